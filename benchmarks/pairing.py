@@ -11,7 +11,8 @@ import csv
 
 import numpy as np
 
-from roundwise import BernoulliArms, BestArm, ItemReplay, Replay, Wager, simulate
+from roundwise import BernoulliArms, BestArm, Wager, simulate
+from roundwise.environments import ItemReplay, Replay
 
 
 def table_of(words):

@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 
 import plain
-from roundwise import PET, BestArm, GaussianArms, OptBBAI, RandomGaps, RoundRobin, TopK, TrackAndStop, Wager, simulate
+from roundwise import PET, BestArm, GaussianArms, RoundRobin, TopK, TrackAndStop, Wager, simulate
+from roundwise.environments import RandomGaps
 from roundwise.noise import SubGaussian
+from roundwise.policies import OptBBAI
 
 POLICIES = {"PET": PET(), "Round Robin": RoundRobin(), "Track-and-Stop": TrackAndStop()}
 FIRST_FIGURE = {**POLICIES, "Opt-BBAI": OptBBAI()}

@@ -18,15 +18,12 @@ from roundwise import (
     GaussianArms,
     Largest,
     MinimumBelow,
-    NormalItems,
-    PoissonArms,
-    RandomGaps,
-    Replay,
     Statements,
     TopK,
     Wager,
     simulate,
 )
+from roundwise.environments import NormalItems, PoissonArms, RandomGaps, Replay
 from roundwise.simulation.items import StickItems
 
 

@@ -17,8 +17,9 @@ from collections import defaultdict
 from pathlib import Path
 
 import roundwise
-from roundwise import BestArm, GaussianArms, RandomGaps, Wager, load_study, simulate
+from roundwise import BestArm, GaussianArms, Wager, load_study, simulate
 from roundwise.cli import main
+from roundwise.environments import RandomGaps
 
 SOURCE = Path(roundwise.__file__).parent
 

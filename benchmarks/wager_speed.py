@@ -19,7 +19,6 @@ from roundwise import (
     Largest,
     MinimumBelow,
     Poisson,
-    PoissonArms,
     Problem,
     Statements,
     SubGaussian,
@@ -28,6 +27,7 @@ from roundwise import (
     Wager,
     simulate,
 )
+from roundwise.environments import PoissonArms
 from roundwise.model.batch import Batch
 from roundwise.model.random_partition import partition_sums
 from roundwise.model.trial import advance, begin

@@ -10,10 +10,7 @@ from roundwise import (
     Binary,
     Bounded,
     Gaussian,
-    KaufmannKoolenPairwise,
-    Lemma32,
     Problem,
-    Replay,
     RoundRobin,
     SubGaussian,
     TrackAndStop,
@@ -21,10 +18,12 @@ from roundwise import (
     Wager,
     simulate,
 )
+from roundwise.environments import Replay
 from roundwise.model.trial import advance, begin
 from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.simulation.environments import DEALINGS, FIRST_DEALINGS, pulled_in_parts
 from roundwise.theory.figures.canvas import new_figure, save
+from roundwise.thresholds import KaufmannKoolenPairwise, Lemma32
 from run import PAPER, SIGMA_1, row
 from wager_cases import EASY, HARD, HELD_BEFORE, HELD_OUT, INSTANCES, LIMITS, MANY
 

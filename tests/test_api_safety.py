@@ -88,7 +88,7 @@ class TestHosts:
 
     @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
     def test_needs_tokens(self, host):
-        with pytest.raises(InputError, match="reached from other machines, so tokens are needed.*Nothing was started"):
+        with pytest.raises(InputError, match="tokens"):
             doors_of(host, [], "")
 
     @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.5.5.5"])

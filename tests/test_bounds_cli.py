@@ -124,22 +124,22 @@ def test_figures(run, tmp_path: Path, figure: str) -> None:
     [
         (
             ("-q", "best-arm", "--means", "1,1"),
-            "The complexity is infinite: the means lie on the border of two answers",
+            "means",
         ),
-        (("-q", "best-arm", "--means", "1,0", "--runs", "-1"), "--runs is -1, but must be at least 0."),
-        (("-q", "best-arm", "--means", "1,0", "--t-min", "0"), "--t-min is 0, but must be a positive number."),
-        (("-q", "best-arm", "--means", "1,0", "--gamma", "-2"), "`gamma` is -2, but must be a positive number."),
+        (("-q", "best-arm", "--means", "1,0", "--runs", "-1"), "--runs"),
+        (("-q", "best-arm", "--means", "1,0", "--t-min", "0"), "--t-min"),
+        (("-q", "best-arm", "--means", "1,0", "--gamma", "-2"), "gamma"),
         (("-q", "best-arm", "--means", "1,0", "--tail", "0.1"), "A tail goes with a gamma"),
         (("-q", "best-arm", "--means", "1,0", "--figure", "batch"), "Did you mean 'batches'?"),
         (("-q", "best-arm", "--means", "1,0", "--plot", "x"), "call it for example x.svg"),
         (("-q", "best-arm", "--means", "9,0", "--plot", "x.svg"), "must be finite and above T_min = 1 for this figure"),
         (
             ("-q", "best-arm", "--means", "1,0,0", "--plot", "x.svg", "--figure", "sequence"),
-            "The picture of the sequence is for two arms; found 3.",
+            "arms",
         ),
         (
             ("-q", "best-arm", "--means", "1,0,0", "--plot", "x.svg", "--figure", "ball"),
-            "The picture of the ball is for two arms; found 3.",
+            "arms",
         ),
     ],
 )

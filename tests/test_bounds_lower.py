@@ -17,15 +17,14 @@ from roundwise import (
     BestArm,
     GaussianArms,
     MinimumBelow,
-    OptBBAI,
     Problem,
     RoundRobin,
     Statements,
     TrackAndStop,
-    TriBBAI,
     simulate,
 )
 from roundwise.noise import Gaussian
+from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.theory.bounds import (
     Centre,
     Promise,

@@ -9,18 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from bounds_cases import CASES, spread_means
-from roundwise import (
-    GLR,
-    PET,
-    Above,
-    BestArm,
-    GaussianArms,
-    InputError,
-    KaufmannKoolenPairwise,
-    Problem,
-    TopK,
-    simulate,
-)
+from roundwise import GLR, PET, Above, BestArm, GaussianArms, InputError, Problem, TopK, simulate
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
 from roundwise.theory.bounds import (
@@ -39,6 +28,7 @@ from roundwise.theory.bounds import (
     upper_bounds,
     worst_case,
 )
+from roundwise.thresholds import KaufmannKoolenPairwise
 
 
 @pytest.fixture

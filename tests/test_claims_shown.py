@@ -276,7 +276,9 @@ class TestTheChart:
         )
         assert thresholds_by_round([open_, shown]) == {1: high, 2: high, 3: low}  # in the end all are shown
         chart = draw_evidence(replace(found, courses=(open_, shown)))
-        levels = [float(each) for each in re.findall(r'class="line threshold"[^>]* y1="([0-9.]+)" y2="\1"', chart)]
+        levels = [
+            float(each) for each in re.findall(r'class="line threshold" points="[0-9.]+,([0-9.]+) [0-9.]+,\1"', chart)
+        ]
         assert len(levels) == 3
         assert levels[0] == levels[1] < levels[2]  # down is more
         assert "The dashed line is the highest bar of what was open, 80 : 1 in the first round and 40 : 1 now" in chart

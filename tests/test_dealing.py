@@ -310,7 +310,7 @@ class TestSeed:
         with load_study("s", given["storage"]) as study:
             assert study.state.settings.seed == 7
         create_study("s", **given, load_if_exists=True).close()  # whatever would be drawn now
-        with pytest.raises(ValueError, match="a study 's' with other settings"):
+        with pytest.raises(ValueError, match="settings"):
             create_study("s", **given, load_if_exists=True, seed=8)
         with pytest.raises(ValueError, match="`seed` is -1"):
             create_study("t", **given, seed=-1)

@@ -248,7 +248,7 @@ def test_normal_rewards_with_deviations_of_their_own():
     found = divergence.complexity(MinimumBelow(0.5), [0.1, 0.3], NormalFamily([3.0, 0.2]))
     assert found.weights.tolist() == [0.0, 1.0]
     assert float(found.value) == pytest.approx(2 * 0.2**2 / 0.2**2)
-    with pytest.raises(InputError, match="3 means but 2 deviations"):
+    with pytest.raises(InputError, match="deviations"):
         divergence.complexity(BestArm(), [1.0, 2.0, 3.0], NormalFamily([1.0, 1.0]))
 
 
@@ -301,7 +301,7 @@ def test_borders():
     assert divergence.complexity(Statements([[1.0, 1.0]], [-0.5]), [0.2, 0.3], BINARY).value == 0
     with pytest.raises(InputError, match="0/1 rewards must lie between 0 and 1"):
         divergence.complexity(BestArm(), [0.5, 1.5], BINARY)
-    with pytest.raises(InputError, match="comparisons of two arms without a margin"):
+    with pytest.raises(InputError, match="margin"):
         divergence.complexity(Statements.against_control(2, 0, 0.1), [1.0, 2.0], EXPONENTIAL)
     with pytest.raises(InputError, match="positive"):
         NormalFamily([1.0, 0.0])

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 import roundwise
+from roundwise import environments, errors, thresholds
 from roundwise.cli import main
+from roundwise.theory import bounds
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -168,8 +170,22 @@ def test_files_that_are_named():
 
 def test_the_reference_has_every_public_name():
     page = (ROOT / "docs" / "api.md").read_text()
-    listed = re.findall(r"^\.\. auto\w+:: (\w+)$", page, flags=re.MULTILINE)
-    assert sorted(listed) == sorted({*roundwise.__all__} - {"__version__"})
+    public = (roundwise, roundwise.policies, thresholds, environments)
+    listed = {module.__name__: [] for module in (*public, errors, bounds)}
+    module = ""
+    for kind, name in re.findall(r"^\.\. (currentmodule|auto\w+):: ([\w.]+)$", page, flags=re.MULTILINE):
+        if kind == "currentmodule":
+            module = name
+        else:
+            listed[module].append(name)
+            assert hasattr(importlib.import_module(module), name)
+    everything = [name for names in listed.values() for name in names]
+    assert len(everything) == len(set(everything))
+    constants = {"__version__", "POLICIES", "THRESHOLDS"}
+    assert {name for module in public for name in module.__all__} - constants <= set(everything)
+    assert sorted(listed["roundwise"]) == sorted({*roundwise.__all__} - constants)
+    raised = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, Exception)}
+    assert raised <= set(everything)
 
 
 MODULES = [

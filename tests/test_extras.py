@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roundwise import Above, AnyAbove, BestArm, Replay, TopK, TrackAndStop, simulate
+from roundwise import Above, AnyAbove, BestArm, TopK, TrackAndStop, simulate
+from roundwise.environments import Replay
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 

@@ -16,23 +16,21 @@ from roundwise import (
     Binary,
     Columns,
     Gaussian,
-    KaufmannKoolenSum,
-    LogLogHeuristic,
-    OptBBAI,
     Problem,
     Statements,
     TopK,
     TrackAndStop,
-    TriBBAI,
     create_study,
 )
 from roundwise.messages import Condition, Guarantee, Reason
+from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.report import report_of
 from roundwise.rules.eprocess.above import AboveWealth as Sets
 from roundwise.rules.eprocess.candidates import CandidateWealth
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.study.audit import verified
 from roundwise.study.guarantee import standing
+from roundwise.thresholds import KaufmannKoolenSum, LogLogHeuristic
 from test_study import ARMS, World, finished
 
 AB = ("a", "b")

@@ -17,9 +17,7 @@ from roundwise import (
     Largest,
     MinimumBelow,
     Poisson,
-    PoissonArms,
     Problem,
-    Replay,
     Statements,
     SubGaussian,
     TopK,
@@ -27,6 +25,7 @@ from roundwise import (
     Wager,
 )
 from roundwise.arrays import tree_map
+from roundwise.environments import PoissonArms, Replay
 from roundwise.model.batch import Batch, join_parts
 from roundwise.model.trial import advance, begin
 from roundwise.rules.eprocess import bounds as intervals

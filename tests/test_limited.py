@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from roundwise import GLR, BestArm, Bounded, GaussianArms, OptBBAI, Problem, TriBBAI, simulate
+from roundwise import GLR, BestArm, Bounded, GaussianArms, Problem, simulate
 from roundwise.model.batch import Batch, BatchPlan, ValueTable, join_parts
 from roundwise.model.trial import advance, begin, final_answer
+from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.policies.base import everywhere
 from roundwise.policies.limited import Limited
 

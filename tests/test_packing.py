@@ -6,22 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from roundwise import (
-    PET,
-    Above,
-    AnyAbove,
-    BestArm,
-    MinimumBelow,
-    OptBBAI,
-    RoundRobin,
-    TopK,
-    TrackAndStop,
-    TriBBAI,
-    Wager,
-)
+from roundwise import PET, Above, AnyAbove, BestArm, MinimumBelow, RoundRobin, TopK, TrackAndStop, Wager
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.trial import advance, begin
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
+from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.policies.limited import Limited
 from roundwise.questions import Largest, Statements
 from roundwise.serialization import Unreadable, pack, unpack

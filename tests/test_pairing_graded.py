@@ -21,7 +21,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.model.batch import Batch, Parts, ValueTable
-from roundwise.model.estimates import Estimates, FormEstimate, Past
+from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin
 from roundwise.noise import PairedBinary, PairedBounded
@@ -125,13 +125,6 @@ def tilted(noise, past, batch, size):
     return tilt(0, np.full(runs, size))
 
 
-def formed(noise, past, batch):
-    runs = len(batch.counts)
-    known = Estimates(past, past.means, noise.variance(past))
-    forecast = FormEstimate(pieces_of(runs), np.zeros((runs, 1)), np.ones((runs, 1)))
-    return noise.form(known, batch, forecast, np.full((runs, 1), 3.0))[:, 0]
-
-
 def towards(noise, past, batch, share):
     runs = len(batch.counts)
     known = Estimates(past, past.means, noise.variance(past))
@@ -149,7 +142,6 @@ BETS = {
     "a part, size 1": lambda *given: tilted(*given, 1.0),
     "a part, size 2": lambda *given: tilted(*given, 2.0),
     "a part, size 8": lambda *given: tilted(*given, 8.0),
-    "a batch": formed,
     "towards a budget": lambda *given: towards(*given, 0.3),
     "the last batch": lambda *given: towards(*given, 1.0),
     "a bound, drift 1": lambda *given: steadied(*given, 1.0),

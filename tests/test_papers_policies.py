@@ -8,18 +8,17 @@ from roundwise import (
     BestArm,
     GaussianArms,
     InputError,
-    OptBBAI,
     Problem,
-    RandomGaps,
     RoundRobin,
     SubGaussian,
     TopK,
     TrackAndStop,
-    TriBBAI,
     simulate,
 )
+from roundwise.environments import RandomGaps
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin, final_answer
+from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.policies.base import filled
 from roundwise.policies.pet import _sufficient
 from roundwise.rules import Lemma32
@@ -203,7 +202,7 @@ class TestBBAI:
 
     @pytest.mark.parametrize("policy", [TriBBAI(), OptBBAI()])
     def test_for_best_arm_only(self, policy):
-        with pytest.raises(InputError, match="answers 'best-arm' only, not 'top-k'"):
+        with pytest.raises(InputError, match=r"'best-arm'.*'top-k'"):
             begin(Problem(TopK(2), arms=5), policy)
 
     @pytest.mark.parametrize("delta", [0.9, 0.5, 1e-10])

@@ -9,8 +9,9 @@ import math
 
 import pytest
 
-from roundwise import PET, Above, BestArm, GaussianArms, MinimumBelow, OptBBAI, RoundRobin, SubGaussian, TrackAndStop
+from roundwise import PET, Above, BestArm, GaussianArms, MinimumBelow, RoundRobin, SubGaussian, TrackAndStop
 from roundwise import simulate as simulated
+from roundwise.policies import OptBBAI
 
 
 class Recorder(GaussianArms):

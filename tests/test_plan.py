@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import math
+import sys
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -33,6 +35,7 @@ from roundwise.planning.quantities import Costs, one_for_each
 from roundwise.planning.request import ladder
 from roundwise.planning.tradeoff import policy_words
 from roundwise.questions.besides import against
+from roundwise.render import html as html_renderer
 
 SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000
 NAMES = ("control", "short", "big", "guest")
@@ -62,18 +65,18 @@ class TestNumbers:
 
     @pytest.mark.parametrize("text", ["", "many", "%", "3%%", "nan", "inf", "1,5"])
     def test_others_are_refused(self, text):
-        with pytest.raises(InputError, match="must be a number such as"):
+        with pytest.raises(InputError, match="number"):
             quantity(text)
 
     def test_one_for_each(self):
         assert one_for_each(2, NAMES, "price").tolist() == [2, 2, 2, 2]
         assert one_for_each("1,2,3,4", NAMES, "price").tolist() == [1, 2, 3, 4]
         assert one_for_each("guest=4,big=3,short=2,control=1", NAMES, "price").tolist() == [1, 2, 3, 4]
-        with pytest.raises(InputError, match="has 2 numbers, but there are 4 arms"):
+        with pytest.raises(InputError, match="numbers"):
             one_for_each([1, 2], NAMES, "price")
-        with pytest.raises(InputError, match="There is no arm called 'gast'. Did you mean 'guest'"):
+        with pytest.raises(InputError, match=r"'gast'.*'guest'"):
             one_for_each("gast=4", NAMES, "price")
-        with pytest.raises(InputError, match="of 'short' is not given"):
+        with pytest.raises(InputError, match="'short'"):
             one_for_each({"control": 1}, NAMES, "price")
 
 
@@ -133,7 +136,7 @@ class TestExpected:
             ({"baseline": None, "means": [0.1] * 4, "leads": "1%"}, "Leads go with a baseline"),
             ({"leads": "-1%"}, "must be positive"),
             ({"leads": "80%"}, "leave their range"),
-            ({"target": "3%"}, "no row of this plan"),
+            ({"target": "3%"}, "row"),
             ({"missing": "100%"}, "must be a share"),
             ({"power": 1}, "between 0 and 1"),
             ({"budget": 3}, "4 arms need 4"),
@@ -306,17 +309,27 @@ class TestPlan:
         assert " ".join(lines[2].split()) == "if it is typical a fixed lower"
         assert " ".join(lines[3].split()) == "ahead by results 19 in 20 rounds 19 in 20 design bound"
 
-    def test_page_and_figure(self, tmp_path):
+    def test_page_and_figure(self):
         found = planned(budget=5000, **EASY)
         page = found.html()
-        assert page.startswith("<!DOCTYPE html>")
-        assert page.count("<svg") == 1
+        assert page.startswith("<!doctype html>")
+        assert page.count('role="img"') == 4
         assert "style=" not in found._repr_html_()
         assert found.html() == page
         figure = found.figure()
-        titles = [axes.get_title(loc="left") for axes in figure.axes]
-        assert {"Results until the answer", "Chance of an answer within 5\N{NO-BREAK SPACE}000"} <= set(titles)
-        figure.savefig(tmp_path / "plan.png")
+        assert found.figure() == figure
+        texts = {each.text for each in ElementTree.fromstring(figure).iter() if each.tag.endswith("text")}
+        assert {"Results until the answer", "Chance of an answer within 5\N{NO-BREAK SPACE}000"} <= texts
+
+    def test_a_notebook_shows_text_without_jinja(self, monkeypatch):
+        found = planned(leads="20%")
+        monkeypatch.setitem(sys.modules, "jinja2", None)
+        html_renderer._environment.cache_clear()
+        assert found._repr_html_() is None
+        with pytest.raises(InputError, match="need Jinja2"):
+            found.html()
+        assert found.figure().startswith("<svg")
+        html_renderer._environment.cache_clear()
 
     def test_names_in_a_page_are_text(self):
         found = planned(arms=["<b>", "a&b", "c", "d"], leads="20%")

@@ -3,25 +3,25 @@
 import numpy as np
 import pytest
 
+import roundwise
 from roundwise import (
     GLR,
     PET,
     Above,
     AnyAbove,
     BestArm,
+    EProcessRule,
+    GaussianArms,
     InputError,
-    KaufmannKoolenPairwise,
     Largest,
     MinimumBelow,
-    OptBBAI,
     Problem,
-    Rage,
     RoundRobin,
     Statements,
     TopK,
     TrackAndStop,
-    TriBBAI,
     Wager,
+    simulate,
 )
 from roundwise.arrays import tree_take
 from roundwise.model.batch import Batch
@@ -35,9 +35,14 @@ from roundwise.policies import (
     Hillel,
     Jin2019,
     Karpov,
+    OptBBAI,
+    Rage,
     TopTwo,
+    TriBBAI,
 )
 from roundwise.policies.limited import Limited
+from roundwise.rules import Declared
+from roundwise.thresholds import KaufmannKoolenPairwise
 
 GENERAL = {
     "pet": PET(),
@@ -258,7 +263,7 @@ def test_limits_do_not_change_the_plans_of_the_paper():
 
 @pytest.mark.parametrize("policy", [Wager(max_batch=4), Limited(PET(), 4), Limited(PET(), 20, 5)])
 def test_limits_without_room(policy):
-    with pytest.raises(InputError, match="5 arms need at least"):
+    with pytest.raises(InputError, match="arms"):
         begin(Problem(BestArm(), arms=5), policy)
 
 
@@ -267,3 +272,17 @@ def test_taking_runs_from_a_trial():
     part = tree_take(trial, np.array([4, 1]))
     assert part.plan.pulls.shape == (2, 3)
     assert part.plan.memory.spent.shape[0] == 2
+
+
+BY_NAME = roundwise.policies.POLICIES
+PULL_BY_PULL = {"classic-track-and-stop", "lucb", "top-two"}
+
+
+@pytest.mark.parametrize("name", sorted({*BY_NAME} - {"conditional-power"} - PULL_BY_PULL))
+def test_the_betting_rule_goes_with_every_policy(name):
+    question = BestArm(tolerance=0.1) if name == "jin-2019" else BestArm()
+    policy = BY_NAME[name](stopping=EProcessRule())
+    (runs,) = simulate(question, GaussianArms([1.0, 0.6, 0.5]), [policy], runs=20, max_samples=1e6)
+    assert runs.doubt is None
+    assert (runs.correct | ~runs.decided).all()
+    assert runs.decided.all() or isinstance(BY_NAME[name]().stopping, Declared)  # it may end before the rule decides

@@ -18,26 +18,23 @@ from roundwise import (
     Gaussian,
     HeteroscedasticGaussian,
     InputError,
-    KaufmannKoolenPairwise,
     Largest,
-    Lemma32ByCounts,
     Linear,
     MinimumBelow,
-    OptBBAI,
     Poisson,
     RoundRobin,
     Statements,
     SubGaussian,
     TopK,
     TrackAndStop,
-    TriBBAI,
     UnknownVariance,
     Wager,
 )
 from roundwise.model.spec import from_spec, to_spec
 from roundwise.noise import NOISES, with_items
-from roundwise.policies import LUCB, POLICIES, Agarwal, BatchRacing, TopTwo
+from roundwise.policies import LUCB, POLICIES, Agarwal, BatchRacing, OptBBAI, TopTwo, TriBBAI
 from roundwise.questions import QUESTIONS
+from roundwise.thresholds import KaufmannKoolenPairwise, Lemma32ByCounts
 
 
 def through_json(spec):
@@ -119,33 +116,33 @@ CLAIM = {"name": "claims", "forms": [[1, -1]], "levels": [0]}
 @pytest.mark.parametrize(
     ("kind", "spec", "message"),
     [
-        ("question", {"name": "best-arms"}, "no question called 'best-arms'. Did you mean 'best-arm'"),
+        ("question", {"name": "best-arms"}, "'best-arms'.*'best-arm'"),
         ("question", {}, "no question called ''"),
-        ("question", {"name": "top-k", "n": 3}, "no setting of the question 'top-k' called 'n'"),
-        ("question", {"name": "top-k"}, "The question 'top-k' cannot be made without `k`."),
-        ("question", {"name": "top-k", "k": "2"}, "`k` is '2', but must be a whole number."),
-        ("question", {"name": "statements"}, "The question 'statements' cannot be made without `forms`."),
+        ("question", {"name": "top-k", "n": 3}, "'top-k'.*'n'"),
+        ("question", {"name": "top-k"}, "'top-k'"),
+        ("question", {"name": "top-k", "k": "2"}, "'2'"),
+        ("question", {"name": "statements"}, "'statements'.*forms"),
         (
             "policy",
             {"name": "pet", "guess": "a"},
-            "The policy 'pet' cannot be made: `guess` is 'a', but must be a number",
+            "'pet'.*guess",
         ),
-        ("policy", {"name": "pet", "guess": True}, "`guess` is True, but must be a number"),
-        ("policy", {"name": "wager", "max_batch": "9"}, "`max_batch` is '9', but must be a number"),
-        ("policy", {"name": "track-and-stop", "forced": 2}, "`forced` is 2, but must be true or false"),
-        ("policy", {"name": "pet", "stopping": 3}, "no setting of the policy 'pet' called 'stopping'"),
-        ("policy", {"name": "wager", "threshold": "sum"}, "no setting of the policy 'wager' called 'threshold'"),
-        ("policy", {"name": "pet", "threshold": 3}, "There is no threshold called '3'"),
-        ("noise", {"name": "binery"}, "no noise model called 'binery'. Did you mean 'binary'"),
+        ("policy", {"name": "pet", "guess": True}, "guess"),
+        ("policy", {"name": "wager", "max_batch": "9"}, "max_batch.*'9'"),
+        ("policy", {"name": "track-and-stop", "forced": 2}, "forced"),
+        ("policy", {"name": "pet", "stopping": 3}, "'pet'.*'stopping'"),
+        ("policy", {"name": "wager", "threshold": "sum"}, "'wager'.*'threshold'"),
+        ("policy", {"name": "pet", "threshold": 3}, "'3'"),
+        ("noise", {"name": "binery"}, "'binery'.*'binary'"),
         ("noise", {"name": "gaussian", "sigma": -1}, "`sigma` is -1"),
-        ("noise", {"name": "bounded", "low": 0}, "The noise model 'bounded' cannot be made"),
-        ("question", CLAIM | {"weights": "a"}, "`weights` is 'a', but must be a number, or a list of numbers"),
-        ("question", CLAIM | {"weights": [1, "b"]}, "`weights` is .1, 'b'., but must be a number, or a list"),
-        ("question", CLAIM | {"odds": "yes"}, "`odds` is 'yes', but must be true or false"),
-        ("policy", {"name": "pett"}, "no policy called 'pett'. Did you mean 'pet'"),
+        ("noise", {"name": "bounded", "low": 0}, "'bounded'"),
+        ("question", CLAIM | {"weights": "a"}, "weights"),
+        ("question", CLAIM | {"weights": [1, "b"]}, "weights.*'b'"),
+        ("question", CLAIM | {"odds": "yes"}, "odds.*'yes'"),
+        ("policy", {"name": "pett"}, "'pett'.*'pet'"),
         ("policy", {"name": "pet", "threshold": "pair"}, "no threshold called 'pair'"),
         ("policy", {"name": "wager", "growth": -1}, "`growth` is -1"),
-        ("policy", {"name": "wager", "greed": 1}, "no setting of the policy 'wager' called 'greed'"),
+        ("policy", {"name": "wager", "greed": 1}, "'wager'.*'greed'"),
     ],
 )
 def test_mistakes(kind, spec, message):

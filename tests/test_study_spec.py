@@ -59,10 +59,10 @@ def test_json_declares_the_same_study_as_objects():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"budget": 2.5}, "`budget` is 2.5, but must be a whole number of at least 1"),
-        ({"round": "many"}, "`round` is 'many', but must be a number"),
-        ({"question": "best-arm"}, "`question` is the text 'best-arm'. Give the object"),
-        ({"split": "1:2:3"}, "The split has 3 shares, but there are 2 arms"),
+        ({"budget": 2.5}, "budget"),
+        ({"round": "many"}, "round.*'many'"),
+        ({"question": "best-arm"}, "question.*'best-arm'"),
+        ({"split": "1:2:3"}, "split"),
     ],
 )
 def test_every_setting_is_checked(change, message):

@@ -12,7 +12,6 @@ from roundwise import (
     Gaussian,
     Largest,
     Poisson,
-    PoissonArms,
     Problem,
     Statements,
     SubGaussian,
@@ -21,11 +20,10 @@ from roundwise import (
     simulate,
 )
 from roundwise.arrays import tree_map
+from roundwise.environments import PoissonArms
 from roundwise.model.batch import Batch
-from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.trial import advance, begin
-from roundwise.noise import gaussian, unknown_variance
-from roundwise.noise.binary import bernoulli_difference_bet
+from roundwise.noise import unknown_variance
 from roundwise.questions.base import Halfspaces
 from roundwise.rules.eprocess.rule import EProcessRule
 from test_wager import binary, bounded, kept, normal, play, poisson, same
@@ -151,30 +149,6 @@ class TestUnknownVariance:
         assert ended.done.all()
         assert (ended.answer == [True, True, False]).mean() > 0.9
 
-    def test_by_hand(self):
-        """One arm: its own variance and degrees of freedom. Several: pooled over all arms of the batch."""
-        problem = Problem(MIXED, 4, DELTA, UnknownVariance())
-        past = Batch(np.full(4, 20.0), np.array([4.0, 3.0, 9.0, 1.0]), np.array([20.0, 10.0, 5.0, 30.0]))
-        batch = Batch(np.array([9.0, 8.0, 5.0, 7.0]), np.array([4.0, 1.0, 2.0, 2.0]), np.array([9.0, 3.0, 0.5, 6.0]))
-        seen = Past.none((4,)).plus(past)
-        known = estimate_from(seen, problem.noise.variance(seen), False)
-        pieces = MIXED.halfspaces(np.ones(4, dtype=bool), 4)
-        forecast = known.forecast(pieces)
-        logs = problem.noise.form(known, batch, forecast, np.full(4, 3.0))
-        means = batch.totals / batch.counts
-        for p, (form, level) in enumerate(zip(MIXED.forms, MIXED.levels, strict=True)):
-            square, dof = (batch.scatter[2] / 4, 4.0) if p == 1 else (batch.scatter.sum() / 25, 25.0)
-            expected = unknown_variance.student_bet(
-                form @ (past.totals / 20) - level,
-                past.scatter.sum() / 76,
-                (form**2 / 20).sum(),
-                form @ means - level,
-                square,
-                (form**2 / batch.counts).sum(),
-                dof,
-            )
-            assert logs[p] == pytest.approx(float(expected), abs=1e-12)
-
 
 class TestAlone:
     """A run's bets are the same alone as among others, whatever candidates those have."""
@@ -202,22 +176,6 @@ class TestAlone:
             won = tree_map(lambda array, i=i: array[i], together.kept.won)
             same(tree_map(lambda array, many=many: array[:many] if array.ndim else array, won), trial.kept.won)
             same(tree_map(lambda array, i=i: array[i], together.plan.pulls), trial.plan.pulls)
-
-    def test_pairs_are_bet_on_as_pairs_in_any_company(self):
-        """0/1 outcomes: the pair among other forms has the bet on two rates, not the sub-Gaussian one."""
-        problem = Problem(MIXED, 4, DELTA, Binary())
-        counts, won = np.full(4, 200.0), np.array([30.0, 8.0, 20.0, 15.0])
-        seen = Past.none((4,)).plus(Batch(counts, won))
-        known = estimate_from(seen, problem.noise.variance(seen), False)
-        forecast = known.forecast(MIXED.halfspaces(np.ones(4, dtype=bool), 4))
-        logs = problem.noise.form(known, Batch(counts, won), forecast, np.full(4, 9.0))
-        assert logs[0] == bernoulli_difference_bet(30, 200, 8, 200, 30, 200, 8, 200, 0.1)
-        means = MIXED.forms @ (won / counts) - MIXED.levels
-        for p in (1, 2, 3):
-            spread = 0.25 * (MIXED.forms[p] ** 2 / 200).sum()
-            assert logs[p] == pytest.approx(
-                float(gaussian.sub_gaussian_bet(means[p], spread, means[p], spread)), abs=1e-12
-            )
 
 
 def test_every_candidate_of_every_question_has_its_forms_packed_alike():

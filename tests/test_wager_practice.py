@@ -18,7 +18,6 @@ from roundwise import (
     Binary,
     Bounded,
     Gaussian,
-    KaufmannKoolenPairwise,
     MinimumBelow,
     Problem,
     SubGaussian,
@@ -27,11 +26,11 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
-from roundwise.model.batch import Batch, ValueTable, join_parts
+from roundwise.model.batch import Batch, join_parts
 from roundwise.model.trial import advance, begin, final_answer
-from roundwise.noise import gaussian
 from roundwise.noise.binary import hypergeometric
 from roundwise.rules.eprocess.rule import EProcessRule
+from roundwise.thresholds import KaufmannKoolenPairwise
 from test_wager import (
     SIGMA_1,
     a_piece_rejected,
@@ -374,22 +373,6 @@ class TestNoiseModels:
         same(trials[0].kept.won, trials[1].kept.won)
         assert (trials[0].kept.won.gains != 0).all()
 
-    def test_a_range_that_is_too_small_is_refused(self):
-        problem = Problem(BestArm(), 2, DELTA, Bounded(0.0, 1.0))
-        table = ValueTable(np.array([0.0, 1.5]), np.array([[10.0, 20.0], [20.0, 10.0]]))
-        batch = Batch(np.full(2, 30.0), np.array([30.0, 15.0]), np.full(2, 15.0), table)
-        with pytest.raises(ValueError, match="the true range"):
-            advance(problem, Wager(), begin(problem, Wager()), batch)
-
-    def test_capped_bets_need_the_variance_exactly(self):
-        """If it is smaller than stated, differences are near 0, where a capped bet may gain: it is no e-value then.
-
-        The sub-Gaussian bet loses there, as it should: an upper bound on sigma is enough for it.
-        """
-        past = (5.5, 1.0, 0.0, 30.0)  # 5.5 standard errors, then a difference of exactly 0
-        assert gaussian.capped_gaussian_bet(*past, 0.2) == 0.2  # all that was needed, for certain
-        assert gaussian.sub_gaussian_bet(*past) < 0
-
 
 def bets_by_rival(problem, policy, world, won, batches, seed):
     """What was won against each cell in favour of each arm, after more batches; and where cell 0 was ever rejected."""
@@ -479,12 +462,6 @@ class TestChangesOfMind:
         times = int(play(problem, Wager(), normal(np.zeros(2)), RUNS, 12, 1, reaches(0.3)).happened.sum())
         assert kept(times, RUNS, 0.3)
         assert broken(times, RUNS, 0.01)
-
-    def test_capped_bets_stop_at_their_delta(self):
-        """Bets on exactly Gaussian sums win no more than 1/delta: a smaller delta cannot be claimed afterwards."""
-        problem, world = Problem(BestArm(), 3, DELTA, Gaussian(1.0)), normal(np.array([2.0, 0.0, 0.0]))
-        trial = play(problem, Wager(), lambda rng, plan, r: world(rng, plan._replace(parts=1), r), 50, 3, 1).trial
-        assert trial.kept.won.gains.max() <= math.log(1 / DELTA) + 1e-9
 
     def test_what_is_not_rejected_is_a_confidence_set_at_any_time(self):
         """Stopped early, the best arm is among those left with probability 1 - delta; the guess promises nothing."""

@@ -1,7 +1,16 @@
-"""roundwise finds the best of several noisy options when results come in batches, with error at most delta.
+"""Find the best of several noisy options when results arrive in batches, with error probability at most delta.
 
-Arrays have the arms on the last axis, and independent runs on every axis before it: a live experiment has shape (K,),
-a simulation (runs, K), and every function takes both.
+Everyday names are here: questions, noise models, the usual policies, studies, planning and simulation. The rest:
+
+- `roundwise.policies`: every sampling rule, and the base class for your own
+- `roundwise.thresholds`: thresholds for the stopping rule `GLR`
+- `roundwise.environments`: simulated and replayed environments, and the base class for your own
+- `roundwise.errors`: every exception, as a tree
+- `roundwise.simulation.sweep`, `roundwise.arena`, `roundwise.calibration`: grids of simulations
+- `roundwise.theory.bounds`: bounds of the paper
+
+Arrays have the arms on the last axis and independent runs on every axis before it: a live experiment has shape (K,), a
+simulation (runs, K), and every function takes both.
 """
 
 from roundwise._start import loading
@@ -12,7 +21,7 @@ loading()
 from typing import TYPE_CHECKING
 
 from roundwise._version import __version__
-from roundwise.errors import DataError, InputError, RoundwiseError
+from roundwise.errors import DataError, InputError, RoundwiseError, StoreError
 from roundwise.model.batch import Batch, BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin, final_answer
@@ -27,18 +36,7 @@ from roundwise.noise import (
     UnknownVariance,
     with_items,
 )
-from roundwise.policies import (
-    PET,
-    ConditionalPower,
-    OptBBAI,
-    Policy,
-    Rage,
-    RoundRobin,
-    Rounds,
-    TrackAndStop,
-    TriBBAI,
-    Wager,
-)
+from roundwise.policies import PET, ConditionalPower, Policy, RoundRobin, Rounds, TrackAndStop, Wager
 from roundwise.questions import (
     Above,
     AnyAbove,
@@ -51,20 +49,9 @@ from roundwise.questions import (
     Statements,
     TopK,
 )
-from roundwise.rules import (
-    GLR,
-    Declared,
-    KaufmannKoolenPairwise,
-    KaufmannKoolenSum,
-    Lemma32,
-    Lemma32ByCounts,
-    LogDeterminant,
-    LogLogHeuristic,
-    StoppingRule,
-)
-from roundwise.simulation.environments import BernoulliArms, FamilyArms, GaussianArms, PoissonArms, RandomGaps
-from roundwise.simulation.items import ItemReplay, NormalItems
-from roundwise.simulation.replay import Replay
+from roundwise.rules import GLR, StoppingRule
+from roundwise.rules.eprocess.rule import EProcessRule
+from roundwise.simulation.environments import BernoulliArms, GaussianArms
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 
@@ -72,37 +59,19 @@ if TYPE_CHECKING:
     from roundwise.ingest import Columns
     from roundwise.planning import StudyPlan, plan
     from roundwise.report import Report
-    from roundwise.store import (
-        ConflictError,
-        DamagedError,
-        StoreError,
-        StudyExistsError,
-        StudyStateError,
-        UnknownStudyError,
-    )
     from roundwise.study import Study, create_study, load_study
     from roundwise.study.audit import export_study, import_study, list_studies, study_log, verify_study
-    from roundwise.theory.bounds import overview
 else:
-    _LATER = {  # imported when they are first used: studies and the bounds of the paper
+    _LATER = {  # imported on first use, because studies take a second to import
         "roundwise.planning": ("StudyPlan", "plan"),
         "roundwise.study": ("Study", "create_study", "load_study"),
         "roundwise.study.audit": ("export_study", "import_study", "list_studies", "study_log", "verify_study"),
         "roundwise.report": ("Report",),
         "roundwise.ingest": ("Columns",),
-        "roundwise.store": (
-            "ConflictError",
-            "DamagedError",
-            "StoreError",
-            "StudyExistsError",
-            "UnknownStudyError",
-            "StudyStateError",
-        ),
-        "roundwise.theory.bounds": ("overview",),
     }
 
     def __getattr__(name):
-        """What is imported when it is first used."""
+        """Import a name of `_LATER` on first use."""
         from importlib import import_module
 
         for module, names in _LATER.items():
@@ -125,36 +94,20 @@ __all__ = [
     "Claims",
     "Columns",
     "ConditionalPower",
-    "ConflictError",
-    "DamagedError",
     "DataError",
-    "Declared",
-    "FamilyArms",
+    "EProcessRule",
     "Gaussian",
     "GaussianArms",
     "HeteroscedasticGaussian",
     "InputError",
-    "ItemReplay",
-    "KaufmannKoolenPairwise",
-    "KaufmannKoolenSum",
     "Largest",
-    "Lemma32",
-    "Lemma32ByCounts",
     "Linear",
-    "LogDeterminant",
-    "LogLogHeuristic",
     "MinimumBelow",
     "Noise",
-    "NormalItems",
-    "OptBBAI",
     "Poisson",
-    "PoissonArms",
     "Policy",
     "Problem",
     "Question",
-    "Rage",
-    "RandomGaps",
-    "Replay",
     "Report",
     "RoundRobin",
     "Rounds",
@@ -164,16 +117,12 @@ __all__ = [
     "StoppingRule",
     "StoreError",
     "Study",
-    "StudyExistsError",
     "StudyPlan",
-    "StudyStateError",
     "SubGaussian",
     "Summary",
     "TopK",
     "TrackAndStop",
-    "TriBBAI",
     "Trial",
-    "UnknownStudyError",
     "UnknownVariance",
     "Wager",
     "__version__",
@@ -185,7 +134,6 @@ __all__ = [
     "import_study",
     "list_studies",
     "load_study",
-    "overview",
     "plan",
     "simulate",
     "study_log",

@@ -2,4 +2,4 @@
 
 __version__ = "0.1.0"
 
-RULES = 4  # raised whenever a plan, a bet or a threshold changes: a study says by which rules each batch was counted
+RULES = 1  # raised whenever a plan, a bet or a threshold changes: a study says by which rules each batch was counted

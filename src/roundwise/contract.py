@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -16,17 +16,18 @@ from roundwise.arrays import Array, Bools, Floats
 from roundwise.errors import InputError
 from roundwise.messages import Doubt
 from roundwise.model.batch import Batch, BatchPlan, Record, ValueTable
-from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values
+from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem
 from roundwise.model.spec import ROOMS, Kind, missing_from
 from roundwise.model.trial import begin
 from roundwise.noise import Noise, items_of, known_sigma, range_of_means
 from roundwise.policies import Policy
 from roundwise.policies.limited import without_limits
-from roundwise.questions import Question
+from roundwise.questions import Above, BestArm, Question
 from roundwise.questions.base import Answer, Halfspaces, pairs
 from roundwise.questions.besides import answer_names, cells_of, features_of, level_of
 from roundwise.rules import GLR, Threshold
+from roundwise.rules.eprocess.rule import EProcessRule
 
 _MOST_ARMS = 30  # of questions whose half-spaces are checked: their number may grow with the square of it
 _CROSSED = 40  # instances of which every answer is checked at every other
@@ -282,25 +283,23 @@ def _check_bets(noise: Noise, what: str, low: float, width: float, rate: float, 
         refuse(what, f"`variance` is {variance.min():g} after 40 results an arm", "it must be a number above 0")
     known = Estimates(past, past.means, variance)
     one = pairs(np.zeros((runs, 1), dtype=np.intp), np.ones((runs, 1), dtype=np.intp))
-    need, level = np.full((runs, 1), 3.0), low + rate * width
-    forecast = FormEstimate(one, form_values(past.means, one), np.full((runs, 1), 0.05))
+    need = np.full((runs, 1), 3.0)
     drifts = np.full((1, 1, 1), 2.0)
+    nothing = np.zeros(())
     bets: dict[str, tuple[Floats, Floats]] = {
-        "form": (noise.form(known, batch, forecast, need), noise.form(known, batch, forecast, 0 * need)),
         "horizon": (
             noise.horizon(known, batch, one, need, np.full((runs, 1), 0.5), 0.2),
             noise.horizon(known, batch, one, 0 * need, np.full((runs, 1), 0.5), 0.2),
         ),
-        "steady": (noise.steady(past, batch, one, many, drifts)(np.zeros((runs, 1)))[0], np.zeros((runs, 1))),
+        "steady": (noise.steady(past, batch, one, many, drifts)(np.zeros((runs, 1)))[0], nothing),
     }
-    for above in (True, False):
-        sides, wanted = np.full(rows.shape, above), np.full(rows.shape, 3.0)
-        bets[f"level ({'above' if above else 'below'})"] = (
-            noise.level(known, batch, level, sides, wanted),
-            noise.level(known, batch, level, sides, 0 * wanted),
-        )
+    level, pilot = low + rate * width, Batch(many, *_sums(low, width, many, earlier))
+    ties = _wealth(noise, BestArm(), pilot, batch)
+    sides = _wealth(noise, Above(level), pilot, batch)
+    bets |= {"bet on the best arm": (ties.gains, nothing)}
+    bets |= {"bet above a level": (sides.above, nothing), "bet below a level": (sides.below, nothing)}
     for name, (logs, idle) in bets.items():
-        logs = _of_runs(what, name, logs, rows.shape if name.startswith("level") else (runs, 1))
+        logs = _of_runs(what, name, logs, rows.shape if name.startswith("bet") else (runs, 1))
         if np.isnan(logs).any():
             refuse(what, f"`{name}` returns NaN", "bets must be log e-values, and 0 where no bet is possible")
         if np.any(idle):
@@ -309,6 +308,15 @@ def _check_bets(noise: Noise, what: str, low: float, width: float, rate: float, 
         if exact and mean > 1.0 + 1e-6:
             found = f"the mean of the bet `{name}` is {mean:.4g} for results that are {low:g} or {low + width:g}"
             refuse(what, found, "under its null the mean of an e-value must be at most 1")
+
+
+def _wealth(noise: Noise, question: Question, pilot: Batch, batch: Batch) -> Any:
+    """The log wealth of the betting rule after a batch of two arms, with earlier results known but not bet on."""
+    problem, rule = Problem(question, 2, 0.05, noise), EProcessRule()
+    before = rule.warm_start(problem, rule.start(problem, batch.counts.shape[:-1]), pilot, None)
+    return rule.fold(
+        problem, before, BatchPlan(batch.counts, np.ones(batch.counts.shape[:-1], dtype=np.bool_)), batch
+    ).won
 
 
 def _sums(low: float, width: float, rows: Floats, successes: Floats) -> tuple[Floats, Floats]:

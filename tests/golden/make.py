@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from roundwise import PET, Above, AnyAbove, BestArm, MinimumBelow, OptBBAI, RoundRobin, TopK, TrackAndStop, Wager
+from roundwise import PET, Above, AnyAbove, BestArm, MinimumBelow, RoundRobin, TopK, TrackAndStop, Wager
 from roundwise._version import RULES, __version__
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
-from roundwise.policies import usual_policy
+from roundwise.policies import OptBBAI, usual_policy
 from roundwise.questions import Claims, Largest, Statements
 from roundwise.store import lines, read_log
 from roundwise.store.log import Head, extended, keys, written

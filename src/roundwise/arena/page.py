@@ -2,67 +2,41 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from importlib.resources import files
-from string import Template
 
 from roundwise.arena.ranking import KINDS, Standing, advice, standings
 from roundwise.arrays import Plain
-from roundwise.theory.figures.canvas import Figure, new_figure, save
+from roundwise.render.html import render_page
+from roundwise.render.svg import CROSS, SERIES, SHAPES, Axis, Chart, merge_legends, render_legend
 
-MARKERS = "osD^vPX*"
 
+def draw_arena(found: Sequence[Standing]) -> list[Chart]:
+    """Draw a chart for each kind of question: results over the lower bound against batches, both on log scales.
 
-def arena_figure(found: Sequence[Standing]) -> Figure:
-    """A panel for each kind of question; hollow: no guarantee; whoever is wrong too often is left out."""
+    Hollow points have no guarantee; methods that are wrong too often are left out.
+    """
     shown = [each for each in found if each.over_bound and each.batches and not each.broken]
-    kinds = [kind for kind in KINDS if any(each.kind == kind for each in shown)]
     names = list(dict.fromkeys(each.entrant for each in shown))
-    columns = min(3, len(kinds))
-    lines = -(-len(kinds) // columns)
-    width = max(3.4 * columns + 0.2, 7.4)
-    figure, only = new_figure(width, 2.9 * lines + 1.6)
-    only.remove()
-    panels = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).ravel()
-    for panel, kind in zip(panels, kinds, strict=False):
-        panel.set(xscale="log", yscale="log")
-        panel.axhline(1.0, color="0.6", linewidth=0.8, linestyle="--")
-        panel.grid(color="0.92", linewidth=0.8)
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.set_title(KINDS[kind], loc="left", fontsize=9)
-        for each in shown:
-            if each.kind == kind:
-                _point(panel, each, names.index(each.entrant))
-        panel.set_xlabel("batches", fontsize=8)
-        panel.tick_params(labelbottom=True, labelsize=8)
-    for panel in panels[::columns]:
-        panel.set_ylabel("results / lower bound", fontsize=8)
-    for panel in panels[len(kinds) :]:
-        panel.remove()
-    handles: dict[str, object] = {}
-    for panel in panels[: len(kinds)]:
-        handles |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
-    figure.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncols=int(width // 1.8), fontsize=7, frameon=False
-    )
-    return figure
-
-
-def _point(panel: Figure, each: Standing, number: int) -> None:
-    colour = f"C{number % 10}"
-    panel.plot(
-        each.batches,
-        each.over_bound,
-        MARKERS[number // 10 * 3 % len(MARKERS)] if not each.sequential else "x",
-        color=colour,
-        markerfacecolor=colour if each.guarantee else "none",
-        markersize=7,
-        label=each.entrant + ("" if each.guarantee else " *"),
-        linestyle="none",
-    )
+    if not shown:
+        return []
+    x = Axis.logarithmic(each.batches or 1.0 for each in shown)
+    y = Axis.logarithmic([1.0, *(each.over_bound or 1.0 for each in shown)])
+    charts = []
+    for kind in (kind for kind in KINDS if any(each.kind == kind for each in shown)):
+        chart = Chart(x, y, top=46.0)
+        chart.draw_names("batches", "results / lower bound", KINDS[kind])
+        chart.draw_ticks(lambda tick: f"{tick:g}", lambda tick: f"{tick:g}")
+        chart.draw_level(1.0, across=True, kind="threshold")
+        for each in (each for each in shown if each.kind == kind):
+            number = names.index(each.entrant)
+            look = f"s{number % SERIES}" + ("" if each.guarantee else " hollow")
+            shape = CROSS if each.sequential else SHAPES[number // SERIES % len(SHAPES)]
+            name = _starred(each)
+            chart.draw_point(each.batches or 1.0, each.over_bound or 1.0, look, shape, title=name)
+            chart.explain(name, look, shape)
+        charts.append(chart)
+    return charts
 
 
 @dataclass(frozen=True)
@@ -104,18 +78,20 @@ ROWS = (
 
 
 def html_page(rows: Sequence[Plain], refused: Mapping[str, Sequence[str]], about: str) -> str:
-    """Everything on one page: words, picture, tables that can be sorted; nothing is loaded from elsewhere."""
+    """Render everything on one page: advice, charts, tables that can be sorted; nothing is loaded from elsewhere."""
     found = standings(rows)
-    template = Template(files("roundwise.arena").joinpath("page.html").read_text(encoding="utf-8"))
-    kinds = dict.fromkeys(row["question"] for row in rows)
-    return template.substitute(
-        about=escape(about),
-        advice="".join(f"<p>{_bold(escape(each))}</p>" for each in advice(found)),
-        figure=_svg(found),
-        standings=_table("standings", STANDINGS, [_shown(each) for each in found]),
-        kinds="".join(f'<option value="{escape(kind)}">{escape(KINDS.get(kind, kind))}</option>' for kind in kinds),
-        rows=_table("rows", ROWS, list(rows)),
-        refused="".join(f"<li>{escape(', '.join(who))}: {escape(why)}</li>" for why, who in refused.items()),
+    charts = draw_arena(found)
+    return render_page(
+        "arena.html",
+        about=about,
+        advice=advice(found),
+        explained=EXPLAINED,
+        charts=[chart.render_plot() for chart in charts],
+        legend=render_legend(merge_legends(charts)),
+        standings=_cells(STANDINGS, [_shown(each) for each in found]),
+        rows=_cells(ROWS, rows),
+        kinds={kind: KINDS.get(kind, kind) for kind in dict.fromkeys(row["question"] for row in rows)},
+        refused=refused,
     )
 
 
@@ -128,9 +104,7 @@ def docs_page(rows: Sequence[Plain], about: str, command: str, picture: str) -> 
         "## Which algorithm?",
         *advice(found),
         f"![Results over the lower bound against batches, for each kind of question]({picture})",
-        "Each point is a method, over all contests of its kind (geometric means); dashed: what no method can stay "
-        "below. Hollow and *: no guarantee. Crosses: sequential yardsticks, which look after every few results. "
-        "Whoever is wrong too often is not drawn.",
+        EXPLAINED,
         *_bounds_of_others(rows),
     ]
     for kind in dict.fromkeys(each.kind for each in found):
@@ -139,6 +113,11 @@ def docs_page(rows: Sequence[Plain], about: str, command: str, picture: str) -> 
     return "\n\n".join(parts) + "\n"
 
 
+EXPLAINED = (
+    "Each point is a method, over all contests of its kind (geometric means); no method stays below the dashed line. "
+    "Hollow and *: no guarantee. Crosses: sequential references, which look after every few results. Methods that are "
+    "wrong more often than allowed are not drawn."
+)
 HOW = """## Read it yourself
 
 Every run is in `cells/*.parquet`, every row of the tables in `arena.parquet`:
@@ -204,9 +183,12 @@ def _bounds_of_others(rows: Sequence[Plain]) -> list[str]:
     ]
 
 
+def _starred(each: Standing) -> str:
+    return each.entrant + ("" if each.guarantee else " *")
+
+
 def _shown(each: Standing) -> Plain:
-    star = "" if each.guarantee else " *"
-    return each.plain() | {"question": KINDS[each.kind], "entrant": each.entrant + star}
+    return each.plain() | {"question": KINDS[each.kind], "entrant": _starred(each)}
 
 
 def _cell(row: Plain, column: Column) -> str:
@@ -216,39 +198,15 @@ def _cell(row: Plain, column: Column) -> str:
     return column.form.format(value) if not isinstance(value, float) or abs(value) < 1000 else f"{value:,.0f}"
 
 
-def _table(name: str, columns: Sequence[Column], rows: Sequence[Plain]) -> str:
-    columns = [each for each in columns if any(row.get(each.key) is not None for row in rows)]
-    head = "".join(
-        f'<th scope="col"{" class=text" if each.text else ""}><button>{escape(each.heading)}</button></th>'
-        for each in columns
-    )
-    body = "".join(
-        f'<tr data-kind="{escape(str(row["question"]))}">' + "".join(_td(row, each) for each in columns) + "</tr>"
-        for row in rows
-    )
-    return f'<table id="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-
-
-def _td(row: Plain, column: Column) -> str:
-    value = row.get(column.key)
-    if column.text:
-        return f'<td class="text">{escape(str(value))}</td>'
-    return f'<td data-value="{"" if value is None else f"{value:.6g}"}">{escape(_cell(row, column))}</td>'
-
-
-def _svg(found: Sequence[Standing]) -> str:
-    """The picture, to stand within the page."""
-    if not any(each.over_bound is not None for each in found):
-        return ""
-    import tempfile
-    from pathlib import Path
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "arena.svg"
-        save(arena_figure(found), path)
-        text = path.read_text(encoding="utf-8")
-    return text[text.index("<svg") :]
-
-
-def _bold(text: str) -> str:
-    return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", text)
+def _cells(columns: Sequence[Column], rows: Sequence[Plain]) -> Plain:
+    """A table for the page: its columns that say something, and each row with the values that it is sorted by."""
+    used = [each for each in columns if any(row.get(each.key) is not None for row in rows)]
+    lines = []
+    for row in rows:
+        values = [None if each.text else row.get(each.key) for each in used]
+        by = [
+            None if each.text else "" if value is None else f"{value:.6g}"
+            for each, value in zip(used, values, strict=True)
+        ]
+        lines.append((row["question"], list(zip(used, [_cell(row, each) for each in used], by, strict=True))))
+    return {"columns": used, "lines": lines}

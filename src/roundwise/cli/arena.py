@@ -57,11 +57,11 @@ def arena(
     Writes a page with sortable tables (arena.html), every row as Parquet, and says which algorithm to take.
     """
     from roundwise.arena.contests import entrants, fixed, own, replayed
-    from roundwise.arena.page import arena_figure, docs_page, html_page
+    from roundwise.arena.page import docs_page, draw_arena, html_page
     from roundwise.arena.ranking import advice, standings
     from roundwise.arena.run import drawn, fought
+    from roundwise.render.svg import render_file
     from roundwise.simulation.tables import write_parquet
-    from roundwise.theory.figures.canvas import save
 
     for folder, name in ((out, "arena.html"), (out, "arena.parquet"), (docs, "arena.md")):
         if folder is not None:
@@ -89,7 +89,8 @@ def arena(
     if docs is not None:
         command = f"roundwise arena{' --data DIR' if data else ''} --runs {runs} --seed {seed}"
         (docs / "figures").mkdir(parents=True, exist_ok=True)
-        save(arena_figure(found), docs / "figures" / "arena.svg")
+        charts = render_file(draw_arena(found), columns=3, width=1080, shared_legend=True)
+        (docs / "figures" / "arena.svg").write_text(charts, encoding="utf-8")
         (docs / "arena.md").write_text(docs_page(rows, words, command, "figures/arena.svg"), encoding="utf-8")
     if as_json:
         print_json({"rows": rows, "standings": [each.plain() for each in found], "refused": draw.refused})

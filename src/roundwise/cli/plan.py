@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from roundwise.planning import StudyPlan
     from roundwise.planning.planner import Progress
 
-ENDINGS = (".json", ".html", ".txt", ".svg", ".png", ".pdf")
+ENDINGS = (".json", ".html", ".txt", ".svg", ".pdf")
 
 
 @app.command(rich_help_panel=PLANNING)
@@ -38,7 +38,7 @@ def plan(
     ] = None,
     storage: Storage = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Output file: .json (for `new --from-plan`), .html, .txt, .svg, .png.")
+        Path | None, typer.Option("--out", help="Output file: .json (for `new --from-plan`), .html, .pdf, .txt, .svg.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -73,13 +73,13 @@ def plan(
 
 def _write(found: StudyPlan, out: Path) -> None:
     kind = out.suffix.lower()
-    if kind in (".svg", ".png", ".pdf"):
-        from roundwise.theory.figures.canvas import save
+    if kind == ".pdf":
+        from roundwise.report.export import print_pdf
 
-        save(found.figure(), out)
+        write_file(out, print_pdf(found.html()))
         return
-    text = found.json() if kind == ".json" else found.html() if kind == ".html" else found.text()
-    write_file(out, text + "\n")
+    forms = {".json": found.json, ".html": found.html, ".svg": found.figure}
+    write_file(out, forms.get(kind, found.text)() + "\n")
 
 
 def _plan_rest(study: str, storage: str | None, settings: dict[str, Any], as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """Arms tried on the same items, two by two: sums of their differences on the items of both, whole and in parts.
 
-Number a K + b of a batch of pairs is what arm a had more than arm b (`state.Batch.pairs`). An item on which an arm was
-tried twice counts for no pair.
+Number a K + b of a batch of pairs is what arm a had more than arm b (`model.batch.Batch.pairs`). An item on which an
+arm was tried twice counts for no pair.
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ def advance(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batc
         idle = ~trial.done & ~cannot_stop(problem, policy, trial) & (trial.plan.pulls.sum(axis=-1) == 0)
         if trial.plan.last is not None:
             idle &= ~trial.plan.last  # nothing is left of the budget
+        if trial.plan.declared is not None:
+            idle &= ~trial.plan.declared.made  # the policy has finished, whatever the rule says
         if not idle.any():
             return trial
         trial = tree_where(idle, _step(problem, policy, trial, tree_map(np.zeros_like, batch)), trial)

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Floats
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
@@ -106,12 +106,6 @@ class Noise(Protocol):
 
     def variance(self, past: Past) -> Floats:
         """A guess at the variance of one result, from the past: it sizes bets and batches, and proves nothing. ()"""
-
-    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-        """log e for each form exceeding its offset, from results of one batch. (P)"""
-
-    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """log e for each arm's mean above the level, or below it. (K)"""
 
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
         """log e for each form exceeding given offsets, with sizes that do not depend on those. (k, P)

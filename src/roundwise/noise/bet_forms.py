@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, zeros
 from roundwise.model.batch import Batch
-from roundwise.model.estimates import Estimates, FormEstimate, Past, arm_of, form_values, form_variances
 from roundwise.noise.mixture import HUGE
-from roundwise.questions.base import Halfspaces, quiet
+from roundwise.questions.base import Halfspaces
 
 MOST = 1e100  # above this, or below its inverse, nothing is bet on: products would overflow
 
@@ -20,28 +19,6 @@ def means_of(batch: Batch) -> tuple[Floats, Floats]:
     """Means of a batch, and 1/counts: infinite, hence no bet, for an arm without results. (K), (K)"""
     with np.errstate(divide="ignore"):
         return batch.totals / np.maximum(batch.counts, 1.0), 1.0 / batch.counts
-
-
-def on_forms(batch: Batch, forecast: FormEstimate) -> tuple[Floats, Floats, Floats, Floats]:
-    """Each form less its offset and its variance per unit of sigma^2, in the past; the same in the batch. (P) each"""
-    means, spread = means_of(batch)
-    pieces = forecast.pieces
-    return (
-        forecast.value,
-        forecast.leverage,
-        form_values(means, pieces) - pieces.offsets,
-        form_variances(spread, pieces),
-    )
-
-
-@quiet
-def on_levels(
-    known: Estimates, batch: Batch, level: Floats | float, above: Bools
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """The same for the distance of each arm's mean from a level. (K) each"""
-    sign = np.where(above, 1.0, -1.0)
-    means, spread = means_of(batch)
-    return sign * (known.past.means - level), 1.0 / known.past.counts, sign * (means - level), spread
 
 
 def pairs_among(pieces: Halfspaces) -> Bools:
@@ -61,12 +38,6 @@ def singles_among(pieces: Halfspaces) -> tuple[Bools, NDArray[np.intp], Floats]:
     arm = np.take_along_axis(pieces.arms, here, axis=-1)[..., 0]
     factor = np.take_along_axis(factors, here, axis=-1)[..., 0]
     return np.asarray((factors != 0).sum(axis=-1) == 1), arm, factor
-
-
-def pair_sums(past: Past, batch: Batch, pieces: Halfspaces) -> list[Floats]:
-    """Total and count of the first arm of each piece, then of the second: of the past, then of the batch. (P) each"""
-    each = (past.totals, past.counts), (batch.totals, batch.counts)
-    return [arm_of(values, pieces, s) for sums in each for s in (0, 1) for values in sums]
 
 
 def of_arm(values: Floats, arm: NDArray[np.intp]) -> Floats:

@@ -6,37 +6,28 @@ Propositions 6 (two arms) and 7 (a level); for other forms, and from sums alone,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, total, zeros
+from roundwise.arrays import Floats, total, zeros
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch, ValueTable
-from roundwise.model.estimates import Estimates, FormEstimate, Past, arm_of
+from roundwise.model.estimates import Estimates, Past, arm_of
 from roundwise.noise.base import UNTRUE, Needs, Noise, Outcome, Steady, range_of_means
 from roundwise.noise.bet_forms import centre, of_arm, pairs_among, parted, singles_among
 from roundwise.noise.bounded_products import (
-    bounded_difference_bet,
-    bounded_level_bet,
     scatter_of,
     steady_difference_bet,
     steady_level_bet,
 )
 from roundwise.noise.budget_bets import product_horizon_bet
-from roundwise.noise.gaussian import (
-    GaussianPartBets,
-    sub_gaussian_form,
-    sub_gaussian_horizon,
-    sub_gaussian_level,
-    sub_gaussian_steady,
-)
+from roundwise.noise.gaussian import sub_gaussian_horizon, sub_gaussian_steady
 from roundwise.noise.mixture import EDGE
-from roundwise.noise.parts import ArmPlaces, Index, PartBets, PartForm, PartsData, Tilt, either
+from roundwise.noise.parts import ArmPlaces, GaussianPartBets, Index, PartBets, PartForm, PartsData, Tilt, either
 from roundwise.questions.base import Halfspaces, quiet
 
 _OWN = 400.0  # degrees of freedom from which on an arm has a variance of its own; fewer scatter too much
@@ -106,31 +97,6 @@ class Bounded:
         """Arms may differ; one with few values borrows from all."""
         pooled = self.variance(past)[..., None]
         return np.where(past.freedom >= _OWN, (past.scatter + pooled) / (past.freedom + 1.0), pooled)
-
-    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-        """Products over the values of two arms, an offset apart; for other forms or from sums, sub-Gaussian."""
-        pieces, width = forecast.pieces, self.high - self.low
-        pair = pairs_among(pieces) & (np.abs(pieces.offsets) < width) & (batch.table is not None)
-        logs = zeros(need.shape)
-        if not pair.all():
-            logs = sub_gaussian_form(self.sigma, batch, forecast, np.where(pair, 0.0, need))
-        if batch.table is None or not pair.any():
-            return logs
-        past, columns = self._scaled(known.past), np.moveaxis(batch.table.counts, -1, 0)
-        sums = [arm_of(each, pieces, s) for s in (0, 1) for each in past]
-        rows = [np.stack([arm_of(column, pieces, s) for column in columns], axis=-1) for s in (0, 1)]
-        needs, values = np.where(pair, need, 0.0), self._values(batch.table)
-        return logs + _placed(bounded_difference_bet, needs, sums, values, rows, pieces.offsets / width)
-
-    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """A product over the values of each arm; from sums, or at an end of the range, sub-Gaussian."""
-        if batch.table is None:
-            return sub_gaussian_level(self.sigma, known, batch, level, above, need)
-        past, values = self._scaled(known.past), self._values(batch.table)
-        tau = (np.asarray(level) - self.low) / (self.high - self.low)
-        logs = _placed(bounded_level_bet, need, past, values, [batch.table.counts], tau, above)
-        edge = np.where((tau > 0) & (tau < 1), 0.0, need)
-        return logs + sub_gaussian_level(self.sigma, known, batch, level, above, edge) if edge.any() else logs
 
     def tilts(self, seen: PartsData) -> PartBets:
         """Bets of one size on parts."""
@@ -239,24 +205,6 @@ def _of_pieces(values: Floats, pieces: Halfspaces, shape: tuple[int, ...]) -> Fl
     arms = np.broadcast_to(pieces.arms, (*shape, pieces.arms.shape[-1]))
     flat_arms = arms.reshape(*shape[:-1], -1)
     return np.take_along_axis(values, flat_arms, axis=-1).reshape(arms.shape)
-
-
-def _placed(
-    bet: Callable[..., Floats],
-    need: Floats,
-    sums: Sequence[Floats],
-    values: Floats,
-    rows: Sequence[Floats],
-    *others: Floats | Bools,
-) -> Floats:
-    """As `placed`, with a table of values among the inputs."""
-    wanted = need > 0
-    logs = np.zeros(need.shape)
-    if wanted.any():
-        first, last = ([np.broadcast_to(each, need.shape)[wanted] for each in some] for some in (sums, others))
-        tables = [np.broadcast_to(each, (*need.shape, each.shape[-1]))[wanted] for each in rows]
-        logs[wanted] = bet(*first, values, *tables, *last)
-    return logs
 
 
 @dataclass(frozen=True)

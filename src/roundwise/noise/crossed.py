@@ -29,7 +29,6 @@ from roundwise.noise.differences import (
     ZeroOneDifferences,
     at_pairs,
     between,
-    difference_bet,
     difference_horizon_bet,
     halves,
     of_one,
@@ -93,11 +92,6 @@ class CrossedMixin(ABC):
     @abstractmethod
     def alone(self) -> Noise:
         """The same model for arms that have items of their own."""
-
-    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-        """Two arms by the items of both (Propositions 25 and 27), one arm as without items."""
-        logs: Floats = super().form(known, batch, forecast, of_one(forecast.pieces, need))  # type: ignore[misc]
-        return logs + difference_bet(self.differences, known, batch, forecast.pieces, need)
 
     def horizon(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float

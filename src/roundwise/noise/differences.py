@@ -1,4 +1,4 @@
-"""Differences of two arms on the items of both: bets on them, from whole batches and from parts (`noise.paired`).
+"""Differences of two arms on the items of both: bets on them (`noise.crossed`).
 
 The difference is one more arm, with results in twice the range or normal with a deviation of its own; "a exceeds b by
 m" is a bet on its mean lying above m, made by the model of the differences (Propositions 25 to 27).
@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, zeros
+from roundwise.arrays import Floats, zeros
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, FormEstimate, Past, arm_of
 from roundwise.noise.base import Noise, Steady
@@ -88,12 +88,8 @@ class ZeroOneDifferences(Bounded):
     high: float = field(default=1.0, init=False)
     name: ClassVar[str] = "zero-one-differences"
 
-    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """A product over -1, 0 and 1."""
-        return super().level(known, _with_table(batch), level, above, need)
-
     def tilts(self, seen: PartsData) -> PartBets:
-        """The same, of one size on parts."""
+        """Bets of one size on parts."""
         if seen.rows is None and seen.scatter is not None:
             counts = zero_one_counts(seen.counts, seen.totals, seen.scatter)
             seen = replace(seen, rows=ValueRows(_DISCORDANT, np.stack(counts)))
@@ -118,17 +114,6 @@ def _past_of(known: Estimates, pieces: Halfspaces, noise: Noise) -> Estimates:
     counts, totals, scatter, freedom = (of_arm(each, _place(arms, pieces)) for each in past[:4])
     own = Past(counts, totals, scatter, freedom, ())
     return Estimates(own, own.means, noise.variance(own))
-
-
-def difference_bet(noise: Noise, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
-    """Bets on the mean difference of two arms lying above the offset."""
-    pair = pairs_among(pieces)
-    if batch.pairs is None or not pair.any():
-        return zeros(need.shape)
-    new = at_pairs(batch.pairs, batch.counts.shape[-1], pieces)
-    wanted = np.where(pair, need, 0.0)
-    above = np.ones(need.shape, dtype=np.bool_)
-    return noise.level(_past_of(known, pieces, noise), new, pieces.offsets, above, wanted)
 
 
 def _alone(need: Floats, offsets: Floats) -> Halfspaces:

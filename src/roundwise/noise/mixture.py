@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats, log_sum_exp
+from roundwise.arrays import Floats
 
 # Cells: nearly equal width below 4 (the posterior has width 1), nearly geometric above. 20 of them grow as fast as 500:
 # the loss in E log e is below 0.005 where u0 <= 8 and n_new <= 2 N_past. Each drift is the prior mean of its cell.
@@ -20,13 +20,11 @@ DRIFTS: Floats = np.diff(_EDGES) / np.diff(np.log(_EDGES))  # u_k
 _LOG_PRIOR: Floats = np.log(np.diff(np.log(_EDGES))) - DRIFTS**2 / 2  # of w_k, without the factor exp(u_k x)
 
 CASH_FLOOR = 0.02
-BOLDEST = 64.0  # q_k never above this: a bet of 2048 nats is enough, and larger ones only lose digits
 EDGE = 0.95  # share of the way to a factor of 0 that a bet on counts or bounded values may go
 HUGE = 1e150  # standardised values beyond this count as this; larger ones would overflow when multiplied
 
 _FAR = 60.0  # past z beyond this are treated as this: all the weight is on the last cell already
 _STEPS = 128  # table entries per unit of z
-_BLOCK = 16384  # elements worked on at a time, so that the grid takes a few megabytes at most
 
 
 def _tables() -> tuple[Floats, Floats]:
@@ -57,47 +55,6 @@ def cash_and_scale(z: Floats) -> tuple[Floats, Floats]:
     return 1.0 - at_risk, np.log1p(-CASH_FLOOR) - log_z
 
 
-def clipped_z(estimate: Floats, variance: Floats) -> Floats:
-    """The past z: estimate over standard error, within the table."""
-    return np.clip(estimate / np.sqrt(variance), -_FAR, _FAR)
-
-
 def log_stake(drift: int, z: Floats) -> Floats:
     """The log stake on one drift at past z, up to the scale."""
     return z * float(DRIFTS[drift]) + float(_LOG_PRIOR[drift])
-
-
-def log_mixture(z: Floats, log_factors: Floats) -> Floats:
-    """log of cash + sum_k w_k factor_k for log factors with the drifts on the first axis."""
-    cash, log_scale = cash_and_scale(z)
-    rows = np.empty((DRIFTS.size + 1, z.size))
-    rows[0] = np.log(cash)
-    for k in range(DRIFTS.size):
-        rows[k + 1] = log_factors[k] + (log_stake(k, z) + log_scale)
-    return log_sum_exp(rows)
-
-
-def log_gaussian_mixture(z: Floats, ratio: Floats, new_z: Floats, boldest: Floats | None = None) -> Floats:
-    """log of cash + sum_k w_k exp(q_k new_z - q_k^2/2), q_k = u_k ratio, ratio = sqrt(past variance / new variance)."""
-    out = np.empty_like(z)
-    cash, log_scale = cash_and_scale(z)
-    log_cash = np.log(cash) - log_scale
-    rows = np.empty((DRIFTS.size + 1, min(_BLOCK, z.size)))
-    work = np.empty((DRIFTS.size, min(_BLOCK, z.size)))
-    u, log_prior = DRIFTS[:, None], _LOG_PRIOR[:, None]
-    for start in range(0, z.size, _BLOCK):
-        piece = slice(start, min(start + _BLOCK, z.size))
-        size = piece.stop - start
-        row, q = rows[:, :size], work[:, :size]
-        np.multiply(u, ratio[piece], out=q)
-        np.minimum(q, BOLDEST if boldest is None else np.minimum(boldest[piece], BOLDEST), out=q)
-        bets = row[1:]
-        np.multiply(q, -0.5, out=bets)
-        bets += new_z[piece]
-        bets *= q
-        np.multiply(u, z[piece], out=q)
-        q += log_prior
-        bets += q
-        row[0] = log_cash[piece]
-        out[piece] = log_sum_exp(row)
-    return out + log_scale

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.model.batch import Parts
 from roundwise.model.estimates import Past
+from roundwise.noise.base import Noise
+from roundwise.noise.mixture import HUGE
 
 Index = NDArray[np.intp]
 Tilt = Callable[[int, Floats], Floats]  # part, sizes (c) -> log factors (c)
@@ -209,11 +211,50 @@ def most_parts(noise: object, usual: int) -> int:
     return min(usual, int(getattr(noise, "most_parts", usual)))
 
 
-def part_bets_of(noise: object, seen: PartsData) -> PartBets:
-    """What a model with bets on parts offers for the parts of a batch."""
+@dataclass(frozen=True)
+class GaussianPartBets:
+    """exp(q D/sqrt v - q^2/2), for any form D of sub-Gaussian rewards (Lemma 1)."""
+
+    sigma: float
+
+    @property
+    def variances(self) -> Floats:
+        """The square of sigma."""
+        return np.full((1, 1, 1), self.sigma**2)
+
+    def level_variances(self, level: float) -> Floats:
+        """The same."""
+        return self.variances
+
+    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
+        """From the difference in each part; it is used up."""
+        return self._tilt(difference, leverage)
+
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
+        """From the distance in each part; it is used up."""
+        return self._tilt(distance, leverage)
+
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
+        """From the value of any form of the means of each part, less its offset; it is used up. (P, c)"""
+        return self._tilt(value, leverage)
+
+    def _tilt(self, value: Floats, leverage: Floats) -> Tilt:
+        value /= np.sqrt(leverage) * self.sigma if self.sigma != 1.0 else np.sqrt(leverage)
+        np.clip(value, -HUGE, HUGE, out=value)
+
+        def tilt(p: int, q: Floats) -> Floats:
+            x = value[p]
+            x -= 0.5 * q
+            x *= q
+            return x
+
+        return tilt
+
+
+def part_bets_of(noise: Noise, seen: PartsData) -> PartBets:
+    """What a model offers for the parts of a batch: its own bets, or those that its sigma allows."""
     found = part_betting(noise)
-    assert found is not None
-    return found.tilts(seen)
+    return GaussianPartBets(noise.sigma) if found is None else found.tilts(seen)
 
 
 def sums_before(values: Floats, start: Floats | float = 0.0) -> Floats:

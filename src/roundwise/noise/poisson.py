@@ -7,26 +7,15 @@ from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, sum_rows, total, zeros
+from roundwise.arrays import Floats, sum_rows, total, zeros
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
-from roundwise.model.estimates import Estimates, FormEstimate, Past, all_arms, arm_of
+from roundwise.model.estimates import Estimates, Past, all_arms, arm_of
 from roundwise.noise.base import Needs, Outcome, Scale, Steady
-from roundwise.noise.bet_forms import (
-    MOST,
-    counted,
-    of_arm,
-    pair_sums,
-    pairs_among,
-    placed,
-    singles_among,
-    sized,
-    totalled,
-)
+from roundwise.noise.bet_forms import MOST, placed, sized
 from roundwise.noise.budget_bets import binomial_horizon_bet
-from roundwise.noise.mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
+from roundwise.noise.mixture import EDGE
 from roundwise.noise.parts import ArmPlaces, Index, PartForm, PartsData, Tilt, either, product_of, sums_at
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.solvers.families import Family, PoissonFamily, countable
@@ -58,45 +47,6 @@ class Poisson:
     def variances(self, past: Past) -> Floats:
         """The smoothed rates."""
         return (past.totals + 0.5) / (past.counts + 1.0)
-
-    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-        """Two rates, an offset apart; a single rate against a level; or any other form."""
-        pieces, past = forecast.pieces, known.past
-        pair = pairs_among(pieces)
-        logs = zeros(need.shape)
-        if pair.any():
-            sums = pair_sums(past, batch, pieces)
-            logs = placed(poisson_difference_bet, np.where(pair, need, 0.0), *sums, pieces.offsets)
-        if pair.all():
-            return logs
-        single, arm, factor = singles_among(pieces)
-        level = pieces.offsets / factor
-        single &= level > 0
-        each = [of_arm(values, arm) for values in (past.totals, past.counts, batch.totals, batch.counts)]
-        logs = logs + placed(poisson_level_bet, np.where(single, need, 0.0), *each, level, factor > 0)
-        return logs + self._others(past, batch, pieces, np.where(pair | single, 0.0, need))
-
-    def _others(self, past: Past, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
-        """The bet that there is for any form."""
-        wanted = need > 0
-        logs = zeros(need.shape)
-        if wanted.any():
-            shape = (*need.shape, pieces.arms.shape[-1])
-            sums = [all_arms(each, pieces) for each in (past.totals, past.counts, batch.totals, batch.counts)]
-            given = [np.broadcast_to(each, shape)[wanted] for each in (pieces.coefficients, *sums)]
-            logs[wanted] = poisson_form_bet(*given, *[np.broadcast_to(pieces.offsets, need.shape)[wanted]])
-        return logs
-
-    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """A Poisson rate against the level; against 0, the bet that there is for any form."""
-        sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
-        logs = placed(poisson_level_bet, need, *sums, np.asarray(level), np.asarray(above))
-        edge = np.where((np.asarray(level) > 0) | ~np.asarray(above), 0.0, need)
-        if not edge.any():
-            return logs
-        arms = np.broadcast_to(np.arange(need.shape[-1])[:, None], (*need.shape, 1))
-        offsets = np.broadcast_to(np.asarray(level, dtype=np.float64), need.shape)
-        return logs + self._others(known.past, batch, Halfspaces(arms, np.ones(arms.shape), offsets, False), edge)
 
     def scale(self, counts: Floats, totals: Floats) -> Scale:
         """Logarithms."""
@@ -158,108 +108,6 @@ class Poisson:
             offsets = np.broadcast_to(pieces.offsets, need.shape)[wanted]
             logs[wanted] = steady_poisson_bet(sizes, share, events_all, exposure, offsets)
         return logs
-
-
-@np.errstate(all="ignore")
-def poisson_difference_bet(
-    past_events_a: ArrayLike,
-    past_exposure_a: ArrayLike,
-    past_events_b: ArrayLike,
-    past_exposure_b: ArrayLike,
-    events_a: ArrayLike,
-    exposure_a: ArrayLike,
-    events_b: ArrayLike,
-    exposure_b: ArrayLike,
-    margin: ArrayLike = 0.0,
-) -> Floats:
-    """The log e-value of one batch of Poisson counts against "the rate of a is at most that of b plus a margin".
-
-    Proposition 8a. An arm's exposure is its number of rows, or the time watched. 0.0 where either has none, past or
-    new. `(),...->()`
-    """
-    shape, (past_a, N_a, past_b, N_b, won_a, n_a, won_b, n_b, apart) = flat(
-        past_events_a, past_exposure_a, past_events_b, past_exposure_b, events_a, exposure_a, events_b, exposure_b,
-        margin,
-    )  # fmt: skip
-    good = totalled(counted(N_a, N_b, n_a, n_b), past_a, past_b, won_a, won_b) & np.isfinite(apart)
-    apart = np.where(good, apart, 0.0)
-    N_a, N_b, n_a, n_b = (np.where(good, n, 1.0) for n in (N_a, N_b, n_a, n_b))
-    past_a, past_b, won_a, won_b = (np.where(good, s, 0.0) for s in (past_a, past_b, won_a, won_b))
-    up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
-    m = down * (past_a / N_a) + up * (past_b / N_b) + 0.5 / (N_a + N_b)  # half an event in all added
-    variance = m * (1.0 / N_a + 1.0 / N_b)
-    z = clipped_z(past_a / N_a - past_b / N_b - apart, variance)
-    factors = np.empty((DRIFTS.size, z.size))
-    for k, u in enumerate(DRIFTS):
-        theta = np.minimum(u * np.sqrt(variance), EDGE * m / down) / m
-        # the exponential parts cancel, n_a (theta_a - m) + n_b (theta_b - m) = 0, but for the margin
-        factors[k] = won_a * np.log1p(up * theta) + won_b * np.log1p(-down * theta) - n_a * up * theta * apart
-    return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)
-
-
-@np.errstate(all="ignore")
-def poisson_form_bet(
-    factors: ArrayLike,
-    past_events: ArrayLike,
-    past_exposure: ArrayLike,
-    events: ArrayLike,
-    exposure: ArrayLike,
-    offset: ArrayLike,
-) -> Floats:
-    """The log e-value of one batch of Poisson counts for "the sum of factors times rates exceeds the offset".
-
-    Proposition 8c: prod_s (1 + t f_s/n_s)^X_s exp(-t offset), whose mean is exp(t (sum_s f_s rate_s - offset)). An arm
-    whose factor is 0 takes no part; 0.0 where another has no exposure, past or new. `(S),(S),(S),(S),(S),()->()`
-    """
-    arms = np.broadcast_arrays(factors, past_events, past_exposure, events, exposure, np.asarray(offset)[..., None])
-    f, past, N, won, n, b = (np.asarray(each, dtype=np.float64).reshape(-1, each.shape[-1]).T for each in arms)
-    b, shape = b[0], arms[0].shape[:-1]
-    scale = np.abs(f).max(axis=0)
-    good = ((f == 0) | totalled(counted(N, n), past, won)).all(axis=0) & counted(scale)
-    good &= np.abs(b / scale) < MOST
-    used = good & (f != 0)
-    scale = np.where(good, scale, 1.0)
-    f, b = np.where(used, f / scale, 0.0), np.where(good, b / scale, 0.0)
-    N, n = np.where(used, N, 1.0), np.where(used, n, 1.0)
-    past, won = np.where(used, past, 0.0), np.where(used, won, 0.0)
-    rates = (past + 0.5) / N  # half an event added
-    z = clipped_z(sum_rows(f * (past / N)) - b, np.where(good, sum_rows(f * f * rates / N), 1.0))
-    unit = np.sqrt(sum_rows(f * f * rates / N)) / np.where(good, sum_rows(f * f * rates / n), 1.0)
-    furthest = np.where(f < 0, EDGE * n / -f, MOST).min(axis=0)  # no factor of 0, and no overflow
-    t = np.minimum(DRIFTS[:, None] * unit, furthest)
-    log_factors = -t * b
-    for share, count in zip(f / n, won, strict=True):
-        log_factors += count * np.log1p(t * share)
-    return np.where(good, log_mixture(z, log_factors), 0.0).reshape(shape)
-
-
-@np.errstate(all="ignore")
-def poisson_level_bet(
-    past_events: ArrayLike,
-    past_exposure: ArrayLike,
-    events: ArrayLike,
-    exposure: ArrayLike,
-    level: ArrayLike,
-    above: ArrayLike,
-) -> Floats:
-    """The log e-value of one batch of Poisson counts for "the rate is above the level"; or below, where not `above`.
-
-    The null is rate <= level (or >=): likelihood ratio against the level (Proposition 8b). 0.0 where there is no past,
-    no new exposure, or the level is not positive. `(),...->()`
-    """
-    shape, (past, N, won, n, tau, side) = flat(past_events, past_exposure, events, exposure, level, above)
-    good = totalled(counted(N, n, tau), past, won)
-    N, n, tau = (np.where(good, a, 1.0) for a in (N, n, tau))
-    past, won = np.where(good, past, 0.0), np.where(good, won, 0.0)
-    sign = np.where(side == 0, -1.0, 1.0)
-    variance = tau / N
-    z = clipped_z(sign * (past / N - tau), variance)
-    furthest = np.where(side == 0, EDGE, np.inf)
-    factors = np.empty((DRIFTS.size, z.size))
-    for k, u in enumerate(DRIFTS):
-        theta = sign * np.minimum(u * np.sqrt(variance) / tau, furthest)  # relative to the level
-        factors[k] = won * np.log1p(theta) - n * tau * theta
-    return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)
 
 
 @np.errstate(all="ignore")

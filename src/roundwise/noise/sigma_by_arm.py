@@ -8,14 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Floats
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
-from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values, form_variances
+from roundwise.model.estimates import Estimates, Past, form_values, form_variances
 from roundwise.noise.base import Needs, Outcome, Steady
 from roundwise.noise.bet_forms import means_of, placed, steady_gaussian_bet
 from roundwise.noise.budget_bets import MOST_NEED, drift_horizon_bet, normal_horizon_bet
-from roundwise.noise.gaussian import SubGaussian, bridged, capped_gaussian_bet
+from roundwise.noise.gaussian import SubGaussian, bridged
 from roundwise.noise.mixture import HUGE
 from roundwise.noise.parts import ArmPlaces, Index, PartForm, PartsData, Tilt
 from roundwise.questions.base import Halfspaces, quiet
@@ -80,22 +80,6 @@ class HeteroscedasticGaussian:
     def variances(self, past: Past) -> Floats:
         """That of each arm."""
         return np.broadcast_to(self._sigmas**2, past.counts.shape)
-
-    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-        """On the form of the batch's means, capped at the need (Proposition 4)."""
-        new, variance = self._of(batch, forecast.pieces)
-        with np.errstate(divide="ignore"):
-            past = form_variances(self._sigmas**2 / known.past.counts, forecast.pieces)
-        past = np.where(np.isfinite(forecast.leverage), past, np.inf)
-        return placed(capped_gaussian_bet, need, forecast.value, past, new, variance, need)
-
-    @quiet
-    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """On the distance of each arm's mean in the batch from the level, capped at the need (Proposition 4)."""
-        sign, squares = np.where(above, 1.0, -1.0), self._sigmas**2
-        means, spread = means_of(batch)
-        estimate, past = sign * (known.past.means - level), squares / known.past.counts
-        return placed(capped_gaussian_bet, need, estimate, past, sign * (means - level), squares * spread, need)
 
     def dealt(self, rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
         """Totals of parts given the total of all rows: normal bridges."""

@@ -8,18 +8,16 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, log_sum_exp, total
+from roundwise.arrays import Floats, log_sum_exp, total
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
-from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values, form_variances
+from roundwise.model.estimates import Estimates, Past, form_values, form_variances
 from roundwise.noise.base import UNTRUE, Needs, Noise, Outcome, Steady
-from roundwise.noise.bet_forms import counted, means_of, of_arm, on_forms, on_levels, placed, singles_among, sized
+from roundwise.noise.bet_forms import means_of, of_arm, placed, singles_among, sized
 from roundwise.noise.budget_bets import MOST_NEED, normal_horizon_bet
-from roundwise.noise.gaussian import standardised
-from roundwise.noise.mixture import HUGE, flat, log_gaussian_mixture
+from roundwise.noise.mixture import HUGE
 from roundwise.noise.parts import ArmPlaces, Index, PartBets, PartForm, PartsData, Tilt, runs_of, sums_before
 from roundwise.questions.base import Halfspaces, quiet
 
@@ -59,19 +57,6 @@ class UnknownVariance:
         """The pooled variance within arms and batches; 1 as long as there is none."""
         freedom = total(past.freedom)
         return np.where(freedom > 0, np.maximum(total(past.scatter), 1e-300) / np.maximum(freedom, 1.0), 1.0)
-
-    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-        """On the form of the batch's means, over the batch's pooled standard deviation, or the one arm's own."""
-        value, before, new, leverage = on_forms(batch, forecast)
-        square, dof = self._squares(batch, forecast.pieces)
-        return placed(student_bet, need, value, self._past_variance(known), before, new, square, leverage, dof)
-
-    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """On the distance of each arm's mean from the level, over that arm's own standard deviation."""
-        value, before, new, leverage = on_levels(known, batch, level, above)
-        scatter, dof = _within(batch)
-        square = scatter / np.maximum(dof, 1.0)
-        return placed(student_bet, need, value, self._past_variance(known), before, new, square, leverage, dof)
 
     @quiet
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
@@ -114,10 +99,6 @@ class UnknownVariance:
             single, arm, _ = singles_among(pieces)
             scatter, dof = np.where(single, of_arm(each, arm), scatter), np.where(single, of_arm(freedom, arm), dof)
         return scatter / np.maximum(dof, 1.0), dof
-
-    def _past_variance(self, known: Estimates) -> Floats:
-        """The guess at the variance, 0 (no bet) as long as there is none."""
-        return np.where(total(known.past.freedom) > 0, known.variance, 0.0)[..., None]
 
 
 @dataclass(frozen=True)
@@ -212,40 +193,6 @@ def _within(batch: Batch) -> tuple[Floats, Floats]:
     """The sum of squares about each arm's mean, 0 if it was not told, and its degrees of freedom. (K), (K)"""
     scatter = np.zeros_like(batch.counts) if batch.scatter is None else batch.scatter
     return scatter, np.maximum(batch.counts - 1.0, 0.0)
-
-
-@np.errstate(all="ignore")
-def student_bet(
-    past_estimate: ArrayLike,
-    past_sigma2: ArrayLike,
-    past_leverage: ArrayLike,
-    difference: ArrayLike,
-    sigma2: ArrayLike,
-    leverage: ArrayLike,
-    dof: ArrayLike,
-) -> Floats:
-    """The log e-value of one batch against "the mean of the difference is at most 0", from the batch's own t statistic.
-
-    `past_sigma2` is an estimate from past data only, `sigma2` the pooled variance within the arms of the new batch with
-    `dof` degrees of freedom; leverage is sum u_j^2/n_j. 0.0 without degrees of freedom or variance. `(),...->()`
-
-    The likelihood ratio of the noncentral t averages exp(q rho X - q^2/2) over X ~ chi(dof + 1). A Gauss-Laguerre rule
-    for X^2/2 takes the place of that average: it errs on the safe side whatever its number of nodes (Proposition 5).
-    """
-    shape, (estimate, past_s2, past_h, new, s2, h, nu) = flat(
-        past_estimate, past_sigma2, past_leverage, difference, sigma2, leverage, dof
-    )
-    good, z, ratio, _ = standardised(estimate, past_s2 * past_h, new, past_s2 * h)
-    good &= counted(past_s2, past_h, s2, h, least=0.0, most=np.inf) & np.isfinite(new) & (nu >= 1) & (nu < np.inf)
-    nu, h, s2 = np.where(good, nu, 1.0), np.where(good, h, 1.0), np.where(good, s2, 1.0)
-    t = np.clip(np.where(good, new, 0.0) / np.sqrt(s2) / np.sqrt(h), -HUGE, HUGE)
-    rho = t / np.hypot(np.sqrt(nu), t)
-    distinct, which = np.unique(nu, return_inverse=True)
-    nodes, log_weights = chi_rule(distinct)
-    rows, boldest = np.empty((NODES, z.size)), BOLD * np.sqrt(nu + 1.0)
-    for i in range(NODES):
-        rows[i] = log_weights[which, i] + log_gaussian_mixture(z, ratio, rho * nodes[which, i], boldest)
-    return np.where(good, log_sum_exp(rows), 0.0).reshape(shape)
 
 
 @np.errstate(all="ignore")

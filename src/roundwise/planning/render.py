@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import html
 import math
 import textwrap
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.request import PlanRequest
 from roundwise.planning.rows import Row
 from roundwise.planning.tradeoff import Setting
 from roundwise.planning.wording import what_if
+from roundwise.render.html import render_card, render_page
+from roundwise.render.svg import Svg
 from roundwise.study.study import asked_in_words
 
 Table = list[list[str]]
@@ -24,7 +26,7 @@ HEADS = {
 }
 
 
-class Shown(Protocol):
+class PlanView(Protocol):
     """What a page or a figure shows of a plan."""
 
     @property
@@ -60,7 +62,7 @@ class Shown(Protocol):
         """The command that creates the study."""
 
 
-def text_of(plan: Shown) -> str:
+def text_of(plan: PlanView) -> str:
     """The plan for a terminal."""
     blocks = [heading(plan) + "\n", *_aligned(row_table(plan)), ""]
     if any(row.claims for row in plan.rows):
@@ -79,18 +81,18 @@ def _wrapped(text: str) -> list[str]:
     return [line.replace(f"{KEPT}%", " %") for line in lines]
 
 
-def heading(plan: Shown) -> str:
+def heading(plan: PlanView) -> str:
     """What is planned, in one line."""
     wish = plan.wish
     return f"Plan of '{wish.name}': {asked_in_words(wish)} Error at most {wish.delta:g}."
 
 
-def row_lines(plan: Shown) -> list[str]:
+def row_lines(plan: PlanView) -> list[str]:
     """The rows as lines of text: what is shown while the rest is computed."""
     return _aligned(row_table(plan))
 
 
-def row_table(plan: Shown) -> Table:
+def row_table(plan: PlanView) -> Table:
     """What it takes, a line for each row."""
     wish, rows = plan.wish, plan.rows
     days, cost = wish.costs.days is not None, wish.costs.known
@@ -124,7 +126,7 @@ def row_table(plan: Shown) -> Table:
     return table
 
 
-def power_table(plan: Shown) -> Table:
+def power_table(plan: PlanView) -> Table:
     """How likely each claim is shown."""
     rows = [row for row in plan.rows if row.claims]
     claims = [each.claim for each in rows[0].claims]
@@ -137,7 +139,7 @@ def power_table(plan: Shown) -> Table:
     return table
 
 
-def front_table(plan: Shown) -> Table:
+def front_table(plan: PlanView) -> Table:
     """What other settings take."""
     days = any(each.mean_days is not None for each in plan.front)
     cost = any(each.mean_cost is not None for each in plan.front)
@@ -161,23 +163,7 @@ def front_table(plan: Shown) -> Table:
     return table
 
 
-def html_of(plan: Shown) -> str:
-    """The plan as a piece of a page, in classes without styles of its own."""
-    esc = _escaped
-    parts = [f"<h2>{esc(heading(plan))}</h2>", _table(row_table(plan), plan.target)]
-    if any(row.claims for row in plan.rows):
-        parts += [f"<h3>Power{esc(_within(plan))}</h3>", _table(power_table(plan))]
-    parts.append(f'<p class="words"><b>In words.</b> {esc(plan.words)}</p>')
-    if beside_words(plan):
-        parts.append(f'<p class="fixed">{esc(beside_words(plan))}</p>')
-    if len(plan.front) > 1:
-        parts += [f"<h3>Settings, for {esc(what_if(plan.row))}</h3>", _table(front_table(plan))]
-    parts.append(f'<h3>Protocol</h3><p class="protocol">{esc(plan.protocol)}</p>')
-    parts.append(f"<h3>Create it</h3><pre>{esc(plan.command)}</pre>")
-    return f'<div class="roundwise-plan">{"".join(parts)}</div>'
-
-
-def beside_words(plan: Shown) -> str:
+def beside_words(plan: PlanView) -> str:
     """What others need in the row that matters: a fixed design, one with looks, and any method at all."""
     row = plan.row
     said = [] if row.fixed is None else [fixed_words(row)]
@@ -200,32 +186,30 @@ def fixed_words(row: Row) -> str:
     return said
 
 
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .3rem .8rem; border-bottom: 1px solid #ddd; }
-th { text-align: left; } td { text-align: right; } td:first-child { text-align: left; }
-tr.target { background: #fbfbe6; font-weight: bold; }
-.words { background: #ecf3fd; border-left: 3px solid #3a6ea5; padding: .8rem; }
-.protocol { font-style: italic; } pre { white-space: pre-wrap; }
-.wide { overflow-x: auto; } .wide svg { width: 100%; min-width: 40rem; height: auto; }
-@media (max-width: 34rem) { body { margin: .5rem auto; padding: 0 .6rem; } h2 { font-size: 1.2rem; }
-  table { font-size: .85rem; } th, td { padding: .25rem .4rem; } }
-@media print { .wide svg { min-width: 0; } }
-"""
+def render_plan(plan: PlanView, charts: Sequence[Svg]) -> str:
+    """Render a plan as a page of its own, with its charts."""
+    return render_page("plan_page.html", **_parts(plan), charts=charts)
 
 
-def page_of(plan: Shown, drawing: str) -> str:
-    """The plan as a page of its own, with its figure as SVG."""
-    title = html.escape(heading(plan))
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{STYLE}</style></head><body>{html_of(plan)}"
-        f'<div class="wide">{drawing}</div></body></html>\n'
-    )
+def render_plan_card(plan: PlanView) -> str:
+    """Render a plan for a notebook."""
+    return render_card("plan_parts.html", **_parts(plan))
 
 
-def _within(plan: Shown) -> str:
+def _parts(plan: PlanView) -> dict[str, Any]:
+    return {
+        "plan": plan,
+        "title": heading(plan),
+        "rows": [[cell.removeprefix("> ") for cell in row] for row in row_table(plan)],
+        "within": _within(plan),
+        "power": power_table(plan) if any(row.claims for row in plan.rows) else [],
+        "beside": beside_words(plan),
+        "settings": front_table(plan) if len(plan.front) > 1 else [],
+        "what_if": what_if(plan.row),
+    }
+
+
+def _within(plan: PlanView) -> str:
     return "" if plan.wish.budget is None else f" within {exact(plan.wish.budget)} results"
 
 
@@ -239,22 +223,6 @@ def _chance(value: float | None) -> str:
 
 def _or(row: Row, value: float) -> str:
     return whole(value) if math.isfinite(value) or row.answerable else ""
-
-
-def _escaped(text: str) -> str:
-    """Text that a page only shows; a number stays with its per cent."""
-    return html.escape(text).replace(" %", "&nbsp;%")
-
-
-def _table(table: Table, target: int | None = None) -> str:
-    esc = _escaped
-    head = "".join(f"<th>{esc(cell)}</th>" for cell in table[0])
-    lines = []
-    for i, row in enumerate(table[1:]):
-        mark = ' class="target"' if i == target else ""
-        cells = "".join(f"<td>{esc(cell.removeprefix('> '))}</td>" for cell in row)
-        lines.append(f"<tr{mark}>{cells}</tr>")
-    return f"<div class='wide'><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
 
 
 def _aligned(table: Table) -> list[str]:

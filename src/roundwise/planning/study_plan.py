@@ -18,9 +18,9 @@ from roundwise.errors import DataError, InputError, RoundwiseError, said
 from roundwise.model.spec import Thing, name_of, to_spec
 from roundwise.noise import Noise, items_of
 from roundwise.planning.alternatives import Instead
-from roundwise.planning.figure import drawing_of, figure_of
+from roundwise.planning.charts import draw_plan
 from roundwise.planning.fixed_designs import FixedDesign
-from roundwise.planning.render import html_of, page_of, text_of
+from roundwise.planning.render import render_plan, render_plan_card, text_of
 from roundwise.planning.request import PlanRequest
 from roundwise.planning.rows import Row
 from roundwise.planning.tradeoff import Setting, policy_words
@@ -29,6 +29,7 @@ from roundwise.policies import usual_policy
 from roundwise.policies.base import limits_of
 from roundwise.questions import Claims, Question
 from roundwise.questions.besides import flags, one_by_one
+from roundwise.render.svg import render_file
 from roundwise.study.spec import StudySpec
 
 
@@ -188,15 +189,18 @@ class StudyPlan:
 
     def html(self) -> str:
         """The plan as a page of its own."""
-        return page_of(self, drawing_of(figure_of(self)))
+        return render_plan(self, [chart.render() for chart in draw_plan(self)])
 
-    def _repr_html_(self) -> str:
-        """The plan in a notebook."""
-        return html_of(self)
+    def _repr_html_(self) -> str | None:
+        """The plan in a notebook; None, for plain text, without Jinja2."""
+        try:
+            return render_plan_card(self)
+        except InputError:
+            return None
 
-    def figure(self) -> Any:
-        """A figure for a protocol: the front, the distribution of results and rounds, power by lead."""
-        return figure_of(self)
+    def figure(self) -> str:
+        """A figure for a protocol, as SVG: the trade-off, the distribution of results and rounds, power by lead."""
+        return render_file(draw_plan(self))
 
 
 def read_plan(path: Path) -> tuple[StudySpec, str]:

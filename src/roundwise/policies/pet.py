@@ -13,7 +13,7 @@ from roundwise.arrays import Bools, Floats
 from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import check_sigma, checked, complexity_within, everywhere, whole, within_by_own
-from roundwise.rules import GLR, Threshold
+from roundwise.rules import GLR, StoppingRule, Threshold
 
 
 class Phase(NamedTuple):
@@ -36,7 +36,7 @@ class PET:
     np.float64(710.0)
     """
 
-    stopping: GLR = field(default_factory=GLR)
+    stopping: StoppingRule = field(default_factory=GLR)
     guess: float = 1.0  # T_0
     exploration: float = 32.0
     growth: float = 2.0
@@ -104,7 +104,8 @@ class PET:
         """
         guess = self.guess * self.growth**r
         uniform = problem.arms * (math.ceil(self.explored(problem, float(r))) + r + 1)
-        return _sufficient(self.stopping.threshold, problem, uniform, self.growth / (self.growth - 1) * guess)
+        rate = self.growth / (self.growth - 1) * guess
+        return _sufficient(self.stopping.sizing_threshold(), problem, uniform, rate)
 
     def _evidence(self, problem: Problem, r: Floats) -> Floats:
         values = np.empty(np.shape(r))

@@ -148,6 +148,7 @@ class Chart:
         self.bottom = top + height + 24  # with the labels of ticks
         self.parts: list[Svg] = []
         self.legend: list[LegendEntry] = []
+        self.title = ""
 
     def add(self, tag: str, *inside: str, **attributes: object) -> None:
         """Add an element."""
@@ -178,6 +179,7 @@ class Chart:
     def draw_names(self, x: str = "", y: str = "", title: str = "") -> None:
         """Name the axes and the chart: the horizontal axis below the plot, all else above it."""
         if title:
+            self.title = title
             self.add("text", title, class_="title", x=0, y=14)
         if y:
             self.add("text", y, x=0, y=self.top - 14)
@@ -195,11 +197,16 @@ class Chart:
 
     def draw_line(self, points: Sequence[tuple[float, float]], kind: str, step: bool = False) -> None:
         """Join points; with `step`, horizontally to the next point and then vertically."""
-        for (x1, y1), (x2, y2) in itertools.pairwise(points):
-            corner = [(x2, y1)] if step and y1 != y2 else []
-            for start, end in itertools.pairwise([(x1, y1), *corner, (x2, y2)]):
-                ends = {"x1": self.across(start[0]), "x2": self.across(end[0])}
-                self.add("line", class_=f"line {kind}", **ends, y1=self.down(start[1]), y2=self.down(end[1]))
+        if step:
+            points = [each for one, two in itertools.pairwise(points) for each in (one, (two[0], one[1]))] + [
+                *points[-1:]
+            ]
+        places = " ".join(f"{100 * self.x.place(x):.2f},{self.down(y):g}" for x, y in points)
+        line = element("polyline", class_=f"line {kind}", points=places, vector_effect="non-scaling-stroke")
+        size = {"x": f"{self.left:g}%", "width": f"{self.right - self.left:g}%", "height": self.bottom}
+        self.add(
+            "svg", line, **size, viewBox=f"0 0 100 {self.bottom:g}", preserveAspectRatio="none", overflow="visible"
+        )
 
     def draw_point(self, x: float, y: float, kind: str, shape: str = CIRCLE, title: str = "", name: str = "") -> None:
         """Draw a marker, with a `title` to hover over and a `name` beside it."""
@@ -221,17 +228,29 @@ class Chart:
         """Add an entry to the legend, with a marker or else a line."""
         self.legend.append((words, kind, shape))
 
-    def render(self, label: str, caption: str = "") -> Svg:
+    def render(self, label: str = "", caption: str = "") -> Svg:
         """Render the chart for a page; caption and legend stand below it, and screen readers read the `label`."""
-        size = {"width": "100%", "height": round(self.bottom + 2)}
-        chart = element("svg", *self.parts, class_="chart", **size, role="img", aria_label=label)
-        entries = [
-            element("li", element("svg", _swatch(kind, shape), width=18, height=12, aria_hidden="true"), words)
-            for words, kind, shape in self.legend
-        ]
         below = [element("p", caption, class_="hint")] if caption else []
-        below += [element("ul", *entries, class_="legend")] if entries else []
-        return Svg(chart + "".join(below))
+        return Svg("".join([self.render_plot(label), *below, render_legend(self.legend)]))
+
+    def render_plot(self, label: str = "") -> Svg:
+        """Render the chart for a page without its legend."""
+        size = {"width": "100%", "height": round(self.bottom + 2)}
+        return element("svg", *self.parts, class_="chart", **size, role="img", aria_label=label or self.title)
+
+
+def render_legend(entries: Sequence[LegendEntry]) -> Svg:
+    """Render a legend as a list."""
+    lines = [
+        element("li", element("svg", _swatch(kind, shape), width=18, height=12, aria_hidden="true"), words)
+        for words, kind, shape in entries
+    ]
+    return element("ul", *lines, class_="legend") if lines else Svg()
+
+
+def merge_legends(charts: Sequence[Chart]) -> list[LegendEntry]:
+    """The entries of all legends, each once."""
+    return list(dict.fromkeys(entry for chart in charts for entry in chart.legend))
 
 
 def _swatch(kind: str, shape: str) -> Svg:
@@ -293,7 +312,7 @@ def render_file(charts: Sequence[Chart], columns: int = 2, width: int = 900, sha
             parts.append(element("svg", *chart.parts, *legend, **place))
         top += max(heights) + 14
     if shared_legend:
-        entries = list(dict.fromkeys(entry for chart in charts for entry in chart.legend))
+        entries = merge_legends(charts)
         parts += _legend_lines(entries, 4, top)
         top += 18 * math.ceil(len(entries) / 4) + 6
     size = {"viewBox": f"0 0 {width} {math.ceil(top)}", "width": width, "height": math.ceil(top)}

@@ -16,7 +16,7 @@ from roundwise.messages import Guarantee
 from roundwise.questions.base import Wording
 from roundwise.questions.besides import asks, cells_of, control_of, level_of
 from roundwise.report.estimates import courses_of, measured
-from roundwise.report.export import Frame, csv_of, frame, markdown_of, pdf_of, plain_of, workbook_of
+from roundwise.report.export import Frame, csv_of, frame, markdown_of, plain_of, print_pdf, workbook_of
 from roundwise.report.headline import Findings, answer_by_name, headline_of, open_words
 from roundwise.report.html import render_report, render_report_card
 from roundwise.report.model import Cell, Contents, Event, Told, events_of
@@ -75,7 +75,7 @@ class Report(Contents):
 
     def pdf(self) -> bytes:
         """The report as a PDF, printed by a browser (Chromium, Chrome or Edge) without a window."""
-        return pdf_of(self)
+        return print_pdf(self.html())
 
     def xlsx(self) -> bytes:
         """The report as an Excel workbook: summary, arms, claims, rounds, files (needs openpyxl)."""

@@ -17,7 +17,6 @@ from typing import Any
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown, visible
 from roundwise.report.claim_table import Table, claim_table, evidence_of
-from roundwise.report.html import render_report
 from roundwise.report.model import Contents
 from roundwise.report.terminal import (
     arm_table,
@@ -280,15 +279,15 @@ PATIENCE = 120  # seconds
 MARK = b"% a report of roundwise\n"  # a comment behind the end, by which we know what we wrote
 
 
-def pdf_of(report: Contents) -> bytes:
-    """The page of a report as a PDF."""
+def print_pdf(page: str) -> bytes:
+    """Print an HTML page as a PDF, by a browser without a window."""
     found = browser()
     with tempfile.TemporaryDirectory(prefix="roundwise-") as folder:
-        page, target = Path(folder) / "report.html", Path(folder) / "report.pdf"
-        page.write_text(render_report(report), encoding="utf-8")
+        source, target = Path(folder) / "page.html", Path(folder) / "page.pdf"
+        source.write_text(page, encoding="utf-8")
         command = [found, "--headless", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}/profile"]
         command += ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # root has no sandbox
-        command += ["--no-pdf-header-footer", f"--print-to-pdf={target}", page.as_uri()]
+        command += ["--no-pdf-header-footer", f"--print-to-pdf={target}", source.as_uri()]
         try:
             subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
             return target.read_bytes().rstrip(b"\n") + b"\n" + MARK

@@ -20,7 +20,7 @@ from roundwise.model.estimates import Past
 from roundwise.model.problem import Problem
 from roundwise.noise import range_of_means
 from roundwise.questions.base import Answer
-from roundwise.rules.thresholds import Lemma32ByCounts, Threshold
+from roundwise.rules.thresholds import Lemma32, Lemma32ByCounts, Threshold
 
 
 class LinearForm(NamedTuple):
@@ -131,6 +131,10 @@ class StoppingRule(ABC, Generic[Kept]):
         Either a `Reason` that there is none, or a `Condition` under which there is one; `Reason("rule", text=...)` and
         `Condition("rule", text=...)` have a text of your own.
         """
+
+    def sizing_threshold(self) -> Threshold:
+        """Return the threshold that policies size their batches for: that of the rule, or Lemma 3.2 if it has none."""
+        return Lemma32()
 
     def broken(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
         """Whether a batch differed from its plan, so that a rule with `exact_batches` never stops. ()"""

@@ -35,6 +35,10 @@ class GLR(StoppingRule[None]):
         _ = problem.sigma
         self.threshold.at(problem, problem.arms)
 
+    def sizing_threshold(self) -> Threshold:
+        """Its own."""
+        return self.threshold
+
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         """Whether the evidence exceeds the threshold, where the policy asks for a test."""
         record = trial.record

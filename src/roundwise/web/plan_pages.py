@@ -17,7 +17,7 @@ from roundwise.planning import StudyPlan
 from roundwise.planning.forecast import Quantiles
 from roundwise.planning.planner import plan_request
 from roundwise.planning.quantities import exact, share, whole
-from roundwise.planning.render import fixed_words, page_of, power_table
+from roundwise.planning.render import fixed_words, power_table
 from roundwise.planning.rows import Row
 from roundwise.planning.tradeoff import policy_words
 from roundwise.report.claim_table import Table
@@ -153,11 +153,7 @@ def save(request: Request, sent: FormData) -> Response:
     found = forecasts.made(form, request.app.state.doors.key_of(request.headers), False)
     if given.get("as") == "json":
         return attached(found.json(), f"plan of {form.name}", "json")
-    try:
-        text = found.html()
-    except InputError:  # nothing to draw with is installed: the same without its figure
-        text = page_of(found, "")
-    return attached(text, f"plan of {form.name}", "html")
+    return attached(found.html(), f"plan of {form.name}", "html")
 
 
 def _form(request: Request, title: str, form: Form | None = None, error: str = "") -> Response:

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, total
-from roundwise.model.batch import Batch, Parts
+from roundwise.model.batch import Parts
 from roundwise.model.estimates import Estimates
 from roundwise.model.problem import Problem
 from roundwise.noise.parts import PartBets, PartForm
@@ -81,19 +81,6 @@ class AboveEProcess(EProcess):
         """log prod_i Phi(distance from the level in standard errors)."""
         away = self._distances(known) * np.sqrt(known.past.counts / known.variance[..., None])
         return total(log_phi(away))
-
-    def settled(
-        self, problem: Problem, won: AboveWealth, known: Estimates, choice: LevelBets, batch: Batch
-    ) -> AboveWealth:
-        """Each arm's money on the side it was bet on; an arm that is settled is not bet on."""
-        need = self.needs(problem, won, choice)
-        level = self.level - np.where(choice.above, self.tolerance, -self.tolerance) if self.tolerance else self.level
-        gain = problem.noise.level(known, batch, level, choice.above, np.where(need > 0, need + ROOM, 0.0))
-        won = won._replace(
-            above=won.above + np.where(choice.above, gain, 0.0),
-            below=won.below + np.where(choice.above, 0.0, gain),
-        )
-        return won._replace(settled=self.decided(problem, won))
 
     @quiet
     def in_parts(

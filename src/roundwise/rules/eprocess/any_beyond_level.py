@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Array, Bools, Floats, total
-from roundwise.model.batch import Batch, Parts
+from roundwise.model.batch import Parts
 from roundwise.model.estimates import Estimates
 from roundwise.model.problem import Problem
 from roundwise.noise.parts import Index, PartBets, PartForm
 from roundwise.questions.base import Answer, quiet
 from roundwise.questions.several import near_words
 from roundwise.rules.base import ClaimStatus, Interval, LinearForm
-from roundwise.rules.eprocess.base import EProcess, RequiredPulls, reached_goal
+from roundwise.rules.eprocess.base import EProcess, RequiredPulls
 from roundwise.rules.eprocess.bounds import BetHistory, agreed, interval, means_of
 from roundwise.rules.eprocess.engine import OpenNulls, bet_on_parts
 from roundwise.rules.eprocess.part_bets import PartsView, log_phi, sum_arms
@@ -73,26 +73,6 @@ class BeyondLevelEProcess(EProcess):
         chosen = np.take_along_axis(away, choice.arm[..., None], axis=-1)[..., 0]
         yes = np.take_along_axis((away + self.tolerance) * root, choice.arm[..., None], axis=-1)[..., 0]
         return np.where(chosen > 0, log_phi(yes), total(log_phi((self.tolerance - away) * root)))
-
-    def settled(
-        self, problem: Problem, won: BeyondLevelWealth, known: Estimates, choice: ExtremeArm, batch: Batch
-    ) -> BeyondLevelWealth:
-        """The one arm is bet to be beyond; every arm is bet not to be."""
-        goal = problem.goal
-        beyond = np.asarray(self.beyond_is_above)
-        chosen = np.arange(problem.arms) == choice.arm[..., None]
-        need = np.where(won.none_lost, 0.0, goal - won.none)
-        yes = problem.noise.level(known, batch, self._border(True), beyond, np.where(chosen, need[..., None], 0.0))
-        yes = np.take_along_axis(yes, choice.arm[..., None], axis=-1)[..., 0]
-        needs = np.where(won.arms_lost, 0.0, goal - won.arms)
-        no = problem.noise.level(known, batch, self._border(False), ~beyond, needs)
-        none, arms = won.none + yes, won.arms + no
-        return BeyondLevelWealth(
-            none,
-            won.none_lost | reached_goal(need, yes, none, goal),
-            arms,
-            won.arms_lost | reached_goal(needs, no, arms, goal),
-        )
 
     @quiet
     def in_parts(

@@ -15,7 +15,7 @@ from typing import ClassVar, Generic, NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.model.batch import Batch, Parts
+from roundwise.model.batch import Parts
 from roundwise.model.estimates import Estimates
 from roundwise.model.problem import Problem
 from roundwise.questions.base import Answer
@@ -53,10 +53,6 @@ class EProcess(ABC, Generic[Wealth, Alternative]):
     @abstractmethod
     def confidence(self, problem: Problem, choice: Alternative, known: Estimates) -> Floats:
         """log of the probability that the choice points the right way, as far as the past tells. ()"""
-
-    @abstractmethod
-    def settled(self, problem: Problem, won: Wealth, known: Estimates, choice: Alternative, batch: Batch) -> Wealth:
-        """The money after a batch that is bet on as a whole."""
 
     @abstractmethod
     def in_parts(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, one_hot, total, zeros
-from roundwise.model.batch import Batch, Parts
+from roundwise.model.batch import Parts
 from roundwise.model.estimates import CROWD, Estimates, FormEstimate, signal_share
 from roundwise.model.problem import Problem
 from roundwise.noise import items_of
@@ -19,7 +19,7 @@ from roundwise.noise.parts import Index, PartBets, PartForm
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
 from roundwise.rules.base import ClaimStatus, GapToLeader, Interval
-from roundwise.rules.eprocess.base import EProcess, RequiredPulls, reached_goal
+from roundwise.rules.eprocess.base import EProcess, RequiredPulls
 from roundwise.rules.eprocess.bounds import BetHistory, agreed
 from roundwise.rules.eprocess.engine import OpenNulls, bet_on_parts
 from roundwise.rules.eprocess.part_bets import PartsView, first_largest, log_phi, sum_arms
@@ -81,15 +81,6 @@ class BestArmEProcess(EProcess):
         error = known.error(choice.rivals)
         leads = one_hot(choice.leader, problem.arms)
         return total(np.where(leads, 0.0, log_phi(choice.rivals.value / error)))
-
-    def settled(
-        self, problem: Problem, won: BestArmWealth, known: Estimates, choice: Leader, batch: Batch
-    ) -> BestArmWealth:
-        """Each cell's money after the batch; a cell that once lost stays lost."""
-        need = np.where(won.lost, 0.0, problem.goal - won.gains)
-        gain = problem.noise.form(known, batch, choice.rivals, need)
-        after = won.gains + gain
-        return BestArmWealth(after, won.lost | reached_goal(need, gain, after, problem.goal), won.left)
 
     @quiet
     def in_parts(

@@ -22,6 +22,7 @@ from roundwise.rules.base import ClaimStatus, GapToLeader, Interval, LinearForm
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls, reached_goal
 from roundwise.rules.eprocess.bounds import BetHistory, agreed
 from roundwise.rules.eprocess.candidate_wealth import OPENING, CandidateBefore, PartitionWealth, bet_on_candidates
+from roundwise.rules.eprocess.engine import whole_bet
 from roundwise.rules.eprocess.part_bets import log_phi
 from roundwise.solvers import program
 
@@ -95,7 +96,7 @@ class CandidateEProcess(EProcess):
         gains = self._gains(won, choice)
         lost = np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
         need = np.where(live[..., None] & ~lost, problem.goal - gains, 0.0)
-        gain = problem.noise.form(known, batch, choice.forecast, need)
+        gain = whole_bet(problem, batch, choice.forecast, need)
         after = gains + gain
         answers, all_gains, all_lost = won.answers.copy(), won.gains.copy(), won.lost.copy()
         for array, value in (

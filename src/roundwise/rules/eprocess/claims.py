@@ -16,14 +16,13 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before
+from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before, stack_parts
 from roundwise.model.estimates import Estimates, FormEstimate, Past, estimate_from, form_values, form_variances
 from roundwise.model.problem import Problem
 from roundwise.noise import items_of
 from roundwise.noise.base import odds_bet
 from roundwise.noise.budget_bets import ETA
 from roundwise.noise.crossed import check_forms
-from roundwise.noise.parts import part_betting
 from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
 from roundwise.rules.eprocess.claim_history import BatchOutcome, update_history
@@ -287,15 +286,12 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         pieces, shifts = question.bets(batch.counts.shape[:-1]), compares(question)
         forecast = FormEstimate(pieces, kept.value, kept.leverage)
         bars = np.where(kept.shown | ~np.isfinite(kept.gains), -np.inf, bars)
-        if batch.parts is None or part_betting(problem.noise) is None:
-            known = Estimates(past, past.means, problem.noise.variance(past))
-            return kept.gains + problem.noise.form(known, batch, forecast, np.maximum(bars - kept.gains, 0.0))
         variance = problem.noise.variance(past)
         if kept.means is None or question.odds:
             known = estimate_from(past, variance, shifts)
         else:
             known = Estimates(past, kept.means, variance)
-        return bet_on_claims(problem, known, forecast, batch.parts, kept.gains, bars, shifts)
+        return bet_on_claims(problem, known, forecast, batch.parts or stack_parts((batch,)), kept.gains, bars, shifts)
 
     def _shown(self, problem: Problem, gains: Floats, shown: Bools) -> Bools:
         if claims_of(problem).independent:

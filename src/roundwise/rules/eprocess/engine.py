@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 from roundwise.arrays import Array, Bools, Floats
-from roundwise.model.batch import Parts
-from roundwise.model.estimates import Estimates
+from roundwise.model.batch import Batch, Parts
+from roundwise.model.estimates import Estimates, FormEstimate, form_variances
 from roundwise.model.problem import Problem
-from roundwise.noise.parts import Index, PartBets, PartForm, columns, part_bets_of, parts_data
+from roundwise.noise.gaussian import standard_score
+from roundwise.noise.parts import GaussianPartBets, Index, PartBets, PartForm, columns, part_bets_of, parts_data
+from roundwise.questions.base import quiet
 from roundwise.rules.eprocess.part_bets import (
     PartsView,
     Switch,
@@ -82,3 +86,19 @@ def bet_on_nulls(bets: OpenNulls, flat: Floats, field: PartsView, tilts: PartBet
     before /= leverage
     money = flat.take(bets.at) if bets.money is None else bets.money
     return settle_parts(bets.goal, money, z, before, tilt, live, bets.switch, field.seen.jump)
+
+
+@quiet
+def whole_bet(problem: Problem, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
+    """log e of forms that need all arms of a batch (arms with features), by its sigma, as one part. (P)"""
+    new = standard_score(problem.sigma, batch, forecast.pieces)
+    past = forecast.value / np.sqrt(problem.sigma**2 * forecast.leverage)
+    leverage = form_variances(1.0 / batch.counts, forecast.pieces)
+    live = np.isfinite(past) & np.isfinite(new) & (need > 0)
+    z, ratio, value, one = (
+        np.where(live, each, fill).reshape(1, -1)
+        for each, fill in ((past, 0.0), (forecast.leverage / leverage, 1.0), (new, 0.0), (np.ones(need.shape), 1.0))
+    )
+    tilt = GaussianPartBets(1.0).forms(PartForm([], None, value), value, one)
+    won = settle_parts(need.reshape(-1), np.zeros(need.size), z, ratio, tilt, live.reshape(1, -1))
+    return won.reshape(need.shape)

@@ -66,7 +66,7 @@ def _known(past: Past, parts: Batch) -> Past:
 
 
 def _batches(parts: Parts, dealings: int) -> Batch:
-    """So many dealings, with neighbouring parts put together: then they end where fewer parts end (`state.edges`)."""
+    """The first partitions, with neighbouring parts joined, so that they end where fewer parts end."""
     some = (..., slice(dealings), slice(None), slice(None))
     counts, totals = parts.counts[some], parts.totals[some]
     scatter = None if parts.scatter is None else parts.scatter[some]

@@ -16,12 +16,11 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, BatchPlan, Record, Trial
+from roundwise.model.batch import Batch, BatchPlan, Record, Trial, stack_parts
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.problem import Problem
 from roundwise.noise import items_of, known_sigma
 from roundwise.noise.crossed import check_forms
-from roundwise.noise.parts import part_betting
 from roundwise.questions.base import Answer
 from roundwise.questions.besides import cells_of, features_of, level_of, tolerance_of
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
@@ -70,11 +69,8 @@ class EProcessRule(StoppingRule[RuleState]):
     def fold(self, problem: Problem, kept: RuleState, plan: BatchPlan, batch: Batch) -> RuleState:
         """Bet on the batch with what was fixed before, or on its parts with what those before showed; then fix anew."""
         ledger = eprocess_for(problem)
-        if batch.parts is None or part_betting(problem.noise) is None:
-            won = ledger.settled(problem, *kept, batch)
-        else:
-            parts = batch.parts._replace(jump=plan.jump)
-            won = ledger.in_parts(problem, *kept, parts, self.shifts and ledger.shifts)
+        parts = batch.parts or stack_parts((batch,))
+        won = ledger.in_parts(problem, *kept, parts._replace(jump=plan.jump), self.shifts and ledger.shifts)
         return self._kept(problem, won, kept.known.past.plus(batch))
 
     def replayed(self, problem: Problem, batches: Sequence[Batch]) -> BetHistory:

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from roundwise.errors import InputError
 from roundwise.model.problem import Problem
 from roundwise.policies import PET
-from roundwise.rules import Lemma32, Lemma32ByCounts
+from roundwise.rules import GLR, Lemma32, Lemma32ByCounts
 from roundwise.theory.bounds.affine import one_instance
 from roundwise.theory.bounds.lower import Constants, stated_for
 
@@ -211,4 +211,4 @@ def _settles(policy: PET, problem: Problem, means: ArrayLike, r: int) -> bool:
 
 def _as_in_paper(policy: PET) -> bool:
     constants = (policy.growth, policy.exploration) == (2.0, 32.0)
-    return constants and policy.stopping.threshold in (Lemma32(), Lemma32ByCounts())
+    return constants and policy.stopping in (GLR(Lemma32()), GLR(Lemma32ByCounts()))

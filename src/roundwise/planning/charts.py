@@ -1,0 +1,132 @@
+"""The charts of a plan: the trade-off with the recommended settings, results, rounds, and the chance by lead."""
+
+from __future__ import annotations
+
+import math
+
+from roundwise.planning.quantities import exact
+from roundwise.planning.render import PlanView
+from roundwise.planning.tradeoff import Setting
+from roundwise.planning.wording import what_if
+from roundwise.render.svg import CIRCLE, CROSS, SERIES, SHAPES, Axis, Chart
+
+PER_CENT = Axis(0.0, 100.0, (0.0, 25.0, 50.0, 75.0, 100.0))
+
+
+def draw_plan(plan: PlanView) -> list[Chart]:
+    """Draw up to four charts; one that has nothing to show is left out."""
+    charts = [_draw_trade_off(plan)] if len(plan.front) > 1 else []
+    charts += [_draw_results(plan), _draw_rounds(plan)]
+    return [*charts, _draw_by_lead(plan)] if len(plan.rows) > 1 else charts
+
+
+def _new_chart(x: Axis, y: Axis, names: tuple[str, str, str]) -> Chart:
+    chart = Chart(x, y, top=46.0, left=14.0)
+    chart.draw_names(*names)
+    return chart
+
+
+def _draw_trade_off(plan: PlanView) -> Chart:
+    """Results against rounds; for claims, which end with the budget, the chance that a true one is shown."""
+    power = plan.front[0].power is not None
+
+    def point(each: Setting) -> tuple[float, float]:
+        return each.mean_batches, 100 * (each.power or 0.0) if power else each.mean_samples
+
+    points = [point(each) for each in plan.front]
+    y = PER_CENT if power else Axis.linear([0.0, *(height for _, height in points)])
+    what = "a true claim is shown, %" if power else "results, on average"
+    names = ("rounds, on average", what, f"Settings, for {what_if(plan.row)}")
+    chart = _new_chart(Axis.linear([0.0, *(at for at, _ in points)]), y, names)
+    chart.draw_ticks(lambda tick: f"{tick:g}", exact, grid="y")
+    best = sorted(point(each) for each in plan.front if each.front)
+    chart.draw_line(best, "s0")
+    for each in plan.front:
+        chart.draw_point(*point(each), *(("s0", CIRCLE) if each.front else ("mute", CROSS)), title=each.words)
+        if each.recommended:
+            chart.draw_point(*point(each), "red chosen")
+    if not power:
+        chart.explain("nothing needs fewer of both", "s0", CIRCLE)
+    chart.explain("recommended", "red hollow", CIRCLE)
+    if plan.row.lower_bound is not None and not power:
+        chart.draw_level(plan.row.lower_bound, across=True, kind="threshold")
+        chart.explain("lower bound of any method", "mute dash")
+    return chart
+
+
+def _draw_results(plan: PlanView) -> Chart:
+    """How many studies have an answer (or have ended, for claims) by a number of results."""
+    ends = "end" if plan.row.claims else "answer"
+    lost = ", including those that never come back" if plan.wish.missing else ""
+    seen = [value for row in plan.rows for value in row.quantiles if math.isfinite(value)] or [1.0]
+    limit = [] if plan.wish.budget is None else [plan.wish.budget]
+    x = Axis.logarithmic([*seen, *limit]) if max(seen) > 6 * min(seen) else Axis.linear([*seen, *limit])
+    what = f"studies {'that ended' if plan.row.claims else 'with an answer'}, %"
+    chart = _new_chart(x, PER_CENT, (f"results asked for{lost}", what, f"Results until the {ends}"))
+    chart.draw_ticks(exact, exact, grid="y")
+    for i, row in enumerate(plan.rows):
+        values = [value for value in row.quantiles if math.isfinite(value)]
+        kind = "s0 wide" if i == plan.target else f"s{1 + i % (SERIES - 1)}"
+        if values:
+            chart.draw_line([(value, level + 1.0) for level, value in enumerate(values)], kind, step=True)
+            chart.explain(row.expected.label, kind)
+    for budget in limit:
+        chart.draw_level(budget, kind="limit")
+        chart.explain(f"budget {exact(budget)}", "red dash")
+    return chart
+
+
+def _draw_rounds(plan: PlanView) -> Chart:
+    """How many rounds the studies took."""
+    row = plan.row
+    first, last = (row.rounds[0][0], row.rounds[-1][0]) if row.rounds else (1, 1)
+    step = math.ceil((last - first + 1) / 20)  # rounds a bar
+    shares: dict[int, float] = {}
+    for number, each in row.rounds:
+        place = first + (number - first) // step * step
+        shares[place] = shares.get(place, 0.0) + 100 * each
+    title = f"Rounds until the {'end' if row.claims else 'answer'}, for {what_if(row)}"
+    x = Axis(first - 0.6 * step, last + 0.6 * step, Axis.whole(first, last).ticks)
+    chart = _new_chart(x, Axis.linear([0.0, *shares.values()]), ("rounds", "studies, %", title))
+    chart.draw_ticks(exact, exact, grid="y")
+    for place, value in shares.items():
+        chart.draw_bar(place - 0.42, place + step - 0.58, value, "column s0")
+    return chart
+
+
+def _draw_by_lead(plan: PlanView) -> Chart:
+    """The chance of an answer within the budget, or of each claim; without a budget, the results by lead."""
+    rows = sorted(plan.rows, key=lambda row: row.expected.lead or 0.0)
+    labels = [row.expected.label.removeprefix("nothing, ") for row in rows]
+    x = Axis(-0.4, len(rows) - 0.6, tuple(float(i) for i in range(len(rows))))
+    lines: list[tuple[str, str, list[float]]]
+    if rows[0].claims:
+        names, y = ("chance to be shown, %", "Power of each claim"), PER_CENT
+        powers = [[100 * row.claims[j].power for row in rows] for j in range(len(rows[0].claims))]
+        lines = [(claim.claim, f"s{j % SERIES}", powers[j]) for j, claim in enumerate(rows[0].claims)]
+        lines.append(("at least one true", "mute dash", [100 * (row.at_least_one or 0.0) for row in rows]))
+    elif plan.wish.budget is not None:
+        title = f"Chance of an answer within {exact(plan.wish.budget)}"
+        names, y = ("answer within the budget, %", title), PER_CENT
+        lines = [("", "s0", [100 * (row.within_budget or 0.0) for row in rows])]
+    else:
+        names, known = ("results", "Results by lead"), [row for row in rows if row.answerable]
+        ends = {"typical": "s0", "19 in 20": "mute"}
+        values = [(row.samples.typical, row.samples.p95) for row in rows]
+        lines = [(name, kind, [each[i] for each in values]) for i, (name, kind) in enumerate(ends.items())]
+        designs = [math.inf if row.fixed is None else row.fixed.samples for row in rows]
+        lines += [("a fixed design", "red", designs)] if any(map(math.isfinite, designs)) else []
+        y = Axis.logarithmic(
+            value for _, _, each in lines for value, row in zip(each, rows, strict=True) if row in known
+        )
+    chart = _new_chart(x, y, ("", *names))
+    chart.draw_ticks(lambda tick: labels[round(tick)], exact, grid="y")
+    for number, (name, kind, heights) in enumerate(lines):
+        points = [(float(i), each) for i, each in enumerate(heights) if math.isfinite(each)]
+        chart.draw_line(points, kind)
+        shape = SHAPES[number // SERIES % len(SHAPES)]
+        for point in points:
+            chart.draw_point(*point, kind, shape)
+        if name:
+            chart.explain(name, kind, shape)
+    return chart
