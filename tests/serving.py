@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from roundwise.web.app import application
+from roundwise.web.app import Application
 from roundwise.web.connections import configured, listening
-from roundwise.web.security import doors_of
+from roundwise.web.security import build_access
 
 TOKENS = {role: f"{role.replace(' ', '-')}-0123456789abcdef" for role in ("look", "hand in", "change")}
 
@@ -21,8 +21,8 @@ TOKENS = {role: f"{role.replace(' ', '-')}-0123456789abcdef" for role in ("look"
 @contextmanager
 def serving(storage, tokens="", host="127.0.0.1", names=()):
     """The address of a server in this process; its application is the second value."""
-    doors = doors_of(host, names, tokens)
-    app = application(storage, doors)
+    access = build_access(host, names, tokens)
+    app = Application(storage, access)
     with listening("127.0.0.1", 0) as at:
         server = uvicorn.Server(configured(app, log_level="warning", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})

@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Statements, TopK
+from roundwise.questions.base import finite
+from roundwise.questions.levels import LevelQuestion
+from roundwise.solvers import divergence
 
 LEVEL = 0.25
 law = settings(deadline=None, derandomize=True, max_examples=60)
@@ -279,3 +282,21 @@ def bisection(means):
     shares = 2 * low / (squares - 2 * low)
     first = 1 / (1 + shares.sum())
     return 1 / (low * first), np.insert(shares * first, best, first)
+
+
+def family_evidence(question, counts, means, family):
+    """min over wrong answers of sum_i N_i KL(mu_i, lambda_i); where several are right, the largest over them."""
+    with np.errstate(all="ignore"):
+        values, pulls = np.broadcast_arrays(family.inside(finite(means)), np.asarray(counts, dtype=float))
+        if isinstance(question, LevelQuestion):
+            costs = question.level_costs(values, family)
+            if isinstance(question, Above):
+                return (pulls * costs.max(axis=0)).min(axis=-1)
+            yes, no = costs if isinstance(question, AnyAbove) else costs[::-1]
+            return np.maximum((pulls * yes).sum(axis=-1), (pulls * no).min(axis=-1))
+        answers, right = question.right_answers(values)
+        found = []
+        for answer, there in zip(answers, right, strict=True):
+            sides = divergence.sides_of(question.halfspaces(answer, values.shape[-1]), values, family)
+            found.append(np.where(there, divergence.costs_of(sides, pulls, family)[0].min(axis=-1), 0.0))
+        return np.max(found, axis=0)

@@ -332,7 +332,7 @@ class TestEvents:
         create_study("a", question=BestArm(), arms=["x", "y"], noise=Binary(), storage=storage).close()
 
         async def work():
-            changes = events.Changes(storage, pause=0.01)
+            changes = events.ChangeFeed(storage, pause=0.01)
             assert changes._looking is None
             async with changes.by("a") as one, changes.by(None) as every, changes.by("b") as other:
                 while changes.looks < 2:

@@ -19,7 +19,7 @@ from starlette.datastructures import Headers
 import serving
 from roundwise import InputError, list_studies
 from roundwise.web import security, workers
-from roundwise.web.security import doors_of, tokens_from
+from roundwise.web.security import build_access, parse_tokens
 from serving import TOKENS, ask, form
 
 NEW = {"question": {"name": "best-arm"}, "arms": ["a", "b"], "noise": {"name": "binary"}}
@@ -89,11 +89,11 @@ class TestHosts:
     @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
     def test_needs_tokens(self, host):
         with pytest.raises(InputError, match="tokens"):
-            doors_of(host, [], "")
+            build_access(host, [], "")
 
     @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.5.5.5"])
     def test_this_machine_needs_none(self, host):
-        assert doors_of(host, [], "").tokens == ()
+        assert build_access(host, [], "").tokens == ()
 
 
 class TestSites:
@@ -223,28 +223,28 @@ class TestTokens:
         ask(url, "POST", "/api/v1/studies", b"{", bearer | {"Content-Type": "application/json"})
         out, err = capfd.readouterr()
         for secret in (*TOKENS.values(), "secret-cookie-value"):
-            assert secret not in caplog.text + out + err + repr(app.state.doors)
+            assert secret not in caplog.text + out + err + repr(app.state.access)
 
     @pytest.mark.parametrize(
         "text", ["change", "boss=0123456789abcdef", "look=short", "look=0123456789abcdé0", "look=0123456789 abcdef"]
     )
     def test_lines_that_are_none(self, text):
         with pytest.raises(InputError) as error:
-            tokens_from(f"# tokens\n\n{text}")
+            parse_tokens(f"# tokens\n\n{text}")
         assert "0123456789" not in str(error.value)
 
     def test_a_role_may_have_several_but_no_token_two_roles(self):
         text = "look=0123456789abcdef\nlook=1123456789abcdef\nhand-in=2123456789abcdef"
-        doors = doors_of("127.0.0.1", [], text)
-        assert [doors.role_of(f"{i}123456789abcdef") for i in range(4)] == ["look", "look", "hand in", None]
+        access = build_access("127.0.0.1", [], text)
+        assert [access.role_of(f"{i}123456789abcdef") for i in range(4)] == ["look", "look", "hand in", None]
         with pytest.raises(InputError, match="given twice"):
-            tokens_from("look=0123456789abcdef,change=0123456789abcdef")
+            parse_tokens("look=0123456789abcdef,change=0123456789abcdef")
 
 
 class TestSizes:
     @pytest.fixture(autouse=True)
     def small(self, site, monkeypatch):
-        monkeypatch.setattr(site[1].state.doors, "most", 100_000)
+        monkeypatch.setattr(site[1].state.access, "most", 100_000)
         monkeypatch.setattr(security, "IDLE", 0.1)
 
     def test_announced(self, site):
@@ -328,8 +328,8 @@ class TestCookies:
     @pytest.mark.parametrize("value", ['"' + "\\" * 60_000 + '"', "=" * 60_000, ";" * 60_000, '"' * 60_000])
     def test_a_long_one_costs_little(self, value):
         """`http.cookies` of Python 3.11.7 and 3.12.1 took 12 s of CPU."""
-        doors, begun = doors_of("127.0.0.1", [], "change=0123456789abcdef"), time.process_time()
-        assert doors.who(Headers({"cookie": f"roundwise={value}"})) is None
+        access, begun = build_access("127.0.0.1", [], "change=0123456789abcdef"), time.process_time()
+        assert access.who(Headers({"cookie": f"roundwise={value}"})) is None
         assert time.process_time() - begun < 1.0
 
 
@@ -658,7 +658,7 @@ def test_fifty_readers_hold_up_no_result(site, monkeypatch):
     for each in readers:
         each.start()
     try:
-        for _ in range(workers.LOOKERS):
+        for _ in range(workers.READERS):
             assert busy.acquire(timeout=60)
         status, _, found = ask(url, "POST", "/api/v1/studies/busy/results", {"rows": [{"arm": "a", "outcome": 1}]})
         assert status == 200, found

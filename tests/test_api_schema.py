@@ -15,8 +15,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 import serving
-from roundwise.web.app import application
-from roundwise.web.security import doors_of
+from roundwise.web.app import Application
+from roundwise.web.security import build_access
 from serving import ask
 
 CHECKS = (
@@ -45,7 +45,7 @@ def site(tmp_path_factory):
 
 def description():
     """What the API says of itself, without a server."""
-    app = application("sqlite:///unused.db", doors_of("127.0.0.1", [], ""))
+    app = Application("sqlite:///unused.db", build_access("127.0.0.1", [], ""))
     with closing(app.state.staged), closing(app.state.jobs):
         return app.openapi()
 

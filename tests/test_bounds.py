@@ -15,6 +15,7 @@ from roundwise import (
     Problem,
     Statements,
 )
+from roundwise.questions import Question
 from roundwise.theory.bounds import (
     Centre,
     affine_certificate,
@@ -105,11 +106,9 @@ def test_errors_say_what_to_do() -> None:
 
 
 def test_an_unknown_question_is_told_what_to_do() -> None:
-    class Odd:
+    class Odd(Question):
         name = "odd"
-
-        def check(self, arms: int) -> None:
-            """Any number of arms."""
+        answer = evidence = complexity = None
 
     with pytest.raises(InputError, match=r"Centre.*scaling_error"):
         centre(Odd(), [1.0, 0.0])

@@ -10,7 +10,7 @@ import pytest
 
 from bounds_cases import CASES
 from roundwise import PET, Above, BestArm, InputError, MinimumBelow, Problem, Statements, TopK
-from roundwise.questions import Complexity
+from roundwise.questions import Complexity, Question
 from roundwise.questions.base import complexity_where, finite, spread_over
 from roundwise.theory.bounds import (
     Centre,
@@ -42,7 +42,7 @@ ALL = CASES | {
 CORNERED = [name for name in ALL if name not in ("ranking", "scores")]
 
 
-class Outside:
+class Outside(Question):
     """Do the means lie outside of the unit circle? No union of half-spaces: a question that nothing is known of."""
 
     name = "outside"
@@ -50,14 +50,11 @@ class Outside:
     def __init__(self, tilt: float = 0.0) -> None:
         self.angles = tilt + np.linspace(0, 2 * np.pi, 721)
 
-    def check(self, arms: int) -> None:
-        """Two arms."""
-
     def answer(self, means):
         return (finite(means) ** 2).sum(axis=-1) > 1
 
-    def correct(self, answer, means):
-        return answer == self.answer(means)
+    def evidence(self, counts, means, sigma=1.0):
+        raise NotImplementedError
 
     def complexity(self, means, radius=0.0, sigma=1.0) -> Complexity:
         """By grids: of weights, of the border, and of the ball (its own border is enough, and its centre)."""
@@ -186,9 +183,9 @@ def test_a_question_without_half_spaces() -> None:
 def test_a_centre_of_your_own() -> None:
     """A user's question whose border is a point: best arm, with nothing known of it but answers and complexities."""
 
-    class Hidden:
+    class Hidden(Question):
         name = "hidden"
-        check, answer, correct = BestArm().check, BestArm().answer, BestArm().correct
+        answer, correct = BestArm().answer, BestArm().correct
         complexity, floor, evidence = BestArm().complexity, BestArm().floor, BestArm().evidence
 
     means = [0.003, 0.0, -0.001]

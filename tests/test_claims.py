@@ -10,7 +10,6 @@ from roundwise import Binary, HeteroscedasticGaussian, InputError, Problem, Stat
 from roundwise.questions import Claims
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.closed_testing import adjusted_e_values, least_of, reject_closed
-from roundwise.solvers import divergence
 from roundwise.solvers.families import BinaryFamily
 
 
@@ -137,7 +136,7 @@ class TestQuestion:
         one = Claims.against_control(["p", "a", "b"], "p", 0.1)
         other = Claims.against_control(3, 0, 0.1)
         assert one.forms.tolist() == other.forms.tolist() == [[-1, 1, 0], [-1, 0, 1]]
-        assert one.line_words(["p", "a", "b"]) == ["a beats p by more than 0.1", "b beats p by more than 0.1"]
+        assert list(one.claim_texts(["p", "a", "b"])) == ["a beats p by more than 0.1", "b beats p by more than 0.1"]
         assert one.labels(["p", "a", "b"]) == ["a", "b"]
 
     def test_what_is_correct_is_that_nothing_false_was_shown(self):
@@ -146,7 +145,7 @@ class TestQuestion:
         assert claims.holds(means).tolist() == [False, True, False]
         for shown, right, true in (([0, 0, 0], True, 0), ([0, 1, 0], True, 1), ([1, 1, 0], False, 1)):
             assert bool(claims.correct(np.array(shown, dtype=bool), means)) is right
-            assert float(claims.true_shown(np.array(shown, dtype=bool), means)) == true
+            assert float(claims.count_true_claims(np.array(shown, dtype=bool), means)) == true
 
     def test_a_margin_that_is_just_met_is_not_exceeded(self):
         """0.41 - 0.36 is 0.04999...; 0.41 - 0.36 against 0.05 is on the level, whichever way it rounds."""
@@ -161,32 +160,37 @@ class TestQuestion:
         assert futile.holds([0.3, 0.35]).tolist() == [True, True]
         assert futile.holds([0.3, 0.4]).tolist() == [True, False]
         assert futile.holds([0.3, 0.3]).tolist() == [False, True]
-        assert futile.line_words("pa") == ["a beats p", "a does not beat p by 0.1 or more"]
-        assert futile.plain(np.array([False, True])) == [1]
+        assert list(futile.claim_texts("pa")) == ["a beats p", "a does not beat p by 0.1 or more"]
+        assert futile.answer_to_json(np.array([False, True])) == [1]
 
     def test_a_futility_margin_at_the_level_is_two_sides(self):
         """Otherwise both would be false on the level, and one of them be shown there with 2 delta (0.0977 for 0.05)."""
         pair = Claims.against_control(2, 0, 0.1, futility=0.1)
         assert pair.holds([0.3, 0.4]).tolist() == [False, True]
-        assert pair.line_words("pa") == ["a beats p by more than 0.1", "a does not beat p by more than 0.1"]
+        assert list(pair.claim_texts("pa")) == ["a beats p by more than 0.1", "a does not beat p by more than 0.1"]
         level = Claims.above(2, 0.5, futility=[0.5, 0.6])
         assert level.holds([0.5, 0.6]).tolist() == [False, True, True, False]
-        assert level.line_words("pa") == ["p is above 0.5", "a is above 0.5", "p is not above 0.5", "a is below 0.6"]
+        assert list(level.claim_texts("pa")) == [
+            "p is above 0.5",
+            "a is above 0.5",
+            "p is not above 0.5",
+            "a is below 0.6",
+        ]
         below = Claims([[-1.0, 0.0]], [-0.5], sides="two")
-        assert below.line_words("pa") == ["p is below 0.5", "p is not below 0.5"]
+        assert list(below.claim_texts("pa")) == ["p is below 0.5", "p is not below 0.5"]
 
     def test_other_lists_of_claims(self):
         assert len(Claims.pairs(4).forms) == 12
-        assert Claims.above(3, 0.5).line_words("abc") == ["a is above 0.5", "b is above 0.5", "c is above 0.5"]
+        assert list(Claims.above(3, 0.5).claim_texts("abc")) == ["a is above 0.5", "b is above 0.5", "c is above 0.5"]
         several = Claims.against_control(["p", "old", "new"], ["p", "old"])
-        assert several.line_words(["p", "old", "new"]) == ["new beats p", "new beats old"]
+        assert list(several.claim_texts(["p", "old", "new"])) == ["new beats p", "new beats old"]
         assert several.labels(["p", "old", "new"]) == ["new beats p", "new beats old"]
         ratio = Claims.against_control(2, 0, 1.5, scale="ratio")
-        assert ratio.line_words("pa") == ["a is more than 1.5 times p"]
+        assert list(ratio.claim_texts("pa")) == ["a is more than 1.5 times p"]
         assert ratio.holds([0.2, 0.29]).tolist() == [False]
         assert ratio.holds([0.2, 0.31]).tolist() == [True]
         odds = Claims.against_control(2, 0, 2.0, scale="odds-ratio")
-        assert odds.line_words("pa") == ["a beats p by an odds ratio above 2"]
+        assert list(odds.claim_texts("pa")) == ["a beats p by an odds ratio above 2"]
         assert odds.holds([0.2, 1 / 3]).tolist() == [False]  # exactly 2
         assert odds.holds([0.2, 0.34]).tolist() == [True]
 
@@ -238,7 +242,7 @@ def test_complexities_are_of_showing_what_is_true_for_every_kind_of_rewards(aske
     question, means = Claims.against_control(4, 0, **asked), np.array([0.46, 0.44, 0.57, 0.637])
     plain = question.complexity(means, sigma=0.5)
     apart = Problem(question, 4, 0.05, HeteroscedasticGaussian((0.5,) * 4)).complexity(means)
-    rates = divergence.complexity(question, means, BinaryFamily())
+    rates = question.family_complexity(means, BinaryFamily())
     assert apart.value == pytest.approx(plain.value, rel=1e-6)
     assert rates.value == pytest.approx(plain.value, rel=0.03)
     np.testing.assert_allclose(apart.weights, plain.weights, atol=1e-5)
@@ -250,7 +254,7 @@ def test_nothing_true_costs_nothing():
     for found in (
         question.complexity(means),
         Problem(question, 3, 0.05, HeteroscedasticGaussian((1.0, 2.0, 3.0))).complexity(means),
-        divergence.complexity(question, means, BinaryFamily()),
+        question.family_complexity(means, BinaryFamily()),
     ):
         assert found.value == 0
         assert found.weights.tolist() == [1 / 3] * 3

@@ -9,9 +9,9 @@ import pytest
 from scipy.optimize import brentq, linprog, minimize
 
 from roundwise import Above, AnyAbove, BestArm, InputError, Largest, MinimumBelow, Statements, TopK
-from roundwise.questions.halfspaces import halfspace_complexity
-from roundwise.solvers import divergence
 from roundwise.solvers.families import BinaryFamily, ExponentialFamily, NormalFamily, PoissonFamily
+from roundwise.solvers.halfspaces import halfspace_complexity
+from strategies import family_evidence
 
 BINARY, POISSON, EXPONENTIAL = BinaryFamily(), PoissonFamily(), ExponentialFamily()
 
@@ -125,7 +125,7 @@ def test_it_is_optimal_by_scipy(family, arms):
         level = float(np.exp(np.log(means).mean()))
         asked = [BestArm(), TopK(max(1, arms // 2)), Above(level), Statements.against_control(arms, arms - 1)]
         for question in asked:
-            found = divergence.complexity(question, means, family)
+            found = question.family_complexity(means, family)
             below, above = sandwich(question, question.answer(means), found.weights, means, family)
             assert found.value == pytest.approx(1 / below, rel=1e-6), question.name
             assert found.value == pytest.approx(1 / above, rel=1e-6), question.name
@@ -138,7 +138,7 @@ def test_margins_and_scores_are_optimal_by_scipy(family):
     for _ in range(4):
         means = rng.uniform(0.2, 0.8, 4)
         for question in (Statements.against_control(4, 0, 0.05), Largest(rng.uniform(-1, 1, (3, 4)))):
-            found = divergence.complexity(question, means, family)
+            found = question.family_complexity(means, family)
             below, above = sandwich(question, question.answer(means), found.weights, means, family)
             assert found.value == pytest.approx(1 / below, rel=1e-5), question.name
             assert found.value == pytest.approx(1 / above, rel=1e-4), question.name
@@ -176,13 +176,13 @@ def test_best_arm_by_garivier_and_kaufmann(family):
     rng = np.random.default_rng(2)
     for arms in (2, 4, 9, 50):
         means = rng.uniform(0.05, 0.95, arms)
-        found = float(divergence.complexity(BestArm(), means, family).value)
+        found = float(BestArm().family_complexity(means, family).value)
         assert found == pytest.approx(garivier_kaufmann(means, family), rel=1e-6)
 
 
 def test_rates_of_a_few_per_cent():
     """0/1 with rates .05, .04, .03: T* kl(.05, .95) is 9 696, where normal rewards would need 56 785."""
-    found = divergence.complexity(BestArm(), [0.05, 0.04, 0.03], BINARY)
+    found = BestArm().family_complexity([0.05, 0.04, 0.03], BINARY)
     assert float(found.value) * 0.9 * math.log(19) == pytest.approx(9696, abs=0.5)
     normal = BestArm().complexity([0.05, 0.04, 0.03], sigma=0.5).value
     assert float(normal) * 0.9 * math.log(19) == pytest.approx(56785, abs=1)
@@ -197,9 +197,9 @@ def test_evidence_at_the_weights_is_one_over_the_complexity(family, arms):
     rng = np.random.default_rng(arms)
     for question in questions(family, arms, rng):
         means = np.array([instance(family, arms, rng) for _ in range(3)])
-        found = divergence.complexity(question, means, family)
+        found = question.family_complexity(means, family)
         fine = np.isfinite(found.value) & (found.value > 0)
-        gained = divergence.evidence(question, found.weights, means, family)
+        gained = family_evidence(question, found.weights, means, family)
         np.testing.assert_allclose(gained[fine], 1 / found.value[fine], rtol=1e-6)
         np.testing.assert_allclose(found.weights.sum(axis=-1), 1, rtol=1e-9)
         assert (found.weights >= 0).all()
@@ -210,25 +210,25 @@ def test_no_other_weights_do_better():
     for family in (BINARY, POISSON, EXPONENTIAL):
         for question in questions(family, 5, rng):
             means = instance(family, 5, rng)
-            found = divergence.complexity(question, means, family)
+            found = question.family_complexity(means, family)
             if not 0 < found.value < np.inf:
                 continue
             other = np.maximum(found.weights * np.exp(rng.normal(size=(300, 5)) * 0.3), 1e-12)
             other /= other.sum(axis=-1, keepdims=True)
-            assert (divergence.evidence(question, other, means, family) <= (1 + 1e-6) / found.value).all()
+            assert (family_evidence(question, other, means, family) <= (1 + 1e-6) / found.value).all()
 
 
 def test_normal_rewards_are_the_gaussian_complexity():
     rng = np.random.default_rng(5)
     means = rng.uniform(0, 1, (4, 6))
     for question in [*questions(BINARY, 6, rng)]:
-        one = divergence.complexity(question, means, NormalFamily(0.7))
+        one = question.family_complexity(means, NormalFamily(0.7))
         two = question.complexity(means, sigma=0.7)
         np.testing.assert_allclose(one.value, two.value, rtol=1e-7)
         # the weights are known as well as the value's square root
         np.testing.assert_allclose(one.weights, two.weights, atol=1e-3)
         counts = rng.uniform(1, 9, (4, 6))
-        evidence = divergence.evidence(question, counts, means, NormalFamily(0.7))
+        evidence = family_evidence(question, counts, means, NormalFamily(0.7))
         np.testing.assert_allclose(evidence, question.evidence(counts, means, 0.7), rtol=1e-9)
 
 
@@ -242,14 +242,14 @@ def test_normal_rewards_with_deviations_of_their_own():
         forms = pieces.dense(5)
         away = forms @ means - pieces.offsets
         expected = halfspace_complexity(forms * sigmas, away, np.zeros(1), 1.0)
-        found = divergence.complexity(question, means, family)
+        found = question.family_complexity(means, family)
         assert float(found.value) == pytest.approx(float(expected.value), rel=1e-7)
     # at least one below the level: not the smallest mean, but the one that shows it soonest
-    found = divergence.complexity(MinimumBelow(0.5), [0.1, 0.3], NormalFamily([3.0, 0.2]))
+    found = MinimumBelow(0.5).family_complexity([0.1, 0.3], NormalFamily([3.0, 0.2]))
     assert found.weights.tolist() == [0.0, 1.0]
     assert float(found.value) == pytest.approx(2 * 0.2**2 / 0.2**2)
     with pytest.raises(InputError, match="deviations"):
-        divergence.complexity(BestArm(), [1.0, 2.0, 3.0], NormalFamily([1.0, 1.0]))
+        BestArm().family_complexity([1.0, 2.0, 3.0], NormalFamily([1.0, 1.0]))
 
 
 def test_the_bound_of_the_paper_is_between():
@@ -257,17 +257,17 @@ def test_the_bound_of_the_paper_is_between():
     rng = np.random.default_rng(3)
     for means in rng.uniform(0, 1, (20, 4)):
         for question in (BestArm(), TopK(2), Above(0.5), AnyAbove(0.5)):
-            own = divergence.complexity(question, means, BINARY).value
+            own = question.family_complexity(means, BINARY).value
             assert own <= question.complexity(means, sigma=0.5).value * (1 + 1e-9)
     near = [0.5, 0.501, 0.499]
-    assert divergence.complexity(BestArm(), near, BINARY).value == pytest.approx(
+    assert BestArm().family_complexity(near, BINARY).value == pytest.approx(
         float(BestArm().complexity(near, sigma=0.5).value), rel=1e-4
     )
 
 
 def test_tiny_gaps_do_not_cancel():
     for family, variance in ((BINARY, 0.21), (POISSON, 0.3), (EXPONENTIAL, 0.09)):
-        found = float(divergence.complexity(BestArm(), [0.3, 0.3 + 1e-9], family).value)
+        found = float(BestArm().family_complexity([0.3, 0.3 + 1e-9], family).value)
         assert found == pytest.approx(8 * variance / 1e-18, rel=1e-6)
 
 
@@ -275,34 +275,34 @@ def test_many_at_once_are_as_one_by_one():
     rng = np.random.default_rng(9)
     means = np.array([instance(BINARY, 5, rng) for _ in range(6)])
     for question in (BestArm(), TopK(2), Statements.against_control(5, 0, 0.01), Above(0.3)):
-        together = divergence.complexity(question, means, BINARY)
+        together = question.family_complexity(means, BINARY)
         for i, row in enumerate(means):
-            alone = divergence.complexity(question, row, BINARY)
+            alone = question.family_complexity(row, BINARY)
             assert float(alone.value) == pytest.approx(float(together.value[i]), rel=1e-8)
 
 
 def test_several_right_answers():
     """T_i of each right answer, and T* the least of them."""
     means = [0.6, 0.58, 0.3]
-    each = divergence.complexities(BestArm(0.1), means, BINARY)
+    each = BestArm(0.1).family_complexities(means, BINARY)
     assert np.isnan(each[2])
-    assert divergence.complexity(BestArm(0.1), means, BINARY).value == pytest.approx(float(np.nanmin(each)))
+    assert BestArm(0.1).family_complexity(means, BINARY).value == pytest.approx(float(np.nanmin(each)))
     gaussian = BestArm(0.1).complexities(means, sigma=0.5)
     np.testing.assert_allclose(each[:2], gaussian[:2], rtol=0.1)
 
 
 def test_borders():
-    assert divergence.complexity(BestArm(), [0.5, 0.5], BINARY).value == np.inf
-    assert divergence.complexity(Above(0.5), [0.5, 0.2], BINARY).value == np.inf
+    assert BestArm().family_complexity([0.5, 0.5], BINARY).value == np.inf
+    assert Above(0.5).family_complexity([0.5, 0.2], BINARY).value == np.inf
     # a rate of 0: KL(0, x) = -ln(1 - x)
-    found = divergence.complexity(Above(0.1), [0.0, 0.0], BINARY)
+    found = Above(0.1).family_complexity([0.0, 0.0], BINARY)
     assert float(found.value) == pytest.approx(2 / -math.log(0.9), rel=1e-6)
     # no rates make it wrong: certain without any sample
-    assert divergence.complexity(Statements([[1.0, 1.0]], [-0.5]), [0.2, 0.3], BINARY).value == 0
+    assert Statements([[1.0, 1.0]], [-0.5]).family_complexity([0.2, 0.3], BINARY).value == 0
     with pytest.raises(InputError, match="0/1 rewards must lie between 0 and 1"):
-        divergence.complexity(BestArm(), [0.5, 1.5], BINARY)
+        BestArm().family_complexity([0.5, 1.5], BINARY)
     with pytest.raises(InputError, match="margin"):
-        divergence.complexity(Statements.against_control(2, 0, 0.1), [1.0, 2.0], EXPONENTIAL)
+        Statements.against_control(2, 0, 0.1).family_complexity([1.0, 2.0], EXPONENTIAL)
     with pytest.raises(InputError, match="positive"):
         NormalFamily([1.0, 0.0])
 

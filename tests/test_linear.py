@@ -43,9 +43,7 @@ from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.spec import from_spec
 from roundwise.policies import Rage
 from roundwise.policies.base import best_weights, within_by_own
-from roundwise.questions import uneven
 from roundwise.rules.eprocess.rule import eprocess_for
-from roundwise.solvers import divergence
 from roundwise.solvers.design import best_design
 from roundwise.solvers.families import BinaryFamily, NormalFamily
 from roundwise.thresholds import LogDeterminant
@@ -171,7 +169,9 @@ class TestComplexity:
             assert value[run] == pytest.approx(alone.value, rel=1e-12)
             np.testing.assert_allclose(weights[run], alone.weights, rtol=1e-9, atol=1e-12)
             assert question.evidence(counts, noisy)[run] == question.evidence(counts[run], noisy[run])
-            np.testing.assert_array_equal(question.fitted(counts, noisy)[run], question.fitted(counts[run], noisy[run]))
+            np.testing.assert_array_equal(
+                question.fit_means(counts, noisy)[run], question.fit_means(counts[run], noisy[run])
+            )
 
     def test_the_best_design_of_a_simplex_is_even(self):
         amount, pulls = best_design(np.eye(3), np.eye(3)[None], np.ones((1, 3)))
@@ -189,7 +189,7 @@ class TestEvidence:
                 return float((counts * (noisy - features @ theta) ** 2).sum() / 2)
 
             question = Linear(BestArm(), features)
-            fitted = question.fitted(counts, noisy)
+            fitted = question.fit_means(counts, noisy)
             least = minimize(misfit, np.zeros(2), tol=1e-14)
             np.testing.assert_allclose(features @ least.x, fitted, atol=1e-5)
             best = int(fitted.argmax())
@@ -209,7 +209,7 @@ class TestEvidence:
             estimate = truth + rng.normal(size=5) * 10 ** rng.uniform(-1, 0.7)
             if not question.correct(question.verdict(counts, estimate), truth):
                 wrong += 1
-                strayed = (counts * (question.fitted(counts, estimate) - truth) ** 2).sum() / 2
+                strayed = (counts * (question.fit_means(counts, estimate) - truth) ** 2).sum() / 2
                 assert question.evidence(counts, estimate) <= strayed * (1 + 1e-7)
         assert wrong > 3
 
@@ -253,7 +253,7 @@ class TestVolume:
         for _ in range(80):
             pulls = 5.0 * (np.arange(5) == (totals / counts).argmax(axis=1)[:, None])  # the best so far
             counts, totals = counts + pulls, totals + np.sqrt(pulls) * rng.normal(size=(runs, 5))
-            fitted = question.fitted(counts, totals / counts)
+            fitted = question.fit_means(counts, totals / counts)
             failed |= (counts * fitted**2).sum(axis=1) / 2 > LogDeterminant().value(problem, counts)
         assert failed.sum() <= binom.isf(1e-6, runs, 0.2)
 
@@ -356,8 +356,8 @@ class TestDeviations:
     def test_the_complexity_is_that_of_the_family(self, kind):
         """Solved as a quadratic programme here, by Bregman projections there."""
         for _, means, rng in instances(4, seed=7):
-            value, weights = uneven.complexity(PLAIN[kind], means, 0.0, SIGMAS)
-            other = divergence.complexity(PLAIN[kind], means, NormalFamily(SIGMAS))
+            value, weights = PLAIN[kind].complexity_with_sigmas(means, 0.0, SIGMAS)
+            other = PLAIN[kind].family_complexity(means, NormalFamily(SIGMAS))
             if np.isfinite(value) or np.isfinite(other.value):
                 assert value == pytest.approx(float(other.value), rel=1e-6)
                 problem = Problem(PLAIN[kind], 5, 0.1, HeteroscedasticGaussian(tuple(SIGMAS)))
@@ -410,7 +410,7 @@ def test_bets_with_equal_deviations_are_those_of_one_sigma():
 
 def test_pet_and_track_and_stop_may_use_the_divergences_of_the_rewards():
     problem, means = Problem(BestArm(), 3, 0.1, Binary()), np.array([[0.3, 0.05, 0.04]])
-    own = divergence.complexity(BestArm(), means, BinaryFamily()).weights
+    own = BestArm().family_complexity(means, BinaryFamily()).weights
     np.testing.assert_allclose(best_weights(problem, means, True), own)
     assert np.abs(best_weights(problem, means, False) - own).max() > 0.01
     radius = np.array([0.01])
@@ -480,7 +480,7 @@ def test_the_command_line(printed, tmp_path):
     uneven_ones = ("-q", "best-arm", "--means", "1,0.5,0.6", "--sigmas", "1,2,0.5")
     one = printed("complexity", *uneven_ones)
     assert one["complexity"] == pytest.approx(
-        float(divergence.complexity(BestArm(), [1, 0.5, 0.6], NormalFamily([1, 2, 0.5])).value)
+        float(BestArm().family_complexity([1, 0.5, 0.6], NormalFamily([1, 2, 0.5])).value)
     )
     assert printed("complexity", *uneven_ones, "--radius", 0.01)["complexity"] > one["complexity"]
     (found,) = printed("simulate", *uneven_ones, "--runs", 20)

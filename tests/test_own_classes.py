@@ -161,7 +161,7 @@ class Minus(BestArm):
 
     name = "minus"
 
-    def plain(self, answer):
+    def answer_to_json(self, answer):
         return -1 if int(answer) == 2 else int(answer)
 
 
@@ -169,7 +169,7 @@ class Minus(BestArm):
 class AsText(BestArm):
     name = "as-text"
 
-    def plain(self, answer):
+    def answer_to_json(self, answer):
         return str(answer)
 
 
@@ -225,8 +225,8 @@ class HalfPieces(TopK):
 
 
 BAD_QUESTIONS = {
-    Minus: "'minus' cannot be used: `plain` of an answer is -1, but it must be true or false, an index from 0 to 2",
-    AsText: "`plain` of an answer is '0'",
+    Minus: "'minus' cannot be used: `answer_to_json` of an answer is -1, but it must be true or false, an index from",
+    AsText: "`answer_to_json` of an answer is '0'",
     Wrong: "`correct` says that 0, its own answer at the means .* is wrong",
     Mixed: "`answer` of several runs at once is not that of each run alone",
     NoEvidence: "`evidence` is nan with 10 results an arm",
@@ -495,7 +495,7 @@ class Falling(Lemma32):
 @dataclass(frozen=True)
 class Minus(BestArm):
     name = "minus"
-    def plain(self, answer):
+    def answer_to_json(self, answer):
         return -1
 """
 
@@ -508,7 +508,7 @@ def test_the_command_line_says_the_same(roundwise, here):  # noqa: F811
             ("simulate", "-q", "best-arm", *world, "--policy", "pet:threshold=bad:Falling"),
             ("new", "s", "-q", "best-arm", "--arms", "a,b", "--sigma", "1", "--policy", "pet:threshold=bad:Falling"),
         ],
-        "`plain` of an answer is -1": [
+        "`answer_to_json` of an answer is -1": [
             ("simulate", "-q", "bad:Minus", *world, "--policy", "wager"),
             ("new", "s", "-q", "bad:Minus", "--arms", "a,b", "--sigma", "1"),
         ],

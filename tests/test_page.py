@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from roundwise import list_studies, load_study
+from roundwise.store.client import segment
 from roundwise.web.amend_pages import CHANGES
-from roundwise.web.names import segment
 from served import ARMS, example, examples, served, table_of
 from test_docs import ROOT, files_in
 

@@ -44,7 +44,7 @@ def compare(question, means, policy, program, *, seed, delta=0.05, sigma=1.0, of
             answer = stop.value
             assert number == len(log), f"the program stops after {number} batches, the policy after {len(log)}"
     assert answer is not None, f"the policy stops after {len(log)} batches, the program goes on"
-    assert answer == question.plain(runs.answer[0])
+    assert answer == question.answer_to_json(runs.answer[0])
     return log
 
 

@@ -34,7 +34,6 @@ from roundwise.model.spec import quantity
 from roundwise.planning.quantities import Costs, one_for_each
 from roundwise.planning.request import ladder
 from roundwise.planning.tradeoff import policy_words
-from roundwise.questions.besides import against
 from roundwise.render import html as html_renderer
 
 SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000
@@ -111,10 +110,10 @@ class TestExpected:
         assert row.means == pytest.approx(means)
 
     def test_control(self):
-        assert against(Statements.against_control(4, 2, 0.1)) == 2
-        assert against(Statements.ranking(4)) is None
-        assert against(Largest([[1, 0], [0, 1]])) is None
-        assert against(BestArm()) is None
+        assert Statements.against_control(4, 2, 0.1).reference_arm == 2
+        assert Statements.ranking(4).reference_arm is None
+        assert Largest([[1, 0], [0, 1]]).reference_arm is None
+        assert BestArm().reference_arm is None
 
     def test_means_and_scenarios(self, tmp_path):
         file = tmp_path / "worlds.csv"

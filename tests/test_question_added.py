@@ -8,10 +8,8 @@ import pytest
 from roundwise import PET, BestArm, Gaussian, GaussianArms, Problem, Statements, TopK, Wager, simulate
 from roundwise.calibration.live import Nowhere, Remembered
 from roundwise.model.trial import begin
-from roundwise.questions import Complexity, Pieces
-from roundwise.questions.base import Halfspaces, finite, form_words, pairs, quiet, spread_over
-from roundwise.questions.besides import cells_of
-from roundwise.questions.halfspaces import halfspace_complexity, halfspace_floor
+from roundwise.questions import Complexity, HalfspaceQuestion, Halfspaces, pairs
+from roundwise.questions.base import describe_halfspaces
 from roundwise.rules.eprocess.candidates import CandidateEProcess
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.study.spec import StudySpec
@@ -22,55 +20,23 @@ from test_study import World
 
 
 @dataclass(frozen=True)
-class Podium:
+class Podium(HalfspaceQuestion):
     """Which arm is first, and which second? The answer is their two indices."""
 
     name = "podium"
 
-    def check(self, arms):
-        """Any number."""
-
     def answer(self, means):
-        return np.argsort(-finite(means), axis=-1, kind="stable")[..., :2]
-
-    def correct(self, answer, means):
-        return (answer == self.answer(means)).all(axis=-1)
+        return np.argsort(-np.asarray(means), axis=-1, kind="stable")[..., :2]
 
     def halfspaces(self, answer, arms):
         """The first exceeds the second, which exceeds all others."""
-        order = np.arange(arms) + np.zeros((*answer.shape[:-1], 1), dtype=np.intp)
-        others = order[(order != answer[..., :1]) & (order != answer[..., 1:])].reshape(*answer.shape[:-1], arms - 2)
-        second = np.repeat(answer[..., 1:], arms - 2, axis=-1)
-        return pairs(
-            np.concatenate([answer[..., :1], second], axis=-1), np.concatenate([answer[..., 1:], others], axis=-1)
-        )
+        first, second = answer[..., :1], answer[..., 1:]
+        others = np.arange(arms - 1)
+        others = others + (others >= first)
+        return pairs(np.where(others == second, first, second), others)
 
-    def pieces(self, arms):
-        return Pieces(2 * arms - 3, 2)
-
-    @quiet
-    def evidence(self, counts, means, sigma=1.0):
-        forms, away = self._away(finite(means))
-        spread = np.where(forms != 0, forms**2 / np.asarray(counts)[..., None, :], 0.0).sum(axis=-1)
-        return (away**2 / spread).min(axis=-1) / (2 * sigma**2)
-
-    def complexity(self, means, radius=0.0, sigma=1.0):
-        means, radii = spread_over(finite(means), radius)
-        return halfspace_complexity(*self._away(means), radii, sigma)
-
-    def floor(self, means, radius=0.0, sigma=1.0):
-        return halfspace_floor(*self._away(finite(means)), radius, sigma)
-
-    def words(self, answer, names):
+    def answer_text(self, answer, names):
         return f"{names[int(answer[0])]} is first and {names[int(answer[1])]} second"
-
-    def plain(self, answer):
-        return answer.tolist()
-
-    def _away(self, means):
-        pieces = self.halfspaces(self.answer(means), means.shape[-1])
-        forms = pieces.dense(means.shape[-1])
-        return forms, (forms * means[..., None, :]).sum(axis=-1) - pieces.offsets
 
 
 MEANS = [0.1, 1.5, 0.2, 0.8]
@@ -94,7 +60,6 @@ def test_it_is_simulated_with_bets_and_with_the_papers_rule():
 
 
 def test_its_ledger_is_that_of_candidates():
-    assert cells_of(Podium()) == "candidates"
     ledger = eprocess_for(Problem(Podium(), 4))
     assert isinstance(ledger, CandidateEProcess)
     assert ledger.shifts  # it compares arms
@@ -139,10 +104,10 @@ def test_it_has_a_live_study_and_a_report(policy):
     assert (report.status, report.answer, report.headline) == ("decided", ["b", "d"], "b is first and d second")
     assert report.guarantee.status == "kept"
     if isinstance(policy, Wager):
-        assert [claim.claim for claim in report.claim_rows] == ["b beats d", "d beats a", "d beats c"]
+        assert [claim.claim for claim in report.claim_rows] == ["d beats a", "d beats c", "b beats d"]
     assert "b is first and d second" in report.html()
 
 
 def test_forms_that_compare_nothing_have_words():
     pieces = Halfspaces(np.array([[2, 0], [1, 0]]), np.array([[-1.0, 0.5], [1.0, 0.0]]), np.array([0.0, -0.25]), False)
-    assert form_words(pieces, ("x", "y", "z")) == ["-1 z +0.5 x exceeds 0", "+1 y exceeds -0.25"]
+    assert describe_halfspaces(pieces, ("x", "y", "z")) == ["-1 z +0.5 x exceeds 0", "+1 y exceeds -0.25"]

@@ -189,7 +189,7 @@ def test_units_of_the_rewards(given_example, factor, radius):
 def test_where_zero_lies_does_not_matter(label, shift):
     kind = BY_LABEL[label]
     question, means, counts, _ = example(kind, 5, 3)
-    other = type(question)(question.level + shift) if hasattr(question, "level") else question
+    other = type(question)(question.level + shift) if question.level is not None else question
     np.testing.assert_allclose(other.evidence(counts, means + shift), question.evidence(counts, means), rtol=1e-9)
     np.testing.assert_allclose(other.complexity(means + shift).value, question.complexity(means).value, rtol=1e-8)
 
@@ -226,7 +226,7 @@ def test_twelve_decades_of_gaps_in_one_instance(kind):
     for seed in range(10):
         question, _, _, rng = example(kind, arms, seed)
         sides = rng.choice([-1.0, 1.0], arms)
-        means = getattr(question, "level", 0.0) + sides * 10.0 ** rng.permutation(np.linspace(-12, 0, arms))
+        means = (question.level or 0.0) + sides * 10.0 ** rng.permutation(np.linspace(-12, 0, arms))
         found = question.complexity(means)
         assert np.isfinite(found.value)
         np.testing.assert_allclose(found.weights.sum(), 1.0, rtol=1e-9)

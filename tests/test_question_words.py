@@ -40,13 +40,15 @@ def test_words_and_plain_answers():
     for question, name, words, plain in cases:
         answer = question.answer(means)
         assert question.name == name
-        assert question.words(answer, names) == words
-        assert question.plain(answer) == plain
+        assert question.answer_text(answer, names) == words
+        assert question.answer_to_json(answer) == plain
     pair = Largest([[1, 1, 0], [0, 1, 1]], names=("first two", "last two"))
-    assert "first two" in pair.words(pair.answer(means), names)
-    assert pair.plain(pair.answer(means)) == 0
+    assert "first two" in pair.answer_text(pair.answer(means), names)
+    assert pair.answer_to_json(pair.answer(means)) == 0
     assert (
-        Largest([[1, 1, 0], [0, 1, 1]], [0.0, 9.0]).plain(Largest([[1, 1, 0], [0, 1, 1]], [0.0, 9.0]).answer(means))
+        Largest([[1, 1, 0], [0, 1, 1]], [0.0, 9.0]).answer_to_json(
+            Largest([[1, 1, 0], [0, 1, 1]], [0.0, 9.0]).answer(means)
+        )
         == 1
     )
 

@@ -44,7 +44,7 @@ def decided(kind, arms, seed):
 def test_answer(kind):
     for arms, seed in itertools.product((2, 3, 6), range(20)):
         question, means, _, _ = example(kind, max(arms, kind.fewest), seed)
-        for point in (means, np.round(means), np.zeros_like(means), means * 0 + getattr(question, "level", 1.0)):
+        for point in (means, np.round(means), np.zeros_like(means), means * 0 + (question.level or 1.0)):
             assert as_reference(question.answer(point)) == reference_answer(question, point)
 
 

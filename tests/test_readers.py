@@ -263,7 +263,7 @@ class TestSharing:
         threads = [threading.Thread(target=lambda: answers.append(ask(url, "GET", path))) for _ in range(self.READERS)]
         for each in threads:
             each.start()
-        until(lambda: app.state.doors.busy == self.READERS)
+        until(lambda: app.state.access.busy == self.READERS)
         yield answers
         for each in threads:
             each.join()

@@ -24,7 +24,6 @@ from roundwise.policies import (
     TopTwo,
 )
 from roundwise.policies.agarwal import repeated_log
-from roundwise.solvers import divergence
 from roundwise.solvers.families import BinaryFamily
 from roundwise.thresholds import KaufmannKoolenPairwise
 
@@ -400,7 +399,7 @@ def test_track_and_stop_with_the_weights_of_the_rewards_themselves():
     rates = np.array([0.05, 0.04, 0.01])
     problem = Problem(BestArm(), 3, 1e-9, Binary())
     for own, expected in (
-        (True, divergence.complexity(BestArm(), rates, BinaryFamily()).weights),
+        (True, BestArm().family_complexity(rates, BinaryFamily()).weights),
         (False, BestArm().complexity(rates).weights),
     ):
         policy = ClassicTrackAndStop(batch=500, own=own)

@@ -10,8 +10,8 @@ import pytest
 
 import serving
 from roundwise.cli import main
-from roundwise.web.app import application, steps
-from roundwise.web.security import doors_of
+from roundwise.web.app import Application, steps
+from roundwise.web.security import build_access
 from serving import ask
 
 TOKEN = "change=0123456789abcdef"
@@ -60,7 +60,7 @@ def test_where_it_listens_as_json(tmp_path):
 
 def test_what_is_done_while_nobody_asks(tmp_path):
     """All that is imported when it is first wanted can be had before."""
-    app = application(f"sqlite:///{tmp_path}/studies.db", doors_of("127.0.0.1", [], ""))
+    app = Application(f"sqlite:///{tmp_path}/studies.db", build_access("127.0.0.1", [], ""))
     with closing(app.state.staged), closing(app.state.jobs):
         for step in steps(app):
             step()
@@ -69,14 +69,14 @@ def test_what_is_done_while_nobody_asks(tmp_path):
 
 
 def test_it_is_quiet_once_all_are_answered():
-    doors = doors_of("127.0.0.1", [], "")
-    with doors.work("/studies/x"):
-        assert doors.quiet() == 0.0
-        with doors.work("/api/v1/events"):
-            assert doors.busy == 1
-    assert doors.busy == 0
-    with doors.work("/api/v1/studies/x/events"):  # a page that is open listens as long as it is
-        assert doors.busy == 0
+    access = build_access("127.0.0.1", [], "")
+    with access.work("/studies/x"):
+        assert access.quiet() == 0.0
+        with access.work("/api/v1/events"):
+            assert access.busy == 1
+    assert access.busy == 0
+    with access.work("/api/v1/studies/x/events"):  # a page that is open listens as long as it is
+        assert access.busy == 0
 
 
 def test_a_token_in_a_file(refused, monkeypatch, tmp_path):

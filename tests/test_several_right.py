@@ -31,11 +31,10 @@ from roundwise import (
 from roundwise.cli import main
 from roundwise.noise import Binary
 from roundwise.policies import LUCB, Elimination
-from roundwise.questions import several as sets
-from roundwise.solvers import divergence
+from roundwise.questions import top_k as sets
 from roundwise.solvers.families import BinaryFamily
 from roundwise.theory.bounds import centre, lower_bound_at, sample_lower_bound, scaling_error, shared_lower_bound
-from strategies import assert_optimal
+from strategies import assert_optimal, family_evidence
 
 SCORES = [[1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]]
 MAKERS = {  # four arms, a tolerance
@@ -127,7 +126,7 @@ def test_the_right_answers_are_those_that_are_right(kind):
         answers, there = question.right_answers(means)
         listed = sorted(np.asarray(each).tolist() for each, is_there in zip(answers, there, strict=True) if is_there)
         assert listed == sorted(each.tolist() for each in true)
-        assert question.ways(means) == len(true) >= 1
+        assert question.count_right_answers(means) == len(true) >= 1
 
 
 @every
@@ -184,12 +183,16 @@ def test_runs_are_computed_as_if_alone(kind):
     question = MAKERS[kind](0.3)
     means = rng.normal(size=(2, 15, 4)) * 0.3
     counts = rng.integers(0, 100, (2, 15, 4)).astype(float)
-    found, who, ways = question.evidence(counts, means, 1.3), question.verdict(counts, means), question.ways(means)
+    found, who, ways = (
+        question.evidence(counts, means, 1.3),
+        question.verdict(counts, means),
+        question.count_right_answers(means),
+    )
     value, weights = question.complexity(means, 0.01)
     for run in np.ndindex(2, 15):
         assert found[run] == question.evidence(counts[run], means[run], 1.3)
         np.testing.assert_array_equal(who[run], question.verdict(counts[run], means[run]))
-        assert ways[run] == question.ways(means[run])
+        assert ways[run] == question.count_right_answers(means[run])
         alone = question.complexity(means[run], 0.01)
         assert value[run] == alone.value
         np.testing.assert_array_equal(weights[run], alone.weights)
@@ -199,7 +202,7 @@ def test_runs_are_computed_as_if_alone(kind):
 def test_no_tolerance_is_one_right_answer(kind):
     for question, means, counts, _ in cases(kind, 10, seed=7):
         exact = MAKERS[kind](0.0)
-        assert exact.ways(means) == 1
+        assert exact.count_right_answers(means) == 1
         np.testing.assert_array_equal(exact.verdict(counts, means), exact.answer(means))
         assert np.nanmin(exact.complexities(means)) == pytest.approx(exact.complexity(means).value, rel=1e-9)
         assert question.complexity(means).value < exact.complexity(means).value
@@ -211,7 +214,7 @@ def test_with_one_right_answer_there_is_a_centre_or_none_is_claimed(kind):
     found = 0
     for question, means, _, _ in cases(kind, 60, seed=8):
         middle = centre(question, means)
-        if question.ways(means) > 1:
+        if question.count_right_answers(means) > 1:
             assert middle is None
         elif middle is not None:
             found += 1
@@ -263,7 +266,7 @@ def test_the_lower_bound_is_at_most_that_of_one_right_answer(kind):
     for question, means, _, _ in cases(kind, 20, seed=9):
         bound, value = lower_bound_at(question, means, 0.05), question.complexity(means).value
         assert 0 <= bound <= sample_lower_bound(value, 0.05) * (1 + 1e-9)
-        if question.ways(means) == 1:
+        if question.count_right_answers(means) == 1:
             assert bound == pytest.approx(sample_lower_bound(value, 0.05), rel=1e-8)
 
 
@@ -286,20 +289,18 @@ def test_with_their_own_divergences_too(kind):
     for _ in range(3):
         means = rng.uniform(0.05, 0.35, 4)
         question = MAKERS[kind](0.06) if kind != "above" else Above(0.15, 0.06)
-        value, weights = divergence.complexity(question, means, family)
-        assert divergence.evidence(question, weights, means, family) * value == pytest.approx(1.0, rel=1e-5)
+        value, weights = question.family_complexity(means, family)
+        assert family_evidence(question, weights, means, family) * value == pytest.approx(1.0, rel=1e-5)
         others = rng.dirichlet(np.ones(4), 40)
-        assert (
-            divergence.evidence(question, others, np.broadcast_to(means, (40, 4)), family) * value <= 1 + 1e-5
-        ).all()
-        needs = divergence.complexities(question, means, family)
+        assert (family_evidence(question, others, np.broadcast_to(means, (40, 4)), family) * value <= 1 + 1e-5).all()
+        needs = question.family_complexities(means, family)
         assert np.nanmin(needs) == pytest.approx(value, rel=1e-5)
-        assert (~np.isnan(needs)).sum() == question.ways(means)
+        assert (~np.isnan(needs)).sum() == question.count_right_answers(means)
 
 
 def test_too_many_right_answers_for_divergences_are_refused():
-    with pytest.raises(InputError, match="too many to look at one by one"):
-        divergence.complexity(TopK(5, 0.5), np.full(12, 0.3), BinaryFamily())
+    with pytest.raises(InputError, match="More than 200 answers are right"):
+        TopK(5, 0.5).family_complexity(np.full(12, 0.3), BinaryFamily())
 
 
 # --- the rules -----------------------------------------------------------------------------------------------

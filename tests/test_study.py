@@ -112,7 +112,7 @@ def plain_trial(settings, batches):
     for batch in batches:
         trial = advance(problem, policy, trial, batch)
         plans.append(trial.plan.pulls)
-    return plans, settings.question.plain(final_answer(problem, policy, trial)) if trial.done else None
+    return plans, settings.question.answer_to_json(final_answer(problem, policy, trial)) if trial.done else None
 
 
 def same_as_a_plain_trial(study):

@@ -21,6 +21,8 @@ Tree = TypeVar("Tree")
 
 FEW = 32  # arms that are added one after the other
 
+quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")  # as a decorator
+
 
 def total(values: ArrayLike) -> Floats:
     """Sum over the last axis, (K)->(): the same bits for one run or many, in any memory layout."""

@@ -18,14 +18,13 @@ from roundwise.messages import Doubt
 from roundwise.model.batch import Batch, BatchPlan, Record, ValueTable
 from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem
-from roundwise.model.spec import ROOMS, Kind, missing_from
+from roundwise.model.spec import check_class
 from roundwise.model.trial import begin
 from roundwise.noise import Noise, items_of, known_sigma, range_of_means
 from roundwise.policies import Policy
 from roundwise.policies.limited import without_limits
 from roundwise.questions import Above, BestArm, Question
 from roundwise.questions.base import Answer, Halfspaces, pairs
-from roundwise.questions.besides import answer_names, cells_of, features_of, level_of
 from roundwise.rules import GLR, Threshold
 from roundwise.rules.eprocess.rule import EProcessRule
 
@@ -40,17 +39,17 @@ def check_classes(problem: Problem, policy: Policy) -> None:
     """Raise an InputError where a class of the user's own returns what it must not."""
     inner, _ = without_limits(policy)
     if is_own(problem.question):
-        _complete("question", problem.question)
+        check_class("question", type(problem.question))
         check_question(problem.question, problem)
     if is_own(problem.noise):
-        _complete("noise", problem.noise)
+        check_class("noise", type(problem.noise))
         check_noise(problem.noise)
     rule = inner.stopping
     if isinstance(rule, GLR) and is_own(rule.threshold):
-        _complete("threshold", rule.threshold)
+        check_class("threshold", type(rule.threshold))
         check_threshold(rule.threshold, problem)
     if is_own(inner):
-        _complete("policy", inner)
+        check_class("policy", type(inner))
         rule.check(problem)
         check_policy(inner, problem)
 
@@ -63,12 +62,6 @@ def is_own(thing: object) -> bool:
 def refuse(what: str, found: str, required: str) -> NoReturn:
     """Raise the InputError of all these checks."""
     raise InputError(f"The {what} cannot be used: {found}, but {required}. Correct its class (docs/own.md shows one).")
-
-
-def _complete(kind: Kind, thing: object) -> None:
-    if lacking := missing_from(kind, type(thing)):
-        word = ROOMS[kind].word
-        raise InputError(f"A '{type(thing).__name__}' is no {word}: it has no {', '.join(f'`{x}`' for x in lacking)}.")
 
 
 def _shown(value: object) -> str:
@@ -128,7 +121,7 @@ def check_doubt(what: str, doubt: object) -> None:
 
 def check_question(question: Question, problem: Problem) -> None:
     """Its answers can be recorded and are right where it says so; its pieces are as many as they must be."""
-    if features_of(question) is not None:  # means are not free
+    if question.features is not None:  # means are not free
         return
     what, arms = f"question '{question.name}'", problem.arms
     means = _instances(question, problem)
@@ -148,30 +141,30 @@ def check_question(question: Question, problem: Problem) -> None:
         refuse(what, found, "an answer must be correct at the means that it is for")
     names = [f"arm {i}" for i in range(arms)]
     for answer in answers:
-        check_answer(question, names, question.plain(answer), question.plain(answers[0]))
-        if not (isinstance(words := question.words(answer, names), str) and words):
-            refuse(what, f"`words` of the answer {_shown(answer)} is {_shown(words)}", "must be a text")
+        check_answer(question, names, question.answer_to_json(answer), question.answer_to_json(answers[0]))
+        if not (isinstance(words := question.answer_text(answer, names), str) and words):
+            refuse(what, f"`answer_text` of the answer {_shown(answer)} is {_shown(words)}", "must be a text")
     counts = np.full(means.shape, 10.0)
     evidence = _of_runs(what, "evidence", question.evidence(counts, means, 1.0), means.shape[:1])
     if not (evidence >= 0).all():
         i = int(np.argmin(evidence >= 0))
         found = f"`evidence` is {evidence[i]:g} with 10 results an arm and the means {_shown(means[i])}"
         refuse(what, found, "it must be a number of at least 0")
-    if cells_of(question) != "claims" and arms <= _MOST_ARMS and question.pieces(arms) is not None:
+    if not question.separate_claims and arms <= _MOST_ARMS and question.pieces(arms) is not None:
         _check_pieces(question, what, means, answers)
 
 
 def check_answer(question: Question, names: list[str] | tuple[str, ...], answer: object, like: object) -> None:
     """Raise an InputError unless an answer as plain data has the form of another one and can be recorded."""
     sets = [answer] if isinstance(answer, list) else list(answer.values()) if isinstance(answer, dict) else [[answer]]
-    most = max(len(answer_names(question, names)), getattr(question, "number", 0))
+    most = len(question.answer_names(names))
     good = type(answer) is type(like) and all(
         isinstance(number, bool) or (type(number) is int and 0 <= number < most) for each in sets for number in each
     )
     if not good:
         refuse(
             f"question '{question.name}'",
-            f"`plain` of an answer is {_shown(answer)}",
+            f"`answer_to_json` of an answer is {_shown(answer)}",
             f"it must be true or false, an index from 0 to {most - 1}, or a list of those, and of one kind",
         )
 
@@ -180,7 +173,7 @@ def _instances(question: Question, problem: Problem) -> Floats:
     """Means that have many different answers: in order, with one arm moved, all near either end of the range. (R, K)"""
     arms, rng = problem.arms, np.random.default_rng(1)
     low, high = range_of_means(problem.noise)
-    middle = level_of(question) or 0.0
+    middle = question.level or 0.0
     low = low if math.isfinite(low) else min(middle, high) - 1.0
     high = high if math.isfinite(high) else max(middle, low) + 1.0
     order = np.sort((np.arange(arms) + 0.5 + 0.3 * rng.uniform(-1, 1, arms)) / arms)[::-1]
@@ -223,7 +216,7 @@ def _check_pieces(question: Question, what: str, means: Floats, answers: Answer)
             rows = np.round(np.concatenate([forms, pieces.offsets[..., None]], axis=-1)[crossed], 9) + 0.0
             violated.append({each.tobytes() for each in rows})
     apart = sum(1 for _ in _disjoint(violated))
-    if apart > declared.number:
+    if apart > declared.number and declared != (1, arms):  # one piece of all arms is true of every question
         found = f"`pieces` declares {declared.number} half-spaces for {arms} arms"
         refuse(what, found, f"wrong answers can come about in at least {apart} ways that have none in common")
 

@@ -78,7 +78,7 @@ class Contest:
     @property
     def gap(self) -> float | None:
         """How far the best arms are ahead of the others, for policies that must be told; None if nobody could say."""
-        k = {"best-arm": 1, "top-k": getattr(self.problem.question, "k", 1)}.get(self.question)
+        k = self.problem.question.number_sought
         if k is None:
             return None
         means = -np.sort(-_drawn(self.instance), axis=-1)

@@ -14,7 +14,6 @@ from roundwise.calibration.telling import file_of, tell_once
 from roundwise.model.trial import final_answer
 from roundwise.policies import ConditionalPower, Policy, Wager
 from roundwise.questions import Above, BestArm, Claims, Question
-from roundwise.questions.besides import one_by_one
 from roundwise.simulation.environments import Generator
 from roundwise.study.spec import StudySpec
 
@@ -93,7 +92,7 @@ def _drop(which: int) -> Made:
     def change(study: Remembered, means: dict[str, float], rng: Generator) -> None:
         state = study.state
         if state.decided is None and len(state.settings.arms) - len(state.settings.left_out) > 2:
-            kept = {state.settings.arms[0]} if one_by_one(state.settings.question) else set()  # a control stays
+            kept = {state.settings.arms[0]} if state.settings.question.separate_claims else set()  # a control stays
             gone = kept.union(state.settings.left_out)
             study.drop([name for name in _observed(study) if name not in gone][which], "it looks like that")
 

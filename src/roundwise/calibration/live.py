@@ -167,7 +167,7 @@ class Lived:
         settings = state.settings
         if state.decided is not None:
             answer = final_answer(settings.problem, settings.policy, state.trial)
-            assert state.decided["answer"] == settings.question.plain(answer)
+            assert state.decided["answer"] == settings.question.answer_to_json(answer)
             if not settings.question.correct(answer, means):
                 return True
         return bool(harmed(settings.problem, settings.policy, state.trial, means))

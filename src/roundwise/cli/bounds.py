@@ -26,7 +26,6 @@ from roundwise.errors import InputError, unknown
 from roundwise.model.problem import Problem
 from roundwise.noise import Gaussian
 from roundwise.policies import PET
-from roundwise.questions.besides import tolerance_of
 from roundwise.simulation.environments import GaussianArms
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Summary
@@ -153,7 +152,7 @@ def _sentences(found: Overview, problem: Problem) -> list[str]:
         said.append(f"{_theorem(found)} as stated says less than 'at least one batch' here{reason}.")
     if found.centre is not None and found.constant_centre is None:
         said.append("Assumption 2.2 fails for a constant y; the same proof works with a point y (docs/bounds.md).")
-    if tolerance_of(problem.question):
+    if problem.question.tolerance:
         said.append("Theorem 3.11 as stated does not apply: it is for questions with one right answer.")
     elif not stated_for(problem.question):
         said.append(

@@ -32,10 +32,8 @@ from roundwise.model.problem import Problem
 from roundwise.noise import HeteroscedasticGaussian, SubGaussian
 from roundwise.policies.rounds import shares
 from roundwise.questions import Complexity, Question
-from roundwise.questions.besides import check_means, one_by_one, several_right
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.environments import numbered
-from roundwise.solvers import divergence
 from roundwise.solvers.families import BinaryFamily, ExponentialFamily, Family, PoissonFamily
 
 Radius = Annotated[float, typer.Option("--radius", help="Worst case over all means within this distance of --means.")]
@@ -70,7 +68,7 @@ def complexity(
     goal = question_from(question, asked, claims, numbered(len(values)), features)
     if claims.margin_is == "odds-ratio":
         raise InputError("Odds ratios have no complexity; `roundwise simulate` and `roundwise plan` take them.")
-    check_means(goal, values)
+    goal.check_means(values)
     if not (radius >= 0 and math.isfinite(radius)):
         raise InputError(f"`radius` is {radius:g}, but must be a number of at least 0.")
     apart = None if sigmas is None else HeteroscedasticGaussian(tuple(numbers(sigmas, "--sigmas").tolist()))
@@ -86,7 +84,7 @@ def complexity(
         print_json(
             {
                 "question": question,
-                "answer": goal.plain(answer),
+                "answer": goal.answer_to_json(answer),
                 "complexity": found.value,
                 "weights": found.weights,
                 "sample_lower_bound": bound,
@@ -99,7 +97,7 @@ def complexity(
         )
         return
     names = numbered(len(values))
-    print(f"Answer: {goal.words(answer, names)}.")
+    print(f"Answer: {goal.answer_text(answer, names)}.")
     if math.isinf(found.value):
         print(
             "The complexity is infinite: "
@@ -110,7 +108,7 @@ def complexity(
     where = f" (worst case within {radius:g})" if radius else "" if family is None else f" for {family.name}"
     print(f"Complexity T*{where}: {number(float(found.value))}")
     where = " at these means" if radius else ""
-    if one_by_one(goal):
+    if goal.separate_claims:
         print("T* is of showing all that is true; there is no lower bound, because whoever shows nothing is not wrong.")
     else:
         least = number(math.ceil(bound))
@@ -120,7 +118,7 @@ def complexity(
         "mean": [f"{mean:g}" for mean in values],
         "share w*": [f"{weight:.4f}" for weight in found.weights],
     }
-    if not (radius or bound == 0 or several_right(goal, values)):  # else the bound is not for sampling so
+    if not (radius or bound == 0 or goal.count_right_answers(values) > 1):  # else the bound is not for sampling so
         columns["of the bound"] = [number(math.ceil(weight * bound)) for weight in found.weights]
     print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
     if budget or round_ or shares(split, len(values)):
@@ -144,9 +142,4 @@ def _family(
 
 
 def _own(question: Question, means: Floats, family: Family) -> Complexity:
-    try:
-        return divergence.complexity(question, means, family)
-    except AttributeError:
-        raise InputError(
-            f"The question '{question.name}' has no complexity for {family.name}: its answers are no half-spaces."
-        ) from None
+    return question.family_complexity(means, family)

@@ -28,7 +28,7 @@ from roundwise.noise import (
     with_items,
 )
 from roundwise.questions import Claims, Linear, Question, Statements
-from roundwise.questions.claim_lines import SCALES, Scale
+from roundwise.questions.claims import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
 from roundwise.study.spec import StudySpec, ValueType, arm_names, settings_of
 

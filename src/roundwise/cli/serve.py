@@ -58,11 +58,11 @@ def serve(
         gc.disable()  # nothing of what is imported until it listens is ever rubbish
         stack.callback(gc.enable)
         from roundwise.store import open_store
-        from roundwise.web.app import application
+        from roundwise.web.app import Application
         from roundwise.web.connections import listening
-        from roundwise.web.security import doors_of
+        from roundwise.web.security import build_access
 
-        doors = doors_of(host, name or [], _tokens(tokens))
+        access = build_access(host, name or [], _tokens(tokens))
         if example:
             if storage is not None:
                 raise InputError("--example has a storage of its own: leave --storage out.")
@@ -74,7 +74,7 @@ def serve(
                 "A server keeps its studies in a database: give --storage sqlite:///... or postgresql://..., and not "
                 "another server. Nothing was started."
             )
-        _served(application(storage, doors), host, stack.enter_context(listening(host, port)), open_, as_json)
+        _served(Application(storage, access), host, stack.enter_context(listening(host, port)), open_, as_json)
 
 
 def _served(application: Application, host: str, at: socket.socket, open_: bool, as_json: bool) -> None:

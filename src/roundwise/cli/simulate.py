@@ -33,7 +33,6 @@ from roundwise.model.spec import from_spec, noise_from_spec
 from roundwise.noise import NOISES, HeteroscedasticGaussian, Noise, SubGaussian
 from roundwise.policies import POLICIES, usual_policy
 from roundwise.policies.rounds import shares
-from roundwise.questions.besides import line_words, one_by_one
 from roundwise.simulation.environments import BernoulliArms, Environment, FamilyArms, GaussianArms, PoissonArms
 from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate as run
@@ -138,10 +137,10 @@ def simulate(
         print_json([each.plain() for each in summaries])
         return
     truth = goal.answer(world.world(np.random.default_rng(0), 1).means)[0]
-    print(f"Truth: {goal.words(truth, world.names)}.")
+    print(f"Truth: {goal.answer_text(truth, world.names)}.")
     print_summaries(summaries, delta)
-    if one_by_one(goal):
-        print_claims(summaries, line_words(goal, world.names))
+    if goal.separate_claims:
+        print_claims(summaries, goal.claim_texts(world.names))
     if out is not None:
         print(f"Every run is in {out}.")
 

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
 from roundwise.noise import Gaussian, Noise, check_arms, deviations_of, range_of_means
-from roundwise.questions import Complexity, Question, besides, uneven
+from roundwise.questions import Complexity, Question
 from roundwise.questions.base import Answer
-from roundwise.questions.besides import check_range
 
 
 @dataclass(frozen=True)
@@ -32,12 +31,16 @@ class Problem:
     noise: Noise = field(default_factory=Gaussian)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.question, Question):
+            raise InputError(
+                f"A '{type(self.question).__name__}' is no question: derive its class from roundwise.Question."
+            )
         check_delta(self.delta)
         if not float(self.arms).is_integer():
             raise InputError(f"`arms` is {self.arms}, but must be a whole number.")
         self.question.check(self.arms)
         check_arms(self.noise, self.arms)
-        check_range(self.question, *range_of_means(self.noise))
+        self.question.check_range(*range_of_means(self.noise))
 
     @property
     def sigma(self) -> float:
@@ -59,23 +62,23 @@ class Problem:
 
     def verdict(self, counts: Floats, means: Floats) -> Answer:
         """The answer that the evidence is for."""
-        return besides.verdict(self.question, self.weighed(counts), means)
+        return self.question.verdict(self.weighed(counts), means)
 
     def fitted(self, counts: Floats, means: Floats) -> Floats:
         """What is known of the means, from those of the arms."""
-        return besides.fitted(self.question, self.weighed(counts), means)
+        return self.question.fit_means(self.weighed(counts), means)
 
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0) -> Complexity:
         """T* and w*, or with a radius their worst case over the ball."""
         if self._sigmas is None:
             return self.question.complexity(means, radius, self.sigma)
-        return uneven.complexity(self.question, means, radius, self._sigmas)
+        return self.question.complexity_with_sigmas(means, radius, self._sigmas)
 
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0) -> Floats:
         """A cheap lower bound on it."""
         if self._sigmas is None:
             return self.question.floor(means, radius, self.sigma)
-        return uneven.floor(self.question, means, radius, self._sigmas)
+        return self.question.floor_with_sigmas(means, radius, self._sigmas)
 
     @property
     def goal(self) -> float:

@@ -17,7 +17,7 @@ import typing
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, Protocol, overload
 
 import numpy as np
 
@@ -184,8 +184,7 @@ def from_spec(kind: Kind, given: Given, *, trusted: bool = False) -> Thing:
     name = str(fields.pop("name", ""))
     thing, what = find_class(kind, name, trusted), f"{ROOMS[kind].word} '{name}'"
     known = parameters_of(thing)
-    described = thing.from_words(fields) if hasattr(thing, "from_words") else None
-    if described is not None:  # in other words than its fields
+    if kind == "question" and (described := thing.from_shorthand(fields)) is not None:
         return described
     for key in fields:
         if key not in known:
@@ -278,16 +277,25 @@ def find_class(kind: Kind, name: str, trusted: bool = False) -> type[Any]:
         raise unknown(f"class in the module '{module}'", path, classes)
     if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
         raise InputError(f"'{name}' is no dataclass, so it cannot be a {room.word}.")
-    if missing := missing_from(kind, found):
-        raise InputError(f"'{name}' is no {room.word}: it has no {', '.join(f'`{each}`' for each in missing)}.")
+    check_class(kind, found)
     return found
 
 
-def missing_from(kind: Kind, thing: type) -> list[str]:
-    """What a thing of this kind owes and the class has not."""
-    fields = dataclasses.fields(thing) if dataclasses.is_dataclass(thing) else ()
-    has = {*dir(thing), *(field.name for field in fields)}
-    return [each for each in vars(ROOMS[kind].owes) if not each.startswith("_") and each not in has]
+def check_class(kind: Kind, thing: type) -> None:
+    """Raise an InputError unless a class has everything that its kind requires."""
+    word, base = ROOMS[kind].word, ROOMS[kind].owes
+    if Protocol in base.__mro__:
+        fields = dataclasses.fields(thing) if dataclasses.is_dataclass(thing) else ()
+        has = {*dir(thing), *(field.name for field in fields)}
+        missing = [each for each in vars(base) if not each.startswith("_") and each not in has]
+    elif not issubclass(thing, base):
+        raise InputError(f"'{thing.__name__}' is no {word}: derive the class from roundwise.{base.__name__}.")
+    else:
+        missing = sorted(getattr(thing, "__abstractmethods__", ()))
+    if base is Question and not isinstance(getattr(thing, "name", None), str):
+        missing = ["name", *missing]
+    if missing:
+        raise InputError(f"'{thing.__name__}' is no {word}: it has no {', '.join(f'`{each}`' for each in missing)}.")
 
 
 def import_module(module: str) -> None:

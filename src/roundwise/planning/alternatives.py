@@ -16,7 +16,6 @@ from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.request import Expected, PlanRequest
 from roundwise.planning.tradeoff import guessed
 from roundwise.questions import BestArm, Question, TopK
-from roundwise.questions.besides import cells_of, features_of, level_of, open_to_arms, seeks_best, tolerance_of
 from roundwise.study.study import asked_in_words
 
 RUNS = 100
@@ -136,7 +135,7 @@ def _with_tolerance(wish: PlanRequest, expected: Expected, means: Floats) -> Ite
     """The same question, where a difference of the size that is asked about does not matter, or one of twice that."""
     gap = _gap(wish.question, means) or expected.lead or 0.0
     for tolerance in sorted({float(f"{each:.6g}") for each in _tolerances(gap, wish.noise, means)}):
-        if tolerance > tolerance_of(wish.question):
+        if tolerance > wish.question.tolerance:
             easier = _tolerating(wish.question, tolerance)
             if easier is not None:
                 yield "tolerance", tolerance, dataclasses.replace(wish, question=easier), expected.means
@@ -144,8 +143,6 @@ def _with_tolerance(wish: PlanRequest, expected: Expected, means: Floats) -> Ite
 
 def _tolerating(question: Question, tolerance: float) -> Question | None:
     """The question with a tolerance, if it has any."""
-    if not hasattr(question, "tolerance"):
-        return None
     try:
         found: Question = dataclasses.replace(question, tolerance=tolerance)  # type: ignore[type-var]
     except (InputError, TypeError):  # out of range, or not a field of its own
@@ -155,7 +152,7 @@ def _tolerating(question: Question, tolerance: float) -> Question | None:
 
 def _gap(question: Question, means: Floats) -> float:
     """The smallest difference that has to be shown: between arms, or from a level."""
-    level, ranked = level_of(question), np.sort(means)[::-1]
+    level, ranked = question.level, np.sort(means)[::-1]
     if level is not None:
         return float(np.abs(means - level).min())
     k = _number_sought(question)
@@ -164,10 +161,7 @@ def _gap(question: Question, means: Floats) -> float:
 
 def _number_sought(question: Question) -> int | None:
     """How many of the best are asked for, if that is what is asked."""
-    if seeks_best(question):
-        return 1
-    k: int | None = getattr(question, "k", None)
-    return k
+    return question.number_sought
 
 
 def _other_numbers(wish: PlanRequest, means: Floats) -> Iterator[Other]:
@@ -187,10 +181,10 @@ def _fewer_arms(wish: PlanRequest, means: Floats) -> Iterator[Other]:
     """The same of half the arms: those that look like what is sought."""
     least = (_number_sought(wish.question) or 1) + 1
     fewer = max((len(means) + 1) // 2, least)
-    of_any = open_to_arms(wish.question) or level_of(wish.question) is not None  # it speaks of no arm by itself
-    if not of_any or features_of(wish.question) is not None or fewer >= len(means) or wish.split is not None:
+    of_any = wish.question.accepts_arm_changes or wish.question.level is not None  # it speaks of no arm by itself
+    if not of_any or wish.question.features is not None or fewer >= len(means) or wish.split is not None:
         return
-    sought = means if cells_of(wish.question) == "some below a level" else -means
+    sought = means if wish.question.seeks_low_means else -means
     kept = np.sort(np.argsort(sought, kind="stable")[:fewer])
     if (sample := wish.sample_cost) is not None:
         sample = tuple(sample[i] for i in kept)

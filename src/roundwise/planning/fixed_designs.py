@@ -33,7 +33,7 @@ from roundwise.errors import InputError, said
 from roundwise.model.problem import Problem
 from roundwise.noise import Noise, family_of, items_of
 from roundwise.planning.scenarios import deviations
-from roundwise.questions import Question, besides
+from roundwise.questions import Claims, Question
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 
 DRAWS = 40_000  # of the estimates, for the power of several comparisons together; at most,
@@ -58,8 +58,8 @@ def check_size(question: Question, arms: int) -> None:
 
 def comparisons(question: Question, arms: int) -> int:
     """Of how many comparisons an answer consists."""
-    if besides.one_by_one(question):
-        return len(besides.line_words(question, [""] * arms))
+    if question.separate_claims:
+        return len(question.claim_texts([""] * arms))
     if question.pieces(arms) is None:  # any arm beyond a level: one comparison an arm
         return arms
     return int(question.halfspaces(question.answer(np.zeros(arms)), arms).offsets.size)
@@ -119,9 +119,9 @@ def fixed_design(
 ) -> FixedDesign | None:
     """The fixed design for these means, None where there is none: ties, or no comparisons that make up the answer."""
     mu = np.asarray(means, dtype=np.float64)
-    if besides.features_of(problem.question) is not None or items_of(problem.noise) is not None:
+    if problem.question.features is not None or items_of(problem.noise) is not None:
         return None
-    claims = besides.one_by_one(problem.question)
+    claims = problem.question.separate_claims
     found = _comparisons(problem, mu)
     if found is None:
         return None
@@ -135,7 +135,7 @@ def fixed_design(
         return None
     critical, method = float(-ndtri(problem.delta / number)), "one look, Bonferroni"
     if claims:
-        control = besides.control_of(problem.question)
+        control = problem.question.control
         if control is not None:
             critical, method = (
                 dunnett(problem.delta, tuple(_correlations(forms, weights, control))),
@@ -160,9 +160,8 @@ def fixed_design(
 def _comparisons(problem: Problem, means: Floats) -> tuple[Floats, Floats] | None:
     """Forms and offsets of what must be shown: every claim, or all that the right answer consists of. (P, K), (P)"""
     question = problem.question
-    if besides.one_by_one(question):  # odds are no linear form of the means
-        forms, levels = getattr(question, "forms", None), getattr(question, "levels", None)
-        return None if forms is None or getattr(question, "odds", False) else (np.asarray(forms), np.asarray(levels))
+    if isinstance(question, Claims):  # odds are no linear form of the means
+        return None if question.odds else (question.forms, question.levels)
     try:
         pieces = question.halfspaces(question.answer(means), problem.arms)
     except InputError:

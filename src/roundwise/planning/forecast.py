@@ -23,7 +23,6 @@ from roundwise.noise import items_of
 from roundwise.policies import Policy
 from roundwise.policies.base import limits_of
 from roundwise.policies.rounds import as_rounds, round_of
-from roundwise.questions.besides import line_words, one_by_one
 from roundwise.simulation.environments import Environment, Now, drawn
 
 Places = NDArray[np.intp]
@@ -237,9 +236,9 @@ class _Book:
     def __init__(self, problem: Problem, policy: Policy, truth: Floats) -> None:
         runs = len(truth)
         self.problem, self.policy, self.truth = problem, policy, truth
-        self.claims = one_by_one(problem.question)
+        self.claims = problem.question.separate_claims
         self.true = problem.question.answer(truth) if self.claims else None  # (runs, J)
-        lines = len(line_words(problem.question, [""] * problem.arms))
+        lines = len(problem.question.claim_texts([""] * problem.arms))
         self.open_ended = self.claims and as_rounds(policy).budget is None
         self.counts, self.batches = np.full(truth.shape, np.inf), np.full(runs, np.inf)
         self.decided, self.correct = np.zeros(runs, dtype=np.bool_), np.zeros(runs, dtype=np.bool_)

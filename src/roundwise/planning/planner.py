@@ -23,7 +23,6 @@ from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.tradeoff import Setting, front_of, guessed, remeasured
 from roundwise.policies import Policy
 from roundwise.questions import Question
-from roundwise.questions.besides import one_by_one, tolerance_of
 from roundwise.simulation.environments import numbered
 
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and how much of the work is done
@@ -179,7 +178,7 @@ def _target(expected: Sequence[Expected], target: str | float | None, question: 
         return labels.index(target)
     leads = [each.lead for each in expected]
     ahead_by = [i for i, each in enumerate(leads) if each]
-    wanted = quantity(target, "target") if target is not None else tolerance_of(question)
+    wanted = quantity(target, "target") if target is not None else question.tolerance
     if wanted:
         near = [i for i in ahead_by if math.isclose(float(leads[i] or 0), float(wanted), rel_tol=1e-9)]
         if near:
@@ -214,7 +213,7 @@ class _Making:
 
 
 def _front(wish: PlanRequest, expected: Expected) -> tuple[Setting, ...]:
-    if not answerable(wish, expected) or (one_by_one(wish.question) and wish.budget is None):
+    if not answerable(wish, expected) or (wish.question.separate_claims and wish.budget is None):
         return ()
     return front_of(wish, expected)
 
@@ -225,7 +224,7 @@ def _others(wish: PlanRequest, found: StudyPlan) -> tuple[Instead, ...]:
     dear = row.samples.p95 > SENSIBLE if row.within_budget is None else row.within_budget < ENOUGH
     if not dear:
         return ()
-    if one_by_one(wish.question):
+    if wish.question.separate_claims:
         return larger_budgets(wish, row.expected)
     others = instead_of(wish, row.expected, row.samples)
     more = larger_budget(wish, row.samples, row.batches)

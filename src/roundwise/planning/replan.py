@@ -16,7 +16,6 @@ from roundwise.planning.forecast import MOST_ROUNDS, Ends, Quantiles, Start, ahe
 from roundwise.planning.quantities import Costs, exact, share, whole
 from roundwise.planning.request import ladder
 from roundwise.planning.scenarios import Data, Unreliable, allowed_world, world_of
-from roundwise.questions.besides import level_of, line_words, one_by_one
 from roundwise.report import Report
 from roundwise.study import Study
 from roundwise.study.spec import StudySpec
@@ -156,7 +155,7 @@ def replan(state: State, *, runs: int = AGAIN, seed: int = 1, costs: Costs | Non
     missing = missing_so_far(state)
     ends = _ahead(state, runs, seed, missing)
     low, high = quantile(ends.batches, np.array(BETWEEN))
-    claims = line_words(settings.question, settings.arms) if one_by_one(settings.question) else ()
+    claims = settings.question.claim_texts(settings.arms) if settings.question.separate_claims else ()
     return dataclasses.replace(
         found,
         runs=runs,
@@ -203,7 +202,7 @@ def first_line(settings: StudySpec, *, runs: int = BRIEF) -> str | None:
     low, high = range_of_means(noise)
     middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
     try:
-        level = level_of(question)
+        level = question.level
         row = ladder(question, settings.arms, noise, middle if level is None else level, None)[-2]
         means = np.asarray(row.means)
         if not np.isfinite(question.complexity(means).value):
@@ -214,7 +213,7 @@ def first_line(settings: StudySpec, *, runs: int = BRIEF) -> str | None:
     ends = ahead(settings.problem, settings.acting, world, runs=runs, seed=1, most_rounds=LONG)
     answered = float(_answered(settings, ends).mean())
     given = f"if the {row.noun} is {row.label.removeprefix('+')}"
-    if one_by_one(question) and settings.budget is not None:
+    if question.separate_claims and settings.budget is not None:
         return f"{given}, a true claim is shown with probability {share(answered)}"
     if settings.budget is not None and answered < 0.5:
         return f"{given}, there is an answer within the budget with probability {share(answered)}"
@@ -242,7 +241,7 @@ def _ahead(state: State, runs: int, seed: int, missing: float) -> Ends:
 
 def _answered(settings: StudySpec, ends: Ends) -> Bools:
     """Whether there is an answer; of claims, whether one that is true was shown. (runs)"""
-    if not one_by_one(settings.question):
+    if not settings.question.separate_claims:
         return ends.decided
     return np.asarray((ends.shown & settings.question.answer(ends.truth)).any(axis=-1))
 

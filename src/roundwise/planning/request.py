@@ -17,7 +17,6 @@ from roundwise.planning.items import ITEM_CORRELATION, AlikeItems
 from roundwise.planning.quantities import Costs, amount, one_for_each
 from roundwise.planning.scenarios import Unreliable, deviations, world_of, worlds_of
 from roundwise.questions import Question
-from roundwise.questions.besides import against, led, level_of, one_by_one, tolerance_of
 from roundwise.simulation.environments import Environment
 from roundwise.study.spec import StudySpec, setting
 
@@ -43,7 +42,7 @@ def ladder(
     deviation: float | None = None,
 ) -> tuple[Expected, ...]:
     """Rows from the smallest lead to the largest, and last that there is nothing to find."""
-    level = level_of(question)
+    level = question.level
     if level is not None and baseline not in (None, level):
         raise InputError(
             f"Means are compared with the level {level:g}, and leads are distances from it. Leave out the baseline, "
@@ -61,10 +60,10 @@ def ladder(
     found = sorted(chosen_leads(noise, deviation_there, question) if leads is None else {float(each) for each in leads})
     if not found or found[0] < 0:
         raise InputError("The leads must be positive numbers, for example 1%,2%,5%.")
-    noun = "distance" if level is not None else "lead" if against(question) is None else "largest effect"
+    noun = "distance" if level is not None else "lead" if question.reference_arm is None else "largest effect"
     rows = []
     for lead in [*found, 0.0] if leads is None else found:
-        means = led(question, np.full(len(arms), centre), lead)
+        means = question.means_with_lead(np.full(len(arms), centre), lead)
         if low <= means.min() and means.max() <= high:
             rows.append(Expected(label=lead_words(lead, noise), means=tuple(means.tolist()), lead=lead, noun=noun))
     if not rows:
@@ -76,13 +75,13 @@ def ladder(
 
 def chosen_leads(noise: Noise, deviation: float, question: Question) -> list[float]:
     """Three round numbers that follow each other, the middle one a small effect; with one that matters to the user."""
-    many = family_of(noise) is not None and not one_by_one(question)  # results, as in a test on a page
+    many = family_of(noise) is not None and not question.separate_claims  # results, as in a test on a page
     middle = deviation * (0.05 if many else 0.2)
     power = np.floor(np.log10(middle)) - 1
     numbers = np.array([step * 10.0 ** (power + i) for i in range(4) for step in STEPS])
     nearest = int(np.abs(np.log(numbers / middle)).argmin())
     found = {float(f"{each:.12g}") for each in numbers[nearest - 1 : nearest + 2]}
-    matters = tolerance_of(question)
+    matters = question.tolerance
     return sorted(found | ({matters} if matters else set()))
 
 

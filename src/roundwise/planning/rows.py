@@ -25,7 +25,6 @@ from roundwise.planning.forecast import (
 )
 from roundwise.planning.request import Expected, PlanRequest
 from roundwise.policies import Policy
-from roundwise.questions.besides import line_words, one_by_one
 
 LEVELS = np.linspace(0.01, 0.99, 99)
 
@@ -106,10 +105,10 @@ def row_of(
 ) -> Row:
     """The numbers of these runs: what they needed, and how they ended within the budget."""
     costs, problem = wish.costs, wish.problem
-    lines, held = line_words(problem.question, wish.arms), true_claims(problem, expected)
+    lines, held = problem.question.claim_texts(wish.arms), true_claims(problem, expected)
     claims, one, every, false = powers(lines, limited, held)
     cost = costs.of(needed.counts, needed.batches) if costs.known else None
-    answered = one or 0.0 if one_by_one(problem.question) else float(limited.decided.mean())
+    answered = one or 0.0 if problem.question.separate_claims else float(limited.decided.mean())
     return Row(
         expected=expected,
         runs=len(limited.batches),
@@ -135,7 +134,7 @@ def row_of(
 
 def true_claims(problem: Problem, expected: Expected) -> tuple[bool, ...]:
     """Which claims hold with these means; nothing where the question has one answer."""
-    if not line_words(problem.question, [""] * problem.arms):
+    if not problem.question.claim_texts([""] * problem.arms):
         return ()
     return tuple(bool(each) for each in problem.question.answer(np.asarray(expected.means)))
 
@@ -176,11 +175,11 @@ class Lots:
         self.needed: list[Ends] = []
         self.rough = False  # whether these are first numbers only
         self.endless = not answerable(wish, expected)
-        self.claims = one_by_one(wish.question) and wish.budget is not None  # they end with the budget
+        self.claims = wish.question.separate_claims and wish.budget is not None  # they end with the budget
         self.bound = lower_bound(wish.problem, expected.means, wish.deviation)
         self.fixed = self._fixed()
         one = self.fixed is not None and self.fixed.comparisons == 1
-        self.sequential = one or one_by_one(wish.question)  # designs with several looks are standard there
+        self.sequential = one or wish.question.separate_claims  # designs with several looks are standard there
 
     @property
     def idle(self) -> bool:
@@ -211,7 +210,7 @@ class Lots:
     def _ease(self) -> float:
         """The work of a step against that of a usual one: many arms, and bets towards a budget of many 0/1 results."""
         ease = min(1.0, FEW_ARMS / len(self.wish.arms)) * (ITEMS if self.wish.of_items else 1.0)
-        if not one_by_one(self.wish.question):
+        if not self.wish.question.separate_claims:
             return ease
         if self.wish.budget is None:
             return ease / 3
@@ -275,7 +274,7 @@ def _together(wish: PlanRequest, policy: Policy, rows: Sequence[Lots], runs: int
 def no_end(wish: PlanRequest) -> Ends:
     """One run that goes on for ever."""
     arms, no = len(wish.arms), np.zeros(1, dtype=np.bool_)
-    lines = np.zeros((1, len(line_words(wish.question, wish.arms))), dtype=np.bool_)
+    lines = np.zeros((1, len(wish.question.claim_texts(wish.arms))), dtype=np.bool_)
     return Ends(
         counts=np.full((1, arms), np.inf),
         batches=np.full(1, np.inf),
@@ -289,6 +288,6 @@ def no_end(wish: PlanRequest) -> Ends:
 
 def answerable(wish: PlanRequest, expected: Expected) -> bool:
     """Whether these means have an answer that results can show: no ties, nothing on a level."""
-    if one_by_one(wish.question):
+    if wish.question.separate_claims:
         return bool(wish.question.answer(np.asarray(expected.means)).any()) or wish.budget is not None
     return bool(np.isfinite(wish.question.complexity(np.asarray(expected.means)).value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,8 +27,7 @@ from roundwise.planning.tradeoff import Setting, policy_words
 from roundwise.planning.wording import in_words, protocol
 from roundwise.policies import usual_policy
 from roundwise.policies.base import limits_of
-from roundwise.questions import Claims, Question
-from roundwise.questions.besides import flags, one_by_one
+from roundwise.questions import Question
 from roundwise.render.svg import render_file
 from roundwise.study.spec import StudySpec
 
@@ -68,9 +67,7 @@ def _question_options(question: Question, names: Sequence[str]) -> list[str] | N
     """The options that ask a question; None where they need a file."""
     if ":" in name_of(question):
         return ["--question", _named(question)]
-    found = flags(question, names)
-    if found is None and one_by_one(question):
-        found = _control_options(question, names)
+    found = question.cli_options(names)
     return None if found is None else ["--question", question.name, *found]
 
 
@@ -78,34 +75,6 @@ def _named(thing: Thing) -> str:
     """A thing by its name and its settings."""
     settings = ",".join(f"{key}={value}" for key, value in to_spec(thing).items() if key != "name")
     return name_of(thing) + (f":{settings}" if settings else "")
-
-
-def _control_options(question: Question, names: Sequence[str]) -> list[str] | None:
-    """The options that give just this question: each way to compare with a control is tried."""
-    forms = np.asarray(getattr(question, "forms", np.zeros((1, 0))))
-    for control in np.flatnonzero((forms < 0).all(axis=0)):
-        for options, other in _against(question, names, names[int(control)]):
-            if to_spec(other) == to_spec(question):
-                return ["--control", names[int(control)], *options]
-    return None
-
-
-def _against(question: Any, names: Sequence[str], control: str) -> Iterator[tuple[list[str], Question]]:
-    level = float(question.levels[0])
-    margin = ["--margin", f"{level:.12g}"] if level else []
-    yield margin, Claims.against_control(names, control, level)
-    yield [*margin, "--two-sided"], Claims.against_control(names, control, level, sides="two")
-    if question.futility is not None:
-        futility = float(np.asarray(question.futility)[0])
-        words = [*margin, "--futility", f"{futility:.12g}"]
-        yield words, Claims.against_control(names, control, level, futility=futility)
-    ratio = -float(np.asarray(question.forms)[0, list(names).index(control)])
-    words = ["--margin-is", "ratio", "--margin", f"{ratio:.12g}"]
-    yield words, Claims.against_control(names, control, ratio, scale="ratio")
-    odds = float(f"{np.exp(level):.12g}")
-    words = ["--margin-is", "odds-ratio", "--margin", f"{odds:.12g}"]
-    yield words, Claims.against_control(names, control, odds, scale="odds-ratio")
-    yield [*words, "--two-sided"], Claims.against_control(names, control, odds, scale="odds-ratio", sides="two")
 
 
 PLAN_FORMAT = "roundwise plan 1"

@@ -21,7 +21,6 @@ from roundwise.planning.rows import Row
 from roundwise.policies import Policy, Wager
 from roundwise.policies.base import limits_of
 from roundwise.policies.rounds import as_rounds
-from roundwise.questions.besides import one_by_one
 
 GUESS = 0.3  # the price of a round that is tried first, in shares of the results that any method needs
 PRICES = (0.1, 0.3, 3.0, 10.0)  # others, in shares of the first guess
@@ -56,7 +55,7 @@ def candidates(wish: PlanRequest, expected: Expected) -> list[PlanRequest]:
         if wish.budget is not None:
             sizes = {each for each in sizes if each <= wish.budget}
         return [dataclasses.replace(wish, round=size) for size in sorted(sizes)]
-    if one_by_one(wish.question):
+    if wish.question.separate_claims:
         if wish.budget is None:
             return []
         sizes = {math.ceil(wish.budget / each) for each in LOOKS}
@@ -75,7 +74,7 @@ def setting_words(wish: PlanRequest) -> str:
     """What is set, as on the command line."""
     if wish.round is not None:
         return f"rounds of {exact(wish.round)}"
-    if one_by_one(wish.question) and wish.budget is not None:
+    if wish.question.separate_claims and wish.budget is not None:
         return f"rounds of {exact(as_rounds(wish.acting).size or wish.budget)} (as it is)"
     return policy_words(wish.policy)
 
@@ -165,7 +164,7 @@ class _Tried:
 
     def run(self, runs: int) -> None:
         """So many more; of claims within the budget, else as if there were none."""
-        wish, claims = self.wish, one_by_one(self.wish.question)
+        wish, claims = self.wish, self.wish.question.separate_claims
         policy = wish.acting if claims else without_budget(wish.acting)
         world, block = wish.world(self.expected.means), len(self.lots)
         found = ahead(wish.problem, policy, world, runs=runs, seed=wish.seed, block=block, most_rounds=200)
@@ -190,7 +189,7 @@ class _Tried:
 
     def _power(self, ends: Ends) -> float | None:
         question = self.wish.question
-        if not one_by_one(question):
+        if not question.separate_claims:
             return None
         return float((ends.shown & question.answer(ends.truth)).any(axis=-1).mean())
 
@@ -202,7 +201,7 @@ def front_of(wish: PlanRequest, expected: Expected) -> tuple[Setting, ...]:
     """
     load = len(wish.arms) * (ITEMS if wish.of_items else 1)
     runs, more = (int(np.clip(work // load, low, high)) for work, low, high in (RUNS, MORE))
-    claims = one_by_one(wish.question)
+    claims = wish.question.separate_claims
     first = _Tried(guessed(wish, expected), expected)
     first.run(OF_CLAIMS if claims else runs)
     start = first.setting

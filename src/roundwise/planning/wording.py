@@ -8,7 +8,6 @@ from roundwise.planning.forecast import most_in_a_round
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.request import PlanRequest
 from roundwise.planning.rows import Row
-from roundwise.questions.besides import one_by_one
 from roundwise.study.study import asked_in_words
 
 
@@ -103,7 +102,7 @@ def protocol(wish: PlanRequest, target: Row) -> str:
     how = "in equal shares"
     if wish.split is not None:
         how = f"in the proportions {':'.join(f'{each:g}' for each in wish.split)}"
-    elif one_by_one(wish.question):
+    elif wish.question.separate_claims:
         how = "with more for the control"
     share_missing = f" We expect {share(wish.missing)} of the results to be missing." if wish.missing else ""
     ends = "when every claim is shown or has no chance any more" if target.claims else "when everything is settled"

@@ -21,7 +21,6 @@ from roundwise.policies.track_and_stop import TrackAndStop
 from roundwise.policies.tri_bbai import TriBBAI
 from roundwise.policies.wager import Wager
 from roundwise.questions import Question
-from roundwise.questions.besides import one_by_one
 
 POLICIES: dict[str, type[Policy]] = {
     each.name: each
@@ -36,7 +35,7 @@ POLICIES: dict[str, type[Policy]] = {
 
 def usual_policy(question: Question) -> Policy:
     """The policy for a question where none is named."""
-    return ConditionalPower() if one_by_one(question) else Wager()
+    return ConditionalPower() if question.separate_claims else Wager()
 
 
 __all__ = [

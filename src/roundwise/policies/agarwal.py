@@ -78,17 +78,17 @@ class Agarwal:
             now = rounds == r
             if now.any():
                 kept |= now[..., None] & _largest(
-                    means, self.sizes(problem)[self.rounds - r + 1 :] or [ranking(problem).places]
+                    means, self.sizes(problem)[self.rounds - r + 1 :] or [ranking(problem).number_sought]
                 )
                 pulls += np.where(now[..., None] & kept, self.pulls(problem, max(r - 1, 1)), 0.0)
         done = rounds <= 1
         kept = np.where(done[..., None] & (rounds < 1)[..., None], inside, kept)
-        declared = Declaration(np.asarray(done), ranking(problem).of_set(kept))
+        declared = Declaration(np.asarray(done), ranking(problem).answer_from_set(kept))
         return BatchPlan(pulls, trial.plan.may_stop, Left(rounds - 1, kept), declared=declared)
 
     def sizes(self, problem: Problem) -> list[int]:
         """How many arms are in at the beginning of each round."""
-        sizes, k = [problem.arms], ranking(problem).places
+        sizes, k = [problem.arms], ranking(problem).number_sought
         for r in range(self.rounds, 1, -1):
             most = k + math.floor(sizes[-1] / repeated_log(sizes[-1] / k, r - 1))
             sizes.append(min(sizes[-1], most))
@@ -96,7 +96,7 @@ class Agarwal:
 
     def pulls(self, problem: Problem, r: int) -> float:
         """Pulls of each arm left, with r rounds to go: (2/gap^2) (ilog^(r)(|S|/k) + ln(8 k / delta_r))."""
-        k = ranking(problem).places
+        k = ranking(problem).number_sought
         size = self.sizes(problem)[self.rounds - r]
         level = problem.delta * 2.0 ** -(self.rounds - r)
         need = repeated_log(size / k, r) + math.log(8 * k / level)

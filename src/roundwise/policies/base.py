@@ -20,7 +20,6 @@ from roundwise.noise import family_of
 from roundwise.questions import Complexity
 from roundwise.questions.base import quiet
 from roundwise.rules import StoppingRule
-from roundwise.solvers import divergence
 
 
 class Policy(Protocol[Memory]):
@@ -78,7 +77,7 @@ def best_weights(problem: Problem, means: Floats, own: bool) -> Floats:
     family = family_of(problem.noise) if own else None
     if family is None:
         return problem.complexity(means).weights
-    return divergence.complexity(problem.question, np.clip(means, family.low, family.high), family).weights
+    return problem.question.family_complexity(np.clip(means, family.low, family.high), family).weights
 
 
 @quiet

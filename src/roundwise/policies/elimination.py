@@ -20,7 +20,6 @@ from roundwise.model.problem import Problem
 from roundwise.policies.base import checked
 from roundwise.policies.racing import Race, check_racing, first_round, leading, next_round, outcome, ranked, ranking
 from roundwise.questions.base import quiet
-from roundwise.questions.besides import tolerance_of
 from roundwise.rules import Declared, StoppingRule
 
 PROVED = Declared(proof="docs/baselines.md, elimination")
@@ -64,7 +63,7 @@ class Elimination:
 
     def reach(self, problem: Problem, r: Floats) -> Floats:
         """x_r."""
-        places = ranking(problem).places
+        places = ranking(problem).number_sought
         pairs = places * (problem.arms - places)
         return np.asarray(2 * problem.sigma * np.sqrt(np.log(pairs * r * (r + 1) / problem.delta) / self._goal(r)))
 
@@ -72,13 +71,13 @@ class Elimination:
     def _near(self, problem: Problem, means: Floats, reach: Floats, race: Race) -> Declaration:
         """The outcome, or the leaders if by the same bounds nobody left is better by more than the tolerance."""
         found = outcome(problem, race)
-        if not tolerance_of(problem.question):
+        if not problem.question.tolerance:
             return found
         left = np.where(race.racing, means, -np.inf)
         accepted, sought = race.place > 0, ranking(problem)
-        places = sought.places - accepted.sum(axis=-1)
+        places = sought.number_sought - accepted.sum(axis=-1)
         ahead = ranked(left, places - 1) - ranked(left, places)
-        near = ~found.made & (ahead > reach - tolerance_of(problem.question))
-        mine = sought.of_set(accepted | (race.racing & leading(left, places)))
+        near = ~found.made & (ahead > reach - problem.question.tolerance)
+        mine = sought.answer_from_set(accepted | (race.racing & leading(left, places)))
         answer = np.where(near.reshape(near.shape + (1,) * (mine.ndim - near.ndim)), mine, found.answer)
         return Declaration(found.made | near, answer)

@@ -20,7 +20,6 @@ from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import whole
 from roundwise.policies.racing import Race, check_racing, first_round, next_round, outcome, ranking
-from roundwise.questions.besides import tolerance_of
 from roundwise.rules import Declared, StoppingRule
 
 HILLEL = Declared(proof="Hillel et al. 2013, NeurIPS; for these constants docs/baselines.md, hillel")
@@ -60,9 +59,9 @@ class Hillel:
 
         def declared(after: Race) -> Declaration:
             found = outcome(problem, after)
-            near = ~found.made & (reach <= tolerance_of(problem.question) / 2)
+            near = ~found.made & (reach <= problem.question.tolerance / 2)
             best = np.where(after.place >= 0, means, -np.inf).argmax(axis=-1)
-            mine = ranking(problem).of_set(np.arange(problem.arms) == best[..., None])
+            mine = ranking(problem).answer_from_set(np.arange(problem.arms) == best[..., None])
             return Declaration(found.made | near, np.where(near, mine, found.answer))
 
         return next_round(problem, trial, reach, lambda r: self.pulls(problem, r), declared)

@@ -17,7 +17,6 @@ from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere
 from roundwise.policies.racing import check_racing
-from roundwise.questions.besides import tolerance_of
 from roundwise.rules import Declared, StoppingRule
 
 ROUNDS = 60  # the pulls of an arm grow with every round: nobody gets that far
@@ -60,7 +59,7 @@ class Jin2019:
         """For best arm with a tolerance."""
         check_racing(self.name, problem, sets=False, tolerant=True)
         checked(
-            tolerance_of(problem.question) > 0,
+            problem.question.tolerance > 0,
             f"The policy '{self.name}' needs a tolerance: ask for best-arm with one.",
         )
 
@@ -83,7 +82,7 @@ class Jin2019:
         # after the second: who beats the chosen arm stays
         mine = arms == now.chosen[..., None]
         value = np.where(mine, means, 0.0).sum(axis=-1)
-        inside = now.inside & (now.means >= (value + 0.75 * tolerance_of(problem.question))[..., None])
+        inside = now.inside & (now.means >= (value + 0.75 * problem.question.tolerance)[..., None])
         left = inside.sum(axis=-1)
         better = value > now.value
         second = now._replace(
@@ -108,7 +107,7 @@ class Jin2019:
 
     def pulls(self, problem: Problem, r: Floats, size: Floats) -> Floats:
         """Q_r = beta_r Q ln(1/delta_r), delta_r = delta / 2^(r+1)."""
-        scale = self.c * (2 * problem.sigma / tolerance_of(problem.question)) ** 2
+        scale = self.c * (2 * problem.sigma / problem.question.tolerance) ** 2
         return np.ceil(size * scale * (math.log(1 / problem.delta) + (r + 1) * math.log(2)))
 
     def _choice(self, problem: Problem, now: Sieve, means: Floats) -> Floats:

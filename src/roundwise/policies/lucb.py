@@ -16,7 +16,6 @@ from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere, undeclared
 from roundwise.policies.racing import check_racing, leading, ranking
-from roundwise.questions.besides import tolerance_of
 from roundwise.rules import Declared, StoppingRule
 
 PROVED = Declared(proof="Kalyanakrishnan et al. 2012, ICML; also docs/baselines.md, lucb")
@@ -52,16 +51,16 @@ class LUCB:
         """The weakest of the top and the strongest of the others; done when their intervals are apart."""
         means, counts = trial.record.means, trial.record.counts
         radius = self.radius(problem, counts, trial.record.samples)
-        top = leading(means, np.array(ranking(problem).places))
+        top = leading(means, np.array(ranking(problem).number_sought))
         lower = np.where(top, means - radius, np.inf)
         upper = np.where(top, -np.inf, means + radius)
         weakest, strongest = lower.argmin(axis=-1), upper.argmax(axis=-1)
-        done = upper.max(axis=-1) - lower.min(axis=-1) < tolerance_of(problem.question)
+        done = upper.max(axis=-1) - lower.min(axis=-1) < problem.question.tolerance
         arms = np.arange(problem.arms)
         pair = (arms == weakest[..., None]) | (arms == strongest[..., None])
         pulls = np.where(pair, math.floor(self.batch / 2), 0.0)
         return BatchPlan(
-            pulls, trial.plan.may_stop, declared=Declaration(np.asarray(done), ranking(problem).of_set(top))
+            pulls, trial.plan.may_stop, declared=Declaration(np.asarray(done), ranking(problem).answer_from_set(top))
         )
 
     def radius(self, problem: Problem, counts: Floats, samples: Floats) -> Floats:

@@ -8,7 +8,7 @@ race, would have a U below its L; likewise for rejected arms.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +18,8 @@ from roundwise.errors import InputError
 from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import check_sigma, checked, everywhere, undeclared
-from roundwise.questions.base import Answer, Question
-from roundwise.questions.besides import seeks_best, tolerance_of
-
-
-@runtime_checkable
-class Ranking(Protocol):
-    """What a question owes, besides, to be answered so: it asks for the arms with the largest means."""
-
-    @property
-    def places(self) -> int:
-        """k: how many are looked for."""
-
-    def of_set(self, chosen: Bools) -> Answer:
-        """A set of so many arms as its answer."""
+from roundwise.questions import BestArm
+from roundwise.questions.base import RankingQuestion
 
 
 class Race(NamedTuple):
@@ -76,7 +64,7 @@ def next_round(
 def placed(problem: Problem, race: Race, lower: Floats, upper: Floats) -> Race:
     """Accept whose L exceeds the (k'+1)-th largest U, reject whose U is below the k'-th largest L, k' places left."""
     racing = race.racing
-    places = ranking(problem).places - (race.place > 0).sum(axis=-1)
+    places = ranking(problem).number_sought - (race.place > 0).sum(axis=-1)
     rival = ranked(np.where(racing, upper, -np.inf), places)
     last = ranked(np.where(racing, lower, -np.inf), places - 1)
     accepted = racing & (lower > rival[..., None])
@@ -95,13 +83,13 @@ def ranked(values: Floats, rank: NDArray[np.intp]) -> Floats:
 def outcome(problem: Problem, race: Race) -> Declaration:
     """The accepted arms, once they are all."""
     accepted, sought = race.place > 0, ranking(problem)
-    return Declaration(np.asarray(accepted.sum(axis=-1) == sought.places), sought.of_set(accepted))
+    return Declaration(np.asarray(accepted.sum(axis=-1) == sought.number_sought), sought.answer_from_set(accepted))
 
 
-def ranking(problem: Problem) -> Ranking:
+def ranking(problem: Problem) -> RankingQuestion:
     """The question, which asks for the arms with the largest means."""
     question = problem.question
-    if not _ranks(question):
+    if not isinstance(question, RankingQuestion):
         raise InputError(f"The question '{question.name}' does not ask for the arms with the largest means.")
     return question
 
@@ -112,18 +100,14 @@ def leading(values: Floats, number: NDArray[np.intp]) -> Bools:
     return np.asarray(places < number[..., None])
 
 
-def _ranks(question: Question) -> TypeGuard[Ranking]:
-    return isinstance(question, Ranking)
-
-
 def check_racing(name: str, problem: Problem, sets: bool = True, tolerant: bool = False) -> None:
     """Raise an InputError unless the question is best arm, or (with `sets`) top-k, and a tolerance is allowed."""
     check_sigma(problem)
     question = problem.question
-    fits = _ranks(question) if sets else seeks_best(question)
+    fits = question.number_sought is not None and (sets or question.name == BestArm.name)
     answers = "'best-arm' and 'top-k'" if sets else "'best-arm'"
     checked(fits, f"The policy '{name}' answers {answers} only, not '{question.name}'.")
     checked(
-        tolerant or not tolerance_of(question),
+        tolerant or not question.tolerance,
         f"The policy '{name}' is proved for one right answer: it takes no tolerance.",
     )

@@ -20,7 +20,6 @@ from roundwise.model.problem import Problem
 from roundwise.policies.base import check_sigma, checked, undeclared, whole
 from roundwise.questions import Question
 from roundwise.questions.base import Answer, quiet
-from roundwise.questions.besides import features_of, level_of, tolerance_of
 from roundwise.rules import Declared, StoppingRule
 from roundwise.solvers.design import ROUGH, basis, best_design, estimate
 
@@ -68,7 +67,7 @@ class Rage:
         """Who can leave leaves; the next batch is for the others."""
         now, batch = trial.plan.memory, trial.batch
         fitted, deviation = _estimates(problem, batch, now.open)
-        level, near = level_of(_asked(problem)), tolerance_of(problem.question)
+        level, near = _asked(problem).level, problem.question.tolerance
         reach = self.reach(problem, now.round)[..., None] * deviation
         if level is None:
             leader = np.where(now.open, fitted, -np.inf).argmax(axis=-1)
@@ -86,15 +85,15 @@ class Rage:
 
     def reach(self, problem: Problem, r: Floats) -> Floats:
         """x_r over the standard deviation of an estimate in units of sigma: sigma sqrt(2 ln(M r (r+1)/delta))."""
-        ways = problem.arms - 1 if level_of(_asked(problem)) is None else problem.arms
+        ways = problem.arms - 1 if _asked(problem).level is None else problem.arms
         return np.asarray(problem.sigma * np.sqrt(2 * np.log(ways * r * (r + 1) / problem.delta)))
 
     @quiet
     def _plan(self, problem: Problem, now: Field, means: Floats, declared: Declaration | None) -> BatchPlan[Field]:
         """The batch that makes the largest variance of an open direction least."""
-        runs, features = now.open.shape[:-1], features_of(problem.question)
+        runs, features = now.open.shape[:-1], problem.question.features
         leader = None
-        if level_of(_asked(problem)) is None and declared is not None:
+        if _asked(problem).level is None and declared is not None:
             leader = np.where(now.open, means, -np.inf).argmax(axis=-1)
         pulls = _spread_over_arms(problem, now.open, leader) if features is None else _design(problem, now.open, leader)
         amount = total(pulls)[..., None]
@@ -107,21 +106,20 @@ class Rage:
 
 def _asked(problem: Problem) -> Question:
     """What is asked, whatever arms it is asked of."""
-    found: Question = getattr(problem.question, "question", problem.question)
-    return found
+    return problem.question.without_features()
 
 
 def _dimension(problem: Problem) -> int:
     """d, or K without features."""
-    features = features_of(problem.question)
+    features = problem.question.features
     return problem.arms if features is None else basis(features).shape[-1]
 
 
 def _estimates(problem: Problem, batch: Batch, open_: Bools) -> tuple[Floats, Floats]:
     """From a batch alone: means, and deviations over sigma, of each mean or (best arm) of the leader's less it."""
-    shape, features = batch.counts.shape, features_of(problem.question)
+    shape, features = batch.counts.shape, problem.question.features
     means, counts = batch.totals / np.maximum(batch.counts, 1.0), problem.weighed(batch.counts)
-    compares = level_of(_asked(problem)) is None
+    compares = _asked(problem).level is None
     if features is None:
         spread = 1 / counts
         leader = np.where(open_, means, -np.inf).argmax(axis=-1)[..., None]
@@ -136,7 +134,7 @@ def _estimates(problem: Problem, batch: Batch, open_: Bools) -> tuple[Floats, Fl
 
 def _design(problem: Problem, open_: Bools, leader: NDArray[np.intp] | None) -> Floats:
     """The least pulls that know all open directions equally well, with features. (K)"""
-    features = features_of(problem.question)
+    features = problem.question.features
     assert features is not None
     rows, flat = basis(features), open_.reshape(-1, problem.arms)
     directions = np.broadcast_to(rows, (len(flat), *rows.shape))

@@ -19,7 +19,6 @@ from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere
 from roundwise.policies.racing import check_racing
-from roundwise.questions.besides import tolerance_of
 from roundwise.rules import GLR, StoppingRule
 
 
@@ -64,9 +63,7 @@ class TopTwo:
         led, pulled = trial.plan.memory
         counts, means = np.array(trial.record.counts), trial.record.means
         leads = np.arange(problem.arms) == means.argmax(axis=-1)[..., None]
-        gaps = (means.max(axis=-1, keepdims=True) - means + tolerance_of(problem.question)) ** 2 / (
-            2 * problem.sigma**2
-        )
+        gaps = (means.max(axis=-1, keepdims=True) - means + problem.question.tolerance) ** 2 / (2 * problem.sigma**2)
         for _ in range(int(self.batch)):
             led = led + leads
             keeps = ((pulled <= self.share * led) & leads).any(axis=-1)[..., None]

@@ -1,12 +1,11 @@
-"""What is asked of the means: one file a question; `base` lists what a question owes."""
+"""Questions about the means of the arms; `base` has the base classes for questions of your own."""
 
-from roundwise.questions.base import Complexity, Pieces, Question
+from roundwise.questions.base import Complexity, HalfspaceQuestion, Halfspaces, Pieces, Question, Wording, pairs
 from roundwise.questions.best_arm import BestArm
 from roundwise.questions.claims import Claims
-from roundwise.questions.largest import Largest
-from roundwise.questions.levels import Above, AnyAbove, MinimumBelow
-from roundwise.questions.linear import Statements
-from roundwise.questions.structured import Linear
+from roundwise.questions.forms import Largest, Statements
+from roundwise.questions.levels import Above, AnyAbove, MinimumBelow, SomeBeyond
+from roundwise.questions.linear import Linear
 from roundwise.questions.top_k import TopK
 
 QUESTIONS: dict[str, type[Question]] = {
@@ -20,11 +19,16 @@ __all__ = [
     "BestArm",
     "Claims",
     "Complexity",
+    "HalfspaceQuestion",
+    "Halfspaces",
     "Largest",
     "Linear",
     "MinimumBelow",
     "Pieces",
     "Question",
+    "SomeBeyond",
     "Statements",
     "TopK",
+    "Wording",
+    "pairs",
 ]

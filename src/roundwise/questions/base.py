@@ -1,165 +1,469 @@
-"""What a question owes.
+"""The base classes of questions.
 
-A question is asked of the unknown means of K arms. All it gives is for arrays with the arms on the last
-axis and any axes of runs before it:
+A question is about the unknown means of K arms. Arrays have the arms on the last axis, any axes of runs before it:
 
 - `answer: (K)->...`                  the answer if these were the means (arrays; see each question)
 - `evidence: (K),(K)->()`             counts, means: inf over alternatives of sum_i N_i (mu_i - lambda_i)^2/(2 sigma^2),
-                                      the generalised likelihood ratio (eq. 1 of the paper)
-                                      (where several answers may be right: the largest over them; see `Tolerant`)
+                                      the generalised likelihood ratio (eq. 1 of the paper); where several answers may
+                                      be right, the largest over them
 - `complexity: (K)->(),(K)`           T* and w*; with a radius Tbar* and wbar* over the sup-norm ball (Definition 3.3)
-- `floor: (K)->()`                    a lower bound on the complexity that costs next to nothing
-
-Alternatives are unions of half-spaces `a.lambda >= b`. One of them costs, with counts N,
-(b - a.mu)^2 / (2 sigma^2 sum_i a_i^2/N_i), and over a ball of radius eps its distance shrinks by eps |a|_1,
-which does not depend on N (docs/paper.md). Hence one function serves T* and Tbar*.
+- `floor: (K)->()`                    a cheap lower bound on the complexity
 
 Infinite complexity (a tie, a mean on the level, a ball with two answers) is `inf`, with equal weights.
 
-`besides` has what a question may say besides.
+`HalfspaceQuestion` derives all of this from the half-spaces of each answer. `Question` is for answers that are no
+intersections of half-spaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+import dataclasses
+import inspect
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from roundwise.arrays import Array, Bools, Floats, total, zeros
+from roundwise.arrays import Array, Bools, Facts, Floats, quiet, total
 from roundwise.errors import InputError
+from roundwise.solvers import divergence
+from roundwise.solvers.families import Family
+from roundwise.solvers.halfspaces import (
+    Complexity,
+    Halfspaces,
+    Pieces,
+    complexity_where,
+    halfspace_complexity,
+    halfspace_floor,
+    nearest_border_point,
+    pairs,
+    range_of_forms,
+)
+
+__all__ = [
+    "Answer",
+    "Complexity",
+    "HalfspaceQuestion",
+    "Halfspaces",
+    "Pieces",
+    "Question",
+    "RankingQuestion",
+    "Wording",
+    "complexity_where",
+    "finite",
+    "pairs",
+    "quiet",
+    "range_of_forms",
+    "spread_over",
+]
 
 Answer = Array
 
-Cells = Literal[  # what the means fall into, each with its answer: bets are made against them (`betting.ledger`)
-    "one best",  # one for each arm: it has the largest mean
-    "best within a tolerance",  # as candidates, of which each is an arm that no other exceeds by more
-    "sides of a level",  # one for each set of arms: those above
-    "some above a level",  # one for each arm, and one for none
-    "some below a level",
-    "claims",  # one for each claim: that it is false; several may be true at once (`betting.claims`)
-    "arms with features",  # the same, where the means are linear in features of the arms
-    "candidates",  # any answers that are intersections of half-spaces
-]
-
-quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
-
-
-class Complexity(NamedTuple):
-    """T*, the samples per ln(1/delta) that the best fixed allocation needs, and w*, that allocation."""
-
-    value: Floats
-    weights: Floats
-
-
-class Pieces(NamedTuple):
-    """How a wrong answer can come about: at most `number` half-spaces contain it, of `support` arms each."""
-
-    number: int
-    support: int
-
-
-class Halfspaces(NamedTuple):
-    """What makes an answer right: sum_s factors[p, s] means[arms[p, s]] > offsets[p] for every piece p."""
-
-    arms: NDArray[np.intp]  # (P, S)
-    factors: Floats | None  # (P, S); None for pairs: 1 and -1
-    offsets: Floats  # (P)
-    pairs: bool  # whether every piece is "the first arm exceeds the second by the offset"
-    each: bool = False  # whether, moreover, the second arm of piece p is arm p (then `arms` has the first only)
-    grid: int = 0  # k, if the pairs are k arms with all others, in the order of rows and columns
-
-    @property
-    def coefficients(self) -> Floats:
-        """The factors, also of pairs. (P, S)"""
-        return np.broadcast_to(np.array([1.0, -1.0]), self.arms.shape) if self.factors is None else self.factors
-
-    def dense(self, arms: int) -> Floats:
-        """The coefficient of every arm. (P, K)"""
-        found = np.zeros((*self.arms.shape[:-1], arms))
-        np.put_along_axis(found, self.arms, self.coefficients, axis=-1)
-        return found
+MOST = 200  # right answers that are enumerated
+_ENTRIES = 2**21  # coefficients of half-spaces that are worked on at a time
 
 
 class Wording(NamedTuple):
-    """How values are written for people: what a mean is called, a value, and a difference of two."""
+    """How values are written for people: the word for a mean, and formats for a value and a difference."""
 
     mean: str = "mean"
     value: Callable[[float], str] = "{:g}".format
     gap: Callable[[float], str] = "{:g}".format
 
     def near(self, tolerance: float) -> str:
-        """How far off an answer may be, if it may."""
+        """The tolerance in words, if there is one."""
         return f", give or take {self.gap(tolerance)}" if tolerance else ""
 
 
-class Question(Protocol):
-    """Something to find out about the means of K arms; one that may have several right answers is `Tolerant`, too."""
+PLAIN_WORDING = Wording()
 
-    @property
-    def name(self) -> str:
-        """The name on the command line."""
+
+class Question(ABC):
+    """A question about the means of K arms.
+
+    A subclass is a frozen dataclass with a `name`; its fields are its settings. It defines `answer`, `evidence` and
+    `complexity`; everything else has a default. Derive from `HalfspaceQuestion` where every answer is right on an
+    intersection of half-spaces: then `answer` and `halfspaces` are enough.
+    """
+
+    name: ClassVar[str]  # on the command line and in reports
+    tolerance: float = 0.0  # epsilon: by how much an answer may miss the best
+    level: float | None = None  # that means are compared with
+    names: tuple[str, ...] = ()  # of what the indices of an answer stand for; () if those are arms
+    forms: Floats | None = None  # (m, K), of statements, claims or scores that are linear in the means
+    levels: Floats | None = None  # (m), which statements or claims compare them with
+    control: int | None = None  # the arm that all others are compared with, by the difference of means
+    reference_arm: int | None = None  # the same on any scale, such as odds ratios
+    margin: float | None = 0.0  # of all those comparisons; None where they differ
+    independent: bool = False  # whether e-values of different claims are multiplied
+    number_sought: int | None = None  # k, where the arms with the k largest means are sought
+    features: Floats | None = None  # (K, d), if the means are linear in features of the arms
+    has_border: ClassVar[bool] = False  # whether `border_point` is known
+    seeks_low_means: ClassVar[bool] = False  # whether the arm of interest is the one with the smallest mean
+    separate_claims: ClassVar[bool] = False  # whether claims are shown one at a time, each for good (`Claims`)
+    accepts_arm_changes: ClassVar[bool] = False  # whether arms may leave and join a running study
+    nearest_answer_first: ClassVar[bool] = False  # whether the first right answer has the most evidence
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for field in inspect.get_annotations(cls):
+            if field not in cls.__dict__ and field in vars(Question):  # a required field takes no default from here
+                setattr(cls, field, dataclasses.field())
+
+    # --- checks
 
     def check(self, arms: int) -> None:
-        """Raise an InputError if the question cannot be asked of so many arms."""
+        """Raise an InputError if the question cannot be asked of this number of arms."""
+        at_least_two(arms)
 
+    def check_range(self, low: float, high: float) -> None:
+        """Raise an InputError if means between `low` and `high` all have the same answer."""
+        check_open(f"The level is {self.level}", self.level is None or low <= self.level <= high, low, high)
+
+    def check_means(self, means: ArrayLike) -> None:
+        """Raise an InputError for true means that the question rules out."""
+        return
+
+    # --- answers
+
+    @abstractmethod
     def answer(self, means: ArrayLike) -> Answer:
-        """The answer if these were the means."""
+        """The answer if these were the means: an index, a mask or indices for each run. (K)->..."""
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
         """Whether the answer is right for these means, in each run."""
+        values = finite(means)
+        same = np.asarray(answer == self.answer(values))
+        return np.asarray(same.all(axis=tuple(range(values.ndim - 1, same.ndim))))
 
+    def count_right_answers(self, means: ArrayLike) -> Floats:
+        """The number of right answers at these means. ()"""
+        return np.ones(np.shape(means)[:-1])
+
+    def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
+        """Up to `most` right answers on a new first axis, and whether a run has that one. (A,...),(A)"""
+        answer = self.answer(means)
+        return answer[None], np.ones((1, *np.shape(means)[:-1]), dtype=np.bool_)
+
+    def candidate_answers(self, means: Floats) -> tuple[Answer, Bools]:
+        """Right answers among which is the one with the most evidence. (A,...),(A)"""
+        if not self.tolerance:
+            return Question.right_answers(self, means)
+        return self.right_answers(means, 1 if self.nearest_answer_first else MOST)
+
+    def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
+        """The answer with the most evidence."""
+        return self.answer(means)
+
+    def fit_means(self, counts: ArrayLike, means: ArrayLike) -> Floats:
+        """The estimates of all means: those of the arms, unless arms inform about each other. (K),(K)->(K)"""
+        return np.asarray(means, dtype=np.float64)
+
+    def count_true_claims(self, answer: Answer, means: ArrayLike) -> Floats | None:
+        """The number of true claims that were shown, in each run; None without `separate_claims`."""
+        return None
+
+    # --- evidence and complexity
+
+    @abstractmethod
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
-        """The generalised likelihood ratio of the answer at `means` against all others."""
+        """The generalised likelihood ratio of the answer at `means` against all others. (K),(K)->()"""
 
+    @abstractmethod
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
-        """T* and w*, or with a radius the worst case over the ball."""
+        """T* and w*, or with a radius the worst case over the ball. (K)->(),(K)"""
+
+    def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
+        """T_i, the complexity of "i is right", of right answers i; nan beyond. The smallest is among them. (K)->(A)"""
+        return self.complexity(means, sigma=sigma).value[..., None]
 
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
         """A cheap lower bound on `complexity(...).value`."""
+        return self.complexity(means, radius, sigma).value
+
+    def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
+        """T* and w* where arm i has the known deviation sigma_i; the ball has radius r sigma_i/max sigma in arm i."""
+        raise InputError(f"The question '{self.name}' needs one sigma for all arms.")
+
+    def floor_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Floats:
+        """A cheap lower bound on `complexity_with_sigmas(...).value`."""
+        return self.complexity_with_sigmas(means, radius, sigmas).value
+
+    def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
+        """T~* and w* with the divergences of the rewards' own family; of several right answers the easiest."""
+        raise InputError(f"The question '{self.name}' has no complexity for {family.name}.")
+
+    def family_complexities(self, means: ArrayLike, family: Family) -> Floats:
+        """T~_i of right answers i; nan beyond. (K)->(A)"""
+        return self.family_complexity(means, family).value[..., None]
 
     def pieces(self, arms: int) -> Pieces | None:
-        """The half-spaces a wrong answer must cross, or None if it is no such union."""
+        """The half-spaces that a wrong answer must cross, or None if it is no such union."""
+        return None
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
         """The half-spaces whose intersection is where the answer is right; their complements are the pieces."""
+        raise InputError(f"The answers of '{self.name}' are no intersections of half-spaces.")
 
-    def words(self, answer: Answer, names: Sequence[str]) -> str:
-        """One answer in plain words."""
+    def border_point(self, means: Floats, constant: bool) -> Floats | None:
+        """The point on the border of every wrong answer nearest to the means, or None; `constant`: one number. (K)"""
+        return None
 
-    def plain(self, answer: Answer) -> object:
-        """One answer as JSON: an index, a list of indices, or true/false."""
+    def easier_side(self, means: Floats) -> float | None:
+        """1 or -1 where the answer gets easier as all means move up or down together; None elsewhere."""
+        return None
+
+    def without_features(self) -> Question:
+        """The question that is asked, without the features of the arms."""
+        return self
+
+    # --- words and data
+
+    def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
+        """The question as a sentence."""
+        return f"{self.name} of {len(names)} arms?"
+
+    def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
+        """An answer in words."""
+        found, named = self.answer_to_json(answer), self.answer_names(names)
+        if isinstance(found, bool):
+            return "yes" if found else "no"
+        return ", ".join(named[i] for i in (found if isinstance(found, list) else [found])) or "none"
+
+    def answer_to_json(self, answer: Answer) -> Any:
+        """An answer as JSON: an index, a list of indices, or true/false."""
+        found = np.asarray(answer)
+        return (np.flatnonzero(found) if found.ndim and found.dtype == np.bool_ else found).tolist()
+
+    def answer_names(self, arms: Sequence[str]) -> Sequence[str]:
+        """What the indices of an answer stand for: the question's own names, or the arms."""
+        return self.names or arms
+
+    def halfspace_texts(self, answer: Answer, names: Sequence[str]) -> list[str]:
+        """Each half-space of an answer in words."""
+        return describe_halfspaces(self.halfspaces(answer, len(names)), names)
+
+    def claim_texts(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Each statement or claim in words; () where the question has none."""
+        return ()
+
+    def means_with_lead(self, means: Floats, lead: float) -> Floats:
+        """Equal means, changed so that what is sought is ahead by `lead`: the ladder of a plan. (K)->(K)"""
+        raise InputError(f"The question '{self.name}' has no ladder of leads. Give the expected means instead.")
+
+    def cli_options(self, names: Sequence[str]) -> list[str] | None:
+        """The options that ask it on the command line, after its name; None where it takes a file."""
+        known = {"--level": self.level, "--tolerance": self.tolerance or None}
+        return [word for option, value in known.items() if value is not None for word in (option, f"{value:g}")]
+
+    @classmethod
+    def from_shorthand(cls, fields: Facts) -> Self | None:
+        """The question that is described by something shorter than its fields; None if these are its fields."""
+        return None
 
 
-@runtime_checkable
-class Tolerant(Protocol):
-    """What a question owes, besides, if several answers may be right: what it takes to show that each one is."""
+class HalfspaceQuestion(Question):
+    """A question whose answers are each right on an intersection of half-spaces of the means.
 
-    def ways(self, means: ArrayLike) -> Floats:
-        """How many answers are right at these means. ()"""
+    Evidence, complexity, its lower bound, verdict and border point follow from `halfspaces`. With a tolerance, which
+    belongs into the offsets, override `right_answers` and `count_right_answers`.
+    """
 
-    def right_answers(self, means: ArrayLike, most: int = ...) -> tuple[Answer, Bools]:
-        """Right answers on the first axis, no more than so many, and whether a run has that one. (A,...),(A)"""
+    has_border = True
 
-    def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = ...) -> Floats:
-        """T_i of right answers i, the complexity of "i is right": the smallest is among them; nan beyond. (A)"""
+    @abstractmethod
+    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
+        """The half-spaces whose intersection is where the answer is right. Any runs come first. ...->(P)"""
+
+    def pieces(self, arms: int) -> Pieces:
+        """One piece of all arms: true of every question. Fewer arms a piece make for smaller thresholds."""
+        return Pieces(1, arms)
+
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """Whether it is the answer for these means, or they lie in all of its half-spaces."""
+        _, distances = self._distances(answer, finite(means))
+        inside = (distances >= 0 if self.tolerance else distances > 0).all(axis=-1)
+        return np.asarray(super().correct(answer, means) | inside)
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
-        """The answer that the evidence is for."""
+        """The answer at the means, or with a tolerance the right answer with the most evidence."""
+        fitted = self.fit_means(counts, means)
+        if not self.tolerance:
+            return self.answer(fitted)
+        answers, _ = self.candidate_answers(fitted)
+        most = self._supports(counts, means).argmax(axis=0)
+        index = most.reshape((1, *most.shape, *[1] * (answers.ndim - 1 - most.ndim)))
+        answers = np.broadcast_to(answers, (len(answers), *most.shape, *answers.shape[1 + most.ndim :]))
+        return np.take_along_axis(answers, np.broadcast_to(index, (1, *answers.shape[1:])), axis=0)[0]
+
+    def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
+        """max over answers of min_j (a_j.mu - b_j)_+^2 / (2 sigma^2 sum_i a_ji^2 / N_i)."""
+        return np.asarray(self._supports(counts, means).max(axis=0) / (2 * sigma**2))
+
+    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
+        """T* and w* of the easiest right answer; over a ball the distance to half-space j shrinks by radius |a_j|_1."""
+        return self._easiest_complexity(means, radius, np.array([float(sigma)]))
+
+    def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
+        """With n_i results of arm i a form has the variance sum_i a_i^2 sigma_i^2/n_i: coefficients a_i sigma_i."""
+        return self._easiest_complexity(means, radius, sigmas)
+
+    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
+        """The largest need of one half-space alone, for the easiest right answer."""
+        return self._halfspace_floor(means, radius, np.array([float(sigma)]))
+
+    def floor_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Floats:
+        """The same with the deviations of the arms."""
+        return self._halfspace_floor(means, radius, sigmas)
+
+    @quiet
+    def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
+        """T_i of right answers i."""
+        values = finite(means)
+        found = []
+        for answer, there in zip(*self.right_answers(values, most), strict=True):
+            needs = np.full(there.shape, np.nan)
+            if there.any():
+                forms, distances = self._distances(answer[there], values[there])
+                zero = np.zeros((len(distances), 1))
+                needs[there] = halfspace_complexity(forms, np.maximum(distances, 0.0), zero, sigma).value
+            found.append(needs)
+        return np.stack(found, axis=-1)
+
+    def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
+        """T~* and w* with the divergences of the rewards' own family; of several right answers the easiest."""
+        values = family.inside(finite(means))
+        each = [self._family_complexity(*answer, values, family) for answer in self._family_answers(values)]
+        best = each[0]
+        for other in each[1:]:
+            best = easier_complexity(best, other)
+        return best
+
+    def family_complexities(self, means: ArrayLike, family: Family) -> Floats:
+        """T~_i of right answers i; nan beyond. (K)->(A)"""
+        values = family.inside(finite(means))
+        each = [
+            np.where(right, self._family_complexity(answer, right, values, family).value, np.nan)
+            for answer, right in self._family_answers(values)
+        ]
+        return np.stack(each, axis=-1)
+
+    def border_point(self, means: Floats, constant: bool) -> Floats | None:
+        """The nearest point on the borders of all half-spaces of the answer; None where several answers are right."""
+        if self.count_right_answers(means) > 1:
+            return None
+        pieces = self.halfspaces(self.answer(means), len(means))
+        return nearest_border_point(means, pieces.dense(len(means)), pieces.offsets, constant)
+
+    def _distances(self, answer: Answer, means: Floats) -> tuple[Floats, Floats]:
+        """The half-spaces of an answer as dense forms, and how far inside the means are. (..., P, K), (..., P)"""
+        pieces = self.halfspaces(answer, means.shape[-1])
+        dense = pieces.dense(means.shape[-1])
+        forms = np.broadcast_to(dense, (*means.shape[:-1], *dense.shape[-2:]))
+        return forms, np.asarray(total(forms * means[..., None, :]) - pieces.offsets)
+
+    @quiet
+    def _supports(self, counts: ArrayLike, means: ArrayLike) -> Floats:
+        """The evidence for each candidate answer, for 2 sigma^2 = 1. (A, ...)"""
+        values, pulls = np.broadcast_arrays(finite(means), np.asarray(counts, dtype=np.float64))
+        found = []
+        for answer, there in zip(*self.candidate_answers(values), strict=True):
+            forms, distances = self._distances(answer, values)
+            spread = total(np.where(forms != 0, forms**2 / pulls[..., None, :], 0.0))
+            found.append(np.where(there, (np.square(np.maximum(distances, 0.0)) / spread).min(axis=-1), 0.0))
+        return np.stack(found)
+
+    @quiet
+    def _easiest_complexity(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
+        values, radii, runs = flatten_runs(means, radius)
+        scales, largest = sigmas / sigmas.max(), float(sigmas.max())
+        same = len(values) > 1 and bool((values == values[:1]).all() and (radii == radii[:1]).all())
+        if same:  # the same means in every run, as in a simulation
+            values, radii = values[:1], radii[:1]
+        best, weights = np.full(len(values), np.inf), np.full(values.shape, 1.0 / values.shape[-1])
+        for answer, there in zip(*self.candidate_answers(values), strict=True):
+            for rows in self._chunks(values):
+                forms, distances = self._distances(answer[rows], values[rows])
+                distances = np.maximum(distances, 0.0)
+                found = halfspace_complexity(forms * scales, distances, radii[rows][:, None], largest)
+                nothing = np.isinf(distances).all(axis=-1)  # no half-space needs to be shown
+                less = there[rows] & (found.value < best[rows])
+                best[rows] = np.where(less, found.value, best[rows])
+                weights[rows] = np.where((less & ~nothing)[:, None], found.weights, weights[rows])
+        if same:
+            best, weights = np.full(runs, best[0]), np.broadcast_to(weights[0], (*runs, values.shape[-1])).copy()
+        return Complexity(best.reshape(runs), weights.reshape((*runs, values.shape[-1])))
+
+    @quiet
+    def _halfspace_floor(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Floats:
+        values, radii, runs = flatten_runs(means, radius)
+        scales, largest = sigmas / sigmas.max(), float(sigmas.max())
+        least = np.full(len(values), np.inf)
+        for answer, there in zip(*self.candidate_answers(values), strict=True):
+            for rows in self._chunks(values):
+                forms, distances = self._distances(answer[rows], values[rows])
+                found = halfspace_floor(forms * scales, np.maximum(distances, 0.0), radii[rows], largest)
+                least[rows] = np.where(there[rows], np.minimum(least[rows], found), least[rows])
+        return least.reshape(runs)
+
+    def _chunks(self, means: Floats) -> list[slice]:
+        """Runs that are worked on together."""
+        if not len(means):
+            return []
+        pieces = self.halfspaces(self.answer(means[:1]), means.shape[-1]).offsets.size
+        step = max(1, _ENTRIES // (means.shape[-1] * max(1, pieces)))
+        return [slice(i, i + step) for i in range(0, len(means), step)]
+
+    def _family_answers(self, means: Floats) -> list[tuple[Answer, Bools]]:
+        """Every right answer, with the runs in which it is right."""
+        if not self.tolerance:
+            return list(zip(*Question.right_answers(self, means), strict=True))
+        if (self.count_right_answers(means) > max(MOST, means.shape[-1])).any():
+            raise InputError(
+                f"More than {MOST} answers are right within the tolerance, too many for the divergences of these "
+                "rewards. Choose a smaller tolerance."
+            )
+        return list(zip(*self.right_answers(means), strict=True))
+
+    def _family_complexity(self, answer: Answer, right: Bools, means: Floats, family: Family) -> Complexity:
+        return divergence.family_complexity(self.halfspaces(answer, means.shape[-1]), means, family, right)
 
 
-def form_words(pieces: Halfspaces, names: Sequence[str]) -> list[str]:
-    """What each half-space says.
+class RankingQuestion(HalfspaceQuestion):
+    """A question for the arms with the largest means: the best, or the top k."""
 
-    >>> form_words(pairs(np.array([0]), np.array([1]), -0.1), "xy")
+    number_sought: int
+
+    def check_range(self, low: float, high: float) -> None:
+        """The tolerance must be less than means can differ by."""
+        small = not self.tolerance or self.tolerance < high - low
+        check_open(f"The tolerance is {self.tolerance:g}", small, low, high)
+
+    @abstractmethod
+    def answer_from_set(self, chosen: Bools) -> Answer:
+        """The answer that stands for this set of `number_sought` arms. (K)->..."""
+
+    def means_with_lead(self, means: Floats, lead: float) -> Floats:
+        """The first `number_sought` arms are ahead."""
+        return np.where(np.arange(means.size) < self.number_sought, means + lead, means)
+
+
+def describe_halfspaces(pieces: Halfspaces, names: Sequence[str]) -> list[str]:
+    """Each half-space in words.
+
+    >>> describe_halfspaces(pairs(np.array([0]), np.array([1]), -0.1), "xy")
     ['x beats y (or is within 0.1)']
-    >>> form_words(Halfspaces(np.array([[0, 1]]), np.array([[1.0, -2.0]]), np.array([0.5]), False), "xy")
+    >>> describe_halfspaces(Halfspaces(np.array([[0, 1]]), np.array([[1.0, -2.0]]), np.array([0.5]), False), "xy")
     ['+1 x -2 y exceeds 0.5']
     """
     if pieces.pairs:
-        slack = [f" (or is within {-offset:g})" if offset < 0 else "" for offset in pieces.offsets]
-        return [f"{names[int(a)]} beats {names[int(b)]}{near}" for (a, b), near in zip(pieces.arms, slack, strict=True)]
+        return [
+            f"{names[int(a)]} beats {names[int(b)]}{near_words(max(0.0, -offset))}"
+            for (a, b), offset in zip(pieces.arms, pieces.offsets, strict=True)
+        ]
     terms = [
         " ".join(f"{f:+g} {names[int(arm)]}" for arm, f in zip(*each, strict=True) if f)
         for each in zip(pieces.arms, pieces.coefficients, strict=True)
@@ -167,16 +471,13 @@ def form_words(pieces: Halfspaces, names: Sequence[str]) -> list[str]:
     return [f"{each} exceeds {offset:g}" for each, offset in zip(terms, pieces.offsets, strict=True)]
 
 
-def range_of_forms(factors: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-    """Where sums of numbers between two others, with these factors, can lie at all. (P, S)->(P)"""
-    with np.errstate(invalid="ignore"):
-        least = np.where(factors == 0, 0.0, np.where(factors > 0, factors * low, factors * high))
-        most = np.where(factors == 0, 0.0, np.where(factors > 0, factors * high, factors * low))
-    return total(least), total(most)
+def near_words(tolerance: float) -> str:
+    """' (or is within 0.1)'; nothing without a tolerance."""
+    return f" (or is within {tolerance:g})" if tolerance else ""
 
 
-def checked_open(what: str, inside: bool, low: float, high: float) -> None:
-    """Raise an InputError where means between these two alone give the answer."""
+def check_open(what: str, inside: bool, low: float, high: float) -> None:
+    """Raise an InputError where all means between these two have the same answer."""
     if not inside:
         rates = " For 30 % write 0.3." if (low, high) == (0, 1) else ""
         raise InputError(
@@ -185,19 +486,7 @@ def checked_open(what: str, inside: bool, low: float, high: float) -> None:
         )
 
 
-def midrange(means: Floats) -> Floats:
-    """The number, for every arm, from which the farthest mean is nearest."""
-    return np.full(means.shape, (means.max() + means.min()) / 2)
-
-
-def pairs(first: NDArray[np.intp], second: NDArray[np.intp] | None, offset: float = 0.0, grid: int = 0) -> Halfspaces:
-    """Pieces that say: each arm of `first` exceeds its partner in `second`, None for all arms in order. (P),(P)"""
-    each = second is None
-    arms = first[..., None] if second is None else np.stack(np.broadcast_arrays(first, second), axis=-1)
-    return Halfspaces(arms, None, zeros(arms.shape[:-1]) + offset, True, each, grid)
-
-
-def checked_tolerance(tolerance: float) -> None:
+def check_tolerance(tolerance: float) -> None:
     """Raise an InputError unless it is a number of at least 0."""
     if not (tolerance >= 0 and np.isfinite(tolerance)):
         raise InputError(f"`tolerance` is {tolerance:g}, but must be a number of at least 0.")
@@ -233,11 +522,41 @@ def spread_over(means: Floats, radius: ArrayLike) -> tuple[Floats, Floats]:
     return np.broadcast_to(means, (*runs, means.shape[-1])), np.broadcast_to(radii, (*runs, 1))
 
 
-def complexity_where(possible: Bools, value: Floats, weights: Floats) -> Complexity:
-    """The complexity where it is finite; elsewhere infinity and equal weights."""
-    possible = possible & np.isfinite(value)
-    if possible.all():
-        return Complexity(value, weights)
-    return Complexity(
-        np.where(possible, value, np.inf), np.where(possible[..., None], weights, 1.0 / weights.shape[-1])
-    )
+def flatten_runs(means: ArrayLike, radius: ArrayLike) -> tuple[Floats, Floats, tuple[int, ...]]:
+    """Means (R, K) and radii (R) of all runs on one axis, and the axes that they had."""
+    values, radii = spread_over(finite(means), radius)
+    return values.reshape(-1, values.shape[-1]), radii.reshape(-1), values.shape[:-1]
+
+
+def easier_complexity(one: Complexity, other: Complexity) -> Complexity:
+    """The smaller of two, in each run; the first in a tie."""
+    easier = other.value < one.value
+    weights = np.where(easier[..., None], other.weights, one.weights)
+    return Complexity(np.where(easier, other.value, one.value), weights)
+
+
+def enumerate_answers(means: Floats, answers: Callable[[Floats], Iterable[Array]], most: int) -> tuple[Answer, Bools]:
+    """The right answers of every run, on the first axis, and which of these there are. (K)->(A,...),(A)"""
+    runs = means.shape[:-1]
+    found = [list(itertools.islice(answers(row), most)) for row in means.reshape(-1, means.shape[-1])]
+    number = max((len(each) for each in found), default=0)
+    filled = [[*each, *[each[0]] * (number - len(each))] for each in found]
+    stacked = np.array(filled).swapaxes(0, 1)  # (A, runs, ...)
+    there = np.array([[i < len(each) for each in found] for i in range(number)])
+    return stacked.reshape((number, *runs, *stacked.shape[2:])), there.reshape((number, *runs))
+
+
+def right_sides(away: Floats, tolerance: float) -> Iterable[Bools]:
+    """Every right set of those above a level, given how far each is above: the nearest first. (P)"""
+    above = away > 0
+    free = np.flatnonzero(np.abs(away) <= tolerance) if tolerance else np.empty(0, dtype=np.intp)
+    for turned in itertools.product((False, True), repeat=len(free)):
+        mask = above.copy()
+        mask[free[list(turned)]] = ~mask[free[list(turned)]]
+        yield mask
+
+
+def count_right_sides(away: Floats, tolerance: float) -> Floats:
+    """How many there are: 2 to the number of those within the tolerance. (P)->()"""
+    free = (np.abs(away) <= tolerance).sum(axis=-1) if tolerance else np.zeros(away.shape[:-1])
+    return np.asarray(2.0 ** np.minimum(free, 1000.0))

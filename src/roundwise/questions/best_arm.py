@@ -8,29 +8,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, one_hot, total
+from roundwise.arrays import Bools, Floats, one_hot, quiet, total
 from roundwise.questions.base import (
+    MOST,
+    PLAIN_WORDING,
     Answer,
-    Cells,
-    Complexity,
-    Halfspaces,
-    Pieces,
+    Question,
+    RankingQuestion,
     Wording,
-    at_least_two,
-    checked_open,
-    checked_tolerance,
+    check_tolerance,
     column,
-    complexity_where,
     finite,
-    midrange,
-    pairs,
-    quiet,
+    flatten_runs,
 )
-from roundwise.questions.several import MOST
+from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complexity_where, midrange, pairs
 
 
 @dataclass(frozen=True)
-class BestArm:
+class BestArm(RankingQuestion):
     """Which arm has the largest mean? The answer is its index.
 
     With a tolerance, any arm is right whose mean is within it of the largest: then several may be, and ties are easy.
@@ -48,31 +43,17 @@ class BestArm:
 
     tolerance: float = 0.0  # epsilon
     name = "best-arm"
-    places = 1  # how many arms are sought
-    open_to_arms = True
+    number_sought = 1
+    accepts_arm_changes = True
 
     def __post_init__(self) -> None:
-        checked_tolerance(self.tolerance)
-
-    @property
-    def cells(self) -> Cells:
-        """One for each arm, or with a tolerance candidates."""
-        return "best within a tolerance" if self.tolerance else "one best"
-
-    def check(self, arms: int) -> None:
-        """Two arms or more."""
-        at_least_two(arms)
-
-    def check_range(self, low: float, high: float) -> None:
-        """A tolerance must be less than means can differ by."""
-        small = not self.tolerance or self.tolerance < high - low
-        checked_open(f"The tolerance is {self.tolerance:g}", small, low, high)
+        check_tolerance(self.tolerance)
 
     def answer(self, means: ArrayLike) -> Answer:
         """The index of the largest mean; the first one in a tie."""
         return np.asarray(finite(means).argmax(axis=-1))
 
-    def of_set(self, chosen: Bools) -> Answer:
+    def answer_from_set(self, chosen: Bools) -> Answer:
         """The arm of a set of one. (K)->()"""
         return np.asarray(chosen.argmax(axis=-1))
 
@@ -91,7 +72,7 @@ class BestArm:
             return one_hot(means.argmax(axis=-1), means.shape[-1])
         return np.asarray(means >= means.max(axis=-1, keepdims=True) - self.tolerance)
 
-    def ways(self, means: ArrayLike) -> Floats:
+    def count_right_answers(self, means: ArrayLike) -> Floats:
         """How many arms are within the tolerance of the largest mean."""
         return np.asarray(self.right(means).sum(axis=-1), dtype=np.float64)
 
@@ -157,6 +138,43 @@ class BestArm:
         return found
 
     @quiet
+    def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
+        """With v_b = gap_b^2/2 and y = n_1/sigma_1^2 the least of the sum of all n_i is where
+
+        sum_b sigma_b^2 / (v_b y - 1)^2 = sigma_1^2; n_b = sigma_b^2 y / (v_b y - 1). It falls in y: bisection.
+        With a tolerance the right arm for which that is least.
+        """
+        values, radii, runs = flatten_runs(means, radius)
+        best, weights = np.full(len(values), np.inf), np.full(values.shape, 1.0 / values.shape[-1])
+        for arm, there in zip(*self.candidate_answers(values), strict=True):
+            value, shares = self._complexity_of(arm, values, radii, sigmas)
+            less = there & (value < best)
+            best, weights = np.where(less, value, best), np.where(less[:, None], shares, weights)
+        return Complexity(best.reshape(runs), weights.reshape((*runs, values.shape[-1])))
+
+    floor_with_sigmas = Question.floor_with_sigmas
+
+    def _complexity_of(self, arm: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:
+        mine = one_hot(arm, means.shape[-1])
+        scale = sigmas / sigmas.max()
+        own, first = np.take_along_axis(means, arm[:, None], axis=-1), sigmas[arm][:, None]
+        gaps = own - means + self.tolerance - radii[:, None] * (scale + scale[arm][:, None])
+        gaps = np.where(mine, np.inf, np.maximum(gaps, 0.0))
+        smallest = gaps.min(axis=-1)
+        possible = np.asarray(smallest > 0)
+        unit = np.where(possible, smallest, 1.0)[:, None]
+        v = (gaps / unit) ** 2 / 2  # 1/2 at least
+        low = np.full(unit.shape, 2.0)
+        high = 2 * (1 + np.sqrt(total(np.where(mine, 0.0, sigmas**2)))[:, None] / first)
+        for _ in range(60):
+            y = (low + high) / 2
+            over = total(np.where(mine, 0.0, (sigmas / (v * y - 1)) ** 2))[:, None] > first**2
+            low, high = np.where(over, y, low), np.where(over, high, y)
+        pulls = np.where(mine, first**2 * high, sigmas**2 / (v - 1 / high))
+        amount = total(pulls)
+        return complexity_where(possible, amount / unit[:, 0] ** 2, pulls / amount[:, None])
+
+    @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
         """8 sigma^2 / gap^2: what the best two arms need alone."""
         gaps, leads, unique = self._gaps(finite(means))
@@ -173,24 +191,16 @@ class BestArm:
         others = others + (others >= np.asarray(answer)[..., None])
         return pairs(np.asarray(answer)[..., None], others, -self.tolerance, grid=1)
 
-    def words(self, answer: Answer, names: Sequence[str]) -> str:
+    def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'x is the best arm.'"""
         close = f", or within {self.tolerance:g} of it" if self.tolerance else ""
         return f"{names[int(answer)]} is the best arm{close}"
 
-    def asks(self, names: Sequence[str], wording: Wording) -> str:
+    def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which of 4 arms has the highest mean?'"""
         return f"Which of {len(names)} arms has the highest {wording.mean}{wording.near(self.tolerance)}?"
 
-    def plain(self, answer: Answer) -> object:
-        """The index."""
-        return int(answer)
-
-    def led(self, means: Floats, lead: float) -> Floats:
-        """One arm is ahead."""
-        return np.where(np.arange(means.size) < 1, means + lead, means)
-
-    def centre(self, means: Floats, constant: bool) -> Floats | None:
+    def border_point(self, means: Floats, constant: bool) -> Floats | None:
         """Every number serves; with a tolerance and one right arm a point just so far below the others, else none.
 
         Moving away from (c, c + tolerance, ...), c for the best arm, stretches all its gaps plus the tolerance.

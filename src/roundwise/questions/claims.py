@@ -1,34 +1,41 @@
-"""What can be shown of each arm, for good: claims that are shown one by one and stay shown."""
+"""Claims about the means that are shown one at a time, each for good: forms, levels, opposites and their words."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Facts, Floats
+from roundwise.arrays import Bools, Facts, Floats, Plain, total
 from roundwise.errors import InputError, unknown
-from roundwise.questions.base import Answer, Wording
-from roundwise.questions.claim_lines import (
-    SCALES,
-    Lines,
-    Scale,
-    claim_words,
-    index_of,
-    named,
-    opposite_words,
-    read_fields,
+from roundwise.questions.base import (
+    PLAIN_WORDING,
+    Answer,
+    HalfspaceQuestion,
+    Wording,
+    describe_halfspaces,
+    finite,
 )
-from roundwise.questions.linear import Statements
+from roundwise.questions.forms import Statements, find_arm, find_control, find_margin, name_or_count
+from roundwise.solvers import divergence
+from roundwise.solvers.families import Family
+from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, pack_forms
+
+Scale = Literal["difference", "ratio", "odds-ratio"]
+SCALES: tuple[Scale, ...] = ("difference", "ratio", "odds-ratio")
+ODDS = "odds ratio"  # a scale on which sizes are kept as logarithms
+_NEAR = 1e-12  # a form this close to its level, relative, is on it
+_FURTHEST = 1e3  # log odds of a rate of 0 or 1: beyond those of every other rate, so that two of 0 are alike
 
 
 @dataclass(frozen=True, eq=False)
-class Claims(Lines):
+class Claims(HalfspaceQuestion):
     """Claims `forms[j] . means > levels[j]`, each shown when there is enough for it; none need be shown in the end.
 
     The answer is a mask over what was shown: first the claims, then, with `futility` or two `sides`, their opposites:
@@ -48,13 +55,51 @@ class Claims(Lines):
     True
     """
 
-    names: tuple[str, ...] = ()  # of the claims, then of their opposites; otherwise in the words of their arms
-    independent: bool = False  # whether what was won for different claims is multiplied
+    forms: Floats  # a, (J, K)
+    levels: Floats  # b, (J)
+    weights: Floats | float = 1.0
+    futility: Floats | float | None = None  # m2
+    sides: str = "one"
+    odds: bool = False
+    names: tuple[str, ...] = ()  # of the claims, then of their opposites; by default in the words of their arms
+    independent: bool = False  # whether the e-values of different claims are multiplied
+    name = "claims"
+    separate_claims = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        held = Statements(self.forms, self.levels)
+        number = len(held.forms)
+        object.__setattr__(self, "forms", held.forms)
+        object.__setattr__(self, "levels", held.levels)
+        object.__setattr__(self, "weights", _one_each(self.weights, number, "weights"))
+        if not (np.asarray(self.weights) > 0).all():
+            raise InputError("The weights of claims must be positive numbers.")
+        if self.sides not in ("one", "two"):
+            raise unknown("number of sides", self.sides, ("one", "two"))
+        if self.futility is not None:
+            if self.sides == "two":
+                raise InputError("Give either `futility` or two sides: two sides are futility at the level itself.")
+            object.__setattr__(self, "futility", _one_each(self.futility, number, "futility"))
+            if (np.asarray(self.futility) < self.levels).any():
+                raise InputError(
+                    f"The futility margin {np.min(self.futility):g} is below the level {np.max(self.levels):g}: it "
+                    "says what would be too little, and must be at least the level."
+                )
+        if self.odds:
+            signs = np.sort(self.forms, axis=-1)
+            if not ((signs[:, 0] == -1) & (signs[:, -1] == 1) & (np.count_nonzero(self.forms, axis=-1) == 2)).all():
+                raise InputError("Claims about odds compare two rates: coefficients 1 and -1, and zeros.")
         if self.independent:
-            self._check_independent()
+            each = np.count_nonzero(self.forms, axis=-1), np.count_nonzero(self.forms, axis=0)
+            if self.odds or (each[0] != 1).any() or (each[1] > 1).any() or np.ptp(self.weights):
+                raise InputError(
+                    "Independent claims must each be about one arm that no other claim is about, with the same weight: "
+                    "leave out `independent` for others."
+                )
+        control = find_control(self.forms)
+        object.__setattr__(self, "reference_arm", control)
+        object.__setattr__(self, "control", None if self.odds else control)
+        object.__setattr__(self, "margin", find_margin(self.levels))
         given, numbered = tuple(self.names), self._worded([str(i) for i in range(self.forms.shape[1])])
         if len(given) not in (0, self.number, len(numbered)):
             raise InputError(f"There are {self.number} claims but {len(given)} names; give one name each.")
@@ -75,9 +120,9 @@ class Claims(Lines):
         """Every other arm exceeds the control (or each of several) by more than a margin: a difference, or a ratio."""
         if scale not in SCALES:
             raise unknown("scale", scale, SCALES)
-        names, number = named(arms)
+        names, number = name_or_count(arms)
         several = [control] if isinstance(control, int | str | np.integer) else list(control)
-        controls = [index_of(each, names, number) for each in several]
+        controls = [find_arm(each, names, number) for each in several]
         others = [i for i in range(number) if i not in controls]
         if not others:
             raise InputError("All arms are controls: there is nothing to compare with them.")
@@ -99,7 +144,7 @@ class Claims(Lines):
     @classmethod
     def pairs(cls, arms: int | Sequence[str], margin: float = 0.0) -> Claims:
         """Every arm exceeds every other one by more than a margin: what is shown of the ranking."""
-        names, number = named(arms)
+        names, number = name_or_count(arms)
         unit = np.eye(number)
         forms = [unit[i] - unit[j] for i, j in itertools.permutations(range(number), 2)]
         return cls(np.array(forms), np.full(len(forms), margin))._called(names)
@@ -115,18 +160,18 @@ class Claims(Lines):
         independent: bool = False,
     ) -> Claims:
         """Every arm is above a level, whatever the dependence between arms; with two sides, or it is not."""
-        names, number = named(arms)
+        names, number = name_or_count(arms)
         levels = np.full(number, level)
         return cls(np.eye(number), levels, futility=futility, sides=sides, independent=independent)._called(names)
 
     @classmethod
-    def from_words(cls, fields: Facts) -> Claims | None:
-        """The claims that are described by a control and the number of arms in place of forms; None if they are not.
+    def from_shorthand(cls, fields: Facts) -> Claims | None:
+        """Claims that are described by a control and the number of arms in place of forms.
 
-        >>> Claims.from_words({"arms": 3, "control": 0, "margin": 0.1}).levels.tolist()
+        >>> Claims.from_shorthand({"arms": 3, "control": 0, "margin": 0.1}).levels.tolist()
         [0.1, 0.1]
         """
-        return cls.against_control(**read_fields(fields)) if "control" in fields else None
+        return cls.against_control(**_read_shorthand(fields)) if "control" in fields else None
 
     def check_range(self, low: float, high: float) -> None:
         """Every level must be where its form can lie."""
@@ -135,33 +180,21 @@ class Claims(Lines):
         elif (low, high) != (0.0, 1.0):
             raise InputError("Odds ratios are of rates: they need 0/1 results.")
 
-    def words(self, answer: Answer, names: Sequence[str]) -> str:
+    def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'x beats control; y beats control'"""
-        each = self.line_words(names)
+        each = self.claim_texts(names)
         return "; ".join(each[j] for j in np.flatnonzero(answer)) or "no claim is shown"
 
-    def plain(self, answer: Answer) -> Any:
-        """The indices of what was shown: of the claims, then of their opposites."""
-        return np.flatnonzero(answer).tolist()
-
-    def piece_words(self, answer: Answer, names: Sequence[str]) -> list[str]:
+    def halfspace_texts(self, answer: Answer, names: Sequence[str]) -> list[str]:
         """'x beats y: yes' or 'x beats y: no'."""
-        each = zip(self.line_words(names), answer, strict=True)
+        each = zip(self.claim_texts(names), answer, strict=True)
         return [f"{words}: {'yes' if holds else 'no'}" for words, holds in each]
 
-    def line_words(self, names: Sequence[str]) -> list[str]:
+    def claim_texts(self, names: Sequence[str]) -> tuple[str, ...]:
         """Each claim in words, then each opposite: by their own names, or else with the names of the arms."""
         numbered = self._worded([str(i) for i in range(self.forms.shape[1])])
         own = zip(self.names, numbered, self._worded(names), strict=True)
-        return [words if name == plain else name for name, plain, words in own]
-
-    def _check_independent(self) -> None:
-        each = np.count_nonzero(self.forms, axis=-1), np.count_nonzero(self.forms, axis=0)
-        if self.odds or (each[0] != 1).any() or (each[1] > 1).any() or np.ptp(self.weights):
-            raise InputError(
-                "Independent claims must each be about one arm that no other claim is about, with the same weight: "
-                "leave out `independent` for others."
-            )
+        return tuple(words if name == plain else name for name, plain, words in own)
 
     def _called(self, names: Sequence[str]) -> Claims:
         """With the names of the arms in those of the claims, if there are any."""
@@ -182,19 +215,9 @@ class Claims(Lines):
 
     def labels(self, names: Sequence[str]) -> list[str]:
         """The shortest name of each claim: its arm, where no other claim is about it."""
-        words, first = self.line_words(names)[: self.number], [int(np.argmax(form)) for form in self.forms]
+        words, first = list(self.claim_texts(names)[: self.number]), [int(np.argmax(form)) for form in self.forms]
         several = len(set(first)) < len(first) or (self.forms.max(axis=-1) <= 0).any()
         return words if several or words != self._worded(names)[: self.number] else [names[i] for i in first]
-
-    @property
-    def against(self) -> int | None:
-        """The arm that every other one is compared with, on whatever scale, if that is what is claimed."""
-        return Statements(self.forms, self.levels).control
-
-    @property
-    def control(self) -> int | None:
-        """The same, where the difference of means is what is compared."""
-        return self.against if not self.odds else None
 
     def with_arm(self, names: Sequence[str]) -> Claims:
         """One claim more, of an arm that joins as the last of these names: it beats the control by the same margin.
@@ -202,7 +225,7 @@ class Claims(Lines):
         >>> Claims.against_control(3, 0, 0.1).with_arm(["a", "b", "c", "d"]).forms[-1].tolist()
         [-1.0, 0.0, 0.0, 1.0]
         """
-        control = self.against
+        control = self.reference_arm
         if control is None or np.ptp(self.levels) or np.ptp(self.weights):
             raise InputError(
                 "An arm can join where every other arm is compared with one control, all by the same margin and with "
@@ -216,23 +239,227 @@ class Claims(Lines):
         found = Claims(np.vstack([wider, more]), levels, weight, futility, self.sides, self.odds)
         return found._called(names) if self.names else found
 
-    def led(self, means: Floats, lead: float) -> Floats | None:
-        """Effects in even steps."""
-        return Statements(self.forms, self.levels).led(means, lead)
+    def means_with_lead(self, means: Floats, lead: float) -> Floats:
+        """Effects in even steps, where arms are compared with a control."""
+        return Statements(self.forms, self.levels).means_with_lead(means, lead)
 
-    def flags(self, names: Sequence[str]) -> list[str] | None:
-        """How it is asked on the command line, if nothing but a control and a margin is said."""
-        called = self.names not in ((), tuple(self._worded(names)))  # otherwise than by the names of its arms
-        if self.opposites or self.odds or self.independent or called or np.ptp(self.weights) != 0:
-            return None
-        return Statements(self.forms, self.levels).flags(names)
+    def cli_options(self, names: Sequence[str]) -> list[str] | None:
+        """The options that give just these claims: each way to compare with a control is tried."""
+        for control in np.flatnonzero((self.forms < 0).all(axis=0)).tolist():
+            for options, settings in self._control_options(control):
+                other = Claims.against_control(names, control, **settings)
+                if all(map(np.array_equal, astuple(self), astuple(other))):
+                    return ["--control", names[control], *options]
+        return None
 
-    def asks(self, names: Sequence[str], wording: Wording) -> str:
+    def _control_options(self, control: int) -> list[tuple[list[str], Plain]]:
+        level = float(self.levels[0])
+        margin = ["--margin", f"{level:.12g}"] if level else []
+        ratio, odds = (float(f"{x:.12g}") for x in (-self.forms[0, control], np.exp(level)))
+        odds_options = ["--margin-is", "odds-ratio", "--margin", f"{odds:.12g}"]
+        known: list[tuple[list[str], Plain]] = [
+            (margin, {"margin": level}),
+            ([*margin, "--two-sided"], {"margin": level, "sides": "two"}),
+            (["--margin-is", "ratio", "--margin", f"{ratio:.12g}"], {"margin": ratio, "scale": "ratio"}),
+            (odds_options, {"margin": odds, "scale": "odds-ratio"}),
+            ([*odds_options, "--two-sided"], {"margin": odds, "scale": "odds-ratio", "sides": "two"}),
+        ]
+        if self.futility is not None:
+            futility = float(np.asarray(self.futility)[0])
+            known.append(([*margin, "--futility", f"{futility:.12g}"], {"margin": level, "futility": futility}))
+        return known
+
+    def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which of 4 arms beat placebo, each by itself?'"""
-        control, margins = self.control, np.unique(self.levels)
-        if control is None or len(margins) > 1:
-            words = self.line_words(names)[: self.number]
+        if self.control is None or self.margin is None:
+            words = self.claim_texts(names)[: self.number]
             listed = ", ".join(words[:6]) + (", ..." if len(words) > 6 else "")
             return f"Which of {self.number} claims can be shown ({listed})?"
-        by = f" by more than {wording.gap(float(margins[0]))}" if margins[0] else ""
-        return f"Which of {len(names) - 1} arms beat {names[control]}{by}, each by itself?"
+        by = f" by more than {wording.gap(self.margin)}" if self.margin else ""
+        return f"Which of {len(names) - 1} arms beat {names[self.control]}{by}, each by itself?"
+
+    @property
+    def number(self) -> int:
+        """How many claims there are, J."""
+        return len(self.forms)
+
+    @property
+    def opposites(self) -> bool:
+        """Whether the opposite of a claim can be shown, too."""
+        return self.futility is not None or self.sides == "two"
+
+    @cached_property
+    def lines(self) -> Statements:
+        """All that can be shown: the claims, then their opposites."""
+        if not self.opposites:
+            return Statements(self.forms, self.levels)
+        ends = self.levels if self.futility is None else np.asarray(self.futility)
+        return Statements(np.vstack([self.forms, -self.forms]), np.append(self.levels, -ends))
+
+    def check(self, arms: int) -> None:
+        """As many arms as the forms have coefficients."""
+        self.lines.check(arms)
+
+    def values(self, means: ArrayLike) -> Floats:
+        """The forms at these means, each less its level; for the opposites, what they hold by. (K)->(L)"""
+        found = finite(means)
+        self.check(found.shape[-1])
+        if self.odds:
+            with np.errstate(divide="ignore"):
+                found = np.clip(np.log(found) - np.log1p(-found), -_FURTHEST, _FURTHEST)
+        each = [
+            total(form[arms] * found[..., arms]) - level
+            for form, level in zip(self.lines.forms, self.lines.levels, strict=True)
+            for arms in [np.flatnonzero(form)]
+        ]
+        return np.stack(each, axis=-1)
+
+    def holds(self, means: ArrayLike) -> Bools:
+        """What may be shown at these means: a form on its level is not above it, nor below a futility margin.
+
+        Where the margin is the level itself, or sides are two, the opposite is "not above it": one of the two is true.
+        """
+        found = finite(means)
+        away = self.values(found)
+        near = _NEAR * (1.0 + np.abs(self.lines.levels) + np.abs(found).max(axis=-1, keepdims=True))
+        ends = self.lines.levels.reshape(-1, self.number)
+        least = np.zeros(ends.shape, dtype=np.bool_)
+        least[1:] = ends[0] == -ends[1:]
+        return np.asarray(np.where(least.reshape(-1), away >= -near, away > near))
+
+    def answer(self, means: ArrayLike) -> Answer:
+        """What is true of these means."""
+        return self.holds(means)
+
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """Whether nothing false was shown."""
+        return np.asarray(~(np.asarray(answer) & ~self.holds(means)).any(axis=-1))
+
+    def count_true_claims(self, answer: Answer, means: ArrayLike) -> Floats:
+        """How many true claims (not opposites) were shown. ()"""
+        true = np.asarray(answer) & self.holds(means)
+        return np.asarray(true[..., : self.number].sum(axis=-1), dtype=np.float64)
+
+    def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
+        """That of all lines together, on whichever side they are."""
+        return self._linear().evidence(counts, means, sigma)
+
+    def pieces(self, arms: int) -> Pieces:
+        """One half-space for each line."""
+        return self._linear().pieces(arms)
+
+    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
+        """Every line that is in the answer as it is, every other one turned round."""
+        return self._linear().halfspaces(answer, arms)
+
+    def bets(self, runs: tuple[int, ...]) -> Halfspaces:
+        """What is bet on: every line, in every run. (L, S)"""
+        found = self._bets
+        arms = np.broadcast_to(found.arms, (*runs, *found.arms.shape))
+        if found.factors is None:
+            return found._replace(arms=arms)
+        return found._replace(arms=arms, factors=np.broadcast_to(found.factors, arms.shape))
+
+    @cached_property
+    def _bets(self) -> Halfspaces:
+        """The same in one run."""
+        forms = self.lines.forms
+        width = int(np.count_nonzero(forms, axis=-1).max())
+        found = pack_forms(forms, self.lines.levels, width)
+        if width == 2 and (found.coefficients == [1.0, -1.0]).all():
+            return found._replace(factors=None, pairs=True)
+        return found
+
+    def _distances(self, answer: Answer, means: Floats) -> tuple[Floats, Floats]:
+        """Claims that are not in the answer need not be shown to be wrong."""
+        forms, distances = super()._distances(answer, means)
+        return forms, np.where(answer, distances, np.inf)
+
+    def _family_complexity(self, answer: Answer, right: Bools, means: Floats, family: Family) -> Complexity:
+        pieces = self.halfspaces(answer, means.shape[-1])
+        return divergence.family_complexity(pieces, means, family, right, np.asarray(answer))
+
+    def _linear(self) -> Statements:
+        if self.odds:
+            raise InputError(
+                "Claims about odds ratios have no complexity or likelihood ratio. Use the policy 'conditional-power'."
+            )
+        return self.lines
+
+
+def claim_words(form: Floats, level: float, odds: bool, names: Sequence[str]) -> str:
+    """One claim in words."""
+    plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
+    if odds:
+        more = "" if level == 0 else f" by an odds ratio above {math.exp(level):g}"
+        return f"{names[plus[0]]} beats {names[minus[0]]}{more}"
+    if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1:
+        a, b, ratio = names[plus[0]], names[minus[0]], -form[minus[0]]
+        if ratio == 1:
+            if level < 0:
+                return f"{a} is not worse than {b} by {-level:g} or more"
+            return f"{a} beats {b}" + (f" by more than {level:g}" if level else "")
+        if level == 0:
+            return f"{a} is more than {ratio:g} times {b}"
+    if len(plus) + len(minus) == 1 and form[(plus if len(plus) else minus)[0]] in (1, -1):
+        return f"{names[plus[0]]} is above {level:g}" if len(plus) else f"{names[minus[0]]} is below {-level:g}"
+    return describe_halfspaces(pack_forms(form[None], np.array([level]), len(plus) + len(minus)), names)[0]
+
+
+def scale_words(form: Floats, level: float, odds: bool, names: Sequence[str]) -> str | None:
+    """What the size of a claim is the size of, where it is neither a mean nor the difference that its words compare."""
+    if odds:
+        return ODDS
+    plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
+    if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1 and form[minus[0]] != -1 and level == 0:
+        return f"{names[plus[0]]} - {-form[minus[0]]:g} {names[minus[0]]}"
+    return None
+
+
+def opposite_words(form: Floats, end: float, level: float, odds: bool, names: Sequence[str]) -> str:
+    """The opposite of a claim: the form is below this, or, if it is the level of the claim itself, not above it."""
+    plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
+    if odds:
+        ratio = f"{math.exp(end):g}"
+        more = "" if end == 0 else f" by an odds ratio {f'above {ratio}' if end == level else f'of {ratio} or more'}"
+        return f"{names[plus[0]]} does not beat {names[minus[0]]}{more}"
+    if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1 and form[minus[0]] == -1:
+        if end == 0:
+            return f"{names[plus[0]]} does not beat {names[minus[0]]}"
+        more = f"more than {end:g}" if end == level else f"{end:g} or more"
+        return f"{names[plus[0]]} does not beat {names[minus[0]]} by {more}"
+    if end == level and len(plus) + len(minus) == 1 and form[(plus if len(plus) else minus)[0]] in (1, -1):
+        return f"{names[plus[0]]} is not above {end:g}" if len(plus) else f"{names[minus[0]]} is not below {-end:g}"
+    return claim_words(-form, -end, False, names)
+
+
+def _one_each(values: Any, number: int, what: str) -> Floats:
+    """One number for each of so many claims, given once or one by one."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+        array = np.broadcast_to(array, (number,)).copy()
+    except ValueError:
+        raise InputError(f"Give one number for all {number} claims, or one each, as `{what}`.") from None
+    if not np.isfinite(array).all():
+        raise InputError(f"The {what} of claims must be finite numbers.")
+    return array
+
+
+def _read_shorthand(fields: Facts) -> Plain:
+    """The arguments of `Claims.against_control` that plain data or words on a command line stand for."""
+    known = ("arms", "control", "margin", "futility", "sides", "scale", "weights")
+    for key in fields:
+        if key not in known:
+            raise unknown("setting of claims against a control", key, known)
+    if "arms" not in fields:
+        raise InputError("Claims against a control need `arms`, their names or how many there are.")
+    try:
+        margin, futility = (float(fields[key]) if key in fields else None for key in ("margin", "futility"))
+        arms = fields["arms"] if isinstance(fields["arms"], list | tuple) else int(fields["arms"])
+        control = fields["control"]
+        if isinstance(control, str) and not (isinstance(arms, list | tuple) and control in arms):
+            control = int(control)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"Claims against a control cannot be made: {error}.") from None
+    others = {key: fields[key] for key in ("sides", "scale", "weights") if key in fields}
+    return {"arms": arms, "control": control, "margin": margin or 0.0, "futility": futility, **others}

@@ -10,29 +10,34 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Bools, Floats, quiet, total
 from roundwise.errors import InputError
 from roundwise.questions.base import (
+    MOST,
+    PLAIN_WORDING,
     Answer,
-    Complexity,
-    Halfspaces,
-    Pieces,
+    HalfspaceQuestion,
+    Question,
     Wording,
-    at_least_two,
-    checked_open,
-    checked_tolerance,
+    check_open,
+    check_tolerance,
     column,
-    complexity_where,
+    count_right_sides,
+    easier_complexity,
+    enumerate_answers,
     finite,
-    quiet,
+    flatten_runs,
+    near_words,
+    right_sides,
 )
-from roundwise.questions.several import MOST, halfspace_complexities, listed, sides, ways_of_sides
-from roundwise.questions.top_k import set_words
+from roundwise.questions.top_k import name_arms
+from roundwise.solvers.families import Family
+from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complexity_where
 
 
 @dataclass(frozen=True)
-class OfLevel:
-    """What questions about a level share."""
+class LevelQuestion(Question):
+    """A question about a level of the means."""
 
     level: float  # tau
     tolerance: float = 0.0  # epsilon
@@ -40,24 +45,30 @@ class OfLevel:
     def __post_init__(self) -> None:
         if not math.isfinite(self.level):
             raise InputError(f"`level` is {self.level}, but must be a finite number.")
-        checked_tolerance(self.tolerance)
-
-    def check(self, arms: int) -> None:
-        """Two arms or more."""
-        at_least_two(arms)
+        check_tolerance(self.tolerance)
 
     def check_range(self, low: float, high: float) -> None:
         """Means must be possible on either side, beyond the tolerance."""
+        super().check_range(low, high)
         room = not self.tolerance or low < self.level - self.tolerance <= self.level + self.tolerance < high
-        checked_open(f"The level is {self.level:g} with a tolerance of {self.tolerance:g}", room, low, high)
+        check_open(f"The level is {self.level:g} with a tolerance of {self.tolerance:g}", room, low, high)
 
-    def level_words(self, wording: Wording) -> str:
-        """The level as people write it, and its tolerance."""
+    def level_text(self, wording: Wording) -> str:
+        """The level and its tolerance in words."""
         return f"{wording.value(self.level)}{wording.near(self.tolerance)}"
+
+    def level_costs(self, means: Floats, family: Family) -> Floats:
+        """KL from each mean to where "above", and "below", is wrong of it; 0 where it is wrong already. (K)->(2, K)"""
+        found = []
+        for sign in (1.0, -1.0):
+            border = self.level - sign * self.tolerance
+            costs = family.divergence(means, border - means) if family.low < border < family.high else np.inf
+            found.append(np.where(sign * (border - means) < 0, costs, 0.0))  # a mean that cannot be there never is
+        return np.stack(found)
 
 
 @dataclass(frozen=True)
-class Above(OfLevel):
+class Above(LevelQuestion, HalfspaceQuestion):
     """Which arms have a mean above the level? The answer is a mask over the arms.
 
     With a tolerance an arm whose mean is within it of the level may be on either side.
@@ -71,9 +82,8 @@ class Above(OfLevel):
     """
 
     name = "above"
-    cells = "sides of a level"
-    open_to_arms = True
-    nearest_first = True
+    accepts_arm_changes = True
+    nearest_answer_first = True
 
     def answer(self, means: ArrayLike) -> Answer:
         """Which means are above the level."""
@@ -84,17 +94,13 @@ class Above(OfLevel):
         near = np.abs(finite(means) - self.level) <= self.tolerance if self.tolerance else False
         return np.asarray(((answer == self.answer(means)) | near).all(axis=-1))
 
-    def ways(self, means: ArrayLike) -> Floats:
+    def count_right_answers(self, means: ArrayLike) -> Floats:
         """How many sets are right: two for every arm within the tolerance, in all combinations."""
-        return ways_of_sides(finite(means) - self.level, self.tolerance)
+        return count_right_sides(finite(means) - self.level, self.tolerance)
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
         """The sets that are right, the nearest sides first."""
-        return listed(means, lambda row: sides(row - self.level, self.tolerance), most)
-
-    def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
-        """T_S of right sets S; that of the nearest sides is the smallest."""
-        return halfspace_complexities(self, *self.right_answers(means, most), means, sigma)
+        return enumerate_answers(finite(means), lambda row: right_sides(row - self.level, self.tolerance), most)
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
         """The side of each mean: it has more evidence than the other, whatever the tolerance."""
@@ -111,9 +117,23 @@ class Above(OfLevel):
         """T* = sum_i 2 sigma^2 / (|mu_i - level| + tolerance)^2 (docs/paper.md, deviation 5), less the radius."""
         return crossing_complexity(np.abs(finite(means) - self.level) + self.tolerance - column(radius), sigma)
 
-    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
-        """The complexity itself: it has a closed form."""
-        return self.complexity(means, radius, sigma).value
+    @quiet
+    def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
+        """T* = sum_i 2 sigma_i^2 / distance_i^2."""
+        values, radii, runs = flatten_runs(means, radius)
+        away = np.abs(values - self.level) + self.tolerance
+        away = np.maximum(away - radii[:, None] * (sigmas / sigmas.max()), 0.0)
+        needs = 2 * (sigmas / away) ** 2
+        value, weights = _share_among_arms(needs)
+        return Complexity(value.reshape(runs), weights.reshape((*runs, values.shape[-1])))
+
+    @quiet
+    def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
+        """T~* = sum_i 1/KL(mu_i, level), less the tolerance."""
+        return _share_among_arms(1 / self.level_costs(family.inside(finite(means)), family).max(axis=0))
+
+    floor = Question.floor  # the complexity itself has a closed form
+    floor_with_sigmas = Question.floor_with_sigmas
 
     def pieces(self, arms: int) -> Pieces:
         """One half-space for each arm."""
@@ -125,38 +145,34 @@ class Above(OfLevel):
         index = np.broadcast_to(np.arange(arms), signs.shape)
         return Halfspaces(index[..., None], signs[..., None], signs * self.level - self.tolerance, False)
 
-    def words(self, answer: Answer, names: Sequence[str]) -> str:
+    def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'Above 0.5: x, y.'"""
         close = f", or within {self.tolerance:g} of it" if self.tolerance else ""
-        return f"above {self.level:g}{close}: {set_words(answer, names)}"
+        return f"above {self.level:g}{close}: {name_arms(answer, names)}"
 
-    def asks(self, names: Sequence[str], wording: Wording) -> str:
+    def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which of 4 arms have a mean above 0.5?'"""
-        return f"Which of {len(names)} arms have a {wording.mean} above {self.level_words(wording)}?"
+        return f"Which of {len(names)} arms have a {wording.mean} above {self.level_text(wording)}?"
 
-    def plain(self, answer: Answer) -> object:
-        """The indices above the level."""
-        return np.flatnonzero(answer).tolist()
-
-    def led(self, means: Floats, lead: float) -> Floats:
+    def means_with_lead(self, means: Floats, lead: float) -> Floats:
         """Half of the arms are so much higher, the others so much lower."""
         return means + np.where(np.arange(means.size) < (means.size + 1) // 2, lead, -lead)
 
-    def centre(self, means: Floats, constant: bool) -> Floats | None:
+    def border_point(self, means: Floats, constant: bool) -> Floats | None:
         """The level; with a tolerance and one right set a point just so far beyond it, else none."""
         if not self.tolerance:
             return np.full(means.shape, self.level)
-        if self.ways(means) > 1 or (constant and self.answer(means).any() != self.answer(means).all()):
+        if self.count_right_answers(means) > 1 or (constant and self.answer(means).any() != self.answer(means).all()):
             return None
         return np.where(self.answer(means), self.level - self.tolerance, self.level + self.tolerance)
 
 
 @dataclass(frozen=True)
-class SomeBeyond(OfLevel):
+class SomeBeyond(LevelQuestion):
     """Is any mean beyond the level? Yes (True) or no. Written for "below"; "above" is its mirror image, all negated."""
 
-    name: ClassVar[str]
     side: ClassVar[float]  # 1 for below, -1 for above
+    has_border = True
 
     def _sides(self, means: ArrayLike) -> tuple[Floats, float]:
         """The means and the level as for "below"."""
@@ -171,7 +187,7 @@ class SomeBeyond(OfLevel):
         """Whether it is the answer for these means, or the smallest is within the tolerance of the level."""
         return np.asarray((answer == self.answer(means)) | self._near(means))
 
-    def ways(self, means: ArrayLike) -> Floats:
+    def count_right_answers(self, means: ArrayLike) -> Floats:
         """Two if the smallest mean is within the tolerance of the level, else one."""
         return np.where(self._near(means), 2.0, 1.0)
 
@@ -244,34 +260,50 @@ class SomeBeyond(OfLevel):
         below, above = np.minimum(away - self.tolerance, 0.0), np.maximum(away + self.tolerance, 0.0)
         return total(counts * below * below), np.asarray((counts * above * above).min(axis=-1))
 
-    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
-        """The complexity itself: it has a closed form."""
-        return self.complexity(means, radius, sigma).value
+    @quiet
+    def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
+        """Yes: all on the arm with the largest (distance/sigma_i)^2; no: sum_i 2 sigma_i^2/distance^2."""
+        values, radii, runs = flatten_runs(means, radius)
+        shrunk = radii[:, None] * (sigmas / sigmas.max())
+        away = -self.side * (values - self.level)
+        for_yes = np.maximum(away + self.tolerance - shrunk, 0.0) ** 2 / (2 * sigmas**2)
+        for_no = np.maximum(self.tolerance - away - shrunk, 0.0) ** 2 / (2 * sigmas**2)
+        value, weights = easier_complexity(_show_one_arm(for_yes), _share_among_arms(1 / for_no))
+        return Complexity(value.reshape(runs), weights.reshape((*runs, values.shape[-1])))
 
-    def pieces(self, arms: int) -> None:
-        """None: a wrong yes is one polyhedron, no union of half-spaces."""
-        return
+    @quiet
+    def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
+        """Yes: 1/KL, all on the arm with the largest divergence from the level; no: sum_i 1/KL."""
+        return easier_complexity(*self._both_in_family(family.inside(finite(means)), family))
 
-    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """A yes is no intersection of half-spaces: there is nothing to give."""
-        raise InputError(f"The answers of '{self.name}' are no intersections of half-spaces.")
+    @quiet
+    def family_complexities(self, means: ArrayLike, family: Family) -> Floats:
+        """T~ of yes and of no; nan for the one that is wrong. (K)->(2)"""
+        values = family.inside(finite(means))
+        both = [each.value for each in self._both_in_family(values, family)]
+        _, right = self.right_answers(values)
+        return np.where(np.moveaxis(right, 0, -1), np.stack(both, axis=-1), np.nan)
 
-    def plain(self, answer: Answer) -> object:
-        """True or false."""
-        return bool(answer)
+    def _both_in_family(self, means: Floats, family: Family) -> tuple[Complexity, Complexity]:
+        yes, no = self.level_costs(means, family)[:: -int(self.side)]
+        return _show_one_arm(yes), _share_among_arms(1 / no)
 
-    def led(self, means: Floats, lead: float) -> Floats:
+    def means_with_lead(self, means: Floats, lead: float) -> Floats:
         """One arm is so much lower, all others so much higher."""
         found = self.side * means + lead
         found[0] -= 2 * lead
         return self.side * found
 
-    def centre(self, means: Floats, constant: bool) -> Floats | None:
+    def easier_side(self, means: Floats) -> float:
+        """Towards the level for no, away from it for yes."""
+        return -self.side if self.answer(means) else self.side
+
+    def border_point(self, means: Floats, constant: bool) -> Floats | None:
         """The level; if the smallest mean is below it, only that arm needs to move: T* depends on nothing else.
 
         With a tolerance and one right answer the level moves by it; if both are right, there is none.
         """
-        if self.ways(means) > 1:
+        if self.count_right_answers(means) > 1:
             return None
         seen, level = self._sides(means)
         yes = bool(seen.min() < level)
@@ -294,17 +326,16 @@ class MinimumBelow(SomeBeyond):
     """
 
     name = "minimum-below"
-    cells = "some below a level"
+    seeks_low_means = True
     side = 1.0
 
-    def words(self, answer: Answer, names: Sequence[str]) -> str:
+    def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'The smallest mean is below 0.6.'"""
-        close = f" (or is within {self.tolerance:g})" if self.tolerance else ""
-        return f"the smallest mean is {'' if answer else 'not '}below {self.level:g}{close}"
+        return f"the smallest mean is {'' if answer else 'not '}below {self.level:g}{near_words(self.tolerance)}"
 
-    def asks(self, names: Sequence[str], wording: Wording) -> str:
+    def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Is the lowest mean of 4 arms below 0.5?'"""
-        return f"Is the lowest {wording.mean} of {len(names)} arms below {self.level_words(wording)}?"
+        return f"Is the lowest {wording.mean} of {len(names)} arms below {self.level_text(wording)}?"
 
 
 @dataclass(frozen=True)
@@ -316,17 +347,15 @@ class AnyAbove(SomeBeyond):
     """
 
     name = "any-above"
-    cells = "some above a level"
     side = -1.0
 
-    def words(self, answer: Answer, names: Sequence[str]) -> str:
+    def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'Some mean is above 0.6.'"""
-        close = f" (or is within {self.tolerance:g})" if self.tolerance else ""
-        return f"{'some' if answer else 'no'} mean is above {self.level:g}{close}"
+        return f"{'some' if answer else 'no'} mean is above {self.level:g}{near_words(self.tolerance)}"
 
-    def asks(self, names: Sequence[str], wording: Wording) -> str:
+    def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Does any of 4 arms have a mean above 0.5?'"""
-        return f"Does any of {len(names)} arms have a {wording.mean} above {self.level_words(wording)}?"
+        return f"Does any of {len(names)} arms have a {wording.mean} above {self.level_text(wording)}?"
 
 
 @quiet
@@ -338,3 +367,17 @@ def crossing_complexity(distances: Floats, sigma: float) -> Complexity:
     needs = (smallest[..., None] / np.where(possible[..., None], distances, 1.0)) ** 2
     amount = total(needs)
     return complexity_where(possible, amount * (2 * sigma**2 / smallest / smallest), needs / amount[..., None])
+
+
+def _share_among_arms(needs: Floats) -> Complexity:
+    """All arms must be shown, and arm i needs this many results. (K)->(),(K)"""
+    amount = total(needs)
+    return complexity_where(np.asarray(np.isfinite(amount)), amount, needs / amount[..., None])
+
+
+def _show_one_arm(rates: Floats) -> Complexity:
+    """One arm must be shown: the one with the largest evidence per result. (K)->(),(K)"""
+    most = rates.max(axis=-1)
+    first = rates == most[..., None]
+    value = 1 / most
+    return complexity_where(np.asarray(np.isfinite(value)), value, first / total(first)[..., None])

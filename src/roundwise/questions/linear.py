@@ -1,287 +1,247 @@
-"""Questions that users state as linear forms of the means: which statements hold? (And `largest`.)"""
+"""Any question whose answers are intersections of half-spaces, asked of arms with features: mu = X theta.
+
+A pull of one arm then informs about others. All is as without features, with the least-squares estimate in place of the
+means and a.lambda > b of the means read as (X'a).theta > b (docs/linear.md).
+"""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, total
-from roundwise.errors import InputError, unknown
+from roundwise.arrays import Bools, Floats, quiet, total
+from roundwise.errors import InputError
 from roundwise.questions.base import (
+    MOST,
+    PLAIN_WORDING,
     Answer,
     Complexity,
+    HalfspaceQuestion,
     Halfspaces,
-    Pieces,
+    Question,
     Wording,
-    checked_open,
-    checked_tolerance,
     finite,
-    quiet,
-    range_of_forms,
-    spread_over,
+    flatten_runs,
 )
-from roundwise.questions.halfspaces import border_point, halfspace_complexity, halfspace_floor, packed
-from roundwise.questions.several import (
-    MOST,
-    halfspace_complexities,
-    listed,
-    sides,
-    ways_of_sides,
-)
+from roundwise.solvers.design import basis, best_design, estimate
+from roundwise.solvers.families import Family
 
 
 @dataclass(frozen=True, eq=False)
-class Statements:
-    """Which of the statements `forms[j] . means > levels[j]` hold? The answer is a mask over the statements.
+class Linear(HalfspaceQuestion):
+    """A question asked of arms with features: the mean of arm i is features[i] . theta, theta unknown.
 
-    With a tolerance a statement may be said to hold or not where its form is within it of the level.
-
-    >>> beats_control = Statements.against_control(arms=3, control=0, margin=0.1)
-    >>> beats_control.answer([1.0, 1.05, 1.3]).tolist()
-    [False, True]
+    >>> from roundwise.questions import BestArm
+    >>> question = Linear(BestArm(), [[1, 0], [0, 1], [0.9, 0.2]])
+    >>> [round(float(x), 3) for x in question.fit_means(np.array([10.0, 10.0, 0.0]), np.array([1.0, 0.5, 0.0]))]
+    [1.0, 0.5, 1.0]
     """
 
-    forms: Floats  # a, (m, K)
-    levels: Floats  # b, (m)
-    names: tuple[str, ...] = ()
-    tolerance: float = 0.0  # epsilon, in units of the forms
-    name = "statements"
-    nearest_first = True
+    question: Question
+    features: Floats  # X, (K, d)
+    name = "linear"
 
     def __post_init__(self) -> None:
-        forms, names = checked_forms(self.forms, self.names, "statement")
-        levels = np.asarray(self.levels, dtype=np.float64)
-        if levels.shape != forms.shape[:1]:
-            raise InputError(f"There are {len(forms)} statements but {levels.size} levels; give one level each.")
-        if not np.isfinite(levels).all():
-            raise InputError("The levels of the statements must be finite numbers.")
-        if not forms.any(axis=1).all():
-            empty = names[int(np.argmin(forms.any(axis=1)))]
-            raise InputError(f"The statement '{empty}' has only zero coefficients: it says nothing of the means.")
-        checked_tolerance(self.tolerance)
-        object.__setattr__(self, "forms", forms)
-        object.__setattr__(self, "levels", levels)
-        object.__setattr__(self, "names", names)
+        try:
+            features = np.asarray(self.features, dtype=np.float64)
+        except ValueError:
+            features = np.zeros(0)
+        if features.ndim != 2 or len(features) < 2 or not features.shape[1]:
+            raise InputError("`features` must have one row of numbers for each of at least two arms.")
+        if not np.isfinite(features).all() or not features.any():
+            raise InputError("`features` must be finite numbers, and not all 0.")
+        asked = self.question
+        asked.check(len(features))
+        if asked.pieces(len(features)) is None or asked.separate_claims or asked.features is not None:
+            raise InputError(f"The question '{asked.name}' cannot be asked of arms with features.")
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "tolerance", asked.tolerance)
+        object.__setattr__(self, "names", asked.names)
 
-    @classmethod
-    def against_control(
-        cls, arms: int | Sequence[str], control: int | str = 0, margin: float = 0.0, tolerance: float = 0.0
-    ) -> Statements:
-        """Which arms beat the control by more than a margin? The arms are named, or only counted.
+    @cached_property
+    def basis(self) -> Floats:
+        """Orthonormal features that span the same means. (K, r)"""
+        return basis(self.features)
 
-        >>> Statements.against_control(["placebo", "10 mg", "20 mg"], "placebo", margin=0.5).names
-        ('10 mg beats placebo by more than 0.5', '20 mg beats placebo by more than 0.5')
-        """
-        named = [str(i) for i in range(arms)] if isinstance(arms, int) else list(arms)
-        if isinstance(control, str):
-            if control not in named:
-                raise unknown("arm", control, named)
-            control = named.index(control)
-        if not 0 <= control < len(named):
-            raise InputError(f"The control is arm {control}, but the arms are 0 to {len(named) - 1}.")
-        others = [i for i in range(len(named)) if i != control]
-        forms = np.eye(len(named))[others] - np.eye(len(named))[control]
-        by = f" by more than {margin:g}" if margin else ""
-        words = tuple(f"{named[i]} beats {named[control]}{by}" for i in others)
-        return cls(forms, np.full(len(others), margin), words, tolerance)
-
-    @classmethod
-    def ranking(cls, arms: int, tolerance: float = 0.0) -> Statements:
-        """Which arm of each pair is better, that is, the full ranking."""
-        pairs = list(itertools.combinations(range(arms), 2))
-        forms = np.array([np.eye(arms)[i] - np.eye(arms)[j] for i, j in pairs])
-        return cls(forms, np.zeros(len(pairs)), tuple(f"{i} above {j}" for i, j in pairs), tolerance)
+    def without_features(self) -> Question:
+        """The question itself."""
+        return self.question
 
     def check(self, arms: int) -> None:
-        """As many arms as the forms have coefficients."""
-        check_arms(self.forms, arms)
+        """As many arms as features."""
+        if arms != len(self.features):
+            raise InputError(f"There are {arms} arms, but features of {len(self.features)}: give one row each.")
 
     def check_range(self, low: float, high: float) -> None:
-        """Every level must be where its form can lie."""
-        ends = range_of_forms(self.forms, low, high)
-        for name, level, least, most in zip(self.names, self.levels, *ends, strict=True):
-            room = least < level - self.tolerance <= level + self.tolerance < most if self.tolerance else True
-            checked_open(
-                f"The statement '{name}' has the level {level:g}", bool(least <= level <= most and room), low, high
+        """Means must be unbounded: a linear model does not keep them in a range."""
+        if np.isfinite([low, high]).any():
+            raise InputError(
+                "Arms with features go with normal or sub-Gaussian results (--sigma): a linear model does not keep "
+                f"means between {low:g} and {high:g}."
             )
 
+    def check_means(self, means: ArrayLike) -> None:
+        """Raise an InputError unless the means are linear in the features."""
+        values = finite(means)
+        off = float(np.abs(values - self._projected(values)).max(initial=0.0))
+        if off > 1e-6 * max(1.0, float(np.abs(values).max(initial=0.0))):
+            raise InputError(f"The means are not linear in the features: they are off by up to {off:g}.")
+
+    @quiet
+    def fit_means(self, counts: ArrayLike, means: ArrayLike) -> Floats:
+        """The least-squares estimate of all means. (K),(K)->(K)"""
+        values, pulls, runs = self._flat(counts, means)
+        theta, _ = estimate(self.basis, pulls, values)
+        return (theta[:, None, :] @ self.basis.T)[:, 0, :].reshape((*runs, -1))
+
     def answer(self, means: ArrayLike) -> Answer:
-        """Which statements hold."""
-        return np.asarray(self._away(finite(means)) > 0)
+        """The answer at the means of the model nearest to these."""
+        return self.question.answer(self._projected(finite(means)))
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether it is the answer for these means, but for statements within the tolerance of their level."""
-        near = np.abs(self._away(finite(means))) <= self.tolerance if self.tolerance else False
-        return np.asarray(((answer == self.answer(means)) | near).all(axis=-1))
+        """As the question has it."""
+        return self.question.correct(answer, means)
 
-    def ways(self, means: ArrayLike) -> Floats:
-        """How many answers are right: two for every statement within the tolerance, in all combinations."""
-        return ways_of_sides(self._away(finite(means)), self.tolerance)
+    def count_right_answers(self, means: ArrayLike) -> Floats:
+        """As the question has it."""
+        return self.question.count_right_answers(means)
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """The masks that are right, that of the means first."""
-        return listed(means, lambda row: sides(self._away(row), self.tolerance), most)
+        """As the question has it."""
+        return self.question.right_answers(means, most)
 
-    def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
-        """T_i of right answers i; that of the means is the smallest."""
-        return halfspace_complexities(self, *self.right_answers(means, most), means, sigma)
+    def candidate_answers(self, means: Floats) -> tuple[Answer, Bools]:
+        """As the question has it."""
+        return self.question.candidate_answers(means)
 
-    def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
-        """What the means say: it has more evidence than anything else, whatever the tolerance."""
-        return self.answer(means)
-
-    @quiet
-    def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
-        """min_j (|a_j.mu - b_j| + tolerance)^2 / (2 sigma^2 sum_i a_ji^2 / N_i)."""
-        away = self._distances(finite(means))
-        counts = np.asarray(counts, dtype=np.float64)
-        least = np.full(away.shape[:-1], np.inf)
-        for j, arms in enumerate(self._supports()):
-            spread = total(self.forms[j, arms] ** 2 / counts[..., arms])
-            least = np.minimum(least, away[..., j] ** 2 / spread)
-        return least / (2 * sigma**2)
-
-    @quiet
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
-        """T* and w*; over a ball the distance of statement j shrinks by radius |a_j|_1."""
-        means, radii = spread_over(finite(means), radius)
-        return halfspace_complexity(self.forms, self._distances(means), radii, sigma)
+        """T* and w* with one sigma for all arms."""
+        return self.complexity_with_sigmas(means, radius, np.full(1, sigma))
+
+    @quiet
+    def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
+        """T* = min_w max_j 2 sigma^2 c_j'V(w)^-1 c_j / d_j^2; over a ball distances shrink by radius |a_j|_1.
+
+        Where several answers are right, that of the easiest. With a sigma for each arm results of arm i count as
+        1/sigma_i^2.
+        """
+        rows = self.basis / sigmas[:, None]
+        values, radii, runs = flatten_runs(self._projected(finite(means)), radius)
+        best, weights = np.full(len(values), np.inf), np.full(values.shape, 1.0 / values.shape[-1])
+        for answer, there in zip(*self.candidate_answers(values), strict=True):
+            forms, distances, lengths = self._directions(answer, values)
+            distances = distances - radii[:, None] * lengths
+            solved = np.flatnonzero(there & (distances > 0).all(axis=-1))
+            if solved.size:
+                amount, pulls = best_design(rows, forms[solved], distances[solved] ** 2 / 2)
+                less = amount < best[solved]
+                best[solved[less]], weights[solved[less]] = amount[less], pulls[less] / amount[less, None]
+        return Complexity(best.reshape(runs), weights.reshape((*runs, -1)))
+
+    @quiet
+    def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
+        """T_i of right answers i."""
+        values = self._projected(finite(means))
+        rows = values.reshape(-1, values.shape[-1])
+        found = []
+        for answer, there in zip(*self.right_answers(rows, most), strict=True):
+            forms, distances, _ = self._directions(answer, rows)
+            needs = np.full(len(rows), np.nan)
+            needs[there] = np.inf
+            solved = there & (distances > 0).all(axis=-1)
+            if solved.any():
+                needs[solved], _ = best_design(self.basis, forms[solved], distances[solved] ** 2 / (2 * sigma**2))
+            found.append(needs)
+        return np.stack(found, axis=-1).reshape((*values.shape[:-1], -1))
 
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
-        """The largest need of one statement alone: 2 sigma^2 |a_j|_1^2 / distance_j^2."""
-        return halfspace_floor(self.forms, self._distances(finite(means)), radius, sigma)
+        """max_j 2 sigma^2 |c_j|^2 / d_j^2 in orthonormal features: c'V(w)^-1 c >= |c|^2 for any weights."""
+        values, radii, runs = flatten_runs(self._projected(finite(means)), radius)
+        least = np.full(len(values), np.inf)
+        for answer, there in zip(*self.candidate_answers(values), strict=True):
+            forms, distances, lengths = self._directions(answer, values)
+            distances = distances - radii[:, None] * lengths
+            needs = np.where(distances > 0, 2 * sigma**2 * total(forms * forms) / distances**2, np.inf).max(axis=-1)
+            least = np.where(there, np.minimum(least, needs), least)
+        return least.reshape(runs)
 
-    def pieces(self, arms: int) -> Pieces:
-        """One half-space for each statement."""
-        return Pieces(len(self.forms), max(len(arms) for arms in self._supports()))
+    def floor_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Floats:
+        """As if every arm had the smallest deviation."""
+        return self.floor(means, radius, float(sigmas.min()))
+
+    def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
+        """There is none."""
+        return Question.family_complexity(self, means, family)
+
+    def family_complexities(self, means: ArrayLike, family: Family) -> Floats:
+        """There are none."""
+        return Question.family_complexities(self, means, family)
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """Every statement that holds as it is, every other one turned round; less the tolerance."""
-        signs = np.where(answer, 1.0, -1.0)
-        forms = signs[..., None] * self.forms
-        return packed(forms, signs * self.levels - self.tolerance, max(len(arms) for arms in self._supports()))
+        """Those of the question, of the means."""
+        return self.question.halfspaces(answer, arms)
 
-    def words(self, answer: Answer, names: Sequence[str]) -> str:
-        """'These hold: x, y.'"""
-        held = ", ".join(self.names[j] for j in np.flatnonzero(answer)) or "none"
-        close = f" (or are within {self.tolerance:g})" if self.tolerance else ""
-        return f"statements that hold{close}: {held}"
+    def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
+        """As the question has it."""
+        return self.question.answer_text(answer, names)
 
-    def asks(self, names: Sequence[str], wording: Wording) -> str:
-        """'Which of 3 arms beat placebo by more than 0.5?', or which statements hold."""
-        control, margins = self.control, np.unique(self.levels)
-        if control is None or len(margins) > 1:
-            return f"Which of {numbered(self.names, 'statement')} hold{wording.near(self.tolerance)}?"
-        by = f" by more than {wording.gap(float(margins[0]))}" if margins[0] else ""
-        return f"Which of {len(names) - 1} arms beat {names[control]}{by}{wording.near(self.tolerance)}?"
+    def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
+        """The question, and how many features there are."""
+        return f"{self.question.question_text(names, wording)} (Arms have {self.features.shape[1]} features.)"
 
-    @property
-    def control(self) -> int | None:
-        """The arm that every other one is compared with, if that is what is asked."""
-        arms = self.forms.shape[1]
-        if len(self.forms) != arms - 1 or not (self.forms < 0).any(axis=1).all():
-            return None
-        control = int((self.forms < 0)[0].argmax())
-        others = [i for i in range(arms) if i != control]
-        compared = np.eye(arms)[others] - np.eye(arms)[control]
-        return control if np.array_equal(np.unique(self.forms, axis=0), np.unique(compared, axis=0)) else None
+    def halfspace_texts(self, answer: Answer, names: Sequence[str]) -> list[str]:
+        """As the question has it."""
+        return self.question.halfspace_texts(answer, names)
 
-    @property
-    def against(self) -> int | None:
-        """The same."""
-        return self.control
+    def answer_to_json(self, answer: Answer) -> object:
+        """As the question has it."""
+        return self.question.answer_to_json(answer)
 
-    def led(self, means: Floats, lead: float) -> Floats | None:
-        """Effects in even steps, from none to the lead; None where arms are not compared with one of them."""
-        control, found = self.control, np.array(means)
-        if control is None:
-            return None
-        others = [i for i in range(means.size) if i != control]
-        found[others] += np.linspace(0.0, lead, len(others)) if len(others) > 1 else lead
-        return found
+    def cli_options(self, names: Sequence[str]) -> None:
+        """It takes a file."""
+        return
 
-    def flags(self, names: Sequence[str]) -> list[str] | None:
-        """How it is asked on the command line; None where that takes a file."""
-        control, margins = self.control, np.unique(self.levels)
-        if control is None or margins.size > 1:
-            return None
-        known = {"--margin": float(margins[0]), "--tolerance": self.tolerance}
-        return ["--control", names[control], *(word for key, x in known.items() if x for word in (key, f"{x:g}"))]
+    def border_point(self, means: Floats, constant: bool) -> None:
+        """None is known."""
+        return
 
-    def line_words(self, names: Sequence[str]) -> list[str]:
-        """Each statement by its name."""
-        return list(self.names)
+    @quiet
+    def _supports(self, counts: ArrayLike, means: ArrayLike) -> Floats:
+        """The evidence for each right answer at the estimate, for 2 sigma^2 = 1. (A, ...)"""
+        values, pulls, runs = self._flat(counts, means)
+        theta, inverse = estimate(self.basis, pulls, values)
+        fitted = (theta[:, None, :] @ self.basis.T)[:, 0, :]
+        found = []
+        for answer, there in zip(*self.candidate_answers(fitted), strict=True):
+            forms, distances, _ = self._directions(answer, fitted)
+            spread = total((forms @ inverse) * forms)
+            found.append(np.where(there, (np.square(np.maximum(distances, 0.0)) / spread).min(axis=-1), 0.0))
+        return np.stack(found).reshape((-1, *runs))
 
-    def plain(self, answer: Answer) -> object:
-        """The indices of the statements that hold."""
-        return np.flatnonzero(answer).tolist()
+    def _directions(self, answer: Answer, means: Floats) -> tuple[Floats, Floats, Floats]:
+        """Of each half-space: c in orthonormal features, its distance, and |a|_1. (R,P,r), (R,P), (R,P)"""
+        pieces = self.question.halfspaces(answer, means.shape[-1])
+        dense = pieces.dense(means.shape[-1])
+        dense = np.broadcast_to(dense, (len(means), *dense.shape[-2:]))
+        terms = dense * means[:, None, :]
+        distances = total(terms) - pieces.offsets
+        rounding = 1e-13 * (np.abs(terms).sum(axis=-1) + np.abs(pieces.offsets))  # ties must stay ties
+        distances = np.where(np.abs(distances) <= rounding, 0.0, distances)
+        return dense @ self.basis, distances, np.abs(dense).sum(axis=-1)
 
-    def piece_words(self, answer: Answer, names: Sequence[str]) -> list[str]:
-        """'x: yes' or 'x: no'."""
-        return [f"{name}: {'yes' if holds else 'no'}" for name, holds in zip(self.names, answer, strict=True)]
-
-    def centre(self, means: Floats, constant: bool) -> Floats | None:
-        """Where every statement is at its level: a number y with b = y sum(a) for all, or else a point.
-
-        With a tolerance and one right answer, where every statement is just so far beyond it; else none.
-        """
-        if self.ways(means) > 1:
-            return None
-        return border_point(
-            means, self.forms, self.levels - self.tolerance * np.where(self.answer(means), 1, -1), constant
-        )
-
-    def _supports(self) -> list[NDArray[np.intp]]:
-        return [np.flatnonzero(form) for form in self.forms]
-
-    def _distances(self, means: Floats) -> Floats:
-        """How far each form is from making the answer of the means wrong."""
-        return np.abs(self._away(means)) + self.tolerance
-
-    def _away(self, means: Floats) -> Floats:
+    def _projected(self, means: Floats) -> Floats:
+        """The means of the model nearest to these."""
         self.check(means.shape[-1])
-        sides = [
-            total(self.forms[j, arms] * means[..., arms]) - self.levels[j] for j, arms in enumerate(self._supports())
-        ]
-        return np.stack(sides, axis=-1)
+        rows = means.reshape(-1, 1, means.shape[-1])
+        return ((rows @ self.basis) @ self.basis.T).reshape(means.shape)
 
-
-def numbered(names: Sequence[str], kind: str) -> str:
-    """How many there are, and the first of them."""
-    return f"{len(names)} {kind}s ({', '.join(names[:6])}{', ...' if len(names) > 6 else ''})"
-
-
-def checked_forms(forms: ArrayLike, names: Sequence[str], kind: str) -> tuple[Floats, tuple[str, ...]]:
-    """Forms, a coefficient for each arm, with a name each; an InputError says what is wrong with them."""
-    try:
-        array = np.asarray(forms, dtype=np.float64)
-    except ValueError:
-        raise InputError(f"Every {kind} needs one coefficient for each arm.") from None
-    if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] < 2:
-        raise InputError(f"Give at least one {kind}, with one coefficient for each of at least two arms.")
-    if not np.isfinite(array).all():
-        raise InputError(f"The coefficients of a {kind} must be finite numbers.")
-    names = tuple(names) or tuple(f"{kind} {j}" for j in range(len(array)))
-    if len(names) != len(array):
-        raise InputError(f"There are {len(array)} {kind}s but {len(names)} names; give one name each.")
-    for name, form in zip(names, array, strict=True):
-        check_scale(f"The coefficients of the {kind} '{name}'", form)
-    return array, names
-
-
-def check_scale(what: str, form: Floats) -> None:
-    """Raise an InputError where squares of the coefficients would underflow or overflow."""
-    largest = float(np.abs(form).max())
-    if largest and not 1e-100 < largest < 1e100:
-        raise InputError(f"{what} are up to {largest:g}: their squares cannot be reckoned with; use other units.")
-
-
-def check_arms(forms: Floats, arms: int) -> None:
-    """Raise an InputError unless there are as many arms as coefficients."""
-    if forms.shape[1] != arms:
-        raise InputError(f"The question has coefficients for {forms.shape[1]} arms, but there are {arms} arms.")
+    def _flat(self, counts: ArrayLike, means: ArrayLike) -> tuple[Floats, Floats, tuple[int, ...]]:
+        values, pulls = np.broadcast_arrays(finite(means), np.asarray(counts, dtype=np.float64))
+        self.check(values.shape[-1])
+        arms = values.shape[-1]
+        return values.reshape(-1, arms), pulls.reshape(-1, arms), values.shape[:-1]

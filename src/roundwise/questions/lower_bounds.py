@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Floats, total
 from roundwise.errors import RoundwiseError
 from roundwise.questions.base import Question
-from roundwise.questions.besides import one_by_one, several_right, tolerant
-from roundwise.solvers import divergence
 from roundwise.solvers.families import Family
 
 
@@ -66,20 +64,19 @@ def lower_bound_at(
     [212000, 605]
     """
     values = np.asarray(means, dtype=np.float64)
-    if one_by_one(question):  # whoever shows nothing is not wrong
+    if question.separate_claims:  # showing nothing is never wrong
         return np.zeros(values.shape[:-1])
-    may = tolerant(question)
-    if may is None or not several_right(question, values).any():
+    if not (question.count_right_answers(values) > 1).any():
         known = question.complexity(values, sigma=sigma).value if complexity is None else complexity
         return sample_lower_bound(known, delta)
     rows = values.reshape(-1, values.shape[-1])
     if (rows == rows[:1]).all():  # the same instance in every run
         rows = rows[:1]
-    ways = may.ways(rows)
+    ways = question.count_right_answers(rows)
     todo = ways * delta < 1 - delta  # else guessing will do
     found = np.zeros(len(rows))
     if todo.any():
-        found[todo] = shared_lower_bound(may.complexities(rows[todo], sigma), delta, ways[todo])
+        found[todo] = shared_lower_bound(question.complexities(rows[todo], sigma), delta, ways[todo])
     return np.broadcast_to(found, math.prod(values.shape[:-1])).reshape(values.shape[:-1]).copy()
 
 
@@ -95,19 +92,20 @@ def own_lower_bound(question: Question, means: ArrayLike, delta: float, family: 
     9696
     """
     values = np.asarray(means, dtype=np.float64)
-    if one_by_one(question):
+    if question.separate_claims:
         return None
     rows = values.reshape(-1, values.shape[-1])
     if (rows == rows[:1]).all():  # the same instance in every run
         rows = rows[:1]
     try:
-        needed = divergence.complexity(question, rows, family).value
+        needed = question.family_complexity(rows, family).value
         bound = sample_lower_bound(needed, delta)
-        several, may = several_right(question, rows), tolerant(question)
-        if may is not None and several.any():
-            ways = may.ways(rows[several])
-            bound[several] = shared_lower_bound(divergence.complexities(question, rows[several], family), delta, ways)
-    except (RoundwiseError, AttributeError):
+        ways = question.count_right_answers(rows)
+        several = ways > 1
+        if several.any():
+            each = question.family_complexities(rows[several], family)
+            bound[several] = shared_lower_bound(each, delta, ways[several])
+    except RoundwiseError:
         return None
     runs = values.shape[:-1]
     number = math.prod(runs)

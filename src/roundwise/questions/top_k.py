@@ -1,75 +1,68 @@
-"""Which k arms have the largest means?"""
+"""Which k arms have the largest means?
+
+With a tolerance several sets are right. A set S has as much evidence as its weakest pair, min over a in S and b not of
+cost(a, b). It beats a value L just if no pair with a cost of at most L is split so: a set that contains such an a must
+contain its b ("a needs b"). So a better set is a set of k arms that is closed under needs; the search decides arms one
+by one and follows their needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools, Floats, quiet
 from roundwise.errors import InputError
 from roundwise.questions.base import (
+    MOST,
+    PLAIN_WORDING,
     Answer,
-    Complexity,
-    Halfspaces,
-    Pieces,
+    RankingQuestion,
     Wording,
-    at_least_two,
-    checked_open,
-    checked_tolerance,
-    complexity_where,
+    check_tolerance,
+    enumerate_answers,
     finite,
-    midrange,
-    quiet,
     spread_over,
 )
-from roundwise.questions.several import (
-    MOST,
-    halfspace_complexities,
-    listed,
-    strongest_set,
-    top_sets,
-    ways_of_top,
-)
 from roundwise.solvers import program
+from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complexity_where, midrange
 
 
 @dataclass(frozen=True)
-class TopK:
+class TopK(RankingQuestion):
     """Which k arms have the largest means? The answer is a mask over the arms.
 
     With a tolerance every set of k is right of which no arm is exceeded by one outside by more than that.
 
     >>> TopK(2).answer([0.2, 1.0, 0.9]).tolist()
     [False, True, True]
-    >>> float(TopK(2, tolerance=0.2).ways([1.0, 0.8, 0.7, 0.0]))  # with the first, either of the next two
+    >>> float(TopK(2, tolerance=0.2).count_right_answers([1.0, 0.8, 0.7, 0.0]))  # the first and either of the next
     2.0
     """
 
     k: int
     tolerance: float = 0.0  # epsilon
     name = "top-k"
-    open_to_arms = True
+    accepts_arm_changes = True
 
     def __post_init__(self) -> None:
         if not (self.k >= 1 and float(self.k).is_integer()):
             raise InputError(f"`k` is {self.k}, but must be a whole number of at least 1.")
         object.__setattr__(self, "k", int(self.k))
-        checked_tolerance(self.tolerance)
+        object.__setattr__(self, "number_sought", self.k)
+        check_tolerance(self.tolerance)
 
     def check(self, arms: int) -> None:
         """More arms than k."""
-        at_least_two(arms)
+        super().check(arms)
         if self.k >= arms:
             raise InputError(f"`k` is {self.k}, but must be below the number of arms, which is {arms}.")
-
-    def check_range(self, low: float, high: float) -> None:
-        """A tolerance must be less than means can differ by."""
-        small = not self.tolerance or self.tolerance < high - low
-        checked_open(f"The tolerance is {self.tolerance:g}", small, low, high)
 
     def answer(self, means: ArrayLike) -> Answer:
         """The set of the k largest means; the first ones in a tie."""
@@ -78,12 +71,7 @@ class TopK:
         np.put_along_axis(mask, _order(means)[..., : self.k], True, axis=-1)
         return mask
 
-    @property
-    def places(self) -> int:
-        """How many arms are sought, k."""
-        return self.k
-
-    def of_set(self, chosen: Bools) -> Answer:
+    def answer_from_set(self, chosen: Bools) -> Answer:
         """The set, as it is. (K)->(K)"""
         return chosen
 
@@ -95,19 +83,15 @@ class TopK:
         least = np.where(answer, means, np.inf).min(axis=-1)
         return np.asarray(least >= np.where(answer, -np.inf, means).max(axis=-1) - self.tolerance)
 
-    def ways(self, means: ArrayLike) -> Floats:
+    def count_right_answers(self, means: ArrayLike) -> Floats:
         """How many sets are right."""
         means = self._checked(means)
         rows = means.reshape(-1, means.shape[-1])
-        return np.array([ways_of_top(row, self.k, self.tolerance) for row in rows]).reshape(means.shape[:-1])
+        return np.array([count_top_sets(row, self.k, self.tolerance) for row in rows]).reshape(means.shape[:-1])
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
         """The sets that are right, the k largest means first."""
-        return listed(self._checked(means), lambda row: top_sets(row, self.k, self.tolerance), most)
-
-    def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
-        """T_S of right sets S; that of the k largest means is the smallest: no other has larger gaps."""
-        return halfspace_complexities(self, *self.right_answers(means, most), means, sigma)
+        return enumerate_answers(self._checked(means), lambda row: top_sets(row, self.k, self.tolerance), most)
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
         """The k largest means, or with a tolerance the set with the most evidence."""
@@ -179,28 +163,24 @@ class TopK:
         offsets = np.full_like(pieces[..., 0], 0.0 - self.tolerance, dtype=np.float64)
         return Halfspaces(pieces, None, offsets, pairs=True, grid=self.k)
 
-    def words(self, answer: Answer, names: Sequence[str]) -> str:
+    def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'The top 2 are x, y.'"""
         close = f", or within {self.tolerance:g} of them" if self.tolerance else ""
-        return f"the top {self.k}{close}: {set_words(answer, names)}"
+        return f"the top {self.k}{close}: {name_arms(answer, names)}"
 
-    def asks(self, names: Sequence[str], wording: Wording) -> str:
+    def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which 2 of 4 arms have the highest means?'"""
         return f"Which {self.k} of {len(names)} arms have the highest {wording.mean}s{wording.near(self.tolerance)}?"
 
-    def plain(self, answer: Answer) -> object:
-        """The indices of the top arms."""
-        return np.flatnonzero(answer).tolist()
+    def cli_options(self, names: Sequence[str]) -> list[str] | None:
+        """With --k."""
+        return ["--k", f"{self.k}", *(super().cli_options(names) or [])]
 
-    def led(self, means: Floats, lead: float) -> Floats:
-        """k arms are ahead."""
-        return np.where(np.arange(means.size) < self.k, means + lead, means)
-
-    def centre(self, means: Floats, constant: bool) -> Floats | None:
+    def border_point(self, means: Floats, constant: bool) -> Floats | None:
         """Every number serves; with a tolerance and one right set a point with the others just so far above."""
         if not self.tolerance:
             return midrange(means)
-        if constant or self.ways(means) > 1:
+        if constant or self.count_right_answers(means) > 1:
             return None
         top = self.answer(means)
         middle = midrange(np.where(top, means, means - self.tolerance))
@@ -221,7 +201,7 @@ class TopK:
         return array
 
 
-def set_words(answer: Answer, names: Sequence[str]) -> str:
+def name_arms(answer: Answer, names: Sequence[str]) -> str:
     """A set of arms by name; 'none' if it is empty."""
     return ", ".join(names[int(i)] for i in np.flatnonzero(answer)) or "none"
 
@@ -235,3 +215,122 @@ def _grid(inside: int, arms: int) -> NDArray[np.intp]:
     """Each of the first with each of the others. (2, P)"""
     first, second = np.indices((inside, arms - inside), dtype=np.intp).reshape(2, -1)
     return np.stack([first, inside + second])
+
+
+def top_sets(means: Floats, k: int, tolerance: float) -> Iterable[Bools]:
+    """Every set of k arms of which none is exceeded by an arm outside by more than the tolerance; the top first. (K)
+
+    By the smallest mean of the set, at the place p in falling order: arms that exceed it by more must be in.
+    """
+    order = np.argsort(-means, kind="stable")
+    for p, (forced, others) in enumerate(_places(means[order], k, tolerance), k - 1):
+        for chosen in itertools.combinations(range(forced, p), others) if others >= 0 else ():
+            mask = np.zeros(len(means), dtype=np.bool_)
+            mask[order[[*range(forced), *chosen, p]]] = True
+            yield mask
+        if not tolerance:
+            return
+
+
+def count_top_sets(means: Floats, k: int, tolerance: float) -> float:
+    """How many such sets there are. (K)->()"""
+    if not tolerance:
+        return 1.0
+    ranked = -np.sort(-means)
+    ways = (
+        math.comb(p - forced, others) if others >= 0 else 0
+        for p, (forced, others) in enumerate(_places(ranked, k, tolerance), k - 1)
+    )
+    return float(min(sum(ways), 10**300))
+
+
+def _places(ranked: Sequence[float] | Floats, k: int, tolerance: float) -> list[tuple[int, int]]:
+    """For each place p from k - 1 on: how many exceed that mean by more, and how many of the rest the set has."""
+    values = np.asarray(ranked)
+    forced = (values[None, :] > values[k - 1 :, None] + tolerance).sum(axis=-1)
+    return [(int(each), k - 1 - int(each)) for each in forced]
+
+
+NODES = 2000  # steps of one search at most: one that gives up keeps the best set it found, which is on the safe side
+_ENTRIES = 2**20  # of matrices of pairs that are looked at together
+
+
+def weakest_pair(inside: Bools, costs: Floats) -> Floats:
+    """min over a in the set and b not of cost(a, b). (K),(K,K)->()"""
+    split = inside[..., :, None] & ~inside[..., None, :]
+    return np.asarray(np.where(split, costs, np.inf).min(axis=(-2, -1)))
+
+
+def strongest_set(means: Floats, counts: Floats, first: Bools, tolerance: float) -> tuple[Bools, Floats]:
+    """The set of as many arms as in `first` with the most evidence, for 2 sigma^2 = 1. (R,K)->(R,K),(R)
+
+    cost(a, b) = (mu_a - mu_b + tolerance)_+^2 / (1/N_a + 1/N_b). Most runs have `first`, and a glance shows it.
+    """
+    inside, most = first.copy(), np.empty(len(means))
+    arms = means.shape[-1]
+    step = max(1, _ENTRIES // arms**2)
+    for start in range(0, len(means), step):
+        rows = slice(start, start + step)
+        costs = pair_costs(means[rows], counts[rows], tolerance)
+        found = weakest_pair(first[rows], costs)
+        for run in np.flatnonzero(_improvable(costs <= found[:, None, None], int(first[0].sum()))):
+            inside[start + run], found[run] = _improved(costs[run], inside[start + run], float(found[run]))
+        most[rows] = found
+    return inside, most
+
+
+def pair_costs(means: Floats, counts: Floats, tolerance: float) -> Floats:
+    """(mu_a - mu_b + tolerance)_+^2 / (1/N_a + 1/N_b); 0 without pulls. (K),(K)->(K,K)"""
+    both = counts[..., :, None] + counts[..., None, :]
+    harmonic = counts[..., :, None] * counts[..., None, :] / np.where(both > 0, both, 1.0)
+    return np.asarray(np.maximum(means[..., :, None] - means[..., None, :] + tolerance, 0.0) ** 2 * harmonic)
+
+
+def _improvable(needs: Bools, k: int) -> Bools:
+    """Whether a closed set of k arms is not ruled out by who needs too many, or is needed by too many. (R,K,K)->(R)"""
+    arms = needs.shape[-1]
+    needs = needs & ~np.eye(arms, dtype=np.bool_)
+    out, inside = needs.sum(axis=-1) > k - 1, needs.sum(axis=-2) > arms - k - 1
+    for _ in range(2):
+        out = out | (needs & out[:, None, :]).any(axis=-1)
+        inside = inside | (needs & inside[:, :, None]).any(axis=-2)
+    return np.asarray(~(out & inside).any(axis=-1) & (out.sum(axis=-1) <= arms - k) & (inside.sum(axis=-1) <= k))
+
+
+def _improved(costs: Floats, inside: Bools, most: float) -> tuple[Bools, float]:
+    """Better and better sets until there is none. (K,K),(K)"""
+    k = int(inside.sum())
+    while (better := _closed(costs <= most, k)) is not None:
+        inside, most = better, float(weakest_pair(better, costs))
+    return inside, most
+
+
+def _closed(needs: Bools, k: int) -> Bools | None:
+    """A set of k arms that has with every arm those that it needs, or None. (K,K)->(K)"""
+    ahead, behind = _reached(needs), _reached(needs.T)  # as bits: all that an arm needs, all that need it
+    arms = len(ahead)
+    everyone = (1 << arms) - 1
+    order = sorted(range(arms), key=lambda arm: ahead[arm].bit_count())
+    stack, nodes = [(0, 0)], 0
+    while stack and nodes < NODES:
+        inside, out = stack.pop()
+        nodes += 1
+        if inside & out or inside.bit_count() > k or out.bit_count() > arms - k:
+            continue
+        if inside.bit_count() == k or out.bit_count() == arms - k:
+            chosen = inside if inside.bit_count() == k else everyone & ~out
+            return np.array([bool(chosen >> arm & 1) for arm in range(arms)])
+        arm = next(each for each in order if not (inside | out) >> each & 1)
+        stack += [(inside, out | behind[arm]), (inside | ahead[arm], out)]
+    return None
+
+
+def _reached(needs: NDArray[np.bool_]) -> list[int]:
+    """For each arm itself and all that it needs, and what these need, as bits of a number."""
+    reached = [int.from_bytes(np.packbits(row, bitorder="little").tobytes(), "little") for row in needs]
+    for via in range(len(reached)):
+        bit = 1 << via
+        reached[via] |= bit
+        onwards = reached[via]
+        reached = [each | onwards if each & bit else each for each in reached]
+    return reached

@@ -260,7 +260,7 @@ def _swatch(kind: str, shape: str) -> Svg:
     return element("svg", element("path", d=shape), class_=f"point {kind}", **place)
 
 
-class Interval(NamedTuple):
+class IntervalRow(NamedTuple):
     """A row of a chart of intervals; `box` holds the ends of the middle half, where it is drawn."""
 
     name: str
@@ -272,7 +272,7 @@ class Interval(NamedTuple):
     title: str = ""
 
 
-def draw_intervals(rows: Sequence[Interval], axis: Axis, label: Label, levels: Sequence[float] = ()) -> Chart:
+def draw_intervals(rows: Sequence[IntervalRow], axis: Axis, label: Label, levels: Sequence[float] = ()) -> Chart:
     """Draw each interval below its name, with its middle as a dot, or as a box plot."""
     step = 34.0
     chart = Chart(axis, height=step * len(rows), left=2.0, top=6.0)

@@ -14,7 +14,6 @@ from roundwise.errors import said
 from roundwise.ingest import Results
 from roundwise.messages import Guarantee
 from roundwise.questions.base import Wording
-from roundwise.questions.besides import asks, cells_of, control_of, level_of
 from roundwise.report.estimates import courses_of, measured
 from roundwise.report.export import Frame, csv_of, frame, markdown_of, plain_of, print_pdf, workbook_of
 from roundwise.report.headline import Findings, answer_by_name, headline_of, open_words
@@ -108,8 +107,8 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
     courses = tuple(each._replace(claim=row.claim) for each, row in zip(courses, claims, strict=bool(courses)))
     widths = [each.upper - each.lower for each in rows if each.lower is not None and each.upper is not None]
     units = units_of(settings.noise, sorted(widths)[len(widths) // 2] if widths else None)
-    rising = cells_of(question) != "some below a level"
-    control = control_of(question)
+    rising = not question.seeks_low_means
+    control = question.control
     waiting = state.awaited
     found = Findings(
         question,
@@ -126,7 +125,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
     return Report(
         study=state.name,
         question=question.name,
-        asks=asks(question, settings.arms, wording),
+        asks=question.question_text(settings.arms, wording),
         status=status,
         answer=found.answer,
         headline=headline_of(found, _why(state)),
@@ -145,7 +144,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         assumed=settings.noise.words,
         units=units,
         rising=rising,
-        level=level_of(question),
+        level=question.level,
         control=found.control,
         ends=ends(settings.delta, standing(state).bounds_match_decision),
         differences=ends(settings.delta, True),

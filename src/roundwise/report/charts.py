@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from roundwise.render.svg import SERIES, Axis, Chart, Interval, Svg, draw_intervals, shorten
+from roundwise.render.svg import SERIES, Axis, Chart, IntervalRow, Svg, draw_intervals, shorten
 from roundwise.report.model import Contents, Course
 from roundwise.report.wording import count, odds
 
@@ -23,7 +23,7 @@ def draw_means(report: Contents) -> Svg:
     units, levels = report.units, [] if report.level is None else [report.level]
     out = {each.arm for each in report.claim_rows if each.arm is not None and each.shown}
     rows = [
-        Interval(
+        IntervalRow(
             f"{shorten(each.name)}  {units.value(each.mean or 0.0, 'near')}",
             each.lower or 0.0,
             each.mean or 0.0,

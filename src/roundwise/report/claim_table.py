@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roundwise.errors import visible
-from roundwise.questions.claim_lines import ODDS
+from roundwise.questions.claims import ODDS
 from roundwise.report.model import Contents, Shown
 from roundwise.report.ratios import RATIO, ratio_words
 from roundwise.report.wording import TINY, number, odds

@@ -10,9 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats, Plain
-from roundwise.questions import Statements
-from roundwise.questions.besides import answers_by_arm, control_of, level_of, one_by_one, tolerance_of
-from roundwise.questions.claim_lines import ODDS
+from roundwise.questions.claims import ODDS
 from roundwise.report.model import Arm, Course, Point, Shown
 from roundwise.report.ratios import as_ratio
 from roundwise.report.wording import units_of
@@ -157,7 +155,7 @@ def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Cl
     Each end is wrong with probability at most 2 delta: half of delta for the bound, delta for the decision. A lift
     takes the difference and the control's own interval together.
     """
-    control = control_of(state.settings.question)
+    control = state.settings.question.control
     if control is None or not arms[control].results:
         return arms
     found = bounds.against(control) or Interval(np.full(len(arms), -np.inf), np.full(len(arms), np.inf))
@@ -277,7 +275,7 @@ def _shown(seen: _Seen, claim: ClaimStatus, spare: float | None) -> Shown:
 def _in_units(state: State, claim: ClaimStatus) -> str:
     """What a claim says, with the level or tolerance that was chosen in the units of the results."""
     question, units, words = state.settings.question, units_of(state.settings.noise), claim.words
-    level, tolerance = level_of(question), tolerance_of(question)
+    level, tolerance = question.level, question.tolerance
     near = f" (or is within {tolerance:g})"
     close = f" (or is within {units.given_gap(tolerance)})" if words.endswith(near) else ""
     words = words.removesuffix(near)
@@ -297,7 +295,7 @@ def _as_compared(claim: Shown, arm: Arm | None) -> Shown:
 
 
 def _other_than_control(state: State, about: LinearForm | None) -> str | None:
-    control = control_of(state.settings.question)
+    control = state.settings.question.control
     if control is None or about is None or len(about.arms) != 2 or control not in about.arms:
         return None
     return state.settings.arms[next(i for i in about.arms if i != control)]
@@ -306,7 +304,7 @@ def _other_than_control(state: State, about: LinearForm | None) -> str | None:
 def _about(state: State, claim: ClaimStatus) -> LinearForm | None:
     """What a claim is about; that a statement does not hold is said of the same quantity as that it holds."""
     about, question = claim.about, state.settings.question
-    if about is None or not isinstance(question, Statements):
+    if about is None or question.forms is None or question.levels is None or question.separate_claims:
         return about
     dense = np.zeros(question.forms.shape[1])
     dense[list(about.arms)] = about.factors
@@ -323,9 +321,9 @@ def _placed(state: State, arms: list[Arm], claims: Sequence[Shown], answer: obje
         last = len(out) == len(arms) - 1
         place = ["out" if each.name in out else "the only one left" if last else "in the running" for each in arms]
         return [replace(each, place=where) for each, where in zip(arms, place, strict=True)]
-    if isinstance(answer, int) and not isinstance(answer, bool) and answers_by_arm(state.settings.question):
+    if isinstance(answer, int) and not isinstance(answer, bool) and not state.settings.question.names:
         return [replace(each, place="the answer" if each.index == answer else "") for each in arms]
-    if isinstance(answer, list) and answers_by_arm(state.settings.question):
+    if isinstance(answer, list) and not state.settings.question.names:
         return [replace(each, place="in the answer" if each.index in answer else "") for each in arms]
     return arms
 
@@ -354,7 +352,7 @@ def courses_of(state: State, entries: Sequence[Entry]) -> tuple[Course, ...]:
             trial = restored(state.settings, entry.payload)
         except (Unreadable, KeyError, TypeError, ValueError):  # of other arms, or of a version that is not known
             continue
-        if one_by_one(state.settings.question):  # without bounds, in the order of the claims
+        if state.settings.question.separate_claims:  # without bounds, in the order of the claims
             won, bars, shown = (each.tolist() for each in evidence(state.settings, trial))
             then = {each.words: Point(*at) for each, *at in zip(now, won, bars, shown, strict=True)}
         else:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from roundwise.messages import GuaranteeStatus
-from roundwise.questions import Question
-from roundwise.questions.besides import answer_names, cells_of, level_of, levels_of, tolerance_of
+from roundwise.questions import Above, BestArm, Claims, Linear, Question, SomeBeyond
 from roundwise.report.model import Arm, Contents, Shown
 from roundwise.report.wording import TINY, Units, count, few, share
 
@@ -31,13 +30,13 @@ def headline_of(found: Findings, why: str) -> str:
     """The answer, or else `why` there is none, and what is shown and what is open."""
     if found.words is None:
         return f"{why}. {open_words(found)}"
-    said = ANSWERS.get(cells_of(found.question), _other)(found)
+    said = next((words for kind, words in ANSWERS if isinstance(found.question, kind)), _other)(found)
     return found.words if said is None else said
 
 
 def answer_by_name(question: Question, answer: Any, arms: Sequence[str]) -> Any:
     """An answer as JSON, with names in place of indices: of arms, or of what the question names itself."""
-    names = answer_names(question, arms)
+    names = question.answer_names(arms)
     if answer is None or isinstance(answer, bool):
         return answer
     return [names[int(i)] for i in answer] if isinstance(answer, list) else names[int(answer)]
@@ -54,7 +53,7 @@ def open_words(found: Findings) -> str:
         return "Nothing has been ruled out"
     if found.claims[0].arm is not None:
         return _may_be_best(found)
-    if cells_of(found.question) == "claims":
+    if found.question.separate_claims:
         return claims_words(found)
     shown, waiting = _said(found, True), _said(found, False)
     sizes = {each.name: each for each in found.arms}
@@ -99,7 +98,7 @@ def _best(found: Findings) -> str | None:
     first = next((each for each in found.arms if each.name == found.answer), None)
     if first is None or first.mean is None:
         return None
-    value, tolerance = found.units.value, tolerance_of(found.question)
+    value, tolerance = found.units.value, found.question.tolerance
     near = _near(found, "of it")
     said = f"{first.name} is best{near}: {value(first.mean, 'near')}"
     second = next((each for each in found.arms if each is not first and each.mean is not None), None)
@@ -116,12 +115,12 @@ def _best(found: Findings) -> str | None:
 
 def _near(found: Findings, what: str) -> str:
     """', or within 2 points of it', nothing without a tolerance."""
-    tolerance = tolerance_of(found.question)
+    tolerance = found.question.tolerance
     return f", or within {found.units.given_gap(tolerance)} {what}" if tolerance else ""
 
 
 def _sides(found: Findings) -> str | None:
-    level = found.units.given(level_of(found.question) or 0.0) + _near(found, "of it")
+    level = found.units.given(found.question.level or 0.0) + _near(found, "of it")
     above = [each for each in found.arms if each.name in found.answer]
     below = [each for each in found.arms if each.name not in found.answer]
     parts = [f"Above {level}: {few([sized(found, each) for each in above])}"] if above else []
@@ -135,8 +134,8 @@ def _sides(found: Findings) -> str | None:
 
 def _some(found: Findings) -> str | None:
     question = found.question
-    level = found.units.given(level_of(question) or 0.0) + _near(found, "of it")
-    lowest = cells_of(question) == "some below a level"
+    level = found.units.given(question.level or 0.0) + _near(found, "of it")
+    lowest = question.seeks_low_means
     measured = [each for each in found.arms if each.mean is not None]
     if not measured:
         return None
@@ -150,7 +149,7 @@ def _other(found: Findings) -> str | None:
     if found.control is not None and isinstance(found.answer, list):
         return _beating(found)
     names = {each.name: each for each in found.arms}
-    if isinstance(found.answer, list) and set(found.answer) <= names.keys() and hasattr(found.question, "k"):
+    if isinstance(found.answer, list) and set(found.answer) <= names.keys() and found.question.number_sought:
         ranked = [each for each in found.arms if each.name in found.answer]
         rest = next((each for each in found.arms if each.name not in found.answer and each.mean is not None), None)
         next_ = "" if rest is None else f"; the next is {sized(found, rest)}"
@@ -160,10 +159,9 @@ def _other(found: Findings) -> str | None:
 
 def _beating(found: Findings) -> str | None:
     """Which arms beat the control, by how much."""
-    levels = levels_of(found.question)
-    if len(levels) != 1:
+    margin = found.question.margin
+    if margin is None:
         return None
-    margin = levels.pop()
     by = (f" by more than {found.units.given_gap(margin)}" if margin else "") + _near(found, "of that")
     beat = {each.compares for each in found.claims if each.shown and not each.below}
     sizes = [_ahead(found, each) for each in found.arms if each.name in beat]
@@ -199,16 +197,13 @@ def _ahead(found: Findings, arm: Arm) -> str:
     return f"{arm.name} ({sign}{gap(abs(arm.difference), 'near')}{least})"
 
 
-ANSWERS: dict[str, Callable[[Findings], str | None]] = {  # by the cells of the question; None: in its own words
-    "one best": _best,
-    "best within a tolerance": _best,
-    "sides of a level": _sides,
-    "some above a level": _some,
-    "some below a level": _some,
-    "claims": claims_words,
-    "candidates": _other,
-    "arms with features": lambda found: None,
-}
+ANSWERS: tuple[tuple[type[Question], Callable[[Findings], str | None]], ...] = (  # None: in the question's own words
+    (BestArm, _best),
+    (Above, _sides),
+    (SomeBeyond, _some),
+    (Claims, claims_words),
+    (Linear, lambda found: None),
+)
 
 
 def in_a_hundred(delta: float) -> str:

@@ -68,7 +68,7 @@ class GLR(StoppingRule[None]):
         question, record = problem.question, trial.record
         evidence = float(problem.evidence(record.counts, record.means))
         bar = float(self.threshold.value(problem, record.counts))
-        answer = question.words(self.answer(problem, trial), names)
+        answer = question.answer_text(self.answer(problem, trial), names)
         return [ClaimStatus(f"{answer}, against every other answer", evidence, bar, evidence > bar)]
 
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: None = None) -> Bounds:

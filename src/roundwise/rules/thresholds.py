@@ -22,7 +22,6 @@ from roundwise.arrays import Floats, total
 from roundwise.errors import InputError
 from roundwise.messages import Doubt, Reason
 from roundwise.model.problem import Problem
-from roundwise.questions.besides import features_of
 from roundwise.solvers.design import basis
 
 _PRIOR = 0.1  # a, of the threshold `log-det`
@@ -169,7 +168,7 @@ class LogDeterminant:
 
     def value(self, problem: Problem, counts: Floats) -> Floats:
         """(1 + a) (ln(1/delta) + ln det(I + V_0^-1 V/a)/2)."""
-        if features_of(problem.question) is None:  # arms without results count as pulled once
+        if problem.question.features is None:  # arms without results count as pulled once
             return np.asarray((1 + _PRIOR) * (problem.goal + total(np.log1p(np.maximum(counts, 1.0) / _PRIOR)) / 2))
         rows = _whitened(problem)
         sizes = np.maximum(np.linalg.eigvalsh((rows.T * counts[..., None, :]) @ rows), 0.0)  # of V_0^-1 V
@@ -181,7 +180,7 @@ class LogDeterminant:
     def at(self, problem: Problem, samples: float) -> float:
         """det is at most ((trace)/d)^d, and the trace at most the samples times the largest leverage."""
         each = max(samples / problem.arms, 1.0)
-        if features_of(problem.question) is None:
+        if problem.question.features is None:
             return (1 + _PRIOR) * (problem.goal + problem.arms * math.log1p(each / _PRIOR) / 2)
         rows = _whitened(problem)
         leverage, size = float((rows**2).sum(axis=-1).max()), rows.shape[-1]
@@ -196,7 +195,7 @@ class LogDeterminant:
 @lru_cache(maxsize=64)
 def _whitened(problem: Problem) -> Floats:
     """Features in which V_0 is the identity. (K, d)"""
-    features = features_of(problem.question)
+    features = problem.question.features
     assert features is not None
     scaled = features * np.sqrt(problem.weighed(np.ones(problem.arms)))[:, None]
     return basis(scaled)

@@ -29,7 +29,6 @@ from roundwise.noise import Noise, deviations_of, family_of, items_of, known_sig
 from roundwise.policies import Policy
 from roundwise.policies.rounds import Rounds
 from roundwise.questions import Question
-from roundwise.questions.besides import check_means, complexity_at, true_shown
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.environments import Environment, check_environment, drawn, mismatch
 from roundwise.simulation.summary import Runs
@@ -161,9 +160,12 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
     assumed = known_sigma(problem.noise)
     sigma = environment.sigma if assumed is None else assumed
     question = problem.question
-    check_means(question, truth)
+    question.check_means(truth)
     apart = deviations_of(problem.noise)
-    complexity = complexity_at(question, truth, sigma) if apart is None else problem.complexity(truth).value
+    try:
+        complexity = (question.complexity(truth, sigma=sigma) if apart is None else problem.complexity(truth)).value
+    except InputError:  # claims about odds ratios have none
+        complexity = np.full(truth.shape[:-1], np.nan)
     least = sigma if apart is None else min(apart)  # of all arms: then it is a bound, too, where several are right
     bound = lower_bound_at(problem.question, truth, problem.delta, least, complexity)
     exact = environment.noise.outcome.normal and sigma == environment.sigma
@@ -218,7 +220,7 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         alive, trial = alive[rest], tree_take(trial, rest)
     seen = {key: np.concatenate(pieces)[np.argsort(np.concatenate(ended))] for key, pieces in watched.items()}
     correct = decided & problem.question.correct(answer, truth)
-    shown = true_shown(question, answer, truth)
+    shown = question.count_true_claims(answer, truth)
     doubt = policy.stopping.doubt(problem) or mismatch(problem.noise, environment)
     bound_for = None if exact else f"normal rewards with sigma {sigma:g}"
     return [

@@ -59,7 +59,7 @@ class Runs:
 
     def _answers(self) -> Array:
         kinds, which = np.unique(self.answer, axis=0, return_inverse=True)
-        labels = np.array([str(self.problem.question.plain(kind)) for kind in kinds], dtype=np.str_)
+        labels = np.array([str(self.problem.question.answer_to_json(kind)) for kind in kinds], dtype=np.str_)
         return np.where(self.decided, labels[which.reshape(-1)], "undecided")
 
 

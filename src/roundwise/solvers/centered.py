@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import FEW, Bools, Floats, total
-from roundwise.questions.base import quiet
+from roundwise.arrays import FEW, Bools, Floats, quiet, total
 
 _STEPS = 60  # of Newton's method: 3 or 4 are usual
 _NEAR = 1e-6  # a step of this share of t leaves an error of its square

@@ -12,10 +12,9 @@ from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Bools, Floats, quiet, total
 from roundwise.deadline import check_deadline
 from roundwise.errors import RoundwiseError
-from roundwise.questions.base import quiet
 
 STEPS = 200  # of Newton's method: 10 to 30 are usual
 EXACT = 1e-8  # certified relative gap at which a run is done

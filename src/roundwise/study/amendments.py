@@ -20,7 +20,6 @@ from roundwise.model.batch import Batch, Trial, budget_before
 from roundwise.model.estimates import Past
 from roundwise.model.trial import begin
 from roundwise.policies.limited import without_limits
-from roundwise.questions.besides import one_by_one, open_to_arms
 from roundwise.rules.eprocess.claim_amendments import left_out, with_claims
 from roundwise.rules.eprocess.claim_state import ClaimState, claims_of
 from roundwise.rules.eprocess.claims import ClosedTestingRule
@@ -70,7 +69,7 @@ def with_arms(settings: StudySpec, names: Sequence[str]) -> StudySpec:
         least = min((each for each in split if each > 0), default=1.0)
         split = tuple(known.get(name, least) for name in found)
     question = settings.question
-    if one_by_one(question) and len(found) > len(settings.arms):
+    if question.separate_claims and len(found) > len(settings.arms):
         question = claims_of(settings.problem).with_arm(found)
     return dataclasses.replace(settings, question=question, arms=found, split=split)
 
@@ -82,7 +81,7 @@ def check_change(settings: StudySpec, change: Change) -> None:
         raise InputError(f"There is no arm '{change.arm}': there are {', '.join(settings.arms)}. Nothing was changed.")
     if change.kind == "added" and change.arm in settings.arms:
         raise InputError(f"There is an arm '{change.arm}' already. Nothing was changed.")
-    claims, rule = one_by_one(question), settings.policy.stopping
+    claims, rule = question.separate_claims, settings.policy.stopping
     if claims and isinstance(rule, ClosedTestingRule):
         _check_claims(settings, change)
         return
@@ -91,7 +90,7 @@ def check_change(settings: StudySpec, change: Change) -> None:
             f"The arms of a study with the policy {settings.policy.name} are fixed: its rule is proved for all of them "
             "together. Nothing was changed; start a new study with the other arms."
         )
-    if not open_to_arms(question):
+    if not question.accepts_arm_changes:
         raise InputError(
             f"The arms of the question '{question.name}' are fixed, because it speaks of them. Nothing was changed; "
             f"start a new study with the other arms, and let {_teacher()} teach it."
@@ -128,12 +127,12 @@ def effect_of_change(settings: StudySpec, change: Change) -> str:
     """What a change does to the guarantee, in one sentence."""
     check_change(settings, change)
     arm = change.arm
-    if one_by_one(settings.question) and change.kind == "added" and not change.unrelated:
+    if settings.question.separate_claims and change.kind == "added" and not change.unrelated:
         return (
             f"The guarantee is kept: the claim of {arm} starts with the least that any open claim has, and what was "
             "shown stays shown."
         )
-    if one_by_one(settings.question) and change.kind == "dropped":
+    if settings.question.separate_claims and change.kind == "dropped":
         return (
             f"This keeps the guarantee: nothing more is asked of {arm}, its claims stay open as they are, and what was "
             "shown stays shown."
@@ -152,7 +151,7 @@ def effect_of_change(settings: StudySpec, change: Change) -> str:
 def changed(settings: StudySpec, trial: Trial, change: Change, batches: Batches) -> tuple[StudySpec, Trial]:
     """The study after a change that may have to do with results; `batches` are those that were counted."""
     check_change(settings, change)
-    if one_by_one(settings.question):
+    if settings.question.separate_claims:
         if change.kind == "added":
             return _with_claim(settings, trial, change)
         return _without_arm(settings, trial, change)
@@ -206,7 +205,7 @@ def not_fed(settings: StudySpec, kept: ClaimState, left: Floats | None) -> Claim
 
 def names_after(settings: StudySpec, change: Change) -> list[str]:
     """The arms after a change."""
-    if one_by_one(settings.question) and change.kind == "dropped":
+    if settings.question.separate_claims and change.kind == "dropped":
         return list(settings.arms)
     if change.kind == "dropped":
         return [name for name in settings.arms if name != change.arm]

@@ -10,7 +10,6 @@ from roundwise.errors import visible
 from roundwise.messages import Condition, Danger, Doubt, Guarantee, Reason
 from roundwise.noise import items_of
 from roundwise.noise.refutation import FALSE_ALARM
-from roundwise.questions.besides import one_by_one
 from roundwise.report.wording import count, day, few, sentence, several
 from roundwise.rules.base import TrialStatus
 from roundwise.study.diagnostics import SURPRISING, Disagreement, Splits, differs, missing_differs, split_differs
@@ -192,7 +191,7 @@ def notes_of(state: State, widened: Sequence[str]) -> list[str]:
         asked_before = bool(state.so_far.passed) or any(state.after_decision(each) for each in state.uncounted)
         anew = " (by what decides now that all is counted anew)" if asked_before else ""
         enter = "means and bounds, and the verdict stands"
-        if one_by_one(state.settings.question):
+        if state.settings.question.separate_claims:
             enter = "means and their intervals; what was found for the claims, and its bounds, stand as they were"
         said.append(f"{several(came, 'result')} came after the decision{anew}: they enter {enter}.")
     every = [*state.notes, *(note for _, each in state.later for note in each.notes)]

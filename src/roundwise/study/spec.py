@@ -207,7 +207,7 @@ class StudySpec:
     @property
     def towards_a_budget(self) -> bool:
         """Whether every batch is bet on as a whole: claims within a budget, unless their e-values are multiplied."""
-        multiplied = getattr(self.question, "independent", False)
+        multiplied = self.question.independent
         return self.budget is not None and self.policy.stopping.uses_budget and not multiplied
 
     @property

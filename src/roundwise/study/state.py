@@ -370,8 +370,8 @@ class State:
         problem, policy = self.settings.problem, self.settings.policy
         answer = final_answer(problem, policy, self.trial)
         return {
-            "answer": self.settings.question.plain(answer),
-            "words": self.settings.question.words(answer, self.settings.arms),
+            "answer": self.settings.question.answer_to_json(answer),
+            "words": self.settings.question.answer_text(answer, self.settings.arms),
             "batches": int(self.trial.record.batches),
             "samples": int(self.trial.record.samples),
         }
@@ -497,7 +497,7 @@ def _decided(state: State, payload: Plain, entry: Entry) -> None:
 def _check_answer(settings: StudySpec, answer: object) -> None:
     """Raise an error unless an answer has the form of those to the question."""
     question, arms = settings.question, settings.arms
-    check_answer(question, arms, answer, question.plain(question.answer(np.zeros(len(arms)))))
+    check_answer(question, arms, answer, question.answer_to_json(question.answer(np.zeros(len(arms)))))
 
 
 def _later(state: State, payload: Plain, entry: Entry) -> None:

@@ -28,7 +28,6 @@ from roundwise.model.problem import check_whole_number
 from roundwise.noise import items_of
 from roundwise.noise.parts import most_parts
 from roundwise.questions.base import Wording
-from roundwise.questions.besides import asks, one_by_one
 from roundwise.report.wording import several
 from roundwise.store import ConflictError, Entry, StudyStateError
 from roundwise.store.log import Head, extended, user, written
@@ -208,7 +207,7 @@ def asked_in_words(settings: StudySpec) -> str:
     from roundwise.report.wording import units_of
 
     units = units_of(settings.noise)
-    return asks(settings.question, settings.arms, Wording(units.mean, units.given, units.given_gap))
+    return settings.question.question_text(settings.arms, Wording(units.mean, units.given, units.given_gap))
 
 
 def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
@@ -341,7 +340,7 @@ class Changing(Written):
                 "arms change. Nothing was changed."
             )
         open_ = state.outstanding is not None
-        if one_by_one(state.settings.question):  # by one rule, whatever the reason
+        if state.settings.question.separate_claims:  # by one rule, whatever the reason
             unrelated = False
         return Change("dropped" if what == "drop" else "added", arm.strip(), why, unrelated, state.number - open_)
 

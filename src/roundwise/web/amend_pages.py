@@ -1,10 +1,11 @@
-"""What may be changed in a study from its page: the sentence about the guarantee first, then, if agreed, the change."""
+"""Changes of a study from its page: first the effect on the guarantee, then, once agreed to, the change."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
+from typing import Any
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
@@ -13,20 +14,19 @@ from starlette.responses import RedirectResponse, Response
 
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.study import Study
-from roundwise.web.auth import CHANGE, study_of
 from roundwise.web.forms import whole
 from roundwise.web.messages import on_the_page
 from roundwise.web.rendering import page, texts
-from roundwise.web.routes import Pages
-from roundwise.web.study_pages import address
-from roundwise.web.uploads import Staged
+from roundwise.web.routing import Pages, address_of
+from roundwise.web.security import CHANGE, study_of
+from roundwise.web.uploads import StagedUploads
 
 Given = Mapping[str, str]
 File = PathLike[str] | None
 
 
 @dataclass(frozen=True)
-class Field:
+class FormField:
     """A field of a form."""
 
     name: str
@@ -36,53 +36,27 @@ class Field:
     required: bool = True
 
 
-@dataclass(frozen=True)
-class Change:
-    """A change: how its form looks, what it does to the guarantee, and how it is done."""
-
-    title: str
-    lead: str  # when one does this
-    fields: tuple[Field, ...]
-    effect: Callable[[Study, Given], str]
-    do: Callable[[Study, Given, File], object]
-    button: str
-    serious: bool = False
-
-
-WHY = Field("why", "Why?", "It is recorded, and stands in the report.", "long")
-UNRELATED = Field(
+FILE_HINT, WHY_HINT = "CSV, Excel, Parquet or JSON.", "It is recorded, and stands in the report."
+WHY = FormField("why", "Why?", WHY_HINT, "long")
+UNRELATED = FormField(
     "unrelated",
-    "The reason has nothing to do with any result",
+    "The reason does not depend on any result",
     "For example: it is sold out, or breaks the law. All rounds are then counted anew.",
     "box",
     False,
 )
 
 
-def _fixed(kind: str) -> Callable[[Study, Given], str]:
-    return lambda study, given: study.effect(kind)
+@dataclass(frozen=True)
+class ChangeForm:
+    """The form of a change: its words and fields, and what it calls."""
 
-
-def _of_arm(kind: str) -> Callable[[Study, Given], str]:
-    def effect(study: Study, given: Given) -> str:
-        if not given.get("arm", "").strip():
-            return ""
-        why = given.get("why", "").strip() or "?"  # the reason has no part in it
-        return study.effect(kind, arm=given["arm"], why=why, unrelated="unrelated" in given)
-
-    return effect
-
-
-def _budget(study: Study, given: Given) -> str:
-    if not given.get("budget", "").strip():
-        return ""
-    return study.effect("extend", budget=whole("The new budget", given["budget"]))
-
-
-def _needs(file: File) -> File:
-    if file is None:
-        raise InputError("Choose a file first. Nothing was changed.")
-    return file
+    title: str
+    lead: str  # when to make this change
+    button: str
+    do: Callable[[Study, Given, File], object]
+    fields: tuple[FormField, ...] = (WHY,)
+    serious: bool = False
 
 
 def _amend(study: Study, given: Given, file: File) -> object:
@@ -91,100 +65,92 @@ def _amend(study: Study, given: Given, file: File) -> object:
     return study.amend(given["file_told"], None if "withdraw" in given else file, given["why"])
 
 
+def _import_past(study: Study, given: Given, file: File) -> object:
+    if file is None:
+        raise InputError("Choose a file first. Nothing was changed.")
+    return study.import_past(file)
+
+
 CHANGES = {
-    "drop": Change(
+    "drop": ChangeForm(
         "Take an option out",
         "For an option that can no longer be offered, or that nobody wants to wait for.",
-        (Field("arm", "Option", kind="arm"), WHY, UNRELATED),
-        _of_arm("drop"),
-        lambda study, given, file: study.drop(given["arm"], given["why"], "unrelated" in given),
         "Take it out",
-        True,
+        lambda study, given, file: study.drop(given["arm"], given["why"], "unrelated" in given),
+        (FormField("arm", "Option", kind="arm"), WHY, UNRELATED),
+        serious=True,
     ),
-    "add": Change(
+    "add": ChangeForm(
         "Add an option",
         "For an option that turned up later.",
-        (Field("arm", "Name of the new option", "As it will stand in the files."), WHY, UNRELATED),
-        _of_arm("add"),
-        lambda study, given, file: study.add(given["arm"], given["why"], "unrelated" in given),
         "Add it",
+        lambda study, given, file: study.add(given["arm"], given["why"], "unrelated" in given),
+        (FormField("arm", "Name of the new option", "As it will stand in the files."), WHY, UNRELATED),
     ),
-    "close-round": Change(
+    "close-round": ChangeForm(
         "Close the round",
-        "For a round of which the rest will not come.",
-        (Field("why", "Why will the rest not come?", "It is recorded, and stands in the report.", "long"),),
-        _fixed("close_round"),
+        "For a round whose missing results will not come.",
+        "Close the round",
         lambda study, given, file: study.close_round(given["why"]),
-        "Close the round",
-        True,
+        (FormField("why", "Why will the rest not come?", WHY_HINT, "long"),),
+        serious=True,
     ),
-    "end": Change(
+    "end": ChangeForm(
         "End the study",
-        "For a study that nobody goes on with. What has not been ruled out is reported; it can be reopened.",
-        (WHY,),
-        _fixed("end"),
+        "For a study that nobody continues. What has not been ruled out is reported; it can be reopened.",
+        "End the study",
         lambda study, given, file: study.end(given["why"]),
-        "End the study",
-        True,
+        serious=True,
     ),
-    "reopen": Change(
+    "reopen": ChangeForm(
         "Reopen the study",
         "For a study that was ended undecided.",
-        (WHY,),
-        _fixed("reopen"),
-        lambda study, given, file: study.reopen(given["why"]),
         "Reopen it",
+        lambda study, given, file: study.reopen(given["why"]),
     ),
-    "extend": Change(
+    "extend": ChangeForm(
         "Change the budget",
-        "For a study that may take more results, or fewer, than was said.",
-        (Field("budget", "Results in all, at most", "Those that are there count, too."),),
-        _budget,
+        "For a study that may take more results, or fewer, than its budget.",
+        "Change the budget",
         lambda study, given, file: study.extend(whole("The new budget", given["budget"])),
-        "Change the budget",
+        (FormField("budget", "Results in all, at most", "Those already recorded count, too."),),
     ),
-    "amend": Change(
+    "amend": ChangeForm(
         "Correct a file",
         "For a file with wrong rows: a corrected one takes its place, or it is taken back. Nothing is erased.",
+        "Correct it",
+        _amend,
         (
-            Field("file_told", "Which file", kind="told"),
-            Field("file", "The corrected file", "CSV, Excel, Parquet or JSON.", "file", False),
-            Field("withdraw", "Take it back, nothing in its place", "", "box", False),
+            FormField("file_told", "Which file", kind="told"),
+            FormField("file", "The corrected file", FILE_HINT, "file", False),
+            FormField("withdraw", "Take it back, nothing in its place", "", "box", False),
             WHY,
         ),
-        _fixed("amend"),
-        _amend,
-        "Correct it",
-        True,
+        serious=True,
     ),
-    "import-past": Change(
-        "Teach it earlier data",
-        "For results from before the study: they say where to look first, and are no evidence.",
-        (Field("file", "The earlier results", "CSV, Excel, Parquet or JSON.", "file"),),
-        _fixed("import_past"),
-        lambda study, given, file: study.import_past(_needs(file)),
-        "Teach it",
+    "import-past": ChangeForm(
+        "Import earlier data",
+        "For results from before the study: they guide the first rounds, and are not evidence.",
+        "Import it",
+        _import_past,
+        (FormField("file", "The earlier results", FILE_HINT, "file"),),
     ),
-    "note": Change(
+    "note": ChangeForm(
         "Write a note",
-        "For whatever should stand in the record.",
-        (Field("text", "Note", kind="long"),),
-        _fixed("note"),
-        lambda study, given, file: study.note(given["text"]),
+        "For a remark that should stand in the record.",
         "Write it",
+        lambda study, given, file: study.note(given["text"]),
+        (FormField("text", "Note", kind="long"),),
     ),
-    "remove": Change(
+    "remove": ChangeForm(
         "Remove the study",
         "For a study that was created by mistake and has no results.",
-        (),
-        _fixed("remove"),
-        lambda study, given, file: study.remove(),
         "Remove it",
-        True,
+        lambda study, given, file: study.remove(),
+        (),
+        serious=True,
     ),
 }
-
-
 router = Pages()
 
 
@@ -198,8 +164,9 @@ def change(request: Request, name: str, kind: str) -> Response:
 @router.post("/studies/{name}/change/{kind}/effect", CHANGE)
 def effect(request: Request, name: str, kind: str, sent: FormData) -> Response:
     """What a change would do to the guarantee as the form stands: a part of the page."""
+    _known(kind)
     with study_of(request, name) as found:
-        said, refused = _effect(found, _known(kind), texts(sent))
+        said, refused = _effect(found, kind, texts(sent))
     return page(request, "effect.html", effect=said, refused=refused)
 
 
@@ -208,26 +175,34 @@ def changed(request: Request, name: str, kind: str, sent: FormData) -> Response:
     """Do it; but first show the sentence, if what was agreed to is another one."""
     each, given = _known(kind), texts(sent)
     with study_of(request, name) as found:
-        said, refused = _effect(found, each, given)
+        said, refused = _effect(found, kind, given)
         if refused or given.get("agreed") != said:
             return _form(request, found, kind, given, refused)
         try:
             each.do(found, given, _upload(request, name, sent))
         except RoundwiseError as error:
             return _form(request, found, kind, given, on_the_page(str(error)))
-    return RedirectResponse("/" if kind == "remove" else address(name), status_code=303)
+    return RedirectResponse("/" if kind == "remove" else address_of(name), status_code=303)
 
 
-def _known(kind: str) -> Change:
+def _known(kind: str) -> ChangeForm:
     if kind not in CHANGES:
         raise HTTPException(404, "There is no such change.")
     return CHANGES[kind]
 
 
-def _effect(study: Study, each: Change, given: Given) -> tuple[str, str]:
-    """What it does to the guarantee; or why it cannot be done."""
+def _effect(study: Study, kind: str, given: Given) -> tuple[str, str]:
+    """What a change does to the guarantee, or why it is refused; neither while a field is empty that it depends on."""
+    words: dict[str, Any] = {}
     try:
-        return each.effect(study, given), ""
+        if kind in ("drop", "add", "extend") and not given.get("budget" if kind == "extend" else "arm", "").strip():
+            return "", ""
+        if kind in ("drop", "add"):
+            why = given.get("why", "").strip() or "?"  # the effect does not depend on it
+            words = {"arm": given["arm"], "why": why, "unrelated": "unrelated" in given}
+        if kind == "extend":
+            words = {"budget": whole("The new budget", given["budget"])}
+        return study.effect(kind.replace("-", "_"), **words), ""
     except RoundwiseError as error:
         return "", on_the_page(str(error))
 
@@ -236,7 +211,7 @@ def _upload(request: Request, name: str, sent: FormData) -> File:
     file = sent.get("file")
     if not isinstance(file, UploadFile) or not file.filename:
         return None
-    staged: Staged = request.app.state.staged
+    staged: StagedUploads = request.app.state.staged
     return staged.get(staged.keep(file.filename, file.file.read(), name), name)
 
 
@@ -245,7 +220,7 @@ def _form(request: Request, study: Study, kind: str, given: Given, error: str = 
     settings = state.settings
     arms = [arm for arm in settings.arms if arm not in settings.left_out]
     given = {**given, "arm": given.get("arm") or (arms[0] if kind == "drop" and arms else "")}
-    said, refused = _effect(study, each, given)
+    said, refused = _effect(study, kind, given)
     told = [] if kind != "amend" else [(asked.number, file) for asked in reversed(state.asked) for file in asked.files]
     return page(
         request,
@@ -254,7 +229,7 @@ def _form(request: Request, study: Study, kind: str, given: Given, error: str = 
         change=each,
         kind=kind,
         study=study.name,
-        at=address(study.name),
+        at=address_of(study.name),
         effect=said,
         refused=refused if not error else "",
         arms=arms,

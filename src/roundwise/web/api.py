@@ -13,9 +13,9 @@ from roundwise.report.export import TABLES
 from roundwise.report.model import events_of
 from roundwise.store.log import entry_lines, first_line, stamp
 from roundwise.study.audit import list_studies
-from roundwise.web.auth import study_of
 from roundwise.web.bodies import HAND_IN, LOOK, Name, NewPlan, Problem
-from roundwise.web.reports import KINDS, attached, kept
+from roundwise.web.reports import FORMATS, attach_file, reports_of
+from roundwise.web.security import study_of
 from roundwise.web.workers import CLIENTS, FORECAST, SLOW, by
 
 SAID: dict[int | str, Plain] = {
@@ -36,7 +36,7 @@ router = APIRouter(prefix="/api/v1", responses=SAID)
 
 Form = Literal["json", "html", "md", "txt", "pdf", "xlsx", "csv"]
 FILES: dict[int | str, Plain] = {
-    200: {"content": {kind.partition(";")[0]: {} for kind in KINDS.values()}, "description": "The report."}
+    200: {"content": {kind.partition(";")[0]: {} for kind in FORMATS.values()}, "description": "The report."}
 }
 LINES: dict[int | str, Plain] = {200: {"content": {"application/jsonl": {}}, "description": "JSON lines."}}
 
@@ -56,7 +56,7 @@ def status(request: Request, response: Response, name: Name) -> Plain:
     `ETag` is the digest of its last entry: sent back as `If-Match`, a request is refused if the study has moved on.
     """
     with study_of(request, name) as study:
-        report = kept(request).brief(study)
+        report = reports_of(request).brief(study)
     response.headers["etag"] = f'"{report.digest}"'
     return report.plain()
 
@@ -66,7 +66,7 @@ def status(request: Request, response: Response, name: Name) -> Plain:
 def forecast(request: Request, name: Name) -> Plain:
     """What it will still take, in one line; null where nothing can be said."""
     with study_of(request, name) as study:
-        return {"study": name, "forecast": kept(request).forecast(study) or None}
+        return {"study": name, "forecast": reports_of(request).forecast(study) or None}
 
 
 @router.get(
@@ -81,8 +81,8 @@ def report(
 ) -> Response:
     """Everything there is to say, with bounds: as JSON, a page, PDF, Excel, CSV, Markdown or text."""
     with study_of(request, name) as study:
-        content = kept(request).file(study, form, table)
-    return Response(content, media_type=KINDS[form]) if form in ("json", "html") else attached(content, name, form)
+        content = reports_of(request).file(study, form, table)
+    return Response(content, media_type=FORMATS[form]) if form in ("json", "html") else attach_file(content, name, form)
 
 
 @router.get("/studies/{name}/log", dependencies=[LOOK], tags=["record"])
@@ -98,7 +98,7 @@ def log(request: Request, name: Name) -> list[Plain]:
 def verify(request: Request, name: Name) -> Plain:
     """Compute everything again from the record, and list what comes out otherwise than it was recorded."""
     with study_of(request, name) as study:
-        audit = kept(request).audit(study)
+        audit = reports_of(request).audit(study)
     return {
         "study": name,
         "entries": audit.entries,

@@ -20,12 +20,12 @@ from roundwise.errors import DataError, said
 from roundwise.formats.readers import COLUMNS
 from roundwise.ingest import Results
 from roundwise.report import Report
+from roundwise.store.client import segment
 from roundwise.store.log import parsed
 from roundwise.study import Asked, Study
 from roundwise.study.api import create_from_spec
 from roundwise.study.audit import imported
 from roundwise.web.api import SAID
-from roundwise.web.auth import study_of
 from roundwise.web.bodies import (
     CHANGE,
     HAND_IN,
@@ -44,7 +44,7 @@ from roundwise.web.bodies import (
     from_text,
     table_from,
 )
-from roundwise.web.names import segment
+from roundwise.web.security import study_of
 from roundwise.web.uploads import Upload, ending
 from roundwise.web.workers import WRITERS, by
 

@@ -1,7 +1,7 @@
 """The application: pages and API over one storage. `roundwise serve` runs it; nothing is loaded from elsewhere.
 
-What lists and shows studies is imported at once. What the planner, the lab and the API need besides (FastAPI, models of
-requests) is imported when it is first asked for, or when the server has nothing else to do.
+The list and the pages of studies are imported at once; the planner, the lab and the API (with FastAPI and its models)
+on the first request to them, or when the server is idle.
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ from starlette.staticfiles import StaticFiles
 from roundwise.arrays import Plain
 from roundwise.store import open_store
 from roundwise.web import amend_pages, pages, study_pages, upload_pages
-from roundwise.web.auth import Writers
-from roundwise.web.names import Segments
 from roundwise.web.rendering import ENVIRONMENT, HANDLERS
-from roundwise.web.reports import Kept
-from roundwise.web.routes import Later
-from roundwise.web.security import Doors, Guard
-from roundwise.web.uploads import Staged
-from roundwise.web.workers import Jobs, few_lookers
+from roundwise.web.reports import ReportCache
+from roundwise.web.routing import LazyRoute, PathSegments
+from roundwise.web.security import AccessControl, AuthorMiddleware, Guard
+from roundwise.web.uploads import StagedUploads
+from roundwise.web.workers import JobQueue, limit_readers
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -44,10 +42,10 @@ HERE = Path(str(files("roundwise.web")))
 class Application(Starlette):
     """Pages and API for the studies of a storage."""
 
-    def __init__(self, storage: str | None, doors: Doors) -> None:
+    def __init__(self, storage: str | None, access: AccessControl) -> None:
         @asynccontextmanager
         async def lifespan(app: Starlette) -> AsyncIterator[None]:
-            few_lookers()
+            limit_readers()
             with (
                 open_store(storage) as store,
                 store.pinned(),
@@ -56,14 +54,14 @@ class Application(Starlette):
             ):  # one engine stays open for all requests, and its file is the only one
                 yield
 
-        self.planner = Later(("/plan", "/new"), self._planner)
-        self.lab = Later(("/lab",), self._lab)
-        self.api = Later(("/api",), self._api)
+        self.planner = LazyRoute(("/plan", "/new"), self._planner)
+        self.lab = LazyRoute(("/lab",), self._lab)
+        self.api = LazyRoute(("/api",), self._api)
         now = [route for each in (pages, study_pages, upload_pages, amend_pages) for route in each.router.routes]
         checks = [
-            Middleware(Segments),  # before the guard
-            Middleware(Guard, doors=doors),
-            Middleware(Writers, doors=doors),
+            Middleware(PathSegments),  # before the guard
+            Middleware(Guard, access=access),
+            Middleware(AuthorMiddleware, access=access),
         ]
         static = Mount("/static", StaticFiles(directory=HERE / "static", packages=[("roundwise", "render/static")]))
         super().__init__(
@@ -72,11 +70,11 @@ class Application(Starlette):
             exception_handlers=HANDLERS,
             lifespan=lifespan,
         )
-        self.state.storage, self.state.doors = storage, doors
-        self.state.kept, self.state.staged, self.state.jobs = Kept(), Staged(), Jobs()
+        self.state.storage, self.state.access = storage, access
+        self.state.reports, self.state.staged, self.state.jobs = ReportCache(), StagedUploads(), JobQueue()
 
     def openapi(self) -> Plain:
-        """What the API says of itself."""
+        """The OpenAPI description of the API."""
         return self.api.found().openapi()
 
     def _planner(self) -> Router:
@@ -96,11 +94,6 @@ class Application(Starlette):
         return service.service(self.state)
 
 
-def application(storage: str | None, doors: Doors) -> Application:
-    """Pages and API for the studies of a storage."""
-    return Application(storage, doors)
-
-
 QUIET = 0.3  # seconds without a request, before each step
 
 PAGES = ("base", "shared", "macros", "option", "stands", "study")  # what a study is shown with
@@ -108,16 +101,16 @@ NEEDED = ("scipy.special", "roundwise.planning")  # by the first result, and by 
 
 
 def ready() -> None:
-    """What is done before a server listens, so that the first page is as quick as any."""
+    """Load what the first page needs, before the server listens."""
     for each in PAGES:
         ENVIRONMENT.get_template(f"{each}.html")
 
 
 @contextmanager
 def warmed(app: Application) -> Iterator[None]:
-    """Get an application ready beside its work, a step at a time, each when it has been quiet for a while."""
+    """Load the rest of an application while it runs, a step at a time, whenever it has been idle for a while."""
     over = threading.Event()
-    app.state.doors.answered = time.monotonic()  # it begins to listen
+    app.state.access.answered = time.monotonic()  # it begins to listen
     thread = threading.Thread(target=_warm, args=(app, over), name="warming", daemon=True)
     thread.start()
     try:
@@ -127,7 +120,7 @@ def warmed(app: Application) -> Iterator[None]:
 
 
 def steps(app: Application) -> Iterator[Callable[[], object]]:
-    """What can be done beforehand, the most likely first."""
+    """The steps of loading, the most likely needed first."""
     yield from (partial(import_module, each) for each in NEEDED)
     yield from (app.planner.found, app.api.found, app.lab.found)
     yield from (partial(ENVIRONMENT.get_template, each) for each in ENVIRONMENT.list_templates(["html"]))
@@ -135,7 +128,7 @@ def steps(app: Application) -> Iterator[Callable[[], object]]:
 
 def _warm(app: Application, over: threading.Event) -> None:
     for step in steps(app):
-        while not over.is_set() and (left := QUIET - app.state.doors.quiet()) > 0:
+        while not over.is_set() and (left := QUIET - app.state.access.quiet()) > 0:
             over.wait(left)
         if over.is_set():
             return

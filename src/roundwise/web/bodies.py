@@ -17,9 +17,8 @@ from roundwise.ingest import Columns
 from roundwise.ingest.columns import Words
 from roundwise.planning.request import PlanRequest
 from roundwise.study.spec import SEED_BITS, StudySpec, ValueType, settings_of
-from roundwise.web.auth import check
-from roundwise.web.names import decoded
-from roundwise.web.security import ROLES
+from roundwise.web.routing import decode_name
+from roundwise.web.security import ROLES, check_role
 
 Given = TypeVar("Given", bound="Body")
 
@@ -229,14 +228,14 @@ def sentence_of(found: Any) -> str:
     return f"{where or 'the request'}: {said[:1].lower()}{said[1:]}."
 
 
-Name = Annotated[str, AfterValidator(decoded)]  # of a study
+Name = Annotated[str, AfterValidator(decode_name)]  # of a study
 
 
 def allowed(role: str) -> Callable[[Request], Awaitable[None]]:
     """A dependency: the request must have this role at least."""
 
     async def checked(request: Request) -> None:
-        check(request, role)
+        check_role(request, role)
 
     return checked
 

@@ -19,8 +19,8 @@ from roundwise.arrays import Plain
 from roundwise.errors import RoundwiseError
 from roundwise.store import open_store
 from roundwise.web.api import SAID
-from roundwise.web.auth import study_of
 from roundwise.web.bodies import LOOK, Name
+from roundwise.web.security import study_of
 
 PAUSE = 1.0  # seconds between looks
 QUIET = 15.0  # seconds after which a word is sent although nothing happened, so that a lost listener is noticed
@@ -30,7 +30,7 @@ BEHIND = 100  # events that wait for a listener who does not read; it then hears
 Ends = dict[str, tuple[int, str]]  # by study: how many entries, and the digest of the last
 
 
-class Change(NamedTuple):
+class RecordChange(NamedTuple):
     """A record as it ends now; one without entries was removed."""
 
     study: str
@@ -42,10 +42,10 @@ class Change(NamedTuple):
         return f"event: changed\ndata: {json.dumps(self._asdict())}\n\n"
 
 
-Queue = asyncio.Queue[Change]
+Queue = asyncio.Queue[RecordChange]
 
 
-class Changes:
+class ChangeFeed:
     """What changes in a storage, for all who listen."""
 
     def __init__(self, storage: str | None, pause: float = PAUSE) -> None:
@@ -93,7 +93,7 @@ class Changes:
         with open_store(self._storage, create=False) as store:
             return store.ends()
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: RecordChange) -> None:
         for queue, study in self._listening.items():
             if study in (None, change.study):
                 if queue.full():
@@ -101,14 +101,14 @@ class Changes:
                 queue.put_nowait(change)
 
 
-def changes(before: Ends, now: Ends) -> list[Change]:
+def changes(before: Ends, now: Ends) -> list[RecordChange]:
     """What is different.
 
     >>> [each[:2] for each in changes({"a": (1, "x"), "b": (2, "y")}, {"a": (3, "z"), "c": (1, "w")})]
     [('a', 3), ('c', 1), ('b', 0)]
     """
-    grown = [Change(name, *each) for name, each in now.items() if before.get(name) != each]
-    return [*grown, *(Change(name, 0, "") for name in before if name not in now)]
+    grown = [RecordChange(name, *each) for name, each in now.items() if before.get(name) != each]
+    return [*grown, *(RecordChange(name, 0, "") for name in before if name not in now)]
 
 
 router = APIRouter(prefix="/api/v1", responses=SAID, tags=["events"])
@@ -127,21 +127,21 @@ async def every(request: Request) -> StreamingResponse:
 async def one(request: Request, name: Name) -> StreamingResponse:
     """What changes in one study: an event at once with where it stands, and one whenever its record grows."""
 
-    def stands() -> Change:
+    def stands() -> RecordChange:
         with study_of(request, name) as study:
             head = study.store.head(name)
-        return Change(name, head.entries, head.digest)
+        return RecordChange(name, head.entries, head.digest)
 
     return _stream(request, await run_in_threadpool(stands))
 
 
-def _stream(request: Request, first: Change | None) -> StreamingResponse:
-    heard: Changes = request.app.state.changes
+def _stream(request: Request, first: RecordChange | None) -> StreamingResponse:
+    heard: ChangeFeed = request.app.state.changes
     heard.check_room()
     return StreamingResponse(_told(heard, first), media_type="text/event-stream")
 
 
-async def _told(heard: Changes, first: Change | None) -> AsyncIterator[str]:
+async def _told(heard: ChangeFeed, first: RecordChange | None) -> AsyncIterator[str]:
     async with heard.by(None if first is None else first.study) as queue:
         if first is not None:
             yield first.text()

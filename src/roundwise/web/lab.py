@@ -20,7 +20,7 @@ from roundwise.model.batch import Batch
 from roundwise.model.spec import from_spec
 from roundwise.noise import Needs
 from roundwise.policies import POLICIES
-from roundwise.render.svg import Axis, Chart, Interval, Svg, draw_intervals, shorten
+from roundwise.render.svg import Axis, Chart, IntervalRow, Svg, draw_intervals, shorten
 from roundwise.report.claim_table import Table
 from roundwise.report.export import csv_text
 from roundwise.report.wording import count
@@ -28,13 +28,13 @@ from roundwise.simulation.environments import BernoulliArms, Environment, Gaussi
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.theory import paper
-from roundwise.web.auth import HAND_IN, LOOK
 from roundwise.web.forms import QUESTIONS, Form, number, whole
 from roundwise.web.messages import on_the_page
 from roundwise.web.rendering import page, texts
-from roundwise.web.reports import attached
-from roundwise.web.routes import Pages
-from roundwise.web.workers import Job, Jobs
+from roundwise.web.reports import attach_file
+from roundwise.web.routing import Pages
+from roundwise.web.security import HAND_IN, LOOK
+from roundwise.web.workers import JobQueue, LabJob
 
 MOST_RUNS = 5000
 MOST_ARMS = 200  # of an instance
@@ -47,7 +47,7 @@ WORLDS = {
 }
 
 
-class Watched:
+class CancellableEnvironment:
     """A world that says before every batch that the work goes on, so that it can be given up within a run."""
 
     def __init__(self, world: Environment, before: Callable[[], None]) -> None:
@@ -65,7 +65,7 @@ class Watched:
         return getattr(self._world, name)
 
 
-class Compared(NamedTuple):
+class Comparison(NamedTuple):
     """Policies on one instance."""
 
     title: str
@@ -74,10 +74,10 @@ class Compared(NamedTuple):
     summaries: list[Summary]
 
 
-class Found(NamedTuple):
+class LabResult(NamedTuple):
     """What a job of the lab found."""
 
-    compared: list[Compared]
+    compared: list[Comparison]
     claims: list[paper.Finding]  # what the paper says, where it was run again
 
 
@@ -119,7 +119,7 @@ class LabForm:
             return PoissonArms(self.values)
         return GaussianArms(self.values, number("The spread", self.sigma))
 
-    def job(self) -> Job[Found]:
+    def job(self) -> LabJob[LabResult]:
         """The work: every policy on the instance."""
         world, count = self.environment(), whole("Runs", self.runs)
         use = said("`simulate`", "`roundwise simulate`")
@@ -138,44 +138,44 @@ class LabForm:
         question.check(world.arms)
         delta, most = number("Delta", self.delta), number("At most samples", self.most)
         seed = whole("Seed", self.seed)
-        truth = question.words(question.answer(np.asarray(self.values)), tuple(self.names))
+        truth = question.answer_text(question.answer(np.asarray(self.values)), tuple(self.names))
 
-        def work(advance: Callable[[int], None]) -> Found:
+        def work(advance: Callable[[int], None]) -> LabResult:
             runs: list[Runs] = []
             for name, policy in chosen.items():
                 one = {name: policy}
-                watched = Watched(world, lambda: advance(0))
+                watched = CancellableEnvironment(world, lambda: advance(0))
                 runs += simulate(
                     question, watched, one, runs=count, delta=delta, seed=seed, max_samples=most, progress=advance
                 )
             title = f"{question.name}, means {self.means.strip()}"
-            return Found([Compared(title, f"{truth}.", runs, [each.summary for each in runs])], [])
+            return LabResult([Comparison(title, f"{truth}.", runs, [each.summary for each in runs])], [])
 
-        return Job(f"{question.name}: {', '.join(chosen)}", count * len(chosen), work)
+        return LabJob(f"{question.name}: {', '.join(chosen)}", count * len(chosen), work)
 
 
-def paper_job(runs: int, seed: int = 1) -> Job[Found]:
+def paper_job(runs: int, seed: int = 1) -> LabJob[LabResult]:
     """The work: the paper's experiments."""
     if runs > MOST_RUNS:
         raise InputError(
             f"Runs are {runs}, but here at most {MOST_RUNS} are done. Use {said('`reproduced`', '`roundwise paper`')}."
         )
 
-    def work(advance: Callable[[int], None]) -> Found:
+    def work(advance: Callable[[int], None]) -> LabResult:
         results = paper.reproduced(runs, seed, advance)
         compared = [
-            Compared(name, "", list(found.values()), [each.summary for each in found.values()])
+            Comparison(name, "", list(found.values()), [each.summary for each in found.values()])
             for name, found in results.items()
         ]
-        return Found(compared, paper.claims(results))
+        return LabResult(compared, paper.claims(results))
 
-    return Job(f"the paper's experiments, {runs} runs", paper.number_of_runs(runs), work)
+    return LabJob(f"the paper's experiments, {runs} runs", paper.number_of_runs(runs), work)
 
 
 router = Pages()
 
 
-class Part(NamedTuple):
+class ComparisonView(NamedTuple):
     """What is shown of the policies on one instance."""
 
     title: str
@@ -249,15 +249,15 @@ def runs(request: Request, key: str) -> Response:
         for title, table in zip(titles, columns, strict=True)
         for values in zip(*(table[name].tolist() for name in heads[1:]), strict=True)
     ]
-    return attached(csv_text(heads, rows), "runs", "csv")
+    return attach_file(csv_text(heads, rows), "runs", "csv")
 
 
-def _jobs(request: Request) -> Jobs[Found]:
-    found: Jobs[Found] = request.app.state.jobs
+def _jobs(request: Request) -> JobQueue[LabResult]:
+    found: JobQueue[LabResult] = request.app.state.jobs
     return found
 
 
-def _job(request: Request, key: str) -> Job[Found]:
+def _job(request: Request, key: str) -> LabJob[LabResult]:
     found = _jobs(request).get(key)
     if found is None:
         raise HTTPException(404, "These runs are not here any more. Start them again.")
@@ -269,9 +269,9 @@ def _form(request: Request, form: LabForm, error: str = "") -> Response:
     return page(request, "lab.html", 422 if error else 200, form=form, error=error, **given)
 
 
-def _parts(found: Found) -> list[Part]:
+def _parts(found: LabResult) -> list[ComparisonView]:
     return [
-        Part(
+        ComparisonView(
             each.title,
             each.truth,
             _table(each.summaries),
@@ -292,7 +292,7 @@ def draw_boxes(runs: Sequence[Runs], what: str) -> Svg:
         values = each.samples if what == "samples" else each.batches
         low, first, median, third, high = (float(q) for q in np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95)))
         title = f"{each.policy}: median {count(median)}, mean {count(float(values.mean()))}"
-        rows.append(Interval(shorten(each.policy), low, median, high, "s0", (first, third), title))
+        rows.append(IntervalRow(shorten(each.policy), low, median, high, "s0", (first, third), title))
     axis = Axis.logarithmic(value for row in rows for value in (row.low, row.high))
     label = f"{what} of each policy: the middle half, the median, and 90 % of the runs"
     return draw_intervals(rows, axis, count).render(label)

@@ -31,7 +31,7 @@ WORDS = [
     (r"\brows of other arms\b", "rows of other options"),
     (r"--unrelated", "the box “nothing to do with any result”"),
     (r"with --range or --sigma", "whose results are scores or measurements"),
-    (r"`roundwise import-past`", "“Teach it earlier data”"),
+    (r"`roundwise import-past`", "“Import earlier data”"),
 ]
 PATTERNS = [(re.compile(pattern), words) for pattern, words in WORDS]
 

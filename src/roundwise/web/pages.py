@@ -11,13 +11,11 @@ from starlette.responses import RedirectResponse, Response
 from roundwise.arrays import Plain
 from roundwise.store import open_store
 from roundwise.study.audit import list_studies
-from roundwise.web.auth import COOKIE as NAME
-from roundwise.web.auth import LOOK, cookie_of
 from roundwise.web.messages import listed
-from roundwise.web.rendering import ENVIRONMENT, page, remember, shown, texts
-from roundwise.web.reports import kept
-from roundwise.web.routes import Pages
-from roundwise.web.security import COOKIE, Doors
+from roundwise.web.rendering import ENVIRONMENT, page, respond, set_cookie, texts
+from roundwise.web.reports import reports_of
+from roundwise.web.routing import Pages
+from roundwise.web.security import COOKIE, LOOK, NAME_COOKIE, AccessControl, name_cookie
 
 router = Pages()
 
@@ -37,14 +35,14 @@ def login(request: Request) -> Response:
 @router.post("/login", secret=False)
 def logged_in(request: Request, sent: FormData) -> Response:
     """A token for a session."""
-    doors: Doors = request.app.state.doors
+    access: AccessControl = request.app.state.access
     given = texts(sent)
-    role = doors.role_of(given.get("token", ""))
+    role = access.role_of(given.get("token", ""))
     if role is None:
         return page(request, "login.html", 403, wrong=True)
     response = RedirectResponse("/", status_code=303)
-    remember(request, response, doors.session(role))
-    call(request, response, given.get("name", ""))
+    set_cookie(request, response, COOKIE, access.session(role))
+    _keep_name(request, response, given.get("name", ""))
     return response
 
 
@@ -58,42 +56,39 @@ def me(request: Request) -> Response:
 def me_named(request: Request, sent: FormData) -> Response:
     """Another name."""
     response = RedirectResponse("/", status_code=303)
-    call(request, response, texts(sent).get("name", ""))
+    _keep_name(request, response, texts(sent).get("name", ""))
     return response
 
 
 @router.post("/leave")
 def leave(request: Request, sent: FormData) -> Response:
     """Forget the session of a browser."""
-    doors: Doors = request.app.state.doors
-    doors.forget(doors.key_of(request.headers))
+    access: AccessControl = request.app.state.access
+    access.forget(access.key_of(request.headers))
     response = RedirectResponse("/login", status_code=303)
     response.delete_cookie(COOKIE, path="/")
     return response
 
 
-def call(request: Request, response: Response, name: str) -> None:
-    """Keep a name in the browser."""
-    secure = request.url.scheme == "https"
-    response.set_cookie(NAME, cookie_of(name), httponly=True, samesite="strict", secure=secure, max_age=31_536_000)
+def _keep_name(request: Request, response: Response, name: str) -> None:
+    set_cookie(request, response, NAME_COOKIE, name_cookie(name), 31_536_000)
 
 
 @router.get("/", LOOK)
 def studies(request: Request) -> Response:
-    """All studies."""
+    """The list of studies."""
     storage = request.app.state.storage
     with open_store(storage, create=False) as store:
-        ends = store.ends()
+        digest = hashlib.sha256(repr(sorted(store.ends().items())).encode()).hexdigest()
 
-    def made(basics: Plain) -> str:
+    def render(basics: Plain) -> str:
         def text() -> str:
             found = [listed(each) for each in list_studies(storage)]
             return ENVIRONMENT.get_template("studies.html").render(basics | {"studies": found})
 
-        digest = hashlib.sha256(repr(sorted(ends.items())).encode()).hexdigest()
-        return kept(request).page(digest, ("studies", basics["role"], basics["me"]), text)
+        return reports_of(request).page(digest, ("studies", basics["role"], basics["me"]), text)
 
-    return shown(request, made)
+    return respond(request, render)
 
 
 @router.get("/help", LOOK)

@@ -22,13 +22,12 @@ from roundwise.planning.rows import Row
 from roundwise.planning.tradeoff import policy_words
 from roundwise.report.claim_table import Table
 from roundwise.study.api import create_from_spec
-from roundwise.web.auth import CHANGE, LOOK
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
 from roundwise.web.messages import of_options, on_the_page
 from roundwise.web.rendering import page, texts
-from roundwise.web.reports import attached
-from roundwise.web.routes import Pages
-from roundwise.web.study_pages import address
+from roundwise.web.reports import attach_file
+from roundwise.web.routing import Pages, address_of
+from roundwise.web.security import CHANGE, LOOK
 from roundwise.web.workers import FORECAST, TYPING
 
 FINE = 400  # runs of each row, once nobody types any more
@@ -81,7 +80,7 @@ EXAMPLE = Form(
 )
 
 
-class Compared(NamedTuple):
+class ResultsBar(NamedTuple):
     """Results that are needed, as a bar."""
 
     label: str
@@ -109,7 +108,7 @@ def created(request: Request, sent: FormData) -> Response:
         create_from_spec(form.name.strip(), form.spec(), request.app.state.storage).close()
     except RoundwiseError as error:
         return _form(request, "New study", form, on_the_page(str(error)))
-    return RedirectResponse(address(form.name.strip()), status_code=303)
+    return RedirectResponse(address_of(form.name.strip()), status_code=303)
 
 
 @router.post("/plan/forecast", LOOK, by=TYPING)
@@ -121,7 +120,7 @@ def forecast(request: Request, sent: FormData) -> Response:
     if len(form.names) < 2:
         return page(request, "forecast.html", plan=None, hint="Give at least two options to see what it will take.")
     try:
-        found = forecasts.made(form, request.app.state.doors.key_of(request.headers), quick)
+        found = forecasts.made(form, request.app.state.access.key_of(request.headers), quick)
     except CancelledError:
         return Response(status_code=204)
     except OverBudgetError as error:
@@ -150,10 +149,10 @@ def save(request: Request, sent: FormData) -> Response:
     given = texts(sent)
     form = Form.of(given | {"policy": ""})
     forecasts: Forecasts = request.app.state.forecasts
-    found = forecasts.made(form, request.app.state.doors.key_of(request.headers), False)
+    found = forecasts.made(form, request.app.state.access.key_of(request.headers), False)
     if given.get("as") == "json":
-        return attached(found.json(), f"plan of {form.name}", "json")
-    return attached(found.html(), f"plan of {form.name}", "html")
+        return attach_file(found.json(), f"plan of {form.name}", "json")
+    return attach_file(found.html(), f"plan of {form.name}", "html")
 
 
 def _form(request: Request, title: str, form: Form | None = None, error: str = "") -> Response:
@@ -162,7 +161,7 @@ def _form(request: Request, title: str, form: Form | None = None, error: str = "
     return page(request, "new.html", 422 if error else 200, title=title, form=form or given, error=error, **choices)
 
 
-def compared(plan: StudyPlan) -> list[Compared]:
+def compared(plan: StudyPlan) -> list[ResultsBar]:
     """What the row that matters takes, beside a fixed design and what no method can stay below."""
     row = plan.row
     values = [("typically", row.samples.typical), ("in 19 of 20 studies", row.samples.p95)]
@@ -172,7 +171,7 @@ def compared(plan: StudyPlan) -> list[Compared]:
     if plan.wish.budget is not None:
         values, said = [*values, ("your budget", plan.wish.budget)], said | {"your budget": exact(plan.wish.budget)}
     return [
-        Compared(label, round(100 * value / most, 1), said[label])
+        ResultsBar(label, round(100 * value / most, 1), said[label])
         for label, value in values
         if math.isfinite(value) and most > 0
     ]

@@ -1,4 +1,4 @@
-"""How a page is made: templates with what every page needs, forms with their secret, errors as one sentence."""
+"""Responses for browsers: pages from templates, forms with their secret, errors as one sentence."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from roundwise.errors import RoundwiseError
 from roundwise.render.html import build_environment
 from roundwise.render.svg import Svg, escape
 from roundwise.report.wording import count, day
-from roundwise.web.auth import known_as, name_of
+from roundwise.store.client import segment
 from roundwise.web.messages import of_options
-from roundwise.web.names import segment
 from roundwise.web.problems import TITLES, kind_of, problem_json, status_of
-from roundwise.web.security import COOKIE, ROLES, Doors
+from roundwise.web.security import COOKIE, ROLES, AccessControl, author_of, given_name
 
 HERE = Path(__file__).parent
 ENVIRONMENT = build_environment(HERE / "templates")
@@ -53,60 +52,52 @@ SECRET = secrets.token_hex(16)  # stands for the secret of a form until the page
 
 
 def page(request: Request, template: str, status: int = 200, **given: Any) -> HTMLResponse:
-    """A page, with what every page needs; a browser without a session gets one, for the secret of its forms."""
-    return shown(request, lambda basics: ENVIRONMENT.get_template(template).render(basics | given), status)
+    """Respond with a template; a browser without a session gets one, for the secret of its forms."""
+    return respond(request, lambda basics: ENVIRONMENT.get_template(template).render(basics | given), status)
 
 
-def shown(request: Request, made: Callable[[dict[str, Any]], str], status: int = 200) -> HTMLResponse:
-    """A page that is made of what every page needs.
+def respond(request: Request, render: Callable[[dict[str, Any]], str], status: int = 200) -> HTMLResponse:
+    """Respond with a text that is rendered from the values every page needs.
 
-    Where its forms have a secret it has `SECRET`, so that the same text may be kept for everybody who may do the same.
+    `SECRET` in the text is replaced by the secret of the session's forms, so the text may be cached for all sessions.
     """
-    doors: Doors = request.app.state.doors
+    access: AccessControl = request.app.state.access
     role = getattr(request.state, "role", None)
-    key = doors.key_of(request.headers)
-    fresh = not key and not doors.tokens
+    key = access.key_of(request.headers)
+    fresh = not key and not access.tokens
     if fresh:
-        key = doors.session(ROLES[-1])
+        key = access.session(ROLES[-1])
     basics = {
         "here": request.url.path,
         "version": __version__,
         "role": role,
         "may": lambda wanted: role is not None and ROLES.index(role) >= ROLES.index(wanted),
         "secret": SECRET,
-        "guarded": bool(doors.tokens),
-        "me": known_as(request.headers, doors, role),
-        "me_given": name_of(request.headers),
+        "guarded": bool(access.tokens),
+        "me": author_of(request.headers, access, role),
+        "me_given": given_name(request.headers),
     }
-    text = made(basics).replace(SECRET, doors.form_secret(key) if key else "")
+    text = render(basics).replace(SECRET, access.form_secret(key) if key else "")
     response = HTMLResponse(text, status)
     if fresh:
-        remember(request, response, key)
+        set_cookie(request, response, COOKIE, key)
     return response
 
 
-def sentence(request: Request, status: int, detail: str) -> Response:
-    """One sentence, as a page; as a part of one where that was asked for."""
-    if request.headers.get("hx-request"):
-        return HTMLResponse(ENVIRONMENT.get_template("problem.html").render(detail=detail))
-    title = TITLES.get(status, "refused").capitalize()
-    return page(request, "sentence.html", status, title=title, detail=detail)
-
-
-def remember(request: Request, response: Response, key: str) -> None:
-    """Give a browser the key of its session."""
+def set_cookie(request: Request, response: Response, name: str, value: str, max_age: int | None = None) -> None:
+    """Set a cookie that only this server gets."""
     secure = request.url.scheme == "https"
-    response.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=secure, path="/")
+    response.set_cookie(name, value, max_age, httponly=True, samesite="strict", secure=secure, path="/")
 
 
 @asynccontextmanager
 async def own_form(request: Request, secret: bool) -> AsyncIterator[FormData]:
-    """What a form of this server's own pages sent: it must send back the `secret` of its session."""
-    doors: Doors = request.app.state.doors
-    async with request.form(max_files=1, max_fields=200, max_part_size=doors.most) as sent:
+    """The fields of a form of this server's pages, which must send back the `secret` of its session."""
+    access: AccessControl = request.app.state.access
+    async with request.form(max_files=1, max_fields=200, max_part_size=access.most) as sent:
         given = str(sent.get("secret", "")) or request.headers.get("x-form-secret", "")
-        key = doors.key_of(request.headers)
-        if secret and not (key and hmac.compare_digest(given.encode(), doors.form_secret(key).encode())):
+        key = access.key_of(request.headers)
+        if secret and not (key and hmac.compare_digest(given.encode(), access.form_secret(key).encode())):
             raise HTTPException(403, "This form is too old, or comes from another site. Open the page again.")
         yield sent
 
@@ -124,19 +115,22 @@ WORDS = {  # what the frameworks say, as a sentence
 _LOG = logging.getLogger("roundwise.web")
 
 
-def answered(request: Request, status: int, detail: str, error: str = "") -> Response:
-    """One sentence."""
+def respond_with_error(request: Request, status: int, detail: str, error: str = "") -> Response:
+    """Respond with one sentence: as JSON to a program, as part of a page to htmx, else as a page."""
     if request.url.path.startswith("/api/"):
         return problem_json(status, detail, error)
-    return sentence(request, status, detail)
+    if request.headers.get("hx-request"):
+        return HTMLResponse(ENVIRONMENT.get_template("problem.html").render(detail=detail))
+    title = TITLES.get(status, "refused").capitalize()
+    return page(request, "sentence.html", status, title=title, detail=detail)
 
 
 async def _refused(request: Request, error: RoundwiseError) -> Response:
-    return answered(request, status_of(error), str(error), kind_of(error))
+    return respond_with_error(request, status_of(error), str(error), kind_of(error))
 
 
 async def _http(request: Request, error: HTTPException) -> Response:
-    found = answered(request, error.status_code, WORDS.get(str(error.detail), str(error.detail)))
+    found = respond_with_error(request, error.status_code, WORDS.get(str(error.detail), str(error.detail)))
     found.headers.update(error.headers or {})
     return found
 
@@ -147,7 +141,7 @@ async def _gone(request: Request, error: ClientDisconnect) -> Response:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     _LOG.exception("a request to %s failed", request.url.path)
-    return answered(request, 500, "Something went wrong here, and was written to the server's log.")
+    return respond_with_error(request, 500, "Something went wrong here, and was written to the server's log.")
 
 
 HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {

@@ -1,14 +1,14 @@
-"""Reports and pages of studies, kept as long as nothing was recorded, and as files in all their forms."""
+"""Reports and pages of studies, kept until something new is recorded, and reports as files in all their formats."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,7 +19,7 @@ from roundwise.study import Study, replayed
 from roundwise.study.audit import Audit, verified
 from roundwise.web.workers import FORECAST, arrival
 
-KINDS = {  # of files, by their endings
+FORMATS = {  # media types of files, by their endings
     "json": "application/json",
     "html": "text/html; charset=utf-8",
     "md": "text/markdown; charset=utf-8",
@@ -28,63 +28,42 @@ KINDS = {  # of files, by their endings
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "csv": "text/csv; charset=utf-8",
 }
+MOST = 100  # reports, files and pages in the cache
+MANY = 40  # arms from which on a forecast is made only on request, because it takes long
+Made = TypeVar("Made")
+Key = tuple[Hashable, ...]
 
 
-def written(report: Report, form: str, table: str = "arms") -> str | bytes:
-    """A report in one of its forms; `table` says which one a CSV file has."""
-    forms: dict[str, Callable[[], str | bytes]] = {
-        "json": report.json,
-        "html": report.html,
-        "md": report.markdown,
-        "txt": report.text,
-        "pdf": report.pdf,
-        "xlsx": report.xlsx,
-        "csv": lambda: report.csv(table),
-    }
-    return forms[form]()
-
-
-def attached(content: str | bytes, name: str, ending: str) -> Response:
-    """A file to keep, under a name that any system takes."""
+def attach_file(content: str | bytes, name: str, ending: str) -> Response:
+    """A file to download, under a name that any system takes."""
     plain = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_ ") else "_" for letter in name)
     disposition = f'attachment; filename="{plain.strip()[:80] or "study"}.{ending}"'
-    return Response(content, media_type=KINDS[ending], headers={"content-disposition": disposition})
+    return Response(content, media_type=FORMATS[ending], headers={"content-disposition": disposition})
 
 
-Made = TypeVar("Made")
-Key = tuple[object, ...]  # a digest, and what is kept of it
-MOST = 100  # reports, files and pages that are kept
-MANY = 40  # arms from which on a forecast takes so long that it is made only when somebody asks for it
-
-
-class Latest(NamedTuple):
-    """The last of a kind that was made of a study."""
-
+class _Latest(NamedTuple):
     begun: float  # when the record was looked at for it
     digest: str
-    value: object
+    value: Any
 
 
-class Turn:
-    """A lock that one reader of a study has at a time, and the others wait for."""
+class _Turn:
+    def __init__(self) -> None:
+        self.lock, self.readers = threading.Lock(), 0
+
+
+class ReportCache:
+    """What readers of a study get, computed once for all of them, and pages by the digest of their contents."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.readers = 0
-
-
-class Kept:
-    """What readers of a study get, worked out once for all of them, and pages by the digest of what they are of."""
-
-    def __init__(self) -> None:
-        self._found: OrderedDict[Key, str] = OrderedDict()  # pages
-        self._latest: OrderedDict[Key, Latest] = OrderedDict()
-        self._turns: dict[Key, Turn] = {}
+        self._pages: OrderedDict[Key, str] = OrderedDict()
+        self._latest: OrderedDict[Key, _Latest] = OrderedDict()
+        self._turns: dict[Key, _Turn] = {}
         self._lock = threading.Lock()
-        self._slow = threading.Semaphore(1)  # what takes seconds is done one at a time
+        self._slow = threading.Semaphore(1)  # work of seconds is done one at a time
 
-    def shared(self, study: Study, kind: Key, make: Callable[[], Made]) -> Made:
-        """What is made of a study, as it stood at some time after the request came in.
+    def compute_once(self, study: Study, kind: Key, make: Callable[[], Made]) -> Made:
+        """A value of a study as it stood at some time after the request came in.
 
         A request that waits for another one's turn takes its result if that turn began after the request came in, even
         if the study has moved on meanwhile. However many read and however often results come, each waits for at most
@@ -94,75 +73,91 @@ class Kept:
         with self._turn(key):
             with self._lock:
                 last = self._latest.get(key)
-                if last is not None and last.begun >= arrival():
-                    return last.value  # type: ignore[return-value]
+            if last is not None and last.begun >= arrival():
+                return last.value
             begun, digest = time.monotonic(), _digest(study)
             value = make() if last is None or last.digest != digest else last.value
+            self._put(self._latest, key, _Latest(begun, digest, value))
+            return value
+
+    def page(self, digest: str, kind: Key, make: Callable[[], str]) -> str:
+        """The text of a page about the contents with this digest; it is the same for all readers of a kind."""
+        key = (digest, "page", *kind)
+        with self._turn(key):
             with self._lock:
-                self._latest[key] = Latest(begun, digest, value)
-                self._latest.move_to_end(key)
-                while len(self._latest) > MOST:
-                    self._latest.popitem(last=False)
-            return value  # type: ignore[return-value]
+                found = self._pages.get(key)
+            found = make() if found is None else found
+            self._put(self._pages, key, found)
+            return found
 
     def brief(self, study: Study) -> Report:
-        """Everything but bounds."""
+        """The report without intervals."""
 
-        def made() -> Report:
+        def make() -> Report:
             entries = study.entries()
             return report_of(replayed(entries), intervals=False, entries=entries)
 
-        return self.shared(study, ("brief",), made)
+        return self.compute_once(study, ("brief",), make)
 
     def whole(self, study: Study) -> Report:
-        """Everything, with bounds."""
+        """The report with intervals."""
 
-        def made() -> Report:
-            with self._one_at_a_time():
+        def make() -> Report:
+            with held(self._slow):
                 return study.report()
 
-        return self.shared(study, ("whole",), made)
+        return self.compute_once(study, ("whole",), make)
+
+    def with_forecast(self, study: Study) -> Report:
+        """The report with intervals and, unless there are many arms, a forecast."""
+        found = self.whole(study)
+        return found if len(found.arm_rows) > MANY else replace(found, forecast=self.forecast(study) or None)
+
+    def best_available(self, study: Study) -> tuple[Report, bool]:
+        """The report with intervals if it is in the cache, else the brief one; and whether it has intervals."""
+        digest = _digest(study)
+        with self._lock:
+            found = self._latest.get((study.name, "whole"))
+        if found is not None and found.digest == digest:
+            return found.value, True
+        return self.brief(study), False
 
     def audit(self, study: Study) -> Audit:
         """Everything computed again from the record."""
 
-        def made() -> Audit:
+        def make() -> Audit:
             entries = study.entries()
-            with self._one_at_a_time():
-                return verified(entries)._replace(state=replayed(entries[:1]))  # the end of it is large
+            with held(self._slow):
+                return verified(entries)._replace(state=replayed(entries[:1]))  # the last state is large
 
-        return self.shared(study, ("audit",), made)
+        return self.compute_once(study, ("audit",), make)
 
-    def file(self, study: Study, form: str, table: str = "arms", ahead: bool = False) -> str | bytes:
-        """The report in one of its forms, with what is still to come where that is asked for."""
+    def file(self, study: Study, ending: str, table: str = "arms", forecast: bool = False) -> str | bytes:
+        """The report as a file, with a forecast on request; `table` says which one a CSV file has."""
 
-        def made() -> str | bytes:
-            return written(self.ahead(study) if ahead else self.whole(study), form, table)
+        def make() -> str | bytes:
+            report = self.with_forecast(study) if forecast else self.whole(study)
+            forms: dict[str, Callable[[], str | bytes]] = {
+                "json": report.json,
+                "html": report.html,
+                "md": report.markdown,
+                "txt": report.text,
+                "pdf": report.pdf,
+                "xlsx": report.xlsx,
+                "csv": lambda: report.csv(table),
+            }
+            return forms[ending]()
 
-        return self.shared(study, ("file", form, table, ahead), made)
-
-    def ahead(self, study: Study) -> Report:
-        """Everything, with bounds and what is still to come: what is kept and shown to others."""
-        found = self.whole(study)
-        return found if len(found.arm_rows) > MANY else replace(found, forecast=self.forecast(study) or None)
-
-    def best(self, study: Study) -> tuple[Report, bool]:
-        """The report with bounds where it is at hand, else the brief one; and whether it has bounds."""
-        digest = _digest(study)
-        with self._lock:
-            found = self._latest.get((study.name, "whole"))
-        if found is not None and found.digest == digest and isinstance(found.value, Report):
-            return found.value, True
-        return self.brief(study), False
+        return self.compute_once(study, ("file", ending, table, forecast), make)
 
     def forecast(self, study: Study) -> str:
-        """What it will still take, in one line; empty where nothing can be said."""
+        """What the study will still take, in one line; empty if that cannot be forecast in time."""
 
-        def made() -> str:
-            from roundwise.planning import outlook_line  # it takes a while, and the server should be up soon
+        def make() -> str:
+            from roundwise.planning import outlook_line  # slow to import, and the server should be up soon
 
             deadline = Deadline(FORECAST)
-            with self._one_at_a_time():
+            with held(self._slow):
                 try:
                     with deadline.applied():
                         return outlook_line(study.state) or ""
@@ -171,28 +166,20 @@ class Kept:
                         return ""
                     raise
 
-        return self.shared(study, ("forecast",), made)
+        return self.compute_once(study, ("forecast",), make)
 
-    def page(self, digest: str, kind: Key, make: Callable[[], str]) -> str:
-        """The text of a page about what has this digest, which is the same for everybody of a kind."""
-        key = (digest, "page", *kind)
-        with self._turn(key):
-            with self._lock:
-                if key in self._found:
-                    self._found.move_to_end(key)
-                    return self._found[key]
-            found = make()
-            with self._lock:
-                self._found[key] = found
-                while len(self._found) > MOST:
-                    self._found.popitem(last=False)
-            return found
+    def _put(self, cache: OrderedDict[Key, Made], key: Key, value: Made) -> None:
+        with self._lock:
+            cache[key] = value
+            cache.move_to_end(key)
+            while len(cache) > MOST:
+                cache.popitem(last=False)
 
     @contextmanager
     def _turn(self, key: Key) -> Iterator[None]:
         """One reader at a time for each key; the wait ends when the reader leaves."""
         with self._lock:
-            turn = self._turns.setdefault(key, Turn())
+            turn = self._turns.setdefault(key, _Turn())
             turn.readers += 1
         try:
             with held(turn.lock):
@@ -203,13 +190,10 @@ class Kept:
                 if not turn.readers:
                     self._turns.pop(key, None)
 
-    def _one_at_a_time(self) -> AbstractContextManager[None]:
-        return held(self._slow)
 
-
-def kept(request: Request) -> Kept:
-    """What the server of a request keeps."""
-    found: Kept = request.app.state.kept
+def reports_of(request: Request) -> ReportCache:
+    """The cache of the server of a request."""
+    found: ReportCache = request.app.state.reports
     return found
 
 

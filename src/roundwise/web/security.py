@@ -1,8 +1,8 @@
-"""Who may do what: tokens and roles, sessions, and the checks that every request passes before anything else.
+"""Who may do what and under which name: tokens, roles, sessions, shared links, and the checks of every request.
 
-On the loopback address everybody at this machine may do everything; any other address needs a token. A browser trades
-its token for a session cookie; a program sends it as `Authorization: Bearer`. What a request may change is guarded
-against other sites (Host, Origin, Sec-Fetch-Site, and a form's own secret).
+On the loopback address every user of this machine may do everything; any other address needs a token. A browser trades
+its token for a session cookie; a program sends it as `Authorization: Bearer`. Requests that change something are
+protected against other sites (Host, Origin, Sec-Fetch-Site, and a secret in each form).
 """
 
 from __future__ import annotations
@@ -16,25 +16,39 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+from urllib.parse import quote, unquote
 
 from anyio import move_on_after
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from roundwise.errors import InputError, at_the_shell
+from roundwise.store import open_store
+from roundwise.store.client import segment
+from roundwise.store.log import user, written_by
+from roundwise.study import Study, load_study
 from roundwise.web.problems import problem_json
 
-DRAINED = 8  # times the limit: so much of what is too large is let go by
+if TYPE_CHECKING:
+    from roundwise.store.database import Store
+
+DRAINED = 8  # times the limit: bytes of a body that is too large which are read and dropped
 IDLE = 1.0  # seconds to wait for more of it
-UNKNOWN = 16 * 2**10  # bytes of a request of somebody whose role is not known, and of all to the pages that need none
+UNKNOWN = 16 * 2**10  # bytes of a request without a role, and of any request to a page that needs none
 FIELDS = 2**20  # bytes of a form without a file: its fields are read one letter at a time
 SHORTEST = 16  # letters of a token
-EVERYWHERE = ("0.0.0.0", "::")  # addresses that stand for every one of this machine
-ROLES = ("look", "hand in", "change")  # each may do what those before it may
-COOKIE = "roundwise"
+KEY_LENGTH = 200  # letters of an idempotency key
+NAME_LENGTH = 60  # letters of a person's name
+EVERYWHERE = ("0.0.0.0", "::")  # addresses that stand for every address of this machine
+ROLES = LOOK, HAND_IN, CHANGE = ("look", "hand in", "change")  # each includes those before it
+COOKIE, NAME_COOKIE = "roundwise", "roundwise-name"
+NAME_HEADER = "x-roundwise-user"  # for programs
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-OPEN = ("/static/", "/login", "/shared/", "/health")  # no role is needed to see these
+OPEN = ("/static/", "/login", "/shared/", "/health")  # these need no role
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -49,17 +63,20 @@ HEADERS = {
 }
 
 
-def loopback(host: str) -> bool:
-    """Whether an address is reached from this machine only."""
-    if host == "localhost":
-        return True
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    number = _parse_ip(host)
+    return host == "localhost" or (number is not None and number.is_loopback)
+
+
+def _parse_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return ipaddress.ip_address(host.strip("[]"))
     except ValueError:
-        return False
+        return None
 
 
-def tokens_from(text: str) -> tuple[tuple[str, str], ...]:
+def parse_tokens(text: str) -> tuple[tuple[str, str], ...]:
     """Roles and tokens from lines or commas: `look=..., hand in=..., change=...`; a role may have several."""
     found: list[tuple[str, str]] = []
     for line in text.replace(",", "\n").splitlines():
@@ -80,21 +97,21 @@ def tokens_from(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def doors_of(host: str, names: Sequence[str], tokens: str) -> Doors:
-    """The doors of a server at this address; one that others reach needs tokens."""
-    found = tokens_from(tokens)
-    if not found and not loopback(host):
+def build_access(host: str, names: Sequence[str], tokens: str) -> AccessControl:
+    """The access of a server at this address; one that others reach needs tokens."""
+    found = parse_tokens(tokens)
+    if not found and not is_loopback(host):
         raise InputError(
             f"{host} is reached from other machines, so tokens are needed: put lines such as change=TOKEN into a file "
             "and give --tokens FILE, or set ROUNDWISE_TOKENS. Nothing was started."
         )
-    own = {"localhost", "127.0.0.1", "[::1]"} if loopback(host) else set()
+    own = {"localhost", "127.0.0.1", "[::1]"} if is_loopback(host) else set()
     shown = f"[{host}]" if ":" in host else host
-    return Doors(found, frozenset({*own, shown.lower(), *(each.lower() for each in names)}), host in EVERYWHERE)
+    return AccessControl(found, frozenset({*own, shown.lower(), *(each.lower() for each in names)}), host in EVERYWHERE)
 
 
 @dataclass
-class Doors:
+class AccessControl:
     """Who may come in: tokens and their roles (none: everybody at this machine), and the sessions of browsers."""
 
     tokens: tuple[tuple[str, str], ...] = field(repr=False)  # roles and tokens
@@ -114,9 +131,9 @@ class Doors:
         return None if max(found) < 0 else ROLES[max(found)]
 
     def answers(self, host: str) -> bool:
-        """Whether the server is the one that a Host header names."""
-        name = _name(host)
-        return name in self.hosts or (self.numbers and _is_number(name))
+        """Whether a Host header names this server."""
+        found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[0-9a-z_.-]+)(:\d{1,5})?", host.lower())
+        return found is not None and (found[1] in self.hosts or (self.numbers and _parse_ip(found[1]) is not None))
 
     def session(self, role: str) -> str:
         """A new session; only its digest is kept."""
@@ -180,9 +197,9 @@ OTHER_CHARSET = re.compile(r"charset(?!=(\"?)utf-?8\1\s*(;|$))", re.IGNORECASE)
 class Guard:
     """ASGI middleware: host, size, origin, role, headers, and in whose words errors are said."""
 
-    def __init__(self, app: ASGIApp, doors: Doors) -> None:
+    def __init__(self, app: ASGIApp, access: AccessControl) -> None:
         self.app = app
-        self.doors = doors
+        self.access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -200,7 +217,7 @@ class Guard:
                 sent.setdefault("cache-control", "no-store")
             await send(message)
 
-        role = self.doors.who(headers)
+        role = self.access.who(headers)
         most = self._most(scope["path"], headers, role)
         refusal = self._refusal(scope, headers, role, most)
         if refusal is not None:
@@ -210,19 +227,19 @@ class Guard:
             return
         scope.setdefault("state", {})["role"] = role
         words = nullcontext() if headers.get("x-roundwise-words") == "python" else at_the_shell()
-        with words, self.doors.work(scope["path"]):
+        with words, self.access.work(scope["path"]):
             await self.app(scope, receive, guarded)
 
     def _most(self, path: str, headers: Headers, role: str | None) -> int:
         """How many bytes a request may have."""
         if role is None or path.startswith(OPEN):
-            return min(UNKNOWN, self.doors.most)
+            return min(UNKNOWN, self.access.most)
         form = headers.get("content-type", "").strip().lower().startswith("application/x-www-form-urlencoded")
-        return min(FIELDS, self.doors.most) if form else self.doors.most
+        return min(FIELDS, self.access.most) if form else self.access.most
 
     def _refusal(self, scope: Scope, headers: Headers, role: str | None, most: int) -> Response | None:
         host, path = headers.get("host", ""), scope["path"]
-        if len(headers.getlist("host")) != 1 or not self.doors.answers(host):
+        if len(headers.getlist("host")) != 1 or not self.access.answers(host):
             return problem_json(421, "This server does not answer under that name. Start it with --name NAME.")
         if "transfer-encoding" in headers:  # of unknown length; `connections` reads no chunks
             found = problem_json(411, "Say how long the request is (Content-Length); it cannot be sent in chunks.")
@@ -230,7 +247,8 @@ class Guard:
             return found
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or len(length) > 15 or int(length) > most:
-            return problem_json(413, too_large(most))
+            size = f"{most // 2**20} MB" if most >= 2**20 else f"{most // 2**10} KB"
+            return problem_json(413, f"The request is larger than {size}. Nothing was changed; send less at once.")
         if OTHER_CHARSET.search(headers.get("content-type", "")):
             return problem_json(415, "Send text as UTF-8, and name no other charset. Nothing was changed.")
         if self._from_elsewhere(scope, headers, host):
@@ -251,12 +269,6 @@ class Guard:
         return site not in ("same-origin", "none") or (origin is not None and origin.partition("://")[2] != host)
 
 
-def too_large(most: int) -> str:
-    """What is said of a request that is too large."""
-    size = f"{most // 2**20} MB" if most >= 2**20 else f"{most // 2**10} KB"
-    return f"The request is larger than {size}. Nothing was changed; send less at once."
-
-
 async def _drained(receive: Receive, most: int) -> None:
     """Let go by what is too large, within reason: who is cut off while sending never hears why."""
     total = 0
@@ -270,19 +282,92 @@ async def _drained(receive: Receive, most: int) -> None:
             return
 
 
-def _name(host: str) -> str:
-    """The name in a Host header, without its port; empty where it is none."""
-    found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[0-9a-z_.-]+)(:\d{1,5})?", host.lower())
-    return "" if found is None else found[1]
-
-
-def _is_number(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name.strip("[]"))
-    except ValueError:
-        return False
-    return True
-
-
 def _digest(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
+
+
+def check_role(request: Request, role: str | None) -> None:
+    """Refuse a request whose role does not include this one."""
+    mine = request.state.role
+    if role is not None and (mine is None or ROLES.index(mine) < ROLES.index(role)):
+        raise HTTPException(403, f"This needs a token that may {role}; yours may {mine or 'do nothing'}.")
+
+
+def study_of(request: Request, name: str) -> Study:
+    """Load a study; it honors the idempotency key and the If-Match header of the request."""
+    key, match = request.headers.get("idempotency-key"), request.headers.get("if-match", "*").strip()
+    if key is not None and not (1 <= len(key) <= KEY_LENGTH and key.isprintable()):
+        raise InputError(
+            f"The idempotency key must have 1 to {KEY_LENGTH} printable letters. Draw one for each request."
+        )
+    study = load_study(name, request.app.state.storage)
+    study.key, study.expected = key, None if match == "*" else match.removeprefix("W/").strip('"')
+    return study
+
+
+def clean_name(name: str) -> str:
+    """A person's name as it may stand in a record.
+
+    >>> clean_name("  Ada\\n<b>  ")
+    'Ada <b>'
+    """
+    printable = "".join(letter if letter.isprintable() else " " for letter in name)
+    return " ".join(printable.split())[:NAME_LENGTH]
+
+
+def given_name(headers: Headers) -> str:
+    """The name that came with a request, or an empty text."""
+    return clean_name(unquote(headers.get(NAME_HEADER, "") or cookie(headers, NAME_COOKIE)))
+
+
+def name_cookie(name: str) -> str:
+    """A name as the value of a cookie."""
+    return quote(clean_name(name), safe="")
+
+
+def author_of(headers: Headers, access: AccessControl, role: str | None) -> str:
+    """The author in the record: the name, which is not proven, and the role of the token where there are tokens."""
+    name = given_name(headers)
+    if not access.tokens:
+        return name or user()
+    return f"{name} ({role})" if name else f"token to {role}"
+
+
+class AuthorMiddleware:
+    """ASGI middleware: a request records under the name of its author."""
+
+    def __init__(self, app: ASGIApp, access: AccessControl) -> None:
+        self.app, self.access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        with written_by(author_of(Headers(scope=scope), self.access, scope.get("state", {}).get("role"))):
+            await self.app(scope, receive, send)
+
+
+# Links with which anyone reads the report of one study. Each has a random secret in the store, so that all servers of
+# a store know it and a new study of the same name has none. It is not part of the record, which may be given to others.
+
+
+def link_store(study: Study) -> Store:
+    """The store that holds the link of a study; no server serves the studies of another one."""
+    return cast("Store", study.store)
+
+
+def link_of(study: Study) -> str:
+    """The address of the link to a study, or an empty text."""
+    secret = link_store(study).link(study.name)
+    return "" if secret is None else f"/shared/{segment(study.name)}/{secret}"
+
+
+def linked_study(request: Request, name: str, secret: str) -> Study:
+    """The study of a link; a wrong secret and an unknown study look the same."""
+    storage = request.app.state.storage
+    with open_store(storage, create=False) as store:
+        known = cast("Store", store).link(name)
+    if known is None or not hmac.compare_digest(secret.encode(), known.encode()):
+        raise HTTPException(404, "This link does not open anything: it is wrong, or it was withdrawn.")
+    return load_study(name, storage)

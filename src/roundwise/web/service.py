@@ -14,7 +14,7 @@ from roundwise._version import __version__
 from roundwise.arrays import Plain
 from roundwise.web import api, api_write, events
 from roundwise.web.bodies import LOOK, sentence_of
-from roundwise.web.rendering import HANDLERS, answered, page
+from roundwise.web.rendering import HANDLERS, page, respond_with_error
 
 router = APIRouter(prefix="/api/v1", include_in_schema=False)
 
@@ -138,11 +138,11 @@ def service(state: State) -> FastAPI:
         exception_handlers={**HANDLERS, RequestValidationError: _not_understood},
     )
     app.state = state
-    state.changes = events.Changes(state.storage)
+    state.changes = events.ChangeFeed(state.storage)
     for each in (api.router, api_write.router, api_write.verbs, events.router, router):
         app.include_router(each)
     return app
 
 
 async def _not_understood(request: Request, error: RequestValidationError) -> Response:
-    return answered(request, 422, sentence_of(error.errors()[0]))
+    return respond_with_error(request, 422, sentence_of(error.errors()[0]))

@@ -16,12 +16,11 @@ from roundwise.report import Report
 from roundwise.report.wording import count, sentence
 from roundwise.store import ConflictError
 from roundwise.study import Study
-from roundwise.web.auth import HAND_IN, study_of
 from roundwise.web.messages import on_the_page
 from roundwise.web.rendering import page, texts
-from roundwise.web.routes import Pages
-from roundwise.web.study_pages import address
-from roundwise.web.uploads import Staged, Upload
+from roundwise.web.routing import Pages, address_of
+from roundwise.web.security import HAND_IN, study_of
+from roundwise.web.uploads import StagedUploads, Upload
 
 router = Pages()
 
@@ -34,7 +33,7 @@ ROLES = {  # what a column may be, in words
 }
 
 
-class Row(NamedTuple):
+class ArmPreview(NamedTuple):
     """What a file brings of one option."""
 
     name: str
@@ -44,14 +43,14 @@ class Row(NamedTuple):
     to_come: int  # of the open round, after it
 
 
-class Seen(NamedTuple):
+class UploadPreview(NamedTuple):
     """What a file would bring."""
 
     file: str
     looked: Looked
     chosen: dict[str, str]  # columns by what they are
     error: str
-    rows: list[Row]
+    rows: list[ArmPreview]
     total: int
     skipped: int
     missing: int
@@ -63,7 +62,7 @@ class Seen(NamedTuple):
 @router.post("/studies/{name}/check", HAND_IN)
 def check(request: Request, name: str, sent: FormData) -> Response:
     """Look at a file or a pasted table: what is in it and what would change. Nothing is recorded."""
-    staged: Staged = request.app.state.staged
+    staged: StagedUploads = request.app.state.staged
     given, key = texts(sent), texts(sent).get("key", "")
     file, pasted = sent.get("file"), given.get("pasted", "")
     if isinstance(file, UploadFile) and file.filename:
@@ -78,14 +77,14 @@ def check(request: Request, name: str, sent: FormData) -> Response:
         before = found.store.head(name).digest
     part = "preview.html" if request.headers.get("hx-request") else "preview_page.html"
     return page(
-        request, part, study=name, at=address(name), key=key, seen=seen, given=given, roles=ROLES, before=before
+        request, part, study=name, at=address_of(name), key=key, seen=seen, given=given, roles=ROLES, before=before
     )
 
 
 @router.post("/studies/{name}/record", HAND_IN)
 def record(request: Request, name: str, sent: FormData) -> Response:
     """Record what was looked at, unless the study has moved on since."""
-    staged: Staged = request.app.state.staged
+    staged: StagedUploads = request.app.state.staged
     given = texts(sent)
     key = given.get("key", "")
     upload = staged.get(key, name)
@@ -105,9 +104,9 @@ def record(request: Request, name: str, sent: FormData) -> Response:
             else:
                 moved += ": look at it again."
             more = {"key": key, "seen": seen, "given": given, "roles": ROLES, "before": last.digest, "moved": moved}
-            return page(request, "preview_page.html", 409, study=name, at=address(name), **more)
+            return page(request, "preview_page.html", 409, study=name, at=address_of(name), **more)
     staged.forget(key)
-    return RedirectResponse(f"{address(name)}?recorded=1", status_code=303)
+    return RedirectResponse(f"{address_of(name)}?recorded=1", status_code=303)
 
 
 def words_of(given: dict[str, str]) -> Words:
@@ -123,7 +122,7 @@ def words_of(given: dict[str, str]) -> Words:
     )
 
 
-def seen_of(study: Study, upload: Upload, given: dict[str, str]) -> Seen:
+def seen_of(study: Study, upload: Upload, given: dict[str, str]) -> UploadPreview:
     """What a file would bring; what is wrong with it, in a sentence."""
     state = study.state
     settings, error = state.settings, ""
@@ -138,7 +137,7 @@ def seen_of(study: Study, upload: Upload, given: dict[str, str]) -> Seen:
         looked = looked_at(upload, settings.arms, settings.noise, settings.columns, Options())
     chosen = {role: given.get(f"column_{role}") or looked.taken.get(role, "") for role in ROLES}
     if not read or after is None:
-        return Seen(upload.shown_as, looked, chosen, error, [], 0, 0, 0, [], [], False)
+        return UploadPreview(upload.shown_as, looked, chosen, error, [], 0, 0, 0, [], [], False)
     (results,) = read
     asked = state.outstanding
     rows = []
@@ -147,8 +146,8 @@ def seen_of(study: Study, upload: Upload, given: dict[str, str]) -> Seen:
         if n or lost:
             mean = after.units.value(results.totals[i] / n, "near") if n else "-"
             to_come = 0 if asked is None else after.still_to_come.get(name, 0)
-            rows.append(Row(name, n, mean, lost, to_come))
-    return Seen(
+            rows.append(ArmPreview(name, n, mean, lost, to_come))
+    return UploadPreview(
         file=upload.shown_as,
         looked=looked,
         chosen=chosen,

@@ -34,7 +34,7 @@ class Upload(os.PathLike[str]):
         return str(self.path)
 
 
-class Staged:
+class StagedUploads:
     """Uploads by a random key."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ CLIENTS = CapacityLimiter(4)  # records for studies elsewhere, which record by w
 FIRST = (WRITERS, CLIENTS)  # while one of these works, those who look make room
 SLOW = CapacityLimiter(2)  # what takes seconds: reports with bounds, plans, audits
 TYPING = CapacityLimiter(8)  # forecasts as one types: a new one must begin for the old ones to be given up
-LOOKERS = 4  # all the others: they share one processor, and more of them at once would only slow down who records
+READERS = 4  # all the others: they share one processor, and more of them at once would only slow down who records
 BESIDE = 1  # of them while one works who goes first
 QUICK = 20.0  # seconds of processor time of its thread that a page may take (linear algebra may use as much again),
 LONG = 60.0  # what is known to take seconds: it depends on the study, not on the request,
@@ -36,14 +36,14 @@ Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
 
-def lookers() -> CapacityLimiter:
+def reader_limiter() -> CapacityLimiter:
     """The threads of those who look, of the server that runs here."""
     return to_thread.current_default_thread_limiter()
 
 
-def few_lookers() -> None:
+def limit_readers() -> None:
     """Let so many look at once; the others wait for a moment. To be called where the server runs."""
-    lookers().total_tokens = LOOKERS
+    reader_limiter().total_tokens = READERS
 
 
 _ARRIVED: ContextVar[float | None] = ContextVar("arrived", default=None)
@@ -63,16 +63,16 @@ async def run_by(threads: CapacityLimiter | None, work: Callable[[], Made], requ
     """
     _ARRIVED.set(time.monotonic())
     if threads not in FIRST:
-        return await _looked_up(threads, work, request)
-    lookers().total_tokens = BESIDE
+        return await _run_reader(threads, work, request)
+    reader_limiter().total_tokens = BESIDE
     try:
         return await to_thread.run_sync(work, limiter=threads)
     finally:
         if not any(each.borrowed_tokens for each in FIRST):
-            few_lookers()
+            limit_readers()
 
 
-async def _looked_up(threads: CapacityLimiter | None, work: Callable[[], Made], request: Request | None) -> Made:
+async def _run_reader(threads: CapacityLimiter | None, work: Callable[[], Made], request: Request | None) -> Made:
     deadline = Deadline(LONG if threads is SLOW else QUICK)
     found: list[Made] = []
     failed: list[Exception] = []
@@ -133,7 +133,7 @@ _LOG = logging.getLogger("roundwise.web")
 
 
 @dataclass
-class Job(Generic[Made]):
+class LabJob(Generic[Made]):
     """A piece of work."""
 
     title: str
@@ -179,15 +179,15 @@ class Job(Generic[Made]):
             self.state, self.error = "failed", "Something went wrong here, and was written to the server's log."
 
 
-class Jobs(Generic[Made]):
-    """Jobs by a random key; one is worked on at a time."""
+class JobQueue(Generic[Made]):
+    """JobQueue by a random key; one is worked on at a time."""
 
     def __init__(self) -> None:
-        self._jobs: OrderedDict[str, Job[Made]] = OrderedDict()
+        self._jobs: OrderedDict[str, LabJob[Made]] = OrderedDict()
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lab")
 
-    def start(self, job: Job[Made]) -> str:
+    def start(self, job: LabJob[Made]) -> str:
         """Put a job in line; its key."""
         with self._lock:
             if sum(not each.over for each in self._jobs.values()) >= WAITING:
@@ -198,13 +198,13 @@ class Jobs(Generic[Made]):
         self._pool.submit(job.run)
         return job.key
 
-    def get(self, key: str) -> Job[Made] | None:
+    def get(self, key: str) -> LabJob[Made] | None:
         """A job that is still kept."""
         with self._lock:
             return self._jobs.get(key)
 
     @property
-    def every(self) -> list[Job[Made]]:
+    def every(self) -> list[LabJob[Made]]:
         """All that are kept, the last first."""
         with self._lock:
             return list(reversed(self._jobs.values()))

@@ -13,8 +13,7 @@ from roundwise.model.batch import Parts
 from roundwise.model.estimates import Estimates
 from roundwise.model.problem import Problem
 from roundwise.noise.parts import PartBets, PartForm
-from roundwise.questions.base import Answer, quiet
-from roundwise.questions.several import near_words
+from roundwise.questions.base import Answer, near_words, quiet
 from roundwise.rules.base import ClaimStatus, Interval, LinearForm
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls
 from roundwise.rules.eprocess.bounds import BetHistory, agreed, interval

@@ -17,7 +17,6 @@ from roundwise.model.problem import Problem
 from roundwise.noise import items_of
 from roundwise.noise.bet_forms import pairs_among
 from roundwise.questions.base import Answer, Halfspaces, quiet
-from roundwise.questions.besides import piece_words
 from roundwise.rules.base import ClaimStatus, GapToLeader, Interval, LinearForm
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls, reached_goal
 from roundwise.rules.eprocess.bounds import BetHistory, agreed
@@ -199,7 +198,7 @@ class CandidateEProcess(EProcess):
                 each, float(gain), problem.goal, bool(lost), about=LinearForm(tuple(arms), tuple(factors), offset)
             )
             for each, gain, lost, (arms, factors, offset) in zip(
-                piece_words(problem.question, answer, names), gains, won.lost[number], forms, strict=True
+                problem.question.halfspace_texts(answer, names), gains, won.lost[number], forms, strict=True
             )
         ]
 

@@ -14,8 +14,7 @@ from roundwise.model.batch import Batch, Record, Trial
 from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem
 from roundwise.questions.base import Halfspaces
-from roundwise.questions.claim_lines import scale_words
-from roundwise.questions.claims import Claims
+from roundwise.questions.claims import Claims, scale_words
 from roundwise.rules.base import Bounds, ClaimStatus, LinearForm
 from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet
 from roundwise.rules.eprocess.bounds import RuleState as Folded
@@ -97,7 +96,7 @@ def describe_claims(
     left_out = ((question.forms != 0) & (pulls == 0)).any(axis=-1)  # no results of this batch are for it
     left_out = left_out if kept.out is None else left_out | kept.out
     found = []
-    for i, words in enumerate(question.line_words(names)):
+    for i, words in enumerate(question.claim_texts(names)):
         j, opposite = i % number, i >= number
         low, high = (-np.inf, -lower[number + j]) if len(lower) > number else (-np.inf, np.inf)
         if not opposite:

@@ -6,10 +6,9 @@ against each cell of the question's ledger. How the batch was sampled does not m
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache, partial, singledispatch
 from typing import Any, ClassVar, Generic, NamedTuple
 
 import numpy as np
@@ -21,8 +20,8 @@ from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.problem import Problem
 from roundwise.noise import items_of, known_sigma
 from roundwise.noise.crossed import check_forms
+from roundwise.questions import Above, BestArm, Linear, Question, SomeBeyond
 from roundwise.questions.base import Answer
-from roundwise.questions.besides import cells_of, features_of, level_of, tolerance_of
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
 from roundwise.rules.eprocess.above import AboveEProcess
 from roundwise.rules.eprocess.above_shared import CrossedAboveEProcess
@@ -53,14 +52,14 @@ class EProcessRule(StoppingRule[RuleState]):
 
     def check(self, problem: Problem) -> None:
         """Every question and every noise model has its bets; claims have a rule of their own."""
-        if cells_of(problem.question) not in EPROCESSES:
+        if problem.question.separate_claims:
             raise InputError(
                 f"The question '{problem.question.name}' has a rule of its own: use the policy 'conditional-power'."
             )
-        if items_of(problem.noise) is not None and cells_of(problem.question) == "candidates":
+        eprocess_for(problem)
+        if items_of(problem.noise) is not None and problem.question.pieces(problem.arms) is not None:
             answer = problem.question.answer(np.zeros(problem.arms))
             check_forms(problem.question.halfspaces(answer, problem.arms))
-        eprocess_for(problem)
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> RuleState:
         """Nothing seen, nothing won."""
@@ -173,29 +172,37 @@ class EProcessRule(StoppingRule[RuleState]):
         )
 
 
-# by the cells of the question, with its level and tolerance if it has them
-EPROCESSES: dict[str, Callable[[Problem, float, float], EProcess]] = {
-    "one best": lambda problem, level, near: BestArmEProcess(),
-    "best within a tolerance": lambda problem, level, near: CandidateEProcess(_compares(problem), best=True),
-    "sides of a level": lambda problem, level, near: _above(problem, level, near),
-    "some above a level": lambda problem, level, near: BeyondLevelEProcess(level, True, near),
-    "some below a level": lambda problem, level, near: BeyondLevelEProcess(level, False, near),
-    "arms with features": lambda problem, level, near: LinearEProcess(_orthonormal(problem)),
-    "candidates": lambda problem, level, near: CandidateEProcess(_compares(problem)),
-}
-
-
-def _above(problem: Problem, level: float, near: float) -> EProcess:
-    """Products over arms, where they have items of their own."""
-    return AboveEProcess(level, near) if items_of(problem.noise) is None else CrossedAboveEProcess(level, near)
-
-
 @lru_cache(maxsize=256)
 def eprocess_for(problem: Problem) -> EProcess:
-    """The ledger of the cells of the question."""
-    question = problem.question
-    level = level_of(question)
-    return EPROCESSES[cells_of(question)](problem, math.nan if level is None else level, tolerance_of(question))
+    """The e-process of the question; that of its half-spaces where it has none of its own."""
+    return build_eprocess(problem.question, problem)
+
+
+@singledispatch
+def build_eprocess(question: Question, problem: Problem) -> EProcess:
+    """The e-process of a class of questions: register another one for a class that has its own."""
+    return CandidateEProcess(_compares(problem))
+
+
+@build_eprocess.register
+def _(question: BestArm, problem: Problem) -> EProcess:
+    return CandidateEProcess(_compares(problem), best=True) if question.tolerance else BestArmEProcess()
+
+
+@build_eprocess.register
+def _(question: Above, problem: Problem) -> EProcess:  # products over arms, where they have items of their own
+    own = AboveEProcess if items_of(problem.noise) is None else CrossedAboveEProcess
+    return own(question.level, question.tolerance)
+
+
+@build_eprocess.register
+def _(question: SomeBeyond, problem: Problem) -> EProcess:
+    return BeyondLevelEProcess(question.level, not question.seeks_low_means, question.tolerance)
+
+
+@build_eprocess.register
+def _(question: Linear, problem: Problem) -> EProcess:
+    return LinearEProcess(_orthonormal(problem))
 
 
 def _orthonormal(problem: Problem) -> Floats:
@@ -204,7 +211,7 @@ def _orthonormal(problem: Problem) -> Floats:
         raise InputError("Arms with features go with a deviation that is known: say which it is (--sigma).")
     if items_of(problem.noise) is not None:
         raise InputError("Arms with features cannot be tried on the same items: leave out the features, or the items.")
-    features = features_of(problem.question)
+    features = problem.question.features
     assert features is not None
     return basis(features)
 

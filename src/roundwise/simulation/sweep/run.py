@@ -17,7 +17,6 @@ import numpy as np
 
 from roundwise.arrays import Array, Plain
 from roundwise.errors import DataError, InputError
-from roundwise.questions.besides import one_by_one
 from roundwise.simulation.run import Job, blocks, check_place, computed, joined_runs, number_of_blocks
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.simulation.sweep.grid import Cell
@@ -158,7 +157,7 @@ def _read(cell: Cell, folder: Path, columns: str, which: str = "") -> dict[str, 
 def _stored(cell: Cell, folder: Path) -> Runs:
     """The runs of a finished cell, as far as a summary needs them."""
     path = _path(cell, folder)
-    claims = one_by_one(cell.problem.question)
+    claims = cell.problem.question.separate_claims
     wanted = "samples, batches, decided, correct, complexity, lower_bound, caveat, lower_bound_for"
     found = _read(cell, folder, f"{wanted}, true_shown" if claims else wanted)
     if len(found["samples"]) != cell.runs:

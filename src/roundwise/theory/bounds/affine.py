@@ -30,8 +30,6 @@ from roundwise.arrays import Floats
 from roundwise.errors import InputError
 from roundwise.questions import Question
 from roundwise.questions.base import finite
-from roundwise.questions.besides import cells_of, several_right
-from roundwise.questions.halfspaces import border_point
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,32 +66,20 @@ def centre(question: Question, means: ArrayLike, constant: bool = False) -> Cent
             f"The border of the question '{question.name}' is not known; make a `Centre` and try it with "
             "`scaling_error`."
         )
-    found = _border_point(question, values, constant)
+    found = question.border_point(values, constant)
     return None if found is None else Centre(found, float(np.abs(values - found).max()))
 
 
 def has_border(question: Question, means: Floats) -> bool:
     """Whether the border of the answer at these means is known: the question says its centre, or its half-spaces."""
-    return hasattr(question, "centre") or pieces_at(question, means) is not None
-
-
-def _border_point(question: Question, means: Floats, constant: bool) -> Floats | None:
-    own = getattr(question, "centre", None)
-    if own is not None:
-        found: Floats | None = own(means, constant)
-        return found
-    pieces = pieces_at(question, means)
-    if pieces is None or several_right(question, means).any():
-        return None
-    forms, distances = pieces
-    return border_point(means, forms, forms @ means - distances, constant)
+    return question.has_border
 
 
 def pieces_at(question: Question, means: Floats) -> tuple[Floats, Floats] | None:
     """The forms a_j (P, K) and distances d_j (P) of the half-spaces of the answer; None for questions without."""
     try:
         pieces = question.halfspaces(question.answer(means), len(means))
-    except (InputError, AttributeError, NotImplementedError):
+    except InputError:
         return None
     forms = pieces.dense(len(means))
     return forms, forms @ means - pieces.offsets
@@ -121,7 +107,7 @@ def checked_centre(question: Question, means: Floats, centre: Centre) -> Centre:
     """The centre, with its true spread, once T* was seen to scale as it must when the means move away from it."""
     values = np.broadcast_to(np.asarray(centre.values, dtype=np.float64), means.shape)
     found = Centre(values, float(np.abs(means - values).max()))
-    if several_right(question, means).any():
+    if (question.count_right_answers(means) > 1).any():
         raise InputError("Several answers are right at these means: the lower bound on batches is proved for one.")
     error = scaling_error(question, means, found)
     if not error < 1e-5:
@@ -175,11 +161,12 @@ def easing(question: Question, means: ArrayLike) -> Easing | None:
     [1.0, -1.0, -1.0]
     """
     values = one_instance(means)
-    if several_right(question, values).any():
+    if (question.count_right_answers(values) > 1).any():
         return None
-    side = _side(question, values)
+    side = question.easier_side(values)
     if side is not None:
-        away = side * (values - question.level)  # type: ignore[attr-defined]
+        assert question.level is not None
+        away = side * (values - question.level)
         farthest = away.max()  # yes: only the farthest arm matters; no: the farthest grows slowest
         return Easing(np.full(values.shape, side), float(1 / farthest), True) if farthest > 0 else None
     found = pieces_at(question, values)
@@ -207,14 +194,6 @@ def hardest_corner(question: Question, means: ArrayLike, radius: float) -> Float
     if found is None or not found.corner or not np.isfinite(question.complexity(values, radius).value):
         return None
     return np.asarray(values - radius * found.direction)
-
-
-def _side(question: Question, means: Floats) -> float | None:
-    """For "is any mean above (below) the level": the side to which all means move to make the answer easier."""
-    cells = cells_of(question)
-    if cells not in ("some above a level", "some below a level"):
-        return None
-    return 1.0 if bool(question.answer(means)) == (cells == "some above a level") else -1.0
 
 
 def _steepest(forms: Floats, distances: Floats) -> Easing | None:

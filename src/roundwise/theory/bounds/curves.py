@@ -13,7 +13,6 @@ from roundwise.arrays import Floats
 from roundwise.errors import InputError
 from roundwise.model.problem import Problem
 from roundwise.policies import PET, Policy
-from roundwise.questions.besides import tolerance_of
 from roundwise.simulation.environments import GaussianArms
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import standard_error
@@ -63,7 +62,7 @@ def scaled(problem: Problem, means: ArrayLike, complexities: ArrayLike) -> Float
         raise InputError("These means have no affine sequence of easier instances, so there is no curve to draw.")
     complexity = float(problem.question.complexity(values, sigma=problem.sigma).value)
     factors = np.sqrt(complexity / np.asarray(complexities, dtype=np.float64))
-    if tolerance_of(problem.question) and (factors < 1 - 1e-9).any():
+    if problem.question.tolerance and (factors < 1 - 1e-9).any():
         raise InputError(
             "With a tolerance instances can be made easier only: ask for complexities of at most "
             f"T* = {complexity:.6g}."

@@ -31,7 +31,6 @@ from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
 from roundwise.model.problem import Problem, check_delta
 from roundwise.questions import Question
-from roundwise.questions.besides import several_right, tolerance_of
 from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.theory.bounds import affine
 from roundwise.theory.bounds.affine import Centre, checked_centre, easing, has_border, one_instance
@@ -144,7 +143,7 @@ def sequence_probability(
     array = np.asarray(means, dtype=np.float64)
     if array.ndim != 2:
         raise InputError("Give the sequence of instances as rows: shape (N+1, K), the easiest first.")
-    if (several := several_right(question, array)).any():
+    if (several := question.count_right_answers(array) > 1).any():
         raise InputError(
             f"Instance {int(several.argmax())} of the sequence has several right answers within the tolerance; the "
             "lower bound on batches is proved for one. Give instances whose best arm leads by more than the tolerance."
@@ -256,7 +255,7 @@ class ClosedForm:
 
 def stated_for(question: Question) -> bool:
     """Whether the paper states its theorems for this question: best arm, top-k or thresholding, one right answer."""
-    return question.name in NAMED and not tolerance_of(question)
+    return question.name in NAMED and not question.tolerance
 
 
 def stated_closed_form(
@@ -267,7 +266,7 @@ def stated_closed_form(
     The theorem is for best arm, top-k and thresholding, the lemma for questions with a number y (Assumption 2.2).
     """
     question, values = problem.question, one_instance(means)
-    if tolerance_of(question) or (tail is None and not stated_for(question)) or not has_border(question, values):
+    if question.tolerance or (tail is None and not stated_for(question)) or not has_border(question, values):
         return None
     number = affine.centre(question, values, constant=True)
     given = None if number is None else promise(problem, values, easiest, gamma, tail, number)

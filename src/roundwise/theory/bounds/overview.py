@@ -11,7 +11,6 @@ from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
 from roundwise.model.problem import Problem
 from roundwise.policies import PET
-from roundwise.questions.besides import several_right
 from roundwise.questions.lower_bounds import lower_bound_at
 from roundwise.theory.bounds import affine
 from roundwise.theory.bounds.affine import Centre, hardest_corner, has_border, one_instance
@@ -171,7 +170,7 @@ def overview(
 
 
 def _why(problem: Problem, means: Floats, given: Promise | None, bordered: bool) -> str | None:
-    if several_right(problem.question, means):
+    if problem.question.count_right_answers(means) > 1:
         return SEVERAL
     if given is None and not bordered:
         return f"the border of the question '{problem.question.name}' is not known; give a centre if there is one"

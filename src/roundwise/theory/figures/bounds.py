@@ -13,7 +13,6 @@ from roundwise.errors import InputError
 from roundwise.model.problem import Problem
 from roundwise.policies import PET
 from roundwise.questions import BestArm, Question
-from roundwise.questions.besides import cells_of, level_of, tolerance_of
 from roundwise.theory.bounds.affine import centre, hardest_corner, instances, one_instance
 from roundwise.theory.bounds.curves import BatchCurve, TradeOff, batch_curve, trade_off
 from roundwise.theory.bounds.upper import estimation_radius
@@ -120,7 +119,7 @@ def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int
     values = one_instance(means)
     if len(values) != 2:
         raise InputError(f"The picture of the sequence is for two arms; found {len(values)}.")
-    if tolerance_of(problem.question):
+    if problem.question.tolerance:
         raise InputError("The picture of the sequence is for questions without a tolerance; leave it out to draw one.")
     middle = centre(problem.question, values)
     if middle is None:
@@ -132,7 +131,9 @@ def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int
     size = float(np.ptp(np.vstack([points, middle.values[::-1]]), axis=0).max())
     _frame(axes, points, middle.values[::-1], size)
     _borders(axes, problem.question)
-    if cells_of(problem.question) == "one best":  # on the same line as the sequence, so drawn beside it
+    if (
+        problem.question.number_sought == 1 and not problem.question.tolerance
+    ):  # on the same line as the sequence, so drawn beside it
         for n, point in enumerate(points):
             aside = 0.05 * size * (len(points) - n)
             ends = np.array([point, np.full(2, point.mean())]) - aside
@@ -215,7 +216,7 @@ def _frame(axes: Axes, points: Any, middle: Any, size: float) -> None:
 
 def _borders(axes: Axes, question: Question) -> None:
     """Where the answer changes."""
-    level = level_of(question)
+    level = question.level
     if level is not None:
         axes.axhline(level, color="0.4", linewidth=1, label="the level")
         axes.axvline(level, color="0.4", linewidth=1)

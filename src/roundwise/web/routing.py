@@ -1,4 +1,4 @@
-"""How the functions of pages are reached: plain Starlette, and what few need is imported when it is first asked for."""
+"""Addresses: names of studies in them, the functions behind them, and applications that are loaded on first use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Generic, TypeVar
+from urllib.parse import unquote
 
 from anyio import CapacityLimiter
 from starlette.requests import Request
@@ -13,28 +14,58 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from roundwise.web.auth import check
-from roundwise.web.names import decoded
+from roundwise.store.client import segment
 from roundwise.web.rendering import own_form
+from roundwise.web.security import check_role
 from roundwise.web.workers import WRITERS, run_by
 
 Page = Callable[..., Response]
 Made = TypeVar("Made", bound=ASGIApp)
 
 
+def address_of(study: str) -> str:
+    """The address of the page of a study; any text is one segment of a path, also with a slash in it."""
+    return f"/studies/{segment(study)}"
+
+
+def decode_name(text: str) -> str:
+    """The name of a study, from a path that `PathSegments` passed on."""
+    return unquote(text.removeprefix("~"))
+
+
+class PathSegments:
+    """ASGI middleware: a path is split before it is decoded, so that a slash in a name does not separate segments.
+
+    Every segment is decoded, and then only its per cent signs and slashes are written as %25 and %2F.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with the path as routes read it."""
+        if scope["type"] == "http" and b"%" in (raw := scope.get("raw_path") or b""):
+            parts = [unquote(each.decode("ascii", "replace")) for each in raw.partition(b"?")[0].split(b"/")]
+            safe = "/".join(each.replace("%", "%25").replace("/", "%2F") for each in parts)
+            scope = {**scope, "path": safe}
+        await self.app(scope, receive, send)
+
+
 class Pages:
-    """The pages of a file. Each is a function of the request and of the parts of its address by name, run by a thread;
-    one that a form is sent to also gets what was `sent`, once that was found to come from a page of this server."""
+    """The pages of a module: functions of the request and the named parts of its address, run in threads.
+
+    A page that a form is sent to also gets what was `sent`, after a check that the form is one of this server's.
+    """
 
     def __init__(self) -> None:
         self.routes: list[Route] = []
 
     def get(self, path: str, role: str | None = None, by: CapacityLimiter | None = None) -> Callable[[Page], Page]:
-        """A page to look at, for whoever has this role (None: for everybody)."""
+        """Register a page to look at, for requests with this role (None: for all)."""
 
         def kept(page: Page) -> Page:
             async def answer(request: Request) -> Response:
-                check(request, role)
+                check_role(request, role)
                 return await run_by(by, partial(page, request, **_parts(request)), request)
 
             self.routes.append(Route(path, answer, methods=["GET"]))
@@ -45,11 +76,11 @@ class Pages:
     def post(
         self, path: str, role: str | None = None, by: CapacityLimiter | None = WRITERS, secret: bool = True
     ) -> Callable[[Page], Page]:
-        """What a form is sent to; with the `secret` of its session, but for the form that begins one."""
+        """Register the target of a form, which must send the `secret` of its session (the login form has none)."""
 
         def kept(page: Page) -> Page:
             async def answer(request: Request) -> Response:
-                check(request, role)
+                check_role(request, role)
                 async with own_form(request, secret) as sent:
                     return await run_by(by, partial(page, request, sent=sent, **_parts(request)), request)
 
@@ -59,8 +90,8 @@ class Pages:
         return kept
 
 
-class Later(BaseRoute, Generic[Made]):
-    """An application that is made when somebody first asks for what lies under its addresses; it gets whole paths."""
+class LazyRoute(BaseRoute, Generic[Made]):
+    """An application that is built on the first request to one of its addresses; it gets whole paths."""
 
     def __init__(self, addresses: tuple[str, ...], make: Callable[[], Made]) -> None:
         self._addresses, self._make = addresses, make
@@ -85,4 +116,4 @@ class Later(BaseRoute, Generic[Made]):
 
 
 def _parts(request: Request) -> dict[str, str]:
-    return {key: decoded(value) if key == "name" else value for key, value in request.path_params.items()}
+    return {key: decode_name(value) if key == "name" else value for key, value in request.path_params.items()}

@@ -1,0 +1,401 @@
+"""Questions that users state as linear forms of the means: which statements hold, and which score is the largest?"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roundwise.arrays import Bools, Floats, one_hot, quiet, total
+from roundwise.errors import InputError, unknown
+from roundwise.questions.base import (
+    MOST,
+    PLAIN_WORDING,
+    Answer,
+    HalfspaceQuestion,
+    Wording,
+    check_open,
+    check_tolerance,
+    count_right_sides,
+    enumerate_answers,
+    finite,
+    near_words,
+    right_sides,
+    spread_over,
+)
+from roundwise.solvers.halfspaces import (
+    Complexity,
+    Halfspaces,
+    Pieces,
+    halfspace_complexity,
+    halfspace_floor,
+    pack_forms,
+    range_of_forms,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Statements(HalfspaceQuestion):
+    """Which of the statements `forms[j] . means > levels[j]` hold? The answer is a mask over the statements.
+
+    With a tolerance a statement may be said to hold or not where its form is within it of the level.
+
+    >>> beats_control = Statements.against_control(arms=3, control=0, margin=0.1)
+    >>> beats_control.answer([1.0, 1.05, 1.3]).tolist()
+    [False, True]
+    """
+
+    forms: Floats  # a, (m, K)
+    levels: Floats  # b, (m)
+    names: tuple[str, ...] = ()
+    tolerance: float = 0.0  # epsilon, in units of the forms
+    name = "statements"
+    nearest_answer_first = True
+
+    def __post_init__(self) -> None:
+        forms, names = check_forms(self.forms, self.names, "statement")
+        levels = np.asarray(self.levels, dtype=np.float64)
+        if levels.shape != forms.shape[:1]:
+            raise InputError(f"There are {len(forms)} statements but {levels.size} levels; give one level each.")
+        if not np.isfinite(levels).all():
+            raise InputError("The levels of the statements must be finite numbers.")
+        if not forms.any(axis=1).all():
+            empty = names[int(np.argmin(forms.any(axis=1)))]
+            raise InputError(f"The statement '{empty}' has only zero coefficients: it says nothing of the means.")
+        check_tolerance(self.tolerance)
+        control, margin = find_control(forms), find_margin(levels)
+        _set_fields(self, forms=forms, levels=levels, names=names)
+        _set_fields(self, control=control, reference_arm=control, margin=margin)
+
+    @classmethod
+    def against_control(
+        cls, arms: int | Sequence[str], control: int | str = 0, margin: float = 0.0, tolerance: float = 0.0
+    ) -> Statements:
+        """Which arms beat the control by more than a margin? The arms are named, or only counted.
+
+        >>> Statements.against_control(["placebo", "10 mg", "20 mg"], "placebo", margin=0.5).names
+        ('10 mg beats placebo by more than 0.5', '20 mg beats placebo by more than 0.5')
+        """
+        named, number = name_or_count(arms)
+        named = named or [str(i) for i in range(number)]
+        control = find_arm(control, named)
+        others = [i for i in range(len(named)) if i != control]
+        forms = np.eye(len(named))[others] - np.eye(len(named))[control]
+        by = f" by more than {margin:g}" if margin else ""
+        words = tuple(f"{named[i]} beats {named[control]}{by}" for i in others)
+        return cls(forms, np.full(len(others), margin), words, tolerance)
+
+    @classmethod
+    def ranking(cls, arms: int, tolerance: float = 0.0) -> Statements:
+        """Which arm of each pair is better, that is, the full ranking."""
+        pairs = list(itertools.combinations(range(arms), 2))
+        forms = np.array([np.eye(arms)[i] - np.eye(arms)[j] for i, j in pairs])
+        return cls(forms, np.zeros(len(pairs)), tuple(f"{i} above {j}" for i, j in pairs), tolerance)
+
+    def check(self, arms: int) -> None:
+        """As many arms as the forms have coefficients."""
+        check_arm_count(self.forms, arms)
+
+    def check_range(self, low: float, high: float) -> None:
+        """Every level must be where its form can lie."""
+        ends = range_of_forms(self.forms, low, high)
+        for name, level, least, most in zip(self.names, self.levels, *ends, strict=True):
+            room = least < level - self.tolerance <= level + self.tolerance < most if self.tolerance else True
+            check_open(
+                f"The statement '{name}' has the level {level:g}", bool(least <= level <= most and room), low, high
+            )
+
+    def answer(self, means: ArrayLike) -> Answer:
+        """Which statements hold."""
+        return np.asarray(self._away(finite(means)) > 0)
+
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """Whether it is the answer for these means, but for statements within the tolerance of their level."""
+        near = np.abs(self._away(finite(means))) <= self.tolerance if self.tolerance else False
+        return np.asarray(((answer == self.answer(means)) | near).all(axis=-1))
+
+    def count_right_answers(self, means: ArrayLike) -> Floats:
+        """How many answers are right: two for every statement within the tolerance, in all combinations."""
+        return count_right_sides(self._away(finite(means)), self.tolerance)
+
+    def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
+        """The masks that are right, that of the means first."""
+        return enumerate_answers(finite(means), lambda row: right_sides(self._away(row), self.tolerance), most)
+
+    def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
+        """What the means say: it has more evidence than anything else, whatever the tolerance."""
+        return self.answer(means)
+
+    @quiet
+    def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
+        """min_j (|a_j.mu - b_j| + tolerance)^2 / (2 sigma^2 sum_i a_ji^2 / N_i)."""
+        away = self._to_border(finite(means))
+        counts = np.asarray(counts, dtype=np.float64)
+        least = np.full(away.shape[:-1], np.inf)
+        for j, arms in enumerate(self._arms_of_forms()):
+            spread = total(self.forms[j, arms] ** 2 / counts[..., arms])
+            least = np.minimum(least, away[..., j] ** 2 / spread)
+        return least / (2 * sigma**2)
+
+    @quiet
+    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
+        """T* and w*; over a ball the distance of statement j shrinks by radius |a_j|_1."""
+        means, radii = spread_over(finite(means), radius)
+        return halfspace_complexity(self.forms, self._to_border(means), radii, sigma)
+
+    @quiet
+    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
+        """The largest need of one statement alone: 2 sigma^2 |a_j|_1^2 / distance_j^2."""
+        return halfspace_floor(self.forms, self._to_border(finite(means)), radius, sigma)
+
+    def pieces(self, arms: int) -> Pieces:
+        """One half-space for each statement."""
+        return Pieces(len(self.forms), max(len(arms) for arms in self._arms_of_forms()))
+
+    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
+        """Every statement that holds as it is, every other one turned round; less the tolerance."""
+        signs = np.where(answer, 1.0, -1.0)
+        forms = signs[..., None] * self.forms
+        return pack_forms(forms, signs * self.levels - self.tolerance, max(len(arms) for arms in self._arms_of_forms()))
+
+    def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
+        """'These hold: x, y.'"""
+        held = ", ".join(self.names[j] for j in np.flatnonzero(answer)) or "none"
+        close = f" (or are within {self.tolerance:g})" if self.tolerance else ""
+        return f"statements that hold{close}: {held}"
+
+    def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
+        """'Which of 3 arms beat placebo by more than 0.5?', or which statements hold."""
+        if self.control is None or self.margin is None:
+            return f"Which of {count_and_list(self.names, 'statement')} hold{wording.near(self.tolerance)}?"
+        by = f" by more than {wording.gap(self.margin)}" if self.margin else ""
+        return f"Which of {len(names) - 1} arms beat {names[self.control]}{by}{wording.near(self.tolerance)}?"
+
+    def means_with_lead(self, means: Floats, lead: float) -> Floats:
+        """Effects in even steps, from none to the lead, where arms are compared with a control."""
+        control, found = self.control, np.array(means)
+        if control is None:
+            return super().means_with_lead(means, lead)
+        others = [i for i in range(means.size) if i != control]
+        found[others] += np.linspace(0.0, lead, len(others)) if len(others) > 1 else lead
+        return found
+
+    def cli_options(self, names: Sequence[str]) -> list[str] | None:
+        """How it is asked on the command line; None where that takes a file."""
+        if self.control is None or self.margin is None:
+            return None
+        known = {"--margin": self.margin, "--tolerance": self.tolerance}
+        return ["--control", names[self.control], *(word for key, x in known.items() if x for word in (key, f"{x:g}"))]
+
+    def claim_texts(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Each statement by its name."""
+        return self.names
+
+    def halfspace_texts(self, answer: Answer, names: Sequence[str]) -> list[str]:
+        """'x: yes' or 'x: no'."""
+        return [f"{name}: {'yes' if holds else 'no'}" for name, holds in zip(self.names, answer, strict=True)]
+
+    def _arms_of_forms(self) -> list[NDArray[np.intp]]:
+        return [np.flatnonzero(form) for form in self.forms]
+
+    def _to_border(self, means: Floats) -> Floats:
+        """How far each form is from making the answer of the means wrong."""
+        return np.abs(self._away(means)) + self.tolerance
+
+    def _away(self, means: Floats) -> Floats:
+        self.check(means.shape[-1])
+        sides = [
+            total(self.forms[j, arms] * means[..., arms]) - self.levels[j]
+            for j, arms in enumerate(self._arms_of_forms())
+        ]
+        return np.stack(sides, axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Largest(HalfspaceQuestion):
+    """Which of the scores `forms[j] . means + offsets[j]` is largest? The answer is its index.
+
+    With a tolerance any score is right that is within it of the largest.
+
+    >>> pairs = Largest([[1, 1, 0], [0, 1, 1]], names=("first two", "last two"))
+    >>> int(pairs.answer([1.0, 0.5, 0.9]))
+    0
+    """
+
+    forms: Floats  # a, (m, K)
+    offsets: Floats | None = None
+    names: tuple[str, ...] = ()
+    tolerance: float = 0.0  # epsilon, in units of the scores
+    name = "largest"
+
+    def __post_init__(self) -> None:
+        forms, names = check_forms(self.forms, self.names, "score")
+        if len(forms) < 2:
+            raise InputError("'largest' compares scores: give at least two.")
+        offsets = np.zeros(len(forms)) if self.offsets is None else np.asarray(self.offsets, dtype=np.float64)
+        if offsets.shape != forms.shape[:1] or not np.isfinite(offsets).all():
+            raise InputError(f"There are {len(forms)} scores; give one finite offset each.")
+        for i, j in itertools.combinations(range(len(forms)), 2):
+            if (forms[i] == forms[j]).all():
+                raise InputError(
+                    f"The scores '{names[i]}' and '{names[j]}' have the same coefficients: leave one of them out."
+                )
+            check_scale(f"The differences of the scores '{names[i]}' and '{names[j]}'", forms[i] - forms[j])
+        check_tolerance(self.tolerance)
+        _set_fields(self, forms=forms, offsets=offsets, names=names)
+
+    def check(self, arms: int) -> None:
+        """As many arms as the forms have coefficients."""
+        check_arm_count(self.forms, arms)
+
+    def cli_options(self, names: Sequence[str]) -> None:
+        """It takes a file."""
+        return
+
+    def answer(self, means: ArrayLike) -> Answer:
+        """The index of the largest score; the first one in a tie."""
+        return np.asarray(self._scores(finite(means)).argmax(axis=-1))
+
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """Whether it is the answer for these means, or its score within the tolerance of the largest."""
+        if not self.tolerance:
+            return np.asarray(answer == self.answer(means))
+        right = self._right(finite(means))
+        return np.asarray(np.take_along_axis(right, np.asarray(answer)[..., None], axis=-1)[..., 0])
+
+    def count_right_answers(self, means: ArrayLike) -> Floats:
+        """How many scores are within the tolerance of the largest."""
+        return np.asarray(self._right(finite(means)).sum(axis=-1), dtype=np.float64)
+
+    def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
+        """All scores, of which those count that are right."""
+        right = np.moveaxis(self._right(finite(means)), -1, 0)
+        scores = np.arange(len(right)).reshape(-1, *[1] * (right.ndim - 1))
+        return np.broadcast_to(scores, right.shape), right
+
+    def pieces(self, arms: int) -> Pieces:
+        """One half-space for each rival."""
+        widest = max(np.count_nonzero(a - b) for a, b in itertools.combinations(self.forms, 2))
+        return Pieces(len(self.forms) - 1, int(widest))
+
+    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
+        """The score exceeds every other score, less the tolerance."""
+        assert self.offsets is not None
+        best = np.asarray(answer)
+        others = np.arange(len(self.forms) - 1)
+        others = others + (others >= best[..., None])
+        forms = self.forms[best][..., None, :] - self.forms[others]
+        widest = np.sort(np.count_nonzero(self.forms, axis=-1))[-2:].sum()  # of any two scores, whatever the answer
+        offsets = self.offsets[others] - self.offsets[best][..., None] - self.tolerance
+        return pack_forms(forms, offsets, min(arms, int(widest)))
+
+    def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
+        """'x has the largest score.'"""
+        close = f", or within {self.tolerance:g} of it" if self.tolerance else ""
+        return f"{self.names[int(answer)]} is the largest{close}"
+
+    def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
+        """'Which of 2 scores (x, y) is the largest?'"""
+        return f"Which of {count_and_list(self.names, 'score')} is the largest{wording.near(self.tolerance)}?"
+
+    def halfspace_texts(self, answer: Answer, names: Sequence[str]) -> list[str]:
+        """'x exceeds y.'"""
+        near = near_words(self.tolerance)
+        return [f"{self.names[int(answer)]} exceeds {name}{near}" for i, name in enumerate(self.names) if i != answer]
+
+    def _scores(self, means: Floats) -> Floats:
+        self.check(means.shape[-1])
+        assert self.offsets is not None
+        sides = [total(form * means) + offset for form, offset in zip(self.forms, self.offsets, strict=True)]
+        return np.stack(sides, axis=-1)
+
+    def _right(self, means: Floats) -> Bools:
+        """Which scores are within the tolerance of the largest; without one, which is the answer."""
+        scores = self._scores(means)
+        if not self.tolerance:
+            return one_hot(scores.argmax(axis=-1), len(self.forms))
+        return np.asarray(scores >= scores.max(axis=-1, keepdims=True) - self.tolerance)
+
+
+def count_and_list(names: Sequence[str], kind: str) -> str:
+    """How many there are, and the first of them."""
+    return f"{len(names)} {kind}s ({', '.join(names[:6])}{', ...' if len(names) > 6 else ''})"
+
+
+def check_forms(forms: ArrayLike, names: Sequence[str], kind: str) -> tuple[Floats, tuple[str, ...]]:
+    """Forms, a coefficient for each arm, with a name each; an InputError says what is wrong with them."""
+    try:
+        array = np.asarray(forms, dtype=np.float64)
+    except ValueError:
+        raise InputError(f"Every {kind} needs one coefficient for each arm.") from None
+    if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] < 2:
+        raise InputError(f"Give at least one {kind}, with one coefficient for each of at least two arms.")
+    if not np.isfinite(array).all():
+        raise InputError(f"The coefficients of a {kind} must be finite numbers.")
+    names = tuple(names) or tuple(f"{kind} {j}" for j in range(len(array)))
+    if len(names) != len(array):
+        raise InputError(f"There are {len(array)} {kind}s but {len(names)} names; give one name each.")
+    for name, form in zip(names, array, strict=True):
+        check_scale(f"The coefficients of the {kind} '{name}'", form)
+    return array, names
+
+
+def check_scale(what: str, form: Floats) -> None:
+    """Raise an InputError where squares of the coefficients would underflow or overflow."""
+    largest = float(np.abs(form).max())
+    if largest and not 1e-100 < largest < 1e100:
+        raise InputError(f"{what} are up to {largest:g}: their squares overflow or underflow. Use other units.")
+
+
+def check_arm_count(forms: Floats, arms: int) -> None:
+    """Raise an InputError unless there are as many arms as coefficients."""
+    if forms.shape[1] != arms:
+        raise InputError(f"The question has coefficients for {forms.shape[1]} arms, but there are {arms} arms.")
+
+
+def find_control(forms: Floats) -> int | None:
+    """The arm that every other one is compared with by a difference, if that is what the forms do. (m, K)"""
+    arms = forms.shape[1]
+    if len(forms) != arms - 1 or not (forms < 0).any(axis=1).all():
+        return None
+    control = int((forms < 0)[0].argmax())
+    others = [i for i in range(arms) if i != control]
+    compared = np.eye(arms)[others] - np.eye(arms)[control]
+    return control if np.array_equal(np.unique(forms, axis=0), np.unique(compared, axis=0)) else None
+
+
+def find_margin(levels: Floats) -> float | None:
+    """The one level of all forms; None where they differ."""
+    return float(levels[0]) if np.ptp(levels) == 0 else None
+
+
+def name_or_count(arms: int | Sequence[str]) -> tuple[list[str], int]:
+    """The names of the arms, none if they are only counted, and how many there are."""
+    if isinstance(arms, int | np.integer):
+        return [], int(arms)
+    names = [str(each) for each in arms]
+    twice = next((each for i, each in enumerate(names) if each in names[:i]), None)
+    if twice is not None:
+        raise InputError(f"There are two arms called '{twice}'. Give every arm a name of its own.")
+    return names, len(names)
+
+
+def find_arm(arm: int | str, names: Sequence[str], number: int | None = None) -> int:
+    """The index of an arm, given by name or index."""
+    if isinstance(arm, str):
+        if arm in names:
+            return names.index(arm)
+        raise unknown("arm", arm, names)
+    number = len(names) if number is None else number
+    if not 0 <= int(arm) < number:
+        raise InputError(f"The control is arm {arm}, but the arms are 0 to {number - 1}.")
+    return int(arm)
+
+
+def _set_fields(question: HalfspaceQuestion, **fields: Any) -> None:
+    for name, value in fields.items():
+        object.__setattr__(question, name, value)
