@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import binomtest, chi2
 
 from expectations import disagreement
+from products import thinned
 from roundwise import (
     PET,
     Above,
@@ -79,17 +80,21 @@ def chances(question, noise, world, moved=lambda rng, batch: batch, first=30, ru
     return least
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("question", "noise", "world", "first"),
-    [
-        (BestArm(), Gaussian(1.0), FIVE, 30),
-        (BestArm(), UnknownVariance(), FIVE, 30),
-        (BestArm(), Binary(), BernoulliArms([0.1, 0.08, 0.05, 0.05]), 100),
-        (BestArm(), Binary(), BernoulliArms([0.02, 0.015, 0.01, 0.01]), 300),
-        (BestArm(), Poisson(), PoissonArms([2.0, 1.8, 1.5]), 30),
-        (BestArm(), Bounded(0.0, 1.0), THIRDS, 30),
-        (Above(0.1), Gaussian(1.0), FIVE, 30),
-    ],
+    thinned(
+        [
+            (BestArm(), UnknownVariance(), FIVE, 30),
+            (BestArm(), Gaussian(1.0), FIVE, 30),
+            (BestArm(), Binary(), BernoulliArms([0.1, 0.08, 0.05, 0.05]), 100),
+            (BestArm(), Binary(), BernoulliArms([0.02, 0.015, 0.01, 0.01]), 300),
+            (Above(0.1), Gaussian(1.0), FIVE, 30),
+            (BestArm(), Bounded(0.0, 1.0), THIRDS, 30),
+            (BestArm(), Poisson(), PoissonArms([2.0, 1.8, 1.5]), 30),
+        ],
+        2,
+    ),
 )
 def test_false_alarms_are_rare(question, noise, world, first):
     """At most one study in a hundred is warned of at any of its looks (p < SURPRISING each)."""
@@ -98,18 +103,21 @@ def test_false_alarms_are_rare(question, noise, world, first):
 
 
 class TestWhatMustBeSeen:
+    @pytest.mark.long
     def test_shifts_of_single_arms(self):
         def moved(rng, batch):
             return batch._replace(totals=batch.totals + batch.counts * rng.normal(0, 0.3, 5), parts=None)
 
         assert (chances(BestArm(), Gaussian(1.0), FIVE, moved, runs=100) < SURPRISING).mean() > 0.6
 
+    @pytest.mark.long
     def test_clusters(self):
         def moved(rng, batch):  # rows in clusters of the same value: four times the variance of a mean
             return batch._replace(totals=batch.totals + np.sqrt(3 * batch.counts) * rng.standard_normal(5), parts=None)
 
         assert (chances(BestArm(), Gaussian(1.0), FIVE, moved, runs=100) < SURPRISING).mean() > 0.6
 
+    @pytest.mark.long
     def test_a_common_shift_matters_for_levels_only(self):
         def moved(rng, batch):
             return batch._replace(totals=batch.totals + batch.counts * rng.normal(0, 1.0), parts=None)

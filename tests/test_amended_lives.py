@@ -135,6 +135,7 @@ def lived(kind, script, seed):
     return wrong
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_arms_that_join_and_leave_because_of_results(kind):
     runs = 4 * len(SCRIPTS)
@@ -163,6 +164,7 @@ def ten_in_between(seed):
     return life.wrong, evidence
 
 
+@pytest.mark.long
 def test_arms_within_the_tolerance_leave_no_evidence_about_others():
     lives = [ten_in_between(seed) for seed in range(40)]
     assert max(evidence for _, evidence in lives) <= 0
@@ -207,6 +209,7 @@ def test_bounds_pay_for_a_leader_that_is_chosen_by_dropping_the_others():
     assert same[0] == pytest.approx(same[1], abs=1e-9)
 
 
+@pytest.mark.long
 def test_bounds_of_the_gap_do_not_follow_rivals_that_were_chosen_later():
     """Whoever is dropped, a bound of the gap to one rival is no larger than with the choice of the rival paid for."""
     for seed in range(6):

@@ -122,6 +122,7 @@ class TestVerbs:
         assert ask(url, "DELETE", "/api/v1/studies/taught")[0] == 204
         assert ask(url, "GET", "/api/v1/studies/taught")[0] == 404
 
+    @pytest.mark.long
     def test_a_plan(self, url):
         body = {key: value for key, value in NEW.items() if key != "seed"}
         body |= {"baseline": "30%", "leads": "20%", "runs": 40, "budget": 5000}

@@ -364,6 +364,7 @@ def parquet(kind):
 class TestBombs:
     """Small files that unpack to large ones."""
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("content", "name", "said"),
         [
@@ -386,6 +387,7 @@ class TestBombs:
     def test_are_refused(self, site, monkeypatch, content, name, said):
         self.refused(site, monkeypatch, content, name, said)
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("kind", "said"),
         [
@@ -445,6 +447,7 @@ NAMES = [
 
 
 class TestNames:
+    @pytest.mark.long
     @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
     def test_odd_ones_are_names(self, tmp_path_factory, site, name):
         from roundwise.store.client import segment

@@ -53,6 +53,7 @@ def description():
 described = schemathesis.openapi.from_dict(description())
 
 
+@pytest.mark.long
 @described.exclude(path_regex="/(events|verify|report|forecast)$|/plan$").parametrize()
 @settings(
     max_examples=4,

@@ -188,6 +188,7 @@ class TestStandings:
         assert "](figures/x.svg)" in docs_page([ROW], "about", "command", "figures/x.svg")
 
 
+@pytest.mark.long
 def test_the_command(here, data):
     words = ("arena", "--runs", "4", "--workers", "1", "--only", "easy", "--data", data, "--docs", here / "docs")
     first = shell(*words, "--json")
@@ -214,6 +215,7 @@ def test_the_command(here, data):
     assert (here / "docs" / "figures" / "arena.svg").exists()
 
 
+@pytest.mark.long
 def test_the_numbers_are_those_of_simulate(here):
     """The same seed, question, world and budget: what the arena says of PET and Wager is what `simulate` says."""
     found = shell("arena", "--runs", "6", "--workers", "1", "--only", "2 arms, gap 0.1", "--json")
@@ -224,6 +226,7 @@ def test_the_numbers_are_those_of_simulate(here):
         assert rows[name]["samples_mean"] == np.mean(runs.samples)
 
 
+@pytest.mark.long
 def test_a_policy_of_ones_own(here):
     """The recipe of docs/own.md takes part beside all others."""
     (here / "mine.py").write_text(

@@ -42,6 +42,7 @@ def test_gaussian_expectation_and_fall() -> None:
     assert (np.diff(steady_gaussian_bet(SIZES[:, None], new, np.ones(1001))) <= 0).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dof", [1.0, 2.0, 7.0, 100.0, 1e6])
 def test_student_expectation_and_fall(dof: float) -> None:
     probability = np.concatenate([np.geomspace(1e-12, 0.5, 2000), 1 - np.geomspace(0.5, 1e-12, 2000)[1:]])
@@ -154,6 +155,7 @@ def past() -> Past:
     return Past.none((3,)).plus(seen)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "noise", [SubGaussian(1.0), Gaussian(2.0), UnknownVariance(), Binary(), Bounded(-1.0, 3.0), Poisson()], ids=repr
 )

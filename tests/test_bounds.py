@@ -33,6 +33,7 @@ from roundwise.theory.bounds import (
 from roundwise.theory.bounds.curves import batch_curve, scaled, trade_off
 
 
+@pytest.mark.long
 def test_the_overview_is_in_order() -> None:
     for question, means in CASES.values():
         found = overview(Problem(question, 4), means, gamma=20.0)
@@ -43,6 +44,7 @@ def test_the_overview_is_in_order() -> None:
         assert plain["samples"]["upper"] == found.upper.samples
 
 
+@pytest.mark.long
 def test_curves() -> None:
     problem = Problem(BestArm(), 2)
     means = [2 * math.sqrt(2e-6), 0.0]  # T* = 8 / gap^2 = 1e6
@@ -62,6 +64,7 @@ def test_curves() -> None:
         scaled(Problem(Statements([[1, 0], [1, 0]], [0, 1]), 2), [0.5, 0.0], [1.0])
 
 
+@pytest.mark.long
 def test_figures_are_the_same_bytes_twice(tmp_path: object) -> None:
     pytest.importorskip("matplotlib")
     from pathlib import Path

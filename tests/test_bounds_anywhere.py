@@ -107,6 +107,7 @@ def test_the_proved_radius_is_the_largest_that_serves_two_arms() -> None:
     assert worst_case(8.0, estimation_radius(8.0)) / best_case(8.0, estimation_radius(8.0)) == pytest.approx(math.e)
 
 
+@pytest.mark.long
 def test_assumption_3_9_fails_for_statements() -> None:
     """The worst case over a ball exceeds that of its worst instance, by up to (1 + sqrt 2)^2/4 - 1 = 45.7 %."""
     rng, most = np.random.default_rng(2), 1.0
@@ -242,6 +243,7 @@ def a_problem(name: str) -> tuple[Problem, np.ndarray]:
     return Problem(question, 4, 1e-3), np.array(means)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["best arm", "top 2", "ranking"])
 @pytest.mark.parametrize("tail", [None, 0.01])
 def test_the_best_sequence_is_a_sequence_and_beats_the_affine_one(name: str, tail: float | None) -> None:
@@ -269,6 +271,7 @@ def test_the_best_sequence_is_a_sequence_and_beats_the_affine_one(name: str, tai
     assert likely.batches >= 2
 
 
+@pytest.mark.long
 def test_no_other_sequence_was_found_that_is_better() -> None:
     """The theorem of docs/bounds.md, by trial: thousands of sequences with the same answer near the best one."""
     problem, means = a_problem("best arm")

@@ -73,6 +73,7 @@ def test_a_vacuous_bound_says_why(run) -> None:
     assert "as stated (Lemma A.7)" in out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "theorems"),
     [
@@ -104,6 +105,7 @@ def test_a_point_where_a_number_does_not_serve(run, tmp_path: Path) -> None:
     assert "Assumption 2.2 fails for a constant y" in out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("figure", ["batches", "trade-off", "sequence", "ball"])
 def test_figures(run, tmp_path: Path, figure: str) -> None:
     pytest.importorskip("matplotlib")

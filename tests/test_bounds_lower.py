@@ -234,6 +234,7 @@ def test_lemma_a_6_as_stated_cannot_hold() -> None:
     assert chain_probability([10.0, 1e9], [0.05], [1e6], 0.0, 0.01) == pytest.approx(1 - 0.02 - math.sqrt(1e6 / 2e9))
 
 
+@pytest.mark.long
 def test_the_proved_closed_form_is_certified_and_the_stated_one_is_not(rng: np.random.Generator) -> None:
     proved = stated = 0
     for _ in range(200):

@@ -132,6 +132,7 @@ def test_settled_phase() -> None:
 # ---------------------------------------------------------------- the upper bounds against simulations
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("question", [BestArm(), TopK(2), Above(0.5)], ids=lambda question: question.name)
 @pytest.mark.parametrize("arms", [3, 8])
 @pytest.mark.parametrize(

@@ -10,7 +10,10 @@ from chromium import MISSING, browser, found
 from roundwise import load_study
 from served import ARMS, AXE, example, examples, served, table_of
 
-pytestmark = pytest.mark.skipif(os.environ.get("ROUNDWISE_BROWSER") == "skip", reason="ROUNDWISE_BROWSER=skip")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(os.environ.get("ROUNDWISE_BROWSER") == "skip", reason="ROUNDWISE_BROWSER=skip"),
+]
 
 WAYS = {
     "light": {"color_scheme": "light", "viewport": {"width": 1120, "height": 800}},

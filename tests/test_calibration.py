@@ -97,6 +97,7 @@ class TestTheShortOne:
         assert {rule for rule in rules if not rule.startswith("studies")} == broken
         assert all(each.must_fail for each in short() if each.part == "controls")
 
+    @pytest.mark.long
     def test_twice_delta_is_caught_with_probability_99_percent_in_every_cell(self):
         from scipy.stats import binom
 
@@ -113,6 +114,7 @@ class TestTheShortOne:
         total = len(short()) * self.level + len(rules) * FALSE_ALARM / 2 / len(rules)
         assert total == pytest.approx(FALSE_ALARM)
 
+    @pytest.mark.long
     def test_a_bar_of_7_to_1_in_the_place_of_20_is_caught(self, monkeypatch):
         """True error about .1 at .05: none of 1362 cells was called broken by it once."""
         cell = simulated("bets", shape_of("minimum of 10 just not below"), law_of("normal, sigma known"), STEADY, 0.05)
@@ -141,6 +143,7 @@ class TestCounting:
         assert [each.happened for each in one] == [each.happened for each in two]
         assert all(each.runs >= 600 for each in one)
 
+    @pytest.mark.long
     def test_it_goes_on_where_it_was(self, tmp_path, monkeypatch):
         whole = measured(self.few, 300).found
         measured(self.few[:2], 300, tmp_path)
@@ -177,6 +180,7 @@ class TestCounting:
         assert not found.broken(7000)
         assert Measured(self.few[0], 1000, 600).broken(7000)
 
+    @pytest.mark.long
     def test_every_cell_has_runs_enough_to_be_called_broken(self):
         level = cell_level(len(CELLS))
         assert all(cell.delta**LEAST < level for cell in CELLS if cell.delta <= 0.15)
@@ -221,6 +225,7 @@ class TestFailure:
 
 
 class TestThePage:
+    @pytest.mark.long
     def test_it_says_what_was_counted_and_what_is_wrong(self):
         found = [Measured(cell, 100, 0) for cell in CELLS if not cell.must_fail]
         found += [Measured(cell, 100, 0 if cell.must_fail else 100) for cell in CELLS if cell.must_fail]
@@ -273,6 +278,7 @@ HOLES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "hole", [pytest.param(hole, marks=[pytest.mark.slow] if "files" in hole else []) for hole in HOLES]
 )

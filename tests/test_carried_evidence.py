@@ -70,6 +70,7 @@ def sides(tolerance):
     return np.array(list(product((LOW, BETWEEN, HIGH) if tolerance else (LOW, HIGH), repeat=EVER)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
 def test_sides_of_a_level_by_products(tolerance, script):
@@ -91,6 +92,7 @@ def test_sides_of_a_level_by_products(tolerance, script):
                 assert (np.where(wrong, evidence, -np.inf).max(axis=-1) <= against + EXACT).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
 def test_sides_of_a_level_by_means_over_arms(tolerance, script):
@@ -116,6 +118,7 @@ def test_sides_of_a_level_by_means_over_arms(tolerance, script):
                 assert (evidence_for(problem, won, above)[~told] <= EXACT).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_the_best_arm(script):
     """Of every order of the arms: what was won against the best one in the question, whichever that was at the time."""

@@ -21,6 +21,7 @@ from roundwise import (
     plan,
 )
 from roundwise.ingest import Columns
+from roundwise.messages import Note
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance
 from roundwise.policies import PET
@@ -53,7 +54,7 @@ class TestAfterTheDecision:
         report = study.tell(more)
         assert (report.status, report.answer) == (before.status, before.answer) == ("decided", "b")
         assert study.state.record.counts.sum() == study.state.trial.record.counts.sum() + 110
-        assert any("110 results came after the decision" in each for each in study.report().warnings)
+        assert any(each.code == "after_decision" for each in study.report().notes)
         assert f" results, {before.results} in {before.rounds} round" in study.status().text()
         assert " and 110 after the decision" in study.report().markdown()
         assert [each.kind for each in study.entries()][-2:] == ["decided", "later"]
@@ -457,12 +458,12 @@ class TestRequests:
 def _after_the_decision(study, came):
     """So many results came after the decision: in the note, the extent, the files and the rounds; read anew, too."""
     found = study.report()
-    assert any(each.startswith(f"{count(came)} results came after the decision") for each in found.notes)
+    assert [each.fields["results"] for each in found.notes if each.code == "after_decision"] == [came]
     assert f"{count(came)} after the decision" in found.text()
     assert (found.late, found.plain()["after_decision"]) == (came, came)
     assert sum(each.results for each in found.files if each.round is None) >= came  # also of arms that left
     assert "still open" not in found.markdown()
-    assert list(study.status().notes) == [each for each in found.notes if not each.startswith("* The interval")]
+    assert list(study.status().notes) == [each for each in found.notes if each.code != "widened"]
     assert (study.status().results, study.status().late) == (found.results, found.late)
     assert replayed(study.entries()).record.counts.tolist() == study.state.record.counts.tolist()
     assert study.ask() is None
@@ -489,7 +490,7 @@ class TestWhatIsSaid:
         assert "do not count yet" not in text
         assert "Still to come" not in text
         assert (found.waiting, found.plain()["still_to_come"]) == (0, {})
-        assert "6 results of round 1, which was not complete when the study was closed, count in nothing." in text
+        assert Note("incomplete_round", round=1, results=6) in found.notes
         listed = list_studies(f"sqlite:///{tmp_path}/studies.db")[0]
         assert (listed["since"], listed["waiting"], listed["state"]) == (None, 0, "closed")
 
@@ -506,7 +507,7 @@ class TestWhatIsSaid:
         came = int(study.state.asked[1].counts[:2].sum())
         _after_the_decision(study, came)
         assert found.results == int(sum(each.counts[:2].sum() for each in study.state.asked))
-        assert any("Results of c stay in the record" in each for each in found.notes)
+        assert any(each.code == "arm_dropped" and each.fields["removed"] for each in found.notes)
 
     def test_a_correction_that_decides_earlier_loses_nothing(self, make):
         """Rounds after the one that decides now, one of them open: in means, bounds and notes."""
@@ -579,11 +580,9 @@ class TestWhatIsSaid:
     def test_earlier_data_are_in_the_report(self, make):
         study = make()
         study.import_past(sums(a=(500, 100), b=(500, 400), c=(500, 250)))
-        assert any(
-            f"{count(1500)} earlier results (data frame) taught where to look" in each for each in study.report().notes
-        )
+        assert Note("earlier_data", results=1500, name="data frame") in study.report().notes
         rates(study, a=0.3, b=0.6, c=0.5)
-        assert any("earlier results (data frame)" in each for each in study.status().notes)
+        assert any(each.code == "earlier_data" for each in study.status().notes)
 
     def test_a_contradiction_that_was_put_right_is_not_said_again(self, make):
         study = make(columns=Columns(id="user"))
@@ -592,9 +591,9 @@ class TestWhatIsSaid:
         study.tell({"user": [1, 2, 3], "arm": arms, "outcome": [0, 1, 1]})
         first = study.state.asked[0].files[0].digest
         study.tell({"user": [1, 2, 3, 4], "arm": [*arms, "a"], "outcome": [1, 0, 1, 0]})
-        assert any("2 rows have an id seen before but another outcome" in each for each in study.report().notes)
+        assert [each.fields["kinds"] for each in study.report().notes if each.code == "contradicts"] == [{"outcome": 2}]
         study.amend(first, {"user": [1, 2, 3], "arm": arms, "outcome": [1, 0, 1]}, "they were not final")
-        assert not any("seen before" in each for each in study.report().notes)
+        assert not any(each.code == "contradicts" for each in study.report().notes)
         assert study.state.contradicted == 0
 
     def test_ids_say_what_is_new_after_a_withdrawal_not_the_file(self, make):
@@ -631,7 +630,7 @@ class TestWhatIsSaid:
         assert [(each.estimate, each.lower) for each in report.claim_rows] == [
             (each.estimate, each.lower) for each in before
         ]
-        assert any("after the decision: they enter means and their intervals;" in each for each in report.notes)
+        assert any(each.code == "after_decision" and each.fields["claims"] for each in report.notes)
 
     def test_what_is_no_object_or_no_change_is_said(self, make):
         with pytest.raises(InputError, match=r"question.*'best-arm'"):

@@ -227,6 +227,7 @@ class TestAdding:
         same_when_read_again(study)
 
 
+@pytest.mark.long
 def test_the_guarantee_of_the_best_arm_when_arms_leave_and_join_because_of_results():
     """An adversary drops the arm that looks worst or adds one whenever that hurts the best; errors stay below delta.
 

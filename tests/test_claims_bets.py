@@ -41,6 +41,7 @@ def means_of(eta, shift=0.0):
     return need, rho, inner + np.exp(need) * norm.sf(high - shift)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("eta", ETAS)
 def test_the_normal_bet_is_fair_by_quadrature(eta):
     need, rho, means = means_of(eta)
@@ -101,6 +102,7 @@ def test_the_bet_on_a_share_of_events_is_fair_by_enumeration():
     assert max(means) <= 1 + 1e-11
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("eta", [1e-17, 1e-9, 1 - 1e-9])
 @pytest.mark.parametrize("log_odds", [-690.0, -33.0, -8.0, 8.0, 33.0, 37.0, 690.0])
 def test_exact_bets_are_fair_where_there_is_next_to_no_law(log_odds, eta):

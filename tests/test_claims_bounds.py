@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from products import diagonals, thinned
 from roundwise import (
     Binary,
     Claims,
@@ -44,8 +45,8 @@ def played(problem, means, seed, policy=None, batches=99):
 MODELS = [Gaussian(1.0), UnknownVariance(), SubGaussian(1.0), Binary()]
 
 
-@pytest.mark.parametrize("noise", MODELS, ids=lambda each: each.name)
-@pytest.mark.parametrize("more", [{}, {"futility": 0.4}, {"sides": "two"}], ids=str)
+@pytest.mark.long
+@pytest.mark.parametrize(("noise", "more"), diagonals(MODELS, [{}, {"futility": 0.4}, {"sides": "two"}], 2))
 def test_a_bound_passes_the_margin_just_where_the_claim_is_shown(noise, more):
     means = np.array([0.3, 0.35, 0.6, 0.9])
     problem = Problem(Claims.against_control(4, 0, 0.1, **more), 4, 0.05, noise)
@@ -62,7 +63,8 @@ def test_a_bound_passes_the_margin_just_where_the_claim_is_shown(noise, more):
     assert seen == {True, False}
 
 
-@pytest.mark.parametrize("noise", MODELS, ids=lambda each: each.name)
+@pytest.mark.long
+@pytest.mark.parametrize("noise", thinned(((each,) for each in MODELS), 2))
 def test_bounds_hold(noise):
     """All lower bounds of a study, and all upper ones: each family wrong with probability at most 2 delta, here 0.4."""
     means, delta, runs = np.array([0.3, 0.3, 0.5, 0.8]), 0.2, 30
@@ -77,6 +79,7 @@ def test_bounds_hold(noise):
     assert any(each.lower is not None and each.lower > -0.5 for each in found)  # they say something
 
 
+@pytest.mark.long
 def test_bounds_of_odds_agree_and_hold():
     problem = Problem(Claims.against_control(3, 0, 1.5, scale="odds-ratio"), 3, 0.1, Binary())
     rates = np.array([0.2, 1 / 3, 0.6])  # odds ratios 2 and 6
@@ -136,6 +139,7 @@ class TestChanges:
                     before = np.exp(now.gains[false]).mean()
                     assert np.exp(more.gains[[*false, 2]]).mean() <= before + 1e-12
 
+    @pytest.mark.long
     def test_claims_that_are_added_on_and_on_because_of_the_data_keep_the_error(self):
         """After every batch another claim, of a null: wrong in at most delta of the studies."""
         wrong, runs = 0, 300
@@ -172,6 +176,7 @@ class TestChanges:
         with pytest.raises(InputError, match="order and their levels"):  # the product after looking at the mean
             with_claims(RULE, levels[0], RULE.start(levels[0], ()), levels[1])
 
+    @pytest.mark.long
     def test_a_budget_that_is_extended_before_the_last_batch_keeps_the_error(self):
         """The budget doubles whenever it looks promising at half time; 20 % of the studies may be wrong."""
         problem, wrong, runs = Problem(Claims.against_control(3, 0), 3, 0.2, Gaussian(1.0)), 0, 300

@@ -34,6 +34,7 @@ STEP_DOWN = [0.013156580, 0.030117586, 0.034140560, 0.308537539]
 HOLM = [0.013867895, 0.032172330, 0.035728841, 0.308537539]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("alpha", "power", "bounds"), RPACT)
 def test_group_sequential_bounds(alpha, power, bounds):
     np.testing.assert_allclose(classical.group_sequential_bounds(alpha, 5, power), bounds, atol=1e-6)
@@ -99,6 +100,7 @@ def test_holm_steps_down():
     assert classical.bonferroni(scores, 0.05).tolist() == [[True, False, False], [False] * 3, [True, False, False]]
 
 
+@pytest.mark.long
 def test_familywise_errors_of_sequential_holm():
     """Five looks, three nulls that share a control: at most 0.05, and not far below."""
     rng = np.random.default_rng(1)

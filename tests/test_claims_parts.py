@@ -42,6 +42,7 @@ NULLS = {  # claims at the borders of their nulls, a world, what is assumed
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NULLS)
 def test_what_is_won_for_a_false_claim_is_fair(name):
     """Two batches in parts, several dealings: the mean of each purse is at most 1 at the border."""
@@ -131,6 +132,7 @@ class TestMultiplied:
                 expected = now
             assert np.array_equal(reject_independent(gains, shown, goal), expected)
 
+    @pytest.mark.long
     def test_it_shows_more_where_all_are_true_and_keeps_the_error(self):
         true, null = GaussianArms([0.3] * 10), GaussianArms([0.0] * 5)
         amounts = []

@@ -107,6 +107,7 @@ class TestRounds:
 
 
 class TestRuns:
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("world", "noise"),
         [
@@ -238,6 +239,7 @@ class TestNumbers:
         assert found.true_shown.mean() > expected - 3 * error - 0.03
         assert found.true_shown.mean() < expected + 0.15  # more would be too good to be true
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("means", "world", "delta", "rounds"),
         [
@@ -255,6 +257,7 @@ class TestNumbers:
         found = shown(means, 2000, 600, delta=delta, world=world, **rounds)
         assert (~found.correct).mean() < delta + 3 * math.sqrt(delta * (1 - delta) / 2000)
 
+    @pytest.mark.long
     def test_the_familywise_error_of_statistics_of_every_kind(self):
         """t scores, ratios of counts, margins on odds and on differences, at the border of their nulls."""
         cases = [

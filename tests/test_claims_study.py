@@ -43,6 +43,7 @@ def told(study, seed=1):
     return batches
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("split", [None, (2, 1, 1, 1, 1)], ids=["own split", "fixed split"])
 def test_a_study_is_the_trial_of_its_batches(storage, split):
     pytest.importorskip("pandas")
@@ -95,8 +96,7 @@ def test_the_report_says_why_it_ended(storage):
     pytest.importorskip("pandas")
     with created(storage) as study:
         told(study)
-        notes = " ".join(study.report().notes)
-    assert "ended because the budget is used" in notes or "nothing more is to be expected" in notes
+        assert any(each.code == "ended" for each in study.report().notes)
 
 
 @pytest.mark.parametrize("withdrawn", [1, 2], ids=["before the next round", "after it"])

@@ -241,6 +241,7 @@ def test_no_guarantee_is_said_in_json(roundwise, words):
     assert "no guarantee" in found[0]["caveat"]
 
 
+@pytest.mark.long
 def test_paper(roundwise, tmp_path):
     code, out, err = roundwise("paper", "--runs", 30, "--out", tmp_path / "results")
     assert (code, err) == (0, "")
@@ -365,6 +366,7 @@ class TestStart:
         assert not self.HEAVY & set(out)
         assert "typer" not in out
 
+    @pytest.mark.long
     def test_help_is_light_and_lists_the_commands(self):
         code = "import sys, roundwise.cli as c\nsys.argv = ['roundwise', '--help']\n"
         code += "try: c.main()\nexcept SystemExit: print('MODULES', *sys.modules)"

@@ -55,6 +55,7 @@ def alone():
 
 
 class TestTheNumbersOfOneCore:
+    @pytest.mark.long
     def test_with_a_worker_killed_during_the_run(self, client, alone):
         before = client.run(os.getpid)
         victim = next(iter(before.values()))
@@ -179,6 +180,7 @@ class TestLosses:
         ):
             run(10, cluster=empty.scheduler_address)
 
+    @pytest.mark.long
     def test_workers_that_come_late_are_used(self, monkeypatch, alone):
         monkeypatch.setattr(places, "RECENT", 0.0)
         with distributed.LocalCluster(n_workers=0, threads_per_worker=1, **LOOPBACK) as growing:
@@ -205,6 +207,7 @@ class TestLosses:
         with pytest.raises(places.ClusterError, match="cluster"):
             places._worked("0.0.1", b"")
 
+    @pytest.mark.long
     def test_a_scheduler_that_dies(self, tmp_path, monkeypatch, capfd):
         monkeypatch.setattr(places, "CONNECT", 3.0)
         path = tmp_path / "scheduler.json"
@@ -277,6 +280,7 @@ def end_of_the_process(trial):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_distributed_is_imported_only_when_it_is_used():
     program = (
         "import sys, roundwise, roundwise.simulation.workers; "

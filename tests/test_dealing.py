@@ -57,6 +57,7 @@ def few_dealings(monkeypatch):
     monkeypatch.setattr(random_partition, "DEALINGS", random_partition.FEWEST)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["each sorted", pytest.param("globally sorted", marks=pytest.mark.slow)])
 def test_the_best_arm_is_struck_off_in_the_first_batch_with_at_most_delta(order, few_dealings):
     """Two arms with a gap of 1e-6, 80 results of each in 20 files: where every file was dealt alike, 1 in 6."""
@@ -84,6 +85,7 @@ class TestPartsDoNotRepeatEachOther:
     def bounds(self):
         return binom.ppf(ALARM / 2, self.RUNS, 0.5), binom.isf(ALARM / 2, self.RUNS, 0.5)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("files", [2, pytest.param(10, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("order", [pytest.param("each sorted", marks=pytest.mark.slow), "globally sorted"])
     def test_in_any_order_and_cut_in_any_way(self, order, files, few_dealings):
@@ -105,6 +107,7 @@ class TestPartsDoNotRepeatEachOther:
             found += (totals[0] > 0) == (totals[1] > 0)
         assert found > self.bounds()[1]
 
+    @pytest.mark.long
     @pytest.mark.parametrize("order", [pytest.param("each sorted", marks=pytest.mark.slow), "globally sorted"])
     def test_in_lots(self, order, monkeypatch, few_dealings):
         """Also where a file has lots and another single rows."""

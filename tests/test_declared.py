@@ -126,6 +126,7 @@ class TestAnyAnswer:
         assert len(np.unique(runs.samples)) > 5  # runs end one by one
         assert runs.doubt is None
 
+    @pytest.mark.long
     def test_live(self, live):
         found = live(Elimination(), means=self.MEANS[:3], question=TopK(1))
         report = found.go(most=500)
@@ -221,6 +222,7 @@ def live(tmp_path):
 
 
 class TestStudies:
+    @pytest.mark.long
     @pytest.mark.parametrize("policy", [OptBBAI(), OptBBAI(c=1.0), TriBBAI()], ids=lambda each: each.name)
     def test_a_batch_that_the_budget_would_cut_is_not_asked_for(self, live, policy):
         """With a budget of 40 and a gap of 0.02, 35 of 100 studies were wrong, when the last batch was cut."""

@@ -115,6 +115,7 @@ def sandwich(question, answer, weights, means, family):
     return unit, -most.fun * unit
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", [BINARY, POISSON, EXPONENTIAL], ids=lambda family: type(family).__name__)
 @pytest.mark.parametrize("arms", [2, 3, 10, pytest.param(50, marks=pytest.mark.slow)])
 def test_it_is_optimal_by_scipy(family, arms):
@@ -191,6 +192,7 @@ def test_rates_of_a_few_per_cent():
 # ---------------------------------------------------------------- laws
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", [BINARY, POISSON, EXPONENTIAL], ids=lambda family: type(family).__name__)
 @pytest.mark.parametrize("arms", [2, 5, 20, pytest.param(50, marks=pytest.mark.slow)])
 def test_evidence_at_the_weights_is_one_over_the_complexity(family, arms):

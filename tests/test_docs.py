@@ -40,12 +40,14 @@ def files_in(page):
     return {name[1]: block for block in every if (name := re.match(r"# (\w+\.\w+)\n", block))}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", blocks("python"))
 def test_python(code, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "documentation", "exec"), {"__name__": "documentation"})
 
 
+@pytest.mark.long
 def test_python_is_typed(tmp_path):
     """By the settings and the cache of the package itself, but a function needs no annotations."""
     loose = "\n# mypy: allow-untyped-defs, allow-untyped-calls, no-check-untyped-defs\n"
@@ -60,6 +62,7 @@ def test_python_is_typed(tmp_path):
     assert found.returncode == 0, said + found.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", blocks("console"))
 def test_commands(code, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
@@ -96,6 +99,7 @@ def names_of(path):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_places_in_the_code(page):
     for file, name in re.findall(r"`([\w/]+\.py)::([\w.]+)`", page.read_text()):
@@ -123,6 +127,7 @@ def places():
     return found
 
 
+@pytest.mark.long
 def test_names_with_a_module_are_there():
     """`module.function` in backticks, on a page or in a docstring, where the first word is a module of the package."""
     known, missing = places(), []
@@ -195,6 +200,7 @@ MODULES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0

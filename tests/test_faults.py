@@ -74,6 +74,7 @@ def checked(sound, path, n, way, capfd):
     return calls
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_at_some_calls(sound, tmp_path, capfd, way):
     calls = checked(sound, tmp_path / "0.db", 0, way, capfd)

@@ -56,6 +56,7 @@ def forged(rng, payload):
         at[path[-1]] = copy.deepcopy(rng.choice(VALUES))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_it_is_refused_or_read(logs, seed):

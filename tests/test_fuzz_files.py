@@ -71,7 +71,7 @@ def check(kind, seed, folder):
     assert json.dumps(back.payload()) == written
     batch = batch_of([back])
     assert batch.counts.sum() + (0 if found.missing is None else found.missing.sum()) > 0
-    assert all(note.isprintable() for note in found.notes)
+    assert all(str(note).isprintable() for note in found.notes)
     if batch.parts is not None:
         assert (batch.parts.counts <= batch.counts[:, None]).all()
     return True
@@ -135,6 +135,7 @@ def check_other(kind, seed, path, examples):
     return False
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("kind", READERS)
 def test_damaged_inputs_of_other_kinds(kind, tmp_path, examples):
@@ -180,6 +181,7 @@ def test_thousands_of_damaged_inputs_of_other_kinds(kind, tmp_path, examples):
         check_other(kind, seed, tmp_path / "input", examples)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", fuzz.FORMATS)
 def test_damaged_files(kind, tmp_path):
     seeds = range(1000, 1000 + QUICK.get(kind, 700))
@@ -197,6 +199,7 @@ def test_a_hundred_thousand_damaged_files(kind, tmp_path):
             raise AssertionError(f"keep ({kind!r}, {seed})") from error
 
 
+@pytest.mark.long
 def test_a_refusal_changes_nothing(tmp_path):
     """The same through a study: what is refused leaves no trace in the record."""
     url = f"sqlite:///{tmp_path}/x.db"

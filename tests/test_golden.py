@@ -26,16 +26,12 @@ KEPT = sorted(make.HERE.glob("*/*.jsonl.gz"))
 
 
 def quick(path):
-    """Each question with two noise models and each noise model with some questions, and all that is no such pair.
-
-    Of logs by earlier rules half of the pairs.
-    """
+    """Each question with one noise model and each noise model with some questions, and all that is no such pair."""
     question, *rest = path.name[:-9].split("_")
     if question not in make.QUESTIONS or len(rest) != 2 or rest[0] not in make.NOISES:
         return True
     place = list(make.QUESTIONS).index(question) + list(make.NOISES).index(rest[0])
-    earlier = not path.parent.name.endswith(f"-{RULES}")
-    return place % (12 if earlier else 6) == (0 if rest[1] == "open" else 3)
+    return place % 12 == (0 if rest[1] == "open" else 3)
 
 
 LOGS = [
@@ -61,6 +57,7 @@ def continued(study, batches=2):
             break
 
 
+@pytest.mark.long
 def test_it_is_opened_reported_verified_and_continued(studies):
     for study in studies:
         state = study.state
@@ -103,6 +100,7 @@ def won_by(state):
     return fold.evidence(state.settings, state.trial)[0]
 
 
+@pytest.mark.long
 def test_it_goes_on_in_a_version_whose_every_plan_differs(studies, every_plan_differs):
     differences = 0
     for study in studies:
@@ -126,6 +124,7 @@ def test_it_goes_on_in_a_version_whose_every_plan_differs(studies, every_plan_di
     assert differences or len(studies) == 1
 
 
+@pytest.mark.long
 def test_a_state_that_cannot_be_read_is_counted_anew(studies, monkeypatch):
     """The batches are facts; the guarantee says on what it then rests."""
 

@@ -70,6 +70,7 @@ class TestWhatHappened:
         assert report.status == "decided"
         assert report.guarantee.status == "kept"
 
+    @pytest.mark.long
     def test_a_seed_that_was_chosen(self, study):
         """Only where the order of rows decides how they are dealt: not of sums, nor of 0 and 1."""
         given = {"noise": Gaussian(1.0)}

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from products import diagonals
 from roundwise import (
     Above,
     AnyAbove,
@@ -101,9 +102,10 @@ QUESTIONS = {
 MEANS = (0.8, 0.3, 0.2)
 
 
-PAIRS = [(question, noise) for question in QUESTIONS for noise in NOISES]
+PAIRS = diagonals(QUESTIONS, NOISES, 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("question", "noise"), PAIRS)
 def test_what_is_shown_has_something_to_spare(question, noise):
     """At every batch of a study: a claim is shown just when its bound is beyond what is asked."""
@@ -121,8 +123,9 @@ def test_what_is_shown_has_something_to_spare(question, noise):
     pytest.fail("Nothing was shown, or everything at once.")
 
 
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("question", ["above", "any above", "none above", "minimum", "no minimum"])
+@pytest.mark.parametrize(
+    ("question", "noise"), diagonals(["above", "any above", "none above", "minimum", "no minimum"], NOISES, 3)
+)
 def test_bounds_of_means_say_no_more_than_the_decision(question, noise):
     """A level lies outside the bounds of an arm only if that is shown, of this arm or of any."""
     model, world = NOISES[noise]
@@ -149,6 +152,7 @@ UNLIKE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", UNLIKE)
 def test_arms_of_very_different_variance(case):
     """One arm is far noisier than the others: its bounds are those it has among arms like itself, and all agree."""
@@ -178,6 +182,7 @@ def test_what_is_to_spare_is_of_the_candidate_that_is_claimed():
         assert (found >= least - 1e-9).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("question", "noise"), PAIRS)
 def test_what_is_ruled_out_is_a_half_line_and_the_bound_its_end(monkeypatch, question, noise):
     """At 80 values on both sides of every bound that is searched for, and just beside it."""
@@ -211,8 +216,10 @@ def test_what_is_ruled_out_is_a_half_line_and_the_bound_its_end(monkeypatch, que
     assert sum(seen) > 6
 
 
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("question", ["best arm", "above", "any above", "minimum", "statements"])
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("question", "noise"), diagonals(["best arm", "above", "any above", "minimum", "statements"], NOISES, 3)
+)
 def test_bounds_only_tighten(question, noise):
     """A value that was ruled out stays ruled out."""
     model, world = NOISES[noise]
@@ -233,6 +240,7 @@ def test_intervals_shrink_and_know_the_range():
     assert (late.upper - late.lower < early.upper - early.lower).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", [Gaussian(1.0), UnknownVariance()], ids=lambda each: type(each).__name__)
 def test_bounds_are_there_from_the_second_batch_on(noise):
     """Also where other arms lose what they bet, and where the level is far away."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import test_wager
+from products import thinned
 from roundwise import (
     Above,
     AnyAbove,
@@ -97,7 +98,8 @@ ASKED = {
 
 
 class TestTheTruth:
-    @pytest.mark.parametrize(("noise", "asked"), list(zip(test_wager.NOISES, itertools.cycle(ASKED))))
+    @pytest.mark.long
+    @pytest.mark.parametrize(("noise", "asked"), thinned(zip(test_wager.NOISES, itertools.cycle(ASKED)), 2))
     def test_it_is_rarely_ruled_out(self, noise, asked):
         """Each noise model with one question; `roundwise calibrate` has them all."""
         times = times_ruled_out(noise, ASKED[asked])
@@ -111,6 +113,7 @@ class TestTheTruth:
         found = [times_ruled_out(noise, ASKED[asked], seed=seed) for seed in range(10)]
         assert all(test_wager.kept(sum(each[key] for each in found), 10 * RUNS, DELTA) for key in found[0])
 
+    @pytest.mark.long
     @pytest.mark.parametrize("asked", ASKED)
     def test_a_deviation_that_is_too_small_is_seen(self, asked):
         """The same test on data that break the noise model: every kind of bound misses too often."""

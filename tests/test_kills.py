@@ -169,6 +169,7 @@ def check(url, logs, name, moment, pause=0.0):
     return took
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moment", MOMENTS[:2])
 def test_around_the_commit(url, logs, moment):
     for name in COMMANDS:
@@ -185,6 +186,7 @@ def some(url, logs, turns, seed, commands=tuple(COMMANDS)):
             usual[name] = 0.8 * usual[name] + 0.2 * max(took, 0.01)
 
 
+@pytest.mark.long
 def test_at_any_moment(url, logs):
     some(url, logs, 1, 1, tuple(COMMANDS)[::3])
 

@@ -57,6 +57,7 @@ def plans(problem, policy, means, seed):
     raise AssertionError("some runs did not end")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", [OptBBAI(c=0.05), TriBBAI()], ids=lambda each: each.name)
 @pytest.mark.parametrize("most", [7, 50, 333])
 def test_a_policy_of_fresh_batches_plans_and_answers_as_without_limits(policy, most):
@@ -69,6 +70,7 @@ def test_a_policy_of_fresh_batches_plans_and_answers_as_without_limits(policy, m
     assert the_same.tolist() == answers.tolist()
 
 
+@pytest.mark.long
 def test_opt_bbai_with_max_batch_is_not_wrong_more_often():
     """Three arms and a gap of 0.02: wrong in half of the runs when only the last part of a plan was looked at."""
     arms = GaussianArms([0.02, 0.0, 0.0])

@@ -106,6 +106,7 @@ def by_scipy(features, question, answer, means):
 
 
 class TestComplexity:
+    @pytest.mark.long
     @inner
     def test_it_is_optimal_by_scipy(self, kind):
         for features, means, _ in instances(3):
@@ -116,6 +117,7 @@ class TestComplexity:
             assert 1 / value >= most * (1 - 1e-7)  # certified: nothing is better
             assert weights.sum() == pytest.approx(1)
 
+    @pytest.mark.long
     @inner
     def test_evidence_at_the_weights_is_one_over_it_and_nowhere_more(self, kind):
         for features, means, rng in instances(6, seed=2):
@@ -200,6 +202,7 @@ class TestEvidence:
                 costs.append(found.fun - least.fun)
             assert question.evidence(counts, noisy) == pytest.approx(min(costs), rel=1e-4, abs=1e-8)
 
+    @pytest.mark.long
     @inner
     def test_a_wrong_answer_has_no_more_than_the_means_have_strayed(self, kind):
         wrong = 0
@@ -277,6 +280,7 @@ RULES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", RULES, ids=lambda policy: policy.name)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize(
@@ -385,6 +389,7 @@ class TestDeviations:
                 points = means + 0.03 * SIGMAS / 2.0 * np.concatenate([corners, rng.uniform(-1, 1, (30, 5))])
                 assert problem.evidence(value * weights, points).min() >= 1 - 1e-6
 
+    @pytest.mark.long
     @pytest.mark.parametrize("policy", [RULES[0], RoundRobin(first_time=100), TrackAndStop(first_time=100)])
     def test_errors_stay_below_delta(self, kind, policy):
         world = FamilyArms([0.5, 0.0, 0.45, -0.2, 0.1], HeteroscedasticGaussian(tuple(SIGMAS)))
@@ -468,6 +473,7 @@ def printed(capsys, monkeypatch):
     return call
 
 
+@pytest.mark.long
 def test_the_command_line(printed, tmp_path):
     table = tmp_path / "features.csv"
     table.write_text("arm,x,y\nb,0,1\na,1,0\nc,0.5,0.2\n")

@@ -115,6 +115,7 @@ class TestOutputThatCannotBePrinted:
         (here / "second.csv").write_text("arm,count,successes\ngreen,30,20\n")
         return ("tell", "checkout", "second.csv")
 
+    @pytest.mark.long
     def test_full(self, here):
         with open("/dev/full", "w") as full:
             found = process(here, *self.told(here), stdout=full)
@@ -127,12 +128,14 @@ class TestOutputThatCannotBePrinted:
             assert (found.returncode, found.stderr) == (1, "roundwise: could not print (No space left on device).\n")
             assert process(here, "complexity", "-q", "best-arm", "--means", "1,0", stdout=full).returncode == 1
 
+    @pytest.mark.long
     def test_closed(self, here):
         found = process(here, *self.told(here), preexec_fn=lambda: os.close(1), stdout=None)
         assert found.returncode == 3
         assert "second.csv is recorded, but could not print (it is closed)." in found.stderr
         assert list_studies()[0]["results"] == 60
 
+    @pytest.mark.long
     def test_a_pipe_that_nobody_reads(self, here):
         read, write = os.pipe()
         os.close(read)
@@ -143,12 +146,14 @@ class TestOutputThatCannotBePrinted:
         assert (found.returncode, found.stderr) == (141, "")
         os.close(write)
 
+    @pytest.mark.long
     def test_standard_error_that_is_full(self, here):
         with open("/dev/full", "w") as full:
             words = [sys.executable, "-m", "roundwise", "status", "nothing"]
             env = os.environ | {"PYTHONPATH": str(Path(roundwise.__file__).parents[1])}
             assert subprocess.run(words, cwd=here, env=env, stdout=subprocess.DEVNULL, stderr=full).returncode == 2
 
+    @pytest.mark.long
     def test_few_letters(self, here):
         with create_study("größe", question=BestArm(), arms=["ä", "\N{SNOWMAN}"], noise=Binary()) as study:
             study.ask()
@@ -283,6 +288,7 @@ class TestFiles:
             assert (found.returncode, path.read_bytes()) == (2, contents.encode())
             assert "summary.csv exists and is not as roundwise wrote it" in found.stderr
 
+    @pytest.mark.long
     def test_our_own_are(self, here):
         for name in ("r.html", "r.md", "r.json", "r.xlsx", "r.csv", "r.txt"):
             for _ in range(2):

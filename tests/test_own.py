@@ -178,6 +178,7 @@ def test_the_command_line_gives_the_numbers_of_python(roundwise):
     assert own["policy"] == "my_policy:Doubling:start=20"
 
 
+@pytest.mark.long
 def test_with_more_processes(here):
     words = ("simulate", "-q", "my_question:Podium", "--means", "3,1.5,0.5", "--policy", "my_policy:Doubling", "--json")
     one, two = (elsewhere(here, *words, "--runs", 2100, "--workers", workers) for workers in (1, 2))
@@ -209,6 +210,7 @@ def test_complexity_and_bounds(roundwise):
     assert "Traceback" not in err
 
 
+@pytest.mark.long
 def test_a_sweep(roundwise, here):
     code, out, err = roundwise("sweep", "own.toml", "--json")
     assert (code, err) == (0, "")
@@ -251,6 +253,7 @@ def finished(study, rng):
     return report
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "limits", [pytest.param({}, id="free", marks=pytest.mark.slow), pytest.param({"max_round": 60}, id="limited")]
 )
@@ -295,6 +298,7 @@ def test_a_study_with_bets_in_an_own_noise_model(here, recipes):
             study.amend(study.state.asked[0].files[0].digest, {"arm": ["ann"], "outcome": [7.0]}, "wrong")
 
 
+@pytest.mark.long
 def test_a_study_from_the_command_line(roundwise, here):
     new = ("new", "exam", "-q", "my_question:Podium", "--arms", "ann,bob,cleo", "--noise", "my_noise:Marks:most=5")
     code, out, err = roundwise(*new, "--policy", "my_policy:Doubling:start=10", "--storage", URL)
@@ -312,6 +316,7 @@ def test_a_study_from_the_command_line(roundwise, here):
     assert "with one of --binary" in err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["evil:Run", "subprocess:Popen", "os:system", "pathlib:Path", "roundwise.model.spec:Registry"]
 )
@@ -338,6 +343,7 @@ def test_a_record_of_others_imports_and_runs_nothing(here, name, kind):
     assert not (here / "ran").exists()
 
 
+@pytest.mark.long
 def test_they_are_planned_with(recipes):
     """A noise model for every question, also claims; a question with means, because it says no ladder of leads."""
     question, noise, *_ = recipes

@@ -130,6 +130,7 @@ def checkpoint(settings, trial, rules=None):
     return json.loads(json.dumps(found | ({} if rules is None else {"rules": rules}), allow_nan=False))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
 @pytest.mark.parametrize(
     "question", QUESTIONS, ids=lambda question: f"{question.name}{getattr(question, 'tolerance', '')}"

@@ -112,6 +112,7 @@ def pages():
         yield f"{at('checkout')}/change/{kind}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", list(pages()))
 def test_every_page_is_safe_and_complete(shown, path):
     before = list_studies(shown.storage)
@@ -173,6 +174,7 @@ def test_what_is_not_there_is_one_sentence(shown):
         assert 'role="alert"' in answer.text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["a/b", "..", ".", "~x", "100 %", "%2F", "a?b#c", "ü “x”", "a\\b"])
 def test_any_name_has_an_address(own, name):
     made = post(own, "/new", {"name": name, "arms": "x\ny"})
@@ -236,6 +238,7 @@ class TestHandIn:
         page = post(study, f"{at('checkout')}/check", {"pasted": text}).text
         assert "600 new results" in page
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("change", "words", "remedy"),
         [
@@ -309,6 +312,7 @@ class TestChanges:
     }
     EFFECTS = {"close-round": "close_round"}
 
+    @pytest.mark.long
     @pytest.mark.parametrize("kind", list(GIVEN))
     def test_a_change(self, own, kind):
         example(own.storage, rounds=0 if kind == "remove" else 1)
@@ -385,6 +389,7 @@ class TestNew:
 
     FORM = {"name": "my study", "arms": "Control\nB\nC", "baseline": "30 %", "round": "1 000", "budget": "20,000"}
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         "fields",
         [
@@ -447,6 +452,7 @@ class TestNew:
             assert study.entries()[0].payload["question"]["name"] == "my_question:Podium"
             assert study.entries()[0].payload["noise"] == {"name": "my_noise:Marks", "most": 5.0}
 
+    @pytest.mark.long
     def test_a_plan_is_kept_as_a_file(self, own):
         saved = post(own, "/plan/save", {**self.FORM, "as": "json"})
         assert saved.headers["content-disposition"] == 'attachment; filename="plan of my study.json"'

@@ -103,6 +103,7 @@ def test_an_item_tried_twice_by_an_arm_counts_for_no_pair():
     assert sum_pairs(rows, 2).counts.reshape(2, 2)[0, 1] == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("margin", [0.0, 0.2, -0.3])
 @pytest.mark.parametrize("noise", [PairedBinary(), PairedBounded(0.0, 1.0)])
 def test_the_bet_on_differences_is_fair_whatever_an_item_has_in_common(noise, margin):
@@ -200,6 +201,7 @@ def struck(world, question, runs, batches, delta=0.1, seed=5):
     return ever.mean()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TIES)
 def test_a_true_null_is_struck_off_with_at_most_the_error(name):
     assert struck(*TIES[name], runs=60, batches=4) <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / 60)

@@ -159,6 +159,7 @@ def mean_of_bet(noise, law, items, past, bet, table):
     return float(chances_of(counts, chances) @ np.exp(logs))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", [False, True], ids=["sums", "values"])
 @pytest.mark.parametrize("bet", BETS)
 @pytest.mark.parametrize("law", LAWS)
@@ -245,6 +246,7 @@ def struck(name, runs, batches, delta=0.05, seed=11):
     return int(ever.sum())
 
 
+@pytest.mark.long
 def test_graded_ties_are_struck_off_with_at_most_the_error():
     """With every `Bounded(-1, 1)` taken for differences of 0/1 results it is 13 of 80."""
     assert struck("best of two", 80, 30) <= 0.05 * 80 + 3 * math.sqrt(0.05 * 0.95 * 80)
@@ -323,6 +325,7 @@ def study_of(tmp_path, question, graded, **words):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("graded", [False, True], ids=["0/1", "graded"])
 @pytest.mark.parametrize(
     ("question", "answer"),
@@ -350,6 +353,7 @@ def test_every_question_is_answered_live(tmp_path, question, answer, graded):
         assert answer is None or report.answer == answer
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("graded", [False, True], ids=["0/1", "graded"])
 def test_bounds_of_claims_hold_after_an_arm_was_added(tmp_path, graded):
     truth = {arm: (rate + 0.25) / 1.5 if graded else rate for arm, rate in RATES.items()}

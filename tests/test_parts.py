@@ -34,6 +34,7 @@ from roundwise.rules.eprocess.part_bets import first_largest, settle_parts, tabl
 # ------------------------------------------------------------------------------------------------------------ the table
 
 
+@pytest.mark.long
 def test_the_table_that_is_shipped_is_the_one_that_is_made() -> None:
     for shipped, jump in zip(bet_sizes.shipped(), bet_sizes.JUMPS.values(), strict=True):
         assert np.abs(shipped.astype(int) - bet_sizes.nodes(jump).astype(int)).max() <= 1
@@ -48,6 +49,7 @@ def test_stakes_and_slopes_are_allowed(jump: int) -> None:
     assert (table.stake <= np.float32(0.999)).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("z", "ratio", "need", "jump"),
     [
@@ -379,6 +381,7 @@ def rows_in_parts(rng, noise, pulls, parts, dealings, shift=0.0) -> Batch:
     return Batch(pulls, whole, spread, of_values, inside)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 def test_dealings_that_are_alike_count_as_one_and_runs_do_not_see_each_other(question, noise) -> None:

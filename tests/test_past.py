@@ -55,6 +55,7 @@ def least_squares(every, run, form):
     return u @ inverse @ design.T @ (np.array(right) * weight), u @ inverse @ u
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("arms", "batches"), SIZES)
 def test_forms_are_those_of_least_squares(arms, batches):
     every = drawn(arms, batches)

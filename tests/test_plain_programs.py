@@ -314,6 +314,7 @@ PET_CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PET_CASES)
 @pytest.mark.parametrize("sigma", [1.0, 0.4])
 def test_pet(name, sigma):
@@ -344,6 +345,7 @@ FAR = {"best arm": [0.5, 0.46, -30.0], "above": [0.04, 9.0, -9.0], "minimum": [0
 VARIANTS = [("D", True), ("D", False), ("C", True), ("C", False)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize(("tracking", "forced"), VARIANTS)
 def test_track_and_stop(name, tracking, forced):
@@ -354,6 +356,7 @@ def test_track_and_stop(name, tracking, forced):
             compare(question, means, TrackAndStop(tracking=tracking, forced=forced), program, seed=seed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("tracking", "forced"), VARIANTS)
 def test_track_and_stop_ends_batches_where_single_pulls_would(tracking, forced):
     question, plain = QUESTIONS["best arm"]
@@ -383,6 +386,7 @@ def test_opt_bbai_stages(alpha):
     assert min(lengths) == 2 < max(lengths)  # stage III stopped it, and did not
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delta", [0.6, 0.35, 0.2])
 def test_opt_bbai_checks(delta):
     """A near tie lasts many rounds; a third arm that round 1 may drop is looked at again, and again."""

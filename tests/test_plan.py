@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import roundwise
+from products import diagonals
 from roundwise import (
     PET,
     Above,
@@ -89,6 +90,7 @@ class TestExpected:
         assert [row.lead for row in rows] == leads
         assert all(row.means == pytest.approx([baseline + row.lead, baseline, baseline, baseline]) for row in rows)
 
+    @pytest.mark.long
     def test_a_difference_that_matters_is_on_it(self):
         rows = ladder(BestArm(0.03), NAMES, Binary(), 0.3, None)
         assert [row.lead for row in rows] == [0.01, 0.02, 0.03, 0.05, 0]
@@ -115,6 +117,7 @@ class TestExpected:
         assert Largest([[1, 0], [0, 1]]).reference_arm is None
         assert BestArm().reference_arm is None
 
+    @pytest.mark.long
     def test_means_and_scenarios(self, tmp_path):
         file = tmp_path / "worlds.csv"
         file.write_text("name,control,short,big,guest\nas last year,30%,31%,0.32,33 %\nworse,20%,20%,20%,30%\n")
@@ -159,6 +162,7 @@ class TestExpected:
 
 
 class TestCosts:
+    @pytest.mark.long
     def test_they_scale(self):
         one = planned(sample_cost=2, round_cost=300, round_days=2, **EASY)
         other = planned(sample_cost=6, round_cost=900, round_days=4, **EASY)
@@ -172,6 +176,7 @@ class TestCosts:
         counts, rounds = np.array([[10.0, 20.0], [1.0, 0.0]]), np.array([2.0, 1.0])
         assert Costs(sample=(1.0, 50.0), round=7.0).of(counts, rounds).tolist() == [10 + 1000 + 14, 8]
 
+    @pytest.mark.long
     def test_dear_rounds_are_few(self):
         rounds = [
             planned(sample_cost=1, round_cost=price, runs=40).recommended.mean_batches for price in (1, 3000, 10**6)
@@ -185,6 +190,7 @@ class TestCosts:
         assert found.recommended.mean_cost <= 1.02 * least
         assert found.wish == found.recommended.wish
 
+    @pytest.mark.long
     def test_the_front(self):
         found = planned(leads="10%").front
         best = [each for each in found if each.front]
@@ -192,6 +198,7 @@ class TestCosts:
         assert [each.mean_batches for each in best] == sorted((each.mean_batches for each in best), reverse=True)
         assert sum(each.recommended for each in found) == 1
 
+    @pytest.mark.long
     def test_a_round_that_is_fixed_stays(self):
         found = planned(round=300, leads="10%")
         assert found.wish.round == 300
@@ -206,11 +213,13 @@ class TestCosts:
 
 
 class TestPlan:
+    @pytest.mark.long
     def test_the_same_seed_the_same_plan(self):
         one = planned(budget=5000, **EASY).json()
         assert planned(budget=5000, **EASY).json() == one
         assert planned(budget=5000, seed=2, **EASY).json() != one
 
+    @pytest.mark.long
     def test_it_is_refined(self):
         seen = []
         found = planned(runs=300, **EASY, progress=lambda plan, done: seen.append((plan.rows[0].runs, done)))
@@ -218,6 +227,7 @@ class TestPlan:
         assert [done for _, done in seen] == sorted(done for _, done in seen)
         assert found.rows[0].runs == 300
 
+    @pytest.mark.long
     def test_json(self):
         found = json.loads(planned(budget=5000, round_days=1, sample_cost=1).json())
         assert {"rows", "recommended", "fixed_design", "lower_bound", "words", "protocol", "command"} <= found.keys()
@@ -228,6 +238,7 @@ class TestPlan:
         assert found["rows"][-1]["samples"]["typical"] is None  # nothing to find
         assert found["rows"][-1]["within_budget"] < 0.05
 
+    @pytest.mark.long
     def test_harder_takes_more(self):
         rows = planned(budget=4000).rows[:3]
         typical = [row.samples.typical for row in rows]
@@ -236,6 +247,7 @@ class TestPlan:
         assert chances == sorted(chances)
         assert all(row.lower_bound < row.samples.typical <= row.samples.p95 for row in rows)
 
+    @pytest.mark.long
     def test_what_else_could_be_asked(self):
         found = planned(budget=3000, target="2%")
         kinds = {each.kind for each in found.instead}
@@ -245,6 +257,7 @@ class TestPlan:
             assert each.words in found.words
         assert not planned(leads="10%", budget=20_000).instead
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("question", "kinds"),
         [
@@ -266,14 +279,17 @@ class TestPlan:
         assert {each.value for each in closer} == {0.02, 0.04}
         assert all("give or take" in each.words for each in closer)
 
+    @pytest.mark.long
     def test_another_number_of_the_best(self):
         found = planned(TopK(2), baseline=None, means="50%,40%,39.5%,30%", budget=2000, runs=40)
         assert [each.value for each in found.instead if each.kind == "top-k"] == [1]
 
+    @pytest.mark.long
     def test_top_k_instead(self):
         found = planned(baseline=None, means="50%,49.5%,30%,30%", budget=3000)
         assert [each.value for each in found.instead if each.kind == "top-k"] == [2]
 
+    @pytest.mark.long
     def test_claims(self):
         """The power of each, of one, of all; what is false; and the control gets more."""
         names = ["placebo", "low", "high"]
@@ -292,6 +308,7 @@ class TestPlan:
         assert "closed test" in found.protocol
         assert found.wish.policy.name == "conditional-power"
 
+    @pytest.mark.long
     def test_power_of_statements(self):
         found = planned(
             Statements.against_control(3), arms=["p", "a", "b"], baseline=None, means="30%,20%,50%", budget=3000
@@ -308,6 +325,7 @@ class TestPlan:
         assert " ".join(lines[2].split()) == "if it is typical a fixed lower"
         assert " ".join(lines[3].split()) == "ahead by results 19 in 20 rounds 19 in 20 design bound"
 
+    @pytest.mark.long
     def test_page_and_figure(self):
         found = planned(budget=5000, **EASY)
         page = found.html()
@@ -330,6 +348,7 @@ class TestPlan:
         assert found.figure().startswith("<svg")
         html_renderer._environment.cache_clear()
 
+    @pytest.mark.long
     def test_names_in_a_page_are_text(self):
         found = planned(arms=["<b>", "a&b", "c", "d"], leads="20%")
         assert "&lt;b&gt;" in found._repr_html_()
@@ -351,8 +370,8 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=lambda each: each.name)
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda each: each.name)
+@pytest.mark.long
+@pytest.mark.parametrize(("question", "noise"), diagonals(QUESTIONS, NOISES, 4))
 def test_every_question_with_every_model(question, noise):
     found = planned(
         question,

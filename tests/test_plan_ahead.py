@@ -126,6 +126,7 @@ class TestWorlds:
         assert apart.mean(axis=0) == pytest.approx([1, 0, -1], abs=0.003)
         assert apart.std(axis=0) == pytest.approx([0.01] * 3, rel=0.1)
 
+    @pytest.mark.long
     def test_draws_are_the_posterior(self):
         """Against importance sampling from the prior, which knows nothing of the formulas."""
         estimate, variance = np.array([0.4, 0.0, -0.2]), np.array([0.02, 0.05, 0.01])
@@ -215,6 +216,7 @@ class TestAhead:
         half = ahead(problem, Wager(), Unreliable(BernoulliArms([0.6, 0.45]), 0.5), runs=400, seed=1)
         assert 1.5 < half.samples.mean() / sure.samples.mean() < 2.5
 
+    @pytest.mark.long
     @pytest.mark.parametrize("limited", [Wager(max_batch=50), Rounds(Wager(), round=50)], ids=["max", "round"])
     def test_many_rounds_are_taken_together(self, limited):
         """Past forty rounds the forecast is at most a few per cent too large."""

@@ -54,6 +54,7 @@ def test_a_known_case():
     assert lower_bound(Problem(BestArm(), 3, 0.05, Binary()), (0.05, 0.04, 0.03)) == pytest.approx(9696, rel=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", [Binary(), Poisson()], ids=lambda each: each.name)
 def test_others(noise):
     means = (0.5, 0.4, 0.25, 0.2)

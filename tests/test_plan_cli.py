@@ -39,6 +39,7 @@ def works(roundwise):
     return call
 
 
+@pytest.mark.long
 def test_it_prints_a_plan(works):
     out = works(*PLAN, *FEW, "--budget", "3000", "--round-days", "2", "--sample-cost", "red=1,green=2,blue=50%")
     for said in (
@@ -52,6 +53,7 @@ def test_it_prints_a_plan(works):
     assert out.rstrip().splitlines()[-1].startswith("Next: ")
 
 
+@pytest.mark.long
 def test_json(works):
     found = works(*PLAN, *FEW, "--budget", "3000", "--json")
     keys = {"rows", "recommended", "fixed_design", "lower_bound", "words", "protocol", "command"}
@@ -73,6 +75,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", CASES, ids=lambda words: " ".join(words[1:4]))
 def test_the_command_and_the_file_create_the_same_study(works, words):
     """And it is the one that was planned."""
@@ -95,18 +98,21 @@ def test_claims(works):
     assert works("new", "s", "--from-plan", "p.json", "--json")["question"] == "claims"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", ["html", "txt", "svg"])
 def test_it_is_written(works, ending, tmp_path):
     works(*PLAN, "--leads", "20%", "--runs", "40", "--out", f"plan.{ending}")
     assert (tmp_path / f"plan.{ending}").stat().st_size > 500
 
 
+@pytest.mark.long
 def test_scenarios(works, tmp_path):
     (tmp_path / "s.csv").write_text("scenario,red,green,blue\nlast year,30%,30%,60%\n")
     out = works(*PLAN[:-2], "--scenario", "s.csv", "--runs", "40")
     assert "last year" in out
 
 
+@pytest.mark.long
 def test_the_help_has_it_first_of_planning():
     out = subprocess.run(
         [sys.executable, "-m", "roundwise", "--help"], capture_output=True, text=True, check=True
@@ -115,6 +121,7 @@ def test_the_help_has_it_first_of_planning():
     assert commands.index("plan") < commands.index("complexity")
 
 
+@pytest.mark.long
 def test_from_here(works, tmp_path):
     new = works("new", "checkout", "--question", "best-arm", "--arms", "red,green,blue", "--binary")
     assert "Forecast: if the lead is 5 points, about" in new

@@ -26,6 +26,7 @@ def table(name):
     return lines[0], lines[2:]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["checkout", "doses", "prompts"])
 def test_a_worked_case(name, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)

@@ -73,6 +73,7 @@ def forecast_agrees(folder, name, number):
         assert abs(np.mean(ours) - np.mean(said)) <= stats.norm.isf(FALSE_ALARM) * error + 1e-9
 
 
+@pytest.mark.long
 def test_scripted_studies(tmp_path):
     forecast_agrees(tmp_path, "missing", 20)
 
@@ -137,6 +138,7 @@ def calibrated(noise, number, runs):
     assert abs(last.sum() - chances.sum()) <= stats.norm.isf(FALSE_ALARM) * spread
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", [Binary(), Gaussian(), UnknownVariance()], ids=lambda each: each.name)
 def test_from_here_nineteen_in_twenty_cover(noise):
     calibrated(noise, 25, 80)
@@ -188,6 +190,7 @@ class TestARunningStudy:
         assert after.results == before.results
         assert after != before
 
+    @pytest.mark.long
     @pytest.mark.parametrize("item", ["item", None])
     @pytest.mark.parametrize(
         "question", [BestArm(), Claims.against_control(["x", "y"], "x")], ids=["best arm", "claims"]

@@ -66,6 +66,7 @@ STUDIES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_as_planned(name, tmp_path):
     """The words that create a study plan it; the command that the plan prints, and its file, create the same study."""
@@ -93,6 +94,7 @@ def _settings(name, store):
         return study.state.settings.to_json()
 
 
+@pytest.mark.long
 def test_features(tmp_path):
     file = tmp_path / "features.csv"
     file.write_text("arm,x,y\na,1,0\nb,0,1\nc,1,1\n")

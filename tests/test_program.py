@@ -278,6 +278,7 @@ def hard_means(rng, kind, arms, k):
     return signs * 10 ** rng.uniform(-12 if kind == "12 decades" else -6, 0, arms)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     ["random", "tiny gaps", "near ties", "decades between arms", "decades at the border", "12 decades"],
@@ -335,6 +336,7 @@ def assert_runs_are_independent(solve, inputs):
                 np.testing.assert_array_equal(part, expected[order])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("k", "others"), [(1, 1), (1, 9), (3, 7), (7, 3), (11, 11)])
 def test_bipartite_runs_are_independent(k, others):
     rng = np.random.default_rng(14)
@@ -346,6 +348,7 @@ def test_bipartite_runs_are_independent(k, others):
     assert_runs_are_independent(bipartite, [c])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("m", "arms"), [(1, 1), (1, 5), (5, 1), (4, 19), (19, 4), (8, 8)])
 def test_general_runs_are_independent(m, arms):
     rng = np.random.default_rng(15)

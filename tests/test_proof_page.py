@@ -75,6 +75,7 @@ def test_a_permutation_for_each_file_of_a_sorted_list_makes_the_parts_repeat_eac
         assert np.ptp(parts.sum(axis=0)) <= k
 
 
+@pytest.mark.long
 def test_rows_of_several_files_are_dealt_as_those_of_one(monkeypatch) -> None:
     """The first part of a sorted list in 40 files has as many ones as chance has it. (Seeds are fixed.)"""
     monkeypatch.setattr(random_partition, "DEALINGS", random_partition.FEWEST)
@@ -157,6 +158,7 @@ def test_with_a_limit_of_five_an_arm_every_unfinished_arm_is_in_every_batch(ques
     assert checked > 100
 
 
+@pytest.mark.long
 def test_with_a_smaller_limit_the_arms_of_a_pair_may_miss_each_other_for_long() -> None:
     question = Statements([[1, -1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], [0.0, 0.0, 0.0])
     problem, policy, rng = Problem(question, 4, 0.05, SubGaussian(1.0)), Wager(max_batch=4), np.random.default_rng(1)

@@ -87,6 +87,7 @@ def test_its_bounds():
     assert found.sample_lower < found.upper.samples
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", [Wager(first_pulls=10, growth=1.0), PET()], ids=["wager", "pet"])
 def test_it_has_a_live_study_and_a_report(policy):
     study = InMemory(

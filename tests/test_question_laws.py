@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from products import diagonals
 from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Statements, TopK
 from strategies import BY_LABEL, KINDS, LEVEL, example, examples, law, permuted, permuted_answer, scaled
 
@@ -45,8 +46,8 @@ def arms_of(kind):
     return [arms for arms in (2, 3, 7, 10, 50) if kind.fewest <= arms <= kind.most]
 
 
-@every_kind
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "shape"), diagonals(KINDS, SHAPES, 3))
 def test_each_run_is_computed_as_if_alone(kind, shape):
     answer_axes = {"best-arm": "", "top-k": "(k)", "above": "(k)", "statements": "(m)", "largest": ""}
     for arms in arms_of(kind):
@@ -159,6 +160,7 @@ def test_evidence_is_linear_in_the_counts_and_in_one_over_sigma_squared(given_ex
     assert question.evidence(more, means) >= plain  # another pull of every arm never hurts
 
 
+@pytest.mark.long
 @law
 @given(examples(), st.floats(0.01, 100), st.sampled_from([0.0, 0.02]))
 def test_complexity_is_proportional_to_sigma_squared(given_example, sigma, radius):
@@ -194,8 +196,7 @@ def test_where_zero_lies_does_not_matter(label, shift):
     np.testing.assert_allclose(other.complexity(means + shift).value, question.complexity(means).value, rtol=1e-8)
 
 
-@pytest.mark.parametrize("factor", [1e-150, 1e-100, 1e-20, 1e20, 1e100, 1e150])
-@every_kind
+@pytest.mark.parametrize(("kind", "factor"), diagonals(KINDS, [1e-150, 1e-100, 1e-20, 1e20, 1e100, 1e150], 3))
 def test_extreme_units(kind, factor):
     question, means, counts, _ = example(kind, 6, 5)
     if np.isinf(question.complexity(means).value):
@@ -318,6 +319,7 @@ def many_means(draw):
     return rng.normal(size=(4, arms)) + 0.3, rng.integers(0, 1000, (4, arms)).astype(float)
 
 
+@pytest.mark.long
 @settings(law, max_examples=25)
 @given(many_means())
 def test_one_question_in_the_words_of_another(given_means):

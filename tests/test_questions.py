@@ -48,6 +48,7 @@ def test_answer(kind):
             assert as_reference(question.answer(point)) == reference_answer(question, point)
 
 
+@pytest.mark.long
 @every_kind
 def test_evidence_is_the_cost_of_the_nearest_other_answer(kind):
     for arms, seed in itertools.product((2, 3, 4 if kind.label == "ranking" else 5), range(8)):
@@ -87,6 +88,7 @@ def test_projection_agrees_with_clarabel(label):
 # --- T* against general-purpose optimisers -----------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", HALF_SPACES, ids=lambda kind: kind.label)
 def test_complexity_against_a_convex_programme(kind):
     for seed, arms in enumerate((2, 3, 5, 10, 25, 50)):
@@ -106,6 +108,7 @@ def test_complexity_of_fifty_arms_against_a_convex_programme(question):
     assert_optimal(question.complexity(means).value, *halfspaces(question, means))
 
 
+@pytest.mark.long
 @every_kind
 def test_complexity_against_differential_evolution(kind):
     # A second opinion that knows nothing of convexity or half-spaces: only the cells of the other answers.
@@ -397,6 +400,7 @@ def certified_lower_bound(normals, distances, weights):
     return np.sqrt(z @ binding).sum() ** 2 / z.sum()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("arms", "k"), [(200, 20), (1000, 50)])
 def test_large_top_k(arms, k):
     means = np.random.default_rng(arms).permutation(np.append(np.linspace(1.1, 2.0, k), np.linspace(0, 1, arms - k)))

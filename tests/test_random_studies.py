@@ -118,6 +118,7 @@ LIVES = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "kind"), list(enumerate(LIVES)), ids=lambda each: str(each))
 def test_whatever_happens_a_study_keeps_its_word(seed, kind, tmp_path):
     lived(Looked(seed, tmp_path).begun(*kind), 4)

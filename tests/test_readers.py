@@ -106,6 +106,7 @@ class TestMemory:
         finally:
             tracemalloc.stop()
 
+    @pytest.mark.long
     def test_of_a_fixed_design_of_many_comparisons(self):
         problem = Problem(TopK(30), 60, 0.05, Binary())
         means = [0.4] * 30 + [0.3] * 30
@@ -129,6 +130,7 @@ class TestMemory:
         problem = Problem(TopK(300), 600, 0.05, Binary())
         assert fixed_design(problem, [0.4] * 300 + [0.3] * 300) is None
 
+    @pytest.mark.long
     def test_of_a_forecast_of_the_top_half(self):
         form = Form(arms="\n".join(f"a{i}" for i in range(40)), question="top-k", k="20", baseline="30 %").request(400)
 
@@ -212,6 +214,7 @@ def sent(url, path, body):
 
 
 class TestLeaving:
+    @pytest.mark.long
     def test_work_is_given_up_when_the_caller_leaves(self, storage, monkeypatch):
         with endless_plans(monkeypatch) as (ends, begun), serving(storage) as (url, _):
             connections = [sent(url, "/api/v1/plan", WISH) for _ in range(4)]  # two of them stand in line

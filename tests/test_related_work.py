@@ -240,6 +240,7 @@ PLAIN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PLAIN)
 @pytest.mark.parametrize("sigma", [1.0, 0.3])
 def test_it_does_what_a_plain_program_does(name, sigma):
@@ -254,6 +255,7 @@ def test_it_does_what_a_plain_program_does(name, sigma):
             assert played(problem, policy, walks) == plain(6, k, 0.1, sigma, walks)
 
 
+@pytest.mark.long
 def test_jin_2019_does_what_a_plain_program_does():
     """Its draws are those of the seed; many arms, so that there is something to draw from."""
     rng = np.random.default_rng(0)
@@ -349,6 +351,7 @@ def test_the_guarantees_that_are_stated():
     assert "constants of jin-2019" in str(doubts["jin-2019"])
 
 
+@pytest.mark.long
 def test_the_price_of_batching_on_the_papers_instances():
     """A plain elimination needs a tenth of PET's samples in a third of its batches, and no more than a top-two rule."""
     world = GaussianArms(RandomGaps())
@@ -394,6 +397,7 @@ def test_at_most_so_many_pulls_of_an_arm():
     assert (trial.plan.pulls == 11).all()
 
 
+@pytest.mark.long
 def test_track_and_stop_with_the_weights_of_the_rewards_themselves():
     """0/1 rewards with small rates: its counts follow the weights for these, not those for normal rewards."""
     rates = np.array([0.05, 0.04, 0.01])

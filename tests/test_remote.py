@@ -121,6 +121,7 @@ def course(study, tmp_path):
     yield study.report
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("question", "noise"),
     [
@@ -342,6 +343,7 @@ class TestLost:
         with pytest.raises(StoreError, match=r"All or nothing of this was recorded.*`study.status\(\)`, then repeat"):
             study.note("perhaps")
 
+    @pytest.mark.long
     def test_a_server_that_is_killed_between_record_and_answer(self, tmp_path, monkeypatch):
         """The server is killed once the results are in its storage, and before it answers; another takes its place."""
         storage = f"sqlite:///{tmp_path}/studies.db"
@@ -483,6 +485,7 @@ class TestCommandLine:
 
         return call
 
+    @pytest.mark.long
     def test_every_command_prints_the_same(self, both, roundwise, tmp_path, monkeypatch):
         monkeypatch.setattr("roundwise.study.api.secrets.randbits", lambda _: 5)
         rows = [(arm, int(i % 7 < 4)) for i in range(40) for arm in ("red", "green")]

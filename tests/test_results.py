@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from roundwise import Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, UnknownVariance
 from roundwise.formats import readers
 from roundwise.ingest import Results, batch_of, read_results, record
+from roundwise.messages import FileNote
 from roundwise.serialization import packed_numbers, unpacked_numbers
 
 ARMS = ["red", "blue", "green"]
@@ -132,14 +133,13 @@ def test_synonyms_of_sums(tell):
     same(tell("Arm;N;Sum\nred;2;3,5\n"), tell("arm,count,total\nred,2,3.5\n"))
     own_name_first = tell("arm,outcome,value\nred,1,9\n")
     assert own_name_first.totals[0] == 1
-    assert own_name_first.notes == ("results.csv: not used: 'value'.",)
+    assert own_name_first.notes == (FileNote("unused_columns", file="results.csv", columns=["value"]),)
 
 
 def test_notes(tell):
-    assert tell("arm,day,outcome,who\nred,1,2,x\n").notes == ("results.csv: not used: 'day', 'who'.",)
-    assert tell(ROWS.rstrip()).notes == (
-        "results.csv: the last line has no line end; check that the file was not cut.",
-    )
+    (unused,) = tell("arm,day,outcome,who\nred,1,2,x\n").notes
+    assert unused == FileNote("unused_columns", file="results.csv", columns=["day", "who"])
+    assert tell(ROWS.rstrip()).notes == (FileNote("possibly_cut", file="results.csv"),)
 
 
 def test_names_are_trimmed_and_may_hold_anything(tell):
@@ -165,7 +165,7 @@ def test_excel_and_parquet(tell, suffix):
     found = read_results(name, ARMS, NOISE)
     same(found, tell(ROWS))
     assert found.digest == hashlib.sha256(Path(name).read_bytes()).hexdigest()
-    assert found.notes == (f"{name}: not used: 'who'.",)
+    assert found.notes == (FileNote("unused_columns", file=name, columns=["who"]),)
 
 
 def _write(table, name):
@@ -192,7 +192,7 @@ def test_excel_rows_are_numbered_as_in_excel_and_numbers_may_name_arms(tmp_path,
         pd.DataFrame([[1]]).to_excel(book, sheet_name="June")
     found = read_results("book.xlsx", ["1", "2", "NA"], NOISE)
     assert found.totals.tolist() == [0.5, 7, 1.5]
-    assert found.notes == ("book.xlsx: only the first of 2 sheets, 'May', was read.",)
+    assert found.notes == (FileNote("first_sheet", file="book.xlsx", sheets=2, sheet="May"),)
 
 
 class Polars:
@@ -457,6 +457,7 @@ values = st.floats(-1e6, 1e6, allow_nan=False) | st.integers(-5, 5).map(float)
 some_rows = st.lists(st.tuples(st.sampled_from(ARMS), values), min_size=1, max_size=40)
 
 
+@pytest.mark.long
 @law
 @given(some_rows, st.sampled_from([",", ";", "\t"]), st.sampled_from(["\n", "\r\n"]), st.data())
 def test_any_dialect_reads_back_the_same_bits(tmp_path, table, delimiter, end, data):
@@ -483,6 +484,7 @@ def test_any_dialect_reads_back_the_same_bits(tmp_path, table, delimiter, end, d
     _round_trip(found)
 
 
+@pytest.mark.long
 @law
 @given(some_rows, st.integers(20, 300), st.booleans())
 def test_fast_and_slow_reading_give_the_same_bits_in_blocks_of_any_size(tmp_path, table, block, blanks):
@@ -538,6 +540,7 @@ def test_a_damaged_payload(tell):
         Results.from_payload({})
 
 
+@pytest.mark.long
 @settings(deadline=None, derandomize=True, max_examples=400, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_contents_raise_anything_but_a_data_error(tmp_path, data):
@@ -562,7 +565,7 @@ def test_no_contents_raise_anything_but_a_data_error(tmp_path, data):
     except DataError:
         return
     assert found.digest == hashlib.sha256(body).hexdigest()
-    if any("was taken for" in note or "was read as" in note for note in found.notes):
+    if any(note.code in ("guessed_column", "number_read") for note in found.notes):
         return
     assert _by_csv(body.decode("utf-8-sig"), found.form) == pytest.approx(found.totals.tolist())
 
@@ -583,6 +586,7 @@ def _by_csv(body, form):
     return list(totals.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", ["xlsx", "parquet"])
 def test_damaged_books(tmp_path, suffix):
     path = tmp_path / f"r.{suffix}"
@@ -653,6 +657,7 @@ def test_tables_of_values(tell):
 # --- size
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_arms(tell):
     arms = [f"item {i}" for i in range(100_000)]
     rng = np.random.default_rng(0)
@@ -693,6 +698,7 @@ print(json.dumps([found.counts.tolist(), found.totals.tolist(), (after - before)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("megabytes", [5, pytest.param(200, marks=pytest.mark.slow)])
 def test_large_files_are_read_in_little_memory(tmp_path, megabytes):
     counts, totals = _large(tmp_path / "large.csv", megabytes)

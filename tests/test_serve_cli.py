@@ -49,6 +49,7 @@ def test_what_does_not_start(refused, tmp_path):
     assert gc.isenabled()
 
 
+@pytest.mark.long
 def test_where_it_listens_as_json(tmp_path):
     with serving.process(f"sqlite:///{tmp_path}/studies.db", words=["--json"]) as (running, said):
         found = json.loads(said)

@@ -27,6 +27,7 @@ def block(kind):
     return found
 
 
+@pytest.mark.long
 def test_the_assignment_service(url, monkeypatch, tmp_path):
     """Days of visitors, some of them few; the job of the night always runs twice."""
     words = shlex.split(block("shell-session").strip().removeprefix("$ "))

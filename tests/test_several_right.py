@@ -129,6 +129,7 @@ def test_the_right_answers_are_those_that_are_right(kind):
         assert question.count_right_answers(means) == len(true) >= 1
 
 
+@pytest.mark.long
 @every
 def test_complexities_are_optimal_and_the_smallest_counts(kind):
     for question, means, _, rng in cases(kind, 12, seed=3):
@@ -208,6 +209,7 @@ def test_no_tolerance_is_one_right_answer(kind):
         assert question.complexity(means).value < exact.complexity(means).value
 
 
+@pytest.mark.long
 @every
 def test_with_one_right_answer_there_is_a_centre_or_none_is_claimed(kind):
     """T* is divided by the square of the factor when the means move away from it."""
@@ -325,6 +327,7 @@ POLICIES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 @pytest.mark.parametrize("world", WORLDS)
 def test_errors_stay_below_delta(world, policy):
@@ -373,6 +376,7 @@ def printed(capsys, monkeypatch):
     return call
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [("top-k", "--k", 2), ("above", "--level", 0.2), ("any-above", "--level", 0.2)])
 def test_the_command_line_takes_it_everywhere(printed, options):
     asked = ("--question", *options, "--means", "0.5,0.4,0.1,0")

@@ -58,6 +58,7 @@ class TestSeeds:
         (long,) = simulate(BestArm(), PAPER, [PET()], runs=2000, seed=3)
         np.testing.assert_array_equal(short.samples, long.samples[:1000])
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("question", "world", "policy"),
         [
@@ -121,6 +122,7 @@ class TestReferenceValues:
     }
     MINIMUM = {"PET": (10_960, 153), "Round Robin": (10_440, 124)}
 
+    @pytest.mark.long
     @pytest.mark.parametrize("policy", BEST_ARM)
     def test_best_arm(self, results, policy):
         mean, se, batches = self.BEST_ARM[policy]
@@ -129,27 +131,32 @@ class TestReferenceValues:
         assert found.batches_mean == pytest.approx(batches, abs=4.5 * math.sqrt(2) * found.batches_se + 0.005)
         assert found.error == 0
 
+    @pytest.mark.long
     @pytest.mark.parametrize("policy", MINIMUM)
     def test_minimum_threshold(self, results, policy):
         mean, se = self.MINIMUM[policy]
         found = results["minimum-threshold"][policy].summary
         assert abs(found.samples_mean - mean) < 4.5 * math.hypot(se, found.samples_se)
 
+    @pytest.mark.long
     def test_quantiles_of_pet_lie_on_its_grid(self, results):
         quantiles = results["best-arm"]["PET"].summary.samples_quantiles
         assert list(quantiles.values()) == [130_050, 288_490, 288_490, 288_490, 633_750]
 
+    @pytest.mark.long
     def test_opt_bbai_over_c(self, results):
         """docs/baselines.md: 1.533e6 / 95 570 / 24 760 for c = 128 / 8 / 2."""
         for c, mean in ((128, 1.533e6), (8, 95_570), (2, 24_760)):
             found = results["best-arm"][f"Opt-BBAI, c = {c}"].summary
             assert abs(found.samples_mean - mean) < 4.5 * math.sqrt(2) * found.samples_se
 
+    @pytest.mark.long
     def test_complexity_of_the_instances(self, results):
         complexity = results["best-arm"]["PET"].complexity
         assert complexity.mean() == pytest.approx(925, abs=4.5 * math.sqrt(2) * complexity.std() / math.sqrt(1000))
         assert results["minimum-threshold"]["PET"].complexity == pytest.approx(200)
 
+    @pytest.mark.long
     def test_the_second_batch_of_pet_is_rarely_entered_and_where_it_is(self, results):
         """Never on the instances of the figures; mostly where few of many arms matter."""
         entered = {name: found["PET"].watched["tracked"] for name, found in results.items() if "PET" in found}
@@ -164,6 +171,7 @@ class TestReferenceValues:
         assert far["PET"].batches_mean == 11
         assert far["Round Robin"].samples_mean == pytest.approx(59e6, rel=0.01)
 
+    @pytest.mark.long
     def test_claims_say_what_reproduces(self, results):
         claims = paper.claims(results)
         verdicts = [claim.verdict for claim in claims]
@@ -180,6 +188,7 @@ class TestReferenceValues:
         assert len(set(paper.readings().values())) == 16
         assert paper.readings()["Track-and-Stop"] == TrackAndStop()
 
+    @pytest.mark.long
     def test_tables(self, results):
         rows = paper.summary_rows(results)
         assert len(rows) == 51
@@ -195,6 +204,7 @@ HEAVY_TAIL = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 9))])
 def test_the_verdict_on_figure_3c_does_not_hang_on_the_seed(seed):
     (level,) = (each for each in paper.experiments() if each.name == "minimum-threshold")
@@ -203,6 +213,7 @@ def test_the_verdict_on_figure_3c_does_not_hang_on_the_seed(seed):
     assert paper.rare_long_runs(found).verdict == HEAVY_TAIL
 
 
+@pytest.mark.long
 def test_a_run_that_was_cut_is_no_result_in_the_figure():
     """It is counted at the top, without a dot of its own, and there is no mean."""
     (runs,) = simulate(MinimumBelow(0.6), GaussianArms([0.5, 0.6]), [TrackAndStop()], runs=50)
@@ -233,6 +244,7 @@ HARD = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", HARD)
 def test_errors_stay_below_delta(case):
     """Exact binomial test at a false-alarm probability of 1e-4: reject only if errors are too many for delta."""

@@ -128,6 +128,7 @@ class TestLog:
         store.create("checkout", {"z": 1, "a": {"y": 2, "b": 3}})
         assert store.read("checkout")[0].text == '{"z":1,"a":{"y":2,"b":3}}'
 
+    @pytest.mark.long
     @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         st.dictionaries(
@@ -166,6 +167,7 @@ class TestLog:
                 study.append("checkout", [("asked", {}), ("told", {"x": [value]})], 4)
         assert len(study.read("checkout")) == 5
 
+    @pytest.mark.long
     def test_twenty_megabytes(self, store):
         arms = {"arms": [f"arm number {i}" for i in range(100_000)], "text": "x" * 18_500_000}
         store.create("large", arms)
@@ -332,6 +334,7 @@ EDITS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edited_log_is_noticed_and_the_first_wrong_entry_named(url, study, edit):
     statement, message = EDITS[edit]
@@ -538,6 +541,7 @@ class TestAddresses:
         with pytest.raises(InputError, match=r"roundwise.db"):
             open_store("sqlite:///folder")
 
+    @pytest.mark.long
     @pytest.mark.parametrize("there", [False, True])
     def test_a_folder_that_may_not_be_written(self, there):
         with tempfile.TemporaryDirectory(dir="/tmp") as folder:
@@ -617,6 +621,7 @@ except StoreError as error:
             assert store.studies() == []
 
 
+@pytest.mark.long
 def test_the_server_of_the_tests_ends_with_them():
     code = """
 import os, signal, postgres

@@ -67,6 +67,7 @@ def groups(entries):
     return found
 
 
+@pytest.mark.long
 def test_kill_at_any_moment_of_append(fresh):
     url = fresh()
     moments = random.Random(1)
@@ -105,6 +106,7 @@ def test_kill_at_any_moment_of_append(fresh):
     assert len(acknowledged) >= KILLS // 2
 
 
+@pytest.mark.long
 def test_kill_while_a_store_is_made(fresh):
     moments = random.Random(2)
     for _ in range(20):
@@ -129,6 +131,7 @@ def test_kill_while_a_store_is_made(fresh):
             appended(store, 0, 0)
 
 
+@pytest.mark.long
 def test_two_processes_at_once(fresh):
     url, each = fresh(), 60
     with open_store(url) as store:
@@ -159,6 +162,7 @@ def test_two_processes_at_once(fresh):
         assert [i for name, i in recorded if name == who] == list(range(each))
 
 
+@pytest.mark.long
 def test_many_open_a_store_at_once(fresh):
     for _ in range(3):
         url = fresh()
@@ -275,6 +279,7 @@ class TestFullDisk:
             assert groups(store.read("s", after=0)) == [*acknowledged, (1, 0)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["fast", "immediate", "kill", "backend"])
 def test_the_server_goes_away_during_append(how):
     server = postgres.server()
@@ -379,6 +384,7 @@ class TestDamagedFile:
             expected = "is damaged|was changed|not an SQLite database" if length else "There are no studies in"
             assert re.search(expected, message), length
 
+    @pytest.mark.long
     def test_bits_that_flip(self, sound, tmp_path):
         path, entries = sound
         data, flipped = path.read_bytes(), tmp_path / "flipped.db"
@@ -401,6 +407,7 @@ class TestDamagedFile:
         path.write_bytes(data)
         assert "sound.db is damaged" in self.outcome(path, entries)
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         "table", ["roundwise_study", "roundwise_entry", "roundwise_key", "roundwise_link", "roundwise_schema"]
     )
@@ -431,6 +438,7 @@ class TestDamagedFile:
                             use(store)
 
 
+@pytest.mark.long
 def test_messages_have_no_traceback_on_the_way_out(tmp_path):
     """The driver's error, which holds SQL and payload, is not chained to ours."""
     path = tmp_path / "x.db"

@@ -143,6 +143,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["one after the other", "threads"])
 def test_two_studies_in_one_process_while_another_reads_and_closes(url, tmp_path, how):
     """The hole: the second study dropped the locks of the first, so that the reader removed the log under both."""
@@ -190,6 +191,7 @@ print(touched)
 """
 
 
+@pytest.mark.long
 def test_nobody_but_sqlite_opens_the_file(path, tmp_path):
     assert python(WATCHED, path, results(tmp_path, 1), tmp_path / "log.jsonl") == "['open']\n"
 
@@ -249,6 +251,7 @@ class TestOneEngine:
         with open_store(file) as one, open_store(f"sqlite:///{tmp_path}/other.db") as other:
             assert one.reached() is not other.reached()
 
+    @pytest.mark.long
     def test_a_store_forgotten_gives_back_its_share(self, url):
         with open_store(url) as store:
             other = open_store(url)
@@ -273,6 +276,7 @@ class TestOneEngine:
         assert descriptors(path) == []
         assert [each.name for each in path.parent.iterdir()] == [path.name]
 
+    @pytest.mark.long
     def test_threads_open_and_close_all_the_time(self, url, path):
         with open_store(url) as store:
             store.create("s", {})
@@ -323,6 +327,7 @@ class TestOneEngine:
 
 
 class TestFork:
+    @pytest.mark.long
     def test_a_child_goes_on_with_the_store_it_inherits(self, url):
         """Its locks are its own: with the parent's store closed, one who reads and closes removes nothing of it."""
         with open_store(url) as store:
@@ -353,6 +358,7 @@ class TestFork:
         os.close(go)
         os.close(begin)
 
+    @pytest.mark.long
     def test_the_end_of_a_child_leaves_the_parent_alone(self, url):
         """Also one that ends as programs do, with all that Python clears away."""
         code = """
@@ -411,6 +417,7 @@ sys.stdin.readline()
             thread.join()
             assert len(store.read("s")) == 2
 
+    @pytest.mark.long
     def test_a_fork_in_the_midst_of_a_transaction(self, path, file, capfd):
         """It cannot be waited for: the child is told so, and the parent goes on."""
         with open_store(file) as store:
@@ -423,6 +430,7 @@ sys.stdin.readline()
                 assert ended(pid) == 0
         assert seen(file) == [3]
 
+    @pytest.mark.long
     def test_a_fork_that_python_was_not_told_of(self, file):
         """As C programs do that carry an interpreter: nothing was closed, so the child is refused."""
         code = """
@@ -442,6 +450,7 @@ os.waitpid(pid, 0)
         assert "was open in this process when it was forked" in python(code, file)
         assert seen(file) == [1]
 
+    @pytest.mark.long
     def test_processes_of_multiprocessing(self, url):
         code = """
 import multiprocessing, sys
@@ -474,6 +483,7 @@ class TestFileInUse:
             subprocess.run(["cp", path, path.with_name("copy.db")], check=True)  # another process: it drops no locks
             yield store
 
+    @pytest.mark.long
     @pytest.mark.parametrize("how", ["replaced", "moved", "deleted", "moved with its log", "folder moved"])
     def test_moved(self, store, path, file, how):
         if how == "replaced":
@@ -503,6 +513,7 @@ class TestFileInUse:
         if how == "folder moved":
             assert seen(f"sqlite:///{path.parent.with_name('elsewhere')}/{path.name}") == [1]
 
+    @pytest.mark.long
     def test_replaced_at_the_moment_of_the_commit(self, store, path, file):
         """It is not known which of the two files has it: not acknowledged."""
 
@@ -556,6 +567,7 @@ except StoreError as error:
     print(error)
 """
 
+    @pytest.mark.long
     @pytest.mark.parametrize("how", ["log deleted", "locks dropped"])
     def test_cut_off_from_its_log(self, path, file, how):
         """Nothing is acknowledged, and the end of the process does not write its log over what others wrote."""
@@ -570,6 +582,7 @@ except StoreError as error:
             assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
         connection.close()
 
+    @pytest.mark.long
     def test_a_log_is_neither_written_over_it_nor_read_from_it(self, store, path, file, tmp_path):
         """Which would destroy it, or drop the locks."""
         (tmp_path / "link").symlink_to(path)
@@ -584,6 +597,7 @@ except StoreError as error:
         store.append("s", [("told", {})], 0)
         assert seen(file) == [2]
 
+    @pytest.mark.long
     def test_a_copy_of_the_file_alone_has_all_that_was_acknowledged(self, store, path):
         """Without its -wal: of an open store, and of one whose process was killed."""
         copy = path.with_name("copy.db")
@@ -634,6 +648,7 @@ except StoreError as error:
 
 
 class TestLinks:
+    @pytest.mark.long
     def test_a_file_with_two_names_is_refused(self, path, file):
         with open_store(file) as store:
             store.create("s", {})
@@ -649,6 +664,7 @@ class TestLinks:
             store.append("s", [("told", {})], 0)
         assert seen(file) == [2]
 
+    @pytest.mark.long
     def test_symbolic_links_lead_to_one_store(self, path, file, tmp_path):
         (tmp_path / "folder").mkdir()
         link, through = tmp_path / "folder" / "link.db", tmp_path / "through"
@@ -769,6 +785,7 @@ class TestNotAFile:
         assert (tmp_path / "100% #" / "ä.db").exists()
 
 
+@pytest.mark.long
 def test_interrupted_at_any_moment(url, monkeypatch):
     """A key pressed (Ctrl-C) again and again: what was acknowledged is there, once, and others can go on."""
     monkeypatch.setattr(engine, "PATIENCE", 1)
@@ -894,6 +911,7 @@ def hostile(url, folder, kills, seed):
     return len(acknowledged), len(found)
 
 
+@pytest.mark.long
 def test_killed_while_threads_tell_and_others_list(url, tmp_path):
     hostile(url, tmp_path, kills=10, seed=11)
 

@@ -139,6 +139,7 @@ QUESTIONS = [
 
 
 class TestWholeStudies:
+    @pytest.mark.long
     @pytest.mark.parametrize(("question", "means", "answer"), QUESTIONS, ids=lambda each: getattr(each, "name", None))
     def test_every_question(self, url, question, means, answer):
         with create_study("q", question=question, arms=ARMS, noise=Gaussian(1.0), storage=url) as study:
@@ -149,6 +150,7 @@ class TestWholeStudies:
             same_as_a_plain_trial(study)
             assert study.ask() is None
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("noise", "form"),
         [
@@ -165,6 +167,7 @@ class TestWholeStudies:
             assert (report.status, report.answer) == ("decided", "c")
             same_as_a_plain_trial(study)
 
+    @pytest.mark.long
     def test_unknown_variance_takes_sums_with_squares(self, file):
         world = World(Gaussian(), (0.0, 2.0, 0.0, 0.0))
         with create_study("n", question=BestArm(), arms=ARMS, noise=UnknownVariance(), storage=file) as study:
@@ -218,6 +221,7 @@ class TestWholeStudies:
                 assert all(n == 0 or n >= 7 for n in asked.pulls)
             same_as_a_plain_trial(study)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("arms", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
     def test_very_many_arms(self, file, arms):
         names = [f"arm {i}" for i in range(arms)]
@@ -330,6 +334,7 @@ class TestPartialResults:
         assert any("the server of a is down" in each for each in report.warnings)
         assert study.ask().pulls[0] > 0
 
+    @pytest.mark.long
     @pytest.mark.parametrize("noise", [Binary(), Bounded(0, 1), UnknownVariance(), Poisson(), Gaussian()])
     def test_a_batch_of_which_nothing_comes(self, file, noise):
         with create_study("none", question=BestArm(), arms=ARMS, noise=noise, storage=file) as study:
@@ -533,6 +538,7 @@ class TestResuming:
         assert frame["count"].tolist() == [30, 30, 82, 82]
         assert frame["mean"].tolist() == [0.5, 22 / 30, 27 / 82, 1.0]
 
+    @pytest.mark.long
     def test_a_study_moves_from_store_to_store(self, decided, tmp_path):
         with open_store(f"sqlite:///{tmp_path}/other.db") as store:
             store.put(decided.store.read("checkout"))
@@ -564,6 +570,7 @@ class TestReplayThatDiffers:
         assert (audit.plans, audit.counts, audit.verdicts, audit.differences) == (2, 2, 1, ())
         assert audit.sound
 
+    @pytest.mark.long
     def test_a_plan(self, decided, tmp_path):
         """What was asked is a fact; only the audit says that it is not what would be asked."""
 
@@ -576,6 +583,7 @@ class TestReplayThatDiffers:
             assert study.state.asked[1].pulls.tolist() == [1, 2]
             assert self.differences(study) == [(4, "round 2 was planned as 1, 2, this version plans 82, 82")]
 
+    @pytest.mark.long
     def test_results_that_lead_elsewhere(self, decided, tmp_path):
         def change(seq, kind, payload):
             if seq == 2:
@@ -611,6 +619,7 @@ class TestReplayThatDiffers:
         assert {entry for entry, _ in self.differences(decided)} <= {3, 6}
         assert self.differences(decided)
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         "change",
         [

@@ -95,6 +95,7 @@ def decided(works, first, tmp_path):
 
 
 class TestCommands:
+    @pytest.mark.long
     def test_a_whole_study(self, works, tmp_path):
         out = works(*NEW, "--binary", "--delta", 0.1)
         assert "Created 'checkout': Which of 3 arms has the highest rate? Error at most 0.1" in out
@@ -123,6 +124,7 @@ class TestCommands:
         assert "and the verdict were computed again" in works("verify", "checkout")
         assert "checkout" in works("list")
 
+    @pytest.mark.long
     def test_a_budget_ends_undecided_with_what_is_open(self, works, refused, tmp_path):
         works(*NEW, "--binary", "--budget", 100)
         works("ask", "checkout")
@@ -148,6 +150,7 @@ class TestCommands:
         assert "`roundwise tell 'my study' FILE`" in works("ask", "my study")
         assert works("ask", "my study", "--json")["results"] == {"a b": 30, "c d": 30}
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("words", "assumed"),
         [
@@ -164,6 +167,7 @@ class TestCommands:
         assert "Forecast: if the lead is" in works(*NEW, *words)
         assert assumed in works("status", "checkout")
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         "words",
         [
@@ -195,6 +199,7 @@ class TestCommands:
             works("ask", question)
             works("verify", question)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("policy", ["wager", "pet:guess=4", "track-and-stop", "opt-bbai:c=4", "tri-bbai"])
     def test_every_policy_before_and_after_results(self, works, tmp_path, policy):
         works(*NEW, "--binary", "--policy", policy, "--max-round", 3000, "--min-per-arm", 10)
@@ -220,6 +225,7 @@ class TestCommands:
         assert len((tmp_path / "b.csv").read_text().splitlines()) == 101
         assert "arm 29 30, ..." in works("status", "x")
 
+    @pytest.mark.long
     def test_json_of_every_command(self, works, tmp_path):
         """With what became of the guarantee in each; nothing but JSON is printed."""
         seen = set()
@@ -288,6 +294,7 @@ class TestCommands:
         assert "at most" not in out
         assert "The guarantee is conditional on the assumption that the constants and the check step" in out
 
+    @pytest.mark.long
     def test_every_command_works_on_a_study_of_another_version(self, works, roundwise, monkeypatch, decided):
         monkeypatch.setattr("roundwise.policies.wager.SMALLEST", 1.5)
         (found,) = works("list", "--json")
@@ -304,6 +311,7 @@ class TestCommands:
         monkeypatch.setattr("roundwise.study.fold.RULES", 9)
         assert "All of these were recorded by other rules" in works("verify", "checkout")
 
+    @pytest.mark.long
     def test_reports(self, works, decided, tmp_path):
         assert "green is best: 80.0 %, ahead of red by at least " in works("report", "checkout")
         for name in ("r.html", "r.md", "r.json", "deep/er/R.HTML"):
@@ -312,6 +320,7 @@ class TestCommands:
         html.parser.HTMLParser().feed((tmp_path / "deep/er/R.HTML").read_text())
         assert (tmp_path / "r.md").read_text().startswith("<!-- roundwise report -->\n# checkout")
 
+    @pytest.mark.long
     def test_export_and_import(self, works, refused, decided, tmp_path):
         out = works("export", "checkout")
         assert "`roundwise import checkout.jsonl`" in out
@@ -327,6 +336,7 @@ class TestCommands:
         (tmp_path / "copy.jsonl").write_text("".join(lines))
         assert "was changed: entry 5" in refused("import", "copy.jsonl", "--storage", f"sqlite:///{tmp_path}/third.db")
 
+    @pytest.mark.long
     def test_amend_and_close(self, works, decided, tmp_path):
         out = works("amend", "checkout", "second.csv", "--why", "not ours")
         assert "second.csv of round 2 was withdrawn: not ours. The guarantee holds if" in out
@@ -399,6 +409,7 @@ class TestMistakes:
     def test_a_name_that_is_taken(self, refused, checkout):
         assert "already a study called 'checkout'" in refused(*NEW, "--binary")
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("contents", "sentence"),
         [
@@ -424,6 +435,7 @@ class TestMistakes:
         (tmp_path / "results.csv").write_bytes(contents)
         assert sentence in refused("tell", "checkout", "results.csv")
 
+    @pytest.mark.long
     def test_tell(self, refused, first, works, tmp_path):
         assert "No round is open. Run `roundwise ask checkout` first" in refused(
             "tell", "checkout", table(tmp_path / "x.csv", ("red", 3, 1))
@@ -441,6 +453,7 @@ class TestMistakes:
         assert "--why" in refused("close", "checkout")
         assert "The reason is empty" in refused("close", "checkout", "--why", " ")
 
+    @pytest.mark.long
     def test_what_changes_a_study_must_be_agreed_to(self, works, refused, first, monkeypatch):
         """Where nobody can answer, the sentence and `--yes`; on a terminal it is asked."""
         changes = {
@@ -480,6 +493,7 @@ class TestMistakes:
             assert re.search(r"is closed.*\(no money\)", refused(*words))
         assert "Closed undecided (no money)" in works("ask", "checkout")
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         "words",
         [
@@ -514,6 +528,7 @@ class TestMistakes:
         assert "is a folder" in refused("ask", "checkout", "--out", "folder")
         assert works("ask", "checkout", "--json")["round"] == 1  # and not 2: nothing was asked before
 
+    @pytest.mark.long
     def test_amend(self, refused, decided):
         assert "No file 'third.csv' was told. Told so far: " in refused(
             "amend", "checkout", "third.csv", "--why", "wrong"

@@ -53,6 +53,7 @@ def told(state):
     return found
 
 
+@pytest.mark.long
 def test_kill_at_any_moment_of_tell(url, tmp_path):
     """A file is recorded wholly or not at all; told again it is recorded, or said to be there."""
     moments = random.Random(1)
@@ -111,6 +112,7 @@ def test_kill_at_any_moment_of_tell(url, tmp_path):
         ) == len(ARMS) * len(recorded)
 
 
+@pytest.mark.long
 def test_kill_while_the_study_is_decided(url, tmp_path):
     """The verdict is recorded with the results that bring it, or neither is."""
     moments = random.Random(2)
@@ -198,6 +200,7 @@ def test_another_tells_between_reading_and_writing(study, url, tmp_path, monkeyp
     assert told(study.state) == ([1] if same else [2, 1])
 
 
+@pytest.mark.long
 def test_two_tell_the_same_file_at_once(study, url, tmp_path, capfd):
     for number in range(5):
         file = results(tmp_path, number)
@@ -263,6 +266,7 @@ def test_a_clock_that_goes_back(study, tmp_path, monkeypatch):
     assert told(replayed(entries)) == [0, 1]
 
 
+@pytest.mark.long
 def test_a_file_cut_anywhere(study, tmp_path):
     """Cut within a line it is refused, or read as what it says with a note; never a traceback."""
     whole = results(tmp_path, 1).read_bytes()

@@ -299,6 +299,7 @@ class TestCells:
         assert len(cells_in(tmp_path)) == 2
         assert summary_row(cells[0], tmp_path) == before
 
+    @pytest.mark.long
     def test_all_cells_are_one_table(self, tmp_path):
         cells = read_grid(write(tmp_path)).cells
         run_cells(cells, tmp_path, workers=2)
@@ -362,6 +363,7 @@ class TestCells:
 
 
 class TestCommand:
+    @pytest.mark.long
     def test_table_figure_and_resuming(self, sweep, tmp_path):
         file, out = write(tmp_path), tmp_path / "out"
         code, text, err = sweep(file, "--out", out)
@@ -378,6 +380,7 @@ class TestCommand:
         assert (code, found["computed"], found["already_stored"], len(found["cells"])) == (0, 0, 24, 24)
         assert {path: path.stat().st_mtime_ns for path in cells_in(out)} == times
 
+    @pytest.mark.long
     def test_one_delta_undecided_runs_and_impossible_cells(self, sweep, tmp_path):
         text = SMALL.replace("[0.1, 0.01]", "0.1\nmax_samples = 2000").replace("track-and-stop", "opt-bbai")
         code, out, err = sweep(write(tmp_path, text.replace('threshold = "pairwise"', "")), "--out", tmp_path / "out")
@@ -385,6 +388,7 @@ class TestCommand:
         assert "Undecided runs reached a limit" in out
         assert err.startswith("Cannot be run, left out: opt-bbai on top-k")
 
+    @pytest.mark.long
     def test_nothing_to_draw(self, sweep, tmp_path):
         out = tmp_path / "out"
         out.mkdir()
@@ -414,6 +418,7 @@ class TestCommand:
         assert row["sample_lower_bound"] == pytest.approx(604.899, rel=1e-5)
         assert row["samples_over_lower_bound"] == pytest.approx(row["samples_mean"] / 604.899, rel=1e-5)
 
+    @pytest.mark.long
     def test_swapped_names_are_swapped_everywhere(self, sweep, tmp_path):
         one, other = "[[instance]]\nname = 'A'\nmeans = [1, 0]\n", "[[instance]]\nname = 'B'\nmeans = [9, 0]\n"
         rest, out = _without("instance"), tmp_path / "out"
@@ -428,6 +433,7 @@ class TestCommand:
         }
         assert [row["instance"] for row in found["cells"]] == ["B", "A"]
 
+    @pytest.mark.long
     @pytest.mark.parametrize("width", [80, pytest.param(120, marks=pytest.mark.slow), 160])
     def test_names_are_not_broken(self, sweep, tmp_path, monkeypatch, width):
         for module in (roundwise.cli.sweep, roundwise.cli.output):
@@ -505,6 +511,7 @@ def rows_of(problems=1, deltas=(0.1, 0.01), seeds=(1,), runs=(100,), policies=("
 
 
 class TestFigure:
+    @pytest.mark.long
     @pytest.mark.parametrize("problems", [1, 4, 15, 24])
     def test_a_panel_for_each_problem(self, problems):
         figure = sweep_figure(rows_of(problems))
@@ -514,6 +521,7 @@ class TestFigure:
         (legend,) = figure.legends
         assert [each.get_text() for each in legend.get_texts()] == ["pet", "wager"]
 
+    @pytest.mark.long
     def test_more_panels_than_can_be_read(self, tmp_path):
         files, left_out = draw(rows_of(30), tmp_path)
         assert left_out == [
@@ -548,6 +556,7 @@ class TestFigure:
     def test_a_name_is_not_a_formula(self, tmp_path):
         draw(rows_of(instance="$5_ or ^$"), tmp_path)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("problems", [1, 4, 15, 24])
     def test_titles_do_not_overlap(self, problems):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -563,6 +572,7 @@ class TestFigure:
         assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
 
 
+@pytest.mark.long
 def test_a_cluster_gives_the_same_cells(sweep, tmp_path):
     distributed = pytest.importorskip("distributed")
     file = write(tmp_path, SMALL.replace("[0.1, 0.01]", "0.1").replace("[1, 2]", "1"))

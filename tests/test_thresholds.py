@@ -292,6 +292,7 @@ ALLOCATIONS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "threshold",
     [Lemma32(), Lemma32ByCounts(), KaufmannKoolenSum(), KaufmannKoolenPairwise()],

@@ -60,6 +60,7 @@ def blocks_of(page):
             yield from commands_of(block)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES)
 def test_it_runs_as_it_stands(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

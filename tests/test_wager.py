@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from products import diagonals, thinned
 from roundwise import (
     GLR,
     PET,
@@ -249,17 +250,27 @@ CELLS = [(b, n) for b in BOUNDARIES for n in NOISES if possible(b, n)]
 class TestBoundaries:
     """A given true null is rejected with probability at most delta, within any horizon."""
 
-    @pytest.mark.parametrize(("boundary", "noise"), CELLS)
+    @pytest.mark.long
+    @pytest.mark.parametrize(("boundary", "noise"), thinned(CELLS, 3))
     def test_every_question_with_every_noise(self, boundary, noise):
         times = at_boundary(boundary, noise, arms=4, first=8, delta=0.1, runs=800, batches=7, seed=1)
         assert kept(times, 800, 0.1)
 
-    @pytest.mark.parametrize("noise", ["sub-Gaussian, two-point", "exactly Gaussian", "unknown variance"])
-    @pytest.mark.parametrize(("arms", "first", "delta"), [(2, 1, 0.3), (2, 30, 0.05), (5, 4, 0.3), (30, 30, 0.05)])
-    def test_arms_first_batches_and_deltas(self, noise, arms, first, delta):
+    @pytest.mark.long
+    @pytest.mark.parametrize(
+        ("noise", "size"),
+        diagonals(
+            ["sub-Gaussian, two-point", "exactly Gaussian", "unknown variance"],
+            [(2, 1, 0.3), (2, 30, 0.05), (5, 4, 0.3), (30, 30, 0.05)],
+            3,
+        ),
+    )
+    def test_arms_first_batches_and_deltas(self, noise, size):
+        arms, first, delta = size
         times = at_boundary("best arm, tie", noise, arms, first, delta, runs=800, batches=10, seed=2)
         assert kept(times, 800, delta)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("noise", ["sub-Gaussian, two-point", "rates of 0.01", "rates of 0.99", "20 events"])
     @pytest.mark.parametrize("boundary", ["best arm, tie", "above, on the level", "minimum on the level: no"])
     def test_means_just_beside_the_boundary(self, boundary, noise):
@@ -385,6 +396,7 @@ FIGURES = {
 class TestFigures:
     """What is wanted of it, at 2000 runs and delta 0.05, seed 1; means over 5 seeds are in docs/wager.md."""
 
+    @pytest.mark.long
     @pytest.mark.parametrize("name", FIGURES)
     def test_samples_and_batches(self, name):
         question, environment, noise, bound, ratio, batches = FIGURES[name]

@@ -67,6 +67,7 @@ class TestCounts:
         assert kept(int((runs.decided & ~runs.correct).sum()), 2000, DELTA)
         assert (runs.decided & runs.correct).sum() > 1000
 
+    @pytest.mark.long
     @pytest.mark.parametrize("means", [[4.0, 3.0], [1.5, 0.5], [0.2, 0.5], [1.5, 0.1]])
     def test_scores_at_a_tie(self, means):
         """Scores that tie: candidate by candidate, the piece against another of the largest is a true null."""
@@ -92,6 +93,7 @@ class TestCounts:
         tie = play(problem, Wager(first_pulls=10), poisson(np.array([0.5, 2.5, 2.0, 1.0])), 2000, 10, 1)
         assert kept(int(tie.done.sum()), 2000, DELTA)
 
+    @pytest.mark.long
     def test_forms_of_every_shape_in_one_question(self):
         """At equality of all statements nothing is decided; off it, everything, and rightly."""
         question = Statements([[1, -1, 0], [0, 0, 2], [1, 1, -1], [0, 1, -2]], [0.5, 1.0, 1.5, -0.25])
@@ -122,6 +124,7 @@ class TestUnknownVariance:
 
     DEVIATIONS = np.r_[3.0, np.full(9, 0.1)]
 
+    @pytest.mark.long
     @pytest.mark.parametrize("first", [8, 30])
     def test_levels_and_unequal_deviations(self, first):
         """A hole that was: pooled with nine others, the arm of deviation 3 looked thirty times as precise."""
@@ -132,6 +135,7 @@ class TestUnknownVariance:
         ended = play(problem, Wager(first_pulls=first), world, 2000, 8, 1, true)
         assert kept(int(ended.happened.sum()), 2000, DELTA)
 
+    @pytest.mark.long
     def test_pooled_deviations_would_be_caught(self, monkeypatch):
         """The negative control: the same world with the deviation that forms of several arms have."""
 
@@ -153,6 +157,7 @@ class TestUnknownVariance:
 class TestAlone:
     """A run's bets are the same alone as among others, whatever candidates those have."""
 
+    @pytest.mark.long
     @pytest.mark.parametrize("question", [OVERLAPPING, MIXED, SUMS], ids=["overlapping", "mixed", "sums"])
     @pytest.mark.parametrize("name", WORLDS)
     def test_a_run_among_others(self, name, question):

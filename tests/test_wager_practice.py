@@ -243,11 +243,13 @@ def shifting(size, means, missing=False):
 class TestCommonShift:
     """A season or a new grader: comparisons within a batch do not see it."""
 
+    @pytest.mark.long
     @pytest.mark.parametrize(("question", "event"), [(BestArm(), arm_0_rejected), (TopK(2), a_piece_rejected)])
     @pytest.mark.parametrize("noise", [SIGMA_1, Gaussian(1.0)])
     def test_the_error_is_kept(self, question, event, noise):
         assert kept(rejected(question, shifting(5.0, 0.0), event, noise, arms=4), RUNS, DELTA)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("question", [BestArm(), TopK(2)])
     def test_the_efficiency_is_kept(self, question):
         """With estimates from within batches five sigma change nothing; with pooled means they ruin it."""
@@ -337,6 +339,7 @@ class TestDependence:
     def test_paired_items_keep_best_arm(self, correlation):
         assert kept(rejected(BestArm(), self.paired(correlation), arm_0_rejected, arms=5), RUNS, DELTA)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("correlation", [0.7, 0.9])
     def test_paired_items_break_the_product_over_arms(self, correlation):
         """Which arms are above: ten arms that are wrong together."""
@@ -416,6 +419,7 @@ class TestChangesOfMind:
         assert kept(errors(lambda gains: gains.min(axis=-1)), RUNS, DELTA)
         assert broken(errors(lambda gains: np.zeros(RUNS)), RUNS, DELTA)
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("carried", "promise"),
         [
@@ -473,6 +477,7 @@ class TestChangesOfMind:
         assert broken(int((early.record.means.argmax(axis=-1) != 0).sum()), RUNS, 0.1)
         assert (~early.kept.won.lost).sum(axis=-1).mean() > 2  # which the set says
 
+    @pytest.mark.long
     def test_peeking_is_free(self):
         """Thirty looks at a growing sample: the bets keep delta, a 5 % z-test at every look does not."""
         problem = Problem(BestArm(), 2, DELTA, SIGMA_1)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from roundwise.arrays import Plain
 from roundwise.errors import visible
-from roundwise.messages import Danger, Guarantee
+from roundwise.messages import Danger, Guarantee, Note
 from roundwise.report.wording import Units, several
 from roundwise.store.log import Entry, stamp
 
@@ -143,7 +143,7 @@ class Contents:
     ends: str  # what bounds of means are, with their probability, where they are shown
     differences: str  # the same of differences from the control
     dangers: tuple[Danger, ...]  # to the guarantee
-    notes: tuple[str, ...]  # to know
+    notes: tuple[Note, ...]
     guarantee: Guarantee
     sentence: str  # for a protocol or a paper
     next: str
@@ -161,7 +161,7 @@ class Contents:
     @property
     def warnings(self) -> list[str]:
         """Dangers and notes."""
-        return [*map(str, self.dangers), *self.notes]
+        return [str(each) for each in (*self.dangers, *self.notes)]
 
     @cached_property
     def ranked(self) -> tuple[Arm, ...]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.messages import Doubt
+from roundwise.messages import Doubt, Note
 from roundwise.model.batch import Batch, BatchPlan, Kept, Record, Trial
 from roundwise.model.estimates import Past
 from roundwise.model.problem import Problem
@@ -192,8 +192,8 @@ class StoppingRule(ABC, Generic[Kept]):
         """Return what else there is to say of the trial."""
         return TrialStatus()
 
-    def notes(self, problem: Problem, trial: Trial[Any, Kept]) -> list[str]:
-        """List what readers of a report should know."""
+    def notes(self, problem: Problem, trial: Trial[Any, Kept]) -> list[Note]:
+        """List what readers of a report should know; `Note("rule", text=...)` has a text of your own."""
         return []
 
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: Kept | None = None) -> Bounds:

@@ -8,7 +8,6 @@ given the past (docs/why-the-guarantee-holds.md, Proposition 21).
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ import numpy as np
 from roundwise._version import RULES
 from roundwise.arrays import Bools, Facts, Floats, Plain
 from roundwise.ingest import Results, Sketch, Start, batch_of, merge_sketches, sketches_from
+from roundwise.messages import FileNote
 from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before
 from roundwise.model.estimates import Past
 from roundwise.model.problem import Problem
@@ -75,7 +75,7 @@ class SoFar:
     files: int = 0  # ever recorded, also those that were corrected or withdrawn
     short: tuple[Facts, ...] = ()  # batches closed although results were missing
     more_short: int = 0  # and so many more
-    notes: tuple[str, ...] = ()  # what was said about files
+    notes: tuple[FileNote, ...] = ()
     sums_only: bool = False  # whether a file told no rows where the noise model has use for them
     other: str | None = None  # how a batch first came back otherwise than it was planned
     agreement: Agreement | None = None  # None if it cannot be read
@@ -143,7 +143,7 @@ class SoFar:
             "files": self.files,
             "short": [dict(each) for each in self.short],
             "more_short": self.more_short,
-            "notes": list(self.notes),
+            "notes": [each.values() for each in self.notes],
             "sums_only": self.sums_only,
             "other": self.other,
             "agreement": pack(self.agreement),
@@ -175,7 +175,7 @@ class SoFar:
             int(payload["files"]),
             tuple(having(each, ("batch", "came", "asked", "missing", "why")) for each in payload["short"]),
             int(payload["more_short"]),
-            tuple(str(note) for note in payload["notes"]),
+            tuple(map(FileNote.from_values, payload["notes"])),
             bool(payload["sums_only"]),
             payload["other"],
             kept,
@@ -289,33 +289,15 @@ def deals_rows(asked: Asked) -> bool:
     return any(each.lots is not None and each.parts > 1 for each in asked.files)
 
 
-def with_notes(notes: tuple[str, ...], asked: Asked) -> tuple[str, ...]:
+def with_notes(notes: tuple[FileNote, ...], asked: Asked) -> tuple[FileNote, ...]:
     """The notes with those of the files of a batch, each once; of too many the first of a kind that came again go."""
-    new = [note for each in asked.files for note in each.notes]
-    found = list(dict.fromkeys((*notes, *new)))
-    kinds = Counter(map(_without_file, found))
+    found = list(dict.fromkeys((*notes, *(note for each in asked.files for note in each.notes))))
+    kinds = Counter(each.kind for each in found)
     for note in found[:]:
-        if len(found) > MOST and kinds[_without_file(note)] > 1:
-            kinds[_without_file(note)] -= 1
+        if len(found) > MOST and kinds[note.kind] > 1:
+            kinds[note.kind] -= 1
             found.remove(note)
     return tuple(found[:MOST])
-
-
-def _without_file(note: str) -> str:
-    return kind_of(note.partition(": ")[2] or note)
-
-
-def kind_of(note: str) -> str:
-    """What a note says, whatever its numbers, and the arms in brackets.
-
-    >>> kind_of(": 12 rows of other arms were left out (old 7, older 5).")
-    ': 0 rows of other arms were left out ().'
-    >>> kind_of(": 1 row was recorded before and was skipped.")
-    ': 0 rows were recorded before and were skipped.'
-    """
-    plural = note.replace(" outcome is ", " outcomes are ")
-    plural = plural.replace("1 row was recorded before and was ", "1 rows were recorded before and were ")
-    return re.sub(r"\d+", "0", re.sub(r"\([^()]*\)", "()", plural))
 
 
 def sums_only(asked: Asked) -> bool:

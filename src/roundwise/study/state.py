@@ -15,6 +15,7 @@ from roundwise.contract import check_answer
 from roundwise.deadline import check_deadline
 from roundwise.errors import DataError, InputError
 from roundwise.ingest import Repeats, Results, batch_of
+from roundwise.messages import FileNote
 from roundwise.model.batch import Batch, Record, Trial
 from roundwise.model.problem import check_whole_number
 from roundwise.model.trial import cannot_stop, final_answer
@@ -274,7 +275,7 @@ class State:
         return sum(rows for digest, rows in found.items() if digest not in gone)
 
     @property
-    def notes(self) -> list[str]:
+    def notes(self) -> list[FileNote]:
         """What was said about files, each once."""
         notes = self.so_far.notes
         for each in self.uncounted:

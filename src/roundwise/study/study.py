@@ -23,6 +23,7 @@ from roundwise.formats.readers import columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened
 from roundwise.ingest import Amounts, Earlier, Options, Results, Words, read_results
 from roundwise.ingest.duplicates import numbered_digest
+from roundwise.messages import FileNote
 from roundwise.model.batch import PARTS
 from roundwise.model.problem import check_whole_number
 from roundwise.noise import items_of
@@ -656,15 +657,16 @@ class Study(Changing):
             return _renamed(results, file)
         if not options.again:
             new = f" If these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
+            where = f"in round {recorded}" if recorded else "after the decision"
             raise StudyStateError(
-                f"{results.name} was already recorded {recorded} (same contents). Nothing was changed."
+                f"{results.name} was already recorded {where} (same contents). Nothing was changed."
                 f"{new if results.ids is None else ' No id counts twice.'}"
             )
-        note = f"{results.name} has the same contents as a file recorded {recorded}, and was told as new results."
+        note = FileNote("same_contents", file=results.name, round=recorded)
         return dataclasses.replace(_renamed(results, file), notes=(*results.notes, note))
 
-    def _held(self, state: State, digest: str) -> str | None:
-        """Where a file of these contents is recorded and not replaced, in words."""
+    def _held(self, state: State, digest: str) -> int | None:
+        """The round of a file of these contents that is recorded and not replaced; 0 after the decision."""
         batch = state.holds(digest)
         if batch is None and state.whole is not None:
             told = self.store.find(self.name, f"file {digest}")
@@ -673,7 +675,7 @@ class Study(Changing):
                 batch = told[-1].payload.get("batch", 0)
         if batch is None and any(each.digest == digest for _, each in state.later):
             batch = 0
-        return None if batch is None else f"in round {batch}" if batch else "after the decision"
+        return batch
 
     def _recorded(self, state: State, name: str) -> tuple[int, Results]:
         """The batch and the results of a file that was told, by its name or the start of its digest."""

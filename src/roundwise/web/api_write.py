@@ -233,7 +233,7 @@ def brought(results: Results, arms: Sequence[str]) -> Plain:
         "missing": {arm: int(n) for arm, n in zip(arms, missing, strict=True)},
         "skipped": results.skipped,
         "contradicts": None if results.contradicted is None else results.contradicted.plain(),
-        "notes": list(results.notes),
+        "notes": [each.plain() for each in results.notes],
         "sha256": results.digest,
     }
 

@@ -156,7 +156,7 @@ def seen_of(study: Study, upload: Upload, given: dict[str, str]) -> UploadPrevie
         total=int(results.counts.sum()),
         skipped=results.skipped,
         missing=0 if results.missing is None else int(results.missing.sum()),
-        notes=[on_the_page(each.removeprefix(f"{upload.shown_as}: ")) for each in results.notes],
+        notes=[on_the_page(each.text) for each in results.notes],
         changes=_changes(study, after),
         complete=not after.still_to_come,
     )

@@ -16,6 +16,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.errors import InputError
+from roundwise.messages import Note
 from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before, stack_parts
 from roundwise.model.estimates import Estimates, FormEstimate, Past, estimate_from, form_values, form_variances
 from roundwise.model.problem import Problem
@@ -27,7 +28,7 @@ from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
 from roundwise.rules.eprocess.claim_history import BatchOutcome, update_history
 from roundwise.rules.eprocess.claim_parts import bet_on_claims
-from roundwise.rules.eprocess.claim_report import describe_claims, describe_joint_bounds, mean_bounds
+from roundwise.rules.eprocess.claim_report import describe_claims, mean_bounds, note_joint_bounds
 from roundwise.rules.eprocess.claim_state import (
     ClaimState,
     claims_of,
@@ -49,7 +50,6 @@ from roundwise.rules.eprocess.power_by_claim import power_by_line
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
 AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many
-WITHIN = "Differences are those within rounds: what changed for all arms from one round to the next is not in them."
 UNPLANNED = 0.5  # rho of bets that need one where there is no budget
 
 
@@ -230,14 +230,13 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         excluded = sides.all(axis=-2) & (ends[0] >= -ends[-1]) & (len(ends) > 1)
         return TrialStatus(compares(question), bool(excluded.any()))
 
-    def notes(self, problem: Problem, trial: Trial) -> list[str]:
+    def notes(self, problem: Problem, trial: Trial) -> list[Note]:
         """Why it stopped, and what its bounds promise. One run only."""
         why = self.why(problem, trial)
         return [
-            *([] if why is None else [f"The study ended because {why}."]),
-            *([WITHIN] if compares(claims_of(problem)) and not claims_of(problem).odds else []),
-            "What is shown stays shown: the probability that any of it is false is at most the error above. "
-            + describe_joint_bounds(problem, trial.kept),
+            *([] if why is None else [Note("ended", why=why)]),
+            *([Note("within_rounds")] if compares(claims_of(problem)) and not claims_of(problem).odds else []),
+            note_joint_bounds(problem, trial.kept),
         ]
 
     def bounds(
