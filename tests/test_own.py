@@ -318,7 +318,7 @@ def test_a_study_from_the_command_line(roundwise, here):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "name", ["evil:Run", "subprocess:Popen", "os:system", "pathlib:Path", "roundwise.model.spec:Registry"]
+    "name", ["evil:Run", "subprocess:Popen", "os:system", "pathlib:Path", "roundwise.model.spec:Parameter"]
 )
 @pytest.mark.parametrize("kind", ["question", "noise", "policy"])
 def test_a_record_of_others_imports_and_runs_nothing(here, name, kind):

@@ -15,7 +15,7 @@ import typer
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError, unknown
 from roundwise.ingest import Columns
-from roundwise.model.spec import find_class, from_spec, parameters_of, parse_spec, quantity
+from roundwise.model.spec import find_class, from_spec, list_parameters, parse_quantity, parse_spec
 from roundwise.noise import (
     Binary,
     Bounded,
@@ -125,7 +125,7 @@ def _filled(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, An
 def per_cent(text: str | float) -> float:
     """Parse a number, also in per cent or points."""
     try:
-        return quantity(text)
+        return parse_quantity(text)
     except InputError:
         raise typer.BadParameter(f"{text!r} is no number such as 0.3, 30% or 2 points.") from None
 
@@ -145,7 +145,7 @@ def numbers(text: str | None, what: str = "--means") -> Floats:
     values = []
     for word in text.replace(";", ",").split(","):
         try:
-            values.append(quantity(word) if "%" in word else float(word))
+            values.append(parse_quantity(word) if "%" in word else float(word))
         except ValueError:
             raise InputError(
                 f"'{word.strip()}' in {what} is not a number; write for example {what} 1,0.9,0.8."
@@ -265,9 +265,9 @@ def question_from(
     fields: dict[str, object] = {**said, **{key: value for key, value in options.items() if value is not None}}
     if (name in FORMS) != (form.file is not None):
         raise InputError(f"The question '{name}' {'needs' if form.file is None else 'does not take'} --file.")
-    known = parameters_of(find_class("question", name, trusted=True))
+    known = list_parameters(find_class("question", name, trusted=True))
     for key in options:
-        if key in known and known[key].usual is MISSING and key not in fields:
+        if key in known and known[key].default is MISSING and key not in fields:
             raise InputError(f"The question '{name}' cannot be made without `{key}`: give --{key}.")
     if form.file is not None:
         column, key = FORMS[name]

@@ -18,7 +18,7 @@ from roundwise.noise.budget_bets import binomial_horizon_bet
 from roundwise.noise.mixture import EDGE
 from roundwise.noise.parts import ArmPlaces, Index, PartForm, PartsData, Tilt, either, product_of, sums_at
 from roundwise.questions.base import Halfspaces, quiet
-from roundwise.solvers.families import Family, PoissonFamily, countable
+from roundwise.solvers.families import Family, PoissonFamily, check_countable
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class PoissonPartBets:
 def multinomial(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
     """The same for events of Poisson processes: each falls in a part with the part's share of the time."""
     shape = (counts.shape[1], dealings, *counts.shape[3:])
-    events, left = np.broadcast_to(countable(totals), shape).astype(np.int64), sum_rows(counts)
+    events, left = np.broadcast_to(check_countable(totals), shape).astype(np.int64), sum_rows(counts)
     found = np.empty((counts.shape[0], *shape))
     for part, time in enumerate(counts):
         drawn = rng.binomial(events, np.clip(time / np.maximum(left, 1e-300), 0.0, 1.0))

@@ -13,7 +13,7 @@ from pathlib import Path
 from roundwise.errors import InputError, said
 from roundwise.ingest.columns import Columns
 from roundwise.model.problem import check_whole_number
-from roundwise.model.spec import quantity
+from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.alternatives import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
 from roundwise.planning.items import ITEM_CORRELATION
@@ -178,7 +178,7 @@ def _target(expected: Sequence[Expected], target: str | float | None, question: 
         return labels.index(target)
     leads = [each.lead for each in expected]
     ahead_by = [i for i, each in enumerate(leads) if each]
-    wanted = quantity(target, "target") if target is not None else question.tolerance
+    wanted = parse_quantity(target, "target") if target is not None else question.tolerance
     if wanted:
         near = [i for i in ahead_by if math.isclose(float(leads[i] or 0), float(wanted), rel_tol=1e-9)]
         if near:

@@ -10,7 +10,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
-from roundwise.model.spec import quantity
+from roundwise.model.spec import parse_quantity
 from roundwise.study.spec import parse_numbers
 
 THIN = "\N{NO-BREAK SPACE}"
@@ -33,9 +33,9 @@ def one_for_each(
         missing = [name for name in names if name not in value]
         if missing:
             raise InputError(f"The {what} of '{missing[0]}' is not given. Give one number, or one for every arm.")
-        return np.array([quantity(value[name], what) for name in names])
+        return np.array([parse_quantity(value[name], what) for name in names])
     several = isinstance(value, Sequence) and not (isinstance(value, str) and "," not in value)
-    found = np.array(parse_numbers(value, what)) if several else np.array([quantity(value, what)])  # type: ignore[arg-type]
+    found = np.array(parse_numbers(value, what)) if several else np.array([parse_quantity(value, what)])  # type: ignore[arg-type]
     if found.size == 1:
         return np.full(len(names), found[0])
     if found.size != len(names):

@@ -11,7 +11,7 @@ import numpy as np
 
 from roundwise.errors import DataError, InputError, said
 from roundwise.formats.small_table import read_rows
-from roundwise.model.spec import quantity
+from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise, family_of, items_of, range_of_means
 from roundwise.planning.items import ITEM_CORRELATION, AlikeItems
 from roundwise.planning.quantities import Costs, amount, one_for_each
@@ -92,7 +92,7 @@ def scenarios(path: Path, names: Sequence[str]) -> tuple[Expected, ...]:
     found = []
     for number, row in enumerate(rows, 1):
         try:
-            means = tuple(quantity(row.numeral(name), name) for name in names)
+            means = tuple(parse_quantity(row.numeral(name), name) for name in names)
         except InputError as error:
             raise DataError(f"{row.where}: {error}") from None
         found.append(Expected(label=f"scenario {number}" if label is None else row.text(label), means=means))

@@ -15,7 +15,7 @@ import numpy as np
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, said
-from roundwise.model.spec import Thing, name_of, to_spec
+from roundwise.model.spec import Thing, class_name, to_spec
 from roundwise.noise import Noise, items_of
 from roundwise.planning.alternatives import Instead
 from roundwise.planning.charts import draw_plan
@@ -65,7 +65,7 @@ def noise_options(noise: Noise) -> list[str]:
 
 def _question_options(question: Question, names: Sequence[str]) -> list[str] | None:
     """The options that ask a question; None where they need a file."""
-    if ":" in name_of(question):
+    if ":" in class_name(question):
         return ["--question", _named(question)]
     found = question.cli_options(names)
     return None if found is None else ["--question", question.name, *found]
@@ -74,7 +74,7 @@ def _question_options(question: Question, names: Sequence[str]) -> list[str] | N
 def _named(thing: Thing) -> str:
     """A thing by its name and its settings."""
     settings = ",".join(f"{key}={value}" for key, value in to_spec(thing).items() if key != "name")
-    return name_of(thing) + (f":{settings}" if settings else "")
+    return class_name(thing) + (f":{settings}" if settings else "")
 
 
 PLAN_FORMAT = "roundwise plan 1"

@@ -160,7 +160,7 @@ class FamilyArms(Arms):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not callable(self.means):
-            self.family.inside(np.asarray(self.means))
+            self.family.clip_means(np.asarray(self.means))
 
     @property
     def family(self) -> Family:
@@ -180,14 +180,14 @@ class FamilyArms(Arms):
 
     def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One draw for the total of each arm."""
-        family = self.family.only(np.arange(self.arms)[:, None])
-        totals = family.drawn(rng, pulls.transpose(), world.means.transpose())
+        family = self.family.select_arms(np.arange(self.arms)[:, None])
+        totals = family.draw_totals(rng, pulls.transpose(), world.means.transpose())
         return Batch(pulls, totals.transpose()), world
 
     def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
         """One draw for each part of each arm, and other dealings of the same rows."""
-        family = self.family.only(np.arange(self.arms).reshape(-1, *[1] * (counts.ndim - 2)))
-        totals = family.drawn(rng, counts.transpose(), world.means.transpose()[:, None])
+        family = self.family.select_arms(np.arange(self.arms).reshape(-1, *[1] * (counts.ndim - 2)))
+        totals = family.draw_totals(rng, counts.transpose(), world.means.transpose()[:, None])
         return _redealt(rng, self.noise, counts, totals, dealings), world
 
 

@@ -19,7 +19,7 @@ from roundwise.contract import check_classes
 from roundwise.errors import InputError, said
 from roundwise.ingest.columns import Columns
 from roundwise.model.problem import Problem, check_whole_number
-from roundwise.model.spec import from_spec, quantity, to_spec
+from roundwise.model.spec import from_spec, parse_quantity, to_spec
 from roundwise.noise import Noise, with_items, without_items
 from roundwise.policies import POLICIES, Policy, Rounds, usual_policy
 from roundwise.policies.base import limits_of
@@ -50,11 +50,13 @@ class SpecField(NamedTuple):
         """
         shown = said(name, f"--{name.replace('_', '-')}")
         if self.type == "number":
-            return quantity(value, shown)
+            return parse_quantity(value, shown)
         if self.type == "numbers":
             return parse_numbers(value, shown)
         if self.type == "whole":
-            return check_whole_number(shown, quantity(value, shown) if isinstance(value, str) else value, self.least)
+            return check_whole_number(
+                shown, parse_quantity(value, shown) if isinstance(value, str) else value, self.least
+            )
         if self.type == "names":
             return arm_names(value)
         if self.type in ("question", "noise", "policy"):
@@ -262,7 +264,7 @@ def parse_numbers(value: str | Iterable[str | float], what: str) -> tuple[float,
     (0.3, 0.5)
     """
     words = value.replace(";", ",").split(",") if isinstance(value, str) else value
-    return tuple(quantity(each, what) for each in words)
+    return tuple(parse_quantity(each, what) for each in words)
 
 
 def arm_names(names: Sequence[str]) -> tuple[str, ...]:

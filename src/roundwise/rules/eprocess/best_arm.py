@@ -17,7 +17,7 @@ from roundwise.model.problem import Problem
 from roundwise.noise import items_of
 from roundwise.noise.parts import Index, PartBets, PartForm
 from roundwise.questions.base import Answer, pairs, quiet
-from roundwise.questions.best_arm import star
+from roundwise.questions.best_arm import solve_star
 from roundwise.rules.base import ClaimStatus, GapToLeader, Interval
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls
 from roundwise.rules.eprocess.bounds import BetHistory, agreed
@@ -177,7 +177,7 @@ class BestArmEProcess(EProcess):
             spread = shared.spreads(known.past, choice.rivals.pieces)
             return RequiredPulls(nested(2 * spread * need / distance**2, open_, leads), open_ | leads)
         costs = np.where(open_, distance * distance / (2 * known.variance[..., None] * need), np.inf)
-        return RequiredPulls(star(costs, leads), open_ | leads)
+        return RequiredPulls(solve_star(costs, leads), open_ | leads)
 
     def claims(self, problem: Problem, won: BestArmWealth, choice: Leader, names: Sequence[str]) -> list[ClaimStatus]:
         """Of each arm that it is not the best."""

@@ -329,10 +329,10 @@ def _allocation(arms: int, pieces: Halfspaces, limits: Floats) -> Floats:
         pulls = np.zeros((*runs, arms))
         grid = pieces.arms.reshape(*runs, k, arms - k, 2)
         order = np.concatenate([grid[..., :, 0, 0], grid[..., 0, :, 1]], axis=-1)
-        found = program.bipartite(limits.reshape(-1, k, arms - k), program.ROUGH).pulls.reshape((*runs, arms))
+        found = program.solve_bipartite(limits.reshape(-1, k, arms - k), program.ROUGH).pulls.reshape((*runs, arms))
         np.put_along_axis(pulls, order, found, axis=-1)
         return pulls
     squares = pieces.dense(arms) ** 2
-    return program.general(
+    return program.solve_general(
         squares.reshape(-1, *squares.shape[-2:]), limits.reshape(-1, limits.shape[-1]), program.ROUGH
     ).pulls.reshape((*runs, arms))

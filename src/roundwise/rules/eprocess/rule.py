@@ -31,7 +31,7 @@ from roundwise.rules.eprocess.best_arm import BestArmEProcess
 from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet, RuleState, Wealth
 from roundwise.rules.eprocess.candidates import CandidateEProcess
 from roundwise.rules.eprocess.linear import LinearEProcess
-from roundwise.solvers.design import basis
+from roundwise.solvers.design import orthonormal_basis
 
 
 class SavedState(NamedTuple, Generic[Wealth]):
@@ -213,7 +213,7 @@ def _orthonormal(problem: Problem) -> Floats:
         raise InputError("Arms with features cannot be tried on the same items: leave out the features, or the items.")
     features = problem.question.features
     assert features is not None
-    return basis(features)
+    return orthonormal_basis(features)
 
 
 def _compares(problem: Problem) -> bool:
