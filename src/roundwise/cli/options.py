@@ -25,7 +25,6 @@ from roundwise.noise import (
     Poisson,
     SubGaussian,
     UnknownVariance,
-    with_items,
 )
 from roundwise.questions import Claims, Linear, Question, Statements
 from roundwise.questions.claims import SCALES, Scale
@@ -311,7 +310,7 @@ class NoiseOptions(NamedTuple):
             found = Gaussian(self.sigma) if self.normal else SubGaussian(self.sigma)
         elif self.value_range is not None:
             found = Bounded(*self.value_range)
-        return with_items(found) if self.items else found
+        return found.with_items() if self.items else found
 
 
 def _column(flag: str, help: str) -> Any:

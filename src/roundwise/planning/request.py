@@ -12,7 +12,7 @@ import numpy as np
 from roundwise.errors import DataError, InputError, said
 from roundwise.formats.small_table import read_rows
 from roundwise.model.spec import parse_quantity
-from roundwise.noise import Noise, family_of, items_of, range_of_means
+from roundwise.noise import Noise
 from roundwise.planning.items import ITEM_CORRELATION, AlikeItems
 from roundwise.planning.quantities import Costs, amount, one_for_each
 from roundwise.planning.scenarios import Unreliable, deviations, world_of, worlds_of
@@ -53,7 +53,7 @@ def ladder(
         raise InputError(
             f"Give what you expect: {said('baseline=0.3', '--baseline 30%')}, the means, or a file of scenarios."
         )
-    low, high = range_of_means(noise)
+    low, high = noise.mean_range
     if not low < centre < high:
         raise InputError(f"The baseline is {centre:g}, but must lie between {low:g} and {high:g}, as means do.")
     deviation_there = float(np.median(deviations(noise, np.full(len(arms), centre), deviation)))
@@ -75,7 +75,7 @@ def ladder(
 
 def chosen_leads(noise: Noise, deviation: float, question: Question) -> list[float]:
     """Three round numbers that follow each other, the middle one a small effect; with one that matters to the user."""
-    many = family_of(noise) is not None and not question.separate_claims  # results, as in a test on a page
+    many = noise.family is not None and not question.separate_claims  # results, as in a test on a page
     middle = deviation * (0.05 if many else 0.2)
     power = np.floor(np.log10(middle)) - 1
     numbers = np.array([step * 10.0 ** (power + i) for i in range(4) for step in STEPS])
@@ -153,7 +153,7 @@ class PlanRequest(StudySpec):
     @property
     def of_items(self) -> bool:
         """Whether arms are tried on the same items."""
-        return items_of(self.noise) is not None
+        return self.noise.shares_items
 
     def rows(self) -> tuple[Expected, ...]:
         """The rows of the plan: the scenarios of a file, the given means, or a ladder of leads."""

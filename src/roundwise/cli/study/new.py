@@ -16,7 +16,6 @@ from roundwise.cli.output import recorded
 from roundwise.cli.study.common import Name, Storage, show
 from roundwise.errors import InputError
 from roundwise.model.spec import Kind, parse_spec
-from roundwise.noise import with_items
 from roundwise.study.spec import StudySpec
 
 
@@ -57,7 +56,7 @@ def new(
         if (columns := study.columns.columns()) is not None:
             spec = replace(spec, columns=columns)
         if study.noise.items:
-            spec = replace(spec, noise=with_items(spec.noise))
+            spec = replace(spec, noise=spec.noise.with_items())
     with create_from_spec(name, spec, storage) as created:
         recorded(f"'{name}' is created")
         guarantee = guarantee_of(created.state)
