@@ -16,7 +16,7 @@ import numpy as np
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, said
 from roundwise.model.spec import Thing, class_name, to_spec
-from roundwise.noise import Noise, items_of
+from roundwise.noise import Noise
 from roundwise.planning.alternatives import Instead
 from roundwise.planning.charts import draw_plan
 from roundwise.planning.fixed_designs import FixedDesign
@@ -57,10 +57,9 @@ def command(wish: Wish) -> str | None:
 
 def noise_options(noise: Noise) -> list[str]:
     """The options of a noise model on the command line."""
-    own: Sequence[str] | None = getattr(noise, "flags", None)
-    if own is None:
+    if noise.flags is None:
         return ["--noise", _named(noise)]
-    return [*own, *(["--items"] if items_of(noise) is not None else [])]
+    return [*noise.flags, *(["--items"] if noise.shares_items else [])]
 
 
 def _question_options(question: Question, names: Sequence[str]) -> list[str] | None:
