@@ -20,7 +20,7 @@ from roundwise.planning.planner import plan_request
 from roundwise.study.audit import verified
 from roundwise.web import reports
 from roundwise.web.forms import Form
-from roundwise.web.lab import MOST_ARMS, LabForm, _parts
+from roundwise.web.lab import MOST_ARMS, LabForm
 from served import example
 from serving import TOKENS, ask, serving
 
@@ -147,7 +147,7 @@ class TestLab:
         job = LabForm(means="0, 0", runs="5", most="1000", policies=("round-robin", "wager"), **words).job()
         job.run()
         assert job.state == "done", job.error
-        assert "No number of samples is enough" in _parts(job.result)[0].bound
+        assert "No number of samples is enough" in job.result.compared[0].bound
 
     @pytest.mark.parametrize(
         ("words", "why"),
