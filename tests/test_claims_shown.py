@@ -148,7 +148,7 @@ class TestArmsThatLeave:
         assert [each.shown for each in report.claim_rows] == [False, True]
         report = study.drop("x", "toxic")
         assert (report.status, study.ask()) == ("decided", None)
-        assert any("only claims about arms that were left out are open" in each for each in report.notes)
+        assert any("only claims about arms that were left out are open" in str(each) for each in report.notes)
 
     @pytest.mark.parametrize("budget", [None, 1000], ids=["no budget", "budget"])
     @pytest.mark.parametrize("asked", [False, True], ids=["between rounds", "in an open round"])
@@ -187,16 +187,17 @@ class TestWhatHappenedIsSaid:
         for form in (report.text().replace("\N{NO-BREAK SPACE}", " "), report.markdown(), report.html()):
             for each in happened:
                 assert form.count(each) == 1
-        assert all(any(each in note for note in study.status().notes) for each in happened)
+        assert all(any(each in str(note) for note in study.status().notes) for each in happened)
 
     def test_of_other_questions_too(self, make):
         study = make(budget=500)
         rates(study, a=0.2, b=0.5, c=0.6)
         study.drop("a", "broken")
         study.note("looked at it")
-        notes = study.status().notes
-        assert any("broken" in each for each in notes)
-        assert any("looked at it" in each for each in notes)
+        notes = map(str, study.status().notes)
+        said = "".join(notes)
+        assert "broken" in said
+        assert "looked at it" in said
 
 
 class TestAfterTheDecision:
@@ -210,10 +211,7 @@ class TestAfterTheDecision:
         assert after.claim_rows == before.claim_rows
         assert [each.lift for each in after.arm_rows] == [each.lift for each in before.arm_rows]
         assert after.arm_rows[0].mean > before.arm_rows[0].mean
-        (said,) = [each for each in after.notes if "came after the decision" in each]
-        assert said.endswith(
-            "they enter means and their intervals; what was found for the claims, and its bounds, stand as they were."
-        )
+        assert any(each.code == "after_decision" and each.fields["claims"] for each in after.notes)
 
 
 class TestWords:
@@ -289,7 +287,7 @@ class TestTheChart:
         study.ask()
         study.tell(sums(placebo=(80, 26), **{"25mg": (40, 10), "75mg": (40, 22), "300mg": (40, 32)}))
         assert {each.rounds for each in study.report().courses} == {(1, 2)}
-        first = study.state.asked[0].files[0].digest
+        first = study.state.rounds[0].files[0].digest
         study.amend(first, sums(placebo=(80, 24), **{"25mg": (40, 9), "75mg": (40, 21), "300mg": (40, 30)}), "a slip")
         assert {each.rounds for each in study.report().courses} == {(2,)}
 

@@ -8,7 +8,7 @@ import pytest
 from filing import ARMS, reader, table
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, create_study
 from roundwise.ingest import Columns, Results, read_results
-from roundwise.messages import Condition
+from roundwise.messages import Condition, FileNote
 
 OWN = Columns(arm="variant", outcome="converted")
 
@@ -27,7 +27,7 @@ class TestColumns:
         text = table("9,placebo,1,0", "8,25mg,0,1", header="count,variant,converted,other")
         found = tell(text, study=OWN)
         assert found.totals.tolist() == [1, 0, 0]
-        assert found.notes == ("results.csv: not used: 'count', 'other'.",)
+        assert found.notes == (FileNote("unused_columns", file="results.csv", columns=["count", "other"]),)
         assert tell(text, study=OWN, columns=Columns(outcome="Other")).totals.tolist() == [0, 1, 0]
 
     @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ class TestColumns:
         text = table("u1,25mg,1,3.5", "u2,placebo,0,7", header="who,group,bought,minutes")
         found = tell(text)
         assert found.totals.tolist() == [0, 1, 0]
-        assert found.notes[1:] == (
-            "results.csv: 'group' was taken for the arm, by what is in it; --arm-column says so for good.",
-            "results.csv: 'bought' was taken for the outcome, by what is in it; --outcome-column says so for good.",
-        )
+        guessed = [
+            (each.fields["column"], each.fields["role"]) for each in found.notes if each.code == "guessed_column"
+        ]
+        assert guessed == [("group", "arm"), ("bought", "outcome")]
         with pytest.raises(
             DataError,
             match=r"'bought'.*'minutes'",
@@ -108,7 +108,7 @@ def test_numbers_as_people_write_them(tell, cells, noise, value):
     found = tell(table(*(f"placebo,{cell}" for cell in cells)), noise)
     assert found.counts[0] == len(cells)
     assert found.totals[0] == pytest.approx(value, rel=1e-15)
-    said = [note for note in found.notes if "was read as" in note]
+    said = [note for note in found.notes if note.code == "number_read"]
     assert len(said) == (noise != Binary())
 
 
@@ -140,7 +140,7 @@ def test_nothing_of_a_file_moves_the_cursor(tell):
         json.dumps([{"arm": {evil: evil}, "outcome": [evil]}]),
     ):
         try:
-            said = "\n".join(tell(text).notes)
+            said = "\n".join(map(str, tell(text).notes))
         except DataError as error:
             said = str(error)
         assert len(said) < 2000
@@ -180,7 +180,7 @@ class TestArms:
         text = table("placebo,1", "old,1", "older,0", "old,0")
         found = tell(text, ignore_arms="old, older")
         assert (found.rows, found.totals.tolist()) == (1, [1, 0, 0])
-        assert found.notes == ("results.csv: 3 rows of other arms were left out (old 2, older 1).",)
+        assert found.notes == (FileNote("other_arms", file="results.csv", arms={"old": 2, "older": 1}),)
         assert tell(text, ignore_arms=["*"]).rows == 1
         with pytest.raises(DataError, match="'older'"):
             tell(text, ignore_arms=["old"])
@@ -189,7 +189,7 @@ class TestArms:
                 tell(table("25mg,1", f"{slip},1"), ignore_arms="*")
             if slip != "Placebo":  # but it may be one, if somebody says so
                 assert tell(table("25mg,1", f"{slip},1"), ignore_arms=f"*, {slip}").rows == 1
-        assert "1 row of another arm was left out (old 1)" in tell(table("25mg,1", "old,1"), ignore_arms="*").notes[0]
+        assert tell(table("25mg,1", "old,1"), ignore_arms="*").notes[0].fields["arms"] == {"old": 1}
         with pytest.raises(InputError, match="'placebo'"):
             tell(text, ignore_arms="placebo")
 
@@ -226,7 +226,8 @@ class TestMissing:
     def test_they_are_counted_with_a_reason(self, tell):
         found = tell(self.TEXT, missing="moved away")
         assert (found.counts.tolist(), found.missing.tolist(), found.why) == ([1, 0, 1], [2, 1, 0], "moved away")
-        assert found.notes == ("results.csv: 3 outcomes are missing (placebo 2, 25mg 1): moved away.",)
+        missing = FileNote("missing_outcomes", file="results.csv", arms={"placebo": 2, "25mg": 1}, why="moved away")
+        assert found.notes == (missing,)
         back = Results.from_payload(json.loads(json.dumps(found.payload())))
         assert (back.missing.tolist(), back.why) == ([2, 1, 0], "moved away")
         with pytest.raises(InputError, match="empty"):
@@ -267,10 +268,7 @@ def test_where_sums_only_teach_it_is_said(tell):
 
     sums = {"arm": ARMS, "count": [9, 9, 9], "total": [3, 2, 1]}
     wins = {"arm": ARMS, "count": [9, 9, 9], "successes": [3, 2, 1]}
-    assert notes(sums, SubGaussian(1.0)) == (
-        "data frame: sums cannot be dealt into parts, so this first round only teaches: it counts if every result is a "
-        "row of its own.",
-    )
+    assert notes(sums, SubGaussian(1.0)) == (FileNote("teaches_only", file="data frame"),)
     for text, noise in (
         (sums, Binary()),
         (sums, Poisson()),

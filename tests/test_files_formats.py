@@ -10,6 +10,7 @@ from filing import ARMS, reader, table
 from roundwise import Binary, DataError
 from roundwise.formats.excel import excel_sheet
 from roundwise.ingest import Columns, Results, read_results
+from roundwise.messages import FileNote
 
 
 @pytest.fixture
@@ -28,9 +29,8 @@ class TestItems:
         found = tell(self.WIDE)
         assert (found.rows, found.counts.tolist(), found.totals.tolist()) == (5, [3, 2, 0], [2, 1, 0])
         assert found.notes == (
-            "results.csv: not used: 'question', 'level'.",
-            "results.csv: empty cells were taken for items that an arm was not tried on (25mg 1); --missing REASON "
-            "counts them as missing.",
+            FileNote("unused_columns", file="results.csv", columns=["question", "level"]),
+            FileNote("empty_cells", file="results.csv", arms={"25mg": 1}),
         )
         assert tell(self.WIDE, missing="no answer").missing.tolist() == [0, 1, 0]
         items = found.lots.items

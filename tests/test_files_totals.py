@@ -6,6 +6,7 @@ import pytest
 from filing import ARMS, reader, table
 from roundwise import BestArm, Binary, DataError, Gaussian, InputError, create_study, load_study
 from roundwise.ingest import Options
+from roundwise.messages import FileNote
 
 
 @pytest.fixture
@@ -23,10 +24,7 @@ class TestRunningTotals:
         first = tell(self.SUMS)
         found = tell(self.LATER, told=[first], waiting=np.array([99.0, 99, 99]))
         assert found.counts.tolist() == [15, 20, 0]
-        assert found.notes == (
-            "results.csv: no arm has less than what is recorded, so this could be a running total. It counts as 35 new "
-            "results; as a running total (cumulative=True) it would bring 13.",
-        )
+        assert found.notes == (FileNote("possible_total", file="results.csv", results=35, new=13),)
         assert tell(self.LATER, told=[first], again=True).notes == ()
         assert tell(self.LATER, told=[first], waiting=np.array([15.0, 20, 0])).notes == ()
         for clear in ("placebo,9,4\n25mg,20,5\n", "placebo,15,3\n25mg,20,5\n", "placebo,11,9\n25mg,20,5\n"):
@@ -37,7 +35,7 @@ class TestRunningTotals:
         grown = table("25mg,0", "placebo,1", "25mg,1", "placebo,0", "placebo,1", "25mg,1")
         found = tell(grown, told=[first], waiting=np.array([99.0, 99, 99]))
         assert found.rows == 6
-        assert "It counts as 6 new results; as a running total (cumulative=True) it would bring 1." in found.notes[0]
+        assert found.notes[0] == FileNote("possible_total", file="results.csv", results=6, new=1)
 
     def test_nothing_is_said_after_a_running_total(self, tell):
         """What is told is new, whatever was told before."""
@@ -50,7 +48,7 @@ class TestRunningTotals:
         first = tell(self.SUMS)
         found = tell(self.LATER, told=[first], cumulative=True)
         assert (found.counts.tolist(), found.totals.tolist()) == ([5, 8, 0], [2, 0, 0])
-        assert found.notes == ("results.csv: a running total: 22 results of it recorded before, 13 new.",)
+        assert found.notes == (FileNote("running_total", file="results.csv", recorded=22, new=13),)
         third = tell("arm,count,successes\nplacebo,15,6\n25mg,21,6\n", told=[first, found], cumulative=True)
         assert (third.counts.tolist(), third.totals.tolist()) == ([0, 1, 0], [0, 1, 0])
         with pytest.raises(DataError, match="running"):
@@ -72,7 +70,7 @@ class TestRunningTotals:
         assert found.counts[0] == 25
         assert found.totals[0] == pytest.approx(values[15:].sum(), rel=1e-12)
         assert found.scatter[0] == pytest.approx(((values[15:] - values[15:].mean()) ** 2).sum(), rel=1e-6)
-        assert "could be a running total" in tell(sums(values), noise, told=[first]).notes[0]
+        assert tell(sums(values), noise, told=[first]).notes[0].code == "possible_total"
 
     def test_rows(self, tell):
         rng = np.random.default_rng(1)
@@ -116,7 +114,7 @@ class TestRunningTotals:
         both = values[1] + values[3]
         (tmp_path / "x.csv").write_text(table(*(f"{'ab'[i % 2]},{each}" for i, each in enumerate(both))))
         with load_study("s", f"sqlite:///{tmp_path}/x.db") as study:
-            assert study.state.whole is not None  # nothing before the last checkpoint was read
+            assert study.state.read_before is not None  # nothing before the last checkpoint was read
             with pytest.raises(DataError, match="file"):
                 study.tell(tmp_path / "x.csv")
             study.tell({"arm": ["a", "b"] * 60, "outcome": both})  # nothing is guessed about values of Python

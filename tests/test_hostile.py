@@ -63,7 +63,7 @@ class TestTheSameContents:
                 study.tell(same)
             report = study.tell(same, again=True, round_over="that is all")
             assert report.results == 80
-            assert any("told as new results" in each for each in report.warnings)
+            assert any(each.code == "same_contents" for each in report.notes)
             with pytest.raises(InputError, match="same contents"):
                 study.tell(same)
 
@@ -73,11 +73,11 @@ class TestTheSameContents:
             for day in ("monday", "tuesday"):
                 study.ask()
                 study.tell(written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n", f"{day}.csv"), again=True)
-            digests = [each.digest for asked in study.state.asked for each in asked.files]
+            digests = [each.digest for asked in study.state.rounds for each in asked.files]
             assert len(set(digests)) == 2
             study.amend("tuesday.csv", None, "a test run")
-            assert study.state.asked[1].counts.sum() == 0
-            assert study.state.asked[0].counts.sum() == 40
+            assert study.state.rounds[1].counts.sum() == 0
+            assert study.state.rounds[0].counts.sum() == 40
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
@@ -155,7 +155,7 @@ def test_what_came_after_the_batch_that_decides_now_enters_means_and_bounds(stor
             study.tell({"arm": ["a", "b"], "count": counts, "total": [totals[0], totals[1] + number * 1e-3]})
         state = study.state
         assert state.decided is None
-        second = state.asked[1].files[0]
+        second = state.rounds[1].files[0]
         counts = second.counts.tolist()
         fixed = {"arm": ["a", "b"], "count": counts, "total": [counts[0] * 0.7, counts[1] * -0.6]}
         study.amend(second.digest, fixed, "units were mixed up")
@@ -167,7 +167,7 @@ def test_what_came_after_the_batch_that_decides_now_enters_means_and_bounds(stor
         assert (
             report.results == sum(int(each.counts.sum()) for each in state.batches) == 60 + sum(map(int, counts)) + late
         )
-        assert any("came after" in each and str(late) in each.replace(" ", "") for each in report.notes)
+        assert [each.fields["results"] for each in report.notes if each.code == "after_decision"] == [late]
         rule = state.settings.policy.stopping
         lower, upper = rule.bounds(state.settings.problem, state.record, state.batches).means()
         means = state.record.means  # no interval leaves out its own mean

@@ -44,7 +44,7 @@ class TestAmend:
         options = ["--arm-column", "variant", "--outcome-column", "bought", "--ignore-arms", "old", "--missing", "ill"]
         assert "no column" in roundwise("amend", "s", "wrong.csv", "--by", "right.csv", "--why", "typo", code=2)
         roundwise("amend", "s", "wrong.csv", "--by", "right.csv", "--why", "typo", *options)
-        asked = study.state.asked[0]
+        asked = study.state.rounds[0]
         assert (asked.counts.tolist(), asked.lost.tolist()) == ([1, 0, 0], [0, 1, 0])
 
     def test_they_need_a_file(self, study, roundwise, tmp_path):
@@ -175,8 +175,9 @@ class TestNotes:
                 study.tell(f"day{day}.csv", columns=_by_user(), ignore_arms="*")
         with load_study("s") as study:
             notes = study.report().notes
-        assert [each.partition(":")[0] for each in notes if "300" in each] == ["day4.csv"]
-        assert len([each for each in notes if "left out" in each]) == 1
+        (skipped,) = [each.fields for each in notes if each.code == "skipped"]
+        assert (skipped["file"], skipped["rows"], skipped["others"]) == ("day4.csv", 300, 2)
+        assert len([each for each in notes if each.code == "other_arms"]) == 1
 
 
 def _by_user():

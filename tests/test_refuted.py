@@ -193,7 +193,7 @@ class TestReports:
         widened = [each for each in report.arm_rows if each.widened]
         assert widened
         assert all(each.mean in (each.lower, each.upper) for each in widened)
-        assert any(each.startswith("* The interval of ") for each in report.notes)
+        assert any(each.code == "widened" for each in report.notes)
         assert " *" in report.text()
 
 
@@ -303,7 +303,7 @@ class TestARefutedModel:
             report = study.report()
         assert ("refuted" if void else "arms_moved") in report.guarantee.codes
         assert [each.lower for each in report.arm_rows] == [None, None]
-        assert any("intervals of them are not shown" in each for each in report.notes) != void
+        assert any(each.code == "moved_together" and not each.fields["intervals"] for each in report.notes) != void
 
 
 class TestTheHeadline:

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from roundwise import Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, UnknownVariance
 from roundwise.formats import readers
 from roundwise.ingest import Results, batch_of, read_results, record
+from roundwise.messages import FileNote
 from roundwise.serialization import packed_numbers, unpacked_numbers
 
 ARMS = ["red", "blue", "green"]
@@ -132,14 +133,13 @@ def test_synonyms_of_sums(tell):
     same(tell("Arm;N;Sum\nred;2;3,5\n"), tell("arm,count,total\nred,2,3.5\n"))
     own_name_first = tell("arm,outcome,value\nred,1,9\n")
     assert own_name_first.totals[0] == 1
-    assert own_name_first.notes == ("results.csv: not used: 'value'.",)
+    assert own_name_first.notes == (FileNote("unused_columns", file="results.csv", columns=["value"]),)
 
 
 def test_notes(tell):
-    assert tell("arm,day,outcome,who\nred,1,2,x\n").notes == ("results.csv: not used: 'day', 'who'.",)
-    assert tell(ROWS.rstrip()).notes == (
-        "results.csv: the last line has no line end; check that the file was not cut.",
-    )
+    (unused,) = tell("arm,day,outcome,who\nred,1,2,x\n").notes
+    assert unused == FileNote("unused_columns", file="results.csv", columns=["day", "who"])
+    assert tell(ROWS.rstrip()).notes == (FileNote("possibly_cut", file="results.csv"),)
 
 
 def test_names_are_trimmed_and_may_hold_anything(tell):
@@ -165,7 +165,7 @@ def test_excel_and_parquet(tell, suffix):
     found = read_results(name, ARMS, NOISE)
     same(found, tell(ROWS))
     assert found.digest == hashlib.sha256(Path(name).read_bytes()).hexdigest()
-    assert found.notes == (f"{name}: not used: 'who'.",)
+    assert found.notes == (FileNote("unused_columns", file=name, columns=["who"]),)
 
 
 def _write(table, name):
@@ -192,7 +192,7 @@ def test_excel_rows_are_numbered_as_in_excel_and_numbers_may_name_arms(tmp_path,
         pd.DataFrame([[1]]).to_excel(book, sheet_name="June")
     found = read_results("book.xlsx", ["1", "2", "NA"], NOISE)
     assert found.totals.tolist() == [0.5, 7, 1.5]
-    assert found.notes == ("book.xlsx: only the first of 2 sheets, 'May', was read.",)
+    assert found.notes == (FileNote("first_sheet", file="book.xlsx", sheets=2, sheet="May"),)
 
 
 class Polars:
@@ -565,7 +565,7 @@ def test_no_contents_raise_anything_but_a_data_error(tmp_path, data):
     except DataError:
         return
     assert found.digest == hashlib.sha256(body).hexdigest()
-    if any("was taken for" in note or "was read as" in note for note in found.notes):
+    if any(note.code in ("guessed_column", "number_read") for note in found.notes):
         return
     assert _by_csv(body.decode("utf-8-sig"), found.form) == pytest.approx(found.totals.tolist())
 

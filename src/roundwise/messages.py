@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import string
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
@@ -51,8 +52,12 @@ class Message:
         self.table[code]
 
     def __str__(self) -> str:
+        return self.render(self.fields)
+
+    def render(self, fields: Fields) -> str:
+        """Return the text with these fields for the current surface."""
         entry = self.table[self.code]
-        return _FORMATTER.vformat(entry, (), self.fields) if isinstance(entry, str) else entry(**self.fields)
+        return _FORMATTER.vformat(entry, (), fields) if isinstance(entry, str) else entry(**fields)
 
     def __repr__(self) -> str:
         given = "".join(f", {name}={value!r}" for name, value in self.fields.items())
@@ -190,6 +195,27 @@ class Note(Message):
         return {"code": self.code, "severity": self.severity.value, "message": str(self), **self.fields}
 
 
+class FileNote(Note):
+    """A note on a file: the field `file` is its name, and `others` is how many other files it applies to."""
+
+    __slots__ = ()
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """What it is about, whatever the file and the numbers."""
+        return (self.code, *(str(self.fields.get(name)) for name in ("role", "column", "columns")))
+
+    @property
+    def text(self) -> str:
+        """The note without the name of the file."""
+        fields = {name: value for name, value in self.fields.items() if name not in ("file", "others")}
+        return self.render(fields)
+
+    def __str__(self) -> str:
+        others = self.fields.get("others", 0)
+        return f"{self.fields['file']}: {self.text}" + (f" Likewise {several(others, 'other file')}." if others else "")
+
+
 class Danger(Note):
     """A note on something that endangers the guarantee."""
 
@@ -232,6 +258,14 @@ def few(names: Sequence[str], most: int = 8, last: str = "and") -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}" if names else "none"
 
 
+def day(stamp: str | None) -> str:
+    """Return a time as people write it: 3 Nov 2026, 08:02 UTC."""
+    if stamp is None:
+        return "?"
+    at = datetime.fromisoformat(stamp).astimezone(UTC)
+    return f"{at.day} {at:%b %Y, %H:%M} UTC"
+
+
 def p_value(chance: float) -> str:
     """Return a small probability.
 
@@ -262,6 +296,23 @@ def shown(text: object, most: int = LETTERS) -> str:
 def quoted(text: object, most: int = LETTERS) -> str:
     """Return a few letters of a text in quotes."""
     return f"'{shown(text, most)}'"
+
+
+def list_quoted(names: Iterable[object], most: int = 8) -> str:
+    """Return some names in quotes, and how many more there are."""
+    every = list(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(quoted(name) for name in every[:most]) + more
+
+
+def list_by_arm(counts: Mapping[str, int], most: int = 6) -> str:
+    """Return how many there are of each arm.
+
+    >>> list_by_arm({"placebo": 2, "25mg": 1})
+    'placebo 2, 25mg 1'
+    """
+    found = [f"{shown(arm)} {number}" for arm, number in list(counts.items())[:most]]
+    return ", ".join(found) + (f" and {len(counts) - most} more" if len(counts) > most else "")
 
 
 def _harmless(letter: str) -> bool:
@@ -378,6 +429,123 @@ def _disagreement(*, arm: str, round: int, chance: float, shifts: bool) -> str:
     )
 
 
+def _arm_changed(verb: str) -> Entry:
+    def render(*, arm: str, after: int, why: str, removed: bool) -> str:
+        when = f"after round {after}" if after else "before the first round"
+        gone = f" Results of {arm} stay in the record and do not count." if removed else ""
+        return f"{arm} was {verb} {when}{f': {why}' if why else ''}".rstrip(".") + "." + gone
+
+    return render
+
+
+def _moved_together(*, intervals: bool) -> str:
+    effect = "means and their intervals mix the rounds and do not hold"
+    return (
+        "All arms moved together between rounds (a season, another grader). The decision compares arms within rounds, "
+        f"so it is unaffected; {effect if intervals else 'means mix the rounds, and their intervals are not shown'}."
+    )
+
+
+def _after_decision(*, results: float, recounted: bool, claims: bool) -> str:
+    how = " (by the decision after recounting)" if recounted else ""
+    use = "means and bounds, and the verdict stands"
+    if claims:
+        use = "means and their intervals; the findings on the claims and their bounds stand"
+    return f"{several(results, 'result')} arrived after the decision{how}; used for {use}."
+
+
+def _joint_bounds(*, times: int, changed: bool) -> str:
+    since = ", counted from the last change of the claims," if changed else ""
+    return (
+        "What is shown stays shown: the probability that any of it is false is at most the error above. All lower "
+        f"bounds{since} hold together up to {'twice' if times == 2 else 'three times'} that, and so do all upper ones; "
+        "the forecast is not covered."
+    )
+
+
+_CONTRADICTIONS = {
+    "outcome": "another outcome",
+    "arm": "another arm",
+    "late": "an outcome where none was recorded",
+    "gone": "no outcome where one is recorded",
+}
+
+
+def _contradicts(*, kinds: Mapping[str, int], lines: Sequence[int], files: Sequence[str], unit: str, key: str) -> str:
+    rows = sum(kinds.values())
+    each = ", ".join(_CONTRADICTIONS[kind] + (f" ({n})" if len(kinds) > 1 else "") for kind, n in kinds.items())
+    where = f"{unit}{'' if rows == 1 else 's'} {', '.join(map(str, lines))}{', ...' if rows > len(lines) else ''}"
+    return (
+        f"{several(rows, 'row')} {'has' if rows == 1 else 'have'} an {key} seen before but {each} ({where}; recorded "
+        f"by {few(files, 3)}). Skipped: the record stands. To correct it, use {option('amend')}."
+    )
+
+
+Note.table = {
+    "rule": "{text}",  # in the words of a stopping rule
+    "exact_rounds": (
+        "{policy} stops by a rule of its own, which requires every round exactly as planned: with fewer or more "
+        "results the study ends undecided."
+    ),
+    "arm_dropped": _arm_changed("dropped"),
+    "arm_added": _arm_changed("added"),
+    "budget_changed": "The budget was {before:count} results at first and is {now:count} now.",
+    "remark": lambda *, by, at, text: f"Remark by {by}, {day(at)}: {text}",
+    "more_remarks": "{number:count} earlier remark{number:s} {number:is} in the record.",
+    "ended": "The study ended because {why}.",
+    "within_rounds": "Differences are within rounds: changes common to all arms between rounds are not part of them.",
+    "joint_bounds": _joint_bounds,
+    "moved_together": _moved_together,
+    "widened": (
+        "* The interval of {arms:few} was extended to its mean, which it had left out: bounds come from bets round by "
+        "round and keep the tightest value ever reached, while a mean weighs all results alike. This may be chance, or "
+        "a sign that an assumption does not hold."
+    ),
+    "sums_only": "Some results came as sums: for those only the range is used, which takes more results.",
+    "incomplete_round": (
+        "Round {round} was incomplete when the study was closed: its {results:count} result{results:s} do not count."
+    ),
+    "earlier_data": "{results:count} earlier result{results:s} ({name}) guide the allocation and are not evidence.",
+    "after_decision": _after_decision,
+}
+FileNote.table = {
+    "unused_columns": lambda *, columns: f"not used: {list_quoted(columns, 20)}.",
+    "guessed_column": lambda *, column, role: (
+        f"{quoted(column)} was taken for the {role}, judging by its contents. To be certain, use "
+        f"{option(f'{role}_column')}."
+    ),
+    "possibly_cut": "the last line has no line end; check that the file was not cut.",
+    "first_sheet": "only the first of {sheets} sheets, {sheet:quoted}, was read.",
+    "number_read": "{text:quoted} was read as {value:.15g}.",
+    "averaged": "{rows:count} row{rows:s} {rows:was} averaged with others of the same id.",
+    "skipped": "{rows:count} row{rows:s} {rows:was} recorded before and {rows:was} skipped.",
+    "contradicts": _contradicts,
+    "empty_cells": lambda *, arms: (
+        f"empty cells were taken for items that an arm was not tried on ({list_by_arm(arms)}). To count them as "
+        f"missing, use {option('missing')}."
+    ),
+    "missing_outcomes": lambda *, arms, why: (
+        f"{several(sum(arms.values()), 'outcome')} missing ({list_by_arm(arms)}): {shown(why, 200)}."
+    ),
+    "other_arms": lambda *, arms: (
+        f"{several(sum(arms.values()), 'row')} of other arms {FORMATS['was'](sum(arms.values()))} left out "
+        f"({list_by_arm(arms)})."
+    ),
+    "teaches_only": (
+        "sums cannot be partitioned at random, so this first round only guides the allocation. It counts if every "
+        "result is a row of its own."
+    ),
+    "running_total": "a running total: {recorded:count} result{recorded:s} of it recorded before, {new:count} new.",
+    "possible_total": lambda *, results, new: (
+        f"no arm has fewer results than are recorded, so this could be a running total. It counts as {count(results)} "
+        f"new results; as a running total ({option('cumulative')}) it would bring {count(new)}."
+    ),
+    "same_contents": lambda *, round: (
+        "identical to a file recorded "
+        + (f"in round {round}" if round else "after the decision")
+        + ", and recorded as new results."
+    ),
+}
 Condition.table = {
     "rule": "{text}",  # in the words of a stopping rule
     "short_rounds": _short_condition,
@@ -451,9 +619,16 @@ Danger.table = {
 }
 OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at the command line, what to use on the page
     "amend": ("`study.amend`", "`roundwise amend`", "“Correct or withdraw a file”"),
+    "again": ("`again=True`", "--new", "the box “all of it is new”"),
     "average_ids": ("`average_ids=True`", "--average-ids", "the box “several rows of one id are one result”"),
-    "id_column": ("`columns=Columns(id=...)`", "--id-column", "the menu “id”"),
-    "item_column": ("`columns=Columns(item=...)`", "--item-column", "the menu “item”"),
+    "cumulative": ("`cumulative=True`", "--cumulative", "the box “a running total”"),
+    "ignore_arms": ("`ignore_arms=NAMES`", "--ignore-arms NAMES", "the box “leave out other options”"),
+    "missing": ("`missing=REASON`", "--missing REASON", "the field “rows without a result”"),
+    "arm_column": ("`columns=Columns(arm=...)`", "--arm-column NAME", "the menu “option”"),
+    "outcome_column": ("`columns=Columns(outcome=...)`", "--outcome-column NAME", "the menu “result”"),
+    "id_column": ("`columns=Columns(id=...)`", "--id-column NAME", "the menu “id”"),
+    "time_column": ("`columns=Columns(time=...)`", "--time-column NAME", "the menu “time”"),
+    "item_column": ("`columns=Columns(item=...)`", "--item-column NAME", "the menu “item”"),
 }
 
 

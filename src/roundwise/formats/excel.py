@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
-from roundwise.formats.messages import quoted
 from roundwise.formats.sheet import Chunk, Sheet, blank, damaged, digest_of, empty
 
 ROWS = 2000  # handed over at once
@@ -43,8 +42,6 @@ def excel_sheet(name: str, file: BinaryIO, largest: int = LARGEST) -> Sheet:
         raise empty(name)
     width = max(place for place, cell in head.items() if not blank(cell)) + 1
     header = ["" if blank(cell := head.get(place)) else _title(cell) for place in range(width)]
-    more = f"{name}: only the first of {len(titles)} sheets, {quoted(titles[0])}, was read."
-    notes = [more] if len(titles) > 1 else []
 
     def chunks(places: Sequence[int]) -> Iterator[Chunk]:
         lines: list[int] = []
@@ -76,7 +73,9 @@ def excel_sheet(name: str, file: BinaryIO, largest: int = LARGEST) -> Sheet:
         if lines:
             yield Chunk(lines, cells)
 
-    sheet = Sheet(name, header, chunks, lambda: digest, header_line=top, notes=notes)
+    sheet = Sheet(name, header, chunks, lambda: digest, header_line=top)
+    if len(titles) > 1:
+        sheet.note("first_sheet", sheets=len(titles), sheet=titles[0])
     return sheet
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from roundwise.errors import DataError, said
+from roundwise.messages import quoted as quoted
+from roundwise.messages import shown as shown
 
-LETTERS = 40  # of a cell or title that are shown
 _IN_PYTHON = [
     (re.compile(pattern), words)
     for pattern, words in (
@@ -41,48 +41,6 @@ def refusal(where: str, found: str, remedy: str) -> DataError:
     return DataError(f"{where}: {found}\n  {spoken(remedy)}")
 
 
-def shown(text: object, most: int = LETTERS) -> str:
-    r"""A few letters of a text, none of which moves the cursor of a terminal.
-
-    >>> shown("a\x1b[2Jb" + "c" * 10**7, most=14)
-    'a\\x1b[2Jbcccc…'
-    """
-    try:
-        whole = text if isinstance(text, str) else str(text)
-    except (ValueError, RecursionError):  # a whole number of thousands of digits; a table in itself
-        whole = f"<{type(text).__name__}>"
-    start = whole[: most + 1].strip() if len(whole) > most else whole.strip()
-    plain = "".join(each if _harmless(each) else each.encode("unicode_escape").decode() for each in start)
-    return plain if len(plain) <= most and len(whole.strip()) <= most else plain[: most - 1] + "…"
-
-
-def quoted(text: object, most: int = LETTERS) -> str:
-    """The same in quotes."""
-    return f"'{shown(text, most)}'"
-
-
-def listed(names: Iterable[object], most: int = 8) -> str:
-    """Some names in quotes, and how many more there are."""
-    every = list(names)
-    more = f" and {len(every) - most} more" if len(every) > most else ""
-    return ", ".join(quoted(name) for name in every[:most]) + more
-
-
-def by_arm(counts: Mapping[str, int], most: int = 6) -> str:
-    """How many of each arm.
-
-    >>> by_arm({"placebo": 2, "25mg": 1})
-    'placebo 2, 25mg 1'
-    """
-    said = [f"{shown(arm)} {count}" for arm, count in list(counts.items())[:most]]
-    return ", ".join(said) + (f" and {len(counts) - most} more" if len(counts) > most else "")
-
-
 def some(names: Sequence[str]) -> str:
     """The first names in quotes."""
     return ", ".join(quoted(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
-
-
-def _harmless(letter: str) -> bool:
-    """Printable (no control, no change of direction), and not one of many marks piled on one letter."""
-    return letter.isprintable() and unicodedata.category(letter) not in ("Mn", "Me")

@@ -157,7 +157,7 @@ def text_sheet(name: str, file: BinaryIO, known: Collection[str]) -> Sheet:
             blocks.line = lines.stop
             yield Chunk(lines, columns)
         if blocks.cut:
-            sheet.notes.append(f"{name}: the last line has no line end; check that the file was not cut.")
+            sheet.note("possibly_cut")
 
     sheet = Sheet(name, header, chunks, blocks.digest, "line", at, delimiter == ";")
     return sheet
@@ -306,7 +306,7 @@ def _lines(name: str, blocks: Blocks, at: int, line: str) -> Sheet:
             cells = [[each.get(header[place]) for _, each in group] for place in places]
             yield Chunk([line for line, _ in group], cells)
         if blocks.cut:
-            sheet.notes.append(f"{name}: the last line has no line end; check that the file was not cut.")
+            sheet.note("possibly_cut")
 
     sheet = Sheet(name, header, chunks, blocks.digest, "line", at)
     return sheet

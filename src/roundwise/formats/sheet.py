@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import by_arm, refusal, shown, spoken
+from roundwise.formats.messages import refusal, shown, spoken
+from roundwise.messages import FileNote, list_by_arm
 from roundwise.serialization import Hashes
 
 HOLDERS: list[Callable[[Path], bool]] = []  # each says whether it holds a file; none before a store was opened
@@ -268,7 +269,7 @@ class Problems:
         if kind.count < 2 or not kind.lines:
             return f"{kind.found}\n  {spoken(kind.remedy)}"
         lines = ", ".join(map(str, kind.lines)) + (", ..." if kind.count > len(kind.lines) else "")
-        arms = f"; {by_arm(kind.arms)}" if kind.arms else ""
+        arms = f"; {list_by_arm(kind.arms)}" if kind.arms else ""
         return f"{kind.found}\n  So in {kind.count} {self.unit}s ({lines}{arms}). {spoken(kind.remedy)}"
 
 
@@ -291,11 +292,15 @@ class Sheet:
     header_line: int | None = None
     decimal_comma: bool = False
     hint: str = ""  # what to say if the columns are wrong
-    notes: list[str] = field(default_factory=list)
+    notes: list[FileNote] = field(default_factory=list)
     problems: Problems = field(init=False)
 
     def __post_init__(self) -> None:
         self.problems = Problems(self.name, self.unit)
+
+    def note(self, code: str, **fields: object) -> None:
+        """Add a note on the file."""
+        self.notes.append(FileNote(code, file=self.name, **fields))
 
     @property
     def top(self) -> str:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import by_arm, listed, quoted, refusal, shown, some, spoken
+from roundwise.formats.messages import quoted, refusal, shown, some, spoken
 from roundwise.formats.sheet import Problems, blank, name_in
+from roundwise.messages import list_quoted
 
 ACCEPTED = (
     "Give the columns arm,outcome (one row a result), arm,count,total (sums; also squares, the sum of squared values), "
@@ -137,7 +138,7 @@ def layout(
         mixed = [titles[places[n]] for n in ("outcome", "count", "total", "successes") if n in has]
         raise refusal(
             where,
-            f"the columns {listed(mixed)} can be read in more than one way.",
+            f"the columns {list_quoted(mixed)} can be read in more than one way.",
             f"Remove or rename those that do not belong, or name the one that counts: --outcome-column. {ACCEPTED}",
         )
     if form != "rows" and {"id", "item"} & named:
@@ -174,7 +175,9 @@ def _place(where: str, titles: Sequence[str], role: str, name: str) -> int:
     hint = f" Did you mean {quoted(near[0])}?" if near else ""
     said = f"there is no column {quoted(name)}" if not at else f"there are {len(at)} columns {quoted(name)}"
     raise refusal(
-        where, f"{said}, only {listed(found)}.{hint}" if not at else f"{said}.", f"Name it with --{role}-column NAME."
+        where,
+        f"{said}, only {list_quoted(found)}.{hint}" if not at else f"{said}.",
+        f"Name it with --{role}-column NAME.",
     )
 
 
@@ -190,7 +193,7 @@ def _by_name(where: str, titles: Sequence[str], named: Mapping[str, int]) -> dic
         if len(at) > 1:
             raise refusal(
                 where,
-                f"the columns {listed([titles[i] for i in at])} all mean '{name}'.",
+                f"the columns {list_quoted([titles[i] for i in at])} all mean '{name}'.",
                 f"Keep one of them, called '{name}'"
                 + (f", or say --{name}-column." if name in ("arm", "outcome") else "."),
             )
@@ -235,7 +238,7 @@ def _guessed(where: str, titles: Sequence[str], places: Mapping[str, int], guess
             what = "has the arms" if role == "arm" else "is the outcome"
             raise refusal(
                 where,
-                f"it is not clear which column {what}: it could be {listed([titles[i] for i in could])}.",
+                f"it is not clear which column {what}: it could be {list_quoted([titles[i] for i in could])}.",
                 f"Say --{role}-column NAME.",
             )
         if could:
@@ -251,7 +254,7 @@ def _wrong(where: str, titles: Sequence[str], has: Set[str], arms: Collection[st
         missing = "count" if {"total", "successes"} & has else "total" if "count" in has else "outcome"
     if _TO_COME in titles and not has & {*_SUMS}:
         return refusal(where, "this is a round that was asked for; it has no results.", f"Write them down. {ACCEPTED}")
-    said = f"found {listed(found)}, but no column '{missing}'." if found else "the header is empty."
+    said = f"found {list_quoted(found)}, but no column '{missing}'." if found else "the header is empty."
     if found and found[0] in arms:
         return refusal(where, said, f"The first line must be the header. {ACCEPTED}")
     near = difflib.get_close_matches(missing, [title.casefold()[:40] for title in found[:500]], n=1, cutoff=0.6)
@@ -404,14 +407,6 @@ class Names:
         )
         for line in self._lines:
             problems.one("arms", line, found, remedy)
-
-    def note(self, name: str) -> str | None:
-        """What was left out, if anything was."""
-        if not self.left_out:
-            return None
-        many = sum(self.left_out.values())
-        rows = "1 row of another arm was" if many == 1 else f"{many} rows of other arms were"
-        return f"{name}: {rows} left out ({by_arm(self.left_out)})."
 
     def _refused(self, problems: Problems, line: int, name: str) -> None:
         if not name:

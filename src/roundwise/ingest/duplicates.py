@@ -21,10 +21,11 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import DataError, said
-from roundwise.formats.messages import quoted, refusal, spoken
+from roundwise.formats.messages import quoted, refusal
 from roundwise.formats.sheet import Sheet, hashes, key_of, whole
 from roundwise.ingest.columns import Index
 from roundwise.ingest.record import Chunks, Results, Spool, Start
+from roundwise.messages import FileNote
 from roundwise.model.random_partition import splitmix64
 from roundwise.noise import Noise
 from roundwise.serialization import Hashes, packed_hashes, packed_numbers
@@ -335,22 +336,18 @@ class Earlier:
             if each.digest == digest:
                 raise _imported(name, each)
 
-    def warning(self, name: str, file: Amounts, noise: Noise) -> str | None:
-        """What is said of a file that could be a running total, with what it brings in either case; None if it cannot.
+    def possible_total(self, file: Amounts, noise: Noise) -> tuple[int, int] | None:
+        """How many results a file brings as it is, and as the running total that it could be; None if it cannot be one.
 
-        Just what is waited for needs no word.
+        Exactly the awaited results need no warning.
         """
         low, high, *_ = noise.outcome
         if self.together is None or not file.contains(self.together, low, high):
             return None
         if self.waiting is not None and np.array_equal(file.counts, self.waiting):
             return None
-        new = int(file.counts.sum())
-        more = new - int(self.together.counts.sum())
-        return spoken(
-            f"{name}: no arm has less than what is recorded, so this could be a running total. It counts as {new} new "
-            f"results; as a running total (--cumulative) it would bring {more}."
-        )
+        results = int(file.counts.sum())
+        return results, results - int(self.together.counts.sum())
 
     # --- running totals
 
@@ -437,9 +434,9 @@ def _imported(name: str, past: Results) -> DataError:
     return refusal(name, held, "Tell what came after them.")
 
 
-def nothing_new(name: str, rows: int, but: str | None = None) -> DataError:
-    """All that a file brings is recorded, `but` some of it otherwise."""
-    otherwise = "" if but is None else f" {but}."
+def nothing_new(name: str, rows: int, but: FileNote | None = None) -> DataError:
+    """All that a file brings is recorded, `but` some of it differs from the record."""
+    otherwise = "" if but is None else f" {but.text}"
     return DataError(f"{name} brings nothing new: all of its {rows} rows are recorded.{otherwise} Nothing was changed.")
 
 

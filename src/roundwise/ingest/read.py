@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.formats.messages import listed, quoted, shown, spoken
+from roundwise.formats.messages import shown, spoken
 from roundwise.formats.readers import sheet_of
 from roundwise.formats.sheet import Chunk, Numbers, Sheet, is_path, name_in, unreadable
 from roundwise.ingest.columns import EVERY, WATCH, Columns, Names, Options, known_titles, layout
@@ -20,11 +20,8 @@ from roundwise.ingest.duplicates import Amounts, Earlier, could_repeat, marks, n
 from roundwise.ingest.record import Form, Law, Results, Spool, Start, Sums, kept, width_for
 from roundwise.ingest.rows import RowLines, SumLines, check_form
 from roundwise.ingest.shared_items import WATCHED, unit_kind
-from roundwise.noise import Noise, items_of, range_of_means
-
-TEACHES = (
-    "sums cannot be dealt into parts, so this first round only teaches: it counts if every result is a row of its own"
-)
+from roundwise.messages import FileNote
+from roundwise.noise import Noise
 
 
 def read_results(
@@ -61,7 +58,7 @@ def read_results(
         except OSError as error:
             raise unreadable(path, error) from None
     teaches = parts > 1 and not whole and not found.deals
-    return replace(found, notes=(*found.notes, f"{found.name}: {TEACHES}.")) if teaches else found
+    return replace(found, notes=(*found.notes, FileNote("teaches_only", file=found.name))) if teaches else found
 
 
 class Reader:
@@ -92,15 +89,12 @@ class Reader:
         plan = self.plan
         found = self._rows() if plan.form in ("rows", "wide") else self._sums()
         if plan.unused:
-            self.sheet.notes.insert(0, f"{self.sheet.name}: not used: {listed(plan.unused, 20)}.")
+            self.sheet.notes.insert(0, FileNote("unused_columns", file=self.sheet.name, columns=list(plan.unused)))
         for role in plan.guessed:
-            self.sheet.notes.append(
-                f"{self.sheet.name}: {quoted(plan.titles[role])} was taken for the {role}, by what is in it; "
-                f"--{role}-column says so for good."
-            )
-        left_out = self.names.note(self.sheet.name)
-        notes = [*self.sheet.notes, *([] if left_out is None else [left_out])]
-        return replace(found, notes=tuple(notes))
+            self.sheet.note("guessed_column", column=plan.titles[role], role=role)
+        if self.names.left_out:
+            self.sheet.note("other_arms", arms={shown(arm): n for arm, n in self.names.left_out.items()})
+        return replace(found, notes=tuple(self.sheet.notes))
 
     # --- columns
 
@@ -159,7 +153,7 @@ class Reader:
 
     def _sums(self) -> Results:
         size, plan, sheet = len(self.names.arms), self.plan, self.sheet
-        if items_of(self.noise) is not None:
+        if self.noise.shares_items:
             raise self._without_items()
         reader = SumLines(sheet, self.names, self.noise, plan)
         sums, lines = Sums(size), 0
@@ -201,7 +195,7 @@ class Reader:
         sheet, size = self.sheet, len(self.names.arms)
         spool = self._spool()
         reader = RowLines(sheet, self.names, self.noise, self.plan, self.options, self.earlier, self.seed, self.file)
-        if items_of(self.noise) is not None and not reader.has_items:
+        if self.noise.shares_items and not reader.has_items:
             raise self._without_items()
         for index, values, items in reader.read(self._chunks()):
             spool.put(index, values, items)
@@ -222,7 +216,7 @@ class Reader:
         known = [each.missing for each in self.earlier.told if each.missing is not None] if skipped else []
         missing = np.maximum(reader.missing - sum(known, np.zeros(size)), 0.0)
         if spool.rows <= skipped and not missing.any() and not same:
-            raise nothing_new(sheet.name, skipped + reader.skipped, reader.otherwise())
+            raise nothing_new(sheet.name, skipped + reader.skipped, reader.contradiction())
         sums = Sums(size)
         for index, values, _ in spool.after(skipped):
             sums.add(index, np.ones(len(index)), values)
@@ -247,7 +241,7 @@ class Reader:
             law,
             tables=self.noise.needs == "rows",
             limits=self._limits(),
-            paired=items_of(self.noise) is not None,
+            paired=self.noise.shares_items,
             missing=missing if missing.any() else None,
             why=self.options.missing if missing.any() else None,
             skipped=skipped + reader.skipped,
@@ -273,8 +267,9 @@ class Reader:
     def _warn(self, amounts: Amounts) -> None:
         """Note that a file could be a running total, unless somebody said what it is."""
         if self._is_file and not (self.options.again or self.options.cumulative):
-            said = self.earlier.warning(self.sheet.name, amounts, self.noise)
-            self.sheet.notes += [] if said is None else [said]
+            found = self.earlier.possible_total(amounts, self.noise)
+            if found is not None:
+                self.sheet.note("possible_total", results=found[0], new=found[1])
 
     def _spool(self) -> Spool:
         found = Spool()
@@ -289,12 +284,11 @@ class Reader:
         )
 
     def _law(self) -> Law | None:
-        found: Law | None = getattr(self.noise, "law", None)
-        return found
+        return self.noise.law
 
     def _limits(self) -> tuple[float, float] | None:
         """Between which values lie, where all of them are wanted."""
-        low, high = range_of_means(self.noise)
+        low, high = self.noise.mean_range
         wanted = self.noise.needs == "rows" and self.noise.outcome.limited
         return (float(low), float(high)) if wanted else None
 
@@ -303,8 +297,7 @@ class Reader:
         return float(self.noise.sigma) if self.noise.outcome.normal and np.ndim(self.noise.sigma) == 0 else None
 
     def _note_cumulative(self, old: int, new: int) -> None:
-        before = f"{old} result{'' if old == 1 else 's'}"
-        self.sheet.notes.append(f"{self.sheet.name}: a running total: {before} of it recorded before, {new} new.")
+        self.sheet.note("running_total", recorded=old, new=new)
 
 
 class Looked(NamedTuple):

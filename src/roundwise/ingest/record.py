@@ -27,10 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Floats, Plain
-from roundwise.errors import DataError, InputError, said
+from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import shown
 from roundwise.ingest.columns import Index
 from roundwise.ingest.shared_items import Sketch, sketches_from
+from roundwise.messages import FileNote
 from roundwise.model.batch import Batch, Parts, ValueTable, join_parts
 from roundwise.model.crossed import max_pair_partitions, partition_pairs, sum_pairs
 from roundwise.model.random_partition import PartitionRows, partition_rows, partition_sums, splitmix64
@@ -247,13 +248,7 @@ class Spool:
 
 
 LINES = 20  # whose numbers are kept
-SEEN = " seen before but "  # in what is said of rows that contradict the record, and in nothing else
-_KINDS = {
-    "outcome": "another outcome",
-    "arm": "another arm",
-    "late": "an outcome where none was recorded",
-    "gone": "no outcome where one is recorded",
-}
+_KINDS = ("outcome", "arm", "late", "gone")  # another outcome or arm, an outcome where there was none, none any more
 
 
 class Source(NamedTuple):
@@ -277,24 +272,11 @@ class Contradicted:
         """How many there are."""
         return sum(self.kinds.values())
 
-    def words(self, unit: str, what: str) -> str:
-        """Which rows, and what becomes of them; a `unit` is a line or a row of the table, `what` an id or an item.
-
-        >>> found = Contradicted({"outcome": 3}, (4, 9, 12), (Source("d", "monday.csv", 3),))
-        >>> found.words("line", "id").partition(":")[0]
-        '3 rows have an id seen before but another outcome (lines 4, 9, 12; recorded by monday.csv)'
-        """
-        one, several = self.rows == 1, len(self.kinds) > 1
-        each = ", ".join(_KINDS[kind] + (f" ({rows})" if several else "") for kind, rows in self.kinds.items())
-        lines = ", ".join(map(str, self.lines)) + (", ..." if self.rows > len(self.lines) else "")
+    def note(self, file: str, unit: str, key: str) -> FileNote:
+        """The note on these rows of a file; a `unit` is a line or a row of the table, `key` an id or an item."""
         names = list(dict.fromkeys(source.name for source in self.files))
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        where = f"{unit}{'' if one else 's'} {lines}; recorded by {', '.join(names[:3])}{more}"
-        amend = said("`study.amend`", "`roundwise amend`")
-        return (
-            f"{self.rows} {'row has' if one else 'rows have'} an {what}{SEEN}{each} ({where}): skipped, and "
-            f"what is recorded stands; {amend} corrects it, if it is wrong"
-        )
+        where = {"lines": list(self.lines), "files": names, "unit": unit, "key": key}
+        return FileNote("contradicts", file=file, kinds=self.kinds, **where)
 
     def payload(self) -> Plain:
         """As it is recorded."""
@@ -355,7 +337,7 @@ class Results:
     sketches: Mapping[str, Sketch] = field(default_factory=dict)  # of columns that may identify units, by title
     together: bool = False  # it was told in one call with the file before it
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
-    notes: tuple[str, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
+    notes: tuple[FileNote, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
     sigma: float | None = None  # the deviation of one result, where sums are of exactly normal ones
 
     @property
@@ -383,7 +365,8 @@ class Results:
         left = tuple(each for each in self.contradicted.files if each.digest != digest)
         if left:
             return replace(self, contradicted=replace(self.contradicted, files=left))
-        return replace(self, contradicted=None, notes=tuple(each for each in self.notes if SEEN not in each))
+        notes = tuple(each for each in self.notes if each.code != "contradicts")
+        return replace(self, contradicted=None, notes=notes)
 
     @cached_property
     def hashes(self) -> Hashes:
@@ -416,7 +399,7 @@ class Results:
             "sketches": {title: each.payload() for title, each in self.sketches.items()} or None,
             "together": self.together or None,
             "times": None if self.times is None else list(self.times),
-            "notes": list(self.notes) or None,
+            "notes": [each.values() for each in self.notes] or None,
         }
         return {
             "name": self.name,
@@ -457,7 +440,7 @@ class Results:
                 sketches=sketches_from(payload["sketches"]) if "sketches" in payload else {},
                 together=bool(payload.get("together", False)),
                 times=None if times is None else (str(times[0]), str(times[1])),
-                notes=tuple(payload.get("notes", ())),
+                notes=tuple(map(FileNote.from_values, payload.get("notes", ()))),
             )
             _check(found)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError, binascii.Error) as error:
@@ -478,8 +461,8 @@ def _check(found: Results) -> None:
         or found.seed < 0
     ):
         raise ValueError("parts or seed")
-    if not all(isinstance(each, str) for each in (found.name, found.digest, *found.notes)):
-        raise ValueError("names or notes that are no text")
+    if not all(isinstance(each, str) for each in (found.name, found.digest)):
+        raise ValueError("names that are no text")
     size = len(found.counts)
     for name, least in (("counts", 0.0), ("totals", -np.inf), ("scatter", 0.0), ("missing", 0.0)):
         each = getattr(found, name)
@@ -590,12 +573,14 @@ def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts |
     if not any(each.lots is not None for each in results):
         laws = {"binary" if each.form == "successes" and each.law is None else each.law for each in results}
         if laws == {"binary"} and (counts <= _DRAWN).all():
-            return _zero_one(partition_sums(Binary(), counts, totals, seed, number, parts), results[0].tables)
+            return _zero_one(
+                partition_sums(Binary().draw_part_totals, counts, totals, seed, number, parts), results[0].tables
+            )
         if laws == {"poisson"} and (totals <= _DRAWN).all():
-            return partition_sums(Poisson(), counts, totals, seed, number, parts)
+            return partition_sums(Poisson().draw_part_totals, counts, totals, seed, number, parts)
         deviations = {each.sigma for each in results}
         if laws == {"normal"} and len(deviations) == 1 and (sigma := deviations.pop()) is not None:
-            return partition_sums(Gaussian(sigma), counts, totals, seed, number, parts)
+            return partition_sums(Gaussian(sigma).draw_part_totals, counts, totals, seed, number, parts)
     lots = lots_of(results)
     if lots is None:
         return None

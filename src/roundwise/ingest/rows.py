@@ -13,7 +13,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import DataError, said
-from roundwise.formats.messages import by_arm, quoted, refusal, shown
+from roundwise.formats.messages import quoted, refusal, shown
 from roundwise.formats.sheet import LARGEST, Chunk, Numbers, Sheet, blank, hashes, no_value
 from roundwise.ingest.columns import WATCH, Index, Layout, Names, Options
 from roundwise.ingest.duplicates import (
@@ -28,7 +28,8 @@ from roundwise.ingest.duplicates import (
 )
 from roundwise.ingest.record import LINES, Contradicted, Source, Spool
 from roundwise.ingest.shared_items import Sketch, Watch
-from roundwise.noise import Noise, items_of
+from roundwise.messages import FileNote, list_by_arm
+from roundwise.noise import Noise
 from roundwise.questions.base import quiet
 from roundwise.serialization import Hashes
 
@@ -271,7 +272,7 @@ def check_notation(sheet: Sheet, columns: Sequence[Numbers]) -> None:
                 "Write all of them in one way.",
             )
         for text, value in (column.examples[kind] for kind in ("percent", "thousands") if kind in column.examples):
-            sheet.notes.append(f"{sheet.name}: '{shown(text)}' was read as {value:.15g}.")
+            sheet.note("number_read", text=shown(text), value=value)
     points = [column.seen["point"] for column in columns if "point" in column.seen]
     commas = [column.seen["comma"] for column in columns if "comma" in column.seen]
     if points and commas:
@@ -384,7 +385,7 @@ class RowLines(_Checked):
         check_notation(self._sheet, [self._numbers])
         if self.missing.any() and self._options.missing is None:
             many, where = int(self.missing.sum()), "" if self._title == "outcome" else f" in {quoted(self._title)}"
-            arms = self._by_arm(self.missing)
+            arms = list_by_arm(self._by_arm(self.missing))
             problems.one(
                 "missing",
                 self._first_missing,
@@ -422,9 +423,7 @@ class RowLines(_Checked):
                 ),
             )
         self._sheet.problems.refuse()
-        self._sheet.notes.append(
-            f"{self._sheet.name}: {spool.rows - found.rows} rows were averaged with others of the same id."
-        )
+        self._sheet.note("averaged", rows=spool.rows - found.rows)
 
     @cached_property
     def contradicted(self) -> Contradicted | None:
@@ -439,31 +438,23 @@ class RowLines(_Checked):
         found = {watch.title: watch.sketch(self._names.arms) for watch in self._watches.values()}
         return {title: sketch for title, sketch in found.items() if sketch is not None}
 
-    def otherwise(self) -> str | None:
-        """That in words."""
-        return None if self.contradicted is None else self.contradicted.words(self._sheet.unit, self._what)
+    def contradiction(self) -> FileNote | None:
+        """The note on the rows that contradict the record."""
+        found = self.contradicted
+        return None if found is None else found.note(self._sheet.name, self._sheet.unit, self._what)
 
     def _notes(self) -> None:
-        name = self._sheet.name
         if self.skipped:
-            rows, were = ("row", "was") if self.skipped == 1 else ("rows", "were")
-            self._sheet.notes.append(f"{name}: {self.skipped} {rows} {were} recorded before and {were} skipped.")
-        if self.contradicted is not None:
-            self._sheet.notes.append(f"{name}: {self.otherwise()}.")
+            self._sheet.note("skipped", rows=self.skipped)
+        if (found := self.contradiction()) is not None:
+            self._sheet.notes.append(found)
         if self._empty.any():
-            self._sheet.notes.append(
-                f"{name}: empty cells were taken for items that an arm was not tried on ({self._by_arm(self._empty)}); "
-                "--missing REASON counts them as missing."
-            )
+            self._sheet.note("empty_cells", arms=self._by_arm(self._empty))
         if self.missing.any():
-            many = int(self.missing.sum())
-            self._sheet.notes.append(
-                f"{name}: {many} outcome{'s are' if many > 1 else ' is'} missing ({self._by_arm(self.missing)}): "
-                f"{shown(self._options.missing, 200)}."
-            )
+            self._sheet.note("missing_outcomes", arms=self._by_arm(self.missing), why=shown(self._options.missing, 200))
 
-    def _by_arm(self, counts: Floats) -> str:
-        return by_arm({arm: int(n) for arm, n in zip(self._names.arms, counts, strict=True) if n})
+    def _by_arm(self, counts: Floats) -> dict[str, int]:
+        return {arm: int(n) for arm, n in zip(self._names.arms, counts, strict=True) if n}
 
     def _items(self, cells: Cells) -> Hashes | None:
         if "item" in cells.columns:
@@ -478,7 +469,7 @@ class RowLines(_Checked):
 
     def _refuse_old_items(self, cells: Cells, items: Hashes | None) -> None:
         """Where arms are compared on items, one that was used before is known: it is no new chance."""
-        if items is None or items_of(self._noise) is None:
+        if items is None or not self._noise.shares_items:
             return
         old = self._earlier.known(items)
         new = ~self._earlier.has(with_arm(items, cells.arms)) if not self._options.again else np.ones_like(old)

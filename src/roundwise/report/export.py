@@ -126,7 +126,7 @@ def plain_of(report: Contents) -> Plain:
         "bounds": report.ends,
         **named("level", "control"),
         "dangers": [each.plain() for each in report.dangers],
-        "notes": list(report.notes),
+        "notes": [each.plain() for each in report.notes],
         **named("sentence", "forecast", "next", "reproduce", "policy", "created", "changed", "waiting_since"),
         "by": list(report.by),
         "digest": report.digest,
@@ -187,7 +187,7 @@ def workbook_of(report: Contents) -> bytes:
     summary += [("forecast", report.forecast)] if report.forecast is not None else []
     summary += [("assumed", report.assumed), ("bounds of means", report.ends), ("started", report.created)]
     summary += [("last change", report.changed), ("by", ", ".join(report.by)), ("for a paper", report.sentence)]
-    summary += [("danger", str(each)) for each in report.dangers] + [("note", each) for each in report.notes]
+    summary += [("danger", str(each)) for each in report.dangers] + [("note", str(each)) for each in report.notes]
     summary += [("record ends with", report.digest), ("roundwise", report.version)]
     _fill(sheet, ("", report.study), summary)
     for name, (columns, records) in TABLES.items():
@@ -241,7 +241,7 @@ def markdown_of(report: Contents) -> str:
     if report.files:
         lines += ["## Files", "", *pipes(file_table(report)), ""]
     if report.notes:
-        lines += ["## Notes", "", *(f"- {escaped(each)}" for each in report.notes), ""]
+        lines += ["## Notes", "", *(f"- {escaped(str(each))}" for each in report.notes), ""]
     lines += ["## To reproduce", "", *_commands(visible(report.reproduce)), "", foot_of(report), ""]
     return "\n".join(lines)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from roundwise.messages import count as count
+from roundwise.messages import day as day
 from roundwise.messages import few as few
 from roundwise.messages import several as several
 from roundwise.noise import Noise
@@ -167,13 +168,3 @@ def rounds(number: int) -> str:
 def clause(text: str) -> str:
     """A sentence, to go on with inside another."""
     return text[:1].lower() + text[1:].rstrip(".")
-
-
-def day(stamp: str | None) -> str:
-    """A time as people write it: 3 Nov 2026, 08:02 UTC."""
-    from datetime import UTC, datetime
-
-    if stamp is None:
-        return "?"
-    at = datetime.fromisoformat(stamp).astimezone(UTC)
-    return f"{at.day} {at:%b %Y, %H:%M} UTC"

@@ -22,7 +22,7 @@ from roundwise.ingest import Results
 from roundwise.report import Report
 from roundwise.store.client import segment
 from roundwise.store.log import parsed
-from roundwise.study import Asked, Study
+from roundwise.study import Round, Study
 from roundwise.study.api import create_from_spec
 from roundwise.study.audit import imported
 from roundwise.web.api import SAID
@@ -210,7 +210,7 @@ for verb in (
     verb.add_to(verbs)
 
 
-def round_of(asked: Asked | None) -> Plain:
+def round_of(asked: Round | None) -> Plain:
     """A round by the names of its arms: what is asked for, what is still to come, and its shares."""
     if asked is None:
         return {"round": None, "asked": {}, "shares": {}}
@@ -233,7 +233,7 @@ def brought(results: Results, arms: Sequence[str]) -> Plain:
         "missing": {arm: int(n) for arm, n in zip(arms, missing, strict=True)},
         "skipped": results.skipped,
         "contradicts": None if results.contradicted is None else results.contradicted.plain(),
-        "notes": list(results.notes),
+        "notes": [each.plain() for each in results.notes],
         "sha256": results.digest,
     }
 

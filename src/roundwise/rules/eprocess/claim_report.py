@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, total
+from roundwise.messages import Note
 from roundwise.model.batch import Batch, Record, Trial
 from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem
@@ -179,7 +180,7 @@ def ahead_of(kept: ClaimState) -> bool:
 
 def agrees(problem: Problem, kept: ClaimState, ahead: bool) -> bool:
     """Whether bounds are made of the purses of the rule, too: where what is won falls as the level rises."""
-    return ahead and _whole(kept) and (claims_of(problem).odds or getattr(problem.noise, "moves", False))
+    return ahead and _whole(kept) and (claims_of(problem).odds or problem.noise.monotone_budget_bets)
 
 
 def _padded(ends: Floats, before: int, number: int) -> Floats:
@@ -208,14 +209,10 @@ def _whole(kept: ClaimState) -> bool:
     return len(kept.steps) >= min(float(kept.rounds), MOST_STEPS)
 
 
-def describe_joint_bounds(problem: Problem, kept: ClaimState) -> str:
-    """What all bounds promise together."""
-    times = "twice" if len(grown_of(problem, kept).families) < 2 else "three times"
-    since = "" if _whole(kept) else ", counted from the last change of the claims on,"
-    return (
-        f"All lower bounds{since} hold together up to {times} that, and so do all upper ones; the forecast promises "
-        "nothing."
-    )
+def note_joint_bounds(problem: Problem, kept: ClaimState) -> Note:
+    """Return the note on what all bounds promise together."""
+    times = 2 if len(grown_of(problem, kept).families) < 2 else 3
+    return Note("joint_bounds", times=times, changed=not _whole(kept))
 
 
 def _about(form: Floats, level: float, opposite: bool) -> LinearForm:
