@@ -29,6 +29,7 @@ from roundwise.questions.base import (
     enumerate_answers,
     finite,
     spread_over,
+    within_words,
 )
 from roundwise.solvers import program
 from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complexity_where, midrange
@@ -165,8 +166,7 @@ class TopK(RankingQuestion):
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'The top 2 are x, y.'"""
-        close = f", or within {self.tolerance:g} of them" if self.tolerance else ""
-        return f"the top {self.k}{close}: {name_arms(answer, names)}"
+        return f"the top {self.k}{within_words(self.tolerance, 'them')}: {name_arms(answer, names)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which 2 of 4 arms have the highest means?'"""
