@@ -15,9 +15,9 @@ from roundwise.model.estimates import Estimates, Past
 from roundwise.noise.binary import hypergeometric
 from roundwise.noise.gaussian import bridged
 from roundwise.noise.poisson import multinomial
-from roundwise.questions.base import pairs
 from roundwise.rules.eprocess import bounds
 from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet, RuleState, means_of
+from roundwise.solvers.halfspaces import pairs
 from run import row
 
 SIZES, DEALINGS, RUNS = (30, 80, 160, 250, 300), 16, 200

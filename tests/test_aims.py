@@ -14,11 +14,11 @@ import test_wager
 from roundwise import BestArm, Binary, Bounded, Gaussian, Poisson, Problem, SubGaussian, UnknownVariance
 from roundwise.model.batch import FIRST_PARTS, PARTS, Batch, Parts, ValueTable, split_counts, stack_parts
 from roundwise.model.estimates import Estimates, Past
-from roundwise.questions.base import Halfspaces, pairs
 from roundwise.rules.eprocess import bound_bets, bounds
 from roundwise.rules.eprocess.bound_bets import Course
 from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet, RuleState, _ladder, means_of
 from roundwise.rules.eprocess.parts_as_batches import parts_to_batches
+from roundwise.solvers.halfspaces import Halfspaces, pairs
 
 SIZES = (30, 80, 160, 250, 300)
 Array = Any

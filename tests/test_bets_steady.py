@@ -16,7 +16,7 @@ from roundwise.noise.bet_forms import steady_gaussian_bet
 from roundwise.noise.bounded_products import steady_difference_bet, steady_level_bet
 from roundwise.noise.poisson import steady_poisson_bet
 from roundwise.noise.unknown_variance import steady_student_bet
-from roundwise.questions.base import Halfspaces
+from roundwise.solvers.halfspaces import Halfspaces
 
 SIZES = np.array([1e-3, 0.1, 1.0, 3.0, 30.0])
 VALUES = np.array([0.0, 1.0])

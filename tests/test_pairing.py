@@ -32,12 +32,12 @@ from roundwise.model.trial import advance, begin
 from roundwise.noise import PairedBinary, PairedBounded, items_of, with_items, without_items
 from roundwise.noise.budget_bets import binomial_horizon_bet
 from roundwise.noise.parts import parts_data
-from roundwise.questions.base import Halfspaces, pairs
 from roundwise.rules.eprocess import bounds
 from roundwise.rules.eprocess.above import AboveEProcess, AboveWealth
 from roundwise.rules.eprocess.above_shared import CrossedAboveEProcess
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.items import ItemReplay, NormalItems
+from roundwise.solvers.halfspaces import Halfspaces, pairs
 
 PAIR = pairs(np.array([0]), np.array([1]))
 

@@ -26,8 +26,8 @@ from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, FormEstimate, Past
-from roundwise.questions.base import Halfspaces
 from roundwise.solvers.families import Family
+from roundwise.solvers.halfspaces import Halfspaces
 
 Needs = Literal["sums", "squares", "rows"]
 Steady = Callable[[Floats], Floats]  # offsets (P) -> log e-values, one for each size, which fall in the offset (k, P)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats, zeros
 from roundwise.model.batch import Batch
 from roundwise.noise.mixture import HUGE
-from roundwise.questions.base import Halfspaces
+from roundwise.solvers.halfspaces import Halfspaces
 
 MOST = 1e100  # above this, or below its inverse, nothing is bet on: products would overflow
 

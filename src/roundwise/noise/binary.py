@@ -38,8 +38,8 @@ from roundwise.noise.parts import (
     product_of,
     sums_at,
 )
-from roundwise.questions.base import Halfspaces
 from roundwise.solvers.families import BinaryFamily, Family
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Floats, total, zeros
+from roundwise.arrays import Floats, quiet, total, zeros
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch, ValueTable
@@ -28,7 +28,7 @@ from roundwise.noise.budget_bets import product_horizon_bet
 from roundwise.noise.gaussian import sub_gaussian_horizon, sub_gaussian_steady
 from roundwise.noise.mixture import EDGE
 from roundwise.noise.parts import ArmPlaces, GaussianPartBets, Index, PartBets, PartForm, PartsData, Tilt, either
-from roundwise.questions.base import Halfspaces, quiet
+from roundwise.solvers.halfspaces import Halfspaces
 
 _OWN = 400.0  # degrees of freedom from which on an arm has a variance of its own; fewer scatter too much
 

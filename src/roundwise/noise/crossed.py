@@ -38,7 +38,7 @@ from roundwise.noise.differences import (
 )
 from roundwise.noise.parts import PartBets, PartsData
 from roundwise.noise.unknown_variance import UnknownVariance
-from roundwise.questions.base import Halfspaces
+from roundwise.solvers.halfspaces import Halfspaces
 
 ITEMS = "Arms are tried on the same items: results on one item may depend on each other, different items do not."
 

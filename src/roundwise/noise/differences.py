@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Floats, zeros
+from roundwise.arrays import Floats, quiet, zeros
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, FormEstimate, Past, arm_of
 from roundwise.noise.base import Noise, Steady
@@ -30,7 +30,7 @@ from roundwise.noise.parts import (
     either,
     part_bets_of,
 )
-from roundwise.questions.base import Halfspaces, quiet
+from roundwise.solvers.halfspaces import Halfspaces
 
 _DISCORDANT = np.array([-1.0, 0.0, 1.0])  # what 0/1 results of two arms on one item can differ by
 

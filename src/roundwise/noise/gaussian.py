@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Floats, sum_rows
+from roundwise.arrays import Floats, quiet, sum_rows
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
@@ -18,7 +18,7 @@ from roundwise.noise.base import UNTRUE, Needs, Noise, Outcome, Steady, known_si
 from roundwise.noise.bet_forms import means_of, placed, steady_gaussian_bet
 from roundwise.noise.budget_bets import MOST_NEED, drift_horizon_bet, normal_horizon_bet
 from roundwise.noise.parts import GaussianPartBets, PartsData
-from roundwise.questions.base import Halfspaces, quiet
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Floats, sum_rows, total, zeros
+from roundwise.arrays import Floats, quiet, sum_rows, total, zeros
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past, all_arms, arm_of
@@ -17,8 +17,8 @@ from roundwise.noise.bet_forms import MOST, placed, sized
 from roundwise.noise.budget_bets import binomial_horizon_bet
 from roundwise.noise.mixture import EDGE
 from roundwise.noise.parts import ArmPlaces, Index, PartForm, PartsData, Tilt, either, product_of, sums_at
-from roundwise.questions.base import Halfspaces, quiet
 from roundwise.solvers.families import Family, PoissonFamily, check_countable
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, quiet
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past, form_values, form_variances
@@ -18,8 +18,8 @@ from roundwise.noise.budget_bets import MOST_NEED, drift_horizon_bet, normal_hor
 from roundwise.noise.gaussian import SubGaussian, bridged
 from roundwise.noise.mixture import HUGE
 from roundwise.noise.parts import ArmPlaces, Index, PartForm, PartsData, Tilt
-from roundwise.questions.base import Halfspaces, quiet
 from roundwise.solvers.families import NormalFamily
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 @dataclass(frozen=True)

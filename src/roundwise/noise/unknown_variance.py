@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Floats, log_sum_exp, total
+from roundwise.arrays import Floats, log_sum_exp, quiet, total
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
@@ -19,7 +19,7 @@ from roundwise.noise.bet_forms import means_of, of_arm, placed, singles_among, s
 from roundwise.noise.budget_bets import MOST_NEED, normal_horizon_bet
 from roundwise.noise.mixture import HUGE
 from roundwise.noise.parts import ArmPlaces, Index, PartBets, PartForm, PartsData, Tilt, runs_of, sums_before
-from roundwise.questions.base import Halfspaces, quiet
+from roundwise.solvers.halfspaces import Halfspaces
 
 NODES = 8  # of the quadrature
 BOLD = 1.4  # q is at most this times sqrt(dof + 1): a bolder bet would lose even if the difference is huge

@@ -12,13 +12,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats, total, tree_take, zeros
+from roundwise.arrays import Floats, quiet, total, tree_take, zeros
 from roundwise.errors import InputError
 from roundwise.model.batch import BatchPlan, Declaration, Memory, Record, Trial
 from roundwise.model.problem import Problem
 from roundwise.noise import family_of
 from roundwise.questions import Complexity
-from roundwise.questions.base import quiet
 from roundwise.rules import StoppingRule
 
 

@@ -35,30 +35,10 @@ from roundwise.solvers.halfspaces import (
     Complexity,
     Halfspaces,
     Pieces,
-    complexity_where,
     halfspace_complexity,
     halfspace_floor,
     nearest_border_point,
-    pairs,
-    range_of_forms,
 )
-
-__all__ = [
-    "Answer",
-    "Complexity",
-    "HalfspaceQuestion",
-    "Halfspaces",
-    "Pieces",
-    "Question",
-    "RankingQuestion",
-    "Wording",
-    "complexity_where",
-    "finite",
-    "pairs",
-    "quiet",
-    "range_of_forms",
-    "spread_over",
-]
 
 Answer = Array
 
@@ -316,7 +296,7 @@ class HalfspaceQuestion(Question):
         return self._halfspace_floor(means, radius, np.array([float(sigma)]))
 
     def floor_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Floats:
-        """The same with the deviations of the arms."""
+        """The largest need of one half-space alone, with the deviations of the arms."""
         return self._halfspace_floor(means, radius, sigmas)
 
     @quiet
@@ -533,6 +513,7 @@ class RankingQuestion(HalfspaceQuestion):
 def describe_halfspaces(pieces: Halfspaces, names: Sequence[str]) -> list[str]:
     """Each half-space in words.
 
+    >>> from roundwise.solvers.halfspaces import pairs
     >>> describe_halfspaces(pairs(np.array([0]), np.array([1]), -0.1), "xy")
     ['x beats y (or is within 0.1)']
     >>> describe_halfspaces(Halfspaces(np.array([[0, 1]]), np.array([[1.0, -2.0]]), np.array([0.5]), False), "xy")

@@ -177,7 +177,7 @@ class BestArm(RankingQuestion, ScoreQuestion):
         return f"Which of {len(names)} arms has the highest {wording.mean}{wording.near(self.tolerance)}?"
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
-        """Every number serves; with a tolerance and one right arm a point just so far below the others, else none.
+        """Every number serves; with a tolerance and one right arm a point that far below the others, else none.
 
         Moving away from (c, c + tolerance, ...), c for the best arm, stretches all its gaps plus the tolerance.
         """

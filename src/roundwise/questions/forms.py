@@ -15,7 +15,7 @@ from roundwise.errors import InputError, unknown
 from roundwise.questions.base import (
     PLAIN_WORDING,
     Answer,
-    HalfspaceQuestion,
+    Question,
     ScoreQuestion,
     SidesQuestion,
     Wording,
@@ -66,8 +66,8 @@ class Statements(SidesQuestion):
             raise InputError(f"The statement '{empty}' has only zero coefficients: it says nothing of the means.")
         check_tolerance(self.tolerance)
         control, margin = find_control(forms), find_margin(levels)
-        _set_fields(self, forms=forms, levels=levels, names=names)
-        _set_fields(self, control=control, reference_arm=control, margin=margin)
+        set_fields(self, forms=forms, levels=levels, names=names)
+        set_fields(self, control=control, reference_arm=control, margin=margin)
 
     @classmethod
     def against_control(
@@ -224,7 +224,7 @@ class Largest(ScoreQuestion):
                 )
             check_scale(f"The differences of the scores '{names[i]}' and '{names[j]}'", forms[i] - forms[j])
         check_tolerance(self.tolerance)
-        _set_fields(self, forms=forms, offsets=offsets, names=names)
+        set_fields(self, forms=forms, offsets=offsets, names=names)
 
     def check(self, arms: int) -> None:
         """As many arms as the forms have coefficients."""
@@ -277,7 +277,7 @@ def count_and_list(names: Sequence[str], kind: str) -> str:
 
 
 def check_forms(forms: ArrayLike, names: Sequence[str], kind: str) -> tuple[Floats, tuple[str, ...]]:
-    """Forms, a coefficient for each arm, with a name each; an InputError says what is wrong with them."""
+    """The forms as an array with a coefficient for each arm, and a name each; an InputError for others."""
     try:
         array = np.asarray(forms, dtype=np.float64)
     except ValueError:
@@ -346,6 +346,7 @@ def find_arm(arm: int | str, names: Sequence[str], number: int | None = None) ->
     return int(arm)
 
 
-def _set_fields(question: HalfspaceQuestion, **fields: Any) -> None:
+def set_fields(question: Question, **fields: Any) -> None:
+    """Set fields of a frozen dataclass in its `__post_init__`."""
     for name, value in fields.items():
         object.__setattr__(question, name, value)

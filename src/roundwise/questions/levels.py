@@ -138,7 +138,7 @@ class Above(LevelQuestion, SidesQuestion):
         return means + np.where(np.arange(means.size) < (means.size + 1) // 2, lead, -lead)
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
-        """The level; with a tolerance and one right set a point just so far beyond it, else none."""
+        """The level; with a tolerance and one right set a point that far beyond it, else none."""
         if not self.tolerance:
             return np.full(means.shape, self.level)
         if self.count_right_answers(means) > 1 or (constant and self.answer(means).any() != self.answer(means).all()):

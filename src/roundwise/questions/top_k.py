@@ -39,7 +39,7 @@ from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complex
 class TopK(RankingQuestion):
     """Which k arms have the largest means? The answer is a mask over the arms.
 
-    With a tolerance every set of k is right of which no arm is exceeded by one outside by more than that.
+    With a tolerance a set is right if no arm outside exceeds an arm inside by more than that.
 
     >>> TopK(2).answer([0.2, 1.0, 0.9]).tolist()
     [False, True, True]
@@ -177,7 +177,7 @@ class TopK(RankingQuestion):
         return ["--k", f"{self.k}", *(super().cli_options(names) or [])]
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
-        """Every number serves; with a tolerance and one right set a point with the others just so far above."""
+        """Every number serves; with a tolerance and one right set a point with the others that far above."""
         if not self.tolerance:
             return midrange(means)
         if constant or self.count_right_answers(means) > 1:
@@ -218,7 +218,7 @@ def _grid(inside: int, arms: int) -> NDArray[np.intp]:
 
 
 def top_sets(means: Floats, k: int, tolerance: float) -> Iterable[Bools]:
-    """Every set of k arms of which none is exceeded by an arm outside by more than the tolerance; the top first. (K)
+    """Every set of k arms that no arm outside exceeds by more than the tolerance; the top first. (K)
 
     By the smallest mean of the set, at the place p in falling order: arms that exceed it by more must be in.
     """

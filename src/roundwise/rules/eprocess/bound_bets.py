@@ -19,17 +19,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, log_sum_exp, total
+from roundwise.arrays import Bools, Floats, log_sum_exp, quiet, total
 from roundwise.model.batch import Batch, part_shares_of_rest
 from roundwise.model.estimates import Estimates, Past, arm_of, form_values, form_variances
 from roundwise.noise import Noise, family_of, items_of, variances
 from roundwise.noise.base import Steady
 from roundwise.noise.bet_forms import means_of, of_arm, pairs_among, singles_among
 from roundwise.noise.differences import at_pairs
-from roundwise.questions.base import Halfspaces, quiet
 from roundwise.rules.eprocess.bet_sizes import BOLDEST_PART, LEAST_RATIO, NEED_STEPS, SHAPE, slopes
 from roundwise.rules.eprocess.part_bets import table_cells
 from roundwise.rules.eprocess.parts_as_batches import PartBatches, parts_to_batches
+from roundwise.solvers.halfspaces import Halfspaces
 
 SMALL = 0.15  # a batch that adds no more than this share to what is known of any form is bet on as a whole
 VALUES = 32  # and so is one of rows, if those before had more distinct values than this: it takes too long otherwise

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, log_sum_exp
+from roundwise.arrays import Bools, Floats, log_sum_exp, quiet
 from roundwise.deadline import check_deadline
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, form_values, form_variances
 from roundwise.model.problem import Problem
 from roundwise.noise import range_of_means
 from roundwise.noise.base import Steady
-from roundwise.questions.base import Halfspaces, pairs, quiet, range_of_forms
 from roundwise.rules.base import Interval
 from roundwise.rules.eprocess.bound_bets import Aimed, Course
+from roundwise.solvers.halfspaces import Halfspaces, pairs, range_of_forms
 
 if TYPE_CHECKING:  # of a ledger: named tuples of arrays, of any kind where it is not said which
     from typing_extensions import TypeVar

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Array, Bools, Floats, total
+from roundwise.arrays import Array, Bools, Floats, quiet, total
 from roundwise.model.batch import Batch, Parts
 from roundwise.model.estimates import Estimates, FormEstimate, form_values, form_variances
 from roundwise.model.problem import Problem
 from roundwise.noise import items_of
 from roundwise.noise.bet_forms import pairs_among
-from roundwise.questions.base import Answer, Halfspaces, quiet
+from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus, GapToLeader, Interval, LinearForm
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls, reached_goal
 from roundwise.rules.eprocess.bounds import BetHistory, agreed
@@ -24,6 +24,7 @@ from roundwise.rules.eprocess.candidate_wealth import OPENING, CandidateBefore, 
 from roundwise.rules.eprocess.engine import whole_bet
 from roundwise.rules.eprocess.part_bets import log_phi
 from roundwise.solvers import program
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 class CandidateWealth(NamedTuple):

@@ -19,9 +19,9 @@ from roundwise.model.estimates import Past
 from roundwise.model.problem import Problem
 from roundwise.noise import range_of_means
 from roundwise.noise.base import Steady
-from roundwise.questions.base import Halfspaces, range_of_forms
 from roundwise.questions.claims import Claims
 from roundwise.rules.eprocess.closed_testing import missing_wealth, wealth_in_goals
+from roundwise.solvers.halfspaces import Halfspaces, range_of_forms
 
 _HALVINGS = 32  # of 120 standard errors: to 1e-7 of one
 _FAR = 60.0  # standard errors from the estimate within which bounds are sought

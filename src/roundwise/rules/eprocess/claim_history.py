@@ -7,10 +7,9 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools, Floats, quiet
 from roundwise.model.batch import Batch
 from roundwise.model.problem import Problem
-from roundwise.questions.base import Halfspaces, quiet
 from roundwise.rules.eprocess.claim_bounds import (
     ClaimStep,
     Towards,
@@ -44,6 +43,7 @@ from roundwise.rules.eprocess.wealth_grid import (
     start_drifts,
     update_grid,
 )
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 class BatchOutcome(NamedTuple):

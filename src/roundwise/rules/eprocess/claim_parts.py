@@ -9,16 +9,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools, Floats, quiet
 from roundwise.model.batch import Parts
 from roundwise.model.estimates import Estimates, FormEstimate, form_variances
 from roundwise.model.problem import Problem
 from roundwise.noise.parts import PartBets
-from roundwise.questions.base import Halfspaces, quiet
 from roundwise.rules.eprocess.claim_state import claims_of
 from roundwise.rules.eprocess.engine import OpenNulls, bet_on_parts
 from roundwise.rules.eprocess.part_bets import PartsView
 from roundwise.rules.eprocess.part_halfspaces import forms_at, level_of
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 @quiet

@@ -14,8 +14,7 @@ from roundwise.messages import Note
 from roundwise.model.batch import Batch, Record, Trial
 from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem
-from roundwise.questions.base import Halfspaces
-from roundwise.questions.claims import Claims, scale_words
+from roundwise.questions.claims import Claims, describe_scale
 from roundwise.rules.base import Bounds, ClaimStatus, LinearForm
 from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet
 from roundwise.rules.eprocess.bounds import RuleState as Folded
@@ -30,6 +29,7 @@ from roundwise.rules.eprocess.claim_state import (
     weights_of,
 )
 from roundwise.rules.eprocess.padded_claims import PaddedClaims, pad_to_claims, select_pieces
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 class BatchWithParts(NamedTuple):
@@ -119,7 +119,7 @@ def describe_claims(
                 margin=float(question.lines.levels[i] * (-1.0 if opposite else 1.0)),
                 given_up=bool(not settled[i] and left_out[j]),
                 opposite=opposite,
-                scale=scale_words(question.forms[j], question.levels[j], question.odds, names),
+                scale=describe_scale(question.forms[j], question.levels[j], question.odds, names),
                 adjusted=_finite(against[i]),
                 single_lower=None if opposite else _finite(single[j]),
                 single_upper=_finite(-single[number + j]) if opposite or len(evidence) == number else None,

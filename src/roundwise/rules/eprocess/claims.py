@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, total, zeros
+from roundwise.arrays import Bools, Floats, quiet, total, zeros
 from roundwise.errors import InputError
 from roundwise.messages import Note
 from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before, stack_parts
@@ -24,7 +24,7 @@ from roundwise.noise import items_of
 from roundwise.noise.base import odds_bet
 from roundwise.noise.budget_bets import ETA
 from roundwise.noise.crossed import check_forms
-from roundwise.questions.base import Answer, Halfspaces, quiet
+from roundwise.questions.base import Answer
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
 from roundwise.rules.eprocess.claim_history import BatchOutcome, update_history
 from roundwise.rules.eprocess.claim_parts import bet_on_claims
@@ -47,6 +47,7 @@ from roundwise.rules.eprocess.closed_testing import (
 )
 from roundwise.rules.eprocess.conditional_power import PowerForecast, forecast_power
 from roundwise.rules.eprocess.power_by_claim import power_by_line
+from roundwise.solvers.halfspaces import Halfspaces
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
 AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many

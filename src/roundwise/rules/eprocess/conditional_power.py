@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Array, Bools, Floats, total, tree_take, zeros
+from roundwise.arrays import Array, Bools, Floats, quiet, total, tree_take, zeros
 from roundwise.model.estimates import form_variances
-from roundwise.questions.base import Halfspaces, quiet
 from roundwise.rules.eprocess.claims_to_feed import Around, Index
+from roundwise.solvers.halfspaces import Halfspaces
 from roundwise.solvers.shared_arm import find_shared_arm
 
 _FEW = 8  # claims up to which the chances of every number of them are computed

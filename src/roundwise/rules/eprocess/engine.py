@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Array, Bools, Floats
+from roundwise.arrays import Array, Bools, Floats, quiet
 from roundwise.model.batch import Batch, Parts
 from roundwise.model.estimates import Estimates, FormEstimate, form_variances
 from roundwise.model.problem import Problem
 from roundwise.noise.gaussian import standard_score
 from roundwise.noise.parts import GaussianPartBets, Index, PartBets, PartForm, columns, part_bets_of, parts_data
-from roundwise.questions.base import quiet
 from roundwise.rules.eprocess.part_bets import (
     PartsView,
     Switch,

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats
 from roundwise.model.batch import Batch, ValueTable
-from roundwise.questions.base import Halfspaces
 from roundwise.rules.eprocess.claim_bounds import ClaimStep
+from roundwise.solvers.halfspaces import Halfspaces
 
 Index = NDArray[np.intp]
 

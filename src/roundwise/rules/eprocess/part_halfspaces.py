@@ -9,8 +9,8 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.noise.parts import Index, PartBets, PartForm, Tilt, either, of_pairs
-from roundwise.questions.base import Halfspaces
 from roundwise.rules.eprocess.part_bets import PartsView
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 class ScaledForms(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from roundwise.arrays import Array, Floats
 from roundwise.model.batch import Batch, Parts, ValueTable
 from roundwise.model.estimates import Past
-from roundwise.questions.base import Halfspaces
+from roundwise.solvers.halfspaces import Halfspaces
 
 DEALINGS, FEWEST = 16, 4  # at most, and for very many forms
 _ROOM = 2000  # forms times dealings

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Bools, Floats, quiet, total
 from roundwise.model.estimates import form_variances
-from roundwise.questions.base import Halfspaces, quiet
 from roundwise.rules.eprocess.conditional_power import counted_arms, shares_of, squares_of
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 @quiet

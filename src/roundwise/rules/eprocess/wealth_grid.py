@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, log_sum_exp
+from roundwise.arrays import Bools, Floats, log_sum_exp, quiet
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past, form_values, form_variances
 from roundwise.model.problem import Problem
 from roundwise.noise import range_of_means
-from roundwise.questions.base import Halfspaces, quiet, range_of_forms
 from roundwise.rules.eprocess.claim_bounds import repeated
 from roundwise.rules.eprocess.padded_claims import select_pieces
+from roundwise.solvers.halfspaces import Halfspaces, range_of_forms
 
 BELOW, ABOVE = 6.0, 4.0  # standard errors about the estimate between which values are followed
 FINE, COARSE = 256, 96  # values of a line whose bets have one drift, and of one whose bets have several or are exact
