@@ -17,7 +17,7 @@ from roundwise import BestArm, Binary, create_study, list_studies, load_study, p
 from roundwise.cli import main
 from roundwise.ingest import Words
 from roundwise.web import events
-from roundwise.web.bodies import NewStudy, Said, Wished
+from roundwise.web.bodies import NewPlan, NewStudy, Said
 from serving import ask, form
 
 ARMS = ["Control", "Big button", "Guest checkout"]
@@ -71,7 +71,7 @@ class TestVerbs:
         assert headers["etag"] == f'"{found["digest"]}"' == f'"{told["digest"]}"'
         assert "forecast" in ask(url, "GET", f"{path}/forecast")[2]
         assert [each["file"] for each in found["files"]] == ["monday", "rows"]
-        assert [each["kind"] for each in entries(url, path)] == ["created", "asked", "told", "told", "counted"]
+        assert [each["kind"] for each in entries(url, path)] == ["created", "asked", "told", "told", "checkpoint"]
         assert ask(url, "GET", f"{path}/verify")[2]["sound"] is True
         for verb, body in {
             "note": {"text": "hello"},
@@ -112,7 +112,7 @@ class TestVerbs:
         assert ask(url, "POST", f"{study}/files", body, headers)[0] == 409  # no round is open
         ask(url, "POST", f"{study}/ask")
         assert ask(url, "POST", f"{study}/files", body, headers)[0] == 200
-        assert entries(url, study, "round_over")[0]["what"].endswith("nothing more comes")
+        assert entries(url, study, "round_closed")[0]["what"].endswith("nothing more comes")
 
     def test_what_is_taught(self, url):
         ask(url, "POST", "/api/v1/studies", NEW | {"name": "taught", "budget": 4000})
@@ -125,7 +125,7 @@ class TestVerbs:
     @pytest.mark.long
     def test_a_plan(self, url):
         body = {key: value for key, value in NEW.items() if key != "seed"}
-        body |= {"around": "30%", "leads": "20%", "runs": 40, "budget": 5000}
+        body |= {"baseline": "30%", "leads": "20%", "runs": 40, "budget": 5000}
         status, _, found = ask(url, "POST", "/api/v1/plan", body)
         assert status == 200, found
         assert found["command"].startswith("roundwise new study --question best-arm")
@@ -155,7 +155,10 @@ class TestVerbs:
         words = inspect.signature(create_study).parameters.keys()
         assert NewStudy.model_fields.keys() == words - {"storage", "load_if_exists"}
         words = inspect.signature(plan).parameters.keys()
-        assert Wished.model_fields.keys() == words - {"scenario", "progress"}  # no files of the server, nobody to watch
+        assert NewPlan.model_fields.keys() == words - {
+            "scenario",
+            "progress",
+        }  # no files of the server, nobody to watch
 
 
 class TestProblems:
@@ -247,7 +250,7 @@ class TestOnce:
         for verb, body in (("note", {"text": "x"}), ("drop", {"arm": ARMS[1], "why": "x"}), ("end", {"why": "x"})):
             for _ in range(2):
                 assert ask(url, "POST", f"{study}/{verb}", body, {"Idempotency-Key": verb})[0] == 200
-        assert [each["kind"] for each in entries(url, study)[2:]] == ["noted", "dropped", "counted", "closed"]
+        assert [each["kind"] for each in entries(url, study)[2:]] == ["noted", "dropped", "checkpoint", "closed"]
 
     @pytest.mark.parametrize(
         ("verb", "body"),

@@ -18,7 +18,7 @@ from roundwise import (
     UnknownVariance,
     create_study,
 )  # fmt: skip
-from roundwise.cli.study.new import listed_in
+from roundwise.cli.options import read_names
 from roundwise.ingest import Columns, Earlier, Options, Results, batch_of, read_results
 from roundwise.planning.request import scenarios
 from roundwise.planning.study_plan import PLAN_FORMAT, read_plan
@@ -28,7 +28,7 @@ from roundwise.simulation.tables import read_features, read_forms, read_outcomes
 from roundwise.store import read_log, write_log
 from roundwise.store.url import parse_url
 from roundwise.study.spec import arm_names
-from roundwise.study.state import replayed
+from roundwise.study.state import replay
 
 NOISES = [Binary(), Bounded(0, 5), Gaussian(1.0), Poisson(), UnknownVariance()]
 COLUMNS = [None, None, Columns(id="user"), Columns(item="item"), Columns(arm="arm", outcome="outcome", id="user")]
@@ -96,7 +96,7 @@ def examples(tmp_path_factory):
 
 
 def imported(path):
-    state = replayed(read_log(path))
+    state = replay(read_log(path))
     return report_of(state, intervals=False).text()
 
 
@@ -112,7 +112,7 @@ READERS = {
     "semicolons": lambda path: read_outcomes(path, None),
     "objects": lambda path: read_forms(path, "above", True),
     "book": lambda path: scenarios(path, fuzz.ARMS),
-    "arms": lambda path: arm_names(listed_in(path)),
+    "arms": lambda path: arm_names(read_names(path)),
     "address": lambda path: parse_url(path.read_bytes().decode(errors="replace")).place,
     "file address": lambda path: parse_url(path.read_bytes().decode(errors="replace")).place,
 }

@@ -168,7 +168,7 @@ class TestOutputThatCannotBePrinted:
         def stop(*given, **words):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(Study, "tell" if when == "before" else "report", stop)
+        monkeypatch.setattr(Study, "tell" if when == "before" else "_report", stop)
         monkeypatch.setattr(sys, "argv", ["roundwise", *self.told(here)])
         with pytest.raises(SystemExit) as end:
             main()
@@ -245,7 +245,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("name", ["r.json", "r.txt"])
     def test_nor_does_a_plan_replace_results(self, here, name):
-        words = ("plan", "--question", "best-arm", "--arms", "a,b", "--binary", "--around", "30%", "--runs", "20")
+        words = ("plan", "--question", "best-arm", "--arms", "a,b", "--binary", "--baseline", "30%", "--runs", "20")
         for _ in range(2):
             assert shell(here, *words, "--out", f"plan.{name}").returncode == 0
         (here / name).write_text('[{"arm": "red", "outcome": 1}]')
@@ -391,7 +391,7 @@ class TestListAndLog:
             last = study.entries()[-1].digest
         found = study_log("checkout")
         kinds = [each.kind for each in found]
-        assert [kind for kind in kinds if kind != "counted"] == [
+        assert [kind for kind in kinds if kind != "checkpoint"] == [
             "created",
             "asked",
             "told",

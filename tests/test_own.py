@@ -32,7 +32,7 @@ from roundwise.planning import plan
 from roundwise.policies.limited import Limited
 from roundwise.simulation.sweep import read_grid
 from roundwise.store import open_store, write_log
-from roundwise.study import replayed
+from roundwise.study import replay
 from roundwise.thresholds import Lemma32
 from test_docs import ROOT, files_in
 from test_study import rechained
@@ -295,7 +295,7 @@ def test_a_study_with_bets_in_an_own_noise_model(here, recipes):
         report = study.report()
         assert (report.answer, report.guarantee.status) == (list(NAMES[:2]), "kept")
         with pytest.raises(DataError, match="'ann'"):
-            study.amend(study.state.asked[0].files[0].digest, {"arm": ["ann"], "outcome": [7.0]}, "wrong")
+            study.amend(study.state.rounds[0].files[0].digest, {"arm": ["ann"], "outcome": [7.0]}, "wrong")
 
 
 @pytest.mark.long
@@ -334,7 +334,7 @@ def test_a_record_of_others_imports_and_runs_nothing(here, name, kind):
 
     forged = rechained(entries, change)
     with pytest.raises(DataError, match="which is not imported|is no dataclass|is no (question|noise model|policy)"):
-        replayed(forged)
+        replay(forged)
     if name == "evil:Run":
         write_log(here / "s.jsonl", forged)
         code, _, err = elsewhere(here, "import", "s.jsonl", "--storage", "sqlite:///b.db")
@@ -348,15 +348,15 @@ def test_they_are_planned_with(recipes):
     """A noise model for every question, also claims; a question with means, because it says no ladder of leads."""
     question, noise, *_ = recipes
     marks, podium = noise.Marks(10.0), question.Podium()
-    found = plan(BestArm(), arms=3, noise=marks, around=5, leads="3", runs=10)
+    found = plan(BestArm(), arms=3, noise=marks, baseline=5, leads="3", runs=10)
     assert "--noise my_noise:Marks:most=10.0" in found.command
     assert "Results are marks from 0 to 10." in found.protocol
     assert found.rows[0].samples.typical < 2000
     assert found.rows[0].lower_bound is None  # as for every model of results between limits
-    claims = plan(Claims.against_control(3, 0), arms=3, noise=marks, around=5, leads="3", budget=600, runs=10)
+    claims = plan(Claims.against_control(3, 0), arms=3, noise=marks, baseline=5, leads="3", budget=600, runs=10)
     assert claims.rows[0].at_least_one > 0.5
     found = plan(podium, arms=3, noise=Binary(), means="10%,40%,80%", runs=10)
     assert "--question my_question:Podium" in found.command
     assert found.rows[0].samples.typical < 2000
-    with pytest.raises(InputError, match="'podium'"):
-        plan(podium, arms=3, noise=Binary(), around="30%")
+    with pytest.raises(InputError, match="'podium' has no ladder of leads. Give the means that are expected"):
+        plan(podium, arms=3, noise=Binary(), baseline="30%")

@@ -359,14 +359,14 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("words", "sentence"),
         [
-            ((), "--binary"),
-            (("--binary", "--sigma", 1), "results"),
-            (("--binary", "--counts"), "results"),
-            (("--binary", "--normal"), "results"),
-            (("--range", 3, 1), "range"),
-            (("--sigma", -1), "sigma"),
-            (("--binary", "--delta", 5), "delta"),
-            (("--binary", "--policy", "pett"), "'pett'"),
+            ((), "Give the noise model with one of --binary, --range LOW HIGH, --sigma S"),
+            (("--binary", "--sigma", 1), "Give the noise model with one of"),
+            (("--binary", "--counts"), "Give the noise model with one of"),
+            (("--binary", "--normal"), "Give the noise model with one of"),
+            (("--range", 3, 1), "The range [3, 1] is empty"),
+            (("--sigma", -1), "`sigma` is -1, but must be a positive number"),
+            (("--binary", "--delta", 5), "`delta` is 5, but must lie strictly between 0 and 1. For 5 % write"),
+            (("--binary", "--policy", "pett"), "There is no policy called 'pett'. Did you mean 'pet'?"),
             (("--counts", "--policy", "pet"), "Poisson counts have no sigma"),
             (("--binary", "--max-round", 2), "arms"),
             (("--binary", "--k", 2), "'best-arm'"),
@@ -376,8 +376,8 @@ class TestMistakes:
             (("--binary", "--question", "best"), "'best'"),
             (("--binary", "--question", "top-k"), "'top-k'"),
             (("--binary", "--question", "top-k", "--k", 3), "k"),
-            (("--binary", "--budget", "1.5"), "'1.5'"),
-            (("--binary", "--round", "many"), "'many' is no number"),
+            (("--binary", "--budget", "1.5"), "is 1.5, but must be a whole number of at least 1"),
+            (("--binary", "--round", "many"), "is 'many', but must be a number"),
             (
                 ("--binary", "--question", "above", "--level", 30),
                 "between 0 and 1, so the answer is certain without any. For 30 % write 0.3.",
@@ -440,13 +440,13 @@ class TestMistakes:
         assert "No round is open. Run `roundwise ask checkout` first" in refused(
             "tell", "checkout", table(tmp_path / "x.csv", ("red", 3, 1))
         )
-        assert "first.csv was already recorded in round 1 (same contents). Nothing was changed." in refused(
+        assert "first.csv is already recorded as round 1 (identical contents). Nothing changed." in refused(
             "tell", "checkout", "first.csv"
         )
         works("ask", "checkout")
         assert "nothing.csv" in refused("tell", "checkout", "nothing.csv")
         assert str(tmp_path) in refused("tell", "checkout", tmp_path)
-        assert "first.csv was already recorded in round 1" in refused("tell", "checkout", "first.csv")
+        assert "first.csv is already recorded as round 1" in refused("tell", "checkout", "first.csv")
         assert "x.csv is given twice" in refused("tell", "checkout", "x.csv", "x.csv")
         assert "Give a file with results, or --round-over REASON if the rest" in refused("tell", "checkout")
         assert "The reason is empty" in refused("tell", "checkout", "--round-over", "")
@@ -534,7 +534,7 @@ class TestMistakes:
             "amend", "checkout", "third.csv", "--why", "wrong"
         )
         assert "third.csv" in refused("amend", "checkout", "second.csv", "--by", "third.csv", "--why", "wrong")
-        assert "was already recorded in round 1" in refused(
+        assert "is already recorded as round 1" in refused(
             "amend", "checkout", "second.csv", "--by", "first.csv", "--why", "wrong"
         )
 

@@ -7,10 +7,9 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from roundwise.cli import STUDIES, app, grouped
-from roundwise.cli.options import Json, whole_number
-from roundwise.cli.output import recorded
-from roundwise.cli.study.common import FileWords, Name, Storage, Why, Yes, agreed, show, whole
+from roundwise.cli import STUDIES, app
+from roundwise.cli.options import Json, grouped, whole_number
+from roundwise.cli.study.common import FileOptions, Name, Storage, Why, Yes, agreed, end_with_report, show
 from roundwise.errors import InputError
 
 Unrelated = Annotated[
@@ -32,9 +31,8 @@ def _changed(name: str, way: Way, what: str, done: str, **words: object) -> None
 
     with load_study(name, way.storage) as study:
         effect = agreed(study.effect(what, **words), way.yes)
+        end_with_report(study, done)
         found = getattr(study, what)(**words)
-        recorded(done)
-        found = whole(study, found)
     show(found.plain() if way.as_json else None, f"{effect}\n{found.text()}")
 
 
@@ -48,19 +46,18 @@ def amend(
         Path | None, typer.Option("--by", help="The corrected file; without it the old one is withdrawn.")
     ] = None,
     *,
-    said: FileWords,
+    said: FileOptions,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Correct or withdraw what a file brought: a new entry with a reason, never an edit."""
     from roundwise.study import load_study
 
-    if by is None and said != FileWords():
+    if by is None and said != FileOptions():
         raise InputError("Options of files go with --by FILE: without it the file is withdrawn. Nothing was changed.")
     with load_study(name, storage) as study:
+        end_with_report(study, f"the amendment of {file} is recorded")
         found = study.amend(file, by, why, **said.words)
-        recorded(f"the amendment of {file} is recorded")
-        found = whole(study, found)
     show(found.plain() if as_json else None, found.text())
 
 
@@ -72,9 +69,8 @@ def close(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_js
     with load_study(name, storage) as study:
         if study.state.waiting is not None:
             agreed(study.effect("end"), yes)
+        end_with_report(study, f"'{name}' is closed")
         found = study.end(why)
-        recorded(f"'{name}' is closed")
-        found = whole(study, found)
     show(found.plain() if as_json else None, found.text())
 
 
@@ -148,9 +144,8 @@ def note(
 
     with load_study(name, storage) as study:
         effect = agreed(study.effect("note"), True)
+        end_with_report(study, "the note is recorded")
         found = study.note(text)
-        recorded("the note is recorded")
-        found = whole(study, found)
     show(found.plain() if as_json else None, f"Noted. {effect}\nNext: {found.next}")
 
 
