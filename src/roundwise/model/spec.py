@@ -22,7 +22,8 @@ from typing import Any, Literal, NamedTuple, Protocol, overload
 import numpy as np
 
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, said, unknown
+from roundwise.errors import InputError, unknown
+from roundwise.messages import Remedy
 from roundwise.noise import (
     NOISES,
     Noise,
@@ -268,8 +269,8 @@ def find_class(kind: Kind, name: str, trusted: bool = False) -> type[Any]:
     elif module not in sys.modules:
         raise InputError(
             f"The {room.word} '{name}' needs the module '{module}', which is not imported, and a record imports "
-            f"nothing by itself. If it is yours, say so: "
-            f"{said(f'`import {module}`', f'`roundwise --own {module} ...`, in Python `import {module}`')}."
+            "nothing by itself.",
+            Remedy("If it is yours: {@own}.", module=module),
         )
     found = _found(module, path)
     if found is None:

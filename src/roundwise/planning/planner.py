@@ -15,7 +15,14 @@ from roundwise.ingest.columns import Columns
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import quantity
 from roundwise.noise import Noise
-from roundwise.planning.alternatives import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
+from roundwise.planning.alternatives import (
+    ENOUGH,
+    SENSIBLE,
+    PlanAlternative,
+    find_alternatives,
+    larger_budget,
+    larger_budgets,
+)
 from roundwise.planning.items import SHARED
 from roundwise.planning.quantities import costs_of, quantities
 from roundwise.planning.request import Expected, Wish, given, ladder, scenarios
@@ -205,11 +212,13 @@ class _Making:
         """The rows, from the largest lead on."""
         return sorted(self.lots, key=lambda each: -(each.expected.lead or 0.0))
 
-    def plan(self, instead: tuple[Instead, ...] = ()) -> StudyPlan:
+    def plan(self, alternatives: tuple[PlanAlternative, ...] = ()) -> StudyPlan:
         """What is known so far."""
         rows = tuple(each.row for each in self.lots)
         most = max(row.runs for row in rows)
-        return StudyPlan(wish=self.wish, rows=rows, target=self.target, front=self.front, instead=instead, runs=most)
+        return StudyPlan(
+            wish=self.wish, rows=rows, target=self.target, front=self.front, alternatives=alternatives, runs=most
+        )
 
 
 def _front(wish: Wish, guess: Wish, expected: Expected) -> tuple[Setting, ...]:
@@ -218,7 +227,7 @@ def _front(wish: Wish, guess: Wish, expected: Expected) -> tuple[Setting, ...]:
     return front_of(wish, guess, expected)
 
 
-def _others(wish: Wish, found: StudyPlan) -> tuple[Instead, ...]:
+def _others(wish: Wish, found: StudyPlan) -> tuple[PlanAlternative, ...]:
     """What could be asked instead, where the target is out of reach."""
     row = found.row
     dear = row.samples.p95 > SENSIBLE if row.within_budget is None else row.within_budget < ENOUGH
@@ -226,6 +235,6 @@ def _others(wish: Wish, found: StudyPlan) -> tuple[Instead, ...]:
         return ()
     if wish.question.separate_claims:
         return larger_budgets(wish, row.expected)
-    others = instead_of(wish, row.expected, row.samples)
+    others = find_alternatives(wish, row.expected, row.samples)
     more = larger_budget(wish, row.samples, row.batches)
     return others if more is None else (*others, more)
