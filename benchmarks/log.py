@@ -20,7 +20,7 @@ from roundwise.policies import Wager
 from roundwise.store import open_store
 from roundwise.store.log import Head, extended, written
 from roundwise.study.spec import StudySpec
-from roundwise.study.state import replayed
+from roundwise.study.state import replay
 from roundwise.study.study import Study
 
 ARMS = ("a", "b", "c")
@@ -47,7 +47,7 @@ class InMemory(Study):
     def __init__(self, settings):
         (first,) = extended("s", Head(), [("created", written(settings.to_json()))], datetime.now(UTC))
         super().__init__("s", Kept(first))
-        self._now = replayed([first])
+        self._now = replay([first])
 
     @property
     def state(self):

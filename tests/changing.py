@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from roundwise import BestArm, Binary, create_study
 from roundwise.study.audit import verified
-from roundwise.study.state import replayed
+from roundwise.study.state import replay
 
 ARMS = ("a", "b", "c")
 
@@ -40,7 +40,7 @@ def rates(study, **wanted):
 
 def same_when_read_again(study):
     """The state from the checkpoint is that of the whole log, and an audit finds nothing."""
-    recent, whole = study.state, replayed(study.entries())
+    recent, whole = study.state, replay(study.entries())
     assert recent.settings.to_json() == whole.settings.to_json()
     assert recent.trial.plan.pulls.tolist() == whole.trial.plan.pulls.tolist()
     assert repr(recent.trial.kept) == repr(whole.trial.kept)

@@ -55,5 +55,5 @@ def studies(folder, wish, means, number, first=0):
 
 def _end(state, pulled):
     shown = getattr(state.trial.kept, "shown", np.zeros(0, dtype=bool))
-    rounds = sum(1 for each in state.asked if each.pulls.any())
+    rounds = sum(1 for each in state.rounds if each.pulls.any())
     return [float(state.decided is not None), float(pulled), float(rounds), *map(float, np.ravel(shown))]

@@ -287,7 +287,7 @@ def bisection(means):
 def family_evidence(question, counts, means, family):
     """min over wrong answers of sum_i N_i KL(mu_i, lambda_i); where several are right, the largest over them."""
     with np.errstate(all="ignore"):
-        values, pulls = np.broadcast_arrays(family.inside(finite(means)), np.asarray(counts, dtype=float))
+        values, pulls = np.broadcast_arrays(family.clip_means(finite(means)), np.asarray(counts, dtype=float))
         if isinstance(question, LevelQuestion):
             costs = question.level_costs(values, family)
             if isinstance(question, Above):
@@ -297,6 +297,6 @@ def family_evidence(question, counts, means, family):
         answers, right = question.right_answers(values)
         found = []
         for answer, there in zip(answers, right, strict=True):
-            sides = divergence.sides_of(question.halfspaces(answer, values.shape[-1]), values, family)
-            found.append(np.where(there, divergence.costs_of(sides, pulls, family)[0].min(axis=-1), 0.0))
+            sides = divergence.build_sides(question.halfspaces(answer, values.shape[-1]), values, family)
+            found.append(np.where(there, divergence.halfspace_costs(sides, pulls, family)[0].min(axis=-1), 0.0))
         return np.max(found, axis=0)

@@ -18,7 +18,7 @@ from roundwise.questions.base import pairs
 from roundwise.simulation.environments import GaussianArms, World, drawn
 from roundwise.simulation.items import StickItems
 from roundwise.study.amendments import Change, changed
-from roundwise.study.events import of_arms
+from roundwise.study.fold import of_arms
 from roundwise.study.spec import StudySpec
 
 DELTA = 0.05

@@ -71,7 +71,7 @@ class TestVerbs:
         assert headers["etag"] == f'"{found["digest"]}"' == f'"{told["digest"]}"'
         assert "forecast" in ask(url, "GET", f"{path}/forecast")[2]
         assert [each["file"] for each in found["files"]] == ["monday", "rows"]
-        assert [each["kind"] for each in entries(url, path)] == ["created", "asked", "told", "told", "counted"]
+        assert [each["kind"] for each in entries(url, path)] == ["created", "asked", "told", "told", "checkpoint"]
         assert ask(url, "GET", f"{path}/verify")[2]["sound"] is True
         for verb, body in {
             "note": {"text": "hello"},
@@ -112,7 +112,7 @@ class TestVerbs:
         assert ask(url, "POST", f"{study}/files", body, headers)[0] == 409  # no round is open
         ask(url, "POST", f"{study}/ask")
         assert ask(url, "POST", f"{study}/files", body, headers)[0] == 200
-        assert entries(url, study, "round_over")[0]["what"].endswith("nothing more comes")
+        assert entries(url, study, "round_closed")[0]["what"].endswith("nothing more comes")
 
     def test_what_is_taught(self, url):
         ask(url, "POST", "/api/v1/studies", NEW | {"name": "taught", "budget": 4000})
@@ -247,7 +247,7 @@ class TestOnce:
         for verb, body in (("note", {"text": "x"}), ("drop", {"arm": ARMS[1], "why": "x"}), ("end", {"why": "x"})):
             for _ in range(2):
                 assert ask(url, "POST", f"{study}/{verb}", body, {"Idempotency-Key": verb})[0] == 200
-        assert [each["kind"] for each in entries(url, study)[2:]] == ["noted", "dropped", "counted", "closed"]
+        assert [each["kind"] for each in entries(url, study)[2:]] == ["noted", "dropped", "checkpoint", "closed"]
 
     @pytest.mark.parametrize(
         ("verb", "body"),

@@ -39,8 +39,8 @@ from roundwise.errors import InputError
 from roundwise.ingest import record
 from roundwise.model.batch import Parts
 from roundwise.model.problem import Problem
-from roundwise.noise import NOISES, poisson, unknown_variance
-from roundwise.noise.parts import product_of, sums_at
+from roundwise.noise import NOISES, poisson, student
+from roundwise.noise.parts import arm_sums, product_factor
 from roundwise.policies import POLICIES, limited
 from roundwise.questions import QUESTIONS, BestArm, Linear
 from roundwise.rules import THRESHOLDS, Declared
@@ -245,14 +245,14 @@ def as_a_level(self, form, value, leverage):
     """Poisson, before: a form that is no pair was bet on as if it were about its first arm alone."""
     here = np.abs(np.stack(form.factors)).argmax(axis=0)[None]
     factor, place = (np.take_along_axis(np.stack(each), here, axis=0)[0] for each in (form.factors, form.places))
-    won, n, past, N = sums_at(self.seen, place)
+    won, n, past, N = arm_sums(self.data, place)
     sign, unit = np.sign(factor), np.sqrt(N / (n * (past + 0.5)))
-    return product_of(unit, np.where(sign > 0, np.inf, 0.99), ((won, sign),), n * form.offsets / np.abs(factor))
+    return product_factor(unit, np.where(sign > 0, np.inf, 0.99), ((won, sign),), n * form.offsets / np.abs(factor))
 
 
 def over_all_arms(self, form, value, leverage):
     """The t bet, before: a form of one arm alone was measured by the deviation of all arms."""
-    return self._tilt(value, leverage, *self._pooled(form.places[0][0] % self.seen.counts.shape[-1]))
+    return self._log_factor(value, leverage, *self._pooled(form.places[0][0] % self.data.counts.shape[-1]))
 
 
 def dealt_alike(monkeypatch):
@@ -268,8 +268,8 @@ def dealt_alike(monkeypatch):
 
 
 HOLES = {
-    "Poisson counts and 'largest'": lambda m: m.setattr(poisson.PoissonPartBets, "forms", as_a_level),
-    "statements on levels": lambda m: m.setattr(unknown_variance.StudentPartBets, "forms", over_all_arms),
+    "Poisson counts and 'largest'": lambda m: m.setattr(poisson._PoissonPartBets, "forms", as_a_level),
+    "statements on levels": lambda m: m.setattr(student._StudentPartBets, "forms", over_all_arms),
     "Opt-BBAI, batches of at most 1000": lambda m: m.setattr(limited, "_together", lambda before, batch: batch),
     "Opt-BBAI, batches settled at 30 rows": lambda m: m.setattr(
         Declared, "fold", lambda self, p, kept, plan, batch: kept

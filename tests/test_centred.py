@@ -5,7 +5,7 @@ import pytest
 
 from roundwise import Claims
 from roundwise.solvers import program
-from roundwise.solvers.centered import centre_of, cheapest
+from roundwise.solvers.shared_arm import find_shared_arm, solve_cheapest
 
 
 def setting(rng, claims, runs):
@@ -26,13 +26,13 @@ def test_it_is_the_best_number_of_limits(claims, every):
     open_ = rng.random(limits.shape) < 0.8
     open_[0] = False
     order = np.argsort(np.where(open_, -limits, np.inf), axis=-1)
-    found = cheapest(centre_of(forms), forms, variances, limits, order, open_, every)
+    found = solve_cheapest(find_shared_arm(forms), forms, variances, limits, order, open_, every)
     for run in range(6):
         totals = []
         for k in range(1, int(open_[run].sum()) + 1):
             allowed = np.full(claims, np.inf)
             allowed[order[run, :k]] = limits[run, order[run, :k]]
-            totals.append(program.general(forms**2 * variances[run], allowed[None]).total[0])
+            totals.append(program.solve_general(forms**2 * variances[run], allowed[None]).total[0])
         if not totals:
             assert found.number[run] == 0
             assert not found.pulls[run].any()
@@ -51,10 +51,10 @@ def test_one_run_alone_and_among_others():
     rng = np.random.default_rng(3)
     forms, variances, limits = setting(rng, 7, (3, 4))
     open_, order = np.ones(limits.shape, dtype=bool), np.argsort(-limits, axis=-1)
-    centre = centre_of(forms)
-    together = cheapest(centre, forms, variances, limits, order, open_, False)
+    centre = find_shared_arm(forms)
+    together = solve_cheapest(centre, forms, variances, limits, order, open_, False)
     for run in np.ndindex(3, 4):
-        alone = cheapest(centre, forms, variances[run], limits[run], order[run], open_[run], False)
+        alone = solve_cheapest(centre, forms, variances[run], limits[run], order[run], open_[run], False)
         assert np.array_equal(alone.pulls, together.pulls[run])
         assert alone.number == together.number[run]
 
@@ -62,13 +62,15 @@ def test_one_run_alone_and_among_others():
 def test_limits_that_cost_nothing_or_cannot_be_kept():
     forms = Claims.against_control(4, 0).forms
     limits, open_, each = np.array([np.inf, 1.0, 0.0]), np.ones(3, dtype=bool), np.ones(4)
-    found = cheapest(centre_of(forms), forms, each, limits, np.arange(3), open_, False)
+    found = solve_cheapest(find_shared_arm(forms), forms, each, limits, np.arange(3), open_, False)
     assert found.number == 2
     assert found.pulls == pytest.approx([2.0, 0.0, 2.0, 0.0])
-    assert cheapest(centre_of(forms), forms, each, limits, np.arange(3), open_, True).number == 0
-    assert cheapest(centre_of(forms), forms, each, np.full(3, np.inf), np.arange(3), open_, False).number == 0
+    assert solve_cheapest(find_shared_arm(forms), forms, each, limits, np.arange(3), open_, True).number == 0
+    assert (
+        solve_cheapest(find_shared_arm(forms), forms, each, np.full(3, np.inf), np.arange(3), open_, False).number == 0
+    )
 
 
 @pytest.mark.parametrize("question", [Claims.pairs(3), Claims.above(3, 0.0), Claims.against_control(4, [0, 1])])
 def test_forms_without_a_centre(question):
-    assert centre_of(question.forms) is None
+    assert find_shared_arm(question.forms) is None

@@ -31,7 +31,7 @@ from roundwise.store import UnknownStudyError
 from roundwise.study import fold as counting
 from roundwise.study.audit import verified
 from roundwise.study.spec import StudySpec
-from roundwise.study.state import replayed
+from roundwise.study.state import replay
 
 DOSES = ("placebo", "low", "high")
 CLAIMS = {"question": Claims.against_control(DOSES, control="placebo"), "arms": DOSES}
@@ -57,11 +57,11 @@ class TestAfterTheDecision:
         assert any(each.code == "after_decision" for each in study.report().notes)
         assert f" results, {before.results} in {before.rounds} round" in study.status().text()
         assert " and 110 after the decision" in study.report().markdown()
-        assert [each.kind for each in study.entries()][-2:] == ["decided", "later"]
-        with pytest.raises(InputError, match="was already recorded after the decision"):
+        assert [each.kind for each in study.entries()][-2:] == ["decided", "told_late"]
+        with pytest.raises(InputError, match="is already recorded after the decision"):
             study.tell(more)
         with pytest.raises(InputError, match="can no longer be corrected"):
-            study.amend(study.state.asked[0].files[0].digest, None, "x")
+            study.amend(study.state.rounds[0].files[0].digest, None, "x")
         assert study.ask() is None
         assert verified(study.entries()).differences == ()
 
@@ -117,9 +117,9 @@ class TestBudgets:
         study.ask()
         study.tell(sums(placebo=(25, 6), high=(25, 9)))
         before = study.state.trial
-        second = study.state.asked[1].files[0].digest
+        second = study.state.rounds[1].files[0].digest
         study.amend(second, sums(placebo=(25, 6), high=(25, 10)), "a typing error")
-        study.amend(study.state.asked[1].files[0].digest, sums(placebo=(25, 6), high=(25, 9)), "it was none")
+        study.amend(study.state.rounds[1].files[0].digest, sums(placebo=(25, 6), high=(25, 9)), "it was none")
         after = study.state
         assert after.settings.budget == 200
         assert after.trial.kept.gains == pytest.approx(before.kept.gains, rel=1e-12)
@@ -193,14 +193,14 @@ class TestBudgets:
                 budget=100,
                 round=50,
             )
-            trial = counting.started(settings)
+            trial = counting.start_trial(settings)
             for budget in (200, 400, 800, 800):
                 while not trial.done:
                     pulls = trial.plan.pulls
                     batch = Batch(pulls, np.sqrt(pulls) * rng.standard_normal(3))
                     trial = advance(settings.problem, settings.acting, trial, batch)
                 if not trial.kept.shown.any():
-                    settings, trial = counting.extended(settings, trial, budget)
+                    settings, trial = counting.extend_budget(settings, trial, budget)
             wrong += bool(trial.kept.shown.any())
         assert wrong <= 0.2 * runs + 3 * math.sqrt(0.16 * runs)
         assert wrong > 0.05 * runs  # the test can fail
@@ -317,7 +317,7 @@ class TestClosingAndRemoving:
         study.ask()
         study.tell(sums(a=(10, 5), b=(3, 1)))
         waiting = study.state.waiting
-        assert (waiting.batch, waiting.results, waiting.counts.tolist()) == (1, 13, [10, 3, 0])
+        assert (waiting.round, waiting.results, waiting.counts.tolist()) == (1, 13, [10, 3, 0])
         assert waiting.means.tolist() == [0.5, 1 / 3, 0.0]
         assert "The 13 results told of round 1 are not counted." in study.effect("end")
 
@@ -385,7 +385,7 @@ class TestRounds:
         first = study.ask().pulls.tolist()
         if withdrawn:
             rates(study, placebo=0.2, low=0.3, high=0.4, top=0.5)
-            study.amend(study.state.asked[0].files[0].digest, None, "another trial's file")
+            study.amend(study.state.rounds[0].files[0].digest, None, "another trial's file")
         else:
             study.close_round("nobody came")
         again = study.ask()
@@ -465,7 +465,7 @@ def _after_the_decision(study, came):
     assert "still open" not in found.markdown()
     assert list(study.status().notes) == [each for each in found.notes if each.code != "widened"]
     assert (study.status().results, study.status().late) == (found.results, found.late)
-    assert replayed(study.entries()).record.counts.tolist() == study.state.record.counts.tolist()
+    assert replay(study.entries()).record.counts.tolist() == study.state.record.counts.tolist()
     assert study.ask() is None
     assert verified(study.entries()).differences == ()
 
@@ -504,9 +504,9 @@ class TestWhatIsSaid:
         found = study.report()
         assert found.status == "decided"
         assert found.rounds < before.rounds
-        came = int(study.state.asked[1].counts[:2].sum())
+        came = int(study.state.rounds[1].counts[:2].sum())
         _after_the_decision(study, came)
-        assert found.results == int(sum(each.counts[:2].sum() for each in study.state.asked))
+        assert found.results == int(sum(each.counts[:2].sum() for each in study.state.rounds))
         assert any(each.code == "arm_dropped" and each.fields["removed"] for each in found.notes)
 
     def test_a_correction_that_decides_earlier_loses_nothing(self, make):
@@ -522,7 +522,7 @@ class TestWhatIsSaid:
             study.ask()
             study.tell(told(100 * k, wins, 100 if k < 2 else 50))
         assert study.report().waiting == 100
-        first = study.state.asked[0].files[0].digest
+        first = study.state.rounds[0].files[0].digest
         study.amend(first, told(0, {"a": 10, "b": 75}), "the wrong file")
         found = study.report()
         assert (found.status, found.rounds, found.results, found.waiting, found.still_to_come) == (
@@ -548,16 +548,16 @@ class TestWhatIsSaid:
         rates(study, a=0.4, b=0.45, c=0.2)
         rates(study, a=0.4, b=0.45, c=0.2)
         before = study.report()
-        asked = study.state.asked[0]
+        asked = study.state.rounds[0]
         n = dict(zip(asked.arms, asked.pulls.astype(int).tolist(), strict=True))
         wrong = sums(**{arm: (each, each if arm == "b" else 0) for arm, each in n.items()})
         study.amend(asked.files[0].digest, wrong, "typing error")
         assert study.report().status == "decided"
-        _after_the_decision(study, int(study.state.asked[1].counts.sum()))
+        _after_the_decision(study, int(study.state.rounds[1].counts.sum()))
         right = sums(
             **{arm: (each, round(each * p)) for (arm, each), p in zip(n.items(), (0.4, 0.45, 0.2), strict=True)}
         )
-        study.amend(study.state.asked[0].files[0].digest, right, "no, it was right", again=True)
+        study.amend(study.state.rounds[0].files[0].digest, right, "no, it was right", again=True)
         after = study.report()
         assert (after.status, after.results, after.rounds) == (before.status, before.results, before.rounds)
         assert after.late == 0
@@ -570,7 +570,7 @@ class TestWhatIsSaid:
         for _ in range(2):
             study.ask()
             study.tell(sums(placebo=(100, 30), low=(100, 33), high=(100, 40)), again=True)
-        first = study.state.asked[0].files[0].digest
+        first = study.state.rounds[0].files[0].digest
         study.amend(first, sums(placebo=(100, 5), low=(100, 90), high=(100, 95)), "typing error")
         assert study.report().status == "decided"
         _after_the_decision(study, 300)
@@ -589,7 +589,7 @@ class TestWhatIsSaid:
         study.ask()
         arms = ["a", "b", "c"]
         study.tell({"user": [1, 2, 3], "arm": arms, "outcome": [0, 1, 1]})
-        first = study.state.asked[0].files[0].digest
+        first = study.state.rounds[0].files[0].digest
         study.tell({"user": [1, 2, 3, 4], "arm": [*arms, "a"], "outcome": [1, 0, 1, 0]})
         assert [each.fields["kinds"] for each in study.report().notes if each.code == "contradicts"] == [{"outcome": 2}]
         study.amend(first, {"user": [1, 2, 3], "arm": arms, "outcome": [1, 0, 1]}, "they were not final")
@@ -604,7 +604,7 @@ class TestWhatIsSaid:
         study.tell(grown)
         with pytest.raises(DataError, match="brings nothing new"):
             study.tell(grown)
-        study.amend(study.state.asked[0].files[0].digest, None, "of another day")
+        study.amend(study.state.rounds[0].files[0].digest, None, "of another day")
         assert study.state.waiting.results == 1
         study.tell(grown)
         assert study.state.waiting.results == 4

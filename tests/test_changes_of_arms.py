@@ -216,8 +216,8 @@ class TestAdding:
         study.drop("a", "sold out")
         rates(study, b=0.7, c=0.3, d=0.6)
         state = study.state
-        digest = state.asked[0].files[0].digest
-        assert [each.arms for each in state.asked] == [("a", "b", "c"), ("a", "b", "c", "d"), ("b", "c", "d")]
+        digest = state.rounds[0].files[0].digest
+        assert [each.arms for each in state.rounds] == [("a", "b", "c"), ("a", "b", "c", "d"), ("b", "c", "d")]
         counts = state.trial.record.counts
         report = study.amend(digest, sums(a=(30, 15), b=(30, 20), c=(29, 9)), "miscounted")
         assert "amended" in report.guarantee.codes

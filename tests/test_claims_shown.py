@@ -287,7 +287,7 @@ class TestTheChart:
         study.ask()
         study.tell(sums(placebo=(80, 26), **{"25mg": (40, 10), "75mg": (40, 22), "300mg": (40, 32)}))
         assert {each.rounds for each in study.report().courses} == {(1, 2)}
-        first = study.state.asked[0].files[0].digest
+        first = study.state.rounds[0].files[0].digest
         study.amend(first, sums(placebo=(80, 24), **{"25mg": (40, 9), "75mg": (40, 21), "300mg": (40, 30)}), "a slip")
         assert {each.rounds for each in study.report().courses} == {(2,)}
 

@@ -289,9 +289,9 @@ class TestLive:
     def test_a_corrected_file_is_kept_in_an_order_of_its_own(self, study):
         study.ask()
         study.tell(rows(1))
-        before = study.state.asked[0].files[0].lots.totals - 1
-        study.amend(study.state.asked[0].files[0].digest, rows(2), "wrong day")
-        after = study.state.asked[0].files[0].lots.totals - 2
+        before = study.state.rounds[0].files[0].lots.totals - 1
+        study.amend(study.state.rounds[0].files[0].digest, rows(2), "wrong day")
+        after = study.state.rounds[0].files[0].lots.totals - 2
         assert before.tolist() != after.tolist()
         assert sorted(before) == sorted(after)
         assert study.state.files == 2

@@ -27,7 +27,7 @@ from roundwise.policies.limited import Limited
 from roundwise.rules import Declared
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.store import open_store
-from roundwise.study import replayed
+from roundwise.study import replay
 from roundwise.study.audit import verified
 from test_study import World, rechained
 
@@ -270,7 +270,7 @@ class TestStudies:
         study.ask()
         study.tell({"arm": list(ARMS), "count": [2, 2, 3], "total": [6.0, 0.0, 0.0]})
         assert study.ask() is None
-        digest = study.state.asked[0].files[0].digest
+        digest = study.state.rounds[0].files[0].digest
         study.amend(digest, {"arm": list(ARMS), "count": [2, 2, 2], "total": [6.0, 0.0, 0.0]}, "a line twice")
         assert found.go().answer == "a"
 
@@ -291,15 +291,15 @@ class TestStudies:
         results = {**study.store.read("s")[2].payload["results"], "digest": "x", "counts": cut.tolist()}
         entries = [(e.kind, e.payload) for e in study.store.read("s")]
         entries += [
-            ("asked", {"batch": 3, "pulls": [int(n) for n in cut]}),
-            ("told", {"batch": 3, "results": {**results, "totals": totals}}),
+            ("asked", {"round": 3, "pulls": [int(n) for n in cut], "planned": None, "by_number": False}),
+            ("told", {"round": 3, "results": {**results, "totals": totals}}),
             ("decided", {"answer": 1, "words": "b is the best arm", "batches": 3, "samples": 40}),
         ]
         with open_store(f"sqlite:///{tmp_path}/old.db") as store:
             store.create("s", entries[0][1])
             store.append("s", entries[1:], expected=0)
             log = store.read("s")
-        old = replayed(log)
+        old = replay(log)
         assert (old.trial.done, old.decided["answer"]) == (False, 1)
         from roundwise.report import report_of
 

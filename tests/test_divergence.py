@@ -318,13 +318,13 @@ def test_families(family):
     means = rng.uniform(0.05, 0.95, 500)
     to = rng.uniform(0.05, 0.95, 500)
     np.testing.assert_allclose(family.divergence(means, to - means), kl(family, means, to), rtol=1e-9, atol=1e-15)
-    first, second = family.bends(means, to - means)
+    first, second = family.derivatives(means, to - means)
     h = 1e-5
     point = (lambda t: to * np.exp(t)) if family is EXPONENTIAL else (lambda t: to + t)
     values = [kl(family, means, point(t)) for t in (-h, 0.0, h)]
     np.testing.assert_allclose(first, (values[2] - values[0]) / (2 * h), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(second, (values[2] - 2 * values[1] + values[0]) / h**2, rtol=1e-3, atol=1e-3)
     pull = rng.uniform(-0.3, 0.25, 500)
-    steps = family.steps(means, pull)
+    steps = family.solve_steps(means, pull)
     fine = np.isfinite(steps)
     np.testing.assert_allclose(steps[fine], (pull * family.variance(means + steps))[fine], rtol=1e-9)

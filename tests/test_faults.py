@@ -64,13 +64,13 @@ def told(sound, path, n, way, capfd):
 def checked(sound, path, n, way, capfd):
     calls, acknowledged = told(sound, path, n, way, capfd)
     with load_study("s", f"sqlite:///{path}") as study:
-        files = study.state.asked[0].files
+        files = study.state.rounds[0].files
         assert [each.counts.sum() for each in files] in ([1.0], [1.0, 3.0])
         there = len(files) == 2
         assert there or not acknowledged
         if not there:
             study.tell(RESULTS)
-        assert study.state.asked[0].counts.tolist() == [2, 1, 1]
+        assert study.state.rounds[0].counts.tolist() == [2, 1, 1]
     return calls
 
 

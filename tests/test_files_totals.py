@@ -114,7 +114,7 @@ class TestRunningTotals:
         both = values[1] + values[3]
         (tmp_path / "x.csv").write_text(table(*(f"{'ab'[i % 2]},{each}" for i, each in enumerate(both))))
         with load_study("s", f"sqlite:///{tmp_path}/x.db") as study:
-            assert study.state.whole is not None  # nothing before the last checkpoint was read
+            assert study.state.read_before is not None  # nothing before the last checkpoint was read
             with pytest.raises(DataError, match="file"):
                 study.tell(tmp_path / "x.csv")
             study.tell({"arm": ["a", "b"] * 60, "outcome": both})  # nothing is guessed about values of Python

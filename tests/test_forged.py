@@ -18,7 +18,7 @@ from roundwise.report import report_of
 from roundwise.store import write_log
 from roundwise.store.log import Head, extended
 from roundwise.study.audit import imported, verified
-from roundwise.study.state import replayed
+from roundwise.study.state import replay
 
 VALUES = [None, True, False, 0, -1, 1e308, -1000, "x", "", [], {}, [1], ["a"], 2**70, 0.5, "nan", "inf", {"a": 1}]
 
@@ -72,7 +72,7 @@ def test_it_is_refused_or_read(logs, seed):
             log[0].study, Head(), [(kind, json.dumps(payload)) for kind, payload in texts], datetime.now(UTC)
         )
         try:
-            report_of(replayed(entries), intervals=False).text()
+            report_of(replay(entries), intervals=False).text()
             study = make.InMemory(entries)
             report_of(study.state, intervals=False).text()
             study.ask()
@@ -92,7 +92,7 @@ def test_results_that_there_cannot_be_are_refused(logs):
         told["results"]["totals"][0] = total
         entries = extended("s", Head(), [(kind, json.dumps(each)) for kind, each in texts], datetime.now(UTC))
         with pytest.raises(DataError, match="a 'told' by roundwise .* cannot be replayed"):
-            replayed(entries)
+            replay(entries)
 
 
 def test_a_record_that_was_made_up_is_not_imported(tmp_path):

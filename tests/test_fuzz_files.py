@@ -28,7 +28,7 @@ from roundwise.simulation.tables import read_features, read_forms, read_outcomes
 from roundwise.store import read_log, write_log
 from roundwise.store.url import parse_url
 from roundwise.study.spec import arm_names
-from roundwise.study.state import replayed
+from roundwise.study.state import replay
 
 NOISES = [Binary(), Bounded(0, 5), Gaussian(1.0), Poisson(), UnknownVariance()]
 COLUMNS = [None, None, Columns(id="user"), Columns(item="item"), Columns(arm="arm", outcome="outcome", id="user")]
@@ -96,7 +96,7 @@ def examples(tmp_path_factory):
 
 
 def imported(path):
-    state = replayed(read_log(path))
+    state = replay(read_log(path))
     return report_of(state, intervals=False).text()
 
 

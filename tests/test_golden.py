@@ -20,24 +20,12 @@ from roundwise.serialization import unpack_array
 from roundwise.study import fold
 from roundwise.study.audit import verified
 from roundwise.study.guarantee import guarantee_of
-from roundwise.study.state import replayed
+from roundwise.study.state import replay
 
 KEPT = sorted(make.HERE.glob("*/*.jsonl.gz"))
 
 
-def quick(path):
-    """Each question with one noise model and each noise model with some questions, and all that is no such pair."""
-    question, *rest = path.name[:-9].split("_")
-    if question not in make.QUESTIONS or len(rest) != 2 or rest[0] not in make.NOISES:
-        return True
-    place = list(make.QUESTIONS).index(question) + list(make.NOISES).index(rest[0])
-    return place % 12 == (0 if rest[1] == "open" else 3)
-
-
-LOGS = [
-    pytest.param(path, id=f"{path.parent.name}/{path.name[:-9]}", marks=[] if quick(path) else pytest.mark.slow)
-    for path in KEPT
-]
+LOGS = [pytest.param(path, id=f"{path.parent.name}/{path.name[:-9]}") for path in KEPT]
 
 
 @pytest.fixture(params=LOGS or [pytest.param(None, id="fresh")])
@@ -51,17 +39,16 @@ def continued(study, batches=2):
     """Go on with a study for a few batches."""
     rng = np.random.default_rng(0)
     if (waiting := study.state.waiting) is not None:
-        study.close_round(f"no more of batch {waiting.batch}")
+        study.close_round(f"no more of round {waiting.round}")
     for _ in range(batches):
         if make.step(study, make.ALIKE, rng) is None:
             break
 
 
-@pytest.mark.long
 def test_it_is_opened_reported_verified_and_continued(studies):
     for study in studies:
         state = study.state
-        for each in (state, replayed(study.entries())):
+        for each in (state, replay(study.entries())):
             text = reported(each).text()
             assert text
         audit = verified(study.entries())
@@ -100,7 +87,6 @@ def won_by(state):
     return fold.evidence(state.settings, state.trial)[0]
 
 
-@pytest.mark.long
 def test_it_goes_on_in_a_version_whose_every_plan_differs(studies, every_plan_differs):
     differences = 0
     for study in studies:
@@ -108,7 +94,7 @@ def test_it_goes_on_in_a_version_whose_every_plan_differs(studies, every_plan_di
         if state.checkpoint is not None and not state.pending:
             recorded = unpack_array(state.checkpoint["claims"]["log_e"])
             np.testing.assert_array_equal(won_by(state), recorded)  # what was won is carried on
-        assert not state.so_far.refolded
+        assert not state.summary.refolded
         guarantee = guarantee_of(state)
         reported(state).text()
         audit = verified(study.entries())
@@ -124,7 +110,6 @@ def test_it_goes_on_in_a_version_whose_every_plan_differs(studies, every_plan_di
     assert differences or len(studies) == 1
 
 
-@pytest.mark.long
 def test_a_state_that_cannot_be_read_is_counted_anew(studies, monkeypatch):
     """The batches are facts; the guarantee says on what it then rests."""
 

@@ -134,10 +134,10 @@ class TestWhatHappened:
     def test_amendments_and_a_settled_batch_together(self, study):
         live = study()
         settled(live)
-        first = live.state.asked[0].files[0].digest
+        first = live.state.rounds[0].files[0].digest
         report = live.amend(first, sums((30, 11), (20, 15)), "miscounted")
         assert report.guarantee.codes == ("short_rounds", "amended")
-        second = live.state.asked[0].files[0].digest
+        second = live.state.rounds[0].files[0].digest
         withdrawn = live.amend(second, None, "not ours").guarantee.conditions[-1]
         assert withdrawn == Condition("amended", withdrawn=True, name="data frame", round=1, why="not ours")
 
@@ -145,8 +145,8 @@ class TestWhatHappened:
         live = study()
         live.ask()
         live.tell(sums((30, 10), (30, 15)))
-        report = live.amend(live.state.asked[0].files[0].digest, None, "not ours")
-        asked = live.state.asked[0]
+        report = live.amend(live.state.rounds[0].files[0].digest, None, "not ours")
+        asked = live.state.rounds[0]
         assert (asked.closed_early, asked.amended, asked.complete) == (None, True, True)
         assert "short_rounds" not in report.guarantee.codes
 
@@ -179,7 +179,7 @@ class TestWhatHappened:
 def with_won(state, won):
     other = copy.copy(state)
     trial = state.trial._replace(kept=state.trial.kept._replace(won=won))
-    other.becomes(state.settings, trial, state.so_far)
+    other.put(state.settings, trial, state.summary)
     return other
 
 

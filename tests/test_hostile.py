@@ -73,11 +73,11 @@ class TestTheSameContents:
             for day in ("monday", "tuesday"):
                 study.ask()
                 study.tell(written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n", f"{day}.csv"), again=True)
-            digests = [each.digest for asked in study.state.asked for each in asked.files]
+            digests = [each.digest for asked in study.state.rounds for each in asked.files]
             assert len(set(digests)) == 2
             study.amend("tuesday.csv", None, "a test run")
-            assert study.state.asked[1].counts.sum() == 0
-            assert study.state.asked[0].counts.sum() == 40
+            assert study.state.rounds[1].counts.sum() == 0
+            assert study.state.rounds[0].counts.sum() == 40
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
@@ -155,7 +155,7 @@ def test_what_came_after_the_batch_that_decides_now_enters_means_and_bounds(stor
             study.tell({"arm": ["a", "b"], "count": counts, "total": [totals[0], totals[1] + number * 1e-3]})
         state = study.state
         assert state.decided is None
-        second = state.asked[1].files[0]
+        second = state.rounds[1].files[0]
         counts = second.counts.tolist()
         fixed = {"arm": ["a", "b"], "count": counts, "total": [counts[0] * 0.7, counts[1] * -0.6]}
         study.amend(second.digest, fixed, "units were mixed up")

@@ -28,13 +28,13 @@ COMMANDS = {  # the words, what is there before it (None: nothing), and the kind
     "new": (["new", "s", *NEW], None, ["created"]),
     "ask": (["ask", "s"], "fresh", ["asked"]),
     "tell": (["tell", "s", "more.csv"], "open", ["told"]),
-    "round over": (["tell", "s", "more.csv", "--round-over", "late"], "open", ["told", "round_over", "counted"]),
+    "round over": (["tell", "s", "more.csv", "--round-over", "late"], "open", ["told", "round_closed", "checkpoint"]),
     "amend": (["amend", "s", "one.csv", "--by", "more.csv", "--why", "typo"], "open", ["amended"]),
     "withdraw": (["amend", "s", "one.csv", "--why", "typo"], "open", ["amended"]),
-    "drop": (["drop", "s", "c", "--why", "dear", "--yes"], "counted", ["dropped", "counted"]),
-    "add": (["add", "s", "d", "--yes"], "counted", ["added", "counted"]),
+    "drop": (["drop", "s", "c", "--why", "dear", "--yes"], "counted", ["dropped", "checkpoint"]),
+    "add": (["add", "s", "d", "--yes"], "counted", ["added", "checkpoint"]),
     "extend": (["extend", "s", "--budget", "1000", "--yes"], "counted", ["extended"]),
-    "import-past": (["import-past", "s", "one.csv", "--yes"], "fresh", ["past"]),
+    "import-past": (["import-past", "s", "one.csv", "--yes"], "fresh", ["past_imported"]),
     "close": (["close", "s", "--why", "enough", "--yes"], "open", ["closed"]),
     "reopen": (["reopen", "s", "--why", "more money", "--yes"], "closed", ["reopened"]),
     "note": (["note", "s", "a remark"], "fresh", ["noted"]),
@@ -204,4 +204,4 @@ def test_what_was_recorded_is_not_recorded_again(url, logs):
     with load_study("s", url) as study:
         with pytest.raises(RoundwiseError, match="round"):
             study.tell("more.csv")
-        assert study.state.asked[0].counts.tolist() == [11, 11, 1]
+        assert study.state.rounds[0].counts.tolist() == [11, 11, 1]

@@ -44,7 +44,7 @@ from roundwise.model.spec import from_spec
 from roundwise.policies import Rage
 from roundwise.policies.base import best_weights, within_by_own
 from roundwise.rules.eprocess.rule import eprocess_for
-from roundwise.solvers.design import best_design
+from roundwise.solvers.design import solve_design
 from roundwise.solvers.families import BinaryFamily, NormalFamily
 from roundwise.thresholds import LogDeterminant
 
@@ -176,7 +176,7 @@ class TestComplexity:
             )
 
     def test_the_best_design_of_a_simplex_is_even(self):
-        amount, pulls = best_design(np.eye(3), np.eye(3)[None], np.ones((1, 3)))
+        amount, pulls = solve_design(np.eye(3), np.eye(3)[None], np.ones((1, 3)))
         np.testing.assert_allclose(pulls, 1.0, rtol=1e-6)
         assert amount[0] == pytest.approx(3)
 

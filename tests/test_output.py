@@ -168,7 +168,7 @@ class TestOutputThatCannotBePrinted:
         def stop(*given, **words):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(Study, "tell" if when == "before" else "report", stop)
+        monkeypatch.setattr(Study, "tell" if when == "before" else "_report", stop)
         monkeypatch.setattr(sys, "argv", ["roundwise", *self.told(here)])
         with pytest.raises(SystemExit) as end:
             main()
@@ -391,7 +391,7 @@ class TestListAndLog:
             last = study.entries()[-1].digest
         found = study_log("checkout")
         kinds = [each.kind for each in found]
-        assert [kind for kind in kinds if kind != "counted"] == [
+        assert [kind for kind in kinds if kind != "checkpoint"] == [
             "created",
             "asked",
             "told",

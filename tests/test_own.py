@@ -32,7 +32,7 @@ from roundwise.planning import plan
 from roundwise.policies.limited import Limited
 from roundwise.simulation.sweep import read_grid
 from roundwise.store import open_store, write_log
-from roundwise.study import replayed
+from roundwise.study import replay
 from roundwise.thresholds import Lemma32
 from test_docs import ROOT, files_in
 from test_study import rechained
@@ -295,7 +295,7 @@ def test_a_study_with_bets_in_an_own_noise_model(here, recipes):
         report = study.report()
         assert (report.answer, report.guarantee.status) == (list(NAMES[:2]), "kept")
         with pytest.raises(DataError, match="'ann'"):
-            study.amend(study.state.asked[0].files[0].digest, {"arm": ["ann"], "outcome": [7.0]}, "wrong")
+            study.amend(study.state.rounds[0].files[0].digest, {"arm": ["ann"], "outcome": [7.0]}, "wrong")
 
 
 @pytest.mark.long
@@ -318,7 +318,7 @@ def test_a_study_from_the_command_line(roundwise, here):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "name", ["evil:Run", "subprocess:Popen", "os:system", "pathlib:Path", "roundwise.model.spec:Registry"]
+    "name", ["evil:Run", "subprocess:Popen", "os:system", "pathlib:Path", "roundwise.model.spec:Parameter"]
 )
 @pytest.mark.parametrize("kind", ["question", "noise", "policy"])
 def test_a_record_of_others_imports_and_runs_nothing(here, name, kind):
@@ -334,7 +334,7 @@ def test_a_record_of_others_imports_and_runs_nothing(here, name, kind):
 
     forged = rechained(entries, change)
     with pytest.raises(DataError, match="which is not imported|is no dataclass|is no (question|noise model|policy)"):
-        replayed(forged)
+        replay(forged)
     if name == "evil:Run":
         write_log(here / "s.jsonl", forged)
         code, _, err = elsewhere(here, "import", "s.jsonl", "--storage", "sqlite:///b.db")

@@ -126,7 +126,7 @@ def folded(question, noise, policy, batches=22, seed=0):
 
 
 def checkpoint(settings, trial, rules=None):
-    found = fold.entry(settings, trial, fold.begun(settings), {"through": 1})
+    found = fold.checkpoint_payload(settings, trial, fold.start_summary(settings), {"through": 1})
     return json.loads(json.dumps(found | ({} if rules is None else {"rules": rules}), allow_nan=False))
 
 
@@ -139,7 +139,7 @@ def test_the_state_of_wager_goes_on_as_if_nothing_had_happened(question, noise):
     policy = Wager(first_pulls=5, growth=0.4, max_batch=40)
     seen = 0
     for settings, trial in folded(question, noise, policy):
-        again = fold.restored(settings, checkpoint(settings, trial))
+        again = fold.restore_trial(settings, checkpoint(settings, trial))
         for field in ("record", "kept", "plan", "done"):
             same(getattr(again, field), getattr(trial, field), field)
         seen += 1
@@ -153,7 +153,7 @@ def test_the_state_of_wager_goes_on_as_if_nothing_had_happened(question, noise):
 )
 def test_the_state_of_other_policies(policy):
     for settings, trial in folded(BestArm(), Gaussian(0.5), policy, batches=6):
-        again = fold.restored(settings, checkpoint(settings, trial))
+        again = fold.restore_trial(settings, checkpoint(settings, trial))
         for field in ("record", "kept", "plan", "done"):
             same(getattr(again, field), getattr(trial, field), field)
 
@@ -164,7 +164,7 @@ def test_the_state_of_other_policies(policy):
 def test_other_rules_carry_what_was_won(question):
     """Wealth, past, record and plan are taken over; what is bet on next is chosen anew, here by the same rules."""
     for settings, trial in folded(question, Gaussian(0.5), Wager(first_pulls=5, growth=0.4), batches=4):
-        again = fold.restored(settings, checkpoint(settings, trial, rules=0))
+        again = fold.restore_trial(settings, checkpoint(settings, trial, rules=0))
         same(again.kept.won, trial.kept.won)
         same(again.kept.known.past, trial.kept.known.past)
         same(again.plan.pulls, trial.plan.pulls)
@@ -198,7 +198,7 @@ class TestWhatCannotBeRead:
         settings, payload = case
         spoil(payload["state"]["rule"])
         with pytest.raises(Unreadable):
-            fold.restored(settings, payload | ({} if rules is None else {"rules": rules}))
+            fold.restore_trial(settings, payload | ({} if rules is None else {"rules": rules}))
 
     def test_a_record_names_no_python_class(self, case):
         assert "roundwise" not in json.dumps(case[1])

@@ -341,7 +341,7 @@ class TestChanges:
     def test_reopen_and_correct_and_teach(self, own):
         example(own.storage, rounds=1)
         with load_study("checkout", own.storage) as study:
-            digest = study.state.asked[0].files[0].digest
+            digest = study.state.rounds[0].files[0].digest
             amend = study.effect("amend")
         table = "arm,count,successes\n" + "".join(f"{arm},150,50\n" for arm in ARMS)
         where = f"{at('checkout')}/change/amend"

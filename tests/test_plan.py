@@ -31,7 +31,7 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
-from roundwise.model.spec import quantity
+from roundwise.model.spec import parse_quantity
 from roundwise.planning.quantities import Costs, one_for_each
 from roundwise.planning.request import ladder
 from roundwise.planning.tradeoff import policy_words
@@ -61,12 +61,12 @@ class TestNumbers:
         [("3%", 0.03), ("30 %", 0.3), ("0.5 points", 0.005), ("1 point", 0.01), ("1e-3", 0.001), ("20 000", 2e4)],
     )
     def test_as_people_write_them(self, text, number):
-        assert quantity(text) == number
+        assert parse_quantity(text) == number
 
     @pytest.mark.parametrize("text", ["", "many", "%", "3%%", "nan", "inf", "1,5"])
     def test_others_are_refused(self, text):
         with pytest.raises(InputError, match="number"):
-            quantity(text)
+            parse_quantity(text)
 
     def test_one_for_each(self):
         assert one_for_each(2, NAMES, "price").tolist() == [2, 2, 2, 2]

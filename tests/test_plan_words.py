@@ -9,7 +9,7 @@ import pytest
 from commands import shell
 from roundwise import BestArm, Binary, Wager, create_study, load_study, plan
 from roundwise.cli import commands
-from roundwise.noise import PairedBinary, with_items
+from roundwise.noise import PairedBinary
 
 # What one has and the other has not, and why.
 ONLY_NEW = {
@@ -117,7 +117,7 @@ class TestItems:
 
     def test_what_arms_share_saves_results(self):
         alike = plan(BestArm(), noise=PairedBinary(), shared="80%", **self.WORDS).row
-        apart = plan(BestArm(), noise=with_items(Binary()), shared=0, **self.WORDS).row
+        apart = plan(BestArm(), noise=Binary().with_items(), shared=0, **self.WORDS).row
         assert alike.mean_samples < 0.85 * apart.mean_samples
         assert alike.lower_bound is None
         assert alike.fixed is None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from roundwise.solvers import program
-from roundwise.solvers.program import Allocation, bipartite, general
+from roundwise.solvers.program import Allocation, solve_bipartite, solve_general
 
 TOLERANCE = 1e-9  # promised by the module
 
@@ -75,7 +75,7 @@ def clarabel_total(squares, limits):
 @settings(max_examples=60, deadline=None)
 def test_one_limit(q, c):
     # Cauchy-Schwarz: (sum_i sqrt(q_i))^2 <= sum_i n_i * sum_i q_i / n_i, with equality at n_i ~ sqrt(q_i).
-    found = general([q], [[c]])
+    found = solve_general([q], [[c]])
     root = np.sqrt(q)
     np.testing.assert_allclose(found.total, root.sum() ** 2 / c, rtol=2e-9)
     np.testing.assert_allclose(found.pulls[0] / found.total, root / root.sum(), atol=1e-4)
@@ -87,7 +87,7 @@ def test_one_limit(q, c):
 def test_limits_on_single_arms(pairs):
     # q_i / n_i <= c_i for each arm alone, as in thresholding bandits: n_i = q_i / c_i.
     q, c = np.array(pairs).T
-    found = general(np.diag(q), c[None])
+    found = solve_general(np.diag(q), c[None])
     np.testing.assert_allclose(found.total, (q / c).sum(), rtol=2e-9)
     assert (found.pulls >= q / c).all()
 
@@ -95,7 +95,7 @@ def test_limits_on_single_arms(pairs):
 def test_independent_limits_add_up():
     # Limits with no arm in common: the totals of the parts, each by Cauchy-Schwarz as above.
     q = np.array([[1.0, 4.0, 0, 0, 0], [0, 0, 9.0, 1.0, 16.0]])
-    found = general(q, [[0.5, 0.01]])
+    found = solve_general(q, [[0.5, 0.01]])
     np.testing.assert_allclose(found.total, 3.0**2 / 0.5 + 8.0**2 / 0.01, rtol=2e-9)
     assert_solved(q, np.array([[0.5, 0.01]]), found)
 
@@ -103,7 +103,7 @@ def test_independent_limits_add_up():
 @pytest.mark.parametrize("gap", [1e-70, 1e-6, 0.3, 1.0, 1e70])
 def test_two_arms(gap):
     # Best of two arms: T* = 8 sigma^2 / Delta^2, pulled equally.
-    found = bipartite([[[gap**2 / 2]]])
+    found = solve_bipartite([[[gap**2 / 2]]])
     np.testing.assert_allclose(found.total, 8 / gap**2, rtol=2e-9)
     np.testing.assert_allclose(found.pulls[0], 4 / gap**2, rtol=1e-4)
 
@@ -113,14 +113,14 @@ def test_equal_gaps(k):
     # All limits c: by symmetry n_a = x on one side, y on the other; k/u + l/(c - u) is least at
     # (sqrt k + sqrt l)^2 / c.
     others = 10 - k
-    found = bipartite(np.full((1, k, others), 0.02))
+    found = solve_bipartite(np.full((1, k, others), 0.02))
     np.testing.assert_allclose(found.total, (np.sqrt(k) + np.sqrt(others)) ** 2 / 0.02, rtol=2e-9)
 
 
 def test_best_arm_by_newton():
     # docs/paper.md: x = 1/n_best is the zero of sum_b (x / (c_b - x))^2 - 1 below min c.
     c = top_k_limits(np.random.default_rng(1).uniform(0, 1, (20, 10)), 1)
-    found = bipartite(c)
+    found = solve_bipartite(c)
     for limits, total in zip(c[:, 0], found.total, strict=True):
         low, high = 0.0, limits.min()
         for _ in range(200):
@@ -138,7 +138,7 @@ def test_general_against_clarabel(seed):
     m, arms = rng.integers(1, 25, 2)
     q = rng.normal(size=(m, arms)) ** 2
     c = rng.uniform(0.1, 2.0, (1, m))
-    found = general(q, c)
+    found = solve_general(q, c)
     assert_solved(q, c, found)
     assert found.total[0] == pytest.approx(clarabel_total(q, c[0]), rel=1e-7)
 
@@ -147,7 +147,7 @@ def test_general_against_clarabel(seed):
 def test_bipartite_against_clarabel(arms, k):
     rng = np.random.default_rng(arms + k)  # no tiny gaps: there Clarabel is off by 1e-4
     c = top_k_limits(np.concatenate([rng.uniform(0.6, 1, (1, k)), rng.uniform(0, 0.5, (1, arms - k))], axis=1), k)
-    found = bipartite(c)
+    found = solve_bipartite(c)
     q, c = pair_matrix(k, arms - k), c.reshape(1, -1)
     assert_solved(q, c, found)
     assert found.total[0] == pytest.approx(clarabel_total(q, c[0]), rel=1e-7)
@@ -159,7 +159,7 @@ def test_certificate_from_the_pulls_alone():
     for _ in range(30):
         m, arms = rng.integers(1, 20, 2)
         q, c = rng.normal(size=(m, arms)) ** 2, rng.uniform(0.1, 1.0, (1, m))
-        found = general(q, c)
+        found = solve_general(q, c)
         bound = lower_bound(q, c[0], found.pulls[0])
         assert bound <= found.total[0] <= bound * (1 + 1e-6)
 
@@ -168,7 +168,7 @@ def test_bipartite_is_general():
     rng = np.random.default_rng(4)
     for k, others in [(1, 1), (1, 9), (3, 7), (7, 3), (5, 5), (12, 30)]:
         c = top_k_limits(rng.uniform(0, 1, (20, k + others)), k)
-        fast, plain = bipartite(c), general(pair_matrix(k, others), c.reshape(20, -1))
+        fast, plain = solve_bipartite(c), solve_general(pair_matrix(k, others), c.reshape(20, -1))
         np.testing.assert_allclose(fast.total, plain.total, rtol=2e-9)
         np.testing.assert_allclose(fast.pulls, plain.pulls, atol=1e-4 * plain.total.max())
 
@@ -179,8 +179,8 @@ def test_bipartite_is_general():
 def test_rows_that_ask_for_nothing():
     q = np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 0.0], [5.0, 0.0, 1.0]])
     c = [[0.3, 0.0, np.inf], [0.3, 0.7, np.inf]]  # a zero row, and a row with no limit
-    found = general(q, c)
-    alone = general(q[:1], [[0.3]])
+    found = solve_general(q, c)
+    alone = solve_general(q[:1], [[0.3]])
     np.testing.assert_allclose(found.total, alone.total[0], rtol=2e-9)
     assert (found.pulls[:, 2] == 0).all()  # in no limit, so never pulled
     assert (found.pulls[:, :2] > 0).all()
@@ -188,37 +188,37 @@ def test_rows_that_ask_for_nothing():
 
 def test_no_limit_at_all():
     for found in (
-        general([[0.0, 0.0]], [[0.0], [1.0], [np.inf]]),
-        general([[1.0, 2.0]], np.full((3, 1), np.inf)),
-        general(np.empty((0, 2)), np.empty((3, 0))),
-        bipartite(np.full((3, 1, 1), np.inf)),
+        solve_general([[0.0, 0.0]], [[0.0], [1.0], [np.inf]]),
+        solve_general([[1.0, 2.0]], np.full((3, 1), np.inf)),
+        solve_general(np.empty((0, 2)), np.empty((3, 0))),
+        solve_bipartite(np.full((3, 1, 1), np.inf)),
     ):
         for part, shape in zip(found, [(3,), (3, 2), (3,)], strict=True):
             np.testing.assert_array_equal(part, np.zeros(shape))
 
 
 def test_no_runs():
-    assert [part.shape for part in general(np.ones((2, 3)), np.empty((0, 2)))] == [(0,), (0, 3), (0,)]
-    assert [part.shape for part in bipartite(np.empty((0, 2, 3)))] == [(0,), (0, 5), (0,)]
+    assert [part.shape for part in solve_general(np.ones((2, 3)), np.empty((0, 2)))] == [(0,), (0, 3), (0,)]
+    assert [part.shape for part in solve_bipartite(np.empty((0, 2, 3)))] == [(0,), (0, 5), (0,)]
 
 
 def test_limits_that_cannot_be_met():
-    found = general([[1.0, 2.0], [1.0, 0.0]], [[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
+    found = solve_general([[1.0, 2.0], [1.0, 0.0]], [[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
     np.testing.assert_array_equal(found.total == np.inf, [True, False, True])
     np.testing.assert_array_equal(found.pulls[[0, 2]], np.ones((2, 2)))
     np.testing.assert_array_equal(found.gap[[0, 2]], 0)
-    tie = bipartite(top_k_limits([[1.0, 0.5, 0.5, 0.0], [1.0, 0.6, 0.5, 0.0]], 2))  # 2nd and 3rd are equal
+    tie = solve_bipartite(top_k_limits([[1.0, 0.5, 0.5, 0.0], [1.0, 0.6, 0.5, 0.0]], 2))  # 2nd and 3rd are equal
     np.testing.assert_array_equal(tie.total == np.inf, [True, False])
     np.testing.assert_array_equal(tie.pulls[0], np.ones(4))
 
 
 def test_ties_within_a_side_and_repeated_limits():
-    found = bipartite(top_k_limits([[0.9, 0.9, 0.9, 0.4, 0.4, 0.4, 0.4]], 3))  # equal gaps: closed form above
+    found = solve_bipartite(top_k_limits([[0.9, 0.9, 0.9, 0.4, 0.4, 0.4, 0.4]], 3))  # equal gaps: closed form above
     np.testing.assert_allclose(found.total, (np.sqrt(3) + 2) ** 2 / 0.125, rtol=2e-9)
     rng = np.random.default_rng(5)
     for m, arms in [(3, 20), (20, 3)]:
         q, c = rng.normal(size=(m, arms)) ** 2, rng.uniform(0.1, 1, (1, m))
-        once, thrice = general(q, c), general(np.tile(q, (3, 1)), np.tile(c, 3))
+        once, thrice = solve_general(q, c), solve_general(np.tile(q, (3, 1)), np.tile(c, 3))
         assert_solved(q, c, thrice)
         np.testing.assert_allclose(thrice.total, once.total, rtol=2e-9)
 
@@ -227,30 +227,30 @@ def test_infinite_limits_in_a_bipartite_programme():
     rng = np.random.default_rng(6)
     c = rng.uniform(0.1, 1, (50, 4, 6))
     c[rng.random(c.shape) < 0.6] = np.inf
-    found = bipartite(c)
+    found = solve_bipartite(c)
     assert_solved(pair_matrix(4, 6), c.reshape(50, -1), found)
     idle = np.concatenate([np.isinf(c).all(2), np.isinf(c).all(1)], axis=1)
     assert idle.any()
     np.testing.assert_array_equal(found.pulls == 0, idle)
-    np.testing.assert_allclose(found.total, general(pair_matrix(4, 6), c.reshape(50, -1)).total, rtol=2e-9)
+    np.testing.assert_allclose(found.total, solve_general(pair_matrix(4, 6), c.reshape(50, -1)).total, rtol=2e-9)
 
 
 @pytest.mark.parametrize("factor", [1e-149, 1e-30, 1e30, 1e149])
 def test_units_do_not_matter(factor):
     c = top_k_limits(np.random.default_rng(7).uniform(0, 1, (5, 8)), 3)
-    found, scaled = bipartite(c), bipartite(c * factor)
+    found, scaled = solve_bipartite(c), solve_bipartite(c * factor)
     np.testing.assert_allclose(scaled.total * factor, found.total, rtol=1e-10)
     q, c = np.random.default_rng(8).uniform(0, 1, (4, 6)), c.reshape(5, -1)[:, :4]
-    found = general(q, c)
-    np.testing.assert_allclose(general(q, c * factor).total * factor, found.total, rtol=1e-10)
-    np.testing.assert_allclose(general(q * factor, c).total / factor, found.total, rtol=1e-10)
+    found = solve_general(q, c)
+    np.testing.assert_allclose(solve_general(q, c * factor).total * factor, found.total, rtol=1e-10)
+    np.testing.assert_allclose(solve_general(q * factor, c).total / factor, found.total, rtol=1e-10)
 
 
 def test_more_pulls_than_a_float_can_hold():
-    found = bipartite([[[5e-324]], [[1e-300]]])
+    found = solve_bipartite([[[5e-324]], [[1e-300]]])
     np.testing.assert_array_equal(found.total == np.inf, [True, False])
     np.testing.assert_array_equal(found.pulls[0], [1.0, 1.0])
-    assert general([[1e200, 1e200]], [[1e-200]]).total[0] == np.inf
+    assert solve_general([[1e200, 1e200]], [[1e-200]]).total[0] == np.inf
 
 
 def test_300_decades_within_a_run():
@@ -259,7 +259,7 @@ def test_300_decades_within_a_run():
         m, arms = rng.integers(1, 20, 2)
         q = 10 ** rng.uniform(-3, 3, (m, arms)) * (rng.random((m, arms)) < 0.5)
         c = 10 ** rng.uniform(-149, 149, (4, m))
-        assert_solved(q, c, general(q, c))
+        assert_solved(q, c, solve_general(q, c))
 
 
 # --- hard instances (the textbook Newton fails on a quarter of them) ----------------------------------------
@@ -289,7 +289,7 @@ def test_stress_top_k(kind):
         arms = int(rng.integers(2, 101))
         k = int(rng.integers(1, min(15, arms - 1) + 1))
         c = top_k_limits(hard_means(rng, kind, arms, k), k)[None]
-        found = bipartite(c)
+        found = solve_bipartite(c)
         assert found.gap[0] <= TOLERANCE, (arms, k)
         assert (1 / found.pulls[:, :k, None] + 1 / found.pulls[:, None, k:] <= c).all(), (arms, k)
 
@@ -307,16 +307,16 @@ def test_stress_half_spaces(kind):
         if kind in ("graded", "steep"):
             normals *= 10 ** rng.uniform(-6, 0, (m, arms))
         c = 10 ** rng.uniform(-12 if kind in ("sparse", "steep") else -2, 0, (1, m))
-        assert_solved(normals**2, c, general(normals**2, c))
+        assert_solved(normals**2, c, solve_general(normals**2, c))
 
 
 def test_large_instances():
     rng = np.random.default_rng(12)
     c = (10 ** rng.uniform(-6, 0, (50, 1)) + 10 ** rng.uniform(-6, 0, 950)) ** 2 / 2  # the slowest kind met
-    assert bipartite(c[None]).gap[0] <= TOLERANCE
+    assert solve_bipartite(c[None]).gap[0] <= TOLERANCE
     for m, arms in [(5, 2000), (2000, 5), (150, 150)]:
         q, c = rng.normal(size=(m, arms)) ** 2, rng.uniform(0.1, 1, (1, m))
-        assert_solved(q, c, general(q, c))
+        assert_solved(q, c, solve_general(q, c))
 
 
 # --- runs do not touch each other --------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def test_bipartite_runs_are_independent(k, others):
     c = top_k_limits(means, k)
     c[5::50] = 0.0
     c[6::50] = np.inf
-    assert_runs_are_independent(bipartite, [c])
+    assert_runs_are_independent(solve_bipartite, [c])
 
 
 @pytest.mark.long
@@ -356,9 +356,9 @@ def test_general_runs_are_independent(m, arms):
     c = 10 ** rng.uniform(-4, 0, (300, m))
     c[5::50, 0] = 0.0
     c[6::50] = np.inf
-    assert_runs_are_independent(general, [q, c])
-    assert_runs_are_independent(lambda limits: general(q[0], limits), [c])
-    np.testing.assert_array_equal(general(q[0], c).pulls, general(np.broadcast_to(q[0], q.shape), c).pulls)
+    assert_runs_are_independent(solve_general, [q, c])
+    assert_runs_are_independent(lambda limits: solve_general(q[0], limits), [c])
+    np.testing.assert_array_equal(solve_general(q[0], c).pulls, solve_general(np.broadcast_to(q[0], q.shape), c).pulls)
 
 
 # --- symmetry ----------------------------------------------------------------------------------------------
@@ -371,11 +371,11 @@ def test_permuting_permutes(seed, m, arms):
     rng = np.random.default_rng(seed)
     q, c = rng.normal(size=(m, arms)) ** 2, rng.uniform(0.1, 1, (1, m))
     rows, columns = rng.permutation(m), rng.permutation(arms)
-    found, moved = general(q, c), general(q[rows][:, columns], c[:, rows])
+    found, moved = solve_general(q, c), solve_general(q[rows][:, columns], c[:, rows])
     np.testing.assert_allclose(moved.total, found.total, rtol=TOLERANCE)
     np.testing.assert_allclose(moved.pulls, found.pulls[:, columns], atol=1e-3 * found.total[0])
     grid = rng.uniform(0.1, 1, (1, m, arms))
-    found, moved = bipartite(grid), bipartite(grid[:, rows][:, :, columns])
+    found, moved = solve_bipartite(grid), solve_bipartite(grid[:, rows][:, :, columns])
     np.testing.assert_allclose(moved.total, found.total, rtol=TOLERANCE)
     order = np.concatenate([rows, m + columns])
     np.testing.assert_allclose(moved.pulls, found.pulls[:, order], atol=1e-3 * found.total[0])
@@ -387,9 +387,9 @@ def test_permuting_permutes(seed, m, arms):
 @pytest.mark.parametrize("iterations", [1, 2, 4])
 def test_out_of_iterations_the_gap_is_true(monkeypatch, iterations):
     c = top_k_limits(np.random.default_rng(17).uniform(0, 1, (20, 12)), 4)
-    best = bipartite(c)
+    best = solve_bipartite(c)
     monkeypatch.setattr(program, "_ITERATIONS", iterations)
-    found = bipartite(c)
+    found = solve_bipartite(c)
     assert_feasible(pair_matrix(4, 8), c.reshape(20, -1), found.pulls)
     assert (found.gap > TOLERANCE).any()
     assert (found.total >= best.total * (1 - TOLERANCE)).all()

@@ -44,7 +44,7 @@ class TestAmend:
         options = ["--arm-column", "variant", "--outcome-column", "bought", "--ignore-arms", "old", "--missing", "ill"]
         assert "no column" in roundwise("amend", "s", "wrong.csv", "--by", "right.csv", "--why", "typo", code=2)
         roundwise("amend", "s", "wrong.csv", "--by", "right.csv", "--why", "typo", *options)
-        asked = study.state.asked[0]
+        asked = study.state.rounds[0]
         assert (asked.counts.tolist(), asked.lost.tolist()) == ([1, 0, 0], [0, 1, 0])
 
     def test_they_need_a_file(self, study, roundwise, tmp_path):

@@ -58,7 +58,7 @@ def test_the_assignment_service(url, monkeypatch, tmp_path):
         entries = study.entries()
         assert sum(each.kind == "told" for each in entries) == days
         assert study.status().answer == "Guest checkout"
-        assert max(each.number for each in study.state.asked) < days  # a day of few visitors left its round open
+        assert max(each.number for each in study.state.rounds) < days  # a day of few visitors left its round open
 
 
 def test_versions_are_drawn_by_their_shares():

@@ -645,15 +645,15 @@ class TestCheckpoints:
     def test_a_study_is_read_from_its_last_checkpoint_on(self, store):
         store.create("s", {"x": 0})
         assert store.recent("s") == store.read("s")
-        store.append("s", [("told", {"x": 1}), ("counted", {"x": 2}), ("asked", {"x": 3})], 0)
-        store.append("s", [("told", {"x": 4}), ("counted", {"x": 5})], 3)
+        store.append("s", [("told", {"x": 1}), ("checkpoint", {"x": 2}), ("asked", {"x": 3})], 0)
+        store.append("s", [("told", {"x": 4}), ("checkpoint", {"x": 5})], 3)
         store.append("s", [("noted", {"x": 6})], 5)
         assert [entry.seq for entry in store.recent("s")] == [0, 5, 6]
         assert store.recent("s") == [each for each in store.read("s") if each.seq in (0, 5, 6)]
 
     def test_a_log_that_is_taken_in_has_its_checkpoint(self, store):
         store.create("s", {})
-        store.append("s", [("counted", {}), ("asked", {})], 0)
+        store.append("s", [("checkpoint", {}), ("asked", {})], 0)
         entries = store.read("s")
         store.remove("s", 2)
         assert store.studies() == []
@@ -662,7 +662,7 @@ class TestCheckpoints:
 
     def test_what_is_read_is_checked(self, url, store):
         store.create("s", {})
-        store.append("s", [("told", {"x": 1}), ("counted", {"x": 1}), ("asked", {"x": 1})], 0)
+        store.append("s", [("told", {"x": 1}), ("checkpoint", {"x": 1}), ("asked", {"x": 1})], 0)
         sql(url, "update roundwise_entry set payload = '{}' where seq = 1")
         store.recent("s")  # what stands before the checkpoint is not read
         with pytest.raises(DamagedError, match="entry 1 "):

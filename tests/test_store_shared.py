@@ -56,7 +56,7 @@ def results(folder, number):
 
 def told(study):
     """The numbers of the files that were recorded."""
-    return [int(Path(each.name).stem) for asked in study.state.asked for each in asked.files]
+    return [int(Path(each.name).stem) for asked in study.state.rounds for each in asked.files]
 
 
 def made(url, *names):

@@ -41,9 +41,8 @@ from roundwise.report.headline import answer_by_name
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.store import StudyExistsError, UnknownStudyError, open_store
 from roundwise.store.log import Head, extended
-from roundwise.study import replayed
+from roundwise.study import replay
 from roundwise.study.audit import verified
-from roundwise.study.state import apply
 from roundwise.thresholds import Lemma32ByCounts, LogLogHeuristic
 
 ARMS = ("a", "b", "c", "d")
@@ -118,8 +117,8 @@ def plain_trial(settings, batches):
 def same_as_a_plain_trial(study):
     state = study.state
     plans, answer = plain_trial(state.settings, state.batches)
-    assert len(plans) == len(state.asked) + 1
-    for plan, asked in zip(plans, state.asked, strict=False):
+    assert len(plans) == len(state.rounds) + 1
+    for plan, asked in zip(plans, state.rounds, strict=False):
         assert np.array_equal(plan, asked.pulls)
     assert answer == state.decided["answer"]
 
@@ -216,7 +215,7 @@ class TestWholeStudies:
             storage=file,
         ) as study:
             assert finished(study, World(Gaussian(1.0), (0.0, 2.5, 0.2, 0.1), form="sums")).answer == "b"
-            for asked in study.state.asked:
+            for asked in study.state.rounds:
                 assert asked.pulls.sum() <= 400
                 assert all(n == 0 or n >= 7 for n in asked.pulls)
             same_as_a_plain_trial(study)
@@ -289,7 +288,7 @@ class TestPartialResults:
         study.ask()
         report = study.tell(tmp_path / "1.csv", tmp_path / "2.csv")
         assert (report.rounds, report.results) == (1, 60)
-        assert [each.name for each in study.state.asked[0].files] == [str(tmp_path / "1.csv"), str(tmp_path / "2.csv")]
+        assert [each.name for each in study.state.rounds[0].files] == [str(tmp_path / "1.csv"), str(tmp_path / "2.csv")]
 
     def test_one_bad_file_of_several_changes_nothing(self, study, tmp_path):
         (tmp_path / "1.csv").write_text("arm,outcome\n" + "a,1\n" * 30)
@@ -399,7 +398,7 @@ class TestWhatIsRefused:
         study.tell(tmp_path / "1.csv")
         for name in ("1.csv", "copy.csv"):
             with pytest.raises(
-                InputError, match=f"{name} was already recorded in round 1 .same contents.. Nothing was"
+                InputError, match=f"{name} is already recorded as round 1 .identical contents.. Nothing"
             ):
                 study.tell(tmp_path / name)
 
@@ -505,16 +504,16 @@ class TestResuming:
                     study = load_study("s", place)
             report = study.report()
             said = (report.headline, report.answer, report.results, report.arm_rows, report.claim_rows)
-            ends.append((said, [each.pulls.tolist() for each in study.state.asked]))
+            ends.append((said, [each.pulls.tolist() for each in study.state.rounds]))
             study.close()
         assert ends[0] == ends[1]
 
     def test_a_state_is_its_entries(self, decided):
         entries = decided.store.read("checkout")
         state = decided.state
-        for other in (replayed(entries), replayed(entries[:3])):
+        for other in (replay(entries), replay(entries[:3])):
             for entry in entries[other.seq + 1 :]:
-                apply(other, entry)
+                other.apply(entry)
             assert other.seq == state.seq
             assert other.decided == state.decided
             assert other.trial.record.totals.tolist() == state.trial.record.totals.tolist()
@@ -524,17 +523,17 @@ class TestResuming:
     def test_the_verdict_is_recorded_with_what_decides_it(self, decided):
         entries = decided.store.read("checkout")
         assert [entry.kind for entry in entries] == [
-            *("created", "asked", "told", "counted"),
-            *("asked", "told", "counted", "decided"),
+            *("created", "asked", "told", "checkpoint"),
+            *("asked", "told", "checkpoint", "decided"),
         ]
         assert entries[-1].at == entries[-2].at == entries[-3].at  # one transaction
-        assert entries[-1].payload == {"answer": 1, "words": "b is the best arm", "batches": 2, "samples": 224}
+        assert entries[-1].payload == {"answer": 1, "words": "b is the best arm", "rounds": 2, "samples": 224}
         assert all(entry.version == roundwise.__version__ for entry in entries)
 
     def test_batches_as_a_data_frame(self, decided):
-        frame = decided.batches()
-        assert list(frame.columns) == ["batch", "arm", "asked", "count", "total", "mean"]
-        assert frame["batch"].tolist() == [1, 1, 2, 2]
+        frame = decided.rounds()
+        assert list(frame.columns) == ["round", "arm", "asked", "count", "total", "mean"]
+        assert frame["round"].tolist() == [1, 1, 2, 2]
         assert frame["count"].tolist() == [30, 30, 82, 82]
         assert frame["mean"].tolist() == [0.5, 22 / 30, 27 / 82, 1.0]
 
@@ -580,7 +579,7 @@ class TestReplayThatDiffers:
 
         with self.changed(decided, tmp_path, change) as study:
             assert study.report().headline == decided.report().headline
-            assert study.state.asked[1].pulls.tolist() == [1, 2]
+            assert study.state.rounds[1].pulls.tolist() == [1, 2]
             assert self.differences(study) == [(4, "round 2 was planned as 1, 2, this version plans 82, 82")]
 
     @pytest.mark.long
@@ -642,12 +641,12 @@ class TestReplayThatDiffers:
 
 class TestAmendments:
     def test_correcting_undoes_a_verdict(self, decided):
-        name = decided.state.asked[1].files[0].digest[:8]
+        name = decided.state.rounds[1].files[0].digest[:8]
         before = decided.store.read("checkout")
         report = decided.amend(name, sums(a=(60, 31), b=(60, 29)), "columns were swapped")
         after = decided.store.read("checkout")
         assert after[: len(before)] == before  # never an edit
-        assert [entry.kind for entry in after[len(before) :]] == ["amended", "counted"]
+        assert [entry.kind for entry in after[len(before) :]] == ["amended", "checkpoint"]
         assert (report.status, report.answer) == ("undecided", None)
         assert any("columns were swapped" in each for each in report.warnings)
         asked = decided.ask()
@@ -655,25 +654,25 @@ class TestAmendments:
         report = finished(decided, World(Binary(), (0.2, 0.9), names=("a", "b")))
         assert report.answer == "b"
         assert any("columns were swapped" in each for each in report.warnings)
-        assert replayed(decided.store.read("checkout")).decided == decided.state.decided
+        assert replay(decided.store.read("checkout")).decided == decided.state.decided
 
     def test_the_other_answer(self, decided):
-        first, second = (each.files[0].digest for each in decided.state.asked)
+        first, second = (each.files[0].digest for each in decided.state.rounds)
         decided.amend(first, sums(a=(30, 22), b=(30, 15)), "swapped")
         report = decided.amend(second, sums(a=(60, 60), b=(60, 20)), "swapped too")
         assert (report.status, report.answer) == ("decided", "a")
         kinds = [entry.kind for entry in decided.store.read("checkout")]
-        assert kinds[-3:] == ["amended", "counted", "decided"]
+        assert kinds[-3:] == ["amended", "checkpoint", "decided"]
 
     def test_the_same_answer_is_recorded_again(self, decided):
-        second = decided.state.asked[1].files[0].digest
+        second = decided.state.rounds[1].files[0].digest
         report = decided.amend(second, sums(a=(60, 21), b=(60, 60)), "one was miscounted")
         assert report.answer == "b"
         assert decided.state.decided is not None
-        assert [entry.kind for entry in decided.store.read("checkout")][-3:] == ["amended", "counted", "decided"]
+        assert [entry.kind for entry in decided.store.read("checkout")][-3:] == ["amended", "checkpoint", "decided"]
 
     def test_withdrawing(self, decided):
-        second = decided.state.asked[1].files[0].digest
+        second = decided.state.rounds[1].files[0].digest
         report = decided.amend(second, None, "another experiment's")
         assert (report.status, report.results, report.rounds) == ("undecided", 60, 1)
         assert any("withdrawn: another experiment's" in each for each in report.warnings)
@@ -682,16 +681,16 @@ class TestAmendments:
     def test_a_batch_that_is_waited_for_stays_so(self, study):
         study.ask()
         study.tell(sums(a=(10, 5)))
-        report = study.amend(study.state.asked[0].files[0].digest, sums(a=(12, 5)), "two more")
+        report = study.amend(study.state.rounds[0].files[0].digest, sums(a=(12, 5)), "two more")
         assert (report.rounds, report.still_to_come) == (0, {"a": 18, "b": 30})
-        report = study.amend(study.state.asked[0].files[0].digest, None, "all wrong")
+        report = study.amend(study.state.rounds[0].files[0].digest, None, "all wrong")
         assert (report.rounds, report.still_to_come) == (0, {"a": 30, "b": 30})
         assert study.ask().number == 1
 
     def test_a_correction_may_complete_a_batch(self, study):
         study.ask()
         study.tell(sums(a=(10, 5), b=(30, 9)))
-        report = study.amend(study.state.asked[0].files[0].digest, sums(a=(30, 15), b=(30, 9)), "a page was missing")
+        report = study.amend(study.state.rounds[0].files[0].digest, sums(a=(30, 15), b=(30, 9)), "a page was missing")
         assert (report.rounds, report.still_to_come) == (1, {})
 
     def test_what_cannot_be_amended(self, decided):

@@ -440,13 +440,13 @@ class TestMistakes:
         assert "No round is open. Run `roundwise ask checkout` first" in refused(
             "tell", "checkout", table(tmp_path / "x.csv", ("red", 3, 1))
         )
-        assert "first.csv was already recorded in round 1 (same contents). Nothing was changed." in refused(
+        assert "first.csv is already recorded as round 1 (identical contents). Nothing changed." in refused(
             "tell", "checkout", "first.csv"
         )
         works("ask", "checkout")
         assert "nothing.csv" in refused("tell", "checkout", "nothing.csv")
         assert str(tmp_path) in refused("tell", "checkout", tmp_path)
-        assert "first.csv was already recorded in round 1" in refused("tell", "checkout", "first.csv")
+        assert "first.csv is already recorded as round 1" in refused("tell", "checkout", "first.csv")
         assert "x.csv is given twice" in refused("tell", "checkout", "x.csv", "x.csv")
         assert "Give a file with results, or --round-over REASON if the rest" in refused("tell", "checkout")
         assert "The reason is empty" in refused("tell", "checkout", "--round-over", "")
@@ -534,7 +534,7 @@ class TestMistakes:
             "amend", "checkout", "third.csv", "--why", "wrong"
         )
         assert "third.csv" in refused("amend", "checkout", "second.csv", "--by", "third.csv", "--why", "wrong")
-        assert "was already recorded in round 1" in refused(
+        assert "is already recorded as round 1" in refused(
             "amend", "checkout", "second.csv", "--by", "first.csv", "--why", "wrong"
         )
 

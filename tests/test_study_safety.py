@@ -16,7 +16,7 @@ import roundwise.store.database
 from processes import child, ended
 from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
 from roundwise.ingest import Columns
-from roundwise.study import replayed
+from roundwise.study import replay
 
 KILLS = 21  # on each store, in `tell` alone; a thousand of every command: test_kills, behind the marker
 ARMS = ("a", "b", "c")
@@ -46,7 +46,7 @@ def results(path, number):
 def told(state):
     """The numbers of the files that were recorded; fails where one is there in part."""
     found = []
-    for asked in state.asked:
+    for asked in state.rounds:
         for each in asked.files:
             assert each.counts.tolist() == [1.0] * len(ARMS)
             found.append(int(os.path.basename(each.name).removesuffix(".csv")))
@@ -91,7 +91,7 @@ def test_kill_at_any_moment_of_tell(url, tmp_path):
                 assert there[len(recorded) :] in ([], [number])
                 recorded = there
                 if number in there:
-                    with pytest.raises(InputError, match=f"{number}.csv was already recorded in round [0-9]+"):
+                    with pytest.raises(InputError, match=f"{number}.csv is already recorded as round [0-9]+"):
                         again.tell(file)
                 else:
                     assert not acknowledged
@@ -138,7 +138,7 @@ def test_kill_while_the_study_is_decided(url, tmp_path):
             ended(pid)
         with load_study(name, url) as study:
             state = study.state
-            assert (state.decided is not None) == bool(state.trial.done) == bool(state.asked[1].files)
+            assert (state.decided is not None) == bool(state.trial.done) == bool(state.rounds[1].files)
             usual *= 0.8 if state.decided is not None else 1.25
             if state.decided is None:
                 study.tell(tmp_path / "2.csv")
@@ -176,7 +176,7 @@ def test_two_tell_different_files_at_once(study, url, tmp_path):
     for number in range(0, 12, 4):
         assert at_once(url, [files[number : number + 2], files[number + 2 : number + 4]]) == (0, 0)
     assert sorted(told(study.state)) == list(range(12))
-    assert study.state.asked[0].counts.tolist() == [12] * 3
+    assert study.state.rounds[0].counts.tolist() == [12] * 3
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -205,7 +205,7 @@ def test_two_tell_the_same_file_at_once(study, url, tmp_path, capfd):
     for number in range(5):
         file = results(tmp_path, number)
         assert sorted(at_once(url, [[file], [file]])) == [0, 2]
-        assert re.search(rf"{number}.csv was already recorded in round 1 \(same contents\)", capfd.readouterr().err)
+        assert re.search(rf"{number}.csv is already recorded as round 1 \(identical contents\)", capfd.readouterr().err)
         assert told(study.state) == list(range(number + 1))
 
 
@@ -218,7 +218,7 @@ def test_two_ask_at_once(study, url):
 
     with child(work) as (one, _), child(work) as (two, _):
         assert (ended(one), ended(two)) == (0, 0)
-    assert [asked.number for asked in study.state.asked] == [1, 2]
+    assert [asked.number for asked in study.state.rounds] == [1, 2]
 
 
 def test_full_disk(tmp_path, capfd):
@@ -263,7 +263,7 @@ def test_a_clock_that_goes_back(study, tmp_path, monkeypatch):
     entries = study.store.read("s")
     assert [entry.seq for entry in entries] == [0, 1, 2, 3]
     assert all(entry.at == last for entry in entries[2:])  # the time stands still, the order is kept
-    assert told(replayed(entries)) == [0, 1]
+    assert told(replay(entries)) == [0, 1]
 
 
 @pytest.mark.long

@@ -213,12 +213,12 @@ def _worst_amended(study: Study, rows: Rows, rng: Generator) -> None:
     hand_in(study, rows, rng)
     kept = some(rows, rows[1] > np.quantile(rows[1], 0.2))
     path = file_of(arm=kept[0], outcome=kept[1])
-    corrected(study, study.state.asked[-1].files[-1].digest, path, "outliers")
+    corrected(study, study.state.rounds[-1].files[-1].digest, path, "outliers")
 
 
 def _drifting(study: Study, rows: Rows, rng: Generator) -> None:
     """One arm is two deviations better in every second batch."""
-    later = len(study.state.asked) % 2 == 0
+    later = len(study.state.rounds) % 2 == 0
     hand_in(study, (rows[0], rows[1] + 2.0 * later * (rows[0] == "arm 0")), rng)
 
 

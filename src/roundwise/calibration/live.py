@@ -33,7 +33,7 @@ from roundwise.policies import PET, Policy, RoundRobin, Wager
 from roundwise.simulation.environments import Environment, Generator
 from roundwise.store.log import Head, extended, written
 from roundwise.study.spec import StudySpec
-from roundwise.study.state import State, replayed
+from roundwise.study.state import State, replay
 from roundwise.study.study import Study
 
 
@@ -56,7 +56,7 @@ class Remembered(Study):
 
     def __init__(self, settings: StudySpec) -> None:
         super().__init__("study", Nowhere())  # type: ignore[arg-type]
-        self._now = replayed(extended(self.name, Head(), [("created", written(settings.to_json()))], datetime.now(UTC)))
+        self._now = replay(extended(self.name, Head(), [("created", written(settings.to_json()))], datetime.now(UTC)))
 
     @property
     def state(self) -> State:

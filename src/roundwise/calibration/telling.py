@@ -144,7 +144,7 @@ def amended(study: Study, rows: Rows, rng: Generator) -> None:
     state = study.state
     if state.trial.done or state.closed or rng.random() > 0.4:
         return
-    told = state.asked[-1].files[-1]
+    told = state.rounds[-1].files[-1]
     keep = rng.random(len(rows[1])) > 0.3
     source = file_of(arm=rows[0][keep], outcome=rows[1][keep]) if keep.any() and rng.random() < 0.7 else None
     corrected(study, told.digest, source, "rows of a test run were in it")

@@ -12,7 +12,7 @@ import typer
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
-from roundwise.model.spec import find_class, from_spec, parameters_of, parse_spec, quantity
+from roundwise.model.spec import find_class, from_spec, list_parameters, parse_quantity, parse_spec
 from roundwise.noise import (
     Binary,
     Bounded,
@@ -36,7 +36,7 @@ QuestionName = Annotated[str, typer.Option("--question", "-q", help=WHAT, metava
 def per_cent(text: str | float) -> float:
     """A number, also in per cent or points: the parser of options."""
     try:
-        return quantity(text)
+        return parse_quantity(text)
     except InputError:
         raise typer.BadParameter(f"{text!r} is no number such as 0.3, 30% or 2 points.") from None
 
@@ -232,9 +232,9 @@ def question_from(
     fields: dict[str, object] = {**said, **{key: value for key, value in options.items() if value is not None}}
     if (name in FORMS) != (asked.file is not None):
         raise InputError(f"The question '{name}' {'needs' if asked.file is None else 'does not take'} --file.")
-    known = parameters_of(find_class("question", name, trusted=True))
+    known = list_parameters(find_class("question", name, trusted=True))
     for key in options:
-        if key in known and known[key].usual is MISSING and key not in fields:
+        if key in known and known[key].default is MISSING and key not in fields:
             raise InputError(f"The question '{name}' cannot be made without `{key}`: give --{key}.")
     if asked.file is not None:
         column, key = FORMS[name]
@@ -296,7 +296,7 @@ def numbers(text: str | None, what: str = "--means") -> Floats:
     values = []
     for word in text.replace(";", ",").split(","):
         try:
-            values.append(quantity(word) if "%" in word else float(word))
+            values.append(parse_quantity(word) if "%" in word else float(word))
         except ValueError:
             raise InputError(
                 f"'{word.strip()}' in {what} is not a number; write for example {what} 1,0.9,0.8."

@@ -16,8 +16,7 @@ from roundwise.cli.output import check_output, console_width, print_json, say, w
 from roundwise.cli.study.common import ColumnNames, Storage
 from roundwise.cli.study.new import arm_list
 from roundwise.errors import InputError
-from roundwise.model.spec import from_spec, quantity
-from roundwise.noise import items_of, with_items
+from roundwise.model.spec import from_spec, parse_quantity
 
 if TYPE_CHECKING:
     from roundwise.planning import StudyPlan
@@ -102,8 +101,8 @@ def plan(
         raise InputError("Give --question (for a new study), or --study NAME (for one that is running).")
     names = arm_names(arm_list(arms, arms_file))
     goal = options.study_question(question, asked, against, names, features)
-    noise = with_items(assumed.model) if items else assumed.model
-    if shared is not None and named.item_column is None and items_of(noise) is None:
+    noise = assumed.model.with_items() if items else assumed.model
+    if shared is not None and named.item_column is None and not noise.shares_items:
         raise InputError("--shared goes with --items or --item-column.")
     with _refined() as progress:
         found = planned(
@@ -127,7 +126,7 @@ def plan(
             batch_cost=batch_cost,
             batch_days=batch_days,
             missing=missing,
-            deviation=None if deviation is None else quantity(deviation, "--deviation"),
+            deviation=None if deviation is None else parse_quantity(deviation, "--deviation"),
             shared=SHARED if shared is None else shared,
             power=power,
             runs=runs,

@@ -95,7 +95,7 @@ def _results(
     """Compute what is missing; the rows of the summary, the files, and what the figure does not show."""
     from roundwise.simulation.sweep import relabel, run_cells, summary_row
     from roundwise.simulation.tables import write_csv
-    from roundwise.theory.figures.sweep import draw
+    from roundwise.theory.figures.sweep import draw_sweep
 
     if missing:
         with _place(cluster) as place, progress(sum(cell.runs for cell in missing), "sweeping") as advance:
@@ -104,7 +104,7 @@ def _results(
         relabel(cell, folder)
     rows = [summary_row(cell, folder) for cell in cells]
     write_csv(folder / "summary.csv", rows)
-    figures, left_out = draw(rows, folder)
+    figures, left_out = draw_sweep(rows, folder)
     return rows, [folder / "summary.csv", *figures], left_out
 
 

@@ -21,7 +21,7 @@ from roundwise.ingest.record import Form, Law, Results, Spool, Start, Sums, kept
 from roundwise.ingest.rows import RowLines, SumLines, check_form
 from roundwise.ingest.shared_items import WATCHED, unit_kind
 from roundwise.messages import FileNote, Remedy
-from roundwise.noise import Noise, items_of, range_of_means
+from roundwise.noise import Noise
 
 
 def read_results(
@@ -153,7 +153,7 @@ class Reader:
 
     def _sums(self) -> Results:
         size, plan, sheet = len(self.names.arms), self.plan, self.sheet
-        if items_of(self.noise) is not None:
+        if self.noise.shares_items:
             raise self._without_items()
         reader = SumLines(sheet, self.names, self.noise, plan)
         sums, lines = Sums(size), 0
@@ -195,7 +195,7 @@ class Reader:
         sheet, size = self.sheet, len(self.names.arms)
         spool = self._spool()
         reader = RowLines(sheet, self.names, self.noise, self.plan, self.options, self.earlier, self.seed, self.file)
-        if items_of(self.noise) is not None and not reader.has_items:
+        if self.noise.shares_items and not reader.has_items:
             raise self._without_items()
         for index, values, items in reader.read(self._chunks()):
             spool.put(index, values, items)
@@ -241,7 +241,7 @@ class Reader:
             law,
             tables=self.noise.needs == "rows",
             limits=self._limits(),
-            paired=items_of(self.noise) is not None,
+            paired=self.noise.shares_items,
             missing=missing if missing.any() else None,
             why=self.options.missing if missing.any() else None,
             skipped=skipped + reader.skipped,
@@ -284,12 +284,11 @@ class Reader:
         )
 
     def _law(self) -> Law | None:
-        found: Law | None = getattr(self.noise, "law", None)
-        return found
+        return self.noise.law
 
     def _limits(self) -> tuple[float, float] | None:
         """Between which values lie, where all of them are wanted."""
-        low, high = range_of_means(self.noise)
+        low, high = self.noise.mean_range
         wanted = self.noise.needs == "rows" and self.noise.outcome.limited
         return (float(low), float(high)) if wanted else None
 

@@ -29,7 +29,7 @@ from roundwise.ingest.duplicates import (
 from roundwise.ingest.record import LINES, Contradicted, Source, Spool
 from roundwise.ingest.shared_items import Sketch, Watch
 from roundwise.messages import FileNote, Remedy, list_by_arm, option
-from roundwise.noise import Noise, items_of
+from roundwise.noise import Noise
 from roundwise.questions.base import quiet
 from roundwise.serialization import Hashes
 
@@ -473,7 +473,7 @@ class RowLines(_Checked):
 
     def _refuse_old_items(self, cells: Cells, items: Hashes | None) -> None:
         """Where arms are compared on items, one that was used before is known: it is no new chance."""
-        if items is None or items_of(self._noise) is None:
+        if items is None or not self._noise.shares_items:
             return
         old = self._earlier.known(items)
         new = ~self._earlier.has(with_arm(items, cells.arms)) if not self._options.again else np.ones_like(old)

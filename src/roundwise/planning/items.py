@@ -10,7 +10,7 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
-from roundwise.noise import Needs, Noise, without_items
+from roundwise.noise import Needs, Noise
 from roundwise.planning.scenarios import limited_world
 from roundwise.simulation.environments import Generator, numbered
 from roundwise.simulation.items import batch_of
@@ -95,7 +95,7 @@ class AlikeItems:
     @property
     def _tables(self) -> tuple[Floats | None, Floats | None]:
         """The values of results, and how likely each is not passed, (R, K, V - 1); nothing where they are normal."""
-        alone, rows = without_items(self.noise), self.rows
+        alone, rows = self.noise.without_items(), self.rows
         if not alone.outcome.limited:
             return None, None
         if alone.outcome.rates:

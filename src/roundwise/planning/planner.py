@@ -13,7 +13,7 @@ from pathlib import Path
 from roundwise.errors import InputError
 from roundwise.ingest.columns import Columns
 from roundwise.model.problem import check_whole_number
-from roundwise.model.spec import quantity
+from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.alternatives import (
     ENOUGH,
@@ -83,10 +83,10 @@ def plan(
     True
     """
     names = arm_names(numbered(check_whole_number("arms", arms, 2)) if isinstance(arms, int) else arms)
-    lost = quantity(missing, "missing")
+    lost = parse_quantity(missing, "missing")
     if not 0 <= lost < 1:
         raise InputError(f"`missing` is {lost:g}, but must be a share of the results: at least 0 and below 1.")
-    strength = quantity(power, "power")
+    strength = parse_quantity(power, "power")
     if not 0 < strength < 1:
         raise InputError(f"`power` is {strength:g}, but must lie between 0 and 1.")
     spec = StudySpec.declare(
@@ -119,7 +119,7 @@ def plan(
         power=strength,
         seed=check_whole_number("seed", seed, 0),
         columns=spec.columns,
-        shared=quantity(shared, "shared"),
+        shared=parse_quantity(shared, "shared"),
     )
     expected = _expected(wish, around, leads, means, scenario)
     return _planned(
@@ -143,7 +143,7 @@ def _expected(
     elif scenario is not None:
         found = scenarios(Path(scenario), wish.names)
     else:
-        centre = None if around is None else quantity(around, "around")
+        centre = None if around is None else parse_quantity(around, "around")
         steps = None if leads is None else quantities(leads, "leads").tolist()
         found = ladder(wish.question, wish.names, wish.noise, centre, steps, wish.deviation)
     for each in found:
@@ -158,7 +158,7 @@ def _target(expected: Sequence[Expected], target: str | float | None, question: 
         return labels.index(target)
     leads = [each.lead for each in expected]
     ahead_by = [i for i, each in enumerate(leads) if each]
-    wanted = quantity(target, "target") if target is not None else question.tolerance
+    wanted = parse_quantity(target, "target") if target is not None else question.tolerance
     if wanted:
         near = [i for i in ahead_by if math.isclose(float(leads[i] or 0), float(wanted), rel_tol=1e-9)]
         if near:

@@ -10,7 +10,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
-from roundwise.model.spec import quantity
+from roundwise.model.spec import parse_quantity
 
 THIN = "\N{NO-BREAK SPACE}"
 
@@ -18,7 +18,7 @@ THIN = "\N{NO-BREAK SPACE}"
 def quantities(value: str | Sequence[str | float], what: str) -> Floats:
     """Several of them: a list, or a text with commas."""
     words = value.replace(";", ",").split(",") if isinstance(value, str) else value
-    return np.array([quantity(each, what) for each in words])
+    return np.array([parse_quantity(each, what) for each in words])
 
 
 def one_for_each(
@@ -38,9 +38,9 @@ def one_for_each(
         missing = [name for name in names if name not in value]
         if missing:
             raise InputError(f"The {what} of '{missing[0]}' is not given. Give one number, or one for every arm.")
-        return np.array([quantity(value[name], what) for name in names])
+        return np.array([parse_quantity(value[name], what) for name in names])
     several = isinstance(value, Sequence) and not (isinstance(value, str) and "," not in value)
-    found = quantities(value, what) if several else np.array([quantity(value, what)])  # type: ignore[arg-type]
+    found = quantities(value, what) if several else np.array([parse_quantity(value, what)])  # type: ignore[arg-type]
     if found.size == 1:
         return np.full(len(names), found[0])
     if found.size != len(names):
@@ -135,6 +135,6 @@ def costs_of(
     """Prices as people write them: of a result, one for all arms or one each; of a round; and its days."""
     return Costs(
         sample=None if sample is None else tuple(one_for_each(sample, names, "sample cost").tolist()),
-        batch=quantity(batch, "batch_cost"),
-        days=None if days is None else quantity(days, "batch_days"),
+        batch=parse_quantity(batch, "batch_cost"),
+        days=None if days is None else parse_quantity(days, "batch_days"),
     )

@@ -12,7 +12,6 @@ from roundwise.arrays import Bools, Plain
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.messages import option
 from roundwise.model.batch import Batch
-from roundwise.noise import range_of_means
 from roundwise.planning.forecast import MOST_ROUNDS, Ends, Quantiles, Start, ahead, quantile, quantiles
 from roundwise.planning.quantities import Costs, exact, share, whole
 from roundwise.planning.request import ladder
@@ -174,7 +173,7 @@ def replan(state: State, *, runs: int = AGAIN, seed: int = 1, costs: Costs | Non
 
 def missing_so_far(state: State) -> float:
     """The share of results that were asked for in rounds that are over, and did not come back."""
-    over = [each for each in state.asked if each.counted]
+    over = [each for each in state.rounds if each.counted]
     asked = sum(float(each.pulls.sum()) for each in over)
     return min(sum(each.missing for each in over) / asked, MOST_MISSING) if asked else 0.0
 
@@ -200,7 +199,7 @@ def first_line(settings: StudySpec, *, runs: int = BRIEF) -> str | None:
     """One line for a study of which nothing is known but its settings: what it takes with a lead that is not small."""
     settings = settings.alone
     question, noise = settings.question, settings.noise
-    low, high = range_of_means(noise)
+    low, high = noise.mean_range
     middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
     try:
         level = question.level

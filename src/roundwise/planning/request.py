@@ -13,8 +13,8 @@ from roundwise.errors import DataError, InputError
 from roundwise.formats.small_table import read_rows
 from roundwise.ingest.columns import NAMELESS, Columns
 from roundwise.model.problem import Problem
-from roundwise.model.spec import quantity
-from roundwise.noise import Noise, family_of, items_of, range_of_means, without_items
+from roundwise.model.spec import parse_quantity
+from roundwise.noise import Noise
 from roundwise.planning.items import SHARED, AlikeItems
 from roundwise.planning.quantities import Costs, amount
 from roundwise.planning.scenarios import Unreliable, deviations, world_of, worlds_of
@@ -54,7 +54,7 @@ def ladder(
     centre = level if around is None else around
     if centre is None:
         raise InputError("Say what is expected: around=0.3 (`--around 30%`), means, or a table of scenarios.")
-    low, high = range_of_means(noise)
+    low, high = noise.mean_range
     if not low < centre < high:
         raise InputError(f"`around` is {centre:g}, but must lie between {low:g} and {high:g}, as means do.")
     deviation_there = float(np.median(deviations(noise, np.full(len(names), centre), deviation)))
@@ -74,7 +74,7 @@ def ladder(
 
 def chosen_leads(noise: Noise, deviation: float, question: Question) -> list[float]:
     """Three round numbers that follow each other, the middle one a small effect; with one that matters to the user."""
-    many = family_of(noise) is not None and not question.separate_claims  # results, as in a test on a page
+    many = noise.family is not None and not question.separate_claims  # results, as in a test on a page
     middle = deviation * (0.05 if many else 0.2)
     power = np.floor(np.log10(middle)) - 1
     numbers = np.array([step * 10.0 ** (power + i) for i in range(4) for step in STEPS])
@@ -91,7 +91,7 @@ def scenarios(path: Path, names: Sequence[str]) -> tuple[Expected, ...]:
     found = []
     for number, row in enumerate(rows, 1):
         try:
-            means = tuple(quantity(row.numeral(name), name) for name in names)
+            means = tuple(parse_quantity(row.numeral(name), name) for name in names)
         except InputError as error:
             raise DataError(f"{row.where}: {error}") from None
         found.append(Expected(label=f"scenario {number}" if label is None else row.text(label), means=means))
@@ -139,12 +139,12 @@ class Wish:
     @property
     def of_items(self) -> bool:
         """Whether arms are tried on the same items."""
-        return items_of(self.noise) is not None
+        return self.noise.shares_items
 
     @property
     def alone(self) -> Wish:
         """The same as if every arm had items of its own."""
-        return replace(self, noise=without_items(self.noise))
+        return replace(self, noise=self.noise.without_items())
 
     @property
     def settings(self) -> StudySpec:

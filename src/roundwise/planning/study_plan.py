@@ -16,8 +16,8 @@ import numpy as np
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.messages import Remedy
-from roundwise.model.spec import Thing, name_of, to_spec
-from roundwise.noise import Noise, items_of
+from roundwise.model.spec import Thing, class_name, to_spec
+from roundwise.noise import Noise
 from roundwise.planning.alternatives import PlanAlternative
 from roundwise.planning.charts import draw_plan
 from roundwise.planning.fixed_designs import FixedDesign
@@ -58,15 +58,14 @@ def command(wish: Wish) -> str | None:
 
 def noise_options(noise: Noise) -> list[str]:
     """The options of a noise model on the command line."""
-    own: Sequence[str] | None = getattr(noise, "flags", None)
-    if own is None:
+    if noise.flags is None:
         return ["--noise", _named(noise)]
-    return [*own, *(["--items"] if items_of(noise) is not None else [])]
+    return [*noise.flags, *(["--items"] if noise.shares_items else [])]
 
 
 def _question_options(question: Question, names: Sequence[str]) -> list[str] | None:
     """The options that ask a question; None where they need a file."""
-    if ":" in name_of(question):
+    if ":" in class_name(question):
         return ["--question", _named(question)]
     found = question.cli_options(names)
     return None if found is None else ["--question", question.name, *found]
@@ -75,7 +74,7 @@ def _question_options(question: Question, names: Sequence[str]) -> list[str] | N
 def _named(thing: Thing) -> str:
     """A thing by its name and its settings."""
     settings = ",".join(f"{key}={value}" for key, value in to_spec(thing).items() if key != "name")
-    return name_of(thing) + (f":{settings}" if settings else "")
+    return class_name(thing) + (f":{settings}" if settings else "")
 
 
 PLAN_FORMAT = "roundwise plan 1"

@@ -21,7 +21,7 @@ from roundwise.policies.base import check_sigma, checked, undeclared, whole
 from roundwise.questions import Question
 from roundwise.questions.base import Answer, quiet
 from roundwise.rules import Declared, StoppingRule
-from roundwise.solvers.design import ROUGH, basis, best_design, estimate
+from roundwise.solvers.design import ROUGH, fit_least_squares, orthonormal_basis, solve_design
 
 PROVED = Declared(proof="docs/linear.md, a batched elimination")
 
@@ -112,7 +112,7 @@ def _asked(problem: Problem) -> Question:
 def _dimension(problem: Problem) -> int:
     """d, or K without features."""
     features = problem.question.features
-    return problem.arms if features is None else basis(features).shape[-1]
+    return problem.arms if features is None else orthonormal_basis(features).shape[-1]
 
 
 def _estimates(problem: Problem, batch: Batch, open_: Bools) -> tuple[Floats, Floats]:
@@ -124,8 +124,8 @@ def _estimates(problem: Problem, batch: Batch, open_: Bools) -> tuple[Floats, Fl
         spread = 1 / counts
         leader = np.where(open_, means, -np.inf).argmax(axis=-1)[..., None]
         return means, np.sqrt(spread + np.take_along_axis(spread, leader, axis=-1) if compares else spread)
-    rows = basis(features)
-    theta, inverse = estimate(rows, counts.reshape(-1, problem.arms), means.reshape(-1, problem.arms))
+    rows = orthonormal_basis(features)
+    theta, inverse = fit_least_squares(rows, counts.reshape(-1, problem.arms), means.reshape(-1, problem.arms))
     fitted = (theta[:, None, :] @ rows.T).reshape(shape)
     leader = np.where(open_, fitted, -np.inf).argmax(axis=-1).reshape(-1)
     directions = rows[leader][:, None, :] - rows if compares else np.broadcast_to(rows, (len(theta), *rows.shape))
@@ -136,14 +136,14 @@ def _design(problem: Problem, open_: Bools, leader: NDArray[np.intp] | None) -> 
     """The least pulls that know all open directions equally well, with features. (K)"""
     features = problem.question.features
     assert features is not None
-    rows, flat = basis(features), open_.reshape(-1, problem.arms)
+    rows, flat = orthonormal_basis(features), open_.reshape(-1, problem.arms)
     directions = np.broadcast_to(rows, (len(flat), *rows.shape))
     if leader is not None:
         directions = rows[leader.reshape(-1)][:, None, :] - rows
         flat = flat & ~one_hot(leader.reshape(-1), problem.arms)
     live = flat & (total(directions * directions) > 1e-20)
     scaled = rows * np.sqrt(problem.weighed(np.ones(problem.arms)))[:, None]
-    return best_design(scaled, directions, np.where(live, 1.0, np.inf), ROUGH)[1].reshape(open_.shape)
+    return solve_design(scaled, directions, np.where(live, 1.0, np.inf), ROUGH)[1].reshape(open_.shape)
 
 
 def _spread_over_arms(problem: Problem, open_: Bools, leader: NDArray[np.intp] | None) -> Floats:

@@ -335,7 +335,7 @@ class HalfspaceQuestion(Question):
 
     def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
         """T~* and w* with the divergences of the rewards' own family; of several right answers the easiest."""
-        values = family.inside(finite(means))
+        values = family.clip_means(finite(means))
         each = [self._family_complexity(*answer, values, family) for answer in self._family_answers(values)]
         best = each[0]
         for other in each[1:]:
@@ -344,7 +344,7 @@ class HalfspaceQuestion(Question):
 
     def family_complexities(self, means: ArrayLike, family: Family) -> Floats:
         """T~_i of right answers i; nan beyond. (K)->(A)"""
-        values = family.inside(finite(means))
+        values = family.clip_means(finite(means))
         each = [
             np.where(right, self._family_complexity(answer, right, values, family).value, np.nan)
             for answer, right in self._family_answers(values)

@@ -119,7 +119,7 @@ class BestArm(RankingQuestion):
         gaps, leads, possible = self._gaps(finite(means))
         radius = 2 * column(radius)
         gaps = gaps - radius if radius.ndim > 1 or radius.any() else gaps
-        return _apart(gaps, leads, possible, sigma)
+        return _complexity_of_gaps(gaps, leads, possible, sigma)
 
     @quiet
     def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
@@ -134,7 +134,7 @@ class BestArm(RankingQuestion):
             runs = right[..., i]
             gaps = np.maximum(means[runs][..., i, None] - means[runs] + self.tolerance, 0.0)
             possible = np.ones(gaps.shape[:-1], dtype=np.bool_)
-            found[runs, i] = _apart(gaps, np.broadcast_to(arms == i, gaps.shape), possible, sigma).value
+            found[runs, i] = _complexity_of_gaps(gaps, np.broadcast_to(arms == i, gaps.shape), possible, sigma).value
         return found
 
     @quiet
@@ -262,7 +262,7 @@ def _costs(gaps: Floats, one: Floats, other: Floats) -> Floats:
     return np.asarray(np.maximum(gaps, 0.0) ** 2 * (one * other / both))
 
 
-def _apart(gaps: Floats, leads: Bools, possible: Bools, sigma: float) -> Complexity:
+def _complexity_of_gaps(gaps: Floats, leads: Bools, possible: Bools, sigma: float) -> Complexity:
     """T* and w* of showing that all gaps of one arm to the others are positive; the gaps are written over."""
     np.copyto(gaps, np.inf, where=leads)
     smallest = gaps.min(axis=-1)
@@ -270,23 +270,23 @@ def _apart(gaps: Floats, leads: Bools, possible: Bools, sigma: float) -> Complex
     smallest = np.where(possible, smallest, 1.0)
     np.divide(smallest[..., None], gaps, out=gaps)
     np.minimum(gaps, 1.0, out=gaps)
-    value, share = _others(np.square(gaps, out=gaps))
+    value, share = _solve_shares(np.square(gaps, out=gaps))
     total_share = total(share)
     np.copyto(share, 1.0, where=leads)
     share /= (1.0 + total_share)[..., None]
     return complexity_where(possible, value * (1.0 + total_share) * (2 * sigma**2 / smallest / smallest), share)
 
 
-def star(costs: Floats, leads: Bools) -> Floats:
+def solve_star(costs: Floats, leads: Bools) -> Floats:
     """min sum n subject to 1/n_lead + 1/n_b <= costs_b for all b of finite cost; 0 where there is none. (K),(K)->(K)"""
     smallest = np.where(leads, np.inf, costs).min(axis=-1)
     possible = np.asarray((smallest > 0) & np.isfinite(smallest))
     unit = np.where(possible, smallest, 1.0)[..., None]
-    level, share = _others(np.where(leads, 0.0, np.minimum(unit / costs, 1.0)))
+    level, share = _solve_shares(np.where(leads, 0.0, np.minimum(unit / costs, 1.0)))
     return np.where(possible[..., None], np.where(leads, 1.0, share) * level[..., None] / unit, 0.0)
 
 
-def _others(d: Floats) -> tuple[Floats, Floats]:
+def _solve_shares(d: Floats) -> tuple[Floats, Floats]:
     """y and u of `BestArm.complexity`, for d in units of the largest (0 for the best arm)."""
     level = np.full(d.shape[:-1], 2.0)
     active = np.ones(level.shape, dtype=np.bool_)

@@ -130,7 +130,7 @@ class Above(LevelQuestion, HalfspaceQuestion):
     @quiet
     def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
         """T~* = sum_i 1/KL(mu_i, level), less the tolerance."""
-        return _share_among_arms(1 / self.level_costs(family.inside(finite(means)), family).max(axis=0))
+        return _share_among_arms(1 / self.level_costs(family.clip_means(finite(means)), family).max(axis=0))
 
     floor = Question.floor  # the complexity itself has a closed form
     floor_with_sigmas = Question.floor_with_sigmas
@@ -274,12 +274,12 @@ class SomeBeyond(LevelQuestion):
     @quiet
     def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
         """Yes: 1/KL, all on the arm with the largest divergence from the level; no: sum_i 1/KL."""
-        return easier_complexity(*self._both_in_family(family.inside(finite(means)), family))
+        return easier_complexity(*self._both_in_family(family.clip_means(finite(means)), family))
 
     @quiet
     def family_complexities(self, means: ArrayLike, family: Family) -> Floats:
         """T~ of yes and of no; nan for the one that is wrong. (K)->(2)"""
-        values = family.inside(finite(means))
+        values = family.clip_means(finite(means))
         both = [each.value for each in self._both_in_family(values, family)]
         _, right = self.right_answers(values)
         return np.where(np.moveaxis(right, 0, -1), np.stack(both, axis=-1), np.nan)

@@ -27,7 +27,7 @@ from roundwise.questions.base import (
     finite,
     flatten_runs,
 )
-from roundwise.solvers.design import basis, best_design, estimate
+from roundwise.solvers.design import fit_least_squares, orthonormal_basis, solve_design
 from roundwise.solvers.families import Family
 
 
@@ -65,7 +65,7 @@ class Linear(HalfspaceQuestion):
     @cached_property
     def basis(self) -> Floats:
         """Orthonormal features that span the same means. (K, r)"""
-        return basis(self.features)
+        return orthonormal_basis(self.features)
 
     def without_features(self) -> Question:
         """The question itself."""
@@ -95,7 +95,7 @@ class Linear(HalfspaceQuestion):
     def fit_means(self, counts: ArrayLike, means: ArrayLike) -> Floats:
         """The least-squares estimate of all means. (K),(K)->(K)"""
         values, pulls, runs = self._flat(counts, means)
-        theta, _ = estimate(self.basis, pulls, values)
+        theta, _ = fit_least_squares(self.basis, pulls, values)
         return (theta[:, None, :] @ self.basis.T)[:, 0, :].reshape((*runs, -1))
 
     def answer(self, means: ArrayLike) -> Answer:
@@ -137,7 +137,7 @@ class Linear(HalfspaceQuestion):
             distances = distances - radii[:, None] * lengths
             solved = np.flatnonzero(there & (distances > 0).all(axis=-1))
             if solved.size:
-                amount, pulls = best_design(rows, forms[solved], distances[solved] ** 2 / 2)
+                amount, pulls = solve_design(rows, forms[solved], distances[solved] ** 2 / 2)
                 less = amount < best[solved]
                 best[solved[less]], weights[solved[less]] = amount[less], pulls[less] / amount[less, None]
         return Complexity(best.reshape(runs), weights.reshape((*runs, -1)))
@@ -154,7 +154,7 @@ class Linear(HalfspaceQuestion):
             needs[there] = np.inf
             solved = there & (distances > 0).all(axis=-1)
             if solved.any():
-                needs[solved], _ = best_design(self.basis, forms[solved], distances[solved] ** 2 / (2 * sigma**2))
+                needs[solved], _ = solve_design(self.basis, forms[solved], distances[solved] ** 2 / (2 * sigma**2))
             found.append(needs)
         return np.stack(found, axis=-1).reshape((*values.shape[:-1], -1))
 
@@ -214,7 +214,7 @@ class Linear(HalfspaceQuestion):
     def _supports(self, counts: ArrayLike, means: ArrayLike) -> Floats:
         """The evidence for each right answer at the estimate, for 2 sigma^2 = 1. (A, ...)"""
         values, pulls, runs = self._flat(counts, means)
-        theta, inverse = estimate(self.basis, pulls, values)
+        theta, inverse = fit_least_squares(self.basis, pulls, values)
         fitted = (theta[:, None, :] @ self.basis.T)[:, 0, :]
         found = []
         for answer, there in zip(*self.candidate_answers(fitted), strict=True):

@@ -134,7 +134,7 @@ class TopK(RankingQuestion):
         possible = np.asarray(smallest > 0)
         unit = np.where(possible, smallest, 1.0)  # squares of tiny gaps would underflow
         limits = (gaps / unit[..., None, None]) ** 2 / 2
-        found = program.certified(program.bipartite(limits.reshape(-1, self.k, arms - self.k)))
+        found = program.check_certificate(program.solve_bipartite(limits.reshape(-1, self.k, arms - self.k)))
         weights = np.empty(means.shape)
         np.put_along_axis(weights, order, found.pulls.reshape(means.shape), axis=-1)
         value = found.total.reshape(possible.shape)

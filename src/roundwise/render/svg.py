@@ -116,7 +116,7 @@ class Axis(NamedTuple):
 
     def place(self, value: float) -> float:
         """Where a value lies, from 0 to 1; values beyond an end lie at that end."""
-        value = min(max(value, self.low), self.high)
+        value = min(max(value, min(self.low, self.high)), max(self.low, self.high))
         if self.log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
@@ -169,7 +169,7 @@ class Chart:
             at = self.across(tick)
             if "x" in grid:
                 self.add("line", class_="grid", x1=at, x2=at, y1=self.top, y2=end)
-            anchor = "start" if float(at[:-1]) < 8 else "end" if float(at[:-1]) > 92 else "middle"
+            anchor = "start" if float(at[:-1]) < 5 else "end" if float(at[:-1]) > 95 else "middle"
             self.add("text", x(tick), x=at, y=end + 16, text_anchor=anchor)  # type: ignore[misc]
         for tick in self.y.ticks if y is not None and self.y is not None else ():
             if "y" in grid:
@@ -178,9 +178,9 @@ class Chart:
 
     def draw_names(self, x: str = "", y: str = "", title: str = "") -> None:
         """Name the axes and the chart: the horizontal axis below the plot, all else above it."""
-        if title:
-            self.title = title
-            self.add("text", title, class_="title", x=0, y=14)
+        self.title = title
+        for i, line in enumerate(title.splitlines()):
+            self.add("text", line, class_="title", x=0, y=14 + 16 * i)
         if y:
             self.add("text", y, x=0, y=self.top - 14)
         if x:
@@ -296,13 +296,26 @@ def draw_intervals(rows: Sequence[IntervalRow], axis: Axis, label: Label, levels
     return chart
 
 
-def render_file(charts: Sequence[Chart], columns: int = 2, width: int = 900, shared_legend: bool = False) -> str:
-    """Render charts side by side as an SVG file with its own styles; each legend below its chart, or one for all."""
-    top = 10.0
-    parts = [
-        element("style", Svg(read_style("chart.css"))),
-        element("rect", class_="ground", width="100%", height="100%"),
-    ]
+def render_file(
+    charts: Sequence[Chart],
+    columns: int = 2,
+    width: int = 900,
+    shared_legend: bool = False,
+    heading: Sequence[str] = (),
+) -> str:
+    """Render charts as an SVG file with its own styles.
+
+    Args:
+        charts: The charts, in reading order.
+        columns: How many stand side by side.
+        width: Pixels of the whole file.
+        shared_legend: Whether there is one legend for all charts, in place of one below each.
+        heading: Lines above all charts.
+    """
+    ground = element("rect", class_="ground", width="100%", height="100%")
+    parts = [element("style", Svg(read_style("chart.css"))), ground]
+    parts += [element("text", line, x="1%", y=22 + 18 * i) for i, line in enumerate(heading)]
+    top = 10.0 + 18 * len(heading) + (8 if heading else 0)
     for start in range(0, len(charts), columns):
         row = charts[start : start + columns]
         heights = [chart.bottom + 6 + (0 if shared_legend else 18 * len(chart.legend)) for chart in row]
@@ -312,9 +325,9 @@ def render_file(charts: Sequence[Chart], columns: int = 2, width: int = 900, sha
             parts.append(element("svg", *chart.parts, *legend, **place))
         top += max(heights) + 14
     if shared_legend:
-        entries = merge_legends(charts)
-        parts += _legend_lines(entries, 4, top)
-        top += 18 * math.ceil(len(entries) / 4) + 6
+        entries, across = merge_legends(charts), max(1, width // 260)
+        parts += _legend_lines(entries, across, top)
+        top += 18 * math.ceil(len(entries) / across) + 6
     size = {"viewBox": f"0 0 {width} {math.ceil(top)}", "width": width, "height": math.ceil(top)}
     return element("svg", *parts, xmlns="http://www.w3.org/2000/svg", class_="chart", **size) + "\n"
 

@@ -22,7 +22,7 @@ from roundwise.report.terminal import text_of, top_of
 from roundwise.report.wording import clause, ends, rounds, share, units_of
 from roundwise.store import Entry
 from roundwise.store.log import stamp
-from roundwise.study.events import Asked
+from roundwise.study.fold import Round
 from roundwise.study.guarantee import dangers_of, guarantee_of, notes_of, standing
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
@@ -96,7 +96,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
 
     Dates, people and what came before the last checkpoint come from all `entries`; without them nothing old is read.
     """
-    asked = state.asked if entries or intervals else state.recent
+    asked = state.rounds if entries or intervals else state.recent
     settings, record, events = state.settings, state.record, events_of(entries)
     question = settings.question
     verdict = state.decided or state.verdict()
@@ -180,7 +180,7 @@ def _why(state: State) -> str:
     return "Not decided yet" if state.over is None else f"Undecided ({state.over})"
 
 
-def _files(state: State, rounds: Sequence[Asked], events: Sequence[Event]) -> tuple[Told, ...]:
+def _files(state: State, rounds: Sequence[Round], events: Sequence[Event]) -> tuple[Told, ...]:
     """Every file whose results are in the study, with when and by whom it was recorded."""
     recorded = {each.sha256: each for each in events if each.sha256 is not None}
     files: list[tuple[int | None, Results]] = []
@@ -276,7 +276,7 @@ def _by_name(names: tuple[str, ...], values: Iterable[float]) -> dict[str, int]:
 # --- what each round brought, and what it did to the evidence
 
 
-def cells_of_rounds(rounds: Sequence[Asked]) -> tuple[Cell, ...]:
+def cells_of_rounds(rounds: Sequence[Round]) -> tuple[Cell, ...]:
     """What every round brought of every arm that it asked for or had."""
     found = []
     for asked in rounds:

@@ -17,8 +17,8 @@ from roundwise.report.wording import units_of
 from roundwise.rules import ClaimStatus
 from roundwise.rules.base import Bounds, Interval, LinearForm
 from roundwise.serialization import Unreadable
-from roundwise.store import Entry
-from roundwise.study.fold import evidence, restored
+from roundwise.store import Entry, EventKind
+from roundwise.study.fold import evidence, restore_trial
 from roundwise.study.guarantee import bounds_hold, means_hold
 from roundwise.study.state import State
 
@@ -339,17 +339,21 @@ def courses_of(state: State, entries: Sequence[Entry]) -> tuple[Course, ...]:
     rule, problem, names = state.settings.policy.stopping, state.settings.problem, state.settings.arms
     now = rule.claims(problem, state.trial, names)
     found: dict[str, dict[int, Point]] = {each.words: {} for each in now}
-    if not now or len(now) > MOST_COURSES or sum(entry.kind == "counted" for entry in entries) > MOST_COURSES:
+    if (
+        not now
+        or len(now) > MOST_COURSES
+        or sum(entry.kind == EventKind.CHECKPOINT for entry in entries) > MOST_COURSES
+    ):
         return ()
     anew = False  # whether the next count is of all rounds: what was won in each is not recorded again
     for entry in entries:
-        anew |= entry.kind == "amended" or bool(entry.payload.get("unrelated"))
-        if entry.kind != "counted":
+        anew |= entry.kind == EventKind.AMENDED or bool(entry.payload.get("unrelated"))
+        if entry.kind != EventKind.CHECKPOINT:
             continue
         if anew:
             found, anew = {words: {} for words in found}, False
         try:
-            trial = restored(state.settings, entry.payload)
+            trial = restore_trial(state.settings, entry.payload)
         except (Unreadable, KeyError, TypeError, ValueError):  # of other arms, or of a version that is not known
             continue
         if state.settings.question.separate_claims:  # without bounds, in the order of the claims
@@ -358,7 +362,7 @@ def courses_of(state: State, entries: Sequence[Entry]) -> tuple[Course, ...]:
         else:
             then = {each.words: Point(*each[1:4]) for each in rule.claims(problem, trial, names)}
         for words in found.keys() & then.keys():
-            found[words][int(entry.payload["batch"])] = then[words]
+            found[words][int(entry.payload["round"])] = then[words]
     return tuple(
         Course(
             claim=words,

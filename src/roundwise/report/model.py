@@ -11,7 +11,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import visible
 from roundwise.messages import Danger, Guarantee, Note
 from roundwise.report.wording import Units, several
-from roundwise.store.log import Entry, stamp
+from roundwise.store.log import Entry, EventKind, stamp
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,10 +197,10 @@ class Event:
 
 def events_of(entries: Sequence[Entry]) -> list[Event]:
     """Every entry of a record; one of a kind that is not known is listed, too."""
-    found, batch = [], None
+    found, number = [], None
     for entry in entries:
         payload = entry.payload if isinstance(entry.payload, dict) else {}
-        batch = payload.get("batch", batch if entry.kind in ("told", "round_over", "counted", "decided") else None)
+        number = payload.get("round", number if entry.kind == EventKind.DECIDED else None)
         told = payload.get("results") if isinstance(payload.get("results"), dict) else None
         found.append(
             Event(
@@ -208,7 +208,7 @@ def events_of(entries: Sequence[Entry]) -> list[Event]:
                 at=stamp(entry.at),
                 by=visible(entry.by),
                 kind=visible(entry.kind),
-                round=batch if isinstance(batch, int) else None,
+                round=number if isinstance(number, int) else None,
                 file=None if told is None else visible(str(told.get("name", "?")), 200),
                 rows=None if told is None else _whole(told.get("rows")),
                 results=_asked(payload) if entry.kind == "asked" else None if told is None else _results(told),
@@ -233,11 +233,11 @@ def _what(kind: str, payload: Plain) -> str:
         return f"asked for {several(_asked(payload) or 0, 'result')}"
     if kind == "told":
         return "recorded"
-    if kind == "round_over":
+    if kind == EventKind.ROUND_CLOSED:
         return f"the rest was given up: {why}"
-    if kind == "counted":
+    if kind == EventKind.CHECKPOINT:
         return "counted"
-    if kind == "later":
+    if kind == EventKind.TOLD_LATE:
         return "recorded, after the decision"
     if kind == "decided":
         return f"decided: {payload.get('words', '?')}"

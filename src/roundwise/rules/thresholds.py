@@ -22,7 +22,7 @@ from roundwise.arrays import Floats, total
 from roundwise.errors import InputError
 from roundwise.messages import Doubt, Reason
 from roundwise.model.problem import Problem
-from roundwise.solvers.design import basis
+from roundwise.solvers.design import orthonormal_basis
 
 _PRIOR = 0.1  # a, of the threshold `log-det`
 
@@ -198,7 +198,7 @@ def _whitened(problem: Problem) -> Floats:
     features = problem.question.features
     assert features is not None
     scaled = features * np.sqrt(problem.weighed(np.ones(problem.arms)))[:, None]
-    return basis(scaled)
+    return orthonormal_basis(scaled)
 
 
 @dataclass(frozen=True)

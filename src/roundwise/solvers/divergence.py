@@ -6,7 +6,7 @@ for "one arm exceeds another"; at the level for one arm; else where lambda_i - m
 i, with the one number eta that puts it on the border.
 
 1/T~* = max_w min_j C_j(w), C_j(w) = min of sum_i w_i KL(mu_i, lambda_i) over the wrong side of each half-space j of the
-answer, certified to 1e-6 or better (`interior`; docs/paper.md).
+answer, certified to 1e-6 or better (`interior_point`; docs/paper.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from roundwise.errors import InputError
 from roundwise.solvers import program
 from roundwise.solvers.families import Family
 from roundwise.solvers.halfspaces import Complexity, Halfspaces, complexity_where, range_of_forms
-from roundwise.solvers.interior_point import Bent, least_pulls
+from roundwise.solvers.interior_point import CostDerivatives, solve_least_pulls
 
 START = 1e-3  # the gap at which the programme of normal rewards is near enough to start from
 
@@ -35,7 +35,7 @@ class Sides(NamedTuple):
     single: Bools  # (P), whether one arm only is in it
     even: Bools  # (P), whether it says that its first arm exceeds its second
 
-    def only(self, runs: Bools) -> Sides:
+    def take_runs(self, runs: Bools) -> Sides:
         """Those of these runs."""
         pieces = self.pieces
         chosen = pieces._replace(
@@ -46,7 +46,7 @@ class Sides(NamedTuple):
         )
 
 
-def sides_of(pieces: Halfspaces, means: Floats, family: Family) -> Sides:
+def build_sides(pieces: Halfspaces, means: Floats, family: Family) -> Sides:
     """The half-spaces of an answer at these means; an InputError for what the family cannot handle."""
     arms = np.broadcast_to(pieces.arms, (*means.shape[:-1], *pieces.arms.shape[-2:]))
     factors = np.broadcast_to(pieces.coefficients, arms.shape)
@@ -62,27 +62,27 @@ def sides_of(pieces: Halfspaces, means: Floats, family: Family) -> Sides:
 
 
 @quiet
-def costs_of(sides: Sides, pulls: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
+def halfspace_costs(sides: Sides, pulls: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
     """C_j at these pulls, KL(mu_i, lambda_i) of the arms of each half-space, and lambda_i - mu_i."""
     pieces, means = sides.pieces, sides.means
     weights = np.take_along_axis(np.broadcast_to(pulls[..., None, :], _wide(pieces, pulls)), pieces.arms, axis=-1)
-    own, factors = family.only(pieces.arms), pieces.coefficients
+    own, factors = family.select_arms(pieces.arms), pieces.coefficients
     steps = np.where(factors == 0, 0.0, -sides.distances[..., None] / np.where(factors == 0, 1.0, factors))
     if sides.even.any():
-        steps = np.where(sides.even[..., None], _together(means, weights, own), steps)
+        steps = np.where(sides.even[..., None], _steps_to_common_mean(means, weights, own), steps)
     if not (sides.single | sides.even).all():
         least = 1e-100 * weights.max(axis=(-2, -1), keepdims=True)
-        border = _on_border(sides, np.maximum(weights, least), own)
+        border = _steps_to_border(sides, np.maximum(weights, least), own)
         steps = np.where((sides.single | sides.even)[..., None], steps, border)
     each = np.where(sides.possible[..., None], own.divergence(means, steps), np.inf)
     each = np.where(factors == 0, 0.0, each)
     return np.where(sides.possible, total(np.where(each > 0, weights * each, 0.0)), np.inf), each, steps
 
 
-def _together(means: Floats, weights: Floats, family: Family) -> Floats:
+def _steps_to_common_mean(means: Floats, weights: Floats, family: Family) -> Floats:
     """The steps of the first two arms to their common mean, weighted as the family has it."""
     pair = np.arange(means.shape[-1]) < 2
-    share = np.where(pair, family.common(weights), 0.0)
+    share = np.where(pair, family.pooling_weights(weights), 0.0)
     share = share / np.maximum(total(share), 1e-300)[..., None]
     gap = means[..., 1] - means[..., 0]
     first, second = gap * share[..., 1], -gap * share[..., 0]
@@ -93,7 +93,7 @@ def _wide(pieces: Halfspaces, pulls: Floats) -> tuple[int, ...]:
     return (*pieces.arms.shape[:-1], pulls.shape[-1])
 
 
-def _on_border(sides: Sides, weights: Floats, family: Family) -> Floats:
+def _steps_to_border(sides: Sides, weights: Floats, family: Family) -> Floats:
     """The steps lambda_i - mu_i with lambda - mu = eta a V(lambda) / w for all arms, and a.lambda = b. (P,S)
 
     The way a.(mu - lambda) rises with y, eta = -scale exp(y), at first in proportion to exp(y): y is found by secants
@@ -106,7 +106,9 @@ def _on_border(sides: Sides, weights: Floats, family: Family) -> Floats:
     goal = np.log(np.where(todo, distances, 1.0))
 
     def excess(y: Floats) -> Floats:
-        way = -total(np.where(factors == 0, 0.0, factors * family.steps(sides.means, rates * np.exp(y)[..., None])))
+        way = -total(
+            np.where(factors == 0, 0.0, factors * family.solve_steps(sides.means, rates * np.exp(y)[..., None]))
+        )
         return np.where(np.isnan(way), np.inf, np.log(np.maximum(way, 1e-300)) - goal)
 
     low, high = np.full(goal.shape, -690.0), np.full(goal.shape, 690.0)
@@ -121,12 +123,12 @@ def _on_border(sides: Sides, weights: Floats, family: Family) -> Floats:
         high, above = np.where(past, y, high), np.where(past, found, above)
         if not (todo & (below < -1e-15) & (high - low > 1e-15 * np.maximum(1.0, np.abs(low)))).any():
             break
-    steps = family.steps(sides.means, rates * np.exp(low)[..., None])
+    steps = family.solve_steps(sides.means, rates * np.exp(low)[..., None])
     return np.where(todo[..., None], steps, 0.0)
 
 
-class Nearest(NamedTuple):
-    """C_j of half-spaces in the divergence of a family, for the least pulls (`interior.Costs`)."""
+class FamilyCosts(NamedTuple):
+    """C_j of half-spaces in the divergence of a family, for the least pulls (`interior_point.ConcaveCosts`)."""
 
     sides: Sides
     arms: int
@@ -138,44 +140,47 @@ class Nearest(NamedTuple):
         """Which half-spaces means of the family can be beyond."""
         return self.sides.possible
 
-    def only(self, runs: Bools) -> Nearest:
+    def take_runs(self, runs: Bools) -> FamilyCosts:
         """Those of these runs."""
-        return self._replace(sides=self.sides.only(runs), means=self.means[runs])
+        return self._replace(sides=self.sides.take_runs(runs), means=self.means[runs])
 
-    def rough(self) -> Floats:
+    def initial_pulls(self) -> Floats:
         """The proportions for normal rewards with the variances at the means."""
         sides = self.sides
-        squares = dense(sides, sides.pieces.coefficients**2, self.arms) * self.family.variance(self.means)[:, None, :]
+        squares = (
+            _spread_to_arms(sides, sides.pieces.coefficients**2, self.arms)
+            * self.family.variance(self.means)[:, None, :]
+        )
         limits = np.where(sides.possible, sides.distances**2 / 2, np.inf)
         q = squares / np.where(np.isinf(limits), 1.0, limits)[..., None]
-        pulls = program.general(q, np.where(np.isinf(limits), np.inf, 1.0), START).pulls
+        pulls = program.solve_general(q, np.where(np.isinf(limits), np.inf, 1.0), START).pulls
         return np.maximum(pulls, 1e-3 * pulls.max(axis=-1, keepdims=True))
 
-    def bent(self, pulls: Floats, prices: Floats) -> Bent:
+    def evaluate(self, pulls: Floats, prices: Floats) -> CostDerivatives:
         """dC_j/dn_i = KL(mu_i, lambda_i); -C_j'' = diag(t) - r r'.
 
         h_i = 1/(n_i KL''), t_i = KL'^2 h_i and r_i = a_i KL' h_i / sqrt(sum a^2 h).
         """
         sides, family = self.sides, self.family
-        costs, each, steps = costs_of(sides, pulls, family)
-        own, pieces = family.only(sides.pieces.arms), sides.pieces
+        costs, each, steps = halfspace_costs(sides, pulls, family)
+        own, pieces = family.select_arms(sides.pieces.arms), sides.pieces
         weights = np.take_along_axis(np.broadcast_to(pulls[..., None, :], _wide(pieces, pulls)), pieces.arms, axis=-1)
-        first, second = own.bends(sides.means, steps)
+        first, second = own.derivatives(sides.means, steps)
         ease = 1 / (np.maximum(weights, 1e-300) * second)
         factors = pieces.coefficients
         together = np.sqrt(np.maximum(total(factors**2 * ease), 1e-300))[..., None]
         live = sides.possible[..., None] & (factors != 0)
         bends = first**2 * ease, factors * first * ease / together
         gradient, curves, crossed = (
-            dense(sides, np.where(live & np.isfinite(x), x, 0.0), self.arms) for x in (each, *bends)
+            _spread_to_arms(sides, np.where(live & np.isfinite(x), x, 0.0), self.arms) for x in (each, *bends)
         )
         curvature = -crossed.swapaxes(1, 2) @ (prices[..., None] * crossed)
         entries = np.arange(self.arms)
         curvature[:, entries, entries] += total((prices[..., None] * curves).swapaxes(1, 2))
-        return Bent(np.where(sides.possible, costs, np.inf), gradient, curvature)
+        return CostDerivatives(np.where(sides.possible, costs, np.inf), gradient, curvature)
 
 
-def dense(sides: Sides, values: Floats, arms: int) -> Floats:
+def _spread_to_arms(sides: Sides, values: Floats, arms: int) -> Floats:
     """Values of the arms of each half-space as values of all arms. (P,S)->(P,K)"""
     found = np.zeros((*values.shape[:-1], arms))
     np.put_along_axis(found, sides.pieces.arms, values, axis=-1)
@@ -188,7 +193,7 @@ def family_complexity(
 ) -> Complexity:
     """T~* and w* of showing all half-spaces of an answer, or the `required` ones, in the runs where it is right."""
     arms = means.shape[-1]
-    sides = sides_of(pieces, means, family)
+    sides = build_sides(pieces, means, family)
     if required is not None:
         sides = sides._replace(possible=sides.possible & required)
     wanted = right & (~sides.possible | (sides.distances > 0)).all(axis=-1)
@@ -196,6 +201,6 @@ def family_complexity(
     value, weights = np.where(certain, 0.0, np.inf), np.full(means.shape, 1.0 / arms)
     wanted &= ~certain
     if wanted.any():
-        total_pulls, pulls = least_pulls(Nearest(sides.only(wanted), arms, means[wanted], family))
+        total_pulls, pulls = solve_least_pulls(FamilyCosts(sides.take_runs(wanted), arms, means[wanted], family))
         value[wanted], weights[wanted] = total_pulls, pulls / total_pulls[:, None]
     return complexity_where(np.asarray(np.isfinite(value)), value, weights)

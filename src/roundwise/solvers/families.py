@@ -8,11 +8,12 @@ given by the step lambda - mu, which may be far smaller than the rounding of the
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
@@ -20,8 +21,8 @@ from roundwise.errors import InputError
 MOST_EVENTS = 2.0**53  # beyond it not every whole number is a float, and sums of a few leave the 64 bits of an integer
 
 
-def countable(events: Floats) -> Floats:
-    """The same numbers of events, once it is sure that numbers of this size can be drawn and dealt into parts."""
+def check_countable(events: Floats) -> Floats:
+    """The numbers of events; an InputError where they are too large to be drawn and divided exactly."""
     largest = float(np.max(events, initial=0.0))
     if largest > MOST_EVENTS:
         raise InputError(
@@ -31,62 +32,52 @@ def countable(events: Floats) -> Floats:
     return events
 
 
-class Family(Protocol):
+class Family(ABC):
     """Laws of rewards, one for each mean in a range."""
 
-    @property
-    def name(self) -> str:
-        """What rewards are called that are of this family."""
+    name: ClassVar[str]  # of rewards that are of this family
+    low: ClassVar[float]  # all means are above this
+    high: ClassVar[float]  # and below this
+    convex: ClassVar[bool]  # whether KL(mu, .) is a convex function of the mean
 
-    @property
-    def low(self) -> float:
-        """All means are above this."""
+    def clip_means(self, means: Floats) -> Floats:
+        """The means, moved off the border of the range by next to nothing; an InputError for others."""
+        array = np.asarray(means, dtype=np.float64)
+        if not ((array >= self.low) & (array <= self.high) & np.isfinite(array)).all():
+            raise InputError(f"Means of {self.name} must lie between {self.low:g} and {self.high:g}.")
+        return np.maximum(array, 1e-12)
 
-    @property
-    def high(self) -> float:
-        """All means are below this."""
-
-    @property
-    def convex(self) -> bool:
-        """Whether KL(mu, .) is a convex function of the mean."""
-
-    def inside(self, means: Floats) -> Floats:
-        """The means, brought inside of the range by next to nothing where they lie on its border; an InputError."""
-
+    @abstractmethod
     def variance(self, means: Floats) -> Floats:
         """V(mu). (K)->(K)"""
 
+    @abstractmethod
     def divergence(self, means: Floats, steps: Floats) -> Floats:
         """KL(mu, mu + step); infinity at the border of the range."""
 
-    def bends(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
+    @abstractmethod
+    def derivatives(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
         """First and second derivative of KL(mu, .) at mu + step; in the logarithm of the mean if it is not convex."""
 
-    def steps(self, means: Floats, pull: Floats) -> Floats:
+    @abstractmethod
+    def solve_steps(self, means: Floats, pull: Floats) -> Floats:
         """The step to the lambda with lambda - mu = pull V(lambda): it rises with the pull. NaN past the range."""
 
-    def only(self, arms: NDArray[np.intp]) -> Family:
+    @abstractmethod
+    def draw_totals(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
+        """The totals of `counts` rewards with these means."""
+
+    def select_arms(self, arms: NDArray[np.intp]) -> Family:
         """The family for these arms, where arms differ in more than their means: an index of the last axis."""
+        return self
 
-    def drawn(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
-        """The totals of so many rewards with these means."""
-
-    def common(self, weights: Floats) -> Floats:
-        """In which proportions means enter the common mean of arms with these weights. (K)->(K)"""
-
-
-class _Alike:
-    """Arms differ in their means only."""
-
-    def only(self, arms: NDArray[np.intp]) -> Family:
-        return self  # type: ignore[return-value]
-
-    def common(self, weights: Floats) -> Floats:
+    def pooling_weights(self, weights: Floats) -> Floats:
+        """The proportions in which means enter the common mean of arms with these weights. (K)->(K)"""
         return weights
 
 
 @dataclass(frozen=True)
-class BinaryFamily(_Alike):
+class BinaryFamily(Family):
     """0/1 rewards: V = mu (1 - mu).
 
     >>> float(BinaryFamily().divergence(np.array(0.5), np.array(0.25)).round(6))
@@ -96,9 +87,9 @@ class BinaryFamily(_Alike):
     name = "0/1 rewards"
     low, high, convex = 0.0, 1.0, True
 
-    def inside(self, means: Floats) -> Floats:
+    def clip_means(self, means: Floats) -> Floats:
         """Rates from 0 to 1."""
-        return np.minimum(_within(self, means), 1 - 1e-12)
+        return np.minimum(super().clip_means(means), 1 - 1e-12)
 
     def variance(self, means: Floats) -> Floats:
         """mu (1 - mu)."""
@@ -108,16 +99,16 @@ class BinaryFamily(_Alike):
         """mu ln(mu/lambda) + (1-mu) ln((1-mu)/(1-lambda))."""
         return np.asarray(_above_tangent(means, steps) + _above_tangent(1 - means, -steps))
 
-    def drawn(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
+    def draw_totals(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
         """Binomial."""
         return rng.binomial(counts.astype(np.int64), means).astype(np.float64)
 
-    def bends(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
+    def derivatives(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
         """step/V and mu/lambda^2 + (1-mu)/(1-lambda)^2."""
         to, rest = means + steps, (1 - means) - steps
         return steps / (to * rest), means / to**2 + (1 - means) / rest**2
 
-    def steps(self, means: Floats, pull: Floats) -> Floats:
+    def solve_steps(self, means: Floats, pull: Floats) -> Floats:
         """pull lambda (1 - lambda), lambda the root of pull lambda^2 + (1 - pull) lambda = mu."""
         size = np.abs(pull)
         near = np.where(pull > 0, means, 1 - means)  # the way to where it is pulled is as from 1 - near
@@ -127,7 +118,7 @@ class BinaryFamily(_Alike):
 
 
 @dataclass(frozen=True)
-class PoissonFamily(_Alike):
+class PoissonFamily(Family):
     """Counts: V = mu.
 
     >>> float(PoissonFamily().divergence(np.array(2.0), np.array(1.0)).round(6))
@@ -137,10 +128,6 @@ class PoissonFamily(_Alike):
     name = "Poisson counts"
     low, high, convex = 0.0, math.inf, True
 
-    def inside(self, means: Floats) -> Floats:
-        """Rates of at least 0."""
-        return _within(self, means)
-
     def variance(self, means: Floats) -> Floats:
         """mu."""
         return means
@@ -149,21 +136,21 @@ class PoissonFamily(_Alike):
         """mu ln(mu/lambda) + lambda - mu."""
         return _above_tangent(means, steps)
 
-    def drawn(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
+    def draw_totals(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
         """Poisson."""
-        return rng.poisson(countable(counts * means)).astype(np.float64)
+        return rng.poisson(check_countable(counts * means)).astype(np.float64)
 
-    def bends(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
+    def derivatives(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
         """step/lambda and mu/lambda^2."""
         return steps / (means + steps), means / (means + steps) ** 2
 
-    def steps(self, means: Floats, pull: Floats) -> Floats:
+    def solve_steps(self, means: Floats, pull: Floats) -> Floats:
         """mu pull / (1 - pull), for a pull below 1."""
         return np.asarray(np.where(pull < 1, means * pull / (1 - pull), np.nan))
 
 
 @dataclass(frozen=True)
-class ExponentialFamily(_Alike):
+class ExponentialFamily(Family):
     """Exponential waiting times: V = mu^2.
 
     >>> float(ExponentialFamily().divergence(np.array(2.0), np.array(2.0)).round(6))
@@ -172,10 +159,6 @@ class ExponentialFamily(_Alike):
 
     name = "exponential rewards"
     low, high, convex = 0.0, math.inf, False
-
-    def inside(self, means: Floats) -> Floats:
-        """Means above 0."""
-        return _within(self, means)
 
     def variance(self, means: Floats) -> Floats:
         """mu^2."""
@@ -187,22 +170,22 @@ class ExponentialFamily(_Alike):
         series = x * x * (1 / 2 - x * (1 / 3 - x * (1 / 4 - x * (1 / 5 - x * (1 / 6 - x / 7)))))
         return np.asarray(np.where(np.abs(x) < 1e-3, series, x - np.log1p(x)))
 
-    def drawn(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
+    def draw_totals(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
         """Gamma."""
         return np.asarray(means * rng.standard_gamma(counts))
 
-    def bends(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
+    def derivatives(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
         """In ln lambda: step/lambda and mu/lambda."""
         return steps / (means + steps), means / (means + steps)
 
-    def steps(self, means: Floats, pull: Floats) -> Floats:
+    def solve_steps(self, means: Floats, pull: Floats) -> Floats:
         """lambda - mu with lambda = 2 mu / (1 + sqrt(1 - 4 pull mu)), for a pull of at most 1/(4 mu)."""
         root = np.sqrt(1 - 4 * pull * means)
         return np.asarray(pull * (2 * means / (1 + root)) ** 2)
 
 
 @dataclass(frozen=True, eq=False)
-class NormalFamily:
+class NormalFamily(Family):
     """Normal rewards with known deviations, one for each arm or one for all: V = sigma_i^2."""
 
     sigmas: Floats
@@ -216,7 +199,7 @@ class NormalFamily:
             raise InputError("Deviations must be positive numbers.")
         object.__setattr__(self, "sigmas", sigmas)
 
-    def inside(self, means: Floats) -> Floats:
+    def clip_means(self, means: Floats) -> Floats:
         """Any finite means, as many as deviations."""
         if self.sigmas.ndim and self.sigmas.shape[-1] != means.shape[-1]:
             raise InputError(
@@ -232,33 +215,26 @@ class NormalFamily:
         """(lambda - mu)^2 / (2 sigma_i^2)."""
         return np.asarray(steps * steps / (2 * self.sigmas**2))
 
-    def drawn(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
+    def draw_totals(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
         """Normal."""
         return np.asarray(counts * means + np.sqrt(counts) * self.sigmas * rng.standard_normal(counts.shape))
 
-    def bends(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
+    def derivatives(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
         """step/sigma_i^2 and 1/sigma_i^2."""
         one = 1 / self.sigmas**2
         return steps * one, np.broadcast_to(one, steps.shape)
 
-    def steps(self, means: Floats, pull: Floats) -> Floats:
+    def solve_steps(self, means: Floats, pull: Floats) -> Floats:
         """pull sigma_i^2."""
         return np.asarray(pull * self.sigmas**2)
 
-    def only(self, arms: NDArray[np.intp]) -> NormalFamily:
+    def select_arms(self, arms: NDArray[np.intp]) -> NormalFamily:
         """The deviations of these arms."""
         return self if not self.sigmas.ndim else NormalFamily(self.sigmas[arms])
 
-    def common(self, weights: Floats) -> Floats:
+    def pooling_weights(self, weights: Floats) -> Floats:
         """w_i / sigma_i^2."""
         return np.asarray(weights / self.sigmas**2)
-
-
-def _within(family: Family, means: ArrayLike) -> Floats:
-    array = np.asarray(means, dtype=np.float64)
-    if not ((array >= family.low) & (array <= family.high) & np.isfinite(array)).all():
-        raise InputError(f"Means of {family.name} must lie between {family.low:g} and {family.high:g}.")
-    return np.maximum(array, 1e-12)
 
 
 def _above_tangent(means: Floats, steps: Floats) -> Floats:

@@ -100,7 +100,7 @@ def halfspace_complexity(forms: Floats, distances: Floats, radii: Floats, sigma:
     unit = np.where(possible, smallest, 1.0)  # squares of tiny distances would underflow
     limits = np.maximum(distances / unit[..., None], 0.0) ** 2 / 2
     squares = (forms**2).reshape((-1, *forms.shape[-2:])) if forms.ndim > 2 else forms**2
-    found = program.certified(program.general(squares, limits.reshape(-1, limits.shape[-1])))
+    found = program.check_certificate(program.solve_general(squares, limits.reshape(-1, limits.shape[-1])))
     value = np.where(possible, found.total.reshape(runs), 1.0)
     weights = found.pulls.reshape((*runs, arms)) / value[..., None]
     return complexity_where(possible, value * (sigma**2 / unit / unit), weights)

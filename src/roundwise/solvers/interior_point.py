@@ -1,7 +1,7 @@
 """The least pulls that tell an answer from all wrong ones, certified.
 
 min sum_i n_i subject to C_j(n) >= 1 for all j, where each C_j, what it costs to make the answer wrong in the way j, is
-concave and of degree 1 in n: a convex programme (`Costs`). n / min_j C_j(n) is enough; and for any prices y >= 0
+concave and of degree 1 in n: a convex programme (`ConcaveCosts`). n / min_j C_j(n) is enough; and for any prices y >= 0
 sum_j y_j / max_i sum_j y_j dC_j/dn_i is needed, because C_j(n) <= sum_i n_i dC_j/dn_i at any other point. A primal-dual
 interior point brings the two together, for many runs at once; no step mixes runs.
 """
@@ -20,7 +20,7 @@ STEPS = 200  # of Newton's method: 10 to 30 are usual
 EXACT = 1e-8  # certified relative gap at which a run is done
 
 
-class Pace(NamedTuple):
+class StepLimits(NamedTuple):
     """How far one step may go."""
 
     growth: float  # by how much of themselves pulls may change: far away the gradient says little
@@ -28,16 +28,16 @@ class Pace(NamedTuple):
     even: float = 0.0  # how far the proportions to begin with are moved towards equal ones
 
 
-PACES = (
-    Pace(2.0, 1e-4),
-    Pace(0.2, 0.3),
-    Pace(0.2, 0.3, 0.1),
-    Pace(0.5, 0.1, 0.5),
-    Pace(0.5, 0.1, 1.0),
+STEP_LIMITS = (
+    StepLimits(2.0, 1e-4),
+    StepLimits(0.2, 0.3),
+    StepLimits(0.2, 0.3, 0.1),
+    StepLimits(0.5, 0.1, 0.5),
+    StepLimits(0.5, 0.1, 1.0),
 )  # each where those before do not end
 
 
-class Bent(NamedTuple):
+class CostDerivatives(NamedTuple):
     """C_j at some pulls with its derivatives: the gradient, and minus the Hessian of sum_j y_j C_j."""
 
     costs: Floats  # (P)
@@ -45,20 +45,20 @@ class Bent(NamedTuple):
     curvature: Floats  # (K, K)
 
 
-class Costs(Protocol):
+class ConcaveCosts(Protocol):
     """The C_j of several runs, which are on the first axis."""
 
     @property
     def possible(self) -> Bools:
         """Which of them there are. (R, P)"""
 
-    def bent(self, pulls: Floats, prices: Floats) -> Bent:
+    def evaluate(self, pulls: Floats, prices: Floats) -> CostDerivatives:
         """At these pulls, with these prices y. (R, K), (R, P)"""
 
-    def rough(self) -> Floats:
+    def initial_pulls(self) -> Floats:
         """Proportions of pulls to begin with, all positive. (R, K)"""
 
-    def only(self, runs: Bools) -> Self:
+    def take_runs(self, runs: Bools) -> Self:
         """Those of these runs."""
 
 
@@ -71,14 +71,14 @@ class Iterate(NamedTuple):
     prices: Floats  # (P), y
 
 
-def least_pulls(problem: Costs, exact: float = EXACT) -> tuple[Floats, Floats]:
+def solve_least_pulls(problem: ConcaveCosts, exact: float = EXACT) -> tuple[Floats, Floats]:
     """The least pulls with C_j >= 1 for all j, certified. (R)->(R),(R,K)"""
-    least, best, most = _searched(problem, PACES[0], exact)
-    for pace in PACES[1:]:
+    least, best, most = _follow_path(problem, STEP_LIMITS[0], exact)
+    for limits in STEP_LIMITS[1:]:
         again = ~(least <= (1 + exact) * most)
         if not again.any():
             break
-        careful = _searched(problem.only(again), pace, exact)
+        careful = _follow_path(problem.take_runs(again), limits, exact)
         better = careful[0] < least[again]
         least[again], most[again] = np.fmin(careful[0], least[again]), np.fmax(careful[2], most[again])
         best[again] = np.where(better[:, None], careful[1], best[again])
@@ -89,42 +89,42 @@ def least_pulls(problem: Costs, exact: float = EXACT) -> tuple[Floats, Floats]:
 
 
 @quiet
-def _searched(problem: Costs, pace: Pace, exact: float) -> tuple[Floats, Floats, Floats]:
+def _follow_path(problem: ConcaveCosts, limits: StepLimits, exact: float) -> tuple[Floats, Floats, Floats]:
     """Enough pulls: how many, which, and how many are needed at least. (R)->(R),(R,K),(R)
 
     A primal-dual interior point: 1 = sum_j y_j dC_j/dn_i + x_i, C_j(n) - 1 = s_j, s_j y_j -> 0 and x_i n_i -> 0 by
     Newton's method.
     """
-    now = _start(problem, pace.even)
+    now = _start(problem, limits.even)
     runs = len(now.pulls)
     best, least, most = np.ones(now.pulls.shape), np.full(runs, np.inf), np.zeros(runs)
     at = np.arange(runs)
     for _ in range(STEPS):
         check_deadline()
-        bent = problem.bent(now.pulls, now.prices)
-        weakest = bent.costs.min(axis=-1)
+        at_point = problem.evaluate(now.pulls, now.prices)
+        weakest = at_point.costs.min(axis=-1)
         amount = total(now.pulls) / weakest
         better = amount < least[at]
         least[at[better]], best[at[better]] = amount[better], (now.pulls / weakest[:, None])[better]
-        dual = (now.prices[:, None, :] @ bent.gradient)[:, 0, :]
+        dual = (now.prices[:, None, :] @ at_point.gradient)[:, 0, :]
         most[at] = np.fmax(most[at], now.prices.sum(axis=-1) / dual.max(axis=-1))
         going = least[at] > (1 + exact) * most[at]
-        at, now, bent = at[going], Iterate(*(x[going] for x in now)), Bent(*(x[going] for x in bent))
+        at, now, at_point = at[going], Iterate(*(x[going] for x in now)), CostDerivatives(*(x[going] for x in at_point))
         if not at.size:
             break
-        problem = problem.only(going)
-        now = _newton(now, bent, dual[going], problem.possible, pace)
+        problem = problem.take_runs(going)
+        now = _newton(now, at_point, dual[going], problem.possible, limits)
     return least, best, most
 
 
-def _newton(now: Iterate, bent: Bent, dual: Floats, possible: Bools, pace: Pace) -> Iterate:
+def _newton(now: Iterate, at_point: CostDerivatives, dual: Floats, possible: Bools, limits: StepLimits) -> Iterate:
     """One step (Mehrotra's predictor and corrector); pulls are reckoned in units of themselves."""
     pulls, unused, spare, prices = now
     number = possible.sum(axis=-1, keepdims=True) + pulls.shape[-1]
-    short = np.where(possible, bent.costs - 1 - spare, 0.0)
-    by = bent.gradient * pulls[:, None, :]
+    short = np.where(possible, at_point.costs - 1 - spare, 0.0)
+    by = at_point.gradient * pulls[:, None, :]
     matrix = by.swapaxes(1, 2) @ ((prices / spare)[..., None] * by)
-    matrix += bent.curvature * pulls[:, :, None] * pulls[:, None, :]
+    matrix += at_point.curvature * pulls[:, :, None] * pulls[:, None, :]
     entries = np.arange(pulls.shape[-1])
     matrix[:, entries, entries] += unused * pulls
     scale = 1 / np.sqrt(np.maximum(matrix[:, entries, entries], 1e-300))
@@ -141,7 +141,7 @@ def _newton(now: Iterate, bent: Bent, dual: Floats, possible: Bools, pace: Pace)
 
     def reached(move: Floats, idle: Floats, more: Floats, dearer: Floats) -> Iterate:
         far = np.minimum(_reach(np.ones_like(move), move), _reach(spare, more))
-        far = np.minimum(far, pace.growth / np.maximum(np.abs(move).max(axis=-1, keepdims=True), pace.growth))
+        far = np.minimum(far, limits.growth / np.maximum(np.abs(move).max(axis=-1, keepdims=True), limits.growth))
         dual_far = np.minimum(_reach(unused, idle), _reach(prices, dearer))
         return Iterate(
             pulls * (1 + far * move), unused + dual_far * idle, spare + far * more, prices + dual_far * dearer
@@ -151,7 +151,7 @@ def _newton(now: Iterate, bent: Bent, dual: Floats, possible: Bools, pace: Pace)
         return (total(point.margins * point.prices) + total(point.pulls * point.unused))[:, None] / number
 
     share = np.clip(mean(reached(*direction(np.zeros((len(pulls), 1))))) / mean(now), 1e-3, 1.0)
-    return reached(*direction(mean(now) * np.clip(share**3, pace.aim, 0.5)))
+    return reached(*direction(mean(now) * np.clip(share**3, limits.aim, 0.5)))
 
 
 def _reach(values: Floats, change: Floats) -> Floats:
@@ -160,14 +160,14 @@ def _reach(values: Floats, change: Floats) -> Floats:
     return np.asarray(0.95 / np.maximum(steepest, 0.95))
 
 
-def _start(problem: Costs, even: float) -> Iterate:
+def _start(problem: ConcaveCosts, even: float) -> Iterate:
     """Twice the pulls that are enough in the proportions to begin with."""
-    possible, pulls = problem.possible, problem.rough()
+    possible, pulls = problem.possible, problem.initial_pulls()
     pulls = (1.0 - even) * pulls + even * pulls.mean(axis=-1, keepdims=True)
-    bent = problem.bent(pulls, np.ones(possible.shape))
-    factor = 2 / bent.costs.min(axis=-1, keepdims=True)
-    spare = np.where(possible, bent.costs * factor - 1, 1.0)
+    at_point = problem.evaluate(pulls, np.ones(possible.shape))
+    factor = 2 / at_point.costs.min(axis=-1, keepdims=True)
+    spare = np.where(possible, at_point.costs * factor - 1, 1.0)
     prices = np.where(possible, 1 / spare, 0.0)
-    prices /= np.maximum((prices[:, None, :] @ bent.gradient)[:, 0, :].max(axis=-1), 1e-300)[:, None]
+    prices /= np.maximum((prices[:, None, :] @ at_point.gradient)[:, 0, :].max(axis=-1), 1e-300)[:, None]
     pulls = pulls * factor
     return Iterate(pulls, (prices * spare).max(axis=-1, keepdims=True) / pulls, spare, prices)

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from roundwise.deadline import check_deadline
 from roundwise.errors import RoundwiseError
 
-__all__ = ["EXACT", "ROUGH", "Allocation", "bipartite", "certified", "general"]
+__all__ = ["EXACT", "ROUGH", "Allocation", "check_certificate", "solve_bipartite", "solve_general"]
 
 _Array: TypeAlias = NDArray[np.float64]
 _Scaled: TypeAlias = "tuple[_System, _Array]"  # Q of some runs for c = 1, and what v = 1 costs in each arm
@@ -44,8 +44,8 @@ class Allocation(NamedTuple):
     gap: _Array  # (R,); total / lower bound - 1
 
 
-def certified(found: Allocation) -> Allocation:
-    """The same, once it is sure that every run was solved: the gap says so, whatever the solver met on its way."""
+def check_certificate(found: Allocation) -> Allocation:
+    """The allocation; a RoundwiseError if the certified gap of some run is too large."""
     worst = float(found.gap.max(initial=0.0))
     if worst > 1e-6:
         raise RoundwiseError(
@@ -54,7 +54,7 @@ def certified(found: Allocation) -> Allocation:
     return found
 
 
-def general(squares: ArrayLike, limits: ArrayLike, gap: float = EXACT) -> Allocation:
+def solve_general(squares: ArrayLike, limits: ArrayLike, gap: float = EXACT) -> Allocation:
     """Return the least n with sum_i squares[..., j, i] / n_i <= limits[:, j]: (m,K),(m)->(),(K),()."""
     q = np.ascontiguousarray(squares, dtype=np.float64)
     m, arms = q.shape[-2:]
@@ -74,12 +74,12 @@ def general(squares: ArrayLike, limits: ArrayLike, gap: float = EXACT) -> Alloca
     return _allocation(c, arms, m * arms, scaled, gap)
 
 
-def bipartite(limits: ArrayLike, gap: float = EXACT) -> Allocation:
+def solve_bipartite(limits: ArrayLike, gap: float = EXACT) -> Allocation:
     """Return the least n with 1/n_a + 1/n_b <= limits[:, a, b], b counted after all a: (k,l)->(),(k+l),()."""
     c = np.ascontiguousarray(limits, dtype=np.float64)
     k, others = c.shape[1:]
     if k > others:  # the linear systems are k x k
-        mirrored = bipartite(c.swapaxes(1, 2), gap)
+        mirrored = solve_bipartite(c.swapaxes(1, 2), gap)
         return mirrored._replace(pulls=np.roll(mirrored.pulls, k, axis=-1))
 
     def scaled(runs: NDArray[np.intp], tightness: _Array) -> _Scaled:

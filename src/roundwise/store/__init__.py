@@ -23,7 +23,7 @@ from roundwise.errors import (
     StudyStateError,
     UnknownStudyError,
 )
-from roundwise.store.log import Entry, Listing, check, lines, no_database, read_log, write_log
+from roundwise.store.log import Entry, EventKind, Listing, check, lines, no_database, read_log, write_log
 
 if TYPE_CHECKING:
     from roundwise.store.database import Store
@@ -57,6 +57,7 @@ __all__ = [
     "ConflictError",
     "DamagedError",
     "Entry",
+    "EventKind",
     "Listing",
     "StoreError",
     "StudyExistsError",

@@ -45,17 +45,18 @@ from roundwise.errors import (
 )
 from roundwise.store.engine import Access, given_back, registry
 from roundwise.store.log import (
-    CHECKPOINT,
     Entry,
+    EventKind,
     Head,
     Listing,
     check,
     extended,
     is_object,
-    keys,
     moment,
     restore,
+    search_keys,
     stamp,
+    with_payload,
     written,
 )
 from roundwise.store.url import Address, nothing_there, room
@@ -329,12 +330,13 @@ class Store:
             if head.entries - 1 != expected:
                 raise self._conflict(connection, name, number, head, expected)
             about = {} if overview is None else {"overview": written(with_file(connection, number, overview))}
-            entries = extended(name, head, texts, datetime.now(UTC))
+            made = extended(name, head, texts, datetime.now(UTC))
+            entries = [with_payload(entry, payload) for entry, (_, payload) in zip(made, new, strict=True)]
             if entries:
                 connection.execute(insert(ENTRY), [row_of(number, entry) for entry in entries])
                 self._index(connection, number, entries)
                 last = entries[-1]
-                kept = [entry.seq for entry in entries if entry.kind == CHECKPOINT]
+                kept = [entry.seq for entry in entries if entry.kind == EventKind.CHECKPOINT]
                 connection.execute(
                     update(STUDY)
                     .where(STUDY.c.id == number)
@@ -477,7 +479,7 @@ class Store:
 
     def _insert(self, entries: Sequence[Entry], overview: Facts | None = None) -> None:
         first, last = entries[0], entries[-1]
-        kept = [entry.seq for entry in entries if entry.kind == CHECKPOINT]
+        kept = [entry.seq for entry in entries if entry.kind == EventKind.CHECKPOINT]
         with self.reached().writing() as connection:
             try:
                 connection.execute(
@@ -503,7 +505,11 @@ class Store:
 
     def _index(self, connection: Connection, number: int, entries: Sequence[Entry]) -> None:
         """Record what the entries can be found by."""
-        rows = [{"study_id": number, "name": key, "seq": entry.seq} for entry in entries for key in set(keys(entry))]
+        rows = [
+            {"study_id": number, "name": key, "seq": entry.seq}
+            for entry in entries
+            for key in set(search_keys(entry.kind, entry.payload))
+        ]
         if rows:
             connection.execute(insert(KEY), rows)
 

@@ -11,13 +11,35 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
+from roundwise._version import __version__
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import DamagedError, DataError, InputError
 from roundwise.formats.sheet import not_open
 from roundwise.messages import option
+
+
+class EventKind(StrEnum):
+    """What can happen to a study. The payload of each is a plain JSON object; nothing in it names a Python class."""
+
+    CREATED = "created"  # the settings
+    ASKED = "asked"  # round, pulls, planned, by_number, rules: the plan of a round
+    TOLD = "told"  # round, results: what one file brought for the open round
+    ROUND_CLOSED = "round_closed"  # round, why: closed although results are missing
+    CHECKPOINT = "checkpoint"  # after a fold: the wealth, the state of policy and rule, the next plan, a summary
+    DECIDED = "decided"  # answer, words, rounds, samples
+    TOLD_LATE = "told_late"  # results: what one file brought after the decision
+    AMENDED = "amended"  # replaces, name, round, results, why: one file, corrected or (results null) withdrawn
+    DROPPED = "dropped"  # arm, why, unrelated, after: an arm left after that round
+    ADDED = "added"  # arm, why, unrelated, after: an arm joined
+    EXTENDED = "extended"  # budget
+    PAST_IMPORTED = "past_imported"  # results: earlier data that teach and are no evidence
+    NOTED = "noted"  # text
+    CLOSED = "closed"  # why
+    REOPENED = "reopened"  # why
 
 
 @dataclass(frozen=True)
@@ -38,6 +60,17 @@ class Entry:
         """What was recorded."""
         found: Plain = json.loads(self.text)
         return found
+
+
+def pending_entry(study: str, seq: int, kind: str, payload: Plain) -> Entry:
+    """An event that is about to be recorded, to be applied to a state before it is written."""
+    return with_payload(Entry(study, seq, kind, datetime.now(UTC), user(), __version__, "", ""), payload)
+
+
+def with_payload(entry: Entry, payload: Facts) -> Entry:
+    """An entry whose payload is at hand, so that its text is not parsed."""
+    vars(entry)["payload"] = payload  # where `cached_property` keeps it
+    return entry
 
 
 def is_object(entry: Entry) -> bool:
@@ -95,8 +128,6 @@ def moment(text: str) -> datetime:
 
 def extended(study: str, head: Head, new: Iterable[tuple[str, str]], now: datetime) -> list[Entry]:
     """The entries that record each (kind, text) after `head`; where the clock went back, the time stands still."""
-    from roundwise._version import __version__
-
     at, by, previous = max(now, head.changed), user(), head.digest
     entries = []
     for seq, (kind, text) in enumerate(new, start=head.entries):
@@ -130,21 +161,16 @@ def check(entries: Sequence[Entry], after: Head | None = None) -> None:
         seq, previous = seq + 1, entry.digest
 
 
-CHECKPOINT = "counted"  # the kind of entry that holds all of the state: a study may be read from it on
-
-
-def keys(entry: Entry) -> list[str]:
+def search_keys(kind: str, payload: Plain) -> list[str]:
     """What an entry can be found by: the contents of a file it tells, and the key of the request that recorded it."""
-    if entry.kind in ("created", CHECKPOINT):  # made by no request of their own, and large
+    if kind in (EventKind.CREATED, EventKind.CHECKPOINT):  # made by no request of their own
         return []
     try:
-        payload = entry.payload
-        results = payload.get("results") if entry.kind in ("told", "amended", "later") else None
-        request = payload.get("key")
+        results = payload.get("results") if kind in (EventKind.TOLD, EventKind.AMENDED, EventKind.TOLD_LATE) else None
         found = [] if results is None else [f"file {results['digest']}"]
-    except (AttributeError, KeyError, TypeError, ValueError):  # replaying says what is wrong with it
+        return found if payload.get("key") is None else [*found, f"request {payload['key']}"]
+    except (AttributeError, KeyError, TypeError):  # replaying says what is wrong with it
         return []
-    return found if request is None else [*found, f"request {request}"]
 
 
 _WRITER: ContextVar[str | None] = ContextVar("writer", default=None)
@@ -277,6 +303,8 @@ def _first(path: str, line: str) -> Plain:
         raise DataError(f"{path}, line 1: this is not the log of a study. {_expected()}")
     if "entries" not in found:
         raise DataError(f"{path}, line 1: it does not say how many entries follow; it was changed. {_expected()}")
+    if found.get("format") == 0:
+        raise DataError(f"{path}, line 1: written by an unreleased version of roundwise (format 0), which is not read.")
     if found.get("format") != FORMAT:
         raise DataError(
             f"{path}, line 1: the file has format {found.get('format')!r}, this version of roundwise reads {FORMAT}. "

@@ -23,10 +23,10 @@ from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.store import StudyExistsError, open_store
 from roundwise.store.client import Part, Server, segment
-from roundwise.study.events import Asked
+from roundwise.study.fold import Round
 from roundwise.study.spec import StudySpec
-from roundwise.study.state import State, begun
-from roundwise.study.study import FRAME, Study, overview, reasoned
+from roundwise.study.state import State
+from roundwise.study.study import FRAME, Study, check_reason, overview
 
 if TYPE_CHECKING:
     from roundwise.report import Report
@@ -44,7 +44,7 @@ class RemoteStudy(Study):
         super().__init__(name, store)
         self.server = server
 
-    def asking(self) -> tuple[Asked | None, State]:
+    def asking(self) -> tuple[Round | None, State]:
         """The batch to do next, and where the study stands."""
         found = self.server.post(self._path("ask"), {})
         state = self.state
@@ -58,7 +58,7 @@ class RemoteStudy(Study):
         if not sources and round_over is None:
             raise InputError("Give the results: a file or a data frame.")
         if round_over is not None:
-            reasoned(round_over)
+            check_reason(round_over)
         said = options.plain() | ({} if round_over is None else {"round_over": round_over})
         return self._upload("files", sources, said, key)
 
@@ -100,12 +100,17 @@ class RemoteStudy(Study):
 
     def _post(self, verb: str, body: Plain) -> Report:
         self.server.post(self._path(verb), body, self.key or secrets.token_hex(16), self.expected)
-        return self._report(self.state)
+        return self._recorded_report()
 
     def _upload(self, verb: str, sources: tuple[object, ...], said: Plain, key: str | None = None) -> Report:
         parts = [Part("options", json.dumps(said).encode()), *(part_of(each) for each in sources)]
         self.server.upload(self._path(verb), parts, key or self.key or secrets.token_hex(16), self.expected)
-        return self._report(self.state)
+        return self._recorded_report()
+
+    def _recorded_report(self) -> Report:
+        if self.on_recorded is not None:
+            self.on_recorded()
+        return self._report(self._read_state())
 
 
 def part_of(source: object) -> Part:
@@ -146,7 +151,7 @@ def create_study(
         name: Name of the study, unique in its storage.
         question: Question to answer, e.g. `BestArm()` or `Claims.against_control(arms, "a")`.
         arms: Names of the arms, at least two.
-        noise: Noise model of the results, e.g. `Binary()` or `Bounded(1, 5)`. `with_items(noise)` is for arms that are
+        noise: Noise model of the results, e.g. `Binary()` or `Bounded(1, 5)`. `noise.with_items()` is for arms that are
             tried on the same items.
         delta: Largest probability of a wrong answer.
         policy: Sampling policy with its stopping rule. Default: `ConditionalPower()` for claims, else `Wager()`.
@@ -202,7 +207,7 @@ def create_from_spec(name: str, spec: StudySpec, storage: str | None = None, loa
     spec.check()
     store = open_store(storage)
     try:
-        store.create(name, spec.to_json(), overview=overview(begun(name, spec)))
+        store.create(name, spec.to_json(), overview=overview(State(name, spec)))
     except StudyExistsError:
         if not load_if_exists:
             store.close()

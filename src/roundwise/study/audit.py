@@ -19,10 +19,10 @@ from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.messages import Guarantee, Reason, Remedy
 from roundwise.model.batch import Record
 from roundwise.serialization import Unreadable, unpack, unpack_array
-from roundwise.store import Entry, Listing, check, open_store, read_log, write_log
+from roundwise.store import Entry, EventKind, Listing, check, open_store, read_log, write_log
 from roundwise.study.api import load_study
 from roundwise.study.fold import evidence
-from roundwise.study.state import WRONG, State, apply, replayed
+from roundwise.study.state import WRONG, State, replay
 from roundwise.study.study import Study, overview
 
 if TYPE_CHECKING:
@@ -86,27 +86,27 @@ def verified(entries: Sequence[Entry], progress: Callable[[int], None] | None = 
 
     `progress` is called with the number of entries that were done since the last call.
     """
-    state = replayed(entries[:1])
+    state = replay(entries[:1])
     found: list[Difference] = []
     plans = counts = verdicts = 0
     rules: int | None = RULES
     for i, entry in enumerate(entries[1:], 1):
         words: list[str] = []
         rules = entry.payload.get("rules", rules)
-        if entry.kind == "asked":
+        if entry.kind == EventKind.ASKED:
             plans += 1
             words = _plan(state, entry.payload)
-        elif entry.kind == "counted":
+        elif entry.kind == EventKind.CHECKPOINT:
             counts += 1
             words = _count(state, entry.payload)
-        elif entry.kind == "decided":
+        elif entry.kind == EventKind.DECIDED:
             verdicts += 1
             words = _verdict(state, entry.payload)
-        elif state.ready and _following(entries[i:], "counted") is None:
+        elif state.ready and _following(entries[i:], EventKind.CHECKPOINT) is None:
             words = ["a round was complete, but was not counted"]
         found += [Difference(entry.seq, entry.version, rules, each) for each in words]
-        apply(state, entry)
-        if entry.kind == "counted":
+        state.apply(entry)
+        if entry.kind == EventKind.CHECKPOINT:
             found += [Difference(entry.seq, entry.version, rules, each) for each in _readable(state)]
         if progress is not None:
             progress(1)
@@ -119,7 +119,7 @@ def _plan(state: State, payload: Plain) -> list[str]:
     recorded = np.asarray(payload["pulls"], dtype=np.float64)
     if np.array_equal(recorded, state.planned):
         return []
-    number = payload["batch"]
+    number = payload["round"]
     return [f"round {number} was planned as {_few(recorded)}, this version plans {_few(state.planned)}"]
 
 
@@ -127,8 +127,8 @@ def _count(state: State, payload: Plain) -> list[str]:
     """Count the batch from what was recorded before it, and compare what was won and what is planned next."""
     if not state.ready:
         return ["something was counted although no round was complete"]
-    number = payload["batch"]
-    again = state.count()
+    number = payload["round"]
+    again = state.fold()
     words = []
     try:
         mine, other = (unpack_array(each["claims"]["log_e"]) for each in (again, payload))
@@ -155,7 +155,7 @@ def _readable(state: State) -> list[str]:
             return []
     except (AttributeError, LookupError, TypeError, Unreadable):
         return []
-    return [f"after round {payload['batch']} the state that was recorded holds other evidence than was said"]
+    return [f"after round {payload['round']} the state that was recorded holds other evidence than was said"]
 
 
 def _verdict(state: State, payload: Plain) -> list[str]:
@@ -203,7 +203,7 @@ def list_studies(storage: str | None = None) -> list[Plain]:
             about = each.overview
             if not about:  # nobody wrote one
                 try:
-                    about = overview(replayed(store.recent(each.name)))
+                    about = overview(replay(store.recent(each.name)))
                 except RoundwiseError as error:
                     guarantee = Guarantee.of([Reason("unreadable", error=str(error))]).plain()
                     about = {**UNKNOWN, "state": "damaged", "by": "?", "guarantee": guarantee}
@@ -225,7 +225,7 @@ def imported(
     check(entries)
     if not entries:
         raise InputError("A log without entries is no study.")
-    state = replayed(entries)
+    state = replay(entries)
     try:
         about = overview(state)
         audit = verified(entries, progress)

@@ -1,4 +1,4 @@
-"""Fold a round: what a checkpoint holds, how a study continues from it, and a summary of its rounds.
+"""Rounds of a study, their fold into a trial and a summary, and the checkpoint that holds both.
 
 A checkpoint has the wealth of every claim, the state that policy and rule need, the next plan, and the number of the
 rules by which it was made. A reader continues from there: nothing before it is computed again. A version with other
@@ -18,178 +18,281 @@ import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Bools, Facts, Floats, Plain
-from roundwise.ingest import Results, Sketch, Start, batch_of, merge_sketches, sketches_from
+from roundwise.ingest import Results, Sketch, Start, batch_of, merge_sketches, sketches_from, whole_of
 from roundwise.messages import FileNote
 from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before
 from roundwise.model.estimates import Past
-from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin
 from roundwise.noise.refutation import Held
+from roundwise.policies.base import limited
 from roundwise.policies.rounds import as_rounds
 from roundwise.serialization import Unreadable, pack, unpack
-from roundwise.study.amendments import Change, changed, first_arms
+from roundwise.study.amendments import Change, changed, first_arms, of_arms
 from roundwise.study.diagnostics import Agreement, Apart, Splits, agreement
-from roundwise.study.events import Asked, of_arms
 from roundwise.study.spec import StudySpec
 
+ArmResults = tuple[tuple[str, ...], Results]  # what a file brought, with the names of the arms at the time
+
 SHORT = 16  # letters of a digest by which a file is known
-STARTS = 100  # files whose rows are known again at the start of another
-MOST = 30  # notes, and batches closed early, that are kept word by word
+STARTS = 100  # files whose rows are recognised at the start of another
+MOST = 30  # notes, and rounds closed early, that are kept word by word
+
+
+# --- rounds
+
+
+@dataclass
+class Round:
+    """A round of a study: what was asked, what came back so far, and whether the rest was given up."""
+
+    number: int  # from 1
+    pulls: Floats  # (K)
+    files: tuple[Results, ...] = ()  # what was told; changed by `set_files` alone
+    closed_early: str | None = None  # why the rest will not come, in the user's words
+    amended: bool = False  # it was complete when one of its files was corrected or withdrawn, and stays so
+    counted: bool = False  # whether the decision has seen it
+    arms: tuple[str, ...] = ()
+    planned: Floats | None = None  # (K), the plan where the budget cut it short
+    by_number: bool = False  # a fixed number of results: complete when they are there, whatever the split
+    since: str = ""  # when it was asked for
+    budget: int | None = None  # of the study, as it was last set before any result of this round
+    _batch: Batch | None = field(default=None, init=False, repr=False, compare=False)
+
+    def set_files(self, files: Sequence[Results]) -> None:
+        """Replace what was told."""
+        self.files, self._batch = tuple(files), None
+
+    @property
+    def table(self) -> list[tuple[str, int]]:
+        """What is still to be done: (arm, pulls) for every arm of which results are missing."""
+        return [(arm, int(n)) for arm, n in zip(self.arms, self.outstanding, strict=True) if n > 0]
+
+    @property
+    def counts(self) -> Floats:
+        """Results with an outcome, for each arm."""
+        return np.sum([each.counts for each in self.files], axis=0) if self.files else np.zeros_like(self.pulls)
+
+    @property
+    def lost(self) -> Floats:
+        """Results without an outcome, for each arm."""
+        return sum((each.missing for each in self.files if each.missing is not None), np.zeros_like(self.pulls))
+
+    @property
+    def outstanding(self) -> Floats:
+        """Results still to come, for each arm."""
+        if self.closed_early is not None or self.amended:
+            return np.zeros_like(self.pulls)
+        came = self.counts + self.lost
+        missing = np.maximum(self.pulls - came, 0.0)
+        return limited(missing, max(float(self.pulls.sum() - came.sum()), 0.0), 0.0) if self.by_number else missing
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing more is to come."""
+        if self.by_number and self.closed_early is None and not self.amended:
+            return bool((self.counts + self.lost).sum() >= self.pulls.sum())
+        return not self.outstanding.any()
+
+    @property
+    def short(self) -> bool:
+        """Whether it was closed although results were missing."""
+        return self.closed_early is not None and self._beyond(self.pulls, self.counts) > 0
+
+    @property
+    def missing(self) -> int:
+        """Results that were asked for and never came."""
+        return int(self._beyond(self.pulls, self.counts))
+
+    @property
+    def added(self) -> int:
+        """Results beyond the plan that were told after others, in a later call: those may be known."""
+        came, before, found = np.zeros_like(self.pulls), np.zeros_like(self.pulls), 0.0
+        for each in self.files:
+            before = before if each.together else came
+            after = came + each.counts + (0.0 if each.missing is None else each.missing)
+            if before.any():
+                found += self._beyond(after, self.pulls) - self._beyond(came, self.pulls)
+            came = after
+        return int(found)
+
+    def _beyond(self, some: Floats, others: Floats) -> float:
+        if self.by_number:
+            return max(float(some.sum() - others.sum()), 0.0)
+        return float(np.maximum(some - others, 0.0).sum())
+
+    @property
+    def batch(self) -> Batch:
+        """What came back as one batch, in random parts; worked out once."""
+        if self._batch is None:
+            self._batch = batch_of(self.files, self.number) if self.files else self.whole
+        return self._batch
+
+    @property
+    def whole(self) -> Batch:
+        """What came back, in no parts: for all but bets."""
+        if self._batch is not None:
+            return self._batch._replace(parts=None)
+        nothing = np.zeros_like(self.pulls)
+        return whole_of(self.files) if self.files else Batch(nothing, nothing)
+
+    def payload(self) -> Plain:
+        """The round as JSON."""
+        return {
+            "number": self.number,
+            "pulls": [int(each) for each in self.pulls],
+            "files": [each.payload() for each in self.files],
+            "closed_early": self.closed_early,
+            "amended": self.amended,
+            "planned": None if self.planned is None else [int(each) for each in self.planned],
+            "by_number": self.by_number,
+            "since": self.since,
+            "budget": self.budget,
+        }
+
+    @classmethod
+    def from_payload(cls, payload: Facts, arms: tuple[str, ...]) -> Round:
+        """The round that `payload` was made of."""
+        return cls(
+            int(payload["number"]),
+            read_pulls(payload["pulls"], len(arms)),
+            tuple(Results.from_payload(each) for each in payload["files"]),
+            payload["closed_early"],
+            bool(payload["amended"]),
+            arms=arms,
+            planned=None if payload["planned"] is None else read_pulls(payload["planned"], len(arms)),
+            by_number=bool(payload["by_number"]),
+            since=str(payload["since"]),
+            budget=payload["budget"],
+        )
+
+
+def read_pulls(written: object, arms: int) -> Floats:
+    """Pulls from JSON, one for each arm; a ValueError if they are something else."""
+    pulls = np.asarray(written, dtype=np.float64)
+    if pulls.shape != (arms,) or not np.isfinite(pulls).all() or (pulls < 0).any():
+        raise ValueError(f"pulls of {arms} arms are needed")
+    return pulls
+
+
+# --- summaries
 
 
 class Surplus(NamedTuple):
-    """Results beyond what was asked for that were told after others of the same batch, which may have been seen."""
+    """Results beyond the plan that were told after others of the same round, which may have been seen."""
 
-    batches: tuple[int, ...] = ()  # the first of those with such results
+    rounds: tuple[int, ...] = ()  # the first of those with such results
     asked: int = 0  # in all of those
     came: int = 0
-    added: int = 0  # beyond what was asked for, after others
+    added: int = 0  # beyond the plan, after others
 
-    def plus(self, asked: Asked) -> Surplus:
-        """With one more batch."""
-        added = asked.added
-        if not added:
+    def plus(self, round: Round) -> Surplus:
+        """With one more round."""
+        if not (added := round.added):
             return self
-        asked_for, came = self.asked + int(asked.pulls.sum()), self.came + int(asked.counts.sum())
-        return Surplus((*self.batches, asked.number)[:MOST], asked_for, came, self.added + added)
-
-    @classmethod
-    def from_payload(cls, payload: Plain) -> Surplus:
-        """What the payload was made of."""
-        batches, asked, came, added = payload
-        return cls(tuple(int(each) for each in batches), int(asked), int(came), int(added))
+        asked, came = self.asked + int(round.pulls.sum()), self.came + int(round.counts.sum())
+        return Surplus((*self.rounds, round.number)[:MOST], asked, came, self.added + added)
 
 
-class Late(NamedTuple):
-    """What came back of an arm after the decision."""
+class LateSums(NamedTuple):
+    """Results of an arm that came after the decision."""
 
     results: float
     total: float
 
 
 @dataclass(frozen=True)
-class SoFar:
-    """Facts about the batches that count."""
+class StudySummary:
+    """Facts about the rounds that count: few, however many rounds there were."""
 
-    batches: int = 0  # the number of the last one that was folded
+    rounds: int = 0  # the number of the last one that was folded
     files: int = 0  # ever recorded, also those that were corrected or withdrawn
-    short: tuple[Facts, ...] = ()  # batches closed although results were missing
-    more_short: int = 0  # and so many more
+    short: tuple[Facts, ...] = ()  # rounds closed although results were missing
+    more_short: int = 0  # beyond the ones that are kept
     notes: tuple[FileNote, ...] = ()
     sums_only: bool = False  # whether a file told no rows where the noise model has use for them
-    other: str | None = None  # how a batch first came back otherwise than it was planned
+    deviation: str | None = None  # how a round first differed from its plan
     agreement: Agreement | None = None  # None if it cannot be read
-    refolded: bool = False  # whether what earlier rules had won could not be read, and all was counted anew
+    refolded: bool = False  # whether the wealth of earlier rules could not be read, and all was folded anew
     lost: Mapping[str, int] = field(default_factory=dict)  # results without an outcome, by the name of the arm
     contradicted: Mapping[str, int] = field(default_factory=dict)  # by digest: results that later files contradict
     starts: tuple[Start, ...] = ()  # the rows of the last files, as marks
-    shared: bool = False  # whether several arms were tried on the same items
+    shared_items: bool = False  # whether several arms were tried on the same items
     sketches: Mapping[str, Sketch] = field(default_factory=dict)  # of columns that may identify units, by title
     surplus: Surplus = field(default_factory=Surplus)
     dealt: bool = False  # whether the order of rows decided which part each was dealt to, given the seed
-    passed: tuple[int, ...] = ()  # batches that no decision has seen: counted anew, an earlier one decided
-    late: Mapping[str, Late] = field(default_factory=dict)  # what they brought, by the name of the arm
-    splits: Splits | None = field(default_factory=Splits)  # of rounds that are a number of results; None: unknown
+    passed: tuple[int, ...] = ()  # rounds that no decision has seen: folded anew, an earlier one decided
+    late: Mapping[str, LateSums] = field(default_factory=dict)  # what they brought, by the name of the arm
+    splits: Splits = field(default_factory=Splits)  # of rounds that are a number of results
 
-    def plus(self, problem: Problem, names: tuple[str, ...], asked: Asked) -> SoFar:
-        """With one more batch."""
+    def plus(self, settings: StudySpec, round: Round) -> StudySummary:
+        """With one more round."""
         found = replace(
             self,
-            batches=asked.number,
-            notes=with_notes(self.notes, asked),
-            sums_only=self.sums_only or sums_only(asked),
-            other=self.other or other_than_planned(asked),
-            lost=with_lost(self.lost, asked),
-            contradicted=with_contradicted(self.contradicted, asked.files),
-            starts=(*self.starts, *(each.start for each in asked.files if each.start is not None))[-STARTS:],
-            shared=self.shared or shares_items(asked),
-            sketches=with_sketches(self.sketches, asked),
-            surplus=self.surplus.plus(asked),
-            dealt=self.dealt or deals_rows(asked),
-            splits=None if self.splits is None else with_split(self.splits, asked),
+            rounds=round.number,
+            notes=with_notes(self.notes, round),
+            sums_only=self.sums_only or sums_only(round),
+            deviation=self.deviation or describe_deviation(round),
+            lost=with_lost(self.lost, round),
+            contradicted=with_contradicted(self.contradicted, round.files),
+            starts=(*self.starts, *(each.start for each in round.files if each.start is not None))[-STARTS:],
+            shared_items=self.shared_items or shares_items(round),
+            sketches=with_sketches(self.sketches, round),
+            surplus=self.surplus.plus(round),
+            dealt=self.dealt or deals_rows(round),
+            splits=with_split(self.splits, round),
         )
         if self.agreement is not None:
-            batch = of_arms(asked.whole, asked.arms, names)
-            found = replace(found, agreement=agreement(problem, self.agreement, batch, asked.number))
-        if not asked.short:
+            batch = of_arms(round.whole, round.arms, settings.arms)
+            found = replace(found, agreement=agreement(settings.problem, self.agreement, batch, round.number))
+        if not round.short:
             return found
         if len(self.short) >= MOST:
             return replace(found, more_short=self.more_short + 1)
-        return replace(found, short=(*self.short, shortfall(asked)))
+        return replace(found, short=(*self.short, shortfall(round)))
 
-    def passing(self, problem: Problem, names: tuple[str, ...], asked: Asked) -> SoFar:
-        """With a batch that came after the one that decides: its facts are kept, and the decision has not seen it."""
-        found, batch, late = self.plus(problem, names, asked), asked.whole, dict(self.late)
-        for arm, results, total in zip(asked.arms, batch.counts.tolist(), batch.totals.tolist(), strict=True):
-            before = late.get(arm, Late(0.0, 0.0))
-            late[arm] = Late(before.results + results, before.total + total)
-        return replace(
-            found,
-            batches=self.batches,
-            other=self.other,
-            agreement=self.agreement,
-            sketches=self.sketches,
-            surplus=self.surplus,
-            dealt=self.dealt,
-            passed=(*self.passed, asked.number),
-            late=late,
-            splits=self.splits,
-        )
+    def passing(self, settings: StudySpec, round: Round) -> StudySummary:
+        """With a round that came after the one that decides: its facts are kept, and the decision has not seen it."""
+        found, batch, late = self.plus(settings, round), round.whole, dict(self.late)
+        for arm, results, total in zip(round.arms, batch.counts.tolist(), batch.totals.tolist(), strict=True):
+            before = late.get(arm, LateSums(0.0, 0.0))
+            late[arm] = LateSums(before.results + results, before.total + total)
+        names = ("rounds", "deviation", "agreement", "sketches", "surplus", "dealt", "splits")
+        unseen = {name: vars(self)[name] for name in names}
+        return replace(found, **unseen, passed=(*self.passed, round.number), late=late)
 
     def payload(self) -> Plain:
         """The facts as JSON."""
         return {
-            "batches": self.batches,
-            "files": self.files,
-            "short": [dict(each) for each in self.short],
-            "more_short": self.more_short,
+            **vars(self),
             "notes": [each.values() for each in self.notes],
-            "sums_only": self.sums_only,
-            "other": self.other,
             "agreement": pack(self.agreement),
-            "refolded": self.refolded,
-            **({"lost": dict(self.lost)} if self.lost else {}),
-            **({"contradicted": dict(self.contradicted)} if self.contradicted else {}),
-            **({"starts": [list(each) for each in self.starts]} if self.starts else {}),
-            "shared": self.shared,
-            **({"sketches": {title: each.payload() for title, each in self.sketches.items()}} if self.sketches else {}),
-            **({"surplus": list(self.surplus)} if self.surplus.added else {}),
-            **({"dealt": True} if self.dealt else {}),
-            **(
-                {"passed": list(self.passed), "late": {arm: list(each) for arm, each in self.late.items()}}
-                if self.passed
-                else {}
-            ),
-            **({} if self.splits is None else {"splits": list(self.splits)}),
+            "sketches": {title: each.payload() for title, each in self.sketches.items()},
         }
 
     @classmethod
-    def from_payload(cls, payload: Facts) -> SoFar:
+    def from_payload(cls, payload: Facts) -> StudySummary:
         """The facts that `payload` was made of."""
-        try:
-            kept = _agreement(payload["agreement"])
-        except Unreadable:
-            kept = None
+        surplus, splits = payload["surplus"], payload["splits"]
         return cls(
-            int(payload["batches"]),
-            int(payload["files"]),
-            tuple(having(each, ("batch", "came", "asked", "missing", "why")) for each in payload["short"]),
-            int(payload["more_short"]),
-            tuple(map(FileNote.from_values, payload["notes"])),
-            bool(payload["sums_only"]),
-            payload["other"],
-            kept,
-            bool(payload["refolded"]),
-            {str(arm): int(number) for arm, number in payload.get("lost", {}).items()},
-            {str(digest): int(number) for digest, number in payload.get("contradicted", {}).items()},
-            tuple(Start(int(rows), str(mark)) for rows, mark, *_ in payload.get("starts", ())),
-            bool(payload["shared"]),
-            sketches_from(payload.get("sketches", {})),
-            Surplus.from_payload(payload["surplus"]) if "surplus" in payload else Surplus(),
-            bool(payload.get("dealt", False)),
-            tuple(int(number) for number in payload.get("passed", ())),
-            {str(arm): Late(*map(float, each)) for arm, each in payload.get("late", {}).items()},
-            _splits(payload),
+            rounds=int(payload["rounds"]),
+            files=int(payload["files"]),
+            short=tuple(having(each, ("round", "came", "asked", "missing", "why")) for each in payload["short"]),
+            more_short=int(payload["more_short"]),
+            notes=tuple(map(FileNote.from_values, payload["notes"])),
+            sums_only=bool(payload["sums_only"]),
+            deviation=payload["deviation"],
+            agreement=_read_agreement(payload["agreement"]),
+            refolded=bool(payload["refolded"]),
+            lost={str(arm): int(number) for arm, number in payload["lost"].items()},
+            contradicted={str(digest): int(number) for digest, number in payload["contradicted"].items()},
+            starts=tuple(Start(int(rows), str(mark)) for rows, mark in payload["starts"]),
+            shared_items=bool(payload["shared_items"]),
+            sketches=sketches_from(payload["sketches"]),
+            surplus=Surplus(tuple(int(each) for each in surplus[0]), *(int(each) for each in surplus[1:])),
+            dealt=bool(payload["dealt"]),
+            passed=tuple(int(number) for number in payload["passed"]),
+            late={str(arm): LateSums(*map(float, each)) for arm, each in payload["late"].items()},
+            splits=Splits(float(splits[0]), int(splits[1]), tuple(float(each) for each in splits[2])),
         )
 
 
@@ -198,28 +301,20 @@ def having(entry: Mapping[str, object], keys: Sequence[str]) -> Plain:
     return {**entry, **{key: entry[key] for key in keys}}
 
 
-def _splits(payload: Facts) -> Splits | None:
-    if "splits" not in payload:
-        return None
-    square, freedom, asked = payload["splits"]
-    return Splits(float(square), int(freedom), tuple(float(each) for each in asked))
-
-
-def _agreement(written: object) -> Agreement:
-    """The agreement that was packed; `Unreadable` if it is none."""
-    kept = unpack(Agreement, written)
+def _read_agreement(written: object) -> Agreement | None:
+    """The agreement that was packed; None if it is none."""
     try:
+        kept = unpack(Agreement, written)
         kept = kept._replace(shifted=Apart(*kept.shifted), plain=Apart(*kept.plain))
         numbers = all(type(each) in (int, float) for each in (*kept.shifted, *kept.plain))
-        if numbers and well_formed(kept.sums) and well_formed(kept.used) and _held_well(kept.held, kept.sums):
+        if numbers and is_past(kept.sums) and is_past(kept.used) and _held_well(kept.held, kept.sums):
             return kept
-    except (AttributeError, TypeError):
+    except (AttributeError, TypeError, Unreadable):
         pass
-    raise Unreadable("no agreement")
+    return None
 
 
 def _held_well(held: Held | None, sums: Past) -> bool:
-    """Whether what was read as the means that are left is that, of as many arms."""
     if held is None:
         return True
     arrays, numbers = held[:7], held[7:]
@@ -227,7 +322,7 @@ def _held_well(held: Held | None, sums: Past) -> bool:
     return shaped and all(type(each) in (int, float) for each in numbers)
 
 
-def well_formed(past: Past) -> bool:
+def is_past(past: Past) -> bool:
     """Whether what was read as a past is one: sums, and batches one by one, of one number of arms."""
     pairs = past.history
     if not isinstance(pairs, tuple) or not all(isinstance(each, tuple) and len(each) == 2 for each in pairs):
@@ -239,38 +334,38 @@ def well_formed(past: Past) -> bool:
         arrays += [past.earlier.right, past.earlier.first, np.diagonal(past.earlier.system)]
     if past.pairs is not None:
         both = np.shape(past.pairs.counts)
-        if past.pairs.history or both != (np.size(past.counts) ** 2,) or not well_formed(past.pairs):
+        if past.pairs.history or both != (np.size(past.counts) ** 2,) or not is_past(past.pairs):
             return False
     return all(isinstance(each, np.ndarray) and each.shape == np.shape(past.counts) for each in arrays)
 
 
-def shortfall(asked: Asked) -> Plain:
-    """How short a batch was closed."""
+def shortfall(round: Round) -> Plain:
+    """How short a round was closed."""
     return {
-        "batch": asked.number,
-        "came": int(asked.counts.sum()),
-        "asked": int(asked.pulls.sum()),
-        "missing": asked.missing,
-        "why": asked.closed_early,
+        "round": round.number,
+        "came": int(round.counts.sum()),
+        "asked": int(round.pulls.sum()),
+        "missing": round.missing,
+        "why": round.closed_early,
     }
 
 
-def with_lost(lost: Mapping[str, int], asked: Asked) -> dict[str, int]:
-    """The results without an outcome with those of a batch."""
+def with_lost(lost: Mapping[str, int], round: Round) -> dict[str, int]:
+    """The results without an outcome, with those of one more round."""
     found = dict(lost)
-    for arm, number in zip(asked.arms, asked.lost.tolist(), strict=True):
+    for arm, number in zip(round.arms, round.lost.tolist(), strict=True):
         if number:
             found[arm] = found.get(arm, 0) + int(number)
     return found
 
 
-def with_split(splits: Splits, asked: Asked) -> Splits:
-    """How rounds were split with one more, if that is a number of results."""
-    return splits.plus(asked.pulls, asked.counts + asked.lost) if asked.by_number else splits
+def with_split(splits: Splits, round: Round) -> Splits:
+    """How rounds were split, with one more if that is a number of results."""
+    return splits.plus(round.pulls, round.counts + round.lost) if round.by_number else splits
 
 
 def with_contradicted(known: Mapping[str, int], files: Sequence[Results]) -> dict[str, int]:
-    """How many results of each file later ones contradict, with some more of those: the same ones come again."""
+    """Results of each file that later ones contradict, with some more files: the same ones come again."""
     found = dict(known)
     for each in files:
         for source in [] if each.contradicted is None else each.contradicted.files:
@@ -279,19 +374,19 @@ def with_contradicted(known: Mapping[str, int], files: Sequence[Results]) -> dic
     return found
 
 
-def with_sketches(sketches: Mapping[str, Sketch], asked: Asked) -> dict[str, Sketch]:
-    """The sketches with those of the files of a batch."""
-    return reduce(merge_sketches, (each.sketches for each in asked.files), dict(sketches))
+def with_sketches(sketches: Mapping[str, Sketch], round: Round) -> dict[str, Sketch]:
+    """The sketches with those of the files of a round."""
+    return reduce(merge_sketches, (each.sketches for each in round.files), dict(sketches))
 
 
-def deals_rows(asked: Asked) -> bool:
-    """Whether rows are dealt into parts by their places; sums, and what they say as much as, are not."""
-    return any(each.lots is not None and each.parts > 1 for each in asked.files)
+def deals_rows(round: Round) -> bool:
+    """Whether rows are dealt into parts by their places; sums are not."""
+    return any(each.lots is not None and each.parts > 1 for each in round.files)
 
 
-def with_notes(notes: tuple[FileNote, ...], asked: Asked) -> tuple[FileNote, ...]:
-    """The notes with those of the files of a batch, each once; of too many the first of a kind that came again go."""
-    found = list(dict.fromkeys((*notes, *(note for each in asked.files for note in each.notes))))
+def with_notes(notes: tuple[FileNote, ...], round: Round) -> tuple[FileNote, ...]:
+    """The notes with those of the files of a round, each once; of too many the first of a repeated kind go."""
+    found = list(dict.fromkeys((*notes, *(note for each in round.files for note in each.notes))))
     kinds = Counter(each.kind for each in found)
     for note in found[:]:
         if len(found) > MOST and kinds[note.kind] > 1:
@@ -300,121 +395,110 @@ def with_notes(notes: tuple[FileNote, ...], asked: Asked) -> tuple[FileNote, ...
     return tuple(found[:MOST])
 
 
-def sums_only(asked: Asked) -> bool:
+def sums_only(round: Round) -> bool:
     """Whether some file told no rows."""
-    return any(each.values is None for each in asked.files)
+    return any(each.values is None for each in round.files)
 
 
-def shares_items(asked: Asked) -> bool:
-    """Whether some item stands in several rows: arms that were tried on the same one."""
-    items = [each.lots.items for each in asked.files if each.lots is not None and each.lots.items is not None]
-    if not items:
-        return False
-    every = np.concatenate(items)
+def shares_items(round: Round) -> bool:
+    """Whether some item is in several rows: arms that were tried on the same one."""
+    items = [each.lots.items for each in round.files if each.lots is not None and each.lots.items is not None]
+    every = np.concatenate(items) if items else np.zeros(0)
     return len(np.unique(every)) < len(every)
 
 
-def other_than_planned(asked: Asked) -> str | None:
-    """How a batch came back otherwise than it was planned, in words; None if it did not."""
-    planned, came = asked.pulls if asked.planned is None else asked.planned, asked.counts
+def describe_deviation(round: Round) -> str | None:
+    """Describe how the returned counts differ from the plan, or None."""
+    planned, came = round.pulls if round.planned is None else round.planned, round.counts
     if (planned == came).all():
         return None
     how = "less" if (came <= planned).all() else "more" if (came >= planned).all() else "other results"
-    return f"round {asked.number} brought {how} than was planned"
+    return f"round {round.number} brought {how} than was planned"
 
 
-def started(settings: StudySpec, taught: Sequence[tuple[tuple[str, ...], Results]] = ()) -> Trial:
-    """The trial before its first batch; earlier data `taught` are known, and are no evidence (Proposition 24)."""
-    trial = begin(settings.problem, settings.acting)
+# --- the fold
+
+
+def start_trial(settings: StudySpec, taught: Sequence[ArmResults] = ()) -> Trial:
+    """The trial before its first round; earlier data `taught` are known, and are no evidence (Proposition 24)."""
+    problem, rule = settings.problem, settings.policy.stopping
+    trial = begin(problem, settings.acting)
     for names, results in taught:
         batch = of_arms(batch_of([results]), names, settings.arms)._replace(parts=None, table=None)
-        trial = learned(settings, trial, batch)
-    return _fed(settings, trial) if taught else trial
-
-
-def learned(settings: StudySpec, trial: Trial, batch: Batch) -> Trial:
-    """The trial with a past that is known but not bet on."""
-    rule = settings.policy.stopping
-    return trial._replace(kept=rule.warm_start(settings.problem, trial.kept, batch, budget_before(trial.plan)))
-
-
-def _fed(settings: StudySpec, trial: Trial) -> Trial:
-    """With a first batch for what can be expected of a budget; if that is nothing, for all: results are to say so."""
+        trial = trial._replace(kept=rule.warm_start(problem, trial.kept, batch, budget_before(trial.plan)))
     left = budget_before(trial.plan)
-    if left is None or not settings.policy.stopping.uses_budget:
+    if not taught or left is None or not rule.uses_budget:
         return trial
-    plan = settings.acting.next(settings.problem, trial._replace(plan=trial.plan._replace(left=left)))
+    # a first round for what can be expected of the budget; if that is nothing, for all: results are to show it
+    plan = settings.acting.next(problem, trial._replace(plan=trial.plan._replace(left=left)))
     return trial._replace(plan=plan._replace(parts=trial.plan.parts)) if plan.pulls.any() else trial
 
 
-def begun(settings: StudySpec) -> SoFar:
-    """No batch yet."""
-    return SoFar(agreement=Agreement.none(len(settings.arms)))
+def start_summary(settings: StudySpec) -> StudySummary:
+    """The summary before the first round."""
+    return StudySummary(agreement=Agreement.none(len(settings.arms)))
 
 
-def counted(settings: StudySpec, trial: Trial, so_far: SoFar, asked: Asked) -> tuple[Trial, SoFar]:
-    """The trial and the facts after one more batch."""
-    problem = settings.problem
-    batch = of_arms(asked.batch, asked.arms, settings.arms)
-    after = advance(problem, settings.acting, as_asked(settings, trial, asked), batch)
-    return after, so_far.plus(problem, settings.arms, asked)
+def fold_round(
+    settings: StudySpec, trial: Trial, summary: StudySummary, round: Round
+) -> tuple[Trial, StudySummary, bool]:
+    """The trial and the summary after one more round, and whether it counts: not after the one that decides."""
+    if trial.done:
+        return trial, summary.passing(settings, round), False
+    batch = of_arms(round.batch, round.arms, settings.arms)
+    after = advance(settings.problem, settings.acting, with_asked_plan(settings, trial, round), batch)
+    return after, summary.plus(settings, round), True
 
 
-def folded(
+def fold_rounds(
     first: StudySpec,
-    rounds: Sequence[Asked],
+    rounds: Sequence[Round],
     changes: Sequence[Change] = (),
-    taught: Sequence[tuple[tuple[str, ...], Results]] = (),
+    taught: Sequence[ArmResults] = (),
     budget: int | None = None,
-) -> tuple[StudySpec, Trial, SoFar]:
-    """All batches that are complete, counted by the present rules, with every change at its place.
+) -> tuple[StudySpec, Trial, StudySummary]:
+    """Fold all complete rounds by the present rules, with every change of arms at its place.
 
-    Each is bet on with the budget that was said before its results; after the last, `budget` is what is said now. What
-    comes after the batch that decides is kept as that, also if it was asked for before all was counted anew.
+    Each is bet on with the budget that was set before its results; after the last, `budget` is the present one.
     """
-    seen: list[Asked] = []
+    seen: list[Round] = []
     settings = first_arms(first, changes)
-    trial, so_far = started(settings, taught), begun(settings)
+    trial, summary = start_trial(settings, taught), start_summary(settings)
     gone = {each.arm for each in changes if each.unrelated and each.kind == "dropped"}
     waiting = [each for each in changes if not each.unrelated and each.arm not in gone]
-    for asked in rounds:
-        while waiting and waiting[0].after < asked.number:
-            settings, trial = changed(settings, trial, waiting.pop(0), past_of(seen))
-            so_far = replace(so_far, agreement=agreed(settings, seen))
-        if asked.complete and asked.budget != settings.budget:
-            settings, trial = extended(settings, trial, asked.budget)
-        if asked.complete and trial.done:
-            so_far = so_far.passing(settings.problem, settings.arms, asked)
-        elif asked.complete:
-            trial, so_far = counted(settings, trial, so_far, asked)
-            seen.append(asked)
+    for round in rounds:
+        while waiting and waiting[0].after < round.number:
+            settings, trial, summary = change_arms(settings, trial, summary, waiting.pop(0), seen)
+        if not round.complete:
+            continue
+        if round.budget != settings.budget:
+            settings, trial = extend_budget(settings, trial, round.budget)
+        trial, summary, counts = fold_round(settings, trial, summary, round)
+        seen += [round] if counts else []
     for each in waiting:
-        settings, trial = changed(settings, trial, each, past_of(seen))
-        so_far = replace(so_far, agreement=agreed(settings, seen))
+        settings, trial, summary = change_arms(settings, trial, summary, each, seen)
     if budget != settings.budget:
-        settings, trial = extended(settings, trial, budget)
-    return settings, trial, so_far
+        settings, trial = extend_budget(settings, trial, budget)
+    return settings, trial, summary
 
 
-def past_of(rounds: Sequence[Asked]) -> Sequence[tuple[tuple[str, ...], Batch]]:
-    """The batches with the names of their arms."""
-    return [(asked.arms, asked.batch) for asked in rounds]
-
-
-def agreed(settings: StudySpec, rounds: Sequence[Asked]) -> Agreement:
-    """How the batches agree, for the arms there are now."""
+def change_arms(
+    settings: StudySpec, trial: Trial, summary: StudySummary, change: Change, rounds: Sequence[Round]
+) -> tuple[StudySpec, Trial, StudySummary]:
+    """The study after an arm left or joined; `rounds` are those that were counted."""
+    settings, trial = changed(settings, trial, change, [(round.arms, round.batch) for round in rounds])
     found = Agreement.none(len(settings.arms))
-    for asked in rounds:
-        found = agreement(settings.problem, found, of_arms(asked.whole, asked.arms, settings.arms), asked.number)
-    return found
+    for round in rounds:
+        found = agreement(settings.problem, found, of_arms(round.whole, round.arms, settings.arms), round.number)
+    return settings, trial, replace(summary, agreement=found)
 
 
-def extended(
-    settings: StudySpec, trial: Trial, budget: int | None, open_: Asked | None = None
+def extend_budget(
+    settings: StudySpec, trial: Trial, budget: int | None, open_: Round | None = None
 ) -> tuple[StudySpec, Trial]:
-    """The study with another budget: its next plan kept within it, or what follows for a batch that is asked for.
+    """The study with another budget: its next plan kept within it, or what follows for an open round.
 
-    A rule that looks ahead goes on with what it has, also where the budget had ended it (Proposition 18, 6).
+    A rule that looks ahead continues with its wealth, also where the budget had ended it (Proposition 18, 6).
     """
     settings = replace(settings, budget=budget)
     problem, rule, acting = settings.problem, settings.policy.stopping, settings.acting
@@ -429,30 +513,29 @@ def extended(
             return settings, trial._replace(done=rule.stops(problem, trial))
     else:
         trial = trial._replace(plan=rounds.again(trial.plan, trial.record))
-    return settings, trial if open_ is None else as_asked(settings, trial, open_)
+    return settings, trial if open_ is None else with_asked_plan(settings, trial, open_)
 
 
-def as_asked(settings: StudySpec, trial: Trial, asked: Asked) -> Trial:
-    """The trial whose next plan is what was asked for, with the budget that was said before its results."""
-    if asked.budget is None:
+def with_asked_plan(settings: StudySpec, trial: Trial, round: Round) -> Trial:
+    """The trial whose next plan is that of the round, with the budget that was set before its results."""
+    if round.budget is None:
         return trial
-    rounds = as_rounds(replace(settings, budget=asked.budget).acting)
-    pulls = of_arms(Batch(asked.pulls, asked.pulls), asked.arms, settings.arms).counts
+    rounds = as_rounds(replace(settings, budget=round.budget).acting)
+    pulls = of_arms(Batch(round.pulls, round.pulls), round.arms, settings.arms).counts
     return trial._replace(plan=rounds.asked(trial.plan, trial.record, pulls))
 
 
-def entry(settings: StudySpec, trial: Trial, so_far: SoFar, extra: Facts) -> Plain:
-    """What is recorded when a batch counts; `extra` are the facts of the study that are not about batches."""
+# --- checkpoints
+
+
+def checkpoint_payload(settings: StudySpec, trial: Trial, summary: StudySummary, study: Facts) -> Plain:
+    """The payload of a checkpoint; `study` are the facts that are not about folded rounds."""
     won, bars, shown = evidence(settings, trial)
     rule, problem = settings.policy.stopping, settings.problem
     return {
-        "batch": so_far.batches,
+        "round": summary.rounds,
         "rules": RULES,
-        "claims": {
-            "log_e": pack(won),
-            "log_bar": pack(bars),
-            "shown": pack(shown),
-        },
+        "claims": {"log_e": pack(won), "log_bar": pack(bars), "shown": pack(shown)},
         "plan": pack(trial.plan.pulls),
         "state": {
             "record": pack(trial.record),
@@ -460,56 +543,46 @@ def entry(settings: StudySpec, trial: Trial, so_far: SoFar, extra: Facts) -> Pla
             "plan": pack(trial.plan),
             "done": bool(trial.done),
         },
-        "so_far": so_far.payload(),
-        **extra,
+        "summary": summary.payload(),
+        **study,
     }
 
 
 def evidence(settings: StudySpec, trial: Trial) -> tuple[Floats, Floats, Bools]:
-    """log of what was won for each claim, of what it must reach, and whether it is shown."""
+    """log of the wealth of each claim, log of what it must reach, and whether it is shown."""
     return settings.policy.stopping.evidence(settings.problem, trial, settings.arms)
 
 
-def restored(settings: StudySpec, payload: Facts) -> Trial:
-    """The trial after a counted batch; `Unreadable` where this version does not know what it holds."""
+def restore_trial(settings: StudySpec, payload: Facts) -> Trial:
+    """The trial of a checkpoint; `Unreadable` where this version does not know what it holds."""
     problem, arms = settings.problem, (len(settings.arms),)
     try:
         state = payload["state"]
         record = unpack(Record, state["record"])
         plan = unpack(BatchPlan, state["plan"], settings.acting.first(problem, ()))
-        _check_shapes(arms, record.counts, record.totals, plan.pulls)
-        _check_shapes((), record.batches, plan.may_stop)
-        if not (np.isfinite(record.counts).all() and np.isfinite(record.totals).all() and np.isfinite(record.batches)):
+        shapes = [np.shape(each) for each in (record.counts, record.totals, plan.pulls)]
+        if set(shapes) != {arms} or np.shape(record.batches) or np.shape(plan.may_stop):
+            raise Unreadable("arrays of another shape")
+        if not all(np.isfinite(each).all() for each in (record.counts, record.totals, record.batches)):
             raise Unreadable("numbers that are not finite")
-        kept = _restored_rule(settings, state["rule"])
+        rule, written = settings.policy.stopping, state["rule"]
+        if written["kind"] != rule.state_tag(problem):
+            raise Unreadable(f"the state of another rule ({written['kind']})")
+        kept, like = None, rule.save(problem, rule.start(problem, ()))
+        if like is not None:  # it continues with the wealth so far also where other rules earned it
+            saved = unpack(type(like), written["saved"], like)
+            _check_alike(saved, like)
+            kept = rule.restore(problem, saved)
         nothing = np.zeros(arms)
         return Trial(record, Batch(nothing, nothing), plan, kept, np.asarray(bool(state["done"])))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise Unreadable(repr(error)) from None
 
 
-def _restored_rule(settings: StudySpec, written: Any) -> Any:
-    """The state of the rule; it continues with the wealth so far also where other rules earned it."""
-    problem, rule = settings.problem, settings.policy.stopping
-    if written["kind"] != rule.state_tag(problem):
-        raise Unreadable(f"the state of another rule ({written['kind']})")
-    like = rule.save(problem, rule.start(problem, ()))
-    if like is None:
-        return None
-    saved = unpack(type(like), written["saved"], like)
-    _check_alike(saved, like)
-    return rule.restore(problem, saved)
-
-
-def _check_shapes(shape: tuple[int, ...], *arrays: Floats | Bools) -> None:
-    if any(np.shape(each) != shape for each in arrays):
-        raise Unreadable("arrays of another shape")
-
-
 def _check_alike(found: Any, like: Any) -> None:
     """Raise unless a tree has the dtypes and last axes of another, and every past in it makes sense."""
     if isinstance(found, Past):
-        if not well_formed(found) or (isinstance(like, Past) and found.counts.shape != like.counts.shape):
+        if not is_past(found) or (isinstance(like, Past) and found.counts.shape != like.counts.shape):
             raise Unreadable("no past")
     elif isinstance(like, tuple) and hasattr(like, "_fields"):
         for one, other in zip(found, like, strict=True):

@@ -8,11 +8,9 @@ import numpy as np
 
 from roundwise.errors import visible
 from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason
-from roundwise.noise import items_of
 from roundwise.noise.refutation import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
-from roundwise.study.diagnostics import SURPRISING, Disagreement, Splits, differs, missing_differs, split_differs
-from roundwise.study.fold import with_split
+from roundwise.study.diagnostics import SURPRISING, Disagreement, differs, missing_differs, split_differs
 from roundwise.study.state import State
 
 MOST_REMARKS = 20  # the last ones, word by word
@@ -36,21 +34,21 @@ def _doubts(state: State) -> Iterator[Doubt]:
         yield refuted
     if state.short:
         keys = ("missing", "asked", "why")
-        short = [{"round": each["batch"], **{key: each[key] for key in keys}} for each in state.short]
-        yield Condition("short_rounds", rounds=short, more=state.so_far.more_short)
+        short = [{"round": each["round"], **{key: each[key] for key in keys}} for each in state.short]
+        yield Condition("short_rounds", rounds=short, more=state.summary.more_short)
     if lost := sum(state.lost.values()):
         yield Condition("missing_outcomes", number=int(lost))
     for entry in state.amendments:
-        about = {"name": entry["name"], "round": entry["batch"], "why": entry["why"]}
+        about = {"name": entry["name"], "round": entry["round"], "why": entry["why"]}
         yield Condition("amended", withdrawn=bool(entry["withdrawn"]), **about)
     if state.contradicted:
         yield Condition("contradicted", ids=state.contradicted)
     for change in state.changes:
         if change.unrelated:
             yield Condition(f"arm_{change.kind}", arm=change.arm)
-    if state.so_far.refolded:
+    if state.summary.refolded:
         yield Condition("recounted")
-    if state.shares_items and items_of(settings.noise) is None:
+    if state.shares_items and not settings.noise.shares_items:
         yield Condition("shared_items")
     for each in state.repeats:
         about = {"repeated": each.repeated, "values": each.values, "exact": each.exact, "several_arms": each.several}
@@ -58,7 +56,7 @@ def _doubts(state: State) -> Iterator[Doubt]:
     # A bet on a round needs numbers of results that are unrelated to their values. The paper's thresholds hold after
     # every single result, however the next is chosen.
     if (surplus := state.surplus).added and settings.policy.stopping.any_time:
-        rounds = list(surplus.batches)
+        rounds = list(surplus.rounds)
         yield Condition("surplus", added=surplus.added, rounds=rounds, came=surplus.came, asked=surplus.asked)
     if settings.seed_given and state.deals_rows:
         yield Condition("seed_chosen")
@@ -74,7 +72,7 @@ def refutation_of(state: State) -> Reason | None:
 
     Batches that lie apart do not where the decision compares arms within batches and all arms moved together.
     """
-    held = None if state.so_far.agreement is None else state.so_far.agreement.held
+    held = None if state.summary.agreement is None else state.summary.agreement.held
     if held is None:
         return None
     moving = None if held.moving is None or moved_together(state) else state.settings.arms[held.moving]
@@ -105,17 +103,13 @@ def _sample_ratio_mismatch(state: State) -> Danger | None:
     settings = state.settings
     if not settings.by_number or state.changes:
         return None
-    lost = np.array([float(state.so_far.lost.get(name, 0)) for name in settings.arms])
+    lost = np.array([float(state.summary.lost.get(name, 0)) for name in settings.arms])
     came = state.trial.record.counts + lost
     if settings.split is not None:
         wanted = np.array(settings.split)
         chance = split_differs(wanted, came)
     else:
-        splits = state.so_far.splits
-        if splits is None:  # in the record of an earlier version; only where all rounds are at hand
-            splits = Splits()
-            for asked in [] if state.whole is not None else state.recent:
-                splits = with_split(splits, asked) if asked.counted else splits
+        splits = state.summary.splits
         wanted, chance = np.array(splits.asked), splits.chance
     if chance >= SURPRISING:
         return None
@@ -133,7 +127,7 @@ def bounds_hold(state: State) -> bool:
 
 def means_hold(state: State) -> bool:
     """Whether intervals of means may be shown: not either where no single means fit all rounds."""
-    kept = state.so_far.agreement
+    kept = state.summary.agreement
     return kept is None or kept.held is None or kept.held.moving is None
 
 
@@ -145,7 +139,7 @@ def disagreeing(state: State) -> Disagreement | None:
 
 def disagreement_of(state: State, shifts: bool) -> Disagreement | None:
     """How well the batches agree, up to a `shift` of all arms together; None if that cannot be said."""
-    kept = state.so_far.agreement
+    kept = state.summary.agreement
     return None if kept is None else differs(state.settings.problem, kept, shifts)
 
 
@@ -184,11 +178,11 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note("sums_only")
     waiting = state.waiting
     if waiting is not None and state.closed is not None:
-        yield Note("incomplete_round", round=waiting.batch, results=waiting.results)
+        yield Note("incomplete_round", round=waiting.round, results=waiting.results)
     for _, each in state.lessons:
         yield Note("earlier_data", results=int(each.counts.sum()), name=each.name)
     if late := int(state.late.counts.sum()):
-        recounted = bool(state.so_far.passed) or any(state.after_decision(each) for each in state.uncounted)
+        recounted = bool(state.summary.passed) or any(state.after_decision(each) for each in state.uncounted)
         yield Note("after_decision", results=late, recounted=recounted, claims=settings.question.separate_claims)
 
 

@@ -20,8 +20,8 @@ from roundwise.errors import InputError
 from roundwise.ingest.columns import Columns
 from roundwise.messages import Remedy, option
 from roundwise.model.problem import Problem, check_whole_number
-from roundwise.model.spec import from_spec, quantity, to_spec
-from roundwise.noise import Noise, with_items, without_items
+from roundwise.model.spec import from_spec, parse_quantity, to_spec
+from roundwise.noise import Noise
 from roundwise.policies import POLICIES, Policy, Rounds, usual_policy
 from roundwise.policies.base import limits_of
 from roundwise.policies.limited import within_limits, without_limits
@@ -51,9 +51,11 @@ class SpecField(NamedTuple):
         """
         shown = option(name).strip("`")
         if self.type == "number":
-            return quantity(value, shown)
+            return parse_quantity(value, shown)
         if self.type == "whole":
-            return check_whole_number(shown, quantity(value, shown) if isinstance(value, str) else value, self.least)
+            return check_whole_number(
+                shown, parse_quantity(value, shown) if isinstance(value, str) else value, self.least
+            )
         if self.type == "names":
             return arm_names(value)
         if self.type in ("question", "noise", "policy"):
@@ -142,7 +144,7 @@ class StudySpec:
         if self.policy is None:
             object.__setattr__(self, "policy", usual_policy(self.question))
         if self.columns.item is not None:
-            object.__setattr__(self, "noise", with_items(self.noise))
+            object.__setattr__(self, "noise", self.noise.with_items())
         object.__setattr__(self, "split", shares(self.split, len(self.arms)))
         self.acting.check(self.problem)
 
@@ -201,7 +203,7 @@ class StudySpec:
     @property
     def alone(self) -> StudySpec:
         """The same study with separate items for every arm, which is what forecasts assume."""
-        return replace(self, noise=without_items(self.noise), columns=replace(self.columns, item=None))
+        return replace(self, noise=self.noise.without_items(), columns=replace(self.columns, item=None))
 
     @property
     def towards_a_budget(self) -> bool:

@@ -220,7 +220,7 @@ def _form(request: Request, study: Study, kind: str, given: Given, error: str = 
     arms = [arm for arm in settings.arms if arm not in settings.left_out]
     given = {**given, "arm": given.get("arm") or (arms[0] if kind == "drop" and arms else "")}
     said, refused = _effect(study, kind, given)
-    told = [] if kind != "amend" else [(asked.number, file) for asked in reversed(state.asked) for file in asked.files]
+    told = [] if kind != "amend" else [(asked.number, file) for asked in reversed(state.rounds) for file in asked.files]
     return page(
         request,
         "change.html",

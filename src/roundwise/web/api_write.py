@@ -23,7 +23,7 @@ from roundwise.messages import Remedy
 from roundwise.report import Report
 from roundwise.store.client import segment
 from roundwise.store.log import parsed
-from roundwise.study import Asked, Study
+from roundwise.study import Round, Study
 from roundwise.study.api import create_from_spec
 from roundwise.study.audit import imported
 from roundwise.web.api import SAID
@@ -209,7 +209,7 @@ for verb in (
     verb.add_to(verbs)
 
 
-def round_of(asked: Asked | None) -> Plain:
+def round_of(asked: Round | None) -> Plain:
     """A round by the names of its arms: what is asked for, what is still to come, and its shares."""
     if asked is None:
         return {"round": None, "asked": {}, "shares": {}}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
-from roundwise.model.spec import THOUSANDS, from_spec, quantity
+from roundwise.model.spec import THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
 from roundwise.questions import Claims, Question
 
@@ -142,7 +142,7 @@ def number(what: str, text: str, default: float | None = None) -> float:
         return default
     commas = text if THOUSANDS.fullmatch(re.sub(r"\s", "", text).lower()) else text.replace(",", ".")
     try:
-        return quantity(commas)
+        return parse_quantity(commas)
     except InputError:
         said = f"{what} is '{text.strip()[:40]}', but must be a number such as 5 % or 0.05."
         raise InputError(said) from None

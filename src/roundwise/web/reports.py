@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from roundwise.deadline import Deadline, OverBudgetError, held
 from roundwise.report import Report, report_of
-from roundwise.study import Study, replayed
+from roundwise.study import Study, replay
 from roundwise.study.audit import Audit, verified
 from roundwise.web.workers import FORECAST, arrival
 
@@ -95,7 +95,7 @@ class ReportCache:
 
         def make() -> Report:
             entries = study.entries()
-            return report_of(replayed(entries), intervals=False, entries=entries)
+            return report_of(replay(entries), intervals=False, entries=entries)
 
         return self.compute_once(study, ("brief",), make)
 
@@ -128,7 +128,7 @@ class ReportCache:
         def make() -> Audit:
             entries = study.entries()
             with held(self._slow):
-                return verified(entries)._replace(state=replayed(entries[:1]))  # the last state is large
+                return verified(entries)._replace(state=replay(entries[:1]))  # the last state is large
 
         return self.compute_once(study, ("audit",), make)
 

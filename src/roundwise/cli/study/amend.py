@@ -9,8 +9,7 @@ import typer
 
 from roundwise.cli import STUDIES, app, grouped
 from roundwise.cli.options import Json, whole_number
-from roundwise.cli.output import recorded
-from roundwise.cli.study.common import FileWords, Name, Storage, Why, Yes, agreed, show, whole
+from roundwise.cli.study.common import FileWords, Name, Storage, Why, Yes, agreed, end_with_report, show
 from roundwise.errors import InputError
 
 Unrelated = Annotated[
@@ -32,9 +31,8 @@ def _changed(name: str, way: Way, what: str, done: str, **words: object) -> None
 
     with load_study(name, way.storage) as study:
         effect = agreed(study.effect(what, **words), way.yes)
+        end_with_report(study, done)
         found = getattr(study, what)(**words)
-        recorded(done)
-        found = whole(study, found)
     show(found.plain() if way.as_json else None, f"{effect}\n{found.text()}")
 
 
@@ -58,9 +56,8 @@ def amend(
     if by is None and said != FileWords():
         raise InputError("Options of files go with --by FILE: without it the file is withdrawn. Nothing was changed.")
     with load_study(name, storage) as study:
+        end_with_report(study, f"the amendment of {file} is recorded")
         found = study.amend(file, by, why, **said.words)
-        recorded(f"the amendment of {file} is recorded")
-        found = whole(study, found)
     show(found.plain() if as_json else None, found.text())
 
 
@@ -72,9 +69,8 @@ def close(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_js
     with load_study(name, storage) as study:
         if study.state.waiting is not None:
             agreed(study.effect("end"), yes)
+        end_with_report(study, f"'{name}' is closed")
         found = study.end(why)
-        recorded(f"'{name}' is closed")
-        found = whole(study, found)
     show(found.plain() if as_json else None, found.text())
 
 
@@ -148,9 +144,8 @@ def note(
 
     with load_study(name, storage) as study:
         effect = agreed(study.effect("note"), True)
+        end_with_report(study, "the note is recorded")
         found = study.note(text)
-        recorded("the note is recorded")
-        found = whole(study, found)
     show(found.plain() if as_json else None, f"Noted. {effect}\nNext: {found.next}")
 
 

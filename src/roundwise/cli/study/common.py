@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from roundwise.cli.output import print_json, say
+from roundwise.cli.output import print_json, recorded, say
 from roundwise.errors import InputError, RoundwiseError, visible
 
 if TYPE_CHECKING:
     from roundwise.ingest import Columns, Words
-    from roundwise.report import Report
     from roundwise.store import Entry
     from roundwise.study import Study
 
@@ -138,12 +137,9 @@ def agreed(effect: str, yes: bool) -> str:
     return "Done."
 
 
-FEW = 100  # rounds up to which a command that records ends with the whole report; it takes longer with every round
-
-
-def whole(study: Study, found: Report) -> Report:
-    """The whole report after something was recorded, with intervals and dates, unless the study is long."""
-    return study.report() if found.rounds <= FEW else found
+def end_with_report(study: Study, done: str) -> None:
+    """Make the report after recording the full one; from then on `done` is recorded, whatever happens."""
+    study.full_reports, study.on_recorded = True, lambda: recorded(done)
 
 
 def show(plain: dict[str, object] | None, text: str) -> None:
@@ -162,10 +158,10 @@ def show_of(entries: Sequence[Entry], plain: dict[str, object] | None, text: str
 def guarantee(read: Callable[[], Sequence[Entry]]) -> dict[str, object]:
     """What became of the guarantee of a study; there is none where its record cannot be read or replayed."""
     from roundwise.messages import Guarantee, Reason
-    from roundwise.study import replayed
+    from roundwise.study import replay
     from roundwise.study.guarantee import guarantee_of
 
     try:
-        return guarantee_of(replayed(read())).plain()
+        return guarantee_of(replay(read())).plain()
     except RoundwiseError as error:
         return Guarantee.of([Reason("unreadable", error=str(error))]).plain()

@@ -15,7 +15,6 @@ from roundwise.cli.output import recorded
 from roundwise.cli.study.common import ColumnNames, Name, Storage, show
 from roundwise.errors import DataError, InputError
 from roundwise.model.spec import Kind, from_spec, parse_spec
-from roundwise.noise import with_items
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -83,7 +82,7 @@ def new(
         }
     columns = named.columns or words.pop("columns", None)
     if items:
-        words["noise"] = with_items(words["noise"])
+        words["noise"] = words["noise"].with_items()
     with create_study(name, storage=storage, columns=columns, seed=seed, **words) as study:
         recorded(f"'{name}' is created")
         guarantee = guarantee_of(study.state)

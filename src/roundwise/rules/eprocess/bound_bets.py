@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats, log_sum_exp, total
 from roundwise.model.batch import Batch, part_shares_of_rest
 from roundwise.model.estimates import Estimates, Past, arm_of, form_values, form_variances
-from roundwise.noise import Noise, family_of, items_of, variances
-from roundwise.noise.base import Steady
-from roundwise.noise.bet_forms import means_of, of_arm, pairs_among, singles_among
-from roundwise.noise.differences import at_pairs
+from roundwise.noise import Noise
+from roundwise.noise.base import FixedSizeBet
+from roundwise.noise.bets import is_pair, means_and_inverse_counts, single_arms, take_arm
+from roundwise.noise.crossed import at_pairs
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.rules.eprocess.bet_sizes import BOLDEST_PART, LEAST_RATIO, NEED_STEPS, SHAPE, slopes
 from roundwise.rules.eprocess.part_bets import table_cells
@@ -75,17 +75,19 @@ class Course:
         self.low = self.step = self.money = np.zeros(0)  # of the grid: (P), (P), (G, P)
 
     @quiet
-    def batch(self, known: Estimates, batch: Batch, pieces: Halfspaces, earlier: Sequence[Steady]) -> Aimed | None:
+    def batch(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, earlier: Sequence[FixedSizeBet]
+    ) -> Aimed | None:
         """The bets on one more batch; None if it has no past. `earlier` are the bets of all drifts before."""
-        past, shared = known.past, items_of(self.noise)
-        spread = Spread(_variances(self.noise, past), None if shared is None else shared.spreads(past, pieces))
+        past, shared = known.past, self.noise.shares_items
+        spread = Spread(_variances(self.noise, past), self.noise.difference_variances(past, pieces) if shared else None)
         before = Batch(past.counts, past.totals, pairs=None if past.pairs is None else Batch(*past.pairs[:2]))
         mean, variance = spread.told(before, pieces)
         new = spread.told(batch, pieces)[1]
         live = np.isfinite(variance) & np.isfinite(new) & (variance > 0) & (new > 0)
         if not live.any():
             return None
-        mean = mean if shared is not None else _without_shifts(known, pieces, mean)
+        mean = mean if shared else _without_shifts(known, pieces, mean)
         mean, variance, new = (np.where(live, each, 1.0) for each in (mean, variance, new))
         stand = _Stand(mean, variance, new, live, past.batches)
         joins = self._joining(stand, np.where(live, spread.units(self.units, pieces), 1.0), earlier)
@@ -99,7 +101,7 @@ class Course:
         tables = [each.table for each in (batch, batch.pairs) if each is not None and each.table is not None]
         self.values = max([self.values, *(int(table.values.shape[-1]) for table in tables)])
 
-    def _joining(self, stand: _Stand, units: Floats, earlier: Sequence[Steady]) -> Bools:
+    def _joining(self, stand: _Stand, units: Floats, earlier: Sequence[FixedSizeBet]) -> Bools:
         """Which drifts join now, and their money with what is aimed."""
         estimate, past, new, live, _ = stand
         drift = self.drifts * np.sqrt(units)
@@ -147,9 +149,9 @@ class Course:
         sizes, stakes = self._sizes(value, 1.0 / variance, stand, _under(self.noise, spread.own, pieces))
         if lined is None:
             sizes, stakes = sizes[..., 0, 0, :], stakes[..., 0, 0, :]
-            whole = self.noise.steady(past, batch, pieces, batch.counts, sizes[None])
+            whole = self.noise.fixed_size_bet(past, batch, pieces, batch.counts, sizes[None])
             return lambda values: _won(whole(values)[0], stakes)
-        each = self.noise.steady(lined.past, lined.parts, lined.pieces, lined.parts.counts, sizes[None])
+        each = self.noise.fixed_size_bet(lined.past, lined.parts, lined.pieces, lined.parts.counts, sizes[None])
         return lambda values: _average(_won(each(values[..., None, None, :])[0], stakes).sum(axis=-2))
 
     def _sizes(
@@ -205,14 +207,14 @@ class Spread(NamedTuple):
 
     def told(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
         """Forms of the means of results, and their variance; two arms by their items, if they have any. (P), (P)"""
-        means, per_row = means_of(batch)
+        means, per_row = means_and_inverse_counts(batch)
         value, variance = form_values(means, pieces), form_variances(self.own * per_row, pieces)
         if self.apart is None:
             return value, variance
-        pair = pairs_among(pieces)
+        pair = is_pair(pieces)
         if batch.pairs is None:
             return value, np.where(pair, np.inf, variance)
-        between, per_item = means_of(at_pairs(batch.pairs, batch.counts.shape[-1], pieces))
+        between, per_item = means_and_inverse_counts(at_pairs(batch.pairs, batch.counts.shape[-1], pieces))
         return np.where(pair, between, value), np.where(pair, self.apart * per_item, variance)
 
     def units(self, counts: Floats, pieces: Halfspaces) -> Floats:
@@ -221,7 +223,7 @@ class Spread(NamedTuple):
         if self.apart is None or (pieces.arms.shape[-1] < 2 and not pieces.each):
             return found
         items = np.minimum(arm_of(counts, pieces, 0), arm_of(counts, pieces, 1))
-        return np.where(pairs_among(pieces), self.apart / items, found)
+        return np.where(is_pair(pieces), self.apart / items, found)
 
 
 def _without_shifts(known: Estimates, pieces: Halfspaces, pooled: Floats) -> Floats:
@@ -233,18 +235,18 @@ def _without_shifts(known: Estimates, pieces: Halfspaces, pooled: Floats) -> Flo
 
 def _variances(noise: Noise, past: Past) -> Floats:
     """A guess at the variance of one result of each arm. (K)"""
-    family = family_of(noise)
+    family = noise.family
     if family is None or not noise.outcome.whole:
-        return variances(noise, past)
+        return noise.variances(past)
     return family.variance((past.totals + 0.5) / (past.counts + 1.0))
 
 
 def _under(noise: Noise, own: Floats, pieces: Halfspaces) -> Callable[[Floats], Floats | float]:
     """What makes slopes right at values of single rates, where results vary otherwise than they do. (M, P)"""
-    family, (single, arm, factor) = family_of(noise), singles_among(pieces)
+    family, (single, arm, factor) = noise.family, single_arms(pieces)
     if family is None or not noise.outcome.whole or not single.any():
         return lambda values: 1.0
-    usual, factor = of_arm(own, arm)[..., None, :], np.where(single, factor, 1.0)[..., None, :]
+    usual, factor = take_arm(own, arm)[..., None, :], np.where(single, factor, 1.0)[..., None, :]
 
     def ratio(values: Floats) -> Floats:
         inside = np.clip(values / factor, family.low + 1e-9, family.high - 1e-9)

@@ -21,8 +21,7 @@ from roundwise.deadline import check_deadline
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, form_values, form_variances
 from roundwise.model.problem import Problem
-from roundwise.noise import range_of_means
-from roundwise.noise.base import Steady
+from roundwise.noise.base import FixedSizeBet
 from roundwise.questions.base import Halfspaces, pairs, quiet, range_of_forms
 from roundwise.rules.base import Interval
 from roundwise.rules.eprocess.bound_bets import Aimed, Course
@@ -118,7 +117,7 @@ class BetHistory:
         known = self.end.known
         with np.errstate(divide="ignore"):
             error = np.sqrt(known.variance[..., None] * form_variances(1.0 / known.past.counts, forms))
-        limits = range_of_forms(forms.coefficients, *range_of_means(self.problem.noise))
+        limits = range_of_forms(forms.coefficients, *self.problem.noise.mean_range)
         return _end(self.excess(forms, bar, changing), form_values(known.past.means, forms), error, limits)
 
     def ruled_out(self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()) -> Exceeded:
@@ -165,16 +164,16 @@ class BetHistory:
 
     def _stages(
         self, forms: Sequence[Halfspaces], changing: bool, bar: float, drifts: Floats, log_weights: Floats
-    ) -> Iterator[tuple[Steady, Aimed | None]]:
+    ) -> Iterator[tuple[FixedSizeBet, Aimed | None]]:
         """The bets of each drift on each batch, and those that are aimed."""
         bettor, units = self.problem.noise, self.end.known.past.first
         course = Course(bettor, bar, units, drifts, log_weights)
-        earlier: list[Steady] = []
+        earlier: list[FixedSizeBet] = []
         for bet, pieces in zip(self.placed, forms, strict=True):
             if changing and not bet.known.past.history:  # what forms change to comes from the past
                 continue
             aim = None if bet.first else course.batch(bet.known, bet.part, pieces, earlier)
-            earlier.append(bettor.steady(bet.known.past, bet.part, pieces, units, drifts[course.moved :]))
+            earlier.append(bettor.fixed_size_bet(bet.known.past, bet.part, pieces, units, drifts[course.moved :]))
             course.seen(bet.part)
             yield earlier[-1], aim
 

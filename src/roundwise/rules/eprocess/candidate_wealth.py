@@ -18,7 +18,7 @@ from roundwise.arrays import Array, Floats
 from roundwise.model.batch import Parts
 from roundwise.model.estimates import Estimates
 from roundwise.model.problem import Problem
-from roundwise.noise.parts import Index, columns, part_bets_of, parts_data
+from roundwise.noise.parts import Index, columns, parts_data
 from roundwise.rules.eprocess.engine import OpenNulls, bet_on_nulls
 from roundwise.rules.eprocess.part_bets import PartsView, chunks, log_phi, sum_arms, view_parts
 from roundwise.rules.eprocess.part_halfspaces import forms_of
@@ -100,7 +100,7 @@ def _of_columns(
     names = np.asarray(answer, dtype=np.float64).reshape(parts, n, -1).transpose(0, 2, 1)  # (P, A, n)
     form, scale = forms_of(question.halfspaces(answer, arms), parts, arms, n)
     number = scale.shape[1]
-    tilts, ledger = part_bets_of(problem.noise, data), _Accounts(purses, names)
+    tilts, ledger = problem.noise.part_bets(data), _Accounts(purses, names)
 
     def likely(z: Floats) -> None:
         ledger.confident = sum_arms(log_phi(z).reshape(parts, number, n)) >= math.log(0.5)

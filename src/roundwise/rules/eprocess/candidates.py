@@ -14,8 +14,7 @@ from roundwise.arrays import Array, Bools, Floats, total
 from roundwise.model.batch import Batch, Parts
 from roundwise.model.estimates import Estimates, FormEstimate, form_values, form_variances
 from roundwise.model.problem import Problem
-from roundwise.noise import items_of
-from roundwise.noise.bet_forms import pairs_among
+from roundwise.noise.bets import is_pair
 from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.rules.base import ClaimStatus, GapToLeader, Interval, LinearForm
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls, reached_goal
@@ -74,8 +73,7 @@ class CandidateEProcess(EProcess):
         visited = (won.answers[..., 0] >= 0).sum(axis=-1)
         number = np.where(match.any(axis=-1), match.argmax(axis=-1), visited)
         pieces = problem.question.halfspaces(answer, problem.arms)
-        shared = items_of(problem.noise)
-        return Candidate(number, numbers, known.forecast(pieces) if shared is None else shared.between(known, pieces))
+        return Candidate(number, numbers, problem.noise.estimate_forms(known, pieces))
 
     @quiet
     def confidence(self, problem: Problem, choice: Candidate, known: Estimates) -> Floats:
@@ -173,12 +171,9 @@ class CandidateEProcess(EProcess):
         distance = np.maximum(choice.forecast.value, error)
         limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
         unfinished = _touched(problem.arms, choice.forecast.pieces, open_)
-        shared = items_of(problem.noise)
-        if shared is not None:
-            spread = known.variance[..., None] * np.ones(open_.shape)
-            spread = np.where(
-                pairs_among(choice.forecast.pieces), shared.spreads(known.past, choice.forecast.pieces), spread
-            )
+        if problem.noise.shares_items:
+            between = problem.noise.difference_variances(known.past, choice.forecast.pieces)
+            spread = np.where(is_pair(choice.forecast.pieces), between, known.variance[..., None])
             items = np.where(open_, 2 * spread * need / distance**2, 0.0)
             return RequiredPulls(_shared(problem.arms, choice.forecast.pieces, items), unfinished)
         return RequiredPulls(_allocation(problem.arms, choice.forecast.pieces, limits), unfinished)
@@ -329,10 +324,10 @@ def _allocation(arms: int, pieces: Halfspaces, limits: Floats) -> Floats:
         pulls = np.zeros((*runs, arms))
         grid = pieces.arms.reshape(*runs, k, arms - k, 2)
         order = np.concatenate([grid[..., :, 0, 0], grid[..., 0, :, 1]], axis=-1)
-        found = program.bipartite(limits.reshape(-1, k, arms - k), program.ROUGH).pulls.reshape((*runs, arms))
+        found = program.solve_bipartite(limits.reshape(-1, k, arms - k), program.ROUGH).pulls.reshape((*runs, arms))
         np.put_along_axis(pulls, order, found, axis=-1)
         return pulls
     squares = pieces.dense(arms) ** 2
-    return program.general(
+    return program.solve_general(
         squares.reshape(-1, *squares.shape[-2:]), limits.reshape(-1, limits.shape[-1]), program.ROUGH
     ).pulls.reshape((*runs, arms))

@@ -17,8 +17,7 @@ from roundwise.deadline import check_deadline
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.problem import Problem
-from roundwise.noise import range_of_means
-from roundwise.noise.base import Steady
+from roundwise.noise.base import FixedSizeBet
 from roundwise.questions.base import Halfspaces, range_of_forms
 from roundwise.questions.claims import Claims
 from roundwise.rules.eprocess.closed_testing import missing_wealth, wealth_in_goals
@@ -77,13 +76,13 @@ def single_step(
 
 def single_bets(
     problem: Problem, steps: Sequence[ClaimStep], pieces: Halfspaces, bars: Floats, first: int
-) -> tuple[list[Steady], Past]:
+) -> tuple[list[FixedSizeBet], Past]:
     """The bets of `single_step`, and the past after them, with the guess before it."""
-    past, bets, drifts = guess(problem, steps[first].counts.shape), list[Steady](), np.sqrt(2 * bars)[None]
+    past, bets, drifts = guess(problem, steps[first].counts.shape), list[FixedSizeBet](), np.sqrt(2 * bars)[None]
     units = units_of(steps[first])
     for number, step in enumerate(steps):
         if number >= first:
-            bet = problem.noise.steady(past, step.batch, pieces, units, drifts)
+            bet = problem.noise.fixed_size_bet(past, step.batch, pieces, units, drifts)
             bets += _in_parts(problem, step, pieces, units, drifts) if step.parts and _none(bet, bars) else [bet]
         past = past.plus(step.batch)
     return bets, past
@@ -95,23 +94,25 @@ def units_of(step: ClaimStep) -> Floats:
     return np.maximum(share / max(float(step.rho), 1e-300), 1e-300)
 
 
-def _none(bet: Steady, bars: Floats) -> bool:
+def _none(bet: FixedSizeBet, bars: Floats) -> bool:
     """Whether there is no bet: on counts there is none before an event could be seen, as sizes are made of rates."""
     return not any(bet(np.full(bars.shape, value)).any() for value in (0.0, 1.0))
 
 
-def _in_parts(problem: Problem, step: ClaimStep, pieces: Halfspaces, units: Floats, drifts: Floats) -> list[Steady]:
+def _in_parts(
+    problem: Problem, step: ClaimStep, pieces: Halfspaces, units: Floats, drifts: Floats
+) -> list[FixedSizeBet]:
     """The bets on the parts of a first batch, each with those before it as past."""
     past, found = Past.none(step.counts.shape), []
     for number, part in enumerate(step.parts):
-        found.append(problem.noise.steady(past, part, pieces, units, drifts))
+        found.append(problem.noise.fixed_size_bet(past, part, pieces, units, drifts))
         past = past.plus(part, same_batch=number > 0)
     return found
 
 
 def guess(problem: Problem, shape: tuple[int, ...]) -> Past:
     """What is taken as the past before any: one result in the middle of the range, if there is one."""
-    nothing, (low, high) = Past.none(shape), range_of_means(problem.noise)
+    nothing, (low, high) = Past.none(shape), problem.noise.mean_range
     if not (math.isfinite(low) and math.isfinite(high)):
         return nothing
     return nothing._replace(counts=np.ones(shape), totals=np.full(shape, (low + high) / 2))
@@ -198,7 +199,7 @@ def _ends(
         with np.errstate(divide="ignore"):
             spread = np.where(factors != 0, factors**2 / past.counts[pieces.arms], 0.0).sum(axis=-1)
         error = np.where(np.isfinite(spread), np.sqrt(variance * spread), math.sqrt(float(variance)))
-        limits, top = range_of_forms(factors, *range_of_means(problem.noise))
+        limits, top = range_of_forms(factors, *problem.noise.mean_range)
         low, high = np.maximum(estimate - _FAR * error, limits), np.minimum(estimate + _FAR * error, top)
     found = exceeded(low)
     least = np.where(found, low, limits if odds else np.where(np.isfinite(limits), limits, -np.inf))

@@ -180,7 +180,7 @@ def ahead_of(kept: ClaimState) -> bool:
 
 def agrees(problem: Problem, kept: ClaimState, ahead: bool) -> bool:
     """Whether bounds are made of the purses of the rule, too: where what is won falls as the level rises."""
-    return ahead and _whole(kept) and (claims_of(problem).odds or getattr(problem.noise, "moves", False))
+    return ahead and _whole(kept) and (claims_of(problem).odds or problem.noise.monotone_budget_bets)
 
 
 def _padded(ends: Floats, before: int, number: int) -> Floats:

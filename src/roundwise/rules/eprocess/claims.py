@@ -20,8 +20,6 @@ from roundwise.messages import Note
 from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before, stack_parts
 from roundwise.model.estimates import Estimates, FormEstimate, Past, estimate_from, form_values, form_variances
 from roundwise.model.problem import Problem
-from roundwise.noise import items_of
-from roundwise.noise.base import odds_bet
 from roundwise.noise.budget_bets import ETA
 from roundwise.noise.crossed import check_forms
 from roundwise.questions.base import Answer, Halfspaces, quiet
@@ -76,11 +74,9 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
     def check(self, problem: Problem) -> None:
         """A question of claims, under a noise model with bets towards a budget."""
         question = claims_of(problem)
-        if not hasattr(problem.noise, "horizon"):
-            raise InputError(f"The noise model '{problem.noise.name}' has no bets for claims.")
-        if question.odds:
-            odds_bet(problem.noise)
-        if items_of(problem.noise) is not None:
+        if question.odds and not problem.noise.outcome.rates:
+            raise InputError("Odds ratios compare rates: they need 0/1 results.")
+        if problem.noise.shares_items:
             if question.independent:
                 raise InputError("Claims on shared items are not independent: leave out `independent`.")
             if question.odds:
@@ -166,10 +162,10 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
             raised = np.where(last, np.log((np.exp(most) - self.cash) / (1.0 - self.cash)), need)
         share = np.broadcast_to(rho[..., None], need.shape)
         if claims_of(problem).odds:
-            logs = odds_bet(problem.noise)(batch, pieces, raised, share, self.eta)
+            logs = problem.noise.odds_budget_bet(batch, pieces, raised, share, self.eta)
         else:
             known = Estimates(past, past.means, problem.noise.variance(past))
-            logs = problem.noise.horizon(known, batch, pieces, raised, share, self.eta)
+            logs = problem.noise.budget_bet(known, batch, pieces, raised, share, self.eta)
         if not self.cash:
             return logs
         return np.where(last, np.logaddexp(np.log(self.cash), np.log1p(-self.cash) + logs), logs)
@@ -255,13 +251,13 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
     @quiet
     def forecast(self, problem: Problem, trial: Trial) -> Floats:
         """How likely each line is to be shown by the end, nan where no budget says when that is. (L) One run only."""
-        kept, left, shared = trial.kept, budget_before(trial.plan), items_of(problem.noise)
+        kept, left = trial.kept, budget_before(trial.plan)
         if left is None:
             return np.full(kept.shown.shape, np.nan)
         question = claims_of(problem)
         pieces = question.bets(())
-        items = None if shared is None else shared.halves(kept.seen, pieces)
-        if shared is None and not question.odds:
+        items = problem.noise.variance_per_arm(kept.seen, pieces)
+        if items is None and not question.odds:
             kept = self._unshifted(kept, pieces, form_variances(1.0 / kept.seen.counts, pieces))
         need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
         fed = self.outlook(problem, kept, left).fed & open_of(problem, kept) & ~kept.over
@@ -315,15 +311,11 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         else:
             variance = problem.noise.variance(past)
             each = np.broadcast_to(variance[..., None], past.counts.shape)
-            shared = items_of(problem.noise)
-            if shared is None:
-                known = estimate_from(past, variance, compares(question))
-                forecast = known.forecast(pieces)
-            else:
-                known = Estimates(past, past.means, variance)
-                forecast = shared.between(known, pieces)
-                apart = shared.halves(past, pieces)
-                each = np.broadcast_to((total(apart) / apart.shape[-1])[..., None], each.shape)
+            known = estimate_from(past, variance, compares(question) and not problem.noise.shares_items)
+            forecast = problem.noise.estimate_forms(known, pieces)
+            items = problem.noise.variance_per_arm(past, pieces)
+            if items is not None:
+                each = np.broadcast_to((total(items) / items.shape[-1])[..., None], each.shape)
             error = np.sqrt(variance[..., None] * forecast.leverage)
         error = np.where(np.isfinite(pooled), error, np.inf)
         kept = kept._replace(
@@ -331,7 +323,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         )
         if left is None:
             return kept
-        plain = question.odds or items_of(problem.noise) is not None
+        plain = question.odds or problem.noise.shares_items
         found = self.outlook(problem, kept if plain else self._unshifted(kept, pieces, pooled), left)
         some = left > 0  # of nothing, nothing is to be expected
         return kept._replace(
@@ -358,8 +350,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
         sides = sides_of(problem, kept.shown)
         unshown = (~sides & open_of(problem, kept)[..., None, :]).reshape(kept.shown.shape)  # one side settles a claim
-        shared = items_of(problem.noise)
-        items = None if shared is None else shared.halves(kept.seen, question.bets(kept.value.shape[:-1]))
+        items = problem.noise.variance_per_arm(kept.seen, question.bets(kept.value.shape[:-1]))
         known = (kept.value, kept.error, kept.spread)
         return forecast_power(question.forms, question.bets(()), unshown, need, *known, left, items)
 

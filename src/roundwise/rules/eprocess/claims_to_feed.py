@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, zeros
-from roundwise.solvers.centered import Centre
+from roundwise.solvers.shared_arm import SharedArm
 
 Index = NDArray[np.intp]
 Singles = NDArray[np.float32]
@@ -30,7 +30,7 @@ _MOST = 1e15  # values beyond it, in deviations, are as good as that
 class Around:
     """Claims around one arm, in an order of each run, of which so many are open."""
 
-    centre: Centre
+    centre: SharedArm
     forms: Floats  # (J, K)
     squares: Floats  # (J, K), of the coefficients, each form in units of its largest
     order: Index  # (n, J)

@@ -12,7 +12,7 @@ from roundwise.arrays import Array, Bools, Floats, total, tree_take, zeros
 from roundwise.model.estimates import form_variances
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.rules.eprocess.claims_to_feed import Around, Index
-from roundwise.solvers.centered import centre_of
+from roundwise.solvers.shared_arm import find_shared_arm
 
 _FEW = 8  # claims up to which the chances of every number of them are computed
 _SMALL = 20_000  # numbers of forms that are kept in mind
@@ -106,7 +106,7 @@ def forecast_power(
     rank = np.asfortranarray(np.argsort(order, axis=-1, kind="stable"))
     still = np.flatnonzero(amount == 0)
     many = np.where(amount == 0, 0, unfinished.sum(axis=-1))
-    centre = centre_of(forms) if apart is None and number > _FEW else None
+    centre = find_shared_arm(forms) if apart is None and number > _FEW else None
     if centre is None:
         lots = _all_numbers(squares, order, many)
     else:

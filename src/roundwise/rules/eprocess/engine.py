@@ -15,8 +15,8 @@ from roundwise.arrays import Array, Bools, Floats
 from roundwise.model.batch import Batch, Parts
 from roundwise.model.estimates import Estimates, FormEstimate, form_variances
 from roundwise.model.problem import Problem
-from roundwise.noise.gaussian import standard_score
-from roundwise.noise.parts import GaussianPartBets, Index, PartBets, PartForm, columns, part_bets_of, parts_data
+from roundwise.noise.gaussian import SubGaussian
+from roundwise.noise.parts import GaussianPartBets, Index, PartBets, PartForm, columns, parts_data
 from roundwise.questions.base import quiet
 from roundwise.rules.eprocess.part_bets import (
     PartsView,
@@ -69,7 +69,7 @@ def bet_on_parts(
     size, arms, n = data.counts.shape
     for here in chunks((size, max(arms, wide), n)):
         field = view_parts(data.at(here), None if means is None else means[:, here], shifts)
-        tilts = part_bets_of(problem.noise, field.seen)
+        tilts = problem.noise.part_bets(field.seen)
         bets = opened(field, tilts, gains[:, here], *(each[:, here] for each in rest))
         if bets is not None:
             flat = found[:, here].reshape(-1)
@@ -91,7 +91,7 @@ def bet_on_nulls(bets: OpenNulls, flat: Floats, field: PartsView, tilts: PartBet
 @quiet
 def whole_bet(problem: Problem, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
     """log e of forms that need all arms of a batch (arms with features), by its sigma, as one part. (P)"""
-    new = standard_score(problem.sigma, batch, forecast.pieces)
+    new = SubGaussian(problem.sigma).standard_score(batch, forecast.pieces)
     past = forecast.value / np.sqrt(problem.sigma**2 * forecast.leverage)
     leverage = form_variances(1.0 / batch.counts, forecast.pieces)
     live = np.isfinite(past) & np.isfinite(new) & (need > 0)

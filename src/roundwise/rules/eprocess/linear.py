@@ -22,7 +22,7 @@ from roundwise.rules.base import ClaimStatus, Interval
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls
 from roundwise.rules.eprocess.bounds import BetHistory
 from roundwise.rules.eprocess.candidates import Candidate, CandidateEProcess, CandidateWealth
-from roundwise.solvers.design import ROUGH, best_design, information
+from roundwise.solvers.design import ROUGH, information_matrix, solve_design
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class LinearEProcess(EProcess):
         fitted = problem.fitted(past.counts, past.means)
         found = self.inner.choice(problem, won, known._replace(means=fitted))
         pieces, rows = found.forecast.pieces, problem.weighed(past.counts).reshape(-1, problem.arms)
-        inverse = np.linalg.inv(information(self.basis, rows))
+        inverse = np.linalg.inv(information_matrix(self.basis, rows))
         forms = self._forms(problem, pieces, len(rows))
         leverage = total((forms @ inverse) * forms).reshape(found.forecast.value.shape)
         leverage = np.where((past.counts > 0).any(axis=-1, keepdims=True), leverage, np.inf)
@@ -62,7 +62,7 @@ class LinearEProcess(EProcess):
         weighed = problem.weighed(counts)
         pieces, runs = choice.forecast.pieces, batch.counts.shape[:-1]
         forms = self._forms(problem, pieces, len(counts))
-        inverse = np.linalg.inv(information(self.basis, weighed))
+        inverse = np.linalg.inv(information_matrix(self.basis, weighed))
         inside = (forms @ inverse) @ self.basis.T * weighed[:, None, :]  # u, (R, P, K)
         rest = forms - inside @ self.basis  # X'u = c, to all digits
         inside += (rest @ inverse) @ self.basis.T * weighed[:, None, :]
@@ -109,7 +109,7 @@ class LinearEProcess(EProcess):
         needs = np.where(open_, distance**2 / (2 * problem.sigma**2 * need), np.inf)
         rows = self.basis * np.sqrt(problem.weighed(np.ones(problem.arms)))[:, None]
         forms = self._forms(problem, choice.forecast.pieces, int(np.prod(runs, dtype=int)))
-        _, pulls = best_design(rows, forms, needs.reshape(len(forms), -1), ROUGH)
+        _, pulls = solve_design(rows, forms, needs.reshape(len(forms), -1), ROUGH)
         return RequiredPulls(pulls.reshape((*runs, -1)), np.ones_like(plain.unfinished))
 
     def claims(

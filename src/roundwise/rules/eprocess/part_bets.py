@@ -20,7 +20,7 @@ import numpy as np
 from roundwise.arrays import Bools, Floats
 from roundwise.deadline import check_deadline
 from roundwise.model.batch import part_shares_of_rest
-from roundwise.noise.parts import NONE, Index, PartsData, Tilt, sums_before
+from roundwise.noise.parts import NO_ROWS, Index, LogFactor, PartsData, sums_before
 from roundwise.rules.eprocess.bet_sizes import (
     BOLDEST_PART,
     LEAST_RATIO,
@@ -70,7 +70,7 @@ class PartsView:
 
 def per_row(counts: Floats) -> Floats:
     """1 / rows."""
-    found = np.maximum(counts, NONE)
+    found = np.maximum(counts, NO_ROWS)
     return np.divide(1.0, found, out=found)
 
 
@@ -170,7 +170,7 @@ def settle_parts(
     gains: Floats,
     z: Floats,
     ratio: Floats,
-    tilt: Tilt,
+    tilt: LogFactor,
     live: Bools | None,
     switch: Switch | None = None,
     jump: int = 0,

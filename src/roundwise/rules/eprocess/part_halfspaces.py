@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.noise.parts import Index, PartBets, PartForm, Tilt, either, of_pairs
+from roundwise.noise.parts import Index, LogFactor, PartBets, PartForm, choose_factor
 from roundwise.questions.base import Halfspaces
 from roundwise.rules.eprocess.part_bets import PartsView
 
@@ -98,9 +98,8 @@ def evaluate_forms(
     value /= np.sqrt(error, out=error)
     new, leverage = form.of(field.new), form.squares(field.per_row)
     new -= form.offsets
-    z, paired = value, of_pairs(tilts)
-    if paired is not None and len(form.places) > 1:
-        of_items = paired.standing(form.places[0], form.places[1], np.asarray(form.offsets))
+    z, of_items = value, tilts.paired_statistics(form)
+    if of_items is not None:
         z, before, leverage = (
             np.where(form.pair, ours, usual) for ours, usual in zip(of_items, (z, before, leverage), strict=True)
         )
@@ -128,16 +127,16 @@ def _variance(form: PartForm, tilts: PartBets, field: PartsView, level: Floats |
     return form.mean_of(np.broadcast_to(variances, field.means.shape), field.inverse)
 
 
-def bet_of_form(tilts: PartBets, form: PartForm, new: Floats, leverage: Floats, level: Floats | None) -> Tilt:
+def bet_of_form(tilts: PartBets, form: PartForm, new: Floats, leverage: Floats, level: Floats | None) -> LogFactor:
     """The bet on every form; with a `level`, of one arm from its results alone."""
     if level is None or form.factors is None:
         return tilts.forms(form, new, leverage)
     sign, arm = form.factors[0], form.places[0]
 
-    def on(levels: list[float]) -> Tilt:
+    def on(levels: list[float]) -> LogFactor:
         first, *rest = levels
         if not rest:
             return tilts.levels(arm, sign, new.copy(), leverage, first)
-        return either(level == first, lambda: on([first]), lambda: on(rest))
+        return choose_factor(level == first, lambda: on([first]), lambda: on(rest))
 
     return on(np.unique(level).tolist())

@@ -18,7 +18,6 @@ from roundwise.errors import InputError
 from roundwise.model.batch import Batch, BatchPlan, Record, Trial, stack_parts
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.problem import Problem
-from roundwise.noise import items_of, known_sigma
 from roundwise.noise.crossed import check_forms
 from roundwise.questions import Above, BestArm, Linear, Question, SomeBeyond
 from roundwise.questions.base import Answer
@@ -31,7 +30,7 @@ from roundwise.rules.eprocess.best_arm import BestArmEProcess
 from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet, RuleState, Wealth
 from roundwise.rules.eprocess.candidates import CandidateEProcess
 from roundwise.rules.eprocess.linear import LinearEProcess
-from roundwise.solvers.design import basis
+from roundwise.solvers.design import orthonormal_basis
 
 
 class SavedState(NamedTuple, Generic[Wealth]):
@@ -57,7 +56,7 @@ class EProcessRule(StoppingRule[RuleState]):
                 f"The question '{problem.question.name}' has a rule of its own: use the policy 'conditional-power'."
             )
         eprocess_for(problem)
-        if items_of(problem.noise) is not None and problem.question.pieces(problem.arms) is not None:
+        if problem.noise.shares_items and problem.question.pieces(problem.arms) is not None:
             answer = problem.question.answer(np.zeros(problem.arms))
             check_forms(problem.question.halfspaces(answer, problem.arms))
 
@@ -191,7 +190,7 @@ def _(question: BestArm, problem: Problem) -> EProcess:
 
 @build_eprocess.register
 def _(question: Above, problem: Problem) -> EProcess:  # products over arms, where they have items of their own
-    own = AboveEProcess if items_of(problem.noise) is None else CrossedAboveEProcess
+    own = AboveEProcess if not problem.noise.shares_items else CrossedAboveEProcess
     return own(question.level, question.tolerance)
 
 
@@ -207,13 +206,13 @@ def _(question: Linear, problem: Problem) -> EProcess:
 
 def _orthonormal(problem: Problem) -> Floats:
     """Features that span the same means; an InputError without a sigma, and where arms are tried on the same items."""
-    if known_sigma(problem.noise) is None:
+    if problem.noise.known_sigma is None:
         raise InputError("Arms with features go with a deviation that is known: say which it is (--sigma).")
-    if items_of(problem.noise) is not None:
+    if problem.noise.shares_items:
         raise InputError("Arms with features cannot be tried on the same items: leave out the features, or the items.")
     features = problem.question.features
     assert features is not None
-    return basis(features)
+    return orthonormal_basis(features)
 
 
 def _compares(problem: Problem) -> bool:

@@ -17,7 +17,6 @@ from roundwise.arrays import Bools, Floats, log_sum_exp
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past, form_values, form_variances
 from roundwise.model.problem import Problem
-from roundwise.noise import range_of_means
 from roundwise.questions.base import Halfspaces, quiet, range_of_forms
 from roundwise.rules.eprocess.claim_bounds import repeated
 from roundwise.rules.eprocess.padded_claims import select_pieces
@@ -91,7 +90,7 @@ def around(problem: Problem, past: Past, pieces: Halfspaces, ends: Floats) -> tu
         np.maximum(problem.noise.variance(past), 1e-300)[..., None] * form_variances(1.0 / past.counts, pieces)
     )
     known = np.isfinite(error) & np.isfinite(estimate)
-    least, most = range_of_forms(pieces.coefficients, *range_of_means(problem.noise))
+    least, most = range_of_forms(pieces.coefficients, *problem.noise.mean_range)
     low = np.clip(np.maximum(estimate - BELOW * error, ends), least, most)
     high = np.clip(estimate + ABOVE * error, least, most)
     none = ~known | (high <= low)
@@ -117,7 +116,7 @@ def update_grid(
         here = tail.family == family
         own = select_pieces(pieces, here)
         drifts = np.repeat(tail.drifts[:, here], size, axis=-1)
-        bet = problem.noise.steady(before, batch, repeated(own, size), units, drifts)
+        bet = problem.noise.fixed_size_bet(before, batch, repeated(own, size), units, drifts)
         logs[:, here] += bet(values[here].reshape(-1)).reshape(len(drifts), -1, size)
     return tail._replace(track=track.reached(tail.bars, logs))
 

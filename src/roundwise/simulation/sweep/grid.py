@@ -23,7 +23,7 @@ from roundwise.arrays import Plain
 from roundwise.contract import check_classes
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
 from roundwise.model.problem import Problem, check_delta
-from roundwise.model.spec import Thing, from_spec, is_number, noise_from_spec, parameters_of, to_spec
+from roundwise.model.spec import Thing, from_spec, is_number, list_parameters, noise_from_spec, to_spec
 from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.policies.rounds import Rounds, shares
@@ -248,7 +248,7 @@ def _words(spec: Plain, usual: Plain) -> str:
 
 def _usual(thing: Thing) -> Plain:
     """The settings that need not be given, with their values."""
-    return {key: each.usual for key, each in parameters_of(type(thing)).items()}
+    return {key: each.default for key, each in list_parameters(type(thing)).items()}
 
 
 def _numbers_alike(value: object) -> object:

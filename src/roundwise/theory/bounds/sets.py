@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from roundwise.errors import InputError
 from roundwise.questions import Complexity, Question
 from roundwise.questions.base import finite
-from roundwise.solvers.program import certified, general
+from roundwise.solvers.program import check_certificate, solve_general
 from roundwise.theory.bounds.affine import pieces_at
 
 
@@ -37,5 +37,5 @@ def worst_case_over(question: Question, instances: ArrayLike, sigma: float = 1.0
         forms, distances = pieces
         squares.append(forms**2)
         limits.append(np.maximum(distances, 0.0) ** 2 / (2 * sigma**2))
-    found = certified(general(np.concatenate(squares)[None], np.concatenate(limits)[None]))
+    found = check_certificate(solve_general(np.concatenate(squares)[None], np.concatenate(limits)[None]))
     return Complexity(found.total[0], found.pulls[0] / found.pulls[0].sum())

@@ -19,21 +19,21 @@ _NEAR = 1e-6  # a step of this share of t leaves an error of its square
 _FEWER = 0.75  # share of the runs of which more limits may be better, below which the others are left out
 
 
-class Centre(NamedTuple):
+class SharedArm(NamedTuple):
     """The arm that all forms share, and of each form the other one."""
 
     arm: int
     others: NDArray[np.intp]  # (J), all different
 
 
-class Cheapest(NamedTuple):
+class CheapestLimits(NamedTuple):
     """How many of the limits, in their order, are fewest pulls for each, and these pulls; none where none can be."""
 
     number: Floats  # ()
     pulls: Floats  # (K)
 
 
-def centre_of(forms: Floats) -> Centre | None:
+def find_shared_arm(forms: Floats) -> SharedArm | None:
     """The arm that all forms share, if each has one more and no two the same. (J, K)"""
     used = forms != 0
     shared = np.flatnonzero(used.all(axis=0))
@@ -41,19 +41,19 @@ def centre_of(forms: Floats) -> Centre | None:
         return None
     arm = int(shared[0])
     others = (used & (np.arange(forms.shape[-1]) != arm)).argmax(axis=-1)
-    return Centre(arm, others) if np.unique(others).size == others.size else None
+    return SharedArm(arm, others) if np.unique(others).size == others.size else None
 
 
 @quiet
-def cheapest(
-    centre: Centre,
+def solve_cheapest(
+    shared: SharedArm,
     forms: Floats,
     variances: Floats,
     limits: Floats,
     order: NDArray[np.intp],
     open_: Bools,
     every: bool,
-) -> Cheapest:
+) -> CheapestLimits:
     """The k of the open limits, in this order, with the largest k / T_k; with `every`, all of them.
 
     Limits are those of the variances of the forms. An infinite one costs nothing, and one of 0 cannot be kept.
@@ -61,23 +61,23 @@ def cheapest(
     """
     number, runs = len(forms), order.shape[:-1][::-1]
     spread = variances.transpose().reshape(variances.shape[-1], -1)
-    factors = [forms[:, centre.arm] ** 2, forms[np.arange(number), centre.others] ** 2]
-    a = factors[0][:, None] * spread[centre.arm]
-    b = factors[1][:, None] * spread[centre.others]
+    factors = [forms[:, shared.arm] ** 2, forms[np.arange(number), shared.others] ** 2]
+    a = factors[0][:, None] * spread[shared.arm]
+    b = factors[1][:, None] * spread[shared.others]
     rows = np.ascontiguousarray(order.transpose()).reshape(number, -1)
     places = rows * rows.shape[-1] + np.arange(rows.shape[-1])
     c, a, b = (each.reshape(-1).take(places) for each in (limits.transpose(), a, b))
     d, e = a / c, b / c
     many = np.asarray(open_.sum(axis=-1).transpose()).reshape(-1)
-    best, place = _sought(many, d, e, d * e, every)
+    best, place = _search_number(many, d, e, d * e, every)
     each = np.empty_like(c)
     each.reshape(-1)[places] = np.where(np.arange(number)[:, None] < best, e * (place / (place - d)), 0.0)
     pulls = np.zeros((forms.shape[-1], rows.shape[-1]))
-    pulls[centre.arm], pulls[centre.others] = place, each
-    return Cheapest(best.reshape(runs).transpose(), pulls.reshape(-1, *runs).transpose())
+    pulls[shared.arm], pulls[shared.others] = place, each
+    return CheapestLimits(best.reshape(runs).transpose(), pulls.reshape(-1, *runs).transpose())
 
 
-def _sought(many: NDArray[np.intp], d: Floats, e: Floats, g: Floats, every: bool) -> tuple[Floats, Floats]:
+def _search_number(many: NDArray[np.intp], d: Floats, e: Floats, g: Floats, every: bool) -> tuple[Floats, Floats]:
     """The number k of limits with the largest k / T_k, and t there. (n),(J, n),(J, n),(J, n)->(n),(n)"""
     number, place = np.zeros(many.size), np.zeros(many.size)
     t, best, most, at = np.zeros(many.size), np.zeros(many.size), place, number
@@ -96,8 +96,8 @@ def _sought(many: NDArray[np.intp], d: Floats, e: Floats, g: Floats, every: bool
             d, e, g = (each.take(some, axis=1) for each in (d, e, g))
             here, going, many = here[some], going[some], many[some]
             t, best, at, most = (each[some] for each in (t, best, at, most))
-        t = _solved(np.maximum(np.maximum(t, d[k - 1] + np.sqrt(g[k - 1])), 1e-150), d[:k], g[:k])
-        amount = t + _added(e[:k] * (t / (t - d[:k])))
+        t = _solve_shared(np.maximum(np.maximum(t, d[k - 1] + np.sqrt(g[k - 1])), 1e-150), d[:k], g[:k])
+        amount = t + _sum_limits(e[:k] * (t / (t - d[:k])))
         good = going & np.isfinite(amount) & (amount > 1e-140)
         if every:
             good &= many == k
@@ -108,26 +108,26 @@ def _sought(many: NDArray[np.intp], d: Floats, e: Floats, g: Floats, every: bool
     return number, place
 
 
-def _added(rows: Floats) -> Floats:
+def _sum_limits(rows: Floats) -> Floats:
     """The sum over the first axis, as `total` adds arms."""
     if len(rows) <= FEW and rows.shape[-1] > 1:
         return np.asarray(np.add.reduce(rows, axis=0))
     return total(rows.transpose())
 
 
-def _solved(t: Floats, d: Floats, g: Floats) -> Floats:
+def _solve_shared(t: Floats, d: Floats, g: Floats) -> Floats:
     """The t with sum_j g_j / (t - d_j)^2 = 1, from one that is not above it. (n),(k, n),(k, n)->(n)"""
     active = np.ones(t.shape, dtype=np.bool_)
     for _ in range(_STEPS):
         x = 1.0 / (t - d)
         power = g * x
         power *= x
-        second = _added(power)
+        second = _sum_limits(power)
         power *= x
         step = np.sqrt(second)
         step *= second
         step -= second
-        step /= _added(power)
+        step /= _sum_limits(power)
         active &= step > 0
         t = np.where(active, t + step, t)
         active &= step > _NEAR * t
