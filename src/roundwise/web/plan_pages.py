@@ -14,14 +14,15 @@ from starlette.responses import RedirectResponse, Response
 from roundwise.deadline import CancelledError, Deadline, OverBudgetError, held
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.messages import Remedy
-from roundwise.planning import StudyPlan, plan
+from roundwise.planning import StudyPlan
 from roundwise.planning.forecast import Quantiles
+from roundwise.planning.planner import plan_request
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.render import fixed_words, power_table
 from roundwise.planning.rows import Row
 from roundwise.planning.tradeoff import policy_words
 from roundwise.report.claim_table import Table
-from roundwise.study import create_study
+from roundwise.study.api import create_from_spec
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
@@ -45,9 +46,9 @@ class Forecasts:
 
     def made(self, form: Form, who: str, quick: bool) -> StudyPlan:
         """The plan of a form; a `CancelledError` once the same browser has asked for another, or has left."""
-        words = form.plan()
-        if len(words["arms"]) > ARMS:
+        if len(form.names) > ARMS:
             raise InputError(f"There are more than {ARMS} options: a forecast takes minutes.", Remedy("Use {@plan}."))
+        wanted = form.request(FINE)
         key, mine = (form, quick), Deadline(FORECAST)
         with self._lock:
             if key in self._kept:
@@ -59,7 +60,7 @@ class Forecasts:
         if before is not None:
             before.cancelled.set()
         with mine.applied(), held(self._working):
-            found = plan(words.pop("question"), **words, runs=FINE, quick=quick)
+            found = plan_request(wanted, quick)
         with self._lock:
             self._kept[key] = found
             while len(self._kept) > MOST:
@@ -73,7 +74,7 @@ EXAMPLE = Form(
     arms="Control\nShort form\nBig button\nGuest checkout",
     round="2 000",
     budget="20 000",
-    around="30 %",
+    baseline="30 %",
     days="1",
 )
 
@@ -103,7 +104,7 @@ def created(request: Request, sent: FormData) -> Response:
     """A new study, or the form again with what is wrong."""
     form = Form.of(texts(sent))
     try:
-        create_study(form.name.strip(), **form.study(), storage=request.app.state.storage).close()
+        create_from_spec(form.name.strip(), form.spec(), request.app.state.storage).close()
     except RoundwiseError as error:
         return _form(request, "New study", form, str(error))
     return RedirectResponse(address_of(form.name.strip()), status_code=303)
