@@ -661,6 +661,8 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "time_column": ("`columns=Columns(time=...)`", "--time-column NAME", "the menu “time”"),
     "item_column": ("`columns=Columns(item=...)`", "--item-column NAME", "the menu “item”"),
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
+    "baseline_example": ("`baseline=0.3`", "--baseline 30%", "what results are like now"),
+    "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "the menu “item”"),
     "range": ("Bounded({low:g}, {high:g})", "--range {low:g} {high:g}", "scores from {low:g} to {high:g}"),
     "range_or_sigma": (
         "Bounded(low, high) or SubGaussian(sigma)",

@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from roundwise.errors import InputError, said
+from roundwise.errors import InputError
 from roundwise.ingest.columns import Columns
+from roundwise.messages import Remedy, option
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
@@ -151,8 +152,7 @@ def plan_request(wish: PlanRequest, quick: bool = False, progress: Progress | No
     """
     wish.check()  # `create_study` would refuse the same
     if wish.item_correlation != ITEM_CORRELATION and not wish.of_items:
-        how = said("`with_items(noise)` or a column of items", "--items or --item-column")
-        raise InputError(f"{said('`item_correlation`', '--item-correlation')} goes with {how}.")
+        raise InputError(f"{option('item_correlation')} requires shared items.", Remedy("Add {@items_or_column}."))
     expected = wish.rows()
     target = _target(expected, wish.target, wish.question)
     guess = guessed(wish, expected[target])
