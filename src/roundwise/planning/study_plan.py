@@ -27,7 +27,6 @@ from roundwise.planning.rows import Row
 from roundwise.planning.tradeoff import Setting, policy_words
 from roundwise.planning.wording import in_words, protocol
 from roundwise.policies import usual_policy
-from roundwise.policies.base import limits_of
 from roundwise.questions import Question
 from roundwise.render.svg import render_file
 from roundwise.study.spec import StudySpec
@@ -45,7 +44,7 @@ def command(wish: PlanRequest) -> str | None:
     words += ["--delta", f"{wish.delta:g}"]
     if policy_words(wish.policy) != usual_policy(wish.question).name:
         words += ["--policy", policy_words(wish.policy)]
-    most, least = limits_of(wish.limited_policy)
+    most, least = wish.limited_policy.max_batch, wish.limited_policy.min_per_arm
     words += [] if most is None else ["--max-round", f"{most:g}"]
     words += ["--min-per-arm", f"{least:g}"] if least else []
     words += [] if wish.round is None else ["--round", str(wish.round)]

@@ -20,7 +20,6 @@ from roundwise.messages import Remedy
 from roundwise.model.batch import Batch, Parts, Trial, ValueTable, budget_before
 from roundwise.model.estimates import Past
 from roundwise.model.trial import begin
-from roundwise.policies.limited import without_limits
 from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of
 from roundwise.rules.eprocess.claims import ClosedTestingRule, left_out, with_claims
 from roundwise.study.spec import StudySpec, arm_names
@@ -188,7 +187,7 @@ def _without_arm(settings: StudySpec, trial: Trial, change: Change) -> tuple[Stu
     after = dataclasses.replace(settings, left_out=(*settings.left_out, change.arm))
     left = budget_before(trial.plan)
     trial = trial._replace(kept=not_fed(after, trial.kept, left))
-    if trial.record.samples > 0 and without_limits(after.limited_policy)[1] is None:
+    if trial.record.samples > 0 and after.limited_policy.inner is after.limited_policy:
         pulled = trial._replace(plan=trial.plan._replace(left=left))
         trial = trial._replace(plan=after.acting.next(after.problem, pulled))
     return after, trial._replace(done=after.policy.stopping.stops(after.problem, trial))

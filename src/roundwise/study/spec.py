@@ -23,8 +23,7 @@ from roundwise.model.problem import Problem, check_whole_number
 from roundwise.model.spec import from_spec, parse_quantity, to_spec
 from roundwise.noise import Noise
 from roundwise.policies import POLICIES, Policy, Rounds, usual_policy
-from roundwise.policies.base import limits_of
-from roundwise.policies.limited import within_limits, without_limits
+from roundwise.policies.base import Limited
 from roundwise.policies.rounds import shares
 from roundwise.questions import QUESTIONS, Question
 
@@ -134,12 +133,11 @@ class StudySpec:
     left_out: tuple[str, ...] = ()  # arms that are no longer sampled, although claims are about them
 
     def __post_init__(self) -> None:
-        inner, around = without_limits(self.policy)
-        if around is not None:
+        if isinstance(limits := self.policy, Limited):
             for name, value in (
-                ("policy", inner),
-                ("max_round", around.max_batch),
-                ("min_per_arm", around.min_per_arm),
+                ("policy", limits.policy),
+                ("max_round", limits.max_batch),
+                ("min_per_arm", limits.min_per_arm),
             ):
                 object.__setattr__(self, name, value)
         parse_settings(self)
@@ -192,7 +190,7 @@ class StudySpec:
         """The policy within `max_round` and `min_per_arm`."""
         if self.max_round is None and not self.min_per_arm:
             return self.policy
-        return within_limits(self.policy, self.max_round, self.min_per_arm)
+        return self.policy.with_limits(self.max_round, self.min_per_arm)
 
     @property
     def acting(self) -> Policy:
@@ -225,7 +223,7 @@ class StudySpec:
             InputError: if a class of the user's own returns what it must not, or fixed rounds break the limits.
         """
         check_classes(self.problem, self.policy)
-        most, least = limits_of(self.limited_policy)
+        most, least = self.limited_policy.max_batch, self.limited_policy.min_per_arm
         pulls = self.acting.first(self.problem, ()).pulls
         size, fewest = int(pulls.sum()), int(pulls[pulls > 0].min(initial=2.0**62))
         fixed = f"{option('round')}, {option('split')} and {option('budget')}"

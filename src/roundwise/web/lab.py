@@ -48,22 +48,32 @@ WORLDS = {
 }
 
 
-class CancellableEnvironment:
-    """An environment that reports before every batch, so that a job can be cancelled within a run."""
+@dataclass(frozen=True)
+class CancellableEnvironment(Environment[Any]):
+    """An environment that calls `before` ahead of every batch, so that work can be cancelled within a run."""
 
-    def __init__(self, world: Environment, before: Callable[[], None]) -> None:
-        self._world, self._before = world, before
-        self.arms, self.noise, self.names, self.sigma = world.arms, world.noise, world.names, world.sigma
-        self.world = world.world
+    inner: Environment
+    before: Callable[[], None]
+    arms = property(lambda self: self.inner.arms)
+    noise = property(lambda self: self.inner.noise)
+    names = property(lambda self: self.inner.names)
+    sigma = property(lambda self: self.inner.sigma)
 
-    def pull(self, rng: Generator, world: Any, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Any]:
-        """Pull from the environment."""
-        self._before()
-        return self._world.pull(rng, world, pulls, needs)
+    def initial_state(self, rng: Generator, runs: int) -> Any:
+        """That of the environment within."""
+        return self.inner.initial_state(rng, runs)
 
-    def __getattr__(self, name: str) -> Any:
-        self._before()  # what else it can do is asked for anew for every batch: batches in parts
-        return getattr(self._world, name)
+    def pull(self, rng: Generator, state: Any, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Any]:
+        """That of the environment within."""
+        self.before()
+        return self.inner.pull(rng, state, pulls, needs)
+
+    def pull_parts(
+        self, rng: Generator, state: Any, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, Any]:
+        """That of the environment within."""
+        self.before()
+        return self.inner.pull_parts(rng, state, pulls, parts, partitions, needs)
 
 
 @dataclass(frozen=True)
