@@ -23,7 +23,7 @@ from roundwise.model.batch import Batch, BatchPlan
 from roundwise.model.random_partition import partition_sums
 from roundwise.model.trial import advance, begin
 from roundwise.questions import Claims
-from roundwise.rules.eprocess import claim_parts
+from roundwise.rules.eprocess import claims
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.closed_testing import reject_independent
 from roundwise.simulation.environments import pulled_in_parts
@@ -229,5 +229,5 @@ def test_lines_of_arms_without_results_are_passed_over(noise, level, monkeypatch
     before, after = won()
     moved = [[1, 1, 1, 1], [1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 1]]
     np.testing.assert_array_equal(after != before, np.array(moved) == 1)
-    monkeypatch.setattr(claim_parts, "_fed", lambda pieces, counts: np.ones((4, counts.shape[-1]), dtype=bool))
+    monkeypatch.setattr(claims, "_fed", lambda pieces, counts: np.ones((4, counts.shape[-1]), dtype=bool))
     np.testing.assert_array_equal(won()[1], after)

@@ -34,8 +34,7 @@ from roundwise.noise.budget_bets import binomial_budget_bet
 from roundwise.noise.parts import PartForm, parts_data
 from roundwise.questions.base import Halfspaces, pairs
 from roundwise.rules.eprocess import bounds
-from roundwise.rules.eprocess.above import AboveEProcess, AboveWealth
-from roundwise.rules.eprocess.above_shared import CrossedAboveEProcess
+from roundwise.rules.eprocess.above import AboveEProcess, AboveWealth, CrossedAboveEProcess
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.items import ItemReplay, NormalItems
 

@@ -27,9 +27,8 @@ from roundwise.model.trial import advance, begin
 from roundwise.noise import PairedBinary, PairedBounded
 from roundwise.noise.parts import PartForm, parts_data
 from roundwise.questions.base import Halfspaces
-from roundwise.rules.eprocess import claim_amendments
-from roundwise.rules.eprocess.claim_bounds import ClaimStep
-from roundwise.rules.eprocess.padded_claims import pad_to_claims
+from roundwise.rules.eprocess import claims
+from roundwise.rules.eprocess.claim_bounds import ClaimStep, pad_to_claims
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.items import ItemReplay, StickItems
 
@@ -199,7 +198,7 @@ def test_batches_before_an_arm_was_added_are_bet_on_as_they_were(table):
             noise.fixed_size_bet(known, each.batch, pieces, np.full(size, 50.0), np.full((1, 1), 2.0))(np.zeros(1))
             for each, known, size in (
                 (step, one_run(past), 2),
-                (wide, claim_amendments._widened(one_run(past), 3), 3),
+                (wide, claims._widened(one_run(past), 3), 3),
             )
         )
         np.testing.assert_allclose(after, before, atol=1e-12)

@@ -13,7 +13,7 @@ from roundwise.model.problem import Problem
 from roundwise.noise.budget_bets import ETA
 from roundwise.policies.base import checked, whole
 from roundwise.questions.base import quiet
-from roundwise.rules.eprocess.claim_state import ClaimState, claims_of, open_of
+from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of, open_of
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.conditional_power import counted_arms, shares_of, squares_of
 from roundwise.solvers import program
