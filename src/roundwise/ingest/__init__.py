@@ -1,7 +1,7 @@
 """Reading results: from files and data frames to recorded rows.
 
 `read` leads: `formats` opens a table, `columns` finds which column is what, `rows` validates every row, `duplicates`
-makes sure that nothing counts twice, `shared_items` looks for repeated identifiers, and `record` is what is written down.
+makes sure that nothing counts twice, `shared_items` finds repeated identifiers, `record` is what is written down.
 """
 
 from roundwise.ingest.columns import Columns, Options, Words
