@@ -24,7 +24,7 @@ from roundwise.model.batch import Batch, Record, Trial, ValueTable
 from roundwise.model.estimates import Estimates, Past, form_values, form_variances
 from roundwise.model.problem import Problem
 from roundwise.noise.base import FixedSizeBet
-from roundwise.questions.claims import Claims, scale_words
+from roundwise.questions.claims import Claims, describe_scale
 from roundwise.rules.base import Bounds, ClaimStatus, LinearForm
 from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet
 from roundwise.rules.eprocess.bounds import RuleState as Folded
@@ -577,7 +577,7 @@ def describe_claims(
                 margin=float(question.lines.levels[i] * (-1.0 if opposite else 1.0)),
                 given_up=bool(not settled[i] and left_out[j]),
                 opposite=opposite,
-                scale=scale_words(question.forms[j], question.levels[j], question.odds, names),
+                scale=describe_scale(question.forms[j], question.levels[j], question.odds, names),
                 adjusted=_finite(against[i]),
                 single_lower=None if opposite else _finite(single[j]),
                 single_upper=_finite(-single[number + j]) if opposite or len(evidence) == number else None,
