@@ -1,6 +1,6 @@
 """What a study will take: before the first result, and from the middle of it."""
 
-from roundwise.planning.alternatives import Instead
+from roundwise.planning.alternatives import PlanAlternative
 from roundwise.planning.fixed_designs import FixedDesign
 from roundwise.planning.forecast import Quantiles
 from roundwise.planning.planner import plan
@@ -14,8 +14,8 @@ from roundwise.planning.tradeoff import TradeoffPoint
 __all__ = [
     "Costs",
     "FixedDesign",
-    "Instead",
     "Outlook",
+    "PlanAlternative",
     "PlanRequest",
     "PlanRow",
     "Power",

@@ -11,15 +11,13 @@ from roundwise.planning.rows import PlanRow
 from roundwise.study.study import asked_in_words
 
 
-def in_words(request: PlanRequest, rows: Sequence[PlanRow], target: PlanRow, instead: Sequence[str]) -> str:
+def in_words(request: PlanRequest, rows: Sequence[PlanRow], target: PlanRow) -> str:
     """What the table says, as one would tell it to a colleague."""
     if target.claims and request.budget is not None:
         said = [_of_claims(request, rows)]
     else:
         said = [] if request.budget is None else [_with_budget(request, rows)]
         said.append(_to_plan(target))
-    if instead:
-        said.append(f"Or: {'; or '.join(instead)}.")
     return " ".join(said)
 
 
