@@ -17,12 +17,12 @@ from roundwise.errors import InputError
 from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin
 from roundwise.policies import ConditionalPower, Policy, Rounds, Wager
-from roundwise.questions.base import Halfspaces, pairs
 from roundwise.report import Report, report_of
 from roundwise.rules import ClaimStatus
 from roundwise.rules.eprocess.bounds import means_of
 from roundwise.rules.eprocess.claim_bounds import claims_of
 from roundwise.simulation.environments import Generator, draw_batch, numbered
+from roundwise.solvers.halfspaces import Halfspaces, pairs
 
 DELTA = 0.1
 POLICY = Wager(first_pulls=10, growth=0.7)

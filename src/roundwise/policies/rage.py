@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, one_hot, total
+from roundwise.arrays import Bools, Floats, one_hot, quiet, total
 from roundwise.model.batch import Batch, BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import Policy, check_sigma, checked, undeclared, whole
 from roundwise.questions import Question
-from roundwise.questions.base import Answer, quiet
+from roundwise.questions.base import Answer
 from roundwise.rules import Declared, StoppingRule
 from roundwise.solvers.design import ROUGH, fit_least_squares, orthonormal_basis, solve_design
 

@@ -16,8 +16,9 @@ from typing import Any, Literal, NamedTuple, Self
 
 from roundwise.arrays import Facts, Plain
 from roundwise.contract import check_classes
-from roundwise.errors import InputError, said
+from roundwise.errors import InputError
 from roundwise.ingest.columns import Columns
+from roundwise.messages import Remedy, option
 from roundwise.model.problem import Problem, check_whole_number
 from roundwise.model.spec import from_spec, parse_quantity, to_spec
 from roundwise.noise import Noise
@@ -47,7 +48,7 @@ class SpecField(NamedTuple):
         Raises:
             InputError: if the value does not fit.
         """
-        shown = said(name, f"--{name.replace('_', '-')}")
+        shown = option(name).strip("`")
         if self.type == "number":
             return parse_quantity(value, shown)
         if self.type == "numbers":
@@ -225,15 +226,15 @@ class StudySpec:
         most, least = self.limited_policy.max_batch, self.limited_policy.min_per_arm
         pulls = self.acting.first(self.problem, ()).pulls
         size, fewest = int(pulls.sum()), int(pulls[pulls > 0].min(initial=2.0**62))
-        fixed = said("`round`, `split` and `budget`", "--round, --split and --budget")
+        fixed = f"{option('round')}, {option('split')} and {option('budget')}"
         if most is not None and size > most:
-            limit, other = said("`max_round`", "--max-round"), said("`round`", "--round")
+            limit, other = option("max_round"), option("round")
             raise InputError(
                 f"{limit} is {most:g}, but {fixed} make a first round of {size} results (claims with a budget: a tenth "
                 f"of it). Give {other} {most:g} in place of {limit}."
             )
         if fewest < least:
-            limit = said("`min_per_arm`", "--min-per-arm")
+            limit = option("min_per_arm")
             raise InputError(
                 f"{limit} is {least:g}, but {fixed} leave an arm {fewest} results in the first round. Increase them, "
                 f"or leave {limit} out."
@@ -275,8 +276,8 @@ def arm_names(names: Sequence[str]) -> tuple[str, ...]:
         raise InputError(f"The arms are given as one text, '{names[:40]}'. Give a list of names.")
     trimmed = tuple(str(name).strip() for name in names)
     if len(trimmed) < 2:
-        example = said('arms=["a", "b", "c"]', "--arms a,b,c")
-        raise InputError(f"A study needs at least two arms; found {len(trimmed)}. Name them, for example {example}.")
+        found = f"A study needs at least two arms; found {len(trimmed)}."
+        raise InputError(found, Remedy("Name them, for example {@arms_example}."))
     if not all(trimmed):
         raise InputError("An arm has no name. Give every arm a name of its own.")
     for name in trimmed:
