@@ -41,7 +41,12 @@ class SavedState(NamedTuple, Generic[Wealth]):
 
 @dataclass(frozen=True)
 class EProcessRule(StoppingRule[RuleState]):
-    """Stop when every wrong answer has lost 1/delta times the stake."""
+    """Stop when every wrong answer has lost 1/delta times the stake. It works with every policy.
+
+    Args:
+        shifts: Whether estimates use differences within batches, where the question compares arms, so that
+            a shift of all arms in a batch does not matter.
+    """
 
     shifts: bool = True  # estimates from differences within batches, where the question compares arms
     any_time: ClassVar[bool] = True
