@@ -18,7 +18,7 @@ from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin, final_answer
 from roundwise.noise import Gaussian
 from roundwise.policies import Policy
-from roundwise.simulation.environments import Environment, drawn
+from roundwise.simulation.environments import Environment, draw_batch
 
 DELTAS = {0.5: 0.5, 0.2: 1.0, 0.01: 2.0, 0.001: 3.0}  # besides .05, for one rule, with their share of the runs
 MOST_OF_ITEMS, OF_ITEMS = 10, 0.2  # arms that share items, and the share of their runs: all pairs are counted
@@ -31,7 +31,7 @@ Count = Callable[[int, np.random.Generator], int]
 
 
 @dataclass(frozen=True)
-class Cell:
+class CalibrationCell:
     """A combination that is measured: how often a true null is struck off, or a wrong answer given."""
 
     part: str  # of the report
@@ -106,10 +106,10 @@ def times_harmed(
     rng: np.random.Generator,
 ) -> int:
     """In how many of the runs a wrong answer was given, or a true null struck off, at any time up to the horizon."""
-    world, trial = environment.world(rng, runs), begin(problem, policy, (runs,))
+    world, trial = environment.initial_state(rng, runs), begin(problem, policy, (runs,))
     happened = np.zeros(runs, dtype=np.bool_)
     for _ in range(batches):
-        batch, world = drawn(problem, environment, rng, world, trial.plan)
+        batch, world = draw_batch(problem, environment, rng, world, trial.plan)
         trial = advance(problem, policy, trial, batch)
         happened |= harmed(problem, policy, trial, means)
     return int(happened.sum())
@@ -127,7 +127,7 @@ def harmed(problem: Problem, policy: Policy, trial: Trial, means: Floats) -> Boo
     return np.asarray(wrong | policy.stopping.false_rejection(problem, trial, means))
 
 
-def product() -> Iterator[Cell | Refused]:
+def product() -> Iterator[CalibrationCell | Refused]:
     """Every combination of shape, law and rule; other levels for one rule."""
     for shape in SHAPES:
         for law in LAWS:
@@ -138,7 +138,7 @@ def product() -> Iterator[Cell | Refused]:
                     yield combined(shape, law, RULES[0], delta)
 
 
-def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> Cell | Refused:
+def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> CalibrationCell | Refused:
     """One combination."""
     part = "product"
     shared = law.noise.shares_items
@@ -156,7 +156,7 @@ def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> Cell | Refused
     share = DELTAS.get(delta, 1.0) * rule.weight * min(1.0, 20.0 / shape.arms)
     share *= OF_ITEMS * min(1.0, 3.0 / shape.arms) if shared else 1.0
     name = problem.question.name
-    return Cell(part, shape.name, column, delta, share, what, chunk=chunk_of(shape, law), question=name)
+    return CalibrationCell(part, shape.name, column, delta, share, what, chunk=chunk_of(shape, law), question=name)
 
 
 def chunk_of(shape: Shape, law: Law) -> int:

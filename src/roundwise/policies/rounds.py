@@ -13,13 +13,13 @@ from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError
 from roundwise.model.batch import BatchPlan, Record, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import Policy, checked, limited
+from roundwise.policies.base import Policy, apportion_pulls, checked
 from roundwise.rules import StoppingRule
 
 LOOKS = 10  # rounds that a budget is cut into, where a policy looks ahead to it and nothing else is said
 
 
-class Round(NamedTuple):
+class RoundState(NamedTuple):
     """The plan of the policy within, and whether a plan of it was ever cut."""
 
     plan: BatchPlan
@@ -27,7 +27,7 @@ class Round(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rounds:
+class Rounds(Policy):
     """At most `budget` results in all, `round` of them at a time, in the proportions of `split`: each only if given.
 
     Every plan says how many results are left after it, and whether it is the last one, before it is pulled. What would
@@ -141,7 +141,7 @@ class Rounds:
         declared = plan.declared
         if declared is not None:  # what is proved of its own batches does not hold of one that was cut
             declared = declared._replace(made=declared.made & ~cut)
-        memory = Round(plan, np.asarray(cut | (pulls != plan.pulls).any(axis=-1)))
+        memory = RoundState(plan, np.asarray(cut | (pulls != plan.pulls).any(axis=-1)))
         if self.budget is None:
             return plan._replace(pulls=pulls, memory=memory, declared=declared)
         after = np.maximum(left - pulls.sum(axis=-1), 0.0)
@@ -158,9 +158,9 @@ def as_rounds(policy: Policy) -> Rounds:
     return policy if isinstance(policy, Rounds) else Rounds(policy)
 
 
-def round_of(plan: BatchPlan) -> Round:
+def round_of(plan: BatchPlan) -> RoundState:
     """What the policy within planned, and whether any of its plans was cut."""
-    return plan.memory if isinstance(plan.memory, Round) else Round(plan, np.zeros_like(plan.may_stop))
+    return plan.memory if isinstance(plan.memory, RoundState) else RoundState(plan, np.zeros_like(plan.may_stop))
 
 
 def limited_to(pulls: Floats, room: Floats, record: Record) -> Floats:
@@ -170,7 +170,7 @@ def limited_to(pulls: Floats, room: Floats, record: Record) -> Floats:
         return pulls
     found = pulls.copy()
     of = Record(record.counts[short], record.totals[short], np.asarray(record.batches)[short])
-    found[short] = limited(pulls[short], room[short], 0.0, so_far=of)
+    found[short] = apportion_pulls(pulls[short], room[short], 0.0, so_far=of)
     return found
 
 

@@ -39,7 +39,6 @@ from roundwise.noise.parts import (
     parts_data,
     sums_before,
 )
-from roundwise.questions.base import Halfspaces
 from roundwise.rules.eprocess.bet_sizes import (
     BOLDEST_PART,
     LEAST_RATIO,
@@ -49,6 +48,7 @@ from roundwise.rules.eprocess.bet_sizes import (
     Z_STEPS,
     slopes,
 )
+from roundwise.solvers.halfspaces import Halfspaces
 
 CHUNK = 240_000  # parts times arms times columns that are computed at once: what fits the cache
 _FEWEST = 1e-9  # in place of no results

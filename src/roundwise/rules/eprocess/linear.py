@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from roundwise.arrays import Floats, total
+from roundwise.arrays import Floats, quiet, total
 from roundwise.model.batch import Batch, Parts
 from roundwise.model.estimates import Estimates, FormEstimate, form_variances
 from roundwise.model.problem import Problem
 from roundwise.noise import SubGaussian
 from roundwise.noise.parts import GaussianPartBets, PartForm
-from roundwise.questions.base import Halfspaces, quiet
 from roundwise.rules.eprocess.base import RequiredPulls
 from roundwise.rules.eprocess.candidates import (
     OPENING,
@@ -30,6 +29,7 @@ from roundwise.rules.eprocess.candidates import (
 )
 from roundwise.rules.eprocess.engine import settle_parts
 from roundwise.solvers.design import ROUGH, information_matrix, solve_design
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 @dataclass(frozen=True)
