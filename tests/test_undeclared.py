@@ -8,7 +8,7 @@ import pytest
 
 from changing import studies
 from roundwise import Bounded, Columns
-from roundwise.ingest.shared_items import unit_kind
+from roundwise.ingest.record import unit_kind
 from roundwise.study.audit import verified
 
 pd = pytest.importorskip("pandas")

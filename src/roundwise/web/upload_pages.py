@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.errors import InputError, RoundwiseError
-from roundwise.ingest import Columns, Options, Results
-from roundwise.ingest.columns import Words
-from roundwise.ingest.read import Looked, looked_at
+from roundwise.ingest import Columns, Results, TellOptions
+from roundwise.ingest.columns import TellKeywords
+from roundwise.ingest.rows import ColumnPreview, preview_columns
 from roundwise.report import Report
 from roundwise.report.wording import count, sentence
 from roundwise.store import ConflictError
@@ -47,7 +47,7 @@ class UploadPreview(NamedTuple):
     """What a file would bring."""
 
     file: str
-    looked: Looked
+    looked: ColumnPreview
     chosen: dict[str, str]  # columns by what they are
     error: str
     rows: list[ArmPreview]
@@ -109,10 +109,10 @@ def record(request: Request, name: str, sent: FormData) -> Response:
     return RedirectResponse(f"{address_of(name)}?recorded=1", status_code=303)
 
 
-def words_of(given: dict[str, str]) -> Words:
+def words_of(given: dict[str, str]) -> TellKeywords:
     """What a form says of a file, as `tell` takes it."""
     named = {role: given[f"column_{role}"] for role in ROLES if given.get(f"column_{role}")}
-    return Words(
+    return TellKeywords(
         columns=Columns(**named) if named else None,
         ignore_arms="*" if given.get("others") else (),
         missing=given.get("missing", "").strip() or None,
@@ -130,11 +130,11 @@ def seen_of(study: Study, upload: Upload, given: dict[str, str]) -> UploadPrevie
     after: Report | None = None
     try:
         words = words_of(given)
-        looked = looked_at(upload, settings.arms, settings.noise, settings.columns, Options(**words))
+        looked = preview_columns(upload, settings.arms, settings.noise, settings.columns, TellOptions(**words))
         read, after = study.preview(upload, round_over=given.get("round_over", "").strip() or None, **words)
     except RoundwiseError as refused:
         error = on_the_page(str(refused))
-        looked = looked_at(upload, settings.arms, settings.noise, settings.columns, Options())
+        looked = preview_columns(upload, settings.arms, settings.noise, settings.columns, TellOptions())
     chosen = {role: given.get(f"column_{role}") or looked.taken.get(role, "") for role in ROLES}
     if not read or after is None:
         return UploadPreview(upload.shown_as, looked, chosen, error, [], 0, 0, 0, [], [], False)

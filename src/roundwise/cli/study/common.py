@@ -12,7 +12,7 @@ from roundwise.cli.output import print_json, recorded, say
 from roundwise.errors import InputError, RoundwiseError, visible
 
 if TYPE_CHECKING:
-    from roundwise.ingest import Columns, Words
+    from roundwise.ingest import Columns, TellKeywords
     from roundwise.store import Entry
     from roundwise.study import Study
 
@@ -98,7 +98,7 @@ class FileWords(NamedTuple):
     average_ids: AverageIds = False
 
     @property
-    def words(self) -> Words:
+    def words(self) -> TellKeywords:
         """As `Study.tell` takes it."""
         return {
             "columns": self.named.columns,
