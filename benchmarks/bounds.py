@@ -9,12 +9,9 @@ import math
 
 import numpy as np
 
-from roundwise import BestArm, Binary, Poisson, Problem, SubGaussian
+from roundwise import BestArm, Binary, Gaussian, Poisson, Problem, SubGaussian
 from roundwise.model.batch import FIRST_PARTS, PARTS, Batch, Parts, split_counts
 from roundwise.model.estimates import Estimates, Past
-from roundwise.noise.binary import hypergeometric
-from roundwise.noise.gaussian import bridged
-from roundwise.noise.poisson import multinomial
 from roundwise.questions.base import pairs
 from roundwise.rules.eprocess import bounds
 from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet, RuleState, means_of
@@ -23,9 +20,9 @@ from run import row
 SIZES, DEALINGS, RUNS = (30, 80, 160, 250, 300), 16, 200
 LAWS = {  # model, mean, deviation, results times so many, totals of n results, how totals are dealt
     "normal": (SubGaussian(1.0), 0.3, 1.0, 1, lambda rng, n, m: rng.normal(n * m, math.sqrt(n), (RUNS, 2)), None),
-    "0/1, 10 %": (Binary(), 0.1, 0.3, 3, lambda rng, n, m: rng.binomial(n, m, (RUNS, 2)), hypergeometric),
-    "0/1, 50 %": (Binary(), 0.5, 0.5, 1, lambda rng, n, m: rng.binomial(n, m, (RUNS, 2)), hypergeometric),
-    "Poisson, 1": (Poisson(), 1.0, 1.0, 1, lambda rng, n, m: rng.poisson(n * m, (RUNS, 2)), multinomial),
+    "0/1, 10 %": (Binary(), 0.1, 0.3, 3, lambda rng, n, m: rng.binomial(n, m, (RUNS, 2)), Binary().draw_part_totals),
+    "0/1, 50 %": (Binary(), 0.5, 0.5, 1, lambda rng, n, m: rng.binomial(n, m, (RUNS, 2)), Binary().draw_part_totals),
+    "Poisson, 1": (Poisson(), 1.0, 1.0, 1, lambda rng, n, m: rng.poisson(n * m, (RUNS, 2)), Poisson().draw_part_totals),
 }
 LONG = {"20 of 30": (30,) * 20, "each as large as all before": (30, *(30 * 2**i for i in range(8)))}
 LATER = (3, 6, 9, 20)
@@ -42,7 +39,7 @@ def dealt(rng, law, n, parts, dealings):
     counts, totals = np.full((RUNS, 2), float(n)), drawn(rng, n, mean).astype(float)
     cuts = split_counts(counts, parts)
     given = np.ascontiguousarray(cuts.transpose()), np.ascontiguousarray(totals.transpose())[:, None], dealings
-    found = bridged(rng, *given, 1.0) if deal is None else deal(rng, *given)
+    found = Gaussian(1.0).draw_part_totals(rng, *given) if deal is None else deal(rng, *given)
     return Batch(counts, totals, parts=Parts(cuts, found.transpose()))
 
 

@@ -97,7 +97,7 @@ def evidence_of(question, policy, seed, several):
     trial = begin(problem, policy)
     parts = split_counts(COUNTS, trial.plan.parts)
     rng = np.random.Generator(np.random.PCG64([seed, 1]))
-    totals = Binary().dealt(rng, parts.transpose(), TOTALS[:, None], several).transpose()
+    totals = Binary().draw_part_totals(rng, parts.transpose(), TOTALS[:, None], several).transpose()
     trial = advance(problem, policy, trial, Batch(COUNTS, TOTALS, parts=Parts(parts, totals)))
     kept = trial.kept
     if hasattr(kept, "gains"):

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from roundwise.web.app import Application
-from roundwise.web.connections import configured, listening
+from roundwise.web.connections import configure_server, open_socket
 from roundwise.web.security import build_access
 
 TOKENS = {role: f"{role.replace(' ', '-')}-0123456789abcdef" for role in ("look", "hand in", "change")}
@@ -23,8 +23,8 @@ def serving(storage, tokens="", host="127.0.0.1", names=()):
     """The address of a server in this process; its application is the second value."""
     access = build_access(host, names, tokens)
     app = Application(storage, access)
-    with listening("127.0.0.1", 0) as at:
-        server = uvicorn.Server(configured(app, log_level="warning", timeout_graceful_shutdown=1))
+    with open_socket("127.0.0.1", 0) as at:
+        server = uvicorn.Server(configure_server(app, log_level="warning", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
         thread.start()
         try:

@@ -12,10 +12,10 @@ from expectations import RATES, TOLERANCE, Array, binomial_pmf, panels
 from roundwise import Binary, Bounded, Gaussian, Poisson, Problem, Statements, SubGaussian, UnknownVariance
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Past
-from roundwise.noise.bet_forms import steady_gaussian_bet
-from roundwise.noise.bounded_products import steady_difference_bet, steady_level_bet
-from roundwise.noise.poisson import steady_poisson_bet
-from roundwise.noise.unknown_variance import steady_student_bet
+from roundwise.noise.bets import log_factor_of_size
+from roundwise.noise.bounded import fixed_size_difference_bet, fixed_size_level_bet
+from roundwise.noise.poisson import fixed_size_poisson_bet
+from roundwise.noise.student import fixed_size_student_bet
 from roundwise.questions.base import Halfspaces
 
 SIZES = np.array([1e-3, 0.1, 1.0, 3.0, 30.0])
@@ -33,13 +33,13 @@ def table(won: Array, n: float) -> Array:
 def test_gaussian_expectation_and_fall() -> None:
     z, weights = panels(np.linspace(-60, 60, 400))
     for mean in (0.0, -0.3):  # at the boundary, and inside the null
-        logs = steady_gaussian_bet(np.array([[1e-3], [0.1], [3.0], [12.0]]), z * 2.0, np.full(z.shape, 2.0))
+        logs = log_factor_of_size(np.array([[1e-3], [0.1], [3.0], [12.0]]), z * 2.0, np.full(z.shape, 2.0))
         means = (np.exp(logs + stats.norm.logpdf(z, mean)) * weights).sum(axis=-1)
         assert (means <= 1 + TOLERANCE).all()
         if not mean:
             assert (means >= 1 - 1e-6).all()
     new = 3.0 - np.linspace(-50, 50, 1001)  # a difference of 3 less rising values
-    assert (np.diff(steady_gaussian_bet(SIZES[:, None], new, np.ones(1001))) <= 0).all()
+    assert (np.diff(log_factor_of_size(SIZES[:, None], new, np.ones(1001))) <= 0).all()
 
 
 @pytest.mark.long
@@ -48,11 +48,11 @@ def test_student_expectation_and_fall(dof: float) -> None:
     probability = np.concatenate([np.geomspace(1e-12, 0.5, 2000), 1 - np.geomspace(0.5, 1e-12, 2000)[1:]])
     t, weights = panels(stats.t.ppf(probability, dof))
     for shift in (0.0, -0.7):
-        logs = steady_student_bet(SIZES[:, None], t + shift, np.ones(t.shape), np.full(t.shape, dof))
+        logs = fixed_size_student_bet(SIZES[:, None], t + shift, np.ones(t.shape), np.full(t.shape, dof))
         density = stats.t.logpdf(t, dof)  # `new` of a negative mean is at most this, the deviation being what it is
         assert ((np.exp(logs + density) * weights).sum(axis=-1) <= 1 + 1e-7).all()
     rising = np.linspace(-50, 50, 1001)
-    logs = steady_student_bet(SIZES[:, None], 3.0 - rising, np.ones(1001), np.full(1001, dof))
+    logs = fixed_size_student_bet(SIZES[:, None], 3.0 - rising, np.ones(1001), np.full(1001, dof))
     assert (np.diff(logs) <= 1e-12).all()
 
 
@@ -65,13 +65,13 @@ def test_poisson_expectation_and_fall() -> None:
             for size in (0.01, 0.3, 1.5):
                 for slack in (0.0, 0.4):
                     offset = f @ rates + slack
-                    logs = steady_poisson_bet(np.full((1, 1, 1), size), f, x, exposure, np.full((1, 1), offset))
+                    logs = fixed_size_poisson_bet(np.full((1, 1, 1), size), f, x, exposure, np.full((1, 1), offset))
                     mean = np.exp(logs[0] + law).sum()
                     assert mean <= 1 + TOLERANCE
                     if not slack:
                         assert mean >= 1 - 1e-6
         values = np.linspace(-5, 5, 300)
-        logs = steady_poisson_bet(SIZES[:, None], f, np.array([[7.0, 4.0]]), exposure, values)
+        logs = fixed_size_poisson_bet(SIZES[:, None], f, np.array([[7.0, 4.0]]), exposure, values)
         assert (np.diff(logs) < 0).all()
 
 
@@ -81,7 +81,7 @@ def test_level_expectation(n: int) -> None:
     rows = table(won, n)
     for rate, slack, above in itertools.product(RATES, (0.0, 1e-3, 0.4, 2.0), (True, False)):
         value = np.full(n + 1, rate + slack if above else rate - slack)  # also beyond [0, 1]
-        logs = steady_level_bet(SIZES[:, None], VALUES, rows, value, np.full(n + 1, above))
+        logs = fixed_size_level_bet(SIZES[:, None], VALUES, rows, value, np.full(n + 1, above))
         assert (np.exp(logs) @ binomial_pmf(n, rate) <= 1 + TOLERANCE).all()
 
 
@@ -91,7 +91,7 @@ def test_level_expectation_of_three_values() -> None:
     for size, slack in itertools.product(SIZES, (0.0, 0.1, 0.6)):
         for above in (True, False):
             value = np.full(3, law @ values + (slack if above else -slack))
-            logs = steady_level_bet(np.full((1, 1), size), values, rows, value, np.full(3, above))
+            logs = fixed_size_level_bet(np.full((1, 1), size), values, rows, value, np.full(3, above))
             assert np.exp(logs[0]) @ law <= 1 + TOLERANCE
 
 
@@ -101,7 +101,7 @@ def test_difference_expectation(counts: tuple[int, int], margin: float) -> None:
     n_a, n_b = counts
     won_a, won_b = np.meshgrid(np.arange(n_a + 1.0), np.arange(n_b + 1.0), indexing="ij")
     for middle, size in itertools.product((0.01, 0.5, 0.9), (0.1, 1.0, 30.0)):
-        logs = steady_difference_bet(
+        logs = fixed_size_difference_bet(
             np.full((1, 1, 1), size),
             np.full(won_a.shape, middle),
             VALUES,
@@ -126,10 +126,10 @@ def test_bets_on_values_fall() -> None:
             def rows(counts: Array, size: int = outcomes.size) -> Array:
                 return np.broadcast_to(counts, (401, size))
 
-            up = steady_level_bet(sizes, outcomes, rows(a), rising, np.ones(401, dtype=bool))
-            down = steady_level_bet(sizes, outcomes, rows(a), rising, np.zeros(401, dtype=bool))
+            up = fixed_size_level_bet(sizes, outcomes, rows(a), rising, np.ones(401, dtype=bool))
+            down = fixed_size_level_bet(sizes, outcomes, rows(a), rising, np.zeros(401, dtype=bool))
             middle = np.full(401, rng.uniform())
-            pair = steady_difference_bet(sizes, middle, outcomes, rows(a), rows(b), margins)
+            pair = fixed_size_difference_bet(sizes, middle, outcomes, rows(a), rows(b), margins)
             assert (np.diff(up) <= 1e-12 * np.abs(up[:, 1:])).all()
             assert (np.diff(down) >= -1e-12 * np.abs(down[:, 1:])).all()
             assert (np.diff(pair) <= 1e-12 * (1 + np.abs(pair[:, 1:]))).all()
@@ -168,7 +168,7 @@ def test_every_form_of_every_model_falls(noise: object) -> None:
         totals = np.array([2.0, 3.0, 1.0]) if isinstance(noise, Binary) else rows @ values
         totals = np.abs(np.round(totals)) if isinstance(noise, Poisson) else totals
         batch = Batch(np.full(3, 5.0), totals, np.full(3, 2.5), ValueTable(values, rows))
-        logs = problem.noise.steady(past(), batch, pieces(), np.full(3, 5.0), DRIFTS)
+        logs = problem.noise.fixed_size_bet(past(), batch, pieces(), np.full(3, 5.0), DRIFTS)
         found = np.array([logs(np.full(6, offset)) for offset in np.linspace(-9, 9, 200)])
         assert (np.diff(found, axis=0) <= 1e-12 * (1 + np.abs(found[1:]))).all()
         assert (found[0] > found[-1]).all()
@@ -180,7 +180,7 @@ def test_sizes_of_bets_on_rates_do_not_depend_on_the_batch(before: Past) -> None
     problem, rates = Problem(FORMS, 3, 0.1, Binary()), np.array([0.4, 0.15, 0.6])
     truth, means = FORMS.forms @ rates, np.zeros((4, 6))
     for won in itertools.product(*(np.arange(n + 1) for n in COUNTS)):
-        logs = problem.noise.steady(before, Batch(COUNTS, np.array(won, dtype=float)), pieces(), COUNTS, DRIFTS)
+        logs = problem.noise.fixed_size_bet(before, Batch(COUNTS, np.array(won, dtype=float)), pieces(), COUNTS, DRIFTS)
         chance = stats.binom.pmf(won, COUNTS, rates).prod()
         means += chance * np.exp(logs(truth))
     assert (means <= 1 + TOLERANCE).all()
@@ -192,7 +192,7 @@ def test_sizes_of_bets_on_counts_do_not_depend_on_the_batch() -> None:
     problem, rates = Problem(FORMS, 3, 0.1, Poisson()), np.array([0.2, 0.1, 0.3])
     truth, means = FORMS.forms @ rates, np.zeros((4, 6))
     for won in itertools.product(range(16), range(12), range(18)):
-        logs = problem.noise.steady(past(), Batch(COUNTS, np.array(won, dtype=float)), pieces(), COUNTS, DRIFTS)
+        logs = problem.noise.fixed_size_bet(past(), Batch(COUNTS, np.array(won, dtype=float)), pieces(), COUNTS, DRIFTS)
         means += stats.poisson.pmf(won, COUNTS * rates).prod() * np.exp(logs(truth))
     assert (means <= 1 + TOLERANCE).all()
     assert (means[:2] >= 1 - 1e-3).all()  # equality, but for what lies beyond the sums
@@ -201,9 +201,9 @@ def test_sizes_of_bets_on_counts_do_not_depend_on_the_batch() -> None:
 def test_no_bet_without_rows_or_past() -> None:
     for noise in (SubGaussian(1.0), UnknownVariance(), Binary(), Bounded(0.0, 1.0), Poisson()):
         none = Batch(np.array([0.0, 4.0, 5.0]), np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.5, 0.5]))
-        logs = noise.steady(past(), none, pieces(), COUNTS, DRIFTS)(np.full(6, 0.3))
+        logs = noise.fixed_size_bet(past(), none, pieces(), COUNTS, DRIFTS)(np.full(6, 0.3))
         assert (logs[:, [0, 2, 4, 5]] == 0).all()
         assert (logs[:, [1, 3]] != 0).all()
     some = Batch(COUNTS, np.array([2.0, 1.0, 3.0]))
-    first = Poisson().steady(Past.none((3,)), some, pieces(), COUNTS, DRIFTS)(np.full(6, 0.3))
+    first = Poisson().fixed_size_bet(Past.none((3,)), some, pieces(), COUNTS, DRIFTS)(np.full(6, 0.3))
     assert (first == 0).all()  # the others need no past

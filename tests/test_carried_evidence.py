@@ -10,7 +10,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from roundwise import Above, BestArm, Binary, Gaussian, with_items
+from roundwise import Above, BestArm, Binary, Gaussian
 from roundwise.model.problem import Problem
 from roundwise.rules.eprocess.above import LevelBets
 from roundwise.rules.eprocess.rule import eprocess_for
@@ -19,7 +19,7 @@ DELTA = 0.05
 LOW, BETWEEN, HIGH = -1, 0, 1
 EVER = 6  # arms that there are at some time, of which the first three are there at first
 SCRIPTS = ["a", "d", "ad", "da", "add", "dad", "addad", "dada", "aaddd", "adadad", "aaddda"]  # add and drop
-NOISES = {"own items": Gaussian(1.0), "shared items": with_items(Binary())}
+NOISES = {"own items": Gaussian(1.0), "shared items": Binary().with_items()}
 EXACT = 1e-9
 
 

@@ -11,11 +11,11 @@ from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, Past
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
 from roundwise.noise.budget_bets import (
-    binomial_horizon_bet,
-    drift_horizon_bet,
-    hypergeometric_horizon_bet,
-    normal_horizon_bet,
-    product_horizon_bet,
+    binomial_budget_bet,
+    drift_budget_bet,
+    hypergeometric_budget_bet,
+    normal_budget_bet,
+    product_budget_bet,
 )
 from roundwise.questions import Claims
 
@@ -31,12 +31,12 @@ def means_of(eta, shift=0.0):
     low, high = np.full(need.shape, -60.0), 60.0 + need
     for _ in range(100):  # to where the bar is reached
         middle = (low + high) / 2
-        reached = normal_horizon_bet(middle, need, rho, eta) >= need
+        reached = normal_budget_bet(middle, need, rho, eta) >= need
         low, high = np.where(reached, low, middle), np.where(reached, middle, high)
     ends = np.linspace(np.minimum(low, 12.0) - 24.0, low, 401)
     left, width = ends[:-1, :, None], np.diff(ends, axis=0)[..., None]
     places = left + width * (1 + PANELS[0]) / 2
-    logs = normal_horizon_bet(places, need[:, None], rho[:, None], eta) + norm.logpdf(places - shift)
+    logs = normal_budget_bet(places, need[:, None], rho[:, None], eta) + norm.logpdf(places - shift)
     inner = (np.exp(logs) * PANELS[1] * width / 2).sum(axis=(0, 2))
     return need, rho, inner + np.exp(need) * norm.sf(high - shift)
 
@@ -55,7 +55,7 @@ def test_the_normal_bet_is_fair_by_quadrature(eta):
 def test_the_normal_bet_rises_with_the_score_and_ends_at_the_bar(eta):
     z = np.linspace(-40, 60, 4001)
     for need, rho in itertools.product(NEEDS, SHARES):
-        logs = normal_horizon_bet(z, need, rho, eta)
+        logs = normal_budget_bet(z, need, rho, eta)
         assert (np.diff(logs) >= 0).all() if rho < 1 else set(logs) <= {-np.inf, need}
         assert logs.max() <= need
         assert not np.isnan(logs).any()
@@ -77,7 +77,7 @@ def test_the_bet_on_two_rates_is_fair_by_enumeration(log_odds):
     means = []
     for n_a, n_b, whole, need, rho, eta in tables(1, 150):
         x = np.arange(max(0, whole - n_b), min(whole, n_a) + 1)
-        e = np.exp(hypergeometric_horizon_bet(x, n_a, whole - x, n_b, log_odds, need, rho, eta))
+        e = np.exp(hypergeometric_budget_bet(x, n_a, whole - x, n_b, log_odds, need, rho, eta))
         if log_odds:
             law = nchypergeom_fisher.pmf(x, n_a + n_b, n_a, whole, np.exp(log_odds))
         else:
@@ -96,7 +96,7 @@ def test_the_bet_on_a_share_of_events_is_fair_by_enumeration():
         n, odds = int(rng.integers(1, 80)), float(rng.normal(0, 1))
         need, rho, eta = (float(rng.choice(each)) for each in (NEEDS, SHARES[1:], ETAS))
         x = np.arange(n + 1)
-        e = np.exp(binomial_horizon_bet(x, n, odds, need, rho, eta))
+        e = np.exp(binomial_budget_bet(x, n, odds, need, rho, eta))
         means.append(binom.pmf(x, n, 1 / (1 + np.exp(-odds))) @ e)
         assert (np.diff(e) >= 0).all()
     assert max(means) <= 1 + 1e-11
@@ -111,12 +111,12 @@ def test_exact_bets_are_fair_where_there_is_next_to_no_law(log_odds, eta):
         for n in (1, 40):
             x = np.arange(n + 1.0)
             weights = log_odds * x + gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
-            logs = binomial_horizon_bet(x, n, log_odds, need, rho, eta)
+            logs = binomial_budget_bet(x, n, log_odds, need, rho, eta)
             assert logsumexp(weights + logs) - logsumexp(weights) <= 1e-9
             assert (logs[1:] >= logs[:-1] - 1e-9).all()
         x = np.arange(2.0, 6.0)  # of 5 in a, 7 successes of 10 in all
         weights = log_odds * x - sum(gammaln(each + 1) for each in (x, 5 - x, 7 - x, x - 2))
-        logs = hypergeometric_horizon_bet(x, 5, 7 - x, 5, log_odds, need, rho, eta)
+        logs = hypergeometric_budget_bet(x, 5, 7 - x, 5, log_odds, need, rho, eta)
         assert logsumexp(weights + logs) - logsumexp(weights) <= 1e-9
         assert (logs[1:] >= logs[:-1] - 1e-9).all()
 
@@ -124,9 +124,9 @@ def test_exact_bets_are_fair_where_there_is_next_to_no_law(log_odds, eta):
 def test_one_drift_is_fair_and_reaches_the_bar_at_the_horizon():
     z, step = np.linspace(-40, 50, 90_001, retstep=True)
     for need, rho in itertools.product(NEEDS, SHARES):
-        assert np.exp(drift_horizon_bet(z, need, rho) + norm.logpdf(z)).sum() * step <= 1 + 1e-9
+        assert np.exp(drift_budget_bet(z, need, rho) + norm.logpdf(z)).sum() * step <= 1 + 1e-9
     for need in NEEDS:
-        np.testing.assert_allclose(drift_horizon_bet(np.sqrt(2 * need), need, 1.0), need)
+        np.testing.assert_allclose(drift_budget_bet(np.sqrt(2 * need), need, 1.0), need)
 
 
 def product_mean(factors, counts, rates, offset, past, need, rho):
@@ -135,7 +135,7 @@ def product_mean(factors, counts, rates, offset, past, need, rho):
     table = np.array([[[n - x, x] for n, x in zip(counts, each, strict=True)] for each in wins], dtype=float)
     size = (len(wins), len(counts))
     guess = np.broadcast_to(past, size)
-    logs = product_horizon_bet(
+    logs = product_budget_bet(
         np.broadcast_to(factors, size), guess, guess * (1 - guess) + 0.01, np.array([0.0, 1.0]), table,
         np.full(len(wins), offset), np.full(len(wins), need), np.full(len(wins), rho),
     )  # fmt: skip
@@ -176,7 +176,7 @@ def bet(noise, claims, batch, need, rho, eta=0.2):
     known = Estimates(past, past.means, noise.variance(past))
     lines = len(claims.lines.forms)
     shape = (*batch.counts.shape[:-1], lines)
-    return noise.horizon(known, batch, claims.bets(shape[:-1]), np.full(shape, need), np.full(shape, rho), eta)
+    return noise.budget_bet(known, batch, claims.bets(shape[:-1]), np.full(shape, need), np.full(shape, rho), eta)
 
 
 class TestModels:
@@ -188,9 +188,9 @@ class TestModels:
         batch = batch_of([10, 10, 5], [1.0, 8.0, -1.0])
         z = (np.array([0.8, -0.2]) - 0.1) / (2.0 * np.sqrt([0.2, 0.3]))
         found = bet(Gaussian(2.0), self.claims, batch, 3.0, 0.4)
-        np.testing.assert_allclose(found, normal_horizon_bet(z, 3.0, 0.4), rtol=1e-12)
+        np.testing.assert_allclose(found, normal_budget_bet(z, 3.0, 0.4), rtol=1e-12)
         found = bet(SubGaussian(2.0), self.claims, batch, 3.0, 0.4)
-        np.testing.assert_allclose(found, drift_horizon_bet(z, 3.0, 0.4), rtol=1e-12)
+        np.testing.assert_allclose(found, drift_budget_bet(z, 3.0, 0.4), rtol=1e-12)
 
     def test_a_need_that_cannot_be_held_in_money_is_bet_on_with_one_drift(self):
         found = bet(Gaussian(1.0), self.claims, batch_of([10, 10, 10], [0, 5, -5]), 900.0, 0.4)
@@ -203,26 +203,26 @@ class TestModels:
         square = 24.0 / 22.0
         score = norm.isf(t.sf((np.array([0.8, -0.2]) - 0.1) / np.sqrt(square * np.array([0.2, 0.3])), 22))
         found = bet(UnknownVariance(), self.claims, batch, 3.0, 0.4)
-        np.testing.assert_allclose(found, normal_horizon_bet(score, 3.0, 0.4), rtol=1e-9)
+        np.testing.assert_allclose(found, normal_budget_bet(score, 3.0, 0.4), rtol=1e-9)
 
     def test_rates(self):
         batch = batch_of([20, 12, 12], [5.0, 9.0, 2.0])
         found = bet(Binary(), self.claims, batch, 3.0, 0.4)
-        expected = hypergeometric_horizon_bet([9, 2], [12, 12], [5, 5], [20, 20], 0.0, 3.0, 0.4)
+        expected = hypergeometric_budget_bet([9, 2], [12, 12], [5, 5], [20, 20], 0.0, 3.0, 0.4)
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
     def test_a_rate_against_a_level_is_binomial_on_either_side(self):
         level = Claims.above(2, 0.3, futility=0.5)
         found = bet(Binary(), level, batch_of([20, 20], [12.0, 3.0]), 3.0, 0.4)
-        up = binomial_horizon_bet([12, 3], 20, np.log(0.3 / 0.7), 3.0, 0.4)
-        down = binomial_horizon_bet([8, 17], 20, 0.0, 3.0, 0.4)
+        up = binomial_budget_bet([12, 3], 20, np.log(0.3 / 0.7), 3.0, 0.4)
+        down = binomial_budget_bet([8, 17], 20, 0.0, 3.0, 0.4)
         np.testing.assert_allclose(found, np.append(up, down), rtol=1e-9)
 
     def test_odds(self):
         odds = Claims.against_control(3, 0, 1.5, scale="odds-ratio")
         batch = batch_of([20, 12, 12], [5.0, 9.0, 2.0])
-        found = Binary().odds_horizon(batch, odds.bets(()), np.full(2, 3.0), np.full(2, 0.4), 0.2)
-        expected = hypergeometric_horizon_bet([9, 2], [12, 12], [5, 5], [20, 20], np.log(1.5), 3.0, 0.4)
+        found = Binary().odds_budget_bet(batch, odds.bets(()), np.full(2, 3.0), np.full(2, 0.4), 0.2)
+        expected = hypergeometric_budget_bet([9, 2], [12, 12], [5, 5], [20, 20], np.log(1.5), 3.0, 0.4)
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
     @pytest.mark.parametrize("margin", [1.0, 1.4])
@@ -230,7 +230,7 @@ class TestModels:
         ratio = Claims.against_control(3, 0, margin, scale="ratio")
         found = bet(Poisson(), ratio, batch_of([20, 10, 10], [30.0, 40.0, 12.0]), 3.0, 0.4)
         odds = np.log(margin * 10 / 20)
-        expected = binomial_horizon_bet([40, 12], [70, 42], odds, 3.0, 0.4)
+        expected = binomial_budget_bet([40, 12], [70, 42], odds, 3.0, 0.4)
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
     def test_counts_with_a_difference_are_fair_by_enumeration(self):
@@ -271,10 +271,10 @@ def test_equal_laws_are_bet_on_as_each_alone():
     rng = np.random.default_rng(8)
     events, won = rng.integers(90, 96, 80), rng.integers(30, 70, 80)
     for need, rho in ((np.full(80, 4.6), np.full(80, 0.1)), (rng.uniform(2.0, 6.0, 80), np.full(80, 0.2))):
-        together = binomial_horizon_bet(won, events, 0.1, need, rho)
+        together = binomial_budget_bet(won, events, 0.1, need, rho)
         assert np.unique(together).size > 20
         for i in range(80):
-            assert binomial_horizon_bet(won[i], events[i], 0.1, need[i], rho[i]) == together[i]
+            assert binomial_budget_bet(won[i], events[i], 0.1, need[i], rho[i]) == together[i]
 
 
 def test_a_result_is_the_same_alone_and_among_others():
@@ -282,7 +282,7 @@ def test_a_result_is_the_same_alone_and_among_others():
     n_a, n_b = rng.integers(1, 400, (2, 300)).astype(float)
     won_a, won_b = rng.binomial(n_a.astype(int), 0.3), rng.binomial(n_b.astype(int), 0.2)
     need, rho = rng.uniform(0.1, 20, 300), rng.choice([0.05, 0.4, 1.0], 300)
-    together = hypergeometric_horizon_bet(won_a, n_a, won_b, n_b, 0.0, need, rho)
+    together = hypergeometric_budget_bet(won_a, n_a, won_b, n_b, 0.0, need, rho)
     for i in range(0, 300, 7):
-        alone = hypergeometric_horizon_bet(won_a[i], n_a[i], won_b[i], n_b[i], 0.0, need[i], rho[i])
+        alone = hypergeometric_budget_bet(won_a[i], n_a[i], won_b[i], n_b[i], 0.0, need[i], rho[i])
         assert alone == together[i]

@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import classical
-from roundwise.noise.budget_bets import normal_horizon_bet
+from roundwise.noise.budget_bets import normal_budget_bet
 
 # R 4.2.2, package rpact 3.3.4: getDesignGroupSequential(kMax = 5, alpha = ALPHA, sided = 1, typeOfDesign = "OF")
 # and "P"; the same as in tables 2.1 and 2.3 of Jennison and Turnbull 2000 (2.413 and 2.040 for alpha 0.05 two-sided)
@@ -74,7 +74,7 @@ def test_bets_towards_a_budget_are_conditional_rejection_probabilities():
     """rpact: getDesignInverseNormal(kMax = 2, alpha = .025, informationRates = c(.4, 1)), no stop at the first look;
     getConditionalRejectionProbabilities with 40 results of mean .35 and deviation 1. In money: of a bar of 40 : 1.
     """
-    won = np.exp(normal_horizon_bet(0.35 * 40**0.5, np.log(40.0), 0.4, eta=1e-12))
+    won = np.exp(normal_budget_bet(0.35 * 40**0.5, np.log(40.0), 0.4, eta=1e-12))
     assert won / 40 == pytest.approx(0.2348674681, rel=1e-6)
 
 
@@ -86,9 +86,9 @@ TWO_LOOKS = [(0.025, (2.796509681, 1.977430959)), (0.001, (4.371337471, 3.091002
 def test_eta_of_one_half_is_the_boundary_of_obrien_and_fleming(alpha, bounds):
     """What is shown at the first look, and what the two looks together must pass: at most 0.02 above."""
     need, scores = -np.log(alpha), np.linspace(0, 8, 4001)
-    first = scores[normal_horizon_bet(scores, need, 0.5, eta=0.5) >= need - 1e-9][0]
-    left = need - normal_horizon_bet(1.0, need, 0.5, eta=0.5)
-    last = scores[normal_horizon_bet(scores, left, 1.0, eta=0.5) >= left - 1e-9][0]
+    first = scores[normal_budget_bet(scores, need, 0.5, eta=0.5) >= need - 1e-9][0]
+    left = need - normal_budget_bet(1.0, need, 0.5, eta=0.5)
+    last = scores[normal_budget_bet(scores, left, 1.0, eta=0.5) >= left - 1e-9][0]
     found = np.array([first, (1.0 + last) / 2**0.5])
     assert (found >= np.array(bounds) - 0.002).all()
     assert (found <= np.array(bounds) + 0.02).all()

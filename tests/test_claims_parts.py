@@ -17,14 +17,13 @@ from roundwise import (
     SubGaussian,
     UnknownVariance,
     simulate,
-    with_items,
 )
 from roundwise.environments import PoissonArms
 from roundwise.model.batch import Batch, BatchPlan
 from roundwise.model.random_partition import partition_sums
 from roundwise.model.trial import advance, begin
 from roundwise.questions import Claims
-from roundwise.rules.eprocess import claim_parts
+from roundwise.rules.eprocess import claims
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.closed_testing import reject_independent
 from roundwise.simulation.environments import pulled_in_parts
@@ -66,7 +65,7 @@ def test_forty_seeds_give_one_verdict(question):
     trial, counts, totals = begin(problem, policy), np.full(2, 1200.0), np.array([364.0, 442.0])
     gains, shown, alone = [], set(), []
     for seed in range(40):
-        parts = partition_sums(Binary(), counts, totals, seed, 1, trial.plan.parts)
+        parts = partition_sums(Binary().draw_part_totals, counts, totals, seed, 1, trial.plan.parts)
         after = advance(problem, policy, trial, Batch(counts, totals, parts=parts)).kept
         gains.append(float(after.gains.max()))
         shown.add(tuple(after.shown.tolist()))
@@ -96,7 +95,7 @@ def test_results_after_everything_was_shown_change_nothing(independent):
     problem = Problem(Claims.above(2, 0.3, independent=independent), 2, 0.05, Binary())
     counts, policy = np.full(2, 200.0), ConditionalPower(first_pulls=200)
     trial = begin(problem, policy)
-    parts = partition_sums(Binary(), counts, counts * 0.9, 1, 1, 4)
+    parts = partition_sums(Binary().draw_part_totals, counts, counts * 0.9, 1, 1, 4)
     batch = Batch(counts, counts * 0.9, parts=parts)
     kept = RULE.fold(problem, trial.kept, trial.plan, batch)
     assert kept.shown.all()
@@ -165,7 +164,7 @@ class TestMultiplied:
             (lambda: Claims([[1, 0], [1, 0]], [0, 1], independent=True), "arm"),
             (lambda: Claims(np.eye(2), [0, 1], weights=[1.0, 2.0], independent=True), "with the same weight"),
             (
-                lambda: RULE.check(Problem(Claims.above(2, 0.5, independent=True), 2, 0.05, with_items(Binary()))),
+                lambda: RULE.check(Problem(Claims.above(2, 0.5, independent=True), 2, 0.05, Binary().with_items())),
                 "items",
             ),
         ],
@@ -188,20 +187,17 @@ class TestMultiplied:
 def test_chances_on_shared_items_are_those_of_each_difference():
     """Two arms have the same rate; one agrees with the control item by item, the other does not."""
     from roundwise.model.crossed import pair_sums
-    from roundwise.noise import items_of
 
     rng = np.random.default_rng(4)
     control = rng.random(400) < 0.5
     flips = rng.random(400) < 0.05
     items = np.stack([control, control ^ flips, rng.random(400) < 0.5], axis=1).astype(float)
     pairs = Batch(*pair_sums(items, np.ones_like(items)))
-    noise = with_items(Binary())
+    noise = Binary().with_items()
     problem = Problem(Claims.against_control(3, 0), 3, 0.05, noise)
     batch = Batch(np.full(3, 400.0), items.sum(axis=0), pairs=pairs)
     kept = RULE.fold(problem, RULE.start(problem, ()), BatchPlan(batch.counts, np.asarray(True)), batch)
-    shared = items_of(noise)
-    assert shared is not None
-    near, far = shared.halves(kept.past, problem.question.bets(()))
+    near, far = noise.variance_per_arm(kept.past, problem.question.bets(()))
     apart = items[:, [1, 2]] - items[:, [0]]
     np.testing.assert_allclose([2 * near, 2 * far], apart.var(axis=0), rtol=0.05)
     lead = kept._replace(value=np.array([0.02, 0.02]))
@@ -233,5 +229,5 @@ def test_lines_of_arms_without_results_are_passed_over(noise, level, monkeypatch
     before, after = won()
     moved = [[1, 1, 1, 1], [1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 1]]
     np.testing.assert_array_equal(after != before, np.array(moved) == 1)
-    monkeypatch.setattr(claim_parts, "_fed", lambda pieces, counts: np.ones((4, counts.shape[-1]), dtype=bool))
+    monkeypatch.setattr(claims, "_fed", lambda pieces, counts: np.ones((4, counts.shape[-1]), dtype=bool))
     np.testing.assert_array_equal(won()[1], after)

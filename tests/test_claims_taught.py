@@ -19,7 +19,7 @@ from roundwise import (
 )
 from roundwise.model.batch import Batch, budget_before
 from roundwise.model.trial import advance, begin
-from roundwise.noise.crossed import PairedBinary
+from roundwise.noise import PairedBinary
 
 ARMS = ("p", "x", "y")
 QUESTION = Claims.against_control(ARMS, "p")

@@ -10,7 +10,7 @@ import pytest
 
 import serving
 from roundwise.web import connections
-from roundwise.web.connections import listening, most_connections
+from roundwise.web.connections import most_connections, open_socket
 from serving import ask
 
 HALF = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
@@ -156,7 +156,7 @@ def test_pieces_of_an_answer_are_sent_at_once():
             transport.close()
 
     async def main():
-        at = listening("127.0.0.1", 0)
+        at = open_socket("127.0.0.1", 0)
         server = await asyncio.get_running_loop().create_server(Noted, sock=at)
         reader, writer = await asyncio.open_connection(*at.getsockname())
         await reader.read()

@@ -146,7 +146,7 @@ def test_sums_dealt_have_the_law_of_parts(law, draw) -> None:
     dealt = []
     for seed in range(400):
         total = np.array([float(draw(rng, 12))])
-        found = partition_sums(law, np.array([12.0]), total, seed, 1, 4)
+        found = partition_sums(law.draw_part_totals, np.array([12.0]), total, seed, 1, 4)
         assert found is not None
         np.testing.assert_allclose(found.totals.sum(axis=-1), total[0])
         dealt += list(found.totals[:8, 0])
@@ -157,8 +157,8 @@ def test_sums_dealt_have_the_law_of_parts(law, draw) -> None:
 
 
 def test_sums_of_other_laws_are_not_dealt() -> None:
-    assert partition_sums(SubGaussian(1.0), np.array([12.0]), np.array([1.0]), 1, 1, 4) is None
-    assert partition_sums(Bounded(0, 1), np.array([12.0]), np.array([1.0]), 1, 1, 4) is None
+    assert partition_sums(SubGaussian(1.0).draw_part_totals, np.array([12.0]), np.array([1.0]), 1, 1, 4) is None
+    assert partition_sums(Bounded(0, 1).draw_part_totals, np.array([12.0]), np.array([1.0]), 1, 1, 4) is None
 
 
 @pytest.mark.long
@@ -170,7 +170,7 @@ def test_forty_seeds_give_one_verdict(question) -> None:
     totals = np.array([364.0, 442.0])
     evidence, done = [], set()
     for seed in range(40):
-        parts = partition_sums(Binary(), counts, totals, seed, 1, plan.plan.parts)
+        parts = partition_sums(Binary().draw_part_totals, counts, totals, seed, 1, plan.plan.parts)
         trial = advance(problem, policy, plan, Batch(counts, totals, parts=parts))
         evidence.append(float(np.max(trial.kept.won.above if isinstance(question, Above) else trial.kept.won.gains)))
         done.add(bool(trial.done))
@@ -178,7 +178,7 @@ def test_forty_seeds_give_one_verdict(question) -> None:
     assert np.ptp(evidence) < 1.0  # log: a factor of e; with one dealing they differ by far more
     single = []
     for seed in range(40):
-        parts = partition_sums(Binary(), counts, totals, seed, 1, plan.plan.parts)
+        parts = partition_sums(Binary().draw_part_totals, counts, totals, seed, 1, plan.plan.parts)
         assert parts is not None
         one = parts._replace(totals=parts.totals[:1])
         trial = advance(problem, policy, plan, Batch(counts, totals, parts=one))

@@ -127,13 +127,13 @@ class TestTheTruth:
         """The negative control of "predictable": bets that are placed only where the batch is on their side."""
         from roundwise import Gaussian
 
-        honest = Gaussian.steady
+        honest = Gaussian.fixed_size_bet
 
         def peeking(self, *given):
             bet = honest(self, *given)
             return lambda offsets: np.maximum(bet(offsets), 0.0)
 
-        monkeypatch.setattr(Gaussian, "steady", peeking)
+        monkeypatch.setattr(Gaussian, "fixed_size_bet", peeking)
         times = times_ruled_out("exactly Gaussian", ASKED["best arm"], 400)
         for side in (1.0, -1.0):
             assert not test_wager.kept(times[side, 3], 400, DELTA)  # the arm with the most rows

@@ -28,18 +28,17 @@ from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.spec import from_spec, to_spec
-from roundwise.noise import NOISES, Outcome, doubt, variances
+from roundwise.noise import NOISES, Noise, Outcome
 from test_intervals import studied
 from test_spec import MODELS
 
 
 @dataclass(frozen=True)
-class Marks:
+class Marks(Noise):
     """Whole marks from 0 to `most`, with the bets that half the range as sigma allows."""
 
     most: float
     name: ClassVar[str] = "marks"
-    needs: ClassVar[str] = "sums"
 
     @property
     def sigma(self):
@@ -52,24 +51,6 @@ class Marks:
     @property
     def words(self):
         return f"Results are marks from 0 to {self.most:g}."
-
-    def variance(self, past):
-        return SubGaussian(self.sigma).variance(past)
-
-    def form(self, *given):
-        return SubGaussian(self.sigma).form(*given)
-
-    def level(self, *given):
-        return SubGaussian(self.sigma).level(*given)
-
-    def steady(self, *given):
-        return SubGaussian(self.sigma).steady(*given)
-
-    def tilts(self, seen):
-        return SubGaussian(self.sigma).tilts(seen)
-
-    def horizon(self, *given):
-        return SubGaussian(self.sigma).horizon(*given)
 
 
 @dataclass(frozen=True)
@@ -101,11 +82,11 @@ def test_a_model_of_ones_own_in_simulations(question):
 
 
 def test_what_may_be_assumed():
-    assert doubt(Marks(4.0), Marks(4.0)) is None
-    assert doubt(Marks(4.0), WORLD.noise) == Reason("wrong_noise_model")
-    assert doubt(TrueMarks(4.0), WORLD.noise) is None
-    assert doubt(TrueMarks(3.0), WORLD.noise) == Reason("out_of_range")
-    assert doubt(SubGaussian(2.0), Marks(4.0)) is doubt(Bounded(0.0, 5.0), Marks(4.0)) is None
+    assert Marks(4.0).doubt(Marks(4.0)) is None
+    assert Marks(4.0).doubt(WORLD.noise) == Reason("wrong_noise_model")
+    assert TrueMarks(4.0).doubt(WORLD.noise) is None
+    assert TrueMarks(3.0).doubt(WORLD.noise) == Reason("out_of_range")
+    assert SubGaussian(2.0).doubt(Marks(4.0)) is Bounded(0.0, 5.0).doubt(Marks(4.0)) is None
     assert to_spec(Marks(4.0)) == {"name": "test_noise:Marks", "most": 4.0}
     assert from_spec("noise", to_spec(Marks(4.0))) == Marks(4.0)
 
@@ -167,9 +148,9 @@ def test_built_in_models(noise):
     assert NOISES[noise.name] is type(noise)
     assert noise.words.startswith(("Results ", "Every result ", "Differences "))
     assert noise.outcome.low < noise.outcome.high
-    assert doubt(noise, noise) is None
+    assert noise.doubt(noise) is None
     counts = np.full(3, 40.0)
     past = Past.none((3,)).plus(Batch(counts, counts * [0.1, 0.2, 0.3], counts / 5))
-    each = variances(noise, past)
+    each = noise.variances(past)
     assert each.shape == (3,)
     assert (each > 0).all()

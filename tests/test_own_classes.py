@@ -277,8 +277,8 @@ class Bold(Bounded):
 
     name = "bold"
 
-    def tilts(self, seen):
-        return SubGaussian(self.sigma / 3).tilts(seen)
+    def part_bets(self, data):
+        return SubGaussian(self.sigma / 3).part_bets(data)
 
 
 @dataclass(frozen=True)
@@ -299,24 +299,24 @@ class NoVariance(Bounded):
 class NoNumber(Bounded):
     name = "no-number"
 
-    def horizon(self, *given):
-        return super().horizon(*given) * np.nan
+    def budget_bet(self, *given):
+        return super().budget_bet(*given) * np.nan
 
 
 @dataclass(frozen=True)
 class Eager(Bounded):
     name = "eager"
 
-    def horizon(self, known, batch, pieces, need, rho, eta):
-        return super().horizon(known, batch, pieces, np.maximum(need, 1.0), rho, eta)
+    def budget_bet(self, known, batch, pieces, need, rho, eta):
+        return super().budget_bet(known, batch, pieces, np.maximum(need, 1.0), rho, eta)
 
 
 BAD_NOISES = {
     Bold: r"the mean of the bet .* is .* for results that are 0 or 1, but under its null the mean .* at most 1",
     NoSigma: "`sigma` is nan, but it must be a number above 0",
     NoVariance: "`variance` is 0 after 40 results an arm, but it must be a number above 0",
-    NoNumber: "`horizon` returns NaN, but bets must be log e-values",
-    Eager: "`horizon` bets where `need` is 0, but it must return 0 there",
+    NoNumber: "`budget_bet` returns NaN, but bets must be log e-values",
+    Eager: "`budget_bet` bets where `need` is 0, but it must return 0 there",
 }
 
 

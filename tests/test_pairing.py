@@ -29,13 +29,12 @@ from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem
 from roundwise.model.random_partition import PartitionRows
 from roundwise.model.trial import advance, begin
-from roundwise.noise import PairedBinary, PairedBounded, items_of, with_items, without_items
-from roundwise.noise.budget_bets import binomial_horizon_bet
-from roundwise.noise.parts import parts_data
+from roundwise.noise import PairedBinary, PairedBounded
+from roundwise.noise.budget_bets import binomial_budget_bet
+from roundwise.noise.parts import PartForm, parts_data
 from roundwise.questions.base import Halfspaces, pairs
 from roundwise.rules.eprocess import bounds
-from roundwise.rules.eprocess.above import AboveEProcess, AboveWealth
-from roundwise.rules.eprocess.above_shared import CrossedAboveEProcess
+from roundwise.rules.eprocess.above import AboveEProcess, AboveWealth, CrossedAboveEProcess
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.items import ItemReplay, NormalItems
 
@@ -66,10 +65,11 @@ def known_of(noise, *batches):
 def log_bet(noise, past, values, margin=0.0, table=False, size=0.7):
     """log of a bet of one size on "the first arm exceeds the second by the margin", after one batch of the past."""
     known, batch = known_of(noise, batch_of(past, table=table)), batch_of(values, table=table)
-    bets = noise.tilts(parts_data(known.past, stack_parts((batch,))))
-    places = np.zeros((1, 1), dtype=np.intp), np.ones((1, 1), dtype=np.intp)
+    bets = noise.part_bets(parts_data(known.past, stack_parts((batch,))))
+    places = [np.zeros((1, 1), dtype=np.intp), np.ones((1, 1), dtype=np.intp)]
     apart, leverage = np.zeros((1, 1)), (1.0 / batch.counts).sum().reshape(1, 1)
-    return float(bets.pairs(lambda: places, apart, leverage, margin)(0, np.array([size]))[0])
+    form = PartForm(places, None, np.full((1, 1), margin))
+    return float(bets.forms(form, apart, leverage)(0, np.array([size]))[0])
 
 
 def test_sums_of_pairs_are_those_of_a_loop():
@@ -128,8 +128,8 @@ def test_the_bet_on_differences_is_fair_whatever_an_item_has_in_common(noise, ma
 def test_towards_a_budget_it_is_mcnemars_law():
     new = [[1, 0]] * 9 + [[0, 1]] * 3 + [[1, 1]] * 20
     known, need, rho = known_of(PairedBinary()), np.array([2.5]), np.array([0.4])
-    found = PairedBinary().horizon(known, batch_of(new), PAIR, need, rho, 0.2)
-    assert float(found[0]) == pytest.approx(float(binomial_horizon_bet(9, 12, 0.0, 2.5, 0.4, 0.2)))
+    found = PairedBinary().budget_bet(known, batch_of(new), PAIR, need, rho, 0.2)
+    assert float(found[0]) == pytest.approx(float(binomial_budget_bet(9, 12, 0.0, 2.5, 0.4, 0.2)))
 
 
 def test_items_of_one_arm_only_tell_nothing_of_a_pair():
@@ -281,12 +281,12 @@ def test_arms_that_leave_or_join_do_not_raise_the_mean_over_true_nulls():
 
 def test_models_with_and_without_items():
     for noise in (Binary(), Bounded(1, 5), UnknownVariance()):
-        assert items_of(noise) is None
-        assert items_of(with_items(noise)) is not None
-        assert without_items(with_items(noise)) == noise
-        assert with_items(with_items(noise)) == with_items(noise)
+        assert not noise.shares_items
+        assert noise.with_items().shares_items
+        assert noise.with_items().without_items() == noise
+        assert noise.with_items().with_items() == noise.with_items()
     with pytest.raises(InputError, match="no bets on items"):
-        with_items(SubGaussian(1.0))
+        SubGaussian(1.0).with_items()
 
 
 def test_what_has_no_bet_on_items_is_refused():

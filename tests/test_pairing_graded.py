@@ -25,11 +25,10 @@ from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin
 from roundwise.noise import PairedBinary, PairedBounded
-from roundwise.noise.parts import parts_data
+from roundwise.noise.parts import PartForm, parts_data
 from roundwise.questions.base import Halfspaces
-from roundwise.rules.eprocess import claim_amendments
-from roundwise.rules.eprocess.claim_bounds import ClaimStep
-from roundwise.rules.eprocess.padded_claims import pad_to_claims
+from roundwise.rules.eprocess import claims
+from roundwise.rules.eprocess.claim_bounds import ClaimStep, pad_to_claims
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.items import ItemReplay, StickItems
 
@@ -118,10 +117,10 @@ def in_one_part(batch):
 def tilted(noise, past, batch, size):
     """The bet of one size on a part."""
     runs = len(batch.counts)
-    tilts = noise.tilts(parts_data(past, in_one_part(batch)))
+    tilts = noise.part_bets(parts_data(past, in_one_part(batch)))
     places = np.arange(runs)[None], runs + np.arange(runs)[None]
     per_row = 1.0 / batch.counts[:, 0][None]
-    tilt = tilts.pairs(lambda: places, np.zeros((1, runs)), 2 * per_row, 0.0)
+    tilt = tilts.forms(PartForm(list(places), None, np.zeros((1, runs))), np.zeros((1, runs)), 2 * per_row)
     return tilt(0, np.full(runs, size))
 
 
@@ -129,13 +128,13 @@ def towards(noise, past, batch, share):
     runs = len(batch.counts)
     known = Estimates(past, past.means, noise.variance(past))
     need, rho = np.full((runs, 1), 3.0), np.full((runs, 1), share)
-    return noise.horizon(known, batch, pieces_of(runs), need, rho, 0.2)[:, 0]
+    return noise.budget_bet(known, batch, pieces_of(runs), need, rho, 0.2)[:, 0]
 
 
 def steadied(noise, past, batch, drift):
     runs = len(batch.counts)
     drifts = np.full((1, 1, 1), drift)
-    return noise.steady(past, batch, pieces_of(runs), batch.counts, drifts)(np.zeros((runs, 1)))[0, :, 0]
+    return noise.fixed_size_bet(past, batch, pieces_of(runs), batch.counts, drifts)(np.zeros((runs, 1)))[0, :, 0]
 
 
 BETS = {
@@ -196,10 +195,10 @@ def test_batches_before_an_arm_was_added_are_bet_on_as_they_were(table):
         wide = pad_to_claims([step], 3, 2, 2).steps[0]
         pieces = Halfspaces(np.array([[0, 1]]), None, np.zeros(1), True)
         before, after = (
-            noise.steady(known, each.batch, pieces, np.full(size, 50.0), np.full((1, 1), 2.0))(np.zeros(1))
+            noise.fixed_size_bet(known, each.batch, pieces, np.full(size, 50.0), np.full((1, 1), 2.0))(np.zeros(1))
             for each, known, size in (
                 (step, one_run(past), 2),
-                (wide, claim_amendments._widened(one_run(past), 3), 3),
+                (wide, claims._widened(one_run(past), 3), 3),
             )
         )
         np.testing.assert_allclose(after, before, atol=1e-12)

@@ -8,7 +8,7 @@ import pytest
 from roundwise import BestArm, Binary, Bounded, Columns, create_study
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.ingest import read_results
-from roundwise.noise import PairedBinary, with_items
+from roundwise.noise import PairedBinary
 from roundwise.study.audit import verified
 from roundwise.study.guarantee import guarantee_of
 
@@ -71,7 +71,7 @@ def test_a_column_that_nobody_named_and_looks_like_items_is_watched(tmp_path, ti
 
 
 def test_a_file_without_items_is_refused(tmp_path):
-    with study(tmp_path, with_items(Binary()), columns=None) as each:
+    with study(tmp_path, Binary().with_items(), columns=None) as each:
         each.ask()
         for text in ("arm,outcome\na,1\nb,0\n", "arm,count,successes\na,20,3\nb,20,4\n"):
             (tmp_path / "x.csv").write_text(text)
@@ -80,7 +80,7 @@ def test_a_file_without_items_is_refused(tmp_path):
 
 
 def test_a_wide_table_has_items(tmp_path):
-    with study(tmp_path, with_items(Bounded(0, 10)), columns=None, seed=None) as each:
+    with study(tmp_path, Bounded(0, 10).with_items(), columns=None, seed=None) as each:
         asked = each.ask()
         rng = np.random.default_rng(1)
         lines = [f"{s + 6:.1f},{s:.1f}" for s in rng.uniform(0, 4, int(asked.pulls.max()))]
@@ -92,7 +92,7 @@ def test_a_wide_table_has_items(tmp_path):
 
 def test_an_item_is_known_however_its_number_is_written(tmp_path):
     """A column of whole numbers with an empty cell somewhere comes out as 7.0, 8.0, ..."""
-    with study(tmp_path, with_items(Binary())) as each:
+    with study(tmp_path, Binary().with_items()) as each:
         each.ask()
         tables = [
             "arm,outcome,question_id\n" + "".join(f"{arm},1,{i}{end}\n" for i in range(20))

@@ -26,10 +26,9 @@ from roundwise import (
 )
 from roundwise.model.batch import Batch, Parts, ValueTable, part_shares_of_rest, split_counts
 from roundwise.model.trial import advance, begin
-from roundwise.noise.mixture import DRIFTS, cash_and_scale, log_stake
-from roundwise.noise.parts import EarlierSums, PartForm, PartsData, ValueRows, part_bets_of
+from roundwise.noise.parts import EarlierSums, PartForm, PartsData, ValueRows
 from roundwise.rules.eprocess import bet_sizes
-from roundwise.rules.eprocess.part_bets import first_largest, settle_parts, table_cells
+from roundwise.rules.eprocess.engine import first_largest, settle_parts, table_cells
 
 # ------------------------------------------------------------------------------------------------------------ the table
 
@@ -65,9 +64,14 @@ def test_the_payoff_that_is_replicated(z: float, ratio: float, need: float, jump
     """E_0 f = 1, and lam and gam are its first two sensitivities: by quadrature, y by a search of its own."""
     x = np.linspace(-14.0, 14.0, 200_001)
     weights = (x[1] - x[0]) * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-    cash, scale = cash_and_scale(np.array([z]))
-    stakes = np.array([cash[0], *(math.exp(log_stake(k, np.array([z]))[0] + scale[0]) for k in range(DRIFTS.size))])
-    q = np.array([0.0, *np.minimum(DRIFTS * math.sqrt(ratio), bet_sizes.SUREST)])
+    cash, scale = bet_sizes.cash_and_scale(np.array([z]))
+    stakes = np.array(
+        [
+            cash[0],
+            *(math.exp(bet_sizes.log_stake(k, np.array([z]))[0] + scale[0]) for k in range(bet_sizes.DRIFTS.size)),
+        ]
+    )
+    q = np.array([0.0, *np.minimum(bet_sizes.DRIFTS * math.sqrt(ratio), bet_sizes.SUREST)])
 
     def mixture(at):
         return (stakes[:, None] * np.exp(q[:, None] * at - q[:, None] ** 2 / 2)).sum(axis=0)
@@ -114,6 +118,10 @@ def both(n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(n)[None], n + np.arange(n)[None]
 
 
+def pair_of(places, margin: float) -> PartForm:
+    return PartForm(list(places), None, np.full(places[0].shape, margin))
+
+
 SIZES = (0.1, 0.7, 2.0, 9.0, 30.0)
 
 
@@ -124,9 +132,9 @@ def test_zeros_and_ones(size: float, margin: float) -> None:
     won_a, won_b = (each.reshape(-1) for each in np.meshgrid(np.arange(n_a + 1), np.arange(n_b + 1), indexing="ij"))
     seen = seen_of((40, 30), (9, 3), (n_a, n_b), np.stack([won_a, won_b]))
     places = both(won_a.size)
-    tilts = part_bets_of(Binary(), seen)
+    tilts = Binary().part_bets(seen)
     factor = np.exp(
-        tilts.pairs(lambda: places, np.zeros((1, won_a.size)), np.full((1, won_a.size), 1 / 7 + 1 / 5), margin)(
+        tilts.forms(pair_of(places, margin), np.zeros((1, won_a.size)), np.full((1, won_a.size), 1 / 7 + 1 / 5))(
             0, np.full(won_a.size, size)
         )
     )
@@ -149,8 +157,8 @@ def test_counts_of_events(size: float, margin: float) -> None:
     won_a, won_b = (each.reshape(-1) for each in np.meshgrid(np.arange(most), np.arange(most), indexing="ij"))
     seen = seen_of((40, 30), (50, 30), (n_a, n_b), np.stack([won_a, won_b]))
     places, leverage = both(won_a.size), np.full((1, won_a.size), 1 / 3 + 1 / 4)
-    tilts, q = part_bets_of(Poisson(), seen), np.full(won_a.size, size)
-    pair = np.exp(tilts.pairs(lambda: places, np.zeros((1, won_a.size)), leverage, margin)(0, q))
+    tilts, q = Poisson().part_bets(seen), np.full(won_a.size, size)
+    pair = np.exp(tilts.forms(pair_of(places, margin), np.zeros((1, won_a.size)), leverage)(0, q))
     factors = [np.full((1, won_a.size), 2.0), np.full((1, won_a.size), -1.0)]
     form = PartForm(list(places), factors, np.full((1, won_a.size), margin))
     other = np.exp(tilts.forms(form, np.zeros((1, won_a.size)), leverage)(0, q))
@@ -177,7 +185,7 @@ def test_values_in_a_range(size: float, margin: float) -> None:
     rows = ValueRows(values, table[:, None].astype(float))
     seen = seen_of((40, 30), (70, 50), (2, 2), totals, np.zeros_like(totals), 20.0, rows)
     places, n = both(len(every)), len(every)
-    tilts = part_bets_of(Bounded(1, 3), seen)
+    tilts = Bounded(1, 3).part_bets(seen)
     mean = values @ chances
     # of a the same law moved towards an end so that it lies the margin above
     target, end = mean + margin, 3.0 if margin > 0 else 1.0
@@ -185,7 +193,7 @@ def test_values_in_a_range(size: float, margin: float) -> None:
     of_a = (1 - share) * chances + share * (values == end)
     assert of_a @ values == pytest.approx(target)
     law = of_a[every[:, :2]].prod(axis=1) * chances[every[:, 2:]].prod(axis=1)
-    bet = tilts.pairs(lambda: places, np.zeros((1, n)), np.ones((1, n)), margin)(0, np.full(n, size))
+    bet = tilts.forms(pair_of(places, margin), np.zeros((1, n)), np.ones((1, n)))(0, np.full(n, size))
     assert (law * np.exp(bet)).sum() <= 1 + 1e-12
     for sign in (1.0, -1.0):
         at = np.full((1, n), sign)
@@ -204,9 +212,8 @@ def test_t(size: float, dof: int) -> None:
     scatter = np.stack([grid_s / 2, grid_s / 2])
     seen = seen_of((40, 30), (0, 0), (dof + 1, dof + 1), np.zeros_like(scatter), scatter, 40.0)
     leverage = np.full((1, z.size * 400), 2 / (dof + 1))
-    tilt = part_bets_of(UnknownVariance(), seen).pairs(
-        lambda: both(grid_z.size), (grid_z * np.sqrt(leverage[0]))[None], leverage, 0.0
-    )
+    form, value = pair_of(both(grid_z.size), 0.0), (grid_z * np.sqrt(leverage[0]))[None]
+    tilt = UnknownVariance().part_bets(seen).forms(form, value, leverage)
     mean = (law * np.exp(tilt(0, np.full(grid_z.size, size)))).sum()
     assert mean <= 1 + 2e-3
     assert mean > 0.9 or size**4 > dof  # one node loses more of bolder bets, and the quadrature sees nothing of them

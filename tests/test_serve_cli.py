@@ -45,7 +45,7 @@ def test_what_does_not_start(refused, tmp_path):
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        assert "cannot be listened at" in refused("serve", "--port", taken.getsockname()[1])
+        assert "Cannot listen on" in refused("serve", "--port", taken.getsockname()[1])
     assert gc.isenabled()
 
 

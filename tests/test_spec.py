@@ -31,7 +31,7 @@ from roundwise import (
     Wager,
 )
 from roundwise.model.spec import from_spec, to_spec
-from roundwise.noise import NOISES, with_items
+from roundwise.noise import NOISES
 from roundwise.policies import LUCB, POLICIES, Agarwal, BatchRacing, OptBBAI, TopTwo, TriBBAI
 from roundwise.questions import QUESTIONS
 from roundwise.thresholds import KaufmannKoolenPairwise, Lemma32ByCounts
@@ -79,7 +79,7 @@ def test_every_question_and_noise_model_is_here():
 
 
 MODELS = [Binary(), Bounded(-1.0, 3.5), Gaussian(0.1), Poisson(), SubGaussian(2), UnknownVariance()]
-MODELS += [with_items(each) for each in (Binary(), Bounded(-1.0, 3.5), UnknownVariance())]
+MODELS += [each.with_items() for each in (Binary(), Bounded(-1.0, 3.5), UnknownVariance())]
 MODELS += [HeteroscedasticGaussian((1.0, 0.5, 2.0))]
 
 

@@ -46,7 +46,7 @@ from roundwise.model.batch import Batch, BatchPlan, Parts, ValueTable, join_part
 from roundwise.model.batch import split_counts as cut_counts
 from roundwise.model.estimates import signal_share
 from roundwise.model.trial import advance, begin, final_answer
-from roundwise.noise.gaussian import GaussianPartBets
+from roundwise.noise.parts import GaussianPartBets
 from roundwise.questions.base import pairs
 from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.rules.eprocess.bet_sizes import slopes
@@ -336,13 +336,13 @@ class TestControls:
         assert not kept(int(ended.happened.sum()), 400, 0.1)
 
     def test_inflated_bets_are_caught(self, monkeypatch):
-        honest = GaussianPartBets._tilt
+        honest = GaussianPartBets._log_factor
 
         def inflated(*known):
             tilt = honest(*known)
             return lambda p, q: tilt(p, q) + 0.1 * (q > 0)
 
-        monkeypatch.setattr(GaussianPartBets, "_tilt", inflated)
+        monkeypatch.setattr(GaussianPartBets, "_log_factor", inflated)
         for boundary in ("best arm, tie", "above, on the level", "minimum on the level: yes"):
             times = at_boundary(boundary, "sub-Gaussian, normal", 3, 8, 0.1, runs=400, batches=10, seed=1)
             assert not kept(times, 400, 0.1)
@@ -578,7 +578,7 @@ class TestFront:
         batch = Batch(np.full(2, 50.0), np.array([32.0, 12.0]), parts=parts)
         plan = BatchPlan(batch.counts, np.asarray(True), jump=jump)
         found = EProcessRule().fold(problem, kept, plan, batch).won.gains
-        monkeypatch.setattr("roundwise.rules.eprocess.part_bets.slopes", lambda other, own=slopes: own(jump))
+        monkeypatch.setattr("roundwise.rules.eprocess.engine.slopes", lambda other, own=slopes: own(jump))
         expected = EProcessRule().fold(problem, kept, plan._replace(jump=0), batch).won.gains
         assert found.tolist() == expected.tolist()
         assert (found != 0).any()

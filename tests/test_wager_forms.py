@@ -23,7 +23,7 @@ from roundwise.arrays import tree_map
 from roundwise.environments import PoissonArms
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
-from roundwise.noise import unknown_variance
+from roundwise.noise import student
 from roundwise.questions.base import Halfspaces
 from roundwise.rules.eprocess.rule import EProcessRule
 from test_wager import binary, bounded, kept, normal, play, poisson, same
@@ -140,9 +140,9 @@ class TestUnknownVariance:
         """The negative control: the same world with the deviation that forms of several arms have."""
 
         def pooled(self, form, value, leverage):
-            return self._tilt(value, leverage, *self._pooled(form.places[0][0] % self.seen.counts.shape[-1]))
+            return self._log_factor(value, leverage, *self._pooled(form.places[0][0] % self.data.counts.shape[-1]))
 
-        monkeypatch.setattr(unknown_variance.StudentPartBets, "forms", pooled)
+        monkeypatch.setattr(student._StudentPartBets, "forms", pooled)
         with pytest.raises(AssertionError):
             self.test_levels_and_unequal_deviations(30)
 

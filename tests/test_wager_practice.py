@@ -28,7 +28,6 @@ from roundwise import (
 )
 from roundwise.model.batch import Batch, join_parts
 from roundwise.model.trial import advance, begin, final_answer
-from roundwise.noise.binary import hypergeometric
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.thresholds import KaufmannKoolenPairwise
 from test_wager import (
@@ -176,7 +175,7 @@ class TestFirstBatch:
                 ends = np.cumsum(np.stack([np.zeros_like(wins), *cut(plan)]), axis=0)
                 before = np.clip(ends - first, 0.0, wins)
                 if not in_order:  # dealt at random
-                    drawn = hypergeometric(rng, np.stack(cut(plan))[:, :, None], wins[:, None], 1)[:, :, 0]
+                    drawn = Binary().draw_part_totals(rng, np.stack(cut(plan))[:, :, None], wins[:, None], 1)[:, :, 0]
                     before = np.cumsum(np.concatenate([np.zeros((1, *wins.shape)), drawn]), axis=0)
                 return join_parts([Batch(n, won) for n, won in zip(cut(plan), np.diff(before, axis=0), strict=True)])
 

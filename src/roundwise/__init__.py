@@ -34,7 +34,6 @@ from roundwise.noise import (
     Poisson,
     SubGaussian,
     UnknownVariance,
-    with_items,
 )
 from roundwise.policies import PET, ConditionalPower, Policy, RoundRobin, Rounds, TrackAndStop, Wager
 from roundwise.questions import (
@@ -138,5 +137,4 @@ __all__ = [
     "simulate",
     "study_log",
     "verify_study",
-    "with_items",
 ]

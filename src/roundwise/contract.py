@@ -20,7 +20,7 @@ from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem
 from roundwise.model.spec import check_class
 from roundwise.model.trial import begin
-from roundwise.noise import Noise, items_of, known_sigma, range_of_means
+from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.policies.limited import without_limits
 from roundwise.questions import Above, BestArm, Question
@@ -172,7 +172,7 @@ def check_answer(question: Question, names: list[str] | tuple[str, ...], answer:
 def _instances(question: Question, problem: Problem) -> Floats:
     """Means that have many different answers: in order, with one arm moved, all near either end of the range. (R, K)"""
     arms, rng = problem.arms, np.random.default_rng(1)
-    low, high = range_of_means(problem.noise)
+    low, high = problem.noise.mean_range
     middle = question.level or 0.0
     low = low if math.isfinite(low) else min(middle, high) - 1.0
     high = high if math.isfinite(high) else max(middle, low) + 1.0
@@ -241,14 +241,14 @@ def _disjoint(sets: list[set[bytes]]) -> Iterator[set[bytes]]:
 def check_noise(noise: Noise) -> None:
     """Its constants are numbers, and its bets are numbers whose mean is at most 1 wherever that can be computed."""
     what, outcome = f"noise model '{noise.name}'", noise.outcome
-    sigma = known_sigma(noise)
+    sigma = noise.known_sigma
     if sigma is not None and not (sigma > 0 and math.isfinite(sigma)):
         refuse(what, f"`sigma` is {sigma:g}", "it must be a number above 0, or raise an InputError where there is none")
     if noise.needs not in ("sums", "squares", "rows"):
         refuse(what, f"`needs` is {_shown(noise.needs)}", "it must be 'sums', 'squares' or 'rows'")
     if not outcome.low < outcome.high:
         refuse(what, f"`outcome` lies between {outcome.low:g} and {outcome.high:g}", "the first must be smaller")
-    if items_of(noise) is not None:
+    if noise.shares_items:
         return
     low, width = outcome.low if math.isfinite(outcome.low) else 0.0, 1.0
     if math.isfinite(outcome.high):
@@ -280,11 +280,11 @@ def _check_bets(noise: Noise, what: str, low: float, width: float, rate: float, 
     drifts = np.full((1, 1, 1), 2.0)
     nothing = np.zeros(())
     bets: dict[str, tuple[Floats, Floats]] = {
-        "horizon": (
-            noise.horizon(known, batch, one, need, np.full((runs, 1), 0.5), 0.2),
-            noise.horizon(known, batch, one, 0 * need, np.full((runs, 1), 0.5), 0.2),
+        "budget_bet": (
+            noise.budget_bet(known, batch, one, need, np.full((runs, 1), 0.5), 0.2),
+            noise.budget_bet(known, batch, one, 0 * need, np.full((runs, 1), 0.5), 0.2),
         ),
-        "steady": (noise.steady(past, batch, one, many, drifts)(np.zeros((runs, 1)))[0], nothing),
+        "fixed_size_bet": (noise.fixed_size_bet(past, batch, one, many, drifts)(np.zeros((runs, 1)))[0], nothing),
     }
     level, pilot = low + rate * width, Batch(many, *_sums(low, width, many, earlier))
     ties = _wealth(noise, BestArm(), pilot, batch)
@@ -326,10 +326,10 @@ def check_policy(policy: Policy, problem: Problem) -> None:
     for runs in ((), (3,)):
         check_plan(what, policy.first(problem, runs), (*runs, problem.arms))
     check_doubt(what, policy.stopping.doubt(problem))
-    if problem.noise.needs != "rows" and items_of(problem.noise) is None:
+    if problem.noise.needs != "rows" and not problem.noise.shares_items:
         trial = begin(problem, policy, (3,))
         pulls = trial.plan.pulls
-        low, high = range_of_means(problem.noise)
+        low, high = problem.noise.mean_range
         value = float(np.clip(0.0, low, high))
         batch = Batch(pulls, pulls * value, pulls)
         kept = policy.stopping.fold(problem, trial.kept, trial.plan, batch)

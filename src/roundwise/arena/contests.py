@@ -16,7 +16,6 @@ from roundwise.errors import DataError, InputError, RoundwiseError, unknown
 from roundwise.formats.small_table import read_rows
 from roundwise.model.problem import Problem
 from roundwise.model.spec import from_spec, to_spec
-from roundwise.noise.base import family_of
 from roundwise.policies import (
     LUCB,
     PET,
@@ -206,7 +205,7 @@ def _drawn(world: Instance) -> Floats:
 
 def _lower_bound(problem: Problem, means: Floats) -> float:
     """What no method can stay below on average, over some instances where they are random."""
-    family = family_of(problem.noise)
+    family = problem.noise.family
     found = None if family is None else own_lower_bound(problem.question, means, problem.delta, family)
     bound = lower_bound_at(problem.question, means, problem.delta, problem.noise.sigma) if found is None else found[1]
     return float(np.mean(bound))

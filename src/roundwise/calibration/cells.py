@@ -16,7 +16,7 @@ from roundwise.errors import InputError
 from roundwise.model.batch import Trial
 from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin, final_answer
-from roundwise.noise import Gaussian, items_of
+from roundwise.noise import Gaussian
 from roundwise.policies import Policy
 from roundwise.simulation.environments import Environment, drawn
 
@@ -141,7 +141,7 @@ def product() -> Iterator[Cell | Refused]:
 def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> Cell | Refused:
     """One combination."""
     part = "product"
-    shared = items_of(law.noise) is not None
+    shared = law.noise.shares_items
     what = Simulated(shape, law, rule.policy, delta, BATCHES_OF_ITEMS if shared else rule.batches)
     column = f"{law.name}; {rule.name}"
     try:
@@ -161,7 +161,7 @@ def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> Cell | Refused
 
 def chunk_of(shape: Shape, law: Law) -> int:
     """How many runs fit into memory together: of arms on shared items every pair is kept, in parts."""
-    numbers = shape.arms if items_of(law.noise) is None else 2 * shape.arms**2
+    numbers = shape.arms if not law.noise.shares_items else 2 * shape.arms**2
     return max(1, min(500, 4000 // numbers))
 
 
@@ -173,11 +173,11 @@ def _unclaimed(shape: Shape, law: Law, rule: Rule, problem: Problem) -> str | No
         return "A shift of all arms moves the answer itself: nothing is promised where means move."
     if law.covers == "differences" and not rule.shifts:
         return "Where all arms of a batch move together, only bets on differences within a batch promise anything."
-    if rule.batches is not None and (shape.arms > FEW_ARMS or items_of(law.noise) is not None):
+    if rule.batches is not None and (shape.arms > FEW_ARMS or law.noise.shares_items):
         return (
             f"Hundreds of batches are counted with up to {FEW_ARMS} arms, each with items of its own: they take long."
         )
-    if items_of(law.noise) is not None and shape.arms > MOST_OF_ITEMS:
+    if law.noise.shares_items and shape.arms > MOST_OF_ITEMS:
         return f"Shared items are counted with up to {MOST_OF_ITEMS} arms only, for the time they take."
     doubt = rule.policy.stopping.doubt(problem)
     return None if doubt is None else f"{doubt.caveat}."

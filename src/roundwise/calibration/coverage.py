@@ -21,7 +21,7 @@ from roundwise.questions.base import Halfspaces, pairs
 from roundwise.report import Report, report_of
 from roundwise.rules import ClaimStatus
 from roundwise.rules.eprocess.bounds import means_of
-from roundwise.rules.eprocess.claim_state import claims_of
+from roundwise.rules.eprocess.claim_bounds import claims_of
 from roundwise.simulation.environments import Generator, drawn, numbered
 
 DELTA = 0.1

@@ -21,7 +21,7 @@ from roundwise.calibration.live import SOURCES, WAYS, Lived
 from roundwise.calibration.rules import PROVED
 from roundwise.calibration.shapes import SHAPES, Shape
 from roundwise.errors import InputError
-from roundwise.noise import PairedBounded, items_of
+from roundwise.noise import PairedBounded
 from roundwise.policies import (
     LUCB,
     PET,
@@ -74,7 +74,7 @@ class Mixed:
 def simulated(rule: str, shape: Shape, law: Law, policy: Policy, delta: float, batches: int | None = None) -> Cell:
     """One cell of a rule."""
     found = Simulated(shape, law, policy, delta, batches)
-    weight = MANY if items_of(law.noise) is None else SOME
+    weight = MANY if not law.noise.shares_items else SOME
     column = f"{shape.name}; {law.name}; {policy.name}"
     return Cell(PART, rule, column, delta, weight, found, chunk=chunk_of(shape, law), careless=found.careless)
 
@@ -113,7 +113,7 @@ def _questions() -> Iterator[Cell]:
 def _noises() -> Iterator[Cell]:
     """Bets in each noise model, with two questions."""
     for law in LAWS[1:]:
-        shared = items_of(law.noise) is not None
+        shared = law.noise.shares_items
         for name in ("best of 2, tie", "any above, just"):
             shape = shape_of(name)
             if law.noise == PairedBounded(0.0, 1.0) and shape.separate:
@@ -162,7 +162,7 @@ def _claims() -> Iterator[Cell]:
             for place in laws:
                 for policy in policies:
                     law = law_of(place)
-                    delta = 0.1 if items_of(law.noise) is None else 0.2
+                    delta = 0.1 if not law.noise.shares_items else 0.2
                     cell = simulated(f"claims: {words}", shape_of(name), law, policy, delta)
                     kind = {id(BUDGET): "a budget of 1200", id(SHORT_BUDGET): "a budget of 220"}
                     yield replace(cell, column=f"{name}; {place}; {kind.get(id(policy), 'no budget')}")

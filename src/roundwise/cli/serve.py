@@ -59,7 +59,7 @@ def serve(
         stack.callback(gc.enable)
         from roundwise.store import open_store
         from roundwise.web.app import Application
-        from roundwise.web.connections import listening
+        from roundwise.web.connections import open_socket
         from roundwise.web.security import build_access
 
         access = build_access(host, name or [], _tokens(tokens))
@@ -74,7 +74,7 @@ def serve(
                 "A server keeps its studies in a database: give --storage sqlite:///... or postgresql://..., and not "
                 "another server. Nothing was started."
             )
-        _served(Application(storage, access), host, stack.enter_context(listening(host, port)), open_, as_json)
+        _served(Application(storage, access), host, stack.enter_context(open_socket(host, port)), open_, as_json)
 
 
 def _served(application: Application, host: str, at: socket.socket, open_: bool, as_json: bool) -> None:
@@ -82,10 +82,10 @@ def _served(application: Application, host: str, at: socket.socket, open_: bool,
     import uvicorn
 
     from roundwise.web.app import ready, warmed
-    from roundwise.web.connections import configured
+    from roundwise.web.connections import configure_server
 
     # what goes wrong in a request is logged by the application
-    config = configured(application, log_level="critical", timeout_graceful_shutdown=2)
+    config = configure_server(application, log_level="critical", timeout_graceful_shutdown=2)
     ready()
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # what listens everywhere is also reached from here
     shown = f"[{here}]" if ":" in here else here

@@ -789,12 +789,14 @@ def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts |
     if not any(each.strata is not None for each in results):
         laws = {"binary" if each.form == "successes" and each.law is None else each.law for each in results}
         if laws == {"binary"} and (counts <= _DRAWN).all():
-            return _zero_one(partition_sums(Binary(), counts, totals, seed, number, parts), results[0].tables)
+            return _zero_one(
+                partition_sums(Binary().draw_part_totals, counts, totals, seed, number, parts), results[0].tables
+            )
         if laws == {"poisson"} and (totals <= _DRAWN).all():
-            return partition_sums(Poisson(), counts, totals, seed, number, parts)
+            return partition_sums(Poisson().draw_part_totals, counts, totals, seed, number, parts)
         deviations = {each.sigma for each in results}
         if laws == {"normal"} and len(deviations) == 1 and (sigma := deviations.pop()) is not None:
-            return partition_sums(Gaussian(sigma), counts, totals, seed, number, parts)
+            return partition_sums(Gaussian(sigma).draw_part_totals, counts, totals, seed, number, parts)
     strata = strata_of(results)
     if strata is None:
         return None

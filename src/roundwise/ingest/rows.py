@@ -75,7 +75,7 @@ from roundwise.ingest.record import (
     width_for,
 )
 from roundwise.messages import FileNote, list_by_arm
-from roundwise.noise import Noise, items_of, range_of_means
+from roundwise.noise import Noise
 from roundwise.questions.base import quiet
 from roundwise.serialization import Hashes
 
@@ -515,7 +515,7 @@ class RowLines(_Checked):
 
     def _refuse_old_items(self, cells: ArmCells, items: Hashes | None) -> None:
         """Where arms are compared on items, one that was used before is known: it is no new chance."""
-        if items is None or items_of(self._noise) is None:
+        if items is None or not self._noise.shares_items:
             return
         old = self._earlier.known(items)
         new = ~self._earlier.has(with_arm(items, cells.arms)) if not self._options.again else np.ones_like(old)
@@ -757,7 +757,7 @@ class FileReader:
 
     def _sums(self) -> Results:
         size, plan, sheet = len(self.names.arms), self.plan, self.sheet
-        if items_of(self.noise) is not None:
+        if self.noise.shares_items:
             raise self._without_items()
         reader = SumLines(sheet, self.names, self.noise, plan)
         sums, lines = Sums(size), 0
@@ -799,7 +799,7 @@ class FileReader:
         sheet, size = self.sheet, len(self.names.arms)
         row_store = self._spool()
         reader = RowLines(sheet, self.names, self.noise, self.plan, self.options, self.earlier, self.seed, self.file)
-        if items_of(self.noise) is not None and not reader.has_items:
+        if self.noise.shares_items and not reader.has_items:
             raise self._without_items()
         for index, values, items in reader.read(self._chunks()):
             row_store.put(index, values, items)
@@ -845,7 +845,7 @@ class FileReader:
             law,
             tables=self.noise.needs == "rows",
             limits=self._limits(),
-            paired=items_of(self.noise) is not None,
+            paired=self.noise.shares_items,
             missing=missing if missing.any() else None,
             why=self.options.missing if missing.any() else None,
             skipped=skipped + reader.skipped,
@@ -888,12 +888,11 @@ class FileReader:
         )
 
     def _law(self) -> SumLaw | None:
-        found: SumLaw | None = getattr(self.noise, "law", None)
-        return found
+        return self.noise.law
 
     def _limits(self) -> tuple[float, float] | None:
         """Between which values lie, where all of them are wanted."""
-        low, high = range_of_means(self.noise)
+        low, high = self.noise.mean_range
         wanted = self.noise.needs == "rows" and self.noise.outcome.limited
         return (float(low), float(high)) if wanted else None
 

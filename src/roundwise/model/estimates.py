@@ -85,6 +85,13 @@ class Past(NamedTuple):
         return Past(counts, totals, scatter, freedom, history, earlier, _with_pairs(self.pairs, batch.pairs))
 
     @property
+    def of_pairs(self) -> Past:
+        """The differences of every two arms on the items of both. (K^2)"""
+        if self.pairs is not None:
+            return self.pairs
+        return Past.none((*self.counts.shape[:-1], self.counts.shape[-1] ** 2))
+
+    @property
     def batches(self) -> int:
         """How many batches there were."""
         return len(self.history) + (0 if self.earlier is None else self.earlier.batches)

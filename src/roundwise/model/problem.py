@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
-from roundwise.noise import Gaussian, Noise, check_arms, deviations_of, range_of_means
+from roundwise.noise import Gaussian, Noise
 from roundwise.questions import Complexity, Question
 from roundwise.questions.base import Answer
 
@@ -39,22 +37,17 @@ class Problem:
         if not float(self.arms).is_integer():
             raise InputError(f"`arms` is {self.arms}, but must be a whole number.")
         self.question.check(self.arms)
-        check_arms(self.noise, self.arms)
-        self.question.check_range(*range_of_means(self.noise))
+        self.noise.check_arms(self.arms)
+        self.question.check_range(*self.noise.mean_range)
 
     @property
     def sigma(self) -> float:
         """The sub-Gaussian constant of the rewards."""
         return self.noise.sigma
 
-    @cached_property
-    def _sigmas(self) -> Floats | None:
-        found = deviations_of(self.noise)
-        return None if found is None else np.array(found)
-
     def weighed(self, counts: Floats) -> Floats:
         """Counts in results of deviation sigma: N_i sigma^2/sigma_i^2, where arms have deviations of their own."""
-        return counts if self._sigmas is None else counts * (self.sigma / self._sigmas) ** 2
+        return counts if self.noise.arm_sigmas is None else counts * (self.sigma / self.noise.arm_sigmas) ** 2
 
     def evidence(self, counts: Floats, means: Floats) -> Floats:
         """The generalised likelihood ratio of the answer with the most evidence."""
@@ -70,15 +63,15 @@ class Problem:
 
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0) -> Complexity:
         """T* and w*, or with a radius their worst case over the ball."""
-        if self._sigmas is None:
+        if self.noise.arm_sigmas is None:
             return self.question.complexity(means, radius, self.sigma)
-        return self.question.complexity_with_sigmas(means, radius, self._sigmas)
+        return self.question.complexity_with_sigmas(means, radius, self.noise.arm_sigmas)
 
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0) -> Floats:
         """A cheap lower bound on it."""
-        if self._sigmas is None:
+        if self.noise.arm_sigmas is None:
             return self.question.floor(means, radius, self.sigma)
-        return self.question.floor_with_sigmas(means, radius, self._sigmas)
+        return self.question.floor_with_sigmas(means, radius, self.noise.arm_sigmas)
 
     @property
     def goal(self) -> float:

@@ -5,6 +5,7 @@ A part is bet on with what the parts before it showed (docs/why-the-guarantee-ho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ _COLUMNS = 64  # that are reckoned with for a table of values
 GRID = 121  # points of a range between which values are shared
 
 Index = NDArray[np.int64]
+DrawPartTotals = Callable[[np.random.Generator, Floats, Floats, int], Floats | None]
 
 
 class PartitionRows(NamedTuple):
@@ -64,15 +66,15 @@ def partition_rows(
     return Parts(counts, totals, scatter, None if limits is None else _tables(rows, place, arms, parts, limits))
 
 
-def partition_sums(law: object, counts: Floats, totals: Floats, seed: int, batch: int, parts: int) -> Parts | None:
-    """Sums dealt into parts, where the law of the rows says how parts fall out given their sum (`law.dealt`)."""
-    if not hasattr(law, "dealt"):
-        return None
+def partition_sums(
+    draw_part_totals: DrawPartTotals, counts: Floats, totals: Floats, seed: int, batch: int, parts: int
+) -> Parts | None:
+    """Partition sums at random, as `Noise.draw_part_totals` draws the totals of parts; None if it cannot."""
     rng = np.random.Generator(np.random.PCG64([seed, batch]))
     cuts = split_counts(counts, parts)
     several = max_partitions(batch, len(counts) * parts * 2)
-    found: Floats = law.dealt(rng, cuts.transpose(), totals[:, None], several)
-    return Parts(cuts, found.transpose())
+    found = draw_part_totals(rng, cuts.transpose(), totals[:, None], several)
+    return None if found is None else Parts(cuts, found.transpose())
 
 
 def max_partitions(batch: int, size: int) -> int:

@@ -1,23 +1,17 @@
-"""What a noise model owes: what is assumed of the rewards, and the bets that it allows; and what the models share.
+"""The base class of noise models: what is assumed of the rewards, and the bets that the assumption allows.
 
-A bet sees what was known before a batch and the batch, and returns log e-values: that forms of the means exceed their
-offsets, or that single means lie above (or below) a level. The e-value's expectation is at most 1 under every law of
-its null, whatever the past (docs/why-the-guarantee-holds.md has the proof of each). `need` is what is still to be won;
-where it is not positive nothing is bet, and log e is 0.
-
-The functions `..._bet` are elementwise over any shape, never NaN, and 0.0 (no bet) where a bet is impossible. Their
-arguments `past_...` may depend on everything seen before the batch, and on nothing in it.
-
-The bets named `steady_..._bet` serve the bounds of a report: log e-values against "the mean (the difference, the form)
-is at most a value", one for each size. Sizes are on the first axis, predictable, and the same for every value, so what
-is won falls as the value rises (Proposition 11).
+A bet takes the state before a batch and the batch, and returns log e-values: that forms of the means exceed their
+offsets, or that single means lie above (or below) a level. The expectation of each e-value is at most 1 under every law
+of its null, whatever the past (docs/why-the-guarantee-holds.md has the proof of each). `need` is the log of what must
+still be won; where it is not positive nothing is bet, and log e is 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Literal, NamedTuple, Protocol, cast
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,27 +19,32 @@ from roundwise.arrays import Floats
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
-from roundwise.model.estimates import Estimates, FormEstimate, Past
-from roundwise.questions.base import Halfspaces
+from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values, form_variances
+from roundwise.noise.bets import (
+    bet_where_needed,
+    log_factor_of_size,
+    means_and_inverse_counts,
+)
+from roundwise.noise.budget_bets import drift_budget_bet
+from roundwise.noise.parts import GaussianPartBets, PartBets, PartsData
+from roundwise.questions.base import Halfspaces, quiet
 from roundwise.solvers.families import Family
 
 Needs = Literal["sums", "squares", "rows"]
-Steady = Callable[[Floats], Floats]  # offsets (P) -> log e-values, one for each size, which fall in the offset (k, P)
-
-OddsBet = Callable[[Batch, Halfspaces, Floats, Floats, float], Floats]  # batch, pieces, need, rho, eta -> log e (P)
+FixedSizeBet = Callable[[Floats], Floats]  # offsets (P) -> log e-values of each size, which fall in the offset (k, P)
 
 UNTRUE = Reason("wrong_noise_model")
 
 
 class Outcome(NamedTuple):
-    """What one result may be; and what to say of one that cannot be, and to start a new study with instead."""
+    """The values that one result may take, and the message for a value that it cannot."""
 
     low: float = -math.inf
     high: float = math.inf
     whole: bool = False  # only whole numbers
-    normal: bool = False  # normal, with just the sigma that is assumed
+    normal: bool = False  # normal with exactly the sigma that is assumed
     wrong: str = "is impossible under the noise model this study was created with."
-    remedy: str = "another noise model."  # {low:g} and {high:g} are a range that the result lies in
+    remedy: str = "another noise model."  # {low:g} and {high:g} are a range that contains the result
 
     @property
     def rates(self) -> bool:
@@ -64,148 +63,163 @@ class Outcome(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Estimates where they are nearly normal: their values and variances, the way back, and what a small effect is."""
+    """Estimates on a scale where they are nearly normal."""
 
     estimate: Floats  # (K)
     variance: Floats  # (K)
-    back: Callable[[Floats], Floats]
-    unit: float  # a deviation of one result, there
+    back: Callable[[Floats], Floats]  # from this scale to means
+    unit: float  # the standard deviation of one result on this scale
 
 
-class Noise(Protocol):
-    """What is assumed of the rewards, and the bets that it allows.
+class Noise(ABC):
+    """What is assumed of the rewards, and the bets that the assumption allows.
 
-    A model may have more, as the functions below say that ask for it: `doubt(true)`, `variances(past)`, `family`,
-    `scale(counts, totals)` (forecasts draw means there), `flags` (how it is named on the command line),
-    `law` (where sums are as good as rows, because `dealt` can draw their parts: the name that records have for that).
+    A noise model of your own defines `name` and `words`, and either `sigma`, which makes the bets of sub-Gaussian
+    rewards (Lemma 1) valid, or bets of its own. Everything else has a default.
     """
 
-    @property
-    def name(self) -> str:
-        """Its name in plain data."""
+    name: ClassVar[str]  # in specifications and records
+    needs: ClassVar[Needs] = "sums"  # "squares": to estimate the variance; "rows": every value (sums are enough to bet)
+    law: ClassVar[Literal["binary", "poisson"] | None] = None  # in records: sums of which parts can be drawn
+    most_parts: ClassVar[int] = 1_000_000  # of one batch
+    shares_items: ClassVar[bool] = False  # whether arms are tried on the same items
+    monotone_budget_bets: ClassVar[bool] = False  # whether budget bets win less the larger the offset (Proposition 17)
 
     @property
-    def needs(self) -> Needs:
-        """What it wants to see of the data: "sums" (count and total), "squares" or "rows".
+    @abstractmethod
+    def words(self) -> str:
+        """What is assumed, as a sentence."""
 
-        With "squares" the variance is estimated, within each batch, from the sum of squares. With "rows" every value is
-        wanted, and without them its sigma is enough.
-        """
+    @property
+    def outcome(self) -> Outcome:
+        """The values that one result may take."""
+        return Outcome()
 
     @property
     def sigma(self) -> float:
         """The sub-Gaussian constant, E exp(s (X - mu)) <= exp(sigma^2 s^2 / 2); an InputError where there is none."""
+        raise InputError(f"The noise model '{self.name}' has no sigma. Use the policy 'wager', or name a sigma.")
 
     @property
-    def outcome(self) -> Outcome:
-        """What one result may be."""
+    def known_sigma(self) -> float | None:
+        """The sub-Gaussian constant, or None."""
+        try:
+            return self.sigma
+        except InputError:
+            return None
 
     @property
-    def words(self) -> str:
-        """What is assumed, as a sentence."""
-
-    def variance(self, past: Past) -> Floats:
-        """A guess at the variance of one result, from the past: it sizes bets and batches, and proves nothing. ()"""
-
-    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
-        """log e for each form exceeding given offsets, with sizes that do not depend on those. (k, P)
-
-        The sizes stand for differences of `drifts` (k, 1) standard errors of the form after `units` results an arm (K).
-        """
-
-    def horizon(
-        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
-    ) -> Floats:
-        """log e for each form exceeding its offset, made for a budget: `horizon` says what need and rho are. (P)"""
-
-
-def doubt(assumed: Noise, true: Noise) -> Reason | None:
-    """Why what is assumed does not follow from what is true, None if it does: in general, if it is the same."""
-    own: Callable[[Noise], Reason | None] = getattr(assumed, "doubt", lambda true: UNTRUE)
-    return None if assumed == true else own(true)
-
-
-def variances(noise: Noise, past: Past) -> Floats:
-    """The variance of one result of each arm, as well as it is known: in general, the same for all. (K)"""
-    own: Callable[[Past], Floats] = getattr(noise, "variances", lambda past: noise.variance(past)[..., None])
-    return np.broadcast_to(own(past), past.counts.shape)
-
-
-def family_of(noise: Noise) -> Family | None:
-    """The one-parameter family of these rewards; None where means do not say all, and for normal rewards.
-
-    Those have the complexities that the questions give themselves.
-    """
-    found: Family | None = getattr(noise, "family", None)
-    return found
-
-
-def scale_of(noise: Noise, counts: Floats, totals: Floats) -> Scale | None:
-    """The scale on which estimates of means are nearly normal; None where that is their own."""
-    own: Callable[[Floats, Floats], Scale] | None = getattr(noise, "scale", None)
-    return None if own is None else own(counts, totals)
-
-
-def odds_bet(noise: Noise) -> OddsBet:
-    """The bet towards a budget on an odds ratio of two rates (`Binary.odds_horizon`); an InputError without one."""
-    own: OddsBet | None = getattr(noise, "odds_horizon", None)
-    if own is None:
-        raise InputError("Odds ratios are of rates: they need 0/1 results.")
-    return own
-
-
-def deviations_of(noise: Noise) -> tuple[float, ...] | None:
-    """The known deviation of each arm, where they differ."""
-    found: tuple[float, ...] | None = getattr(noise, "sigmas", None)
-    return found
-
-
-def check_arms(noise: Noise, arms: int) -> None:
-    """Raise an InputError if the model does not fit so many arms."""
-    if hasattr(noise, "check_arms"):
-        noise.check_arms(arms)
-
-
-def known_sigma(noise: Noise) -> float | None:
-    """The sigma of a noise model, None where there is none."""
-    try:
-        return noise.sigma
-    except InputError:
+    def arm_sigmas(self) -> Floats | None:
+        """The known standard deviation of each arm, where they differ. (K)"""
         return None
 
-
-def range_of_means(noise: Noise) -> tuple[float, float]:
-    """Where means can lie at all."""
-    return noise.outcome.low, noise.outcome.high
-
-
-class CrossedNoise(Protocol):
-    """A noise model of arms that are tried on the same items."""
+    @property
+    def mean_range(self) -> tuple[float, float]:
+        """The smallest and the largest possible mean."""
+        return self.outcome.low, self.outcome.high
 
     @property
-    def differences(self) -> Noise:
-        """What is assumed of the difference of two arms on one item."""
+    def family(self) -> Family | None:
+        """The one-parameter family of the rewards; None if there is none, and for normal rewards of equal deviation."""
+        return None
 
     @property
-    def alone(self) -> Noise:
-        """The same model for arms that have items of their own."""
+    def flags(self) -> Sequence[str] | None:
+        """The command-line options that name the model; None: `--noise`."""
+        return None
 
-    def spreads(self, past: Past, pieces: Halfspaces) -> Floats:
-        """A guess at the variance of the difference of the two arms of each piece on one item. (P)"""
+    def check_arms(self, arms: int) -> None:  # noqa: B027 - a default, not a gap
+        """Raise an InputError if the model does not fit this number of arms."""
 
-    def halves(self, past: Past, pieces: Halfspaces) -> Floats:
-        """Half of that variance; of a piece about one arm the variance of a result. (P)"""
+    def doubt(self, true: Noise) -> Reason | None:
+        """Return why results of the model `true` do not satisfy this one; None if they do."""
+        return None if self == true else UNTRUE
 
-    def between(self, known: Estimates, pieces: Halfspaces) -> FormEstimate:
-        """What the past says of these pieces, from items of both arms where there are any."""
+    def with_items(self) -> Noise:
+        """Return the model for arms that are tried on the same items."""
+        raise InputError(
+            f"The noise model '{self.name}' has no bets on items that several arms are tried on. Use 0/1 results, "
+            "a range, or normal results of unknown deviation; or try every arm on items of its own."
+        )
 
+    def without_items(self) -> Noise:
+        """Return the model for arms that have items of their own."""
+        return self
 
-def items_of(noise: Noise) -> CrossedNoise | None:
-    """The model, if its arms are tried on the same items."""
-    return cast(CrossedNoise, noise) if callable(getattr(noise, "between", None)) else None
+    # --- estimates: they size bets and batches, and prove nothing
 
+    def variance(self, past: Past) -> Floats:
+        """Return a guess at the variance of one result. ()"""
+        return np.full(past.counts.shape[:-1], self.sigma**2, dtype=np.float64)
 
-def without_items(noise: Noise) -> Noise:
-    """The same model for arms that have items of their own."""
-    found = items_of(noise)
-    return noise if found is None else found.alone
+    def variances(self, past: Past) -> Floats:
+        """Return a guess at the variance of one result of each arm. (K)"""
+        return np.broadcast_to(self.variance(past)[..., None], past.counts.shape)
+
+    def difference_variances(self, past: Past, pieces: Halfspaces) -> Floats:
+        """Return a guess at the variance of each form of one result an arm (of one item, if items are shared). (P)"""
+        return form_variances(self.variances(past), pieces)
+
+    def variance_per_arm(self, past: Past, pieces: Halfspaces) -> Floats | None:
+        """Return the variance at which independent arms would be as informative of each form as arms on shared items.
+
+        None if items are not shared. (P)
+        """
+        return None
+
+    def estimate_forms(self, known: Estimates, pieces: Halfspaces) -> FormEstimate:
+        """Return the estimate of each form from the past. (P)"""
+        return known.forecast(pieces)
+
+    def scale(self, counts: Floats, totals: Floats) -> Scale | None:
+        """Return the estimates on a scale where they are nearly normal; None if that is the scale of the means."""
+        return None
+
+    # --- bets
+
+    def part_bets(self, data: PartsData) -> PartBets:
+        """Return the bets of one size on the parts of a batch."""
+        return GaussianPartBets(self.sigma)
+
+    @quiet
+    def fixed_size_bet(
+        self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
+    ) -> FixedSizeBet:
+        """Return the bets that bounds are made of: their sizes are the same for all offsets (Proposition 11). (k, P)
+
+        Size k suits a difference of `drifts[k]` (k, 1) standard errors of the form after `units` (K) results an arm.
+        """
+        means, inverse = means_and_inverse_counts(batch)
+        new, error = form_values(means, pieces), self.sigma * np.sqrt(form_variances(inverse, pieces))
+        sizes = drifts * self.sigma * np.sqrt(form_variances(1.0 / units, pieces)) / error
+        return lambda offsets: log_factor_of_size(sizes, new - offsets, error)
+
+    def budget_bet(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
+        """Return log e for each form exceeding its offset, bet towards the end of a budget. (P)
+
+        `rho` is the share of the batch in all results still to come; a claim is shown early when the conditional power
+        of the test at the end of the budget exceeds 1 - `eta` (noise/budget_bets.py).
+        """
+        return bet_where_needed(drift_budget_bet, need, self.standard_score(batch, pieces), need, rho)
+
+    def odds_budget_bet(self, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+        """Return log e for the log odds of the first arm exceeding those of the second by the offset. (P)"""
+        raise InputError("Odds ratios compare rates: they need 0/1 results.")
+
+    def draw_part_totals(
+        self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int
+    ) -> Floats | None:
+        """Draw the totals of the parts of a random partition given the total of all rows; None if rows are needed.
+
+        The law must not depend on the means. Counts (P, K, 1, ...), totals (K, 1, ...) -> (P, K, partitions, ...).
+        """
+        return None
+
+    @quiet
+    def standard_score(self, batch: Batch, pieces: Halfspaces) -> Floats:
+        """Return each form of the batch's means less its offset, in standard errors; nan without results. (P)"""
+        means, inverse = means_and_inverse_counts(batch)
+        error = self.sigma * np.sqrt(form_variances(inverse, pieces))
+        return np.where(np.isfinite(error), (form_values(means, pieces) - pieces.offsets) / error, np.nan)

@@ -7,43 +7,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from roundwise.arrays import Floats, sum_rows, total, zeros
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, Past, arm_of
-from roundwise.noise.base import Needs, Outcome, Scale, Steady
-from roundwise.noise.bet_forms import (
-    centre,
-    of_arm,
-    pairs_among,
-    parted,
-    placed,
-    singles_among,
+from roundwise.noise.base import FixedSizeBet, Noise, Outcome, Scale
+from roundwise.noise.bets import (
+    EDGE,
+    bet_where_needed,
+    common_mean,
+    is_pair,
+    single_arms,
+    split_mean,
+    take_arm,
 )
-from roundwise.noise.bounded import Bounded
-from roundwise.noise.budget_bets import binomial_horizon_bet, hypergeometric_horizon_bet
-from roundwise.noise.mixture import EDGE
+from roundwise.noise.bounded import Bounded, ZeroOneDifferences, zero_one_counts
+from roundwise.noise.budget_bets import binomial_budget_bet, hypergeometric_budget_bet
+from roundwise.noise.crossed import ITEMS, CrossedNoise, at_pairs
 from roundwise.noise.parts import (
-    ArmPlaces,
     GaussianPartBets,
     Index,
+    LogFactor,
     PartBets,
     PartForm,
     PartsData,
-    Tilt,
-    either,
-    product_of,
-    sums_at,
+    arm_sums,
+    choose_factor,
+    product_factor,
 )
 from roundwise.questions.base import Halfspaces
 from roundwise.solvers.families import BinaryFamily, Family
 
 
 @dataclass(frozen=True)
-class Binary:
+class Binary(Noise):
     """Outcomes that are 0 or 1.
 
     >>> Binary().sigma
@@ -51,7 +51,6 @@ class Binary:
     """
 
     name: ClassVar[str] = "binary"
-    needs: ClassVar[Needs] = "sums"
     sigma: ClassVar[float] = 0.5  # half the range (Hoeffding's lemma)
     outcome: ClassVar[Outcome] = Outcome(
         0.0,
@@ -62,7 +61,7 @@ class Binary:
     )
     words: ClassVar[str] = "Results are 0 or 1."
     flags: ClassVar[tuple[str, ...]] = ("--binary",)
-    law: ClassVar[str] = "binary"
+    law: ClassVar[Literal["binary", "poisson"] | None] = "binary"
     family: ClassVar[Family] = BinaryFamily()
 
     def variance(self, past: Past) -> Floats:
@@ -76,41 +75,54 @@ class Binary:
         rates = (past.totals + 0.5) / (past.counts + 1.0)
         return rates * (1.0 - rates)
 
+    def with_items(self) -> Noise:
+        """Return the model for arms that are tried on the same items."""
+        return PairedBinary()
+
     def scale(self, counts: Floats, totals: Floats) -> Scale:
         """Log odds."""
         yes, no = totals + 0.5, counts - totals + 0.5
         return Scale(np.log(yes / no), 1 / yes + 1 / no, lambda odds: np.asarray(1 / (1 + np.exp(-odds))), 2.0)
 
-    def dealt(self, rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
-        """Totals of parts given the total of all rows: how many ones fall in each is hypergeometric."""
-        return hypergeometric(rng, counts, totals, dealings)
+    def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
+        """Draw how many ones fall in each part of a random order of the rows: hypergeometric."""
+        shape = (counts.shape[1], partitions, *counts.shape[3:])
+        ones = np.broadcast_to(totals, shape).astype(np.int64)
+        rows = np.broadcast_to(sum_rows(counts), shape).astype(np.int64)
+        found = np.empty((counts.shape[0], *shape))
+        for part, size in enumerate(np.broadcast_to(counts, found.shape).astype(np.int64)):
+            drawn = rng.hypergeometric(ones, rows - ones, size)
+            found[part] = drawn
+            ones, rows = ones - drawn, rows - size
+        return found
 
-    def tilts(self, seen: PartsData) -> PartBets:
-        """Bets of one size on parts."""
-        return BinaryPartBets(seen)
+    def part_bets(self, data: PartsData) -> PartBets:
+        """Return bets of one size on parts."""
+        return _BinaryPartBets(data)
 
-    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+    def fixed_size_bet(
+        self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
+    ) -> FixedSizeBet:
         """As values in [0, 1], of which only two occur."""
-        table = ValueTable(np.array([0.0, 1.0]), np.stack([batch.counts - batch.totals, batch.totals], axis=-1))
-        return Bounded(0.0, 1.0).steady(past, batch._replace(table=table), pieces, units, drifts)
+        return Bounded(0.0, 1.0).fixed_size_bet(past, _with_table(batch), pieces, units, drifts)
 
-    def horizon(
+    def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
         """Exact for two rates without a margin and for one rate; one drift for other forms (14b, 14c, 16)."""
-        pair = pairs_among(pieces) & (pieces.offsets == 0)
-        single, arm, factor = singles_among(pieces)
+        pair = is_pair(pieces) & (pieces.offsets == 0)
+        single, arm, factor = single_arms(pieces)
         level = pieces.offsets / np.where(single, factor, 1.0)
         single = single & (level > 0) & (level < 1)
         logs: Floats = zeros(need.shape)
         if pair.any():
-            logs = self.odds_horizon(batch, pieces, np.where(pair, need, 0.0), rho, eta)
+            logs = self.odds_budget_bet(batch, pieces, np.where(pair, need, 0.0), rho, eta)
         if single.any():
-            won, count = of_arm(batch.totals, arm), of_arm(batch.counts, arm)
+            won, count = take_arm(batch.totals, arm), take_arm(batch.counts, arm)
             won, tau = np.where(factor > 0, won, count - won), np.where(factor > 0, level, 1.0 - level)
             odds = np.log(np.where(single, tau, 0.5)) - np.log1p(-np.where(single, tau, 0.5))
-            logs = logs + placed(
-                partial(binomial_horizon_bet, eta=eta),
+            logs = logs + bet_where_needed(
+                partial(binomial_budget_bet, eta=eta),
                 np.where(single, need, 0.0),
                 won,
                 count,
@@ -120,39 +132,70 @@ class Binary:
             )
         rest = np.where(pair | single, 0.0, need)
         if (rest > 0).any():
-            table = ValueTable(np.array([0.0, 1.0]), np.stack([batch.counts - batch.totals, batch.totals], axis=-1))
-            logs = logs + Bounded(0.0, 1.0).horizon(known, batch._replace(table=table), pieces, rest, rho, eta)
+            logs = logs + Bounded(0.0, 1.0).budget_bet(known, _with_table(batch), pieces, rest, rho, eta)
         return logs
 
-    def odds_horizon(self, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+    def odds_budget_bet(self, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
         """The log odds of the first arm exceed those of the second by the offset: exact (Proposition 14b). (P)"""
         pulls = np.broadcast_to(np.asarray(rho), need.shape)
         each = [arm_of(values, pieces, s) for s in (0, 1) for values in (batch.totals, batch.counts)]
-        return placed(partial(hypergeometric_horizon_bet, eta=eta), need, *each, pieces.offsets, need, pulls)
+        return bet_where_needed(partial(hypergeometric_budget_bet, eta=eta), need, *each, pieces.offsets, need, pulls)
+
+
+def _with_table(batch: Batch) -> Batch:
+    """The batch with how often each of 0 and 1 occurred."""
+    counts = np.stack([batch.counts - batch.totals, batch.totals], axis=-1)
+    return batch._replace(table=ValueTable(np.array([0.0, 1.0]), counts))
 
 
 @dataclass(frozen=True)
-class BinaryPartBets:
+class PairedBinary(CrossedNoise, Binary):
+    """0/1 results on shared items: between two arms only the items count that one got right and the other wrong."""
+
+    name: ClassVar[str] = "paired-binary"
+    words: ClassVar[str] = f"{Binary.words} {ITEMS}"
+    differences: ClassVar[Noise] = ZeroOneDifferences()
+
+    def without_items(self) -> Noise:
+        """Return the model for arms that have items of their own."""
+        return Binary()
+
+    def budget_bet(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
+        """Exact for two arms without a margin: each wins half of the items that tell them apart (Proposition 26)."""
+        exact = is_pair(pieces) & (pieces.offsets == 0) & (batch.pairs is not None)
+        logs = super().budget_bet(known, batch, pieces, np.where(exact, 0.0, need), rho, eta)
+        if batch.pairs is None or not exact.any():
+            return logs
+        between = at_pairs(batch.pairs, batch.counts.shape[-1], pieces)
+        assert between.scatter is not None
+        losses, _, wins = zero_one_counts(between.counts, between.totals, between.scatter)
+        bet = partial(binomial_budget_bet, eta=eta)
+        return logs + bet_where_needed(
+            bet, np.where(exact, need, 0.0), wins, wins + losses, zeros(need.shape), need, rho
+        )
+
+
+@dataclass(frozen=True)
+class _BinaryPartBets(PartBets):
     """Likelihood ratios of binomials: of two rates (Proposition 6), of one and a level (Proposition 7)."""
 
-    seen: PartsData
+    data: PartsData
 
     @cached_property
     def variances(self) -> Floats:
-        """p (1 - p) at the smoothed rates."""
-        rates = (self.seen.totals_so_far + 0.5) / (self.seen.so_far + 1.0)
+        rates = (self.data.totals_so_far + 0.5) / (self.data.so_far + 1.0)
         return rates * (1.0 - rates)
 
     def level_variances(self, level: float) -> Floats:
-        """That of the level."""
         return np.full((1, 1, 1), level * (1.0 - level)) if 0 < level < 1 else np.full((1, 1, 1), 0.25)
 
-    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
-        """Two rates, a margin apart."""
-        (won_a, n_a, past_a, N_a), (won_b, n_b, past_b, N_b) = (sums_at(self.seen, each) for each in places())
-        m = centre(past_a, N_a, past_b, N_b, n_a, n_b)
+    def _pair(self, form: PartForm, leverage: Floats) -> LogFactor:
+        (won_a, n_a, past_a, N_a), (won_b, n_b, past_b, N_b) = (arm_sums(self.data, each) for each in form.places[:2])
+        m = common_mean(past_a, N_a, past_b, N_b, n_a, n_b)
         up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
-        m_a, m_b = parted(m, np.asarray(margin, dtype=np.float64), up, down)
+        m_a, m_b = split_mean(m, form.offsets, up, down)
         unit = np.sqrt(leverage / (m * (1.0 - m)))
         furthest = EDGE * np.minimum(1.0 / (up * m_a), 1.0 / (down * (1.0 - m_b)))
         terms = (
@@ -161,39 +204,22 @@ class BinaryPartBets:
             (won_b, -down * (1.0 - m_b)),
             (n_b - won_b, down * m_b),
         )
-        return product_of(unit, furthest, terms)
+        return product_factor(unit, furthest, terms)
 
-    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
-        """A rate and a level; at 0 or 1, where there is no such bet, that of sub-Gaussian rewards."""
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
         if not 0 < level < 1:
             return GaussianPartBets(0.5).levels(arm, sign, distance, leverage, level)
-        won, n = (each.reshape(-1).take(arm) for each in (self.seen.totals, self.seen.counts))
+        won, n = (each.reshape(-1).take(arm) for each in (self.data.totals, self.data.counts))
         above = sign > 0
         m = np.where(above, level, 1.0 - level)
         rest = 1.0 - m
         hits = np.where(above, won, n - won)
         unit = np.sqrt(level * (1.0 - level) * leverage)
-        return product_of(unit, EDGE * rest, ((hits, 1.0 / m), (n - hits, -1.0 / rest)))
+        return product_factor(unit, EDGE * rest, ((hits, 1.0 / m), (n - hits, -1.0 / rest)))
 
-    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
-        """Two rates, an offset apart; for another form the sub-Gaussian bet."""
-        return either(
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        return choose_factor(
             form.pair & (np.abs(form.offsets) < 1),
-            lambda: self.pairs(lambda: (form.places[0], form.places[1]), value, leverage, form.offsets),
+            lambda: self._pair(form, leverage),
             lambda: GaussianPartBets(0.5).forms(form, value.copy(), leverage),
         )
-
-
-def hypergeometric(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
-    """The same for 0/1 results: how many ones are in each part of a random order of the rows."""
-    shape = (counts.shape[1], dealings, *counts.shape[3:])
-    ones, rows = (
-        np.broadcast_to(totals, shape).astype(np.int64),
-        np.broadcast_to(sum_rows(counts), shape).astype(np.int64),
-    )
-    found = np.empty((counts.shape[0], *shape))
-    for part, size in enumerate(np.broadcast_to(counts, found.shape).astype(np.int64)):
-        drawn = rng.hypergeometric(ones, rows - ones, size)
-        found[part] = drawn
-        ones, rows = ones - drawn, rows - size
-    return found

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roundwise.arrays import Bools, Floats
+from roundwise.noise.bets import EDGE, HUGE, flatten
 from roundwise.noise.lattice import SLACK, WIDE, LawShape, lattice_bet
-from roundwise.noise.mixture import EDGE, HUGE, flat
 
 ETA = 0.2  # a claim is shown early when the chance that the test at the budget rejects passes 1 - ETA
 MOST_NEED = 600.0  # beyond it a bet has no bar: exp(need) must stay far from overflow
@@ -27,11 +27,11 @@ _ROOT = float(np.sqrt(2 * np.pi))
 
 
 @np.errstate(all="ignore")
-def normal_horizon_bet(z: ArrayLike, need: ArrayLike, rho: ArrayLike, eta: float = ETA) -> Floats:
+def normal_budget_bet(z: ArrayLike, need: ArrayLike, rho: ArrayLike, eta: float = ETA) -> Floats:
     """For a statistic that is N(0, 1) at the border of the null and smaller inside (Proposition 14). `(),(),()->()`"""
     from scipy.special import log_ndtr, ndtri
 
-    shape, (new, log_bar, share) = flat(z, need, rho)
+    shape, (new, log_bar, share) = flatten(z, need, rho)
     good = _placeable(log_bar, share) & ~np.isnan(new)
     log_bar, share = np.where(good, log_bar, 1.0), np.where(good, share, 1.0)
     new = np.clip(np.where(good, new, 0.0), -HUGE, HUGE)
@@ -80,7 +80,7 @@ def _critical(need: Floats, rho: Floats, eta: float) -> Floats:
 
 
 @np.errstate(all="ignore")
-def hypergeometric_horizon_bet(
+def hypergeometric_budget_bet(
     successes_a: ArrayLike,
     counts_a: ArrayLike,
     successes_b: ArrayLike,
@@ -94,7 +94,7 @@ def hypergeometric_horizon_bet(
 
     Given all successes of the two, those of a have Fisher's noncentral hypergeometric law at the border. `(),...->()`
     """
-    shape, (won_a, n_a, won_b, n_b, odds, log_bar, share) = flat(
+    shape, (won_a, n_a, won_b, n_b, odds, log_bar, share) = flatten(
         successes_a, counts_a, successes_b, counts_b, log_odds, need, rho
     )
     good = _placeable(log_bar, share) & (n_a >= 1) & (n_b >= 1) & (won_a >= 0) & (won_b >= 0)
@@ -127,14 +127,14 @@ def hypergeometric_horizon_bet(
 
 
 @np.errstate(all="ignore")
-def binomial_horizon_bet(
+def binomial_budget_bet(
     successes: ArrayLike, trials: ArrayLike, log_odds: ArrayLike, need: ArrayLike, rho: ArrayLike, eta: float = ETA
 ) -> Floats:
     """Successes of a binomial against "their odds are at most exp(log_odds)" (Proposition 14c). `(),...->()`
 
     Poisson counts: events of arm a among all of two arms. One rate against a level: successes among results.
     """
-    shape, (won, n, odds, log_bar, share) = flat(successes, trials, log_odds, need, rho)
+    shape, (won, n, odds, log_bar, share) = flatten(successes, trials, log_odds, need, rho)
     good = _placeable(log_bar, share) & (np.abs(odds) <= MOST_ODDS) & (won >= 0) & (won <= n) & _whole(won, n)
 
     times = np.exp(odds)
@@ -152,16 +152,16 @@ def binomial_horizon_bet(
 
 
 @np.errstate(all="ignore")
-def drift_horizon_bet(z: ArrayLike, need: ArrayLike, rho: ArrayLike) -> Floats:
+def drift_budget_bet(z: ArrayLike, need: ArrayLike, rho: ArrayLike) -> Floats:
     """exp(q z - q^2/2), q = sqrt(2 need rho), for a statistic with tails no heavier than N(0, 1) (Proposition 15)."""
-    shape, (new, log_bar, share) = flat(z, need, rho)
+    shape, (new, log_bar, share) = flatten(z, need, rho)
     good = (log_bar > 0) & (log_bar < np.inf) & (share > 0) & (share <= 1) & ~np.isnan(new)
     q = np.sqrt(2.0 * np.where(good, log_bar * share, 0.0))
     return np.where(good, q * (np.clip(np.where(good, new, 0.0), -HUGE, HUGE) - q / 2), 0.0).reshape(shape)
 
 
 @np.errstate(all="ignore")
-def product_horizon_bet(
+def product_budget_bet(
     factors: Floats,
     past_means: Floats,
     variances: Floats,

@@ -1,185 +1,217 @@
-"""Arms tried on the same items: two of them are compared by their difference on each item that both were tried on.
+"""Crossed designs: arms tried on the same items, compared by their difference on each item that both were tried on.
 
-What is assumed: items are independent of each other given the past; on one item everything may depend on everything.
-So the differences of two arms are results of one more arm, which lie in twice the range, or are normal with a deviation
-of their own, and "a exceeds b by m" is a bet on their mean lying above m (Propositions 25 to 27). Bets on one arm are
-those of the model without items. Forms of three arms and more have no bet here.
+Items are independent of each other given the past; on one item everything may depend on everything. So the differences
+of two arms are results of one more arm, which lie in twice the range, or are normal with a deviation of their own, and
+"a exceeds b by m" is a bet on their mean lying above m (Propositions 25 to 27). Bets on one arm are those of the model
+without items. Forms of three arms and more have no bet here.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from roundwise.arrays import Floats, zeros
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch
-from roundwise.model.estimates import Estimates, FormEstimate, Past
-from roundwise.noise.base import Noise, Steady, items_of
-from roundwise.noise.bet_forms import pairs_among, placed, singles_among
-from roundwise.noise.binary import Binary
-from roundwise.noise.bounded import Bounded
-from roundwise.noise.budget_bets import binomial_horizon_bet
-from roundwise.noise.differences import (
-    DifferencePartBets,
-    ZeroOneDifferences,
-    at_pairs,
-    between,
-    difference_horizon_bet,
-    halves,
-    of_one,
-    spreads,
-    steady_difference,
-    zero_one_counts,
-)
-from roundwise.noise.parts import PartBets, PartsData
-from roundwise.noise.unknown_variance import UnknownVariance
-from roundwise.questions.base import Halfspaces
+from roundwise.model.batch import Batch, ValueTable
+from roundwise.model.estimates import Estimates, FormEstimate, Past, arm_of
+from roundwise.noise.base import FixedSizeBet, Noise
+from roundwise.noise.bets import is_pair, single_arms, take_arm
+from roundwise.noise.parts import NO_ROWS, Index, LogFactor, PartBets, PartForm, PartsData, choose_factor
+from roundwise.questions.base import Halfspaces, quiet
 
 ITEMS = "Arms are tried on the same items: results on one item may depend on each other, different items do not."
 
 
 def check_forms(pieces: Halfspaces) -> None:
     """Raise an InputError unless every piece is about one arm, or compares two."""
-    if not (pieces.pairs or (pairs_among(pieces) | singles_among(pieces)[0]).all()):
+    if not (pieces.pairs or (is_pair(pieces) | single_arms(pieces)[0]).all()):
         raise InputError(
             "With items that several arms are tried on, a statement must be about one arm or the difference of two; "
             "for others try every arm on items of its own."
         )
 
 
-def refused(noise: Noise) -> InputError:
-    """Why a noise model knows of no items."""
-    return InputError(
-        f"The noise model '{noise.name}' has no bets on items that several arms are tried on: use 0/1 results, "
-        "a range, or normal results of unknown deviation; or try every arm on items of its own."
-    )
+class CrossedNoise(Noise):
+    """Arms tried on the same items: two arms are compared by their differences, one arm as without items.
 
-
-def with_items(noise: Noise) -> Noise:
-    """The same model for arms that are tried on the same items; an InputError where there is none.
-
-    >>> with_items(Bounded(1, 5))
-    PairedBounded(low=1, high=5)
+    A model derives from this class and from the model without items, in this order.
     """
-    own = getattr(noise, "with_items", None)
-    if own is not None:
-        found: Noise = own()
-        return found
-    kinds: dict[type, Noise] = {Binary: PairedBinary(), UnknownVariance: PairedNormal()}
-    if type(noise) in kinds:
-        return kinds[type(noise)]
-    if type(noise) is Bounded:
-        return PairedBounded(noise.low, noise.high)
-    if items_of(noise) is not None:
-        return noise
-    raise refused(noise)
 
-
-class CrossedMixin(ABC):
-    """What the models of shared items have in common: two arms by their differences, one as without items."""
+    shares_items: ClassVar[bool] = True
 
     @property
     @abstractmethod
     def differences(self) -> Noise:
-        """What is assumed of the difference of two arms on one item."""
+        """The model of the difference of two arms on one item."""
 
-    @property
+    def with_items(self) -> Noise:
+        """Return the model itself."""
+        return self
+
     @abstractmethod
-    def alone(self) -> Noise:
-        """The same model for arms that have items of their own."""
+    def without_items(self) -> Noise:
+        """Return the model for arms that have items of their own."""
 
-    def horizon(
+    def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
-        """The same for a budget."""
-        alone, logs = of_one(pieces, need), zeros(need.shape)
+        """Bet towards a budget."""
+        pair, alone, logs = is_pair(pieces), _of_one_arm(pieces, need), zeros(need.shape)
         if (alone > 0).any():
-            logs = super().horizon(known, batch, pieces, alone, rho, eta)  # type: ignore[misc]
-        return logs + difference_horizon_bet(self.differences, known, batch, pieces, need, rho, eta)
-
-    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
-        """The same with sizes that do not depend on the offset."""
-        single = of_one(pieces, np.ones(pieces.offsets.shape)) > 0
-        if not single.any():
-            return steady_difference(self.differences, past, batch, pieces, units, drifts)
-        own: Steady = super().steady(past, batch, pieces, units, drifts)  # type: ignore[misc]
-        both = steady_difference(self.differences, past, batch, pieces, units, drifts)
-        return lambda offsets: np.where(single, own(offsets), both(offsets))
-
-    def tilts(self, seen: PartsData) -> PartBets:
-        """Bets of one size on parts."""
-        own: PartBets = super().tilts(seen)  # type: ignore[misc]
-        return own if seen.pairs is None else DifferencePartBets(own, seen, self.differences)
-
-    def spreads(self, past: Past, pieces: Halfspaces) -> Floats:
-        """A guess at the variance of the difference of the two arms of each piece on one item. (P)"""
-        return spreads(self.differences, past, pieces)
-
-    def halves(self, past: Past, pieces: Halfspaces) -> Floats:
-        """Half of that variance; of a piece about one arm the variance of a result. (P)"""
-        return halves(self.differences, past, pieces, self.alone.variance(past))
-
-    def between(self, known: Estimates, pieces: Halfspaces) -> FormEstimate:
-        """What the past says of these pieces, from items of both arms where there are any."""
-        return between(self.differences, known, pieces)
-
-
-@dataclass(frozen=True)
-class PairedBinary(CrossedMixin, Binary):
-    """0/1 results on shared items: of two arms only the items count that one had right and the other wrong."""
-
-    name: ClassVar[str] = "paired-binary"
-    words: ClassVar[str] = f"{Binary.words} {ITEMS}"
-    differences: ClassVar[Noise] = ZeroOneDifferences()
-    alone: ClassVar[Noise] = Binary()
-
-    def horizon(
-        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
-    ) -> Floats:
-        """Exact for two arms without a margin: of the items that tell them apart half are won (Proposition 26)."""
-        exact = pairs_among(pieces) & (pieces.offsets == 0) & (batch.pairs is not None)
-        logs = super().horizon(known, batch, pieces, np.where(exact, 0.0, need), rho, eta)
-        if batch.pairs is None or not exact.any():
+            logs = super().budget_bet(known, batch, pieces, alone, rho, eta)
+        if batch.pairs is None or not pair.any():
             return logs
-        apart = at_pairs(batch.pairs, batch.counts.shape[-1], pieces)
-        assert apart.scatter is not None
-        losses, _, wins = zero_one_counts(apart.counts, apart.totals, apart.scatter)
-        bet = partial(binomial_horizon_bet, eta=eta)
-        return logs + placed(bet, np.where(exact, need, 0.0), wins, wins + losses, zeros(need.shape), need, rho)
+        new, past = at_pairs(batch.pairs, batch.counts.shape[-1], pieces), self._past_differences(known.past, pieces)
+        one, wanted = _as_single_arms(need, pieces.offsets), np.where(pair, need, 0.0)
+        return logs + self.differences.budget_bet(past, new, one, wanted, rho, eta)
+
+    @quiet
+    def fixed_size_bet(
+        self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
+    ) -> FixedSizeBet:
+        """Bet with sizes that do not depend on the offset."""
+        pair, single = is_pair(pieces), _of_one_arm(pieces, np.ones(pieces.offsets.shape)) > 0
+
+        def none(offsets: Floats) -> Floats:
+            return np.zeros(np.broadcast_shapes(drifts.shape, offsets.shape))
+
+        own = super().fixed_size_bet(past, batch, pieces, units, drifts) if single.any() else none
+        between: FixedSizeBet = none
+        if batch.pairs is not None and pair.any():
+            known, new = (
+                self._past_differences(past, pieces).past,
+                at_pairs(batch.pairs, batch.counts.shape[-1], pieces),
+            )
+            shared = np.minimum(arm_of(units, pieces, 0), arm_of(units, pieces, 1))
+            one = _as_single_arms(known.counts, pieces.offsets)
+            between = self.differences.fixed_size_bet(known, new, one, shared, drifts)
+        return lambda offsets: np.where(single, own(offsets), np.where(pair, between(offsets), 0.0))
+
+    def part_bets(self, data: PartsData) -> PartBets:
+        """Return bets of one size on parts."""
+        own = super().part_bets(data)
+        if data.pairs is None:
+            return own
+        return _PairedPartBets(own, self.differences.part_bets(data.pairs), data, data.pairs)
+
+    @quiet
+    def difference_variances(self, past: Past, pieces: Halfspaces) -> Floats:
+        """Return a guess at the variance of the difference of the two arms of each piece on one item. (P)
+
+        The variance of all pairs together counts as one more difference.
+        """
+        own = self._past_differences(past, pieces).past
+        return (own.scatter + self.differences.variance(own)[..., None]) / (own.freedom + 1.0)
+
+    def variance_per_arm(self, past: Past, pieces: Halfspaces) -> Floats:
+        """Return half the variance of the difference; of a piece about one arm the variance of a result. (P)"""
+        alone = self.without_items().variance(past)[..., None]
+        return np.where(is_pair(pieces), self.difference_variances(past, pieces) / 2, alone)
+
+    @quiet
+    def estimate_forms(self, known: Estimates, pieces: Halfspaces) -> FormEstimate:
+        """Estimate pairs with items in common by their differences, others by the results of each arm."""
+        usual, pair = known.forecast(pieces), is_pair(pieces)
+        if known.past.pairs is None or not pair.any():
+            return usual
+        own = self._past_differences(known.past, pieces).past
+        shared = pair & (own.counts > 0)
+        leverage = self.difference_variances(known.past, pieces) / own.counts / known.variance[..., None]
+        return FormEstimate(
+            pieces,
+            np.where(shared, own.means - pieces.offsets, usual.value),
+            np.where(shared, leverage, usual.leverage),
+        )
+
+    def _past_differences(self, past: Past, pieces: Halfspaces) -> Estimates:
+        """The past of the differences of each piece, as that of one arm a piece. (P)"""
+        where = _pair_places(past.counts.shape[-1], pieces)
+        counts, totals, scatter, freedom = (take_arm(each, where) for each in past.of_pairs[:4])
+        own = Past(counts, totals, scatter, freedom, ())
+        return Estimates(own, own.means, self.differences.variance(own))
+
+
+def _of_one_arm(pieces: Halfspaces, need: Floats) -> Floats:
+    """The need of pieces about one arm; 0 for others."""
+    return zeros(need.shape) if pieces.pairs else np.where(single_arms(pieces)[0], need, 0.0)
+
+
+def _pair_places(arms: int, pieces: Halfspaces) -> Index:
+    """The places of the differences of the two arms of each piece among those of all pairs. (P)"""
+    last = int(pieces.arms.shape[-1]) - 1
+    second = np.broadcast_to(np.arange(arms), pieces.arms.shape[:-1]) if pieces.each else pieces.arms[..., min(1, last)]
+    return np.asarray(pieces.arms[..., 0] * arms + second)
+
+
+def at_pairs(batch: Batch, arms: int, pieces: Halfspaces) -> Batch:
+    """The differences of the two arms of each piece, as results of one arm a piece. (P)"""
+    where, table = _pair_places(arms, pieces), batch.table
+    if table is not None:
+        columns = [take_arm(table.counts[..., v], where) for v in range(table.counts.shape[-1])]
+        table = ValueTable(table.values, np.stack(columns, axis=-1))
+    scatter = None if batch.scatter is None else take_arm(batch.scatter, where)
+    return Batch(take_arm(batch.counts, where), take_arm(batch.totals, where), scatter, table)
+
+
+def _as_single_arms(need: Floats, offsets: Floats) -> Halfspaces:
+    """Each difference as a form of one arm."""
+    arms = np.broadcast_to(np.arange(need.shape[-1])[:, None], (*need.shape, 1))
+    return Halfspaces(arms, np.ones(arms.shape), np.broadcast_to(offsets, need.shape), False)
 
 
 @dataclass(frozen=True)
-class PairedBounded(CrossedMixin, Bounded):
-    """Results in [low, high] on shared items."""
+class _PairedPartBets(PartBets):
+    """Two arms by their differences, as a level of one more arm; one arm as without items."""
 
-    name: ClassVar[str] = "paired-bounded"
-
-    @property
-    def words(self) -> str:
-        """The range, and what items are."""
-        return f"{Bounded(self.low, self.high).words} {ITEMS}"
+    of_arms: PartBets
+    of_pairs: PartBets
+    data: PartsData
+    pairs: PartsData
 
     @property
-    def differences(self) -> Noise:
-        """Values in a range twice as wide."""
-        return Bounded(self.low - self.high, self.high - self.low)
+    def variances(self) -> Floats:
+        return self.of_arms.variances
 
-    @property
-    def alone(self) -> Noise:
-        """Results in the same range."""
-        return Bounded(self.low, self.high)
+    def level_variances(self, level: float) -> Floats:
+        return self.of_arms.level_variances(level)
 
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
+        return self.of_arms.levels(arm, sign, distance, leverage, level)
 
-@dataclass(frozen=True)
-class PairedNormal(CrossedMixin, UnknownVariance):
-    """Normal results on shared items: differences of two arms are normal with an unknown deviation of their own."""
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        return choose_factor(form.pair, lambda: self._pair(form), lambda: self.of_arms.forms(form, value, leverage))
 
-    name: ClassVar[str] = "paired-normal"
-    words: ClassVar[str] = f"Differences of two arms on one item are normal, their deviation unknown. {ITEMS}"
-    differences: ClassVar[Noise] = UnknownVariance()
-    alone: ClassVar[Noise] = UnknownVariance()
+    def _pair(self, form: PartForm) -> LogFactor:
+        at, margin = self._place(form), form.offsets
+        sums, rows = self.pairs.totals.reshape(-1).take(at), self.pairs.counts.reshape(-1).take(at)
+        per_row = 1.0 / np.maximum(rows, NO_ROWS)
+        return self.of_pairs.levels(at, np.ones(at.shape), sums * per_row - margin, per_row, margin)  # type: ignore[arg-type]
+
+    @quiet
+    def paired_statistics(self, form: PartForm) -> tuple[Floats, Floats, Floats] | None:
+        if len(form.places) < 2:
+            return None
+        at = self._place(form)
+        before = 1.0 / np.maximum(self.pairs.so_far.reshape(-1).take(at), 1e-9)
+        mean = self.pairs.totals_so_far.reshape(-1).take(at) * before - form.offsets
+        spread = self._spread.reshape(-1).take(at)
+        per_row = 1.0 / np.maximum(self.pairs.counts.reshape(-1).take(at), NO_ROWS)
+        return mean / np.sqrt(spread * before), before, per_row
+
+    def _place(self, form: PartForm) -> Index:
+        """From places in (P, K, n) to those of the pair in (P, K^2, n)."""
+        first, second = form.places[:2]
+        _, arms, n = self.data.counts.shape
+        part, rest = np.divmod(first, arms * n)
+        a, column = np.divmod(rest, n)
+        b = second % (arms * n) // n
+        return np.asarray(((part * arms + a) * arms + b) * n + column)
+
+    @cached_property
+    def _spread(self) -> Floats:
+        return np.broadcast_to(self.of_pairs.level_variances(0.0), self.pairs.counts.shape)

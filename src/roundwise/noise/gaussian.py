@@ -1,10 +1,10 @@
-"""Normal rewards of known deviation, and any with tails no heavier: Lemma 1 and Proposition 4."""
+"""Normal rewards of known standard deviation, and any rewards with tails no heavier: Lemma 1."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -14,15 +14,28 @@ from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past, form_values, form_variances
-from roundwise.noise.base import UNTRUE, Needs, Noise, Outcome, Steady, known_sigma
-from roundwise.noise.bet_forms import means_of, placed, steady_gaussian_bet
-from roundwise.noise.budget_bets import MOST_NEED, drift_horizon_bet, normal_horizon_bet
-from roundwise.noise.parts import GaussianPartBets, PartsData
+from roundwise.noise.base import UNTRUE, FixedSizeBet, Noise, Outcome
+from roundwise.noise.bets import (
+    HUGE,
+    bet_where_needed,
+    log_factor_of_size,
+    means_and_inverse_counts,
+)
+from roundwise.noise.budget_bets import MOST_NEED, drift_budget_bet, normal_budget_bet
+from roundwise.noise.parts import NO_ROWS, Index, LogFactor, PartBets, PartForm, PartsData
 from roundwise.questions.base import Halfspaces, quiet
+from roundwise.solvers.families import NormalFamily
+
+
+def _check_sigma(sigma: float) -> None:
+    if not (sigma > 0 and math.isfinite(sigma)):
+        raise InputError(f"`sigma` is {sigma:g}, but must be a positive number.")
+    if not 1e-100 < sigma < 1e100:
+        raise InputError(f"`sigma` is {sigma:g}, but must lie between 1e-100 and 1e100. Use other units.")
 
 
 @dataclass(frozen=True)
-class SubGaussian:
+class SubGaussian(Noise):
     """Any rewards that are sigma-sub-Gaussian, as the paper assumes; an upper bound on sigma is enough.
 
     >>> SubGaussian(2.0).sigma
@@ -31,14 +44,9 @@ class SubGaussian:
 
     sigma: float = 1.0
     name: ClassVar[str] = "sub-gaussian"
-    needs: ClassVar[Needs] = "sums"
-    outcome: ClassVar[Outcome] = Outcome()
 
     def __post_init__(self) -> None:
-        if not (self.sigma > 0 and math.isfinite(self.sigma)):
-            raise InputError(f"`sigma` is {self.sigma:g}, but must be a positive number.")
-        if not 1e-100 < self.sigma < 1e100:
-            raise InputError(f"`sigma` is {self.sigma:g}: its square cannot be reckoned with; use other units.")
+        _check_sigma(self.sigma)
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -52,33 +60,31 @@ class SubGaussian:
 
     def doubt(self, true: Noise) -> Reason | None:
         """True of every model with a sigma that is no larger."""
-        sigma = known_sigma(true)
+        sigma = true.known_sigma
         if sigma is None:
             return UNTRUE
         return None if self.sigma >= sigma else Reason("sigma_too_small")
 
-    def variance(self, past: Past) -> Floats:
-        """The square of sigma."""
-        return np.full(past.counts.shape[:-1], self.sigma**2, dtype=np.float64)
 
-    def tilts(self, seen: PartsData) -> GaussianPartBets:
-        """Bets of one size on parts."""
-        return GaussianPartBets(self.sigma)
+class _Normal(Noise):
+    """Exactly normal rewards, which have exact bets towards a budget (Proposition 14a)."""
 
-    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
-        """On the form of the batch's means (Lemma 1)."""
-        return sub_gaussian_steady(self.sigma, batch, pieces, units, drifts)
+    monotone_budget_bets: ClassVar[bool] = True
+    outcome: ClassVar[Outcome] = Outcome(normal=True)
 
-    def horizon(
+    def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
-        """One drift, on the form of the batch's means (Proposition 15)."""
-        return sub_gaussian_horizon(self.sigma, batch, pieces, need, rho)
+        """Return the log e-value of the test of the form at the end of the budget (Proposition 14a)."""
+        z = self.standard_score(batch, pieces)
+        small = np.where(need < MOST_NEED, need, 0.0)
+        exact = bet_where_needed(partial(normal_budget_bet, eta=eta), small, z, need, rho)
+        return exact + bet_where_needed(drift_budget_bet, np.where(need < MOST_NEED, 0.0, need), z, need, rho)
 
 
 @dataclass(frozen=True)
-class Gaussian:
-    """Normal rewards with known standard deviation sigma, exactly: also one that is too large is not covered.
+class Gaussian(_Normal):
+    """Normal rewards with exactly this standard deviation: an upper bound is not enough.
 
     >>> Gaussian(0.5).sigma
     0.5
@@ -86,12 +92,9 @@ class Gaussian:
 
     sigma: float = 1.0
     name: ClassVar[str] = "gaussian"
-    moves: ClassVar[bool] = True  # what is won towards a budget falls as the offset rises (Proposition 17)
-    needs: ClassVar[Needs] = "sums"
-    outcome: ClassVar[Outcome] = Outcome(normal=True)
 
     def __post_init__(self) -> None:
-        SubGaussian(self.sigma)
+        _check_sigma(self.sigma)
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -103,59 +106,131 @@ class Gaussian:
         """A normal law."""
         return f"Results are normal with standard deviation {self.sigma:g}, exactly."
 
-    def variance(self, past: Past) -> Floats:
-        """The square of sigma."""
-        return SubGaussian(self.sigma).variance(past)
-
-    def dealt(self, rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
-        """Totals of parts given the total of all rows: a normal bridge."""
-        return bridged(rng, counts, totals, dealings, self.sigma)
-
-    def tilts(self, seen: PartsData) -> GaussianPartBets:
-        """Bets of one size on parts."""
-        return GaussianPartBets(self.sigma)
-
-    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
-        """On the form of the batch's means (Lemma 1): bounds do not use capped bets."""
-        return sub_gaussian_steady(self.sigma, batch, pieces, units, drifts)
-
-    def horizon(
-        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
-    ) -> Floats:
-        """The test of the form at the budget, in money (Proposition 14a)."""
-        z = standard_score(self.sigma, batch, pieces)
-        exact = placed(partial(normal_horizon_bet, eta=eta), np.where(need < MOST_NEED, need, 0.0), z, need, rho)
-        return exact + placed(drift_horizon_bet, np.where(need < MOST_NEED, 0.0, need), z, need, rho)
+    def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
+        """Draw a normal bridge."""
+        return _draw_bridge(rng, counts, totals, partitions, self.sigma)
 
 
-@quiet
-def sub_gaussian_steady(sigma: float, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
-    """Steady bets on forms that rewards with this sigma allow. (k, P)"""
-    means, spread = means_of(batch)
-    new, error = form_values(means, pieces), sigma * np.sqrt(form_variances(spread, pieces))
-    sizes = drifts * sigma * np.sqrt(form_variances(1.0 / units, pieces)) / error
-    return lambda offsets: steady_gaussian_bet(sizes, new - offsets, error)
+@dataclass(frozen=True)
+class HeteroscedasticGaussian(_Normal):
+    """Normal rewards with known standard deviations, one for each arm, exactly.
 
-
-def sub_gaussian_horizon(sigma: float, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats) -> Floats:
-    """Bets towards a budget that rewards with this sigma allow. (P)"""
-    return placed(drift_horizon_bet, need, standard_score(sigma, batch, pieces), need, rho)
-
-
-@quiet
-def standard_score(sigma: float, batch: Batch, pieces: Halfspaces) -> Floats:
-    """The form of the batch's means less its offset, over its standard error; nan without results of an arm. (P)"""
-    means, spread = means_of(batch)
-    error = sigma * np.sqrt(form_variances(spread, pieces))
-    return np.where(np.isfinite(error), (form_values(means, pieces) - pieces.offsets) / error, np.nan)
-
-
-def bridged(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int, sigma: float | Floats) -> Floats:
-    """Totals of parts of normal rows given the total of all, dealt so many times: a law free of the means.
-
-    Counts of the parts with the parts first, (P, K, 1, ...), totals (K, 1, ...) -> (P, K, M, ...).
+    >>> HeteroscedasticGaussian((1.0, 0.5)).sigma  # the largest
+    1.0
     """
-    parts = rng.standard_normal((*counts.shape[:2], dealings, *counts.shape[3:]))
+
+    sigmas: tuple[float, ...]
+    name: ClassVar[str] = "deviations"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigmas", tuple(float(each) for each in self.sigmas))
+        if len(self.sigmas) < 2:
+            raise InputError("Give one deviation for each of at least two arms.")
+        for each in self.sigmas:
+            _check_sigma(each)
+
+    @property
+    def sigma(self) -> float:
+        """The largest: no tails are heavier."""
+        return max(self.sigmas)
+
+    @cached_property
+    def arm_sigmas(self) -> Floats:
+        """The deviations as an array. (K)"""
+        return np.array(self.sigmas)
+
+    @property
+    def words(self) -> str:
+        """Normal laws."""
+        shown = ", ".join(f"{each:g}" for each in self.sigmas[:6]) + (", ..." if len(self.sigmas) > 6 else "")
+        return f"Results are normal with standard deviations {shown}, exactly."
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The deviations."""
+        return "--sigmas", ",".join(f"{each:g}" for each in self.sigmas)
+
+    @property
+    def family(self) -> NormalFamily:
+        """The normal laws with these deviations."""
+        return NormalFamily(self.arm_sigmas)
+
+    def check_arms(self, arms: int) -> None:
+        """Raise an InputError unless there is one deviation for each arm."""
+        if arms != len(self.sigmas):
+            raise InputError(f"There are {arms} arms, but {len(self.sigmas)} deviations: give one each.")
+
+    def variance(self, past: Past) -> Floats:
+        """Return the mean of the variances."""
+        return np.full(past.counts.shape[:-1], (self.arm_sigmas**2).mean())
+
+    def variances(self, past: Past) -> Floats:
+        """Return that of each arm."""
+        return np.broadcast_to(self.arm_sigmas**2, past.counts.shape)
+
+    def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
+        """Draw normal bridges."""
+        sigmas = self.arm_sigmas.reshape(-1, *[1] * (counts.ndim - 2))
+        return _draw_bridge(rng, counts, totals, partitions, sigmas)
+
+    def part_bets(self, data: PartsData) -> PartBets:
+        """Return bets of one size on parts."""
+        return _PartBetsByArm(data, self.arm_sigmas**2)
+
+    @quiet
+    def fixed_size_bet(
+        self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
+    ) -> FixedSizeBet:
+        """Bet on the form of the batch's means (Lemma 1)."""
+        new, variance = self._form(batch, pieces)
+        error = np.sqrt(variance)
+        sizes = drifts * np.sqrt(form_variances(self.arm_sigmas**2 / units, pieces)) / error
+        return lambda offsets: log_factor_of_size(sizes, new - offsets, error)
+
+    @quiet
+    def standard_score(self, batch: Batch, pieces: Halfspaces) -> Floats:
+        """Return each form of the batch's means less its offset, in standard errors; nan without results. (P)"""
+        new, variance = self._form(batch, pieces)
+        return np.where(np.isfinite(variance), (new - pieces.offsets) / np.sqrt(variance), np.nan)
+
+    def _form(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
+        """Each form of the batch's means, and its variance. (P), (P)"""
+        means, inverse = means_and_inverse_counts(batch)
+        return form_values(means, pieces), form_variances(self.arm_sigmas**2 * inverse, pieces)
+
+
+@dataclass(frozen=True)
+class _PartBetsByArm(PartBets):
+    """exp(q D/sqrt v - q^2/2), v the variance of D (Lemma 1)."""
+
+    data: PartsData
+    squares: Floats  # sigma_i^2, (K)
+
+    @cached_property
+    def variances(self) -> Floats:
+        return np.ascontiguousarray(np.broadcast_to(self.squares[:, None], self.data.counts.shape))
+
+    @cached_property
+    def _spread(self) -> Floats:
+        """sigma_i^2 / n_i. (P, K, n)"""
+        return self.variances / np.maximum(self.data.counts, NO_ROWS)
+
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
+        return self._log_factor(distance, self._spread.reshape(-1).take(arm))
+
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        return self._log_factor(value, form.squares(self._spread))
+
+    def _log_factor(self, value: Floats, variance: Floats) -> LogFactor:
+        z = np.clip(value / np.sqrt(variance), -HUGE, HUGE)
+        return lambda p, q: q * (z[p] - 0.5 * q)
+
+
+def _draw_bridge(
+    rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int, sigma: float | Floats
+) -> Floats:
+    """Totals of parts of normal rows given the total of all: a law free of the means."""
+    parts = rng.standard_normal((*counts.shape[:2], partitions, *counts.shape[3:]))
     parts *= sigma * np.sqrt(counts)
     found = totals - sum_rows(parts)
     parts += counts / np.maximum(sum_rows(counts), 1.0) * found

@@ -1,18 +1,19 @@
-"""Bets of one size on the parts of a batch: what a noise model offers for them, and what it sees.
+"""Bets of one size on the parts of a batch, and the data that they see.
 
-Arrays have the parts first, then the arms, then runs with their dealings as columns. A `Tilt` is a bet of one size, as
-a log factor, for given parts: exp(q D - q^2/2) for sub-Gaussian rewards. Its size q is in standard errors of the part,
-as the past knows them; q = 0 is no bet. Factors have mean at most 1 under their null for every q >= 0 that is known
-before the part: each is the bet of the model's proposition with all its weight on one drift, cut where it
-allows no more (docs/why-the-guarantee-holds.md, Proposition 20).
+Arrays have the parts first, then the arms, then runs with their random partitions as columns. A `LogFactor` is the log
+of what bets of size q multiply their wealth by, for given parts: q D - q^2/2 for sub-Gaussian rewards. The size q is in
+standard errors of the part, as the past knows them; q = 0 is no bet. Factors have mean at most 1 under their null for
+every q >= 0 that is known before the part: each is the bet of the model's proposition with all its weight on one drift,
+cut where it allows no more (docs/why-the-guarantee-holds.md, Proposition 20).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +21,11 @@ from numpy.typing import NDArray
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.model.batch import Parts
 from roundwise.model.estimates import Past
-from roundwise.noise.base import Noise
-from roundwise.noise.mixture import HUGE
+from roundwise.noise.bets import HUGE
 
 Index = NDArray[np.intp]
-Tilt = Callable[[int, Floats], Floats]  # part, sizes (c) -> log factors (c)
-NONE = 1e-18  # in place of no rows
+LogFactor = Callable[[int, Floats], Floats]  # part, sizes (c) -> log factors (c)
+NO_ROWS = 1e-18  # in place of a count of 0
 
 
 class EarlierSums(NamedTuple):
@@ -46,18 +46,18 @@ class ValueRows(NamedTuple):
 
 @dataclass(frozen=True)
 class PartsData:
-    """What a model sees of a batch in parts."""
+    """A batch in parts, and the sums before it."""
 
     before: EarlierSums
     counts: Floats  # (P, K, n)
     totals: Floats  # (P, K, n)
     scatter: Floats | None = None  # (P, K, n)
     rows: ValueRows | None = None
-    jump: int = 0  # how bold the bets on it are
+    jump: int = 0  # how bold the bets on it are (rules/eprocess/bet_sizes.py)
     pairs: PartsData | None = None  # of every two arms, (P, K^2, n)
 
     def at(self, columns: slice) -> PartsData:
-        """Some columns of it."""
+        """Return some of the columns."""
         return PartsData(
             EarlierSums(*(each[:, columns] for each in self.before)),
             np.ascontiguousarray(self.counts[..., columns]),
@@ -106,14 +106,14 @@ class PartForm:
         flat = values.reshape(-1)
         if self.factors is None:
             return flat.take(self.places[0]) - flat.take(self.places[1])
-        return _added([f * flat.take(each) for f, each in zip(self.factors, self.places, strict=True)])
+        return _add([f * flat.take(each) for f, each in zip(self.factors, self.places, strict=True)])
 
     def squares(self, values: Floats) -> Floats:
         """sum_s factors_s^2 values. (P, c)"""
         flat = values.reshape(-1)
         if self.factors is None:
             return flat.take(self.places[0]) + flat.take(self.places[1])
-        return _added([f * f * flat.take(each) for f, each in zip(self.factors, self.places, strict=True)])
+        return _add([f * f * flat.take(each) for f, each in zip(self.factors, self.places, strict=True)])
 
     def mean_of(self, values: Floats, weights: Floats) -> Floats:
         """The mean of values over the arms of a form, with these weights and the squares of the factors. (P, c)"""
@@ -130,89 +130,57 @@ class PartForm:
         return np.logical_and.reduce([self.factors[0] == 1, self.factors[1] == -1, *rest])
 
 
-def _added(arrays: list[Floats]) -> Floats:
+def _add(arrays: list[Floats]) -> Floats:
     found = arrays[0]
     for each in arrays[1:]:
         found += each
     return found
 
 
-class ArmPlaces(Protocol):
-    """Where arms of bets are found: places in an array (P, K, n) as one row. It may know their columns (`runs`)."""
-
-    def __call__(self) -> tuple[Index, Index]:
-        """Of the first arm of each bet and of its second. (P, c)"""
-
-
-def runs_of(places: ArmPlaces, size: int) -> Index:
-    """Which of so many columns each bet is about, the same in all parts. (c)"""
-    own: Callable[[], Index] | None = getattr(places, "runs", None)
-    return places()[0][0] % size if own is None else own()
-
-
-class PartBets(Protocol):
-    """What a model offers for the parts of a batch."""
+class PartBets(ABC):
+    """Bets of one size on the parts of a batch."""
 
     @property
+    @abstractmethod
     def variances(self) -> Floats:
         """A guess at the variance of a result of each arm before each part, to compare arms. (P, K, n), or one."""
 
     def level_variances(self, level: float) -> Floats:
-        """The same for bets on a level, from that arm alone."""
+        """Return the same for bets on a level, from that arm alone."""
+        return self.variances
 
-    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
-        """Bets on the first arm's mean exceeding the second's by the margin.
+    @abstractmethod
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
+        """Return bets on a mean lying above a level (sign 1) or below it (-1).
 
-        Given are the difference of their means in each part less the margin, and 1/n_a + 1/n_b. (P, c)
+        Args:
+            arm: Places of the arms in an array (P, K, n) as one row. (P, c)
+            sign: The direction of each bet. (P, c)
+            distance: The mean in each part less the level, in the direction of the bet; it may be overwritten. (P, c)
+            leverage: 1/n. (P, c)
+            level: The level.
         """
 
-    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
-        """Bets on a mean lying above a level (sign 1) or below it (-1).
+    @abstractmethod
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        """Return bets on forms of the means exceeding their offsets.
 
-        Given are the distance of its mean in each part from the level, in the direction of the bet, and 1/n. (P, c)
+        Args:
+            form: The forms. (P, c)
+            value: The form of the means in each part less its offset; it may be overwritten. (P, c)
+            leverage: sum_s f_s^2/n_s. (P, c)
         """
 
-    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
-        """Bets on forms of the means exceeding their offsets.
+    def paired_statistics(self, form: PartForm) -> tuple[Floats, Floats, Floats] | None:
+        """Return z and 1/items of the difference of two arms before each part, and 1/items in it; None without items.
 
-        Given are the form of the means in each part less its offset, and sum_s f_s^2/n_s. (P, c)
+        (P, c) each
         """
-
-
-class PairedPartBets(Protocol):
-    """Tilts that know two arms by their differences on the items of both."""
-
-    def standing(self, first: Index, second: Index, margin: Floats | float) -> tuple[Floats, Floats, Floats]:
-        """Of the difference of two arms before each part: z, and 1/items; and 1/items in the part. (P, c)
-
-        The arms are given as places in an array (P, K, n) as one row.
-        """
-
-
-class PartBettingNoise(Protocol):
-    """A noise model that has bets on parts; the batches of one that has not are bet on as a whole."""
-
-    def tilts(self, seen: PartsData) -> PartBets:
-        """Bets of one size on the parts of a batch."""
-
-
-def of_pairs(tilts: PartBets) -> PairedPartBets | None:
-    """The bets, if they know how two arms stand on the items of both."""
-    return cast(PairedPartBets, tilts) if callable(getattr(tilts, "standing", None)) else None
-
-
-def part_betting(noise: object) -> PartBettingNoise | None:
-    """The model, if it has bets on parts."""
-    return cast(PartBettingNoise, noise) if callable(getattr(noise, "tilts", None)) else None
-
-
-def most_parts(noise: object, usual: int) -> int:
-    """Into how many parts a batch is cut: fewer than usual where the model says so."""
-    return min(usual, int(getattr(noise, "most_parts", usual)))
+        return None
 
 
 @dataclass(frozen=True)
-class GaussianPartBets:
+class GaussianPartBets(PartBets):
     """exp(q D/sqrt v - q^2/2), for any form D of sub-Gaussian rewards (Lemma 1)."""
 
     sigma: float
@@ -222,43 +190,29 @@ class GaussianPartBets:
         """The square of sigma."""
         return np.full((1, 1, 1), self.sigma**2)
 
-    def level_variances(self, level: float) -> Floats:
-        """The same."""
-        return self.variances
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
+        """Bet on the distance in each part."""
+        return self._log_factor(distance, leverage)
 
-    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
-        """From the difference in each part; it is used up."""
-        return self._tilt(difference, leverage)
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        """Bet on the value of any form in each part."""
+        return self._log_factor(value, leverage)
 
-    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
-        """From the distance in each part; it is used up."""
-        return self._tilt(distance, leverage)
-
-    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
-        """From the value of any form of the means of each part, less its offset; it is used up. (P, c)"""
-        return self._tilt(value, leverage)
-
-    def _tilt(self, value: Floats, leverage: Floats) -> Tilt:
+    def _log_factor(self, value: Floats, leverage: Floats) -> LogFactor:
         value /= np.sqrt(leverage) * self.sigma if self.sigma != 1.0 else np.sqrt(leverage)
         np.clip(value, -HUGE, HUGE, out=value)
 
-        def tilt(p: int, q: Floats) -> Floats:
+        def log_factor(p: int, q: Floats) -> Floats:
             x = value[p]
             x -= 0.5 * q
             x *= q
             return x
 
-        return tilt
-
-
-def part_bets_of(noise: Noise, seen: PartsData) -> PartBets:
-    """What a model offers for the parts of a batch: its own bets, or those that its sigma allows."""
-    found = part_betting(noise)
-    return GaussianPartBets(noise.sigma) if found is None else found.tilts(seen)
+        return log_factor
 
 
 def sums_before(values: Floats, start: Floats | float = 0.0) -> Floats:
-    """What there was at the start, and the sum of all parts before each. (P, ...)"""
+    """The start, plus the sum of all parts before each. (P, ...)"""
     found = np.empty_like(values)
     found[0] = start
     for p in range(1, len(values)):
@@ -266,47 +220,42 @@ def sums_before(values: Floats, start: Floats | float = 0.0) -> Floats:
     return found
 
 
-def columns(array: Array, dealings: int) -> Array:
-    """Runs (K) as columns (K, n), once for every dealing."""
+def columns(array: Array, partitions: int) -> Array:
+    """Runs (K) as columns (K, n), once for every random partition."""
     rows = array.transpose()
-    if dealings > 1:
-        rows = np.broadcast_to(rows[:, None], (rows.shape[0], dealings, *rows.shape[1:]))
+    if partitions > 1:
+        rows = np.broadcast_to(rows[:, None], (rows.shape[0], partitions, *rows.shape[1:]))
     return np.ascontiguousarray(rows).reshape(rows.shape[0], -1)
 
 
-def part_columns(array: Floats, dealings: int) -> Floats:
-    """An array of parts (1 or M, K, P) with the parts first, a column for each dealing of each run. (P, K, n)"""
+def part_columns(array: Floats, partitions: int) -> Floats:
+    """An array of parts (1 or M, K, P) with the parts first, a column for each partition of each run. (P, K, n)"""
     rows = array.transpose()
-    if rows.shape[2] != dealings:
-        rows = np.broadcast_to(rows, (*rows.shape[:2], dealings, *rows.shape[3:]))
+    if rows.shape[2] != partitions:
+        rows = np.broadcast_to(rows, (*rows.shape[:2], partitions, *rows.shape[3:]))
     return np.ascontiguousarray(rows).reshape(*rows.shape[:2], -1)
 
 
 def parts_data(past: Past, parts: Parts) -> PartsData:
-    """What a model sees, from the past and a batch in parts."""
-    dealings, table = parts.partitions, parts.table
+    """Arrange the past and a batch in parts for the bets of a model."""
+    partitions, table = parts.partitions, parts.table
     rows = None
     if table is not None:
         values = table.values.reshape(-1, table.values.shape[-1])[0]
-        rows = ValueRows(values, np.stack([part_columns(table.counts[..., v], dealings) for v in range(values.size)]))
+        rows = ValueRows(values, np.stack([part_columns(table.counts[..., v], partitions) for v in range(values.size)]))
     return PartsData(
-        EarlierSums(*(columns(each, dealings) for each in past[:4])),
-        part_columns(parts.counts, dealings),
-        part_columns(parts.totals, dealings),
-        None if parts.scatter is None else part_columns(parts.scatter, dealings),
+        EarlierSums(*(columns(each, partitions) for each in past[:4])),
+        part_columns(parts.counts, partitions),
+        part_columns(parts.totals, partitions),
+        None if parts.scatter is None else part_columns(parts.scatter, partitions),
         rows,
         parts.jump,
-        None if parts.pairs is None else parts_data(past.pairs or Past.none(_pairs_of(past.counts.shape)), parts.pairs),
+        None if parts.pairs is None else parts_data(past.of_pairs, parts.pairs),
     )
 
 
-def _pairs_of(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of arrays for every two arms."""
-    return (*shape[:-1], shape[-1] ** 2)
-
-
-def either(where: Bools, one: Callable[[], Tilt], other: Callable[[], Tilt]) -> Tilt:
-    """One bet or the other, of which only those are made that are needed. (P, c)"""
+def choose_factor(where: Bools, one: Callable[[], LogFactor], other: Callable[[], LogFactor]) -> LogFactor:
+    """Combine two bets, building only those that are needed. (P, c)"""
     if where.all():
         return one()
     if not where.any():
@@ -315,27 +264,27 @@ def either(where: Bools, one: Callable[[], Tilt], other: Callable[[], Tilt]) -> 
     return lambda p, q: np.where(where[p], first(p, np.where(where[p], q, 0.0)), second(p, np.where(where[p], 0.0, q)))
 
 
-def sums_at(seen: PartsData, arm: Index) -> tuple[Floats, Floats, Floats, Floats]:
-    """Total and count of an arm in each part, and before it; at least a little, so that no bet divides by 0. (P, c)"""
+def arm_sums(data: PartsData, arm: Index) -> tuple[Floats, Floats, Floats, Floats]:
+    """Total and count of an arm in each part, and before it; counts are positive, to divide by. (P, c)"""
     won, n, past, N = (
-        each.reshape(-1).take(arm) for each in (seen.totals, seen.counts, seen.totals_so_far, seen.so_far)
+        each.reshape(-1).take(arm) for each in (data.totals, data.counts, data.totals_so_far, data.so_far)
     )
     return won, np.maximum(n, 1e-9), past, np.maximum(N, 1e-9)
 
 
-def product_of(
+def product_factor(
     unit: Floats, furthest: Floats, terms: tuple[tuple[Floats, Floats | float], ...], less: Floats | float = 0.0
-) -> Tilt:
+) -> LogFactor:
     """sum of counts log(1 + t factor) - less t, t = min(q unit, furthest). (P, c)"""
     unit, furthest = np.broadcast_to(unit, unit.shape), np.broadcast_to(furthest, unit.shape)
     whole = [(counts, np.broadcast_to(factor, unit.shape)) for counts, factor in terms]
     less = np.broadcast_to(less, unit.shape)
 
-    def tilt(p: int, q: Floats) -> Floats:
+    def log_factor(p: int, q: Floats) -> Floats:
         t = np.minimum(q * unit[p], furthest[p])
         found = -t * less[p]
         for counts, factor in whole:
             found += counts[p] * np.log1p(t * factor[p])
         return found
 
-    return tilt
+    return log_factor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -12,27 +12,39 @@ from roundwise.arrays import Floats, sum_rows, total, zeros
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past, all_arms, arm_of
-from roundwise.noise.base import Needs, Outcome, Scale, Steady
-from roundwise.noise.bet_forms import MOST, placed, sized
-from roundwise.noise.budget_bets import binomial_horizon_bet
-from roundwise.noise.mixture import EDGE
-from roundwise.noise.parts import ArmPlaces, Index, PartForm, PartsData, Tilt, either, product_of, sums_at
+from roundwise.noise.base import FixedSizeBet, Noise, Outcome, Scale
+from roundwise.noise.bets import (
+    EDGE,
+    MOST,
+    bet_where_needed,
+    where_sized,
+)
+from roundwise.noise.budget_bets import binomial_budget_bet
+from roundwise.noise.parts import (
+    Index,
+    LogFactor,
+    PartBets,
+    PartForm,
+    PartsData,
+    arm_sums,
+    choose_factor,
+    product_factor,
+)
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.solvers.families import Family, PoissonFamily, check_countable
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(Noise):
     """Counts of events: Poisson with one rate for each arm, per pull."""
 
     name: ClassVar[str] = "poisson"
-    needs: ClassVar[Needs] = "sums"
     outcome: ClassVar[Outcome] = Outcome(
         0.0, whole=True, wrong="is not a number of events: it must be a whole number of at least 0."
     )
     words: ClassVar[str] = "Results are Poisson counts."
     flags: ClassVar[tuple[str, ...]] = ("--counts",)
-    law: ClassVar[str] = "poisson"
+    law: ClassVar[Literal["binary", "poisson"] | None] = "poisson"
     family: ClassVar[Family] = PoissonFamily()
 
     @property
@@ -52,16 +64,25 @@ class Poisson:
         """Logarithms."""
         return Scale(np.log((totals + 0.5) / (counts + 0.5)), 1 / (totals + 0.5), np.exp, 1.0)
 
-    def dealt(self, rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
-        """Totals of parts given the total of all rows: multinomial."""
-        return multinomial(rng, counts, totals, dealings)
+    def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
+        """Draw how many events fall in each part, in proportion to its exposure: multinomial."""
+        shape = (counts.shape[1], partitions, *counts.shape[3:])
+        events, left = np.broadcast_to(check_countable(totals), shape).astype(np.int64), sum_rows(counts)
+        found = np.empty((counts.shape[0], *shape))
+        for part, time in enumerate(counts):
+            drawn = rng.binomial(events, np.clip(time / np.maximum(left, 1e-300), 0.0, 1.0))
+            found[part] = drawn
+            events, left = events - drawn, left - time
+        return found
 
-    def tilts(self, seen: PartsData) -> PoissonPartBets:
-        """Bets of one size on parts."""
-        return PoissonPartBets(seen)
+    def part_bets(self, data: PartsData) -> PartBets:
+        """Return bets of one size on parts."""
+        return _PoissonPartBets(data)
 
     @quiet
-    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+    def fixed_size_bet(
+        self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
+    ) -> FixedSizeBet:
         """The bet that there is for any form."""
         factors, squares = pieces.coefficients, pieces.coefficients**2
         totals, counts, unit, events, exposure = (
@@ -70,10 +91,10 @@ class Poisson:
         noise = np.where(squares > 0, squares * (totals + 0.5) / counts, 0.0)  # half an event added
         spread, new = (total(np.where(squares > 0, noise / each, 0.0)) for each in (unit, exposure))
         sizes = drifts * np.sqrt(spread) / new
-        return lambda offsets: steady_poisson_bet(sizes, factors, events, exposure, offsets)
+        return lambda offsets: fixed_size_poisson_bet(sizes, factors, events, exposure, offsets)
 
     @quiet
-    def horizon(
+    def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
         """Exact for the ratio of two rates, given the events of both (14c); one drift for other forms (15).
@@ -88,30 +109,28 @@ class Poisson:
             events, time = ([arm_of(each, pieces, s) for s in (0, 1)] for each in (batch.totals, batch.counts))
             margin = np.where(rates, -factors[..., min(1, factors.shape[-1] - 1)] / factors[..., 0], 1.0)
             odds = np.log(margin * time[0] / time[1])
-            logs = placed(
-                partial(binomial_horizon_bet, eta=eta),
+            logs = bet_where_needed(
+                partial(binomial_budget_bet, eta=eta),
                 np.where(rates, need, 0.0), events[0], events[0] + events[1], odds, need, rho,
             )  # fmt: skip
         rest = np.where(rates, 0.0, need)
         wanted = rest > 0
         if wanted.any():
-            past = known.past
-            shape = (*need.shape, pieces.arms.shape[-1])
-            arms = np.broadcast_to(pieces.arms, shape).reshape(*need.shape[:-1], -1)
+            past, shape = known.past, (*need.shape, pieces.arms.shape[-1])
             totals, counts, events_all, exposure = (
-                np.take_along_axis(each, arms, axis=-1).reshape(shape)[wanted]
+                np.broadcast_to(all_arms(each, pieces), shape)[wanted]
                 for each in (past.totals, past.counts, batch.totals, batch.counts)
             )
             share = np.broadcast_to(factors, shape)[wanted]
             noise = total(np.where(share != 0, share**2 * (totals + 0.5) / (counts + 1.0) / exposure, 0.0))
             sizes = np.sqrt(2 * need[wanted] * np.broadcast_to(rho, need.shape)[wanted] / noise)
             offsets = np.broadcast_to(pieces.offsets, need.shape)[wanted]
-            logs[wanted] = steady_poisson_bet(sizes, share, events_all, exposure, offsets)
+            logs[wanted] = fixed_size_poisson_bet(sizes, share, events_all, exposure, offsets)
         return logs
 
 
 @np.errstate(all="ignore")
-def steady_poisson_bet(sizes: Floats, factors: Floats, events: Floats, exposure: Floats, offset: Floats) -> Floats:
+def fixed_size_poisson_bet(sizes: Floats, factors: Floats, events: Floats, exposure: Floats, offset: Floats) -> Floats:
     """prod_s (1 + t f_s/n_s)^X_s exp(-t offset), arms on the last axis. `(k),(S),(S),(S),()->(k)`"""
     share = np.where(factors != 0, factors / exposure, 0.0)
     most = EDGE / np.maximum(-share, 0.0).max(axis=-1)
@@ -123,70 +142,46 @@ def steady_poisson_bet(sizes: Floats, factors: Floats, events: Floats, exposure:
             found = found + events[..., s] * np.log1p(t * share[..., s])
         return found
 
-    return sized(sizes, logs)
+    return where_sized(sizes, logs)
 
 
 @dataclass(frozen=True)
-class PoissonPartBets:
+class _PoissonPartBets(PartBets):
     """Likelihood ratios of Poisson laws: of two rates (Proposition 8a), of one and a level (8b)."""
 
-    seen: PartsData
+    data: PartsData
 
     @cached_property
     def variances(self) -> Floats:
-        """The smoothed rates."""
-        return (self.seen.totals_so_far + 0.5) / (self.seen.so_far + 1.0)
+        return (self.data.totals_so_far + 0.5) / (self.data.so_far + 1.0)
 
     def level_variances(self, level: float) -> Floats:
-        """That of the level."""
         return np.full((1, 1, 1), level) if level > 0 else self.variances
 
-    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
-        """Two rates, a margin apart."""
-        (won_a, n_a, past_a, N_a), (won_b, n_b, past_b, N_b) = (sums_at(self.seen, each) for each in places())
+    def _pair(self, form: PartForm, leverage: Floats) -> LogFactor:
+        (won_a, n_a, past_a, N_a), (won_b, n_b, past_b, N_b) = (arm_sums(self.data, each) for each in form.places[:2])
         up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
         m = down * (past_a / N_a) + up * (past_b / N_b) + 0.5 / (N_a + N_b)  # half an event in all added
-        less = n_a * up * np.asarray(margin, dtype=np.float64)
-        return product_of(np.sqrt(leverage / m), EDGE / down, ((won_a, up), (won_b, -down)), less)
+        less = n_a * up * form.offsets
+        return product_factor(np.sqrt(leverage / m), EDGE / down, ((won_a, up), (won_b, -down)), less)
 
-    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
-        """A rate and a level; at 0 the bet that there is for any form (8c)."""
-        won, n, past, N = sums_at(self.seen, arm)
-        if level > 0:
-            furthest = np.where(sign > 0, np.inf, EDGE)
-            return product_of(np.sqrt(leverage / level), furthest, ((won, sign),), n * level * sign)
-        rate = (past + 0.5) / N
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
+        won, n, past, N = arm_sums(self.data, arm)
+        rate = level if level > 0 else (past + 0.5) / N
         furthest = np.where(sign > 0, np.inf, EDGE)
-        return product_of(np.sqrt(leverage / rate), furthest, ((won, sign),), n * level * sign)
+        return product_factor(np.sqrt(leverage / rate), furthest, ((won, sign),), n * level * sign)
 
-    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
-        """Two rates, an offset apart; else prod_s (1 + t f_s/n_s)^X_s exp(-t offset) (8c)."""
-        return either(
-            form.pair,
-            lambda: self.pairs(lambda: (form.places[0], form.places[1]), value, leverage, form.offsets),
-            lambda: self._any(form),
-        )
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        return choose_factor(form.pair, lambda: self._pair(form, leverage), lambda: self._any(form))
 
-    def _any(self, form: PartForm) -> Tilt:
+    def _any(self, form: PartForm) -> LogFactor:
         assert form.factors is not None
         terms: list[tuple[Floats, Floats | float]] = []
         noise, furthest = np.zeros(form.offsets.shape), np.full(form.offsets.shape, np.inf)
         for f, place in zip(form.factors, form.places, strict=True):
-            won, n, past, N = sums_at(self.seen, place)
+            won, n, past, N = arm_sums(self.data, place)
             share = np.where(f != 0, f / n, 0.0)
             noise = noise + np.where(f != 0, f * share * (past + 0.5) / N, 0.0)
             furthest = np.minimum(furthest, np.where(f < 0, EDGE / np.maximum(-share, 1e-300), np.inf))
             terms.append((won, share))
-        return product_of(1.0 / np.sqrt(noise), np.minimum(furthest, MOST), tuple(terms), form.offsets)
-
-
-def multinomial(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
-    """The same for events of Poisson processes: each falls in a part with the part's share of the time."""
-    shape = (counts.shape[1], dealings, *counts.shape[3:])
-    events, left = np.broadcast_to(check_countable(totals), shape).astype(np.int64), sum_rows(counts)
-    found = np.empty((counts.shape[0], *shape))
-    for part, time in enumerate(counts):
-        drawn = rng.binomial(events, np.clip(time / np.maximum(left, 1e-300), 0.0, 1.0))
-        found[part] = drawn
-        events, left = events - drawn, left - time
-    return found
+        return product_factor(1.0 / np.sqrt(noise), np.minimum(furthest, MOST), tuple(terms), form.offsets)

@@ -20,8 +20,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.model.batch import Batch
-from roundwise.noise.base import Noise, deviations_of, items_of, known_sigma
-from roundwise.noise.poisson import Poisson
+from roundwise.noise.base import Noise
 from roundwise.questions.base import quiet
 
 FALSE_ALARM = 1e-3  # the probability that a true model is ever refuted, at most
@@ -81,7 +80,7 @@ def further(noise: Noise, held: Held, batch: Batch) -> Held:
         rows = held.rows + float(more.sum())
         spread = max(held.spread, _log_mean(_TILTS * square / 2 + rows * _NORMAL))
         found = found._replace(square=square, rows=rows, spread=spread)
-    if sigmas is None and not noise.outcome.limited and noise.name != Poisson.name:
+    if sigmas is None and not noise.outcome.limited and not noise.outcome.counts:
         if noise.needs != "squares":
             return found
         radius = _radius(counts, found.scatter, BAR + math.log(len(counts)))
@@ -93,7 +92,7 @@ def further(noise: Noise, held: Held, batch: Batch) -> Held:
     cells = held.cells + seen
     factors = _CHERNOFF if sigmas is None else _NORMAL
     logs = _TILTS[:, None] * deviance + factors[:, None] * cells
-    logs = logs if items_of(noise) is not None else logs.sum(axis=-1)  # arms are multiplied where they are independent
+    logs = logs if noise.shares_items else logs.sum(axis=-1)  # arms are multiplied where they are independent
     return found._replace(deviance=deviance, cells=cells, apart=max(held.apart, _log_mean(logs)))
 
 
@@ -105,8 +104,8 @@ def _sums(held: Held, batch: Batch) -> tuple[tuple[Floats, Floats], ...]:
 
 def _sigmas(noise: Noise) -> Floats | None:
     """The deviations of all arms; None without any, and for values in a range, which says more."""
-    sigma = None if noise.outcome.limited else known_sigma(noise)
-    return None if sigma is None else np.asarray(deviations_of(noise) or sigma)
+    sigma = None if noise.outcome.limited else noise.known_sigma
+    return None if sigma is None else np.asarray(sigma) if noise.arm_sigmas is None else noise.arm_sigmas
 
 
 def _deviance(noise: Noise, sigmas: Floats | None, value: Floats, mean: Floats) -> Floats:

@@ -31,7 +31,7 @@ from roundwise.arrays import Floats, Plain
 from roundwise.deadline import check_deadline
 from roundwise.errors import InputError, said
 from roundwise.model.problem import Problem
-from roundwise.noise import Noise, family_of, items_of
+from roundwise.noise import Noise
 from roundwise.planning.scenarios import deviations
 from roundwise.questions import Claims, Question
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
@@ -119,7 +119,7 @@ def fixed_design(
 ) -> FixedDesign | None:
     """The fixed design for these means, None where there is none: ties, or no comparisons that make up the answer."""
     mu = np.asarray(means, dtype=np.float64)
-    if problem.question.features is not None or items_of(problem.noise) is not None:
+    if problem.question.features is not None or problem.noise.shares_items:
         return None
     claims = problem.question.separate_claims
     found = _comparisons(problem, mu)
@@ -181,7 +181,7 @@ def _variances(
 ) -> tuple[Floats, Floats]:
     """Of each comparison, times the results in all: with these means, and at its offset. (P)"""
     against = forms**2 @ _each(noise, means, shares, deviation)
-    family = family_of(noise)
+    family = noise.family
     if family is None or noise.outcome.normal:  # deviations do not depend on means
         return against, against
     null = against.copy()
@@ -316,10 +316,10 @@ def lower_bound(problem: Problem, means: Sequence[float], deviation: float | Non
     >>> round(lower_bound(Problem(BestArm(), 2, 0.05, Gaussian()), [0.2, 0.0]) or 0)
     530
     """
-    if items_of(problem.noise) is not None:
+    if problem.noise.shares_items:
         return None
     mu = np.asarray(means, dtype=np.float64)
-    family = family_of(problem.noise)
+    family = problem.noise.family
     if family is None and problem.noise.outcome.limited:  # means do not say all of such results
         return None
     if family is None:

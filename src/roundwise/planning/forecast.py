@@ -19,7 +19,6 @@ from roundwise.deadline import check_deadline
 from roundwise.model.batch import Batch, BatchPlan, Trial, join_parts
 from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin, cannot_stop, final_answer
-from roundwise.noise import items_of
 from roundwise.policies import Policy
 from roundwise.policies.base import limits_of
 from roundwise.policies.rounds import as_rounds, round_of
@@ -52,7 +51,7 @@ def dealings_for(problem: Problem, first: bool, most: float = 0.0) -> int | None
     arms the first batch is a small share of all results, so fewer will do (docs/planning.md, "How far to trust it").
     Items are drawn one by one, and dealt as simulations deal them; `most` results of an arm may be too many to deal.
     """
-    if items_of(problem.noise) is not None or most > MOST_DEALT:
+    if problem.noise.shares_items or most > MOST_DEALT:
         return None
     times, fewest, usual = DEALT[0 if first else 1]
     return int(np.clip(times // problem.arms, fewest, usual))

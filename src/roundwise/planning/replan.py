@@ -11,7 +11,6 @@ import numpy as np
 from roundwise.arrays import Bools, Plain
 from roundwise.errors import InputError, RoundwiseError, said
 from roundwise.model.batch import Batch
-from roundwise.noise import range_of_means
 from roundwise.planning.forecast import MOST_ROUNDS, Ends, Quantiles, Start, ahead, quantile, quantiles
 from roundwise.planning.quantities import Costs, exact, share, whole
 from roundwise.planning.request import ladder
@@ -199,7 +198,7 @@ def first_line(settings: StudySpec, *, runs: int = BRIEF) -> str | None:
     """One line for a study of which nothing is known but its settings: what it takes with a lead that is not small."""
     settings = settings.alone
     question, noise = settings.question, settings.noise
-    low, high = range_of_means(noise)
+    low, high = noise.mean_range
     middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
     try:
         level = question.level

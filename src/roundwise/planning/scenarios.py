@@ -16,8 +16,8 @@ import numpy as np
 from roundwise.arrays import Floats, zeros
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch, Parts, ValueTable
-from roundwise.noise import Needs, Noise, family_of, known_sigma, range_of_means
-from roundwise.noise.base import Scale, scale_of
+from roundwise.noise import Needs, Noise
+from roundwise.noise.base import Scale
 from roundwise.simulation.environments import (
     Environment,
     FamilyArms,
@@ -167,13 +167,13 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Envi
     >>> world_of(Binary(), [0.3, 0.31]).noise.name
     'binary'
     """
-    if family_of(noise) is not None:
+    if noise.family is not None:
         return FamilyArms(means, noise)
     if noise.outcome.limited:
         if callable(means):
             raise InputError("Means between two limits are given one by one.")
         return limited_world(noise, np.asarray(means, dtype=np.float64), deviation)
-    sigma = known_sigma(noise) if deviation is None else deviation
+    sigma = noise.known_sigma if deviation is None else deviation
     if sigma is None and noise.needs == "squares":  # it is not known beforehand
         sigma = 1.0
     if sigma is None:
@@ -183,7 +183,7 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Envi
 
 def worlds_of(noise: Noise, rows: Floats, deviation: float | None = None) -> Environment:
     """A world whose run i has the means of row i modulo their number. (R, K)"""
-    if family_of(noise) is None and noise.outcome.limited:
+    if noise.family is None and noise.outcome.limited:
         flat = limited_world(noise, rows.reshape(-1), deviation)
         return TableArms(flat.values, flat.shares.reshape(*rows.shape, -1), noise)
     return world_of(noise, lambda _, runs: spread_over(runs, rows[np.arange(runs) % len(rows)]), deviation)
@@ -191,13 +191,13 @@ def worlds_of(noise: Noise, rows: Floats, deviation: float | None = None) -> Env
 
 def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> Floats:
     """The standard deviation of one result of each arm in that world. (K)"""
-    family = family_of(noise)
+    family = noise.family
     if family is not None:
         return np.sqrt(family.variance(means))
     if noise.outcome.limited:
         world = limited_world(noise, means, deviation)
         return np.sqrt(np.maximum(world.shares @ world.values**2 - means**2, 0.0))
-    sigma = known_sigma(noise) if deviation is None else deviation
+    sigma = noise.known_sigma if deviation is None else deviation
     return np.full(means.shape, 1.0 if sigma is None else sigma)
 
 
@@ -208,7 +208,7 @@ def limited_world(noise: Noise, means: Floats, deviation: float | None, steps: i
     """
     from scipy.special import betaln, gammaln
 
-    low, high = range_of_means(noise)
+    low, high = noise.mean_range
     span = high - low
     middle = np.clip((means - low) / span, 1e-9, 1 - 1e-9)[:, None]
     if ((means < low) | (means > high)).any():
@@ -260,7 +260,7 @@ def allowed_world(noise: Noise, data: Data, seed: int) -> Environment:
     def means(rng: Generator, runs: int) -> Floats:
         return back(draws(rng, runs, estimate, variance, SMALL * unit))
 
-    if family_of(noise) is not None:
+    if noise.family is not None:
         return world_of(noise, means)
     if noise.outcome.limited:
         rows = means(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(99,))), WORLDS)
@@ -293,10 +293,10 @@ def draws(rng: Generator, runs: int, estimate: Floats, variance: Floats, effects
 def _scale(noise: Noise, data: Data) -> Scale:
     """Estimates on the scale they are drawn on: that of the noise model, or as they are, within their limits."""
     counts, totals = data.counts, data.totals
-    own = scale_of(noise, counts, totals)
+    own = noise.scale(counts, totals)
     if own is not None:
         return own
-    sigma, (low, high) = _deviation(noise, data), range_of_means(noise)
+    sigma, (low, high) = _deviation(noise, data), noise.mean_range
     middle = totals.sum() / counts.sum()
     estimate = np.where(counts > 0, totals / np.maximum(counts, 1.0), middle)
     return Scale(estimate, sigma**2 / np.maximum(counts, 1e-3), lambda drawn: np.clip(drawn, low, high), sigma)
@@ -305,9 +305,9 @@ def _scale(noise: Noise, data: Data) -> Scale:
 def _deviation(noise: Noise, data: Data) -> float:
     """Of one result: as the model says, or as the data do."""
     if noise.outcome.limited:
-        low, high = range_of_means(noise)
+        low, high = noise.mean_range
         return data.deviation or 0.25 * (high - low)
-    sigma = known_sigma(noise)
+    sigma = noise.known_sigma
     if sigma is None:
         sigma = data.deviation
     if sigma is None or sigma <= 0:

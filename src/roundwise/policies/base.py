@@ -16,7 +16,6 @@ from roundwise.arrays import Floats, total, tree_take, zeros
 from roundwise.errors import InputError
 from roundwise.model.batch import BatchPlan, Declaration, Memory, Record, Trial
 from roundwise.model.problem import Problem
-from roundwise.noise import family_of
 from roundwise.questions import Complexity
 from roundwise.questions.base import quiet
 from roundwise.rules import StoppingRule
@@ -74,7 +73,7 @@ def complexity_within(problem: Problem, means: Floats, radius: ArrayLike, limit:
 
 def best_weights(problem: Problem, means: Floats, own: bool) -> Floats:
     """w* at these means: for normal rewards, or with the divergences of the noise model's own family, if it has one."""
-    family = family_of(problem.noise) if own else None
+    family = problem.noise.family if own else None
     if family is None:
         return problem.complexity(means).weights
     return problem.question.family_complexity(np.clip(means, family.low, family.high), family).weights
@@ -87,7 +86,7 @@ def within_by_own(problem: Problem, means: Floats, radius: ArrayLike, limit: Arr
     That is max_j 2 sigma^2 sum_i a_ji^2/w_i / (a_j.mu - b_j - radius |a_j|_1)^2 over the half-spaces of the answer.
     Where there are none, or no family, as `complexity_within`.
     """
-    if family_of(problem.noise) is None or problem.question.pieces(problem.arms) is None:
+    if problem.noise.family is None or problem.question.pieces(problem.arms) is None:
         return complexity_within(problem, means, radius, limit)
     may = problem.floor(means, radius) <= np.asarray(limit, dtype=np.float64)
     value, weights = np.full(may.shape, np.inf), np.full(means.shape, 1.0 / means.shape[-1])

@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.model.batch import FIRST_PARTS, PARTS, BatchPlan, Trial
 from roundwise.model.problem import Problem
-from roundwise.noise import items_of
 from roundwise.noise.budget_bets import ETA
-from roundwise.noise.parts import most_parts
 from roundwise.policies.base import checked, whole
 from roundwise.questions.base import quiet
-from roundwise.rules.eprocess.claim_state import ClaimState, claims_of, open_of
+from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of, open_of
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.conditional_power import counted_arms, shares_of, squares_of
 from roundwise.solvers import program
@@ -57,7 +55,7 @@ class ConditionalPower:
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """All claims."""
         squares = squares_of(claims_of(problem).forms).sum(axis=0)
-        share = shares_of(squares, items_of(problem.noise) is not None)
+        share = shares_of(squares, problem.noise.shares_items)
         pulls = zeros((*runs, problem.arms)) + self._begun(share)
         return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), parts=FIRST_PARTS)
 
@@ -70,7 +68,7 @@ class ConditionalPower:
             left = np.minimum(trial.plan.left, 2.0**53)
             pulls = np.where(total(share)[..., None] > 0, share / total(share)[..., None] * left[..., None], 0.0)
             return BatchPlan(whole(pulls), trial.plan.may_stop)
-        parts = 1 if claims_of(problem).odds else most_parts(problem.noise, PARTS)
+        parts = 1 if claims_of(problem).odds else min(problem.noise.most_parts, PARTS)
         return BatchPlan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop, parts=parts)
 
     def _begun(self, share: Floats) -> Floats:
@@ -80,20 +78,20 @@ class ConditionalPower:
 
     def _shares(self, problem: Problem, fed: Bools) -> Floats:
         counted = counted_arms(squares_of(claims_of(problem).forms), fed)
-        return shares_of(counted, items_of(problem.noise) is not None)
+        return shares_of(counted, problem.noise.shares_items)
 
     def _cheapest(
         self, problem: Problem, kept: ClaimState, limits: Floats, order: NDArray[np.intp], open_: Bools
     ) -> CheapestLimits:
         """How many of the open claims, in this order, cost least for each; all, with opposites: all can be settled."""
         question = claims_of(problem)
-        shared = items_of(problem.noise)
+        shared = problem.noise.variance_per_arm(kept.seen, question.bets(limits.shape[:-1]))
         centre = find_shared_arm(question.forms) if shared is None else None
         if centre is not None:
             return solve_cheapest(centre, question.forms, kept.spread, limits, order, open_, question.opposites)
         variances = kept.spread[..., None, :]
         if shared is not None:
-            variances = shared.halves(kept.seen, question.bets(limits.shape[:-1]))[..., : question.number, None]
+            variances = shared[..., : question.number, None]
         squares = question.forms**2 * variances
         return _searched(squares, limits, order, open_, question.opposites, shared is not None)
 

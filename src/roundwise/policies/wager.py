@@ -11,8 +11,6 @@ from roundwise.arrays import Floats, total
 from roundwise.model.batch import FIRST_PARTS, PARTS, BatchPlan, Trial
 from roundwise.model.estimates import CROWD, Estimates, signal_share
 from roundwise.model.problem import Problem
-from roundwise.noise import items_of
-from roundwise.noise.parts import most_parts
 from roundwise.policies.base import check_room, checked, everywhere, limited, whole
 from roundwise.questions.base import quiet
 from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
@@ -76,7 +74,7 @@ class Wager:
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """The same for every arm."""
         each = max(self.first_pulls, (self.batch_price or 0.0) / problem.arms)
-        if items_of(problem.noise) is not None:  # differences on shared items tell more
+        if problem.noise.shares_items:  # differences on shared items tell more
             each *= SHARED
         if self.max_batch is not None:
             each = min(math.ceil(each), self.max_batch // problem.arms)
@@ -108,7 +106,7 @@ class Wager:
         refill = REFILL if self.max_batch is None else 1.0
         floor = whole(np.where(counts < due, refill * due - counts, 0.0))
         pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
-        parts = most_parts(problem.noise, PARTS)
+        parts = min(problem.noise.most_parts, PARTS)
         jump = min(self._jump(problem), 0)  # a problem that is not over by now may be a hard one
         return BatchPlan(pulls, trial.plan.may_stop, parts=parts, jump=jump)
 

@@ -18,7 +18,6 @@ from roundwise.messages import Doubt, Note
 from roundwise.model.batch import Batch, BatchPlan, Kept, Record, Trial
 from roundwise.model.estimates import Past
 from roundwise.model.problem import Problem
-from roundwise.noise import range_of_means
 from roundwise.questions.base import Answer
 from roundwise.rules.thresholds import Lemma32, Lemma32ByCounts, Threshold
 
@@ -214,5 +213,5 @@ def threshold_interval(problem: Problem, record: Record, threshold: Threshold) -
     """Means within the deviation of all arms together that a threshold bounds, all of it on one arm."""
     bar = float(threshold.value(problem, record.counts))
     radius = problem.sigma * np.sqrt(2 * bar / np.maximum(problem.weighed(record.counts), 1e-300))
-    low, high = range_of_means(problem.noise)
+    low, high = problem.noise.mean_range
     return Interval(np.maximum(record.means - radius, low), np.minimum(record.means + radius, high))

@@ -12,7 +12,6 @@ from roundwise.errors import RoundwiseError
 from roundwise.messages import Condition, Doubt, Reason
 from roundwise.model.batch import Batch, BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
-from roundwise.noise import items_of
 from roundwise.questions.base import Answer
 from roundwise.rules.base import StoppingRule
 
@@ -64,7 +63,7 @@ class Declared(StoppingRule[PlanFollowed]):
 
     def doubt(self, problem: Problem) -> Doubt | None:
         """Return what stands between the rule and a guarantee, if anything."""
-        if items_of(problem.noise) is not None:
+        if problem.noise.shares_items:
             return Reason("shared_items")
         if self.caveat is not None:
             return Reason("rule", text=self.caveat)

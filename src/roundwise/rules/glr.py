@@ -12,7 +12,6 @@ from roundwise.errors import InputError
 from roundwise.messages import Doubt, Reason
 from roundwise.model.batch import Batch, Record, Trial
 from roundwise.model.problem import Problem
-from roundwise.noise import items_of
 from roundwise.questions.base import Answer
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, threshold_interval
 from roundwise.rules.thresholds import Lemma32, Lemma32ByCounts, Threshold
@@ -61,7 +60,7 @@ class GLR(StoppingRule[None]):
 
     def doubt(self, problem: Problem) -> Doubt | None:
         """What the threshold says of itself; arms that share items are not what it is proved for."""
-        return self.threshold.doubt(problem) if items_of(problem.noise) is None else Reason("shared_items")
+        return self.threshold.doubt(problem) if not problem.noise.shares_items else Reason("shared_items")
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
         """One: the evidence for the answer against the threshold."""

@@ -19,7 +19,7 @@ from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import FIRST_PARTS, Batch, BatchPlan, Parts, join_parts, split_counts
 from roundwise.model.problem import Problem
-from roundwise.noise import Binary, Gaussian, Needs, Noise, Poisson, doubt, family_of, items_of, known_sigma
+from roundwise.noise import Binary, Gaussian, Needs, Noise, Poisson
 from roundwise.questions.base import finite
 from roundwise.solvers.families import Family
 
@@ -165,7 +165,7 @@ class FamilyArms(Arms):
     @property
     def family(self) -> Family:
         """That of the noise model."""
-        found = family_of(self.noise)
+        found = self.noise.family
         if found is None:
             raise InputError(f"Results of the noise model '{self.noise.name}' cannot be drawn: it has no `family`.")
         return found
@@ -173,7 +173,7 @@ class FamilyArms(Arms):
     @property
     def sigma(self) -> float:
         """That of the noise model; if it has none the largest deviation: lower bounds with it are approximate."""
-        found = known_sigma(self.noise)
+        found = self.noise.known_sigma
         if found is not None:
             return found
         return float(np.sqrt(self.family.variance(_drawn(self.means, np.random.default_rng(0), 1)).max()))
@@ -252,7 +252,7 @@ def drawn(
     It is dealt into parts so often; unless that is said, the first batch a few times (of rows once), later ones once.
     """
     needs = problem.noise.needs
-    shared = items_of(problem.noise) is not None
+    shared = problem.noise.shares_items
     if shared and not hasattr(environment, "pull_items"):
         raise InputError("Simulations of shared items need a world of items, such as ItemReplay(table).")
     if plan.parts == 1:
@@ -286,11 +286,11 @@ def pulled_in_parts(
     return join_parts(pulled), world
 
 
-def _redealt(rng: Generator, law: object, counts: Floats, totals: Floats, dealings: int) -> Batch:
+def _redealt(rng: Generator, law: Noise, counts: Floats, totals: Floats, dealings: int) -> Batch:
     """A batch from totals of its parts, with the parts first, dealt anew by the law of parts given their sum."""
     rows, whole = counts.transpose(), sum_rows(totals)
-    if dealings > 1 and hasattr(law, "dealt"):
-        totals = np.concatenate([totals, law.dealt(rng, rows, whole, dealings - 1)], axis=2)
+    more = law.draw_part_totals(rng, rows, whole, dealings - 1) if dealings > 1 else None
+    totals = totals if more is None else np.concatenate([totals, more], axis=2)
     return Batch(sum_rows(rows)[:, 0].transpose(), whole[:, 0].transpose(), parts=Parts(counts, totals.transpose()))
 
 
@@ -335,7 +335,7 @@ def _off(rows: Floats, totals: Floats, centre: Floats | float) -> Floats:
 def mismatch(assumed: Noise, environment: Environment) -> Reason | None:
     """Why what is assumed is not true of the environment, or None if it is."""
     own: Reason | None = getattr(environment, "doubt", None)
-    return doubt(assumed, environment.noise) if own is None else own
+    return assumed.doubt(environment.noise) if own is None else own
 
 
 def numbered(arms: int) -> tuple[str, ...]:

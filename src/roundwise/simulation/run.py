@@ -25,7 +25,7 @@ from roundwise.errors import InputError
 from roundwise.model.batch import Batch, Trial
 from roundwise.model.problem import Problem, check_whole_number
 from roundwise.model.trial import advance, begin, cannot_stop, final_answer
-from roundwise.noise import Noise, deviations_of, family_of, items_of, known_sigma
+from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.policies.rounds import Rounds
 from roundwise.questions import Question
@@ -112,7 +112,7 @@ def number_of_blocks(problem: Problem, runs: int) -> int:
 
 def load(problem: Problem) -> int:
     """What one run takes, in arms: where they share items, every two of them count."""
-    return problem.arms if items_of(problem.noise) is None else 40 * problem.arms**2
+    return problem.arms if not problem.noise.shares_items else 40 * problem.arms**2
 
 
 def block_size(load: int) -> int:
@@ -157,19 +157,19 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
     ]
     worlds = [environment.world(rng, job.size) for job, (rng, _) in zip(lot, rngs, strict=True)]
     truth = tree_concat([world.means for world in worlds])
-    assumed = known_sigma(problem.noise)
+    assumed = problem.noise.known_sigma
     sigma = environment.sigma if assumed is None else assumed
     question = problem.question
     question.check_means(truth)
-    apart = deviations_of(problem.noise)
+    apart = problem.noise.arm_sigmas
     try:
         complexity = (question.complexity(truth, sigma=sigma) if apart is None else problem.complexity(truth)).value
     except InputError:  # claims about odds ratios have none
         complexity = np.full(truth.shape[:-1], np.nan)
-    least = sigma if apart is None else min(apart)  # of all arms: then it is a bound, too, where several are right
+    least = sigma if apart is None else float(apart.min())  # then it is a bound, too, where several answers are right
     bound = lower_bound_at(problem.question, truth, problem.delta, least, complexity)
     exact = environment.noise.outcome.normal and sigma == environment.sigma
-    family = family_of(environment.noise)
+    family = environment.noise.family
     if family is not None and (own := own_lower_bound(question, truth, problem.delta, family)) is not None:
         (complexity, bound), exact = own, True
     ends = np.cumsum([job.size for job in lot])

@@ -21,9 +21,8 @@ from roundwise.model.batch import Batch, Trial, budget_before
 from roundwise.model.estimates import Past
 from roundwise.model.trial import begin
 from roundwise.policies.limited import without_limits
-from roundwise.rules.eprocess.claim_amendments import left_out, with_claims
-from roundwise.rules.eprocess.claim_state import ClaimState, claims_of
-from roundwise.rules.eprocess.claims import ClosedTestingRule
+from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of
+from roundwise.rules.eprocess.claims import ClosedTestingRule, left_out, with_claims
 from roundwise.study.spec import StudySpec, arm_names
 
 Batches = Sequence[tuple[tuple[str, ...], Batch]]  # with the names of their arms

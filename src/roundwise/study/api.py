@@ -151,7 +151,7 @@ def create_study(
         name: Name of the study, unique in its storage.
         question: Question to answer, e.g. `BestArm()` or `Claims.against_control(arms, "a")`.
         arms: Names of the arms, at least two.
-        noise: Noise model of the results, e.g. `Binary()` or `Bounded(1, 5)`. `with_items(noise)` is for arms that are
+        noise: Noise model of the results, e.g. `Binary()` or `Bounded(1, 5)`. `noise.with_items()` is for arms that are
             tried on the same items.
         delta: Largest probability of a wrong answer.
         policy: Sampling policy with its stopping rule. Default: `ConditionalPower()` for claims, else `Wager()`.

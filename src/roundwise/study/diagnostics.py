@@ -23,7 +23,6 @@ from roundwise.arrays import Floats
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.problem import Problem
-from roundwise.noise import variances
 from roundwise.noise.refutation import Held, further
 from roundwise.questions.base import quiet
 
@@ -91,7 +90,7 @@ class Agreement(NamedTuple):
 def agreement(problem: Problem, so_far: Agreement, batch: Batch, number: int) -> Agreement:
     """With one more batch."""
     sums = so_far.sums.plus(batch)._replace(history=(), earlier=None)
-    variance = variances(problem.noise, sums)
+    variance = problem.noise.variances(sums)
     counts, totals = _usable(problem, variance, batch)
     scale = variance.max() / variance  # an arm that varies less weighs more, as if it had more results
     weighed = Batch(scale * counts, scale * totals)
@@ -114,7 +113,7 @@ def differs(problem: Problem, so_far: Agreement, shifts: bool) -> Disagreement |
     if _estimated(problem):  # the variance is an estimate, too
         from scipy.special import fdtrc
 
-        variance = float(variances(problem.noise, so_far.sums).max())
+        variance = float(problem.noise.variances(so_far.sums).max())
         ratio = apart.square / variance / apart.freedom if variance > 0 else math.nan
         chance = fdtrc(apart.freedom, so_far.sums.freedom.sum(), ratio)
     return Disagreement(float(chance), apart.arm, apart.batch) if math.isfinite(chance) else None

@@ -8,7 +8,6 @@ import numpy as np
 
 from roundwise.errors import visible
 from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason
-from roundwise.noise import items_of
 from roundwise.noise.refutation import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
 from roundwise.study.diagnostics import SURPRISING, Disagreement, differs, missing_differs, split_differs
@@ -49,7 +48,7 @@ def _doubts(state: State) -> Iterator[Doubt]:
             yield Condition(f"arm_{change.kind}", arm=change.arm)
     if state.summary.refolded:
         yield Condition("recounted")
-    if state.shares_items and items_of(settings.noise) is None:
+    if state.shares_items and not settings.noise.shares_items:
         yield Condition("shared_items")
     for each in state.repeats:
         about = {"repeated": each.repeated, "values": each.values, "exact": each.exact, "several_arms": each.several}

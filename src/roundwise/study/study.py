@@ -25,8 +25,6 @@ from roundwise.ingest.duplicates import numbered_digest
 from roundwise.messages import FileNote
 from roundwise.model.batch import PARTS
 from roundwise.model.problem import check_whole_number
-from roundwise.noise import items_of
-from roundwise.noise.parts import most_parts
 from roundwise.questions.base import Wording
 from roundwise.report.wording import several, units_of
 from roundwise.store import ConflictError, Entry, EventKind, StudyStateError
@@ -253,7 +251,7 @@ class Study:
         """What a file brought, beyond what is recorded, and what was read `before` it in the same call."""
         settings = state.settings
         parts = settings.limited_policy.first(settings.problem, ()).parts
-        parts = most_parts(settings.noise, PARTS) if parts > 1 and not first else parts
+        parts = min(settings.noise.most_parts, PARTS) if parts > 1 and not first else parts
         results = read_results(
             source,
             arms or settings.arms,
@@ -682,7 +680,7 @@ def recorded_files(
     Ids and running totals need every file. Otherwise marks of the last ones tell whether a file begins with them, and
     the sums of all whether it could be a running total.
     """
-    paired = items_of(state.settings.noise) is not None
+    paired = state.settings.noise.shares_items
     columns = (options.columns or state.settings.columns).over(state.settings.columns)
     every = options.cumulative or columns.id is not None or columns.item is not None or replaces is not None or paired
     files: list[tuple[Sequence[str], Results]]

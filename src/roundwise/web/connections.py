@@ -1,7 +1,7 @@
-"""The connections of a server: how many there may be, and for how long one may keep the server waiting.
+"""Limits on connections that Uvicorn has no settings for.
 
-Uvicorn speaks HTTP. Here is what it has no settings for: a head that never ends, a body that trickles in, an answer
-that nobody takes, and more connections than the process has descriptors.
+They concern a head that never ends, a body that trickles in, a response that is not read, and more connections than the
+process has file descriptors.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from roundwise.errors import InputError
 
 HEAD = 10.0  # seconds in which the head of a request must come
-LOOK = 10.0  # seconds between two looks at what a connection does
-FEWEST = 10_000  # bytes of a body that must come from one look to the next
+LOOK = 10.0  # seconds between two checks of a connection
+FEWEST = 10_000  # bytes of a body that must come from one check to the next
 PIECE = 16 * 2**10  # bytes read at once; a head may be twice as long
-IGNORED = 32 * 2**20  # bytes that are let go by after an answer was given
+IGNORED = 32 * 2**20  # bytes of a body that are dropped after the response
 CONNECTIONS = 600  # at once; 500 of them may listen to events
 RESERVED = 400  # descriptors for all the rest, and for connections that were accepted but not yet counted; at most half
 BACKLOG = 100  # connections that wait to be accepted
 
 
 class Connection(H11Protocol):
-    """A connection that is closed when its other end keeps the server waiting."""
+    """A connection that is closed when its client keeps the server waiting."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as Uvicorn has it
-        """Begin to listen; where there are too many, the one that has been waited for longest makes room."""
+        """Begin; where there are too many connections, the one that has been idle longest is closed."""
         super().connection_made(transport)
         self._heard = self.loop.time()
         self._came = self._ignored = self._unsent = 0
@@ -43,19 +43,19 @@ class Connection(H11Protocol):
             min(waiting, key=lambda each: each._heard, default=self).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is closed."""
+        """Stop all timers."""
         self._next.cancel()
         self._cancel_head()
         super().connection_lost(exc)
 
     @property
     def waiting(self) -> bool:
-        """Whether it is open and the other end has to go on: nothing is being worked out for it."""
+        """Whether it is open and the next move is the client's."""
         answered = self.cycle is None or self.cycle.response_complete
         return not self.transport.is_closing() and (answered or self.conn.their_state is h11.SEND_BODY)
 
     def data_received(self, data: bytes) -> None:
-        """Read what came, a piece at a time, so that no head is longer than may be."""
+        """Read data a piece at a time, so that the limit on heads holds."""
         self._heard = self.loop.time()
         self._came += len(data)
         for start in range(0, len(data), PIECE):
@@ -73,7 +73,7 @@ class Connection(H11Protocol):
 
     @property
     def _late(self) -> bool:
-        """Whether a body is still coming although its request was answered."""
+        """Whether a body is still coming after the response."""
         return self.cycle is not None and self.cycle.response_complete and self.conn.their_state is h11.SEND_BODY
 
     @property
@@ -90,7 +90,7 @@ class Connection(H11Protocol):
             self._head = None
 
     def _look(self) -> None:
-        """Close the connection if a body trickles in, or nobody takes the answer."""
+        """Close the connection if a body trickles in, or the response is not read."""
         owing = self.cycle if self.conn.their_state is h11.SEND_BODY else None
         slow = self._late or (self._came < FEWEST and not self.flow.read_paused)
         unsent = self.transport.get_write_buffer_size()
@@ -102,7 +102,7 @@ class Connection(H11Protocol):
 
 
 def most_connections() -> int:
-    """How many connections there may be, with the descriptors that this process may have."""
+    """The largest number of connections, given the file descriptors of this process."""
     try:
         import resource
     except ImportError:  # Windows, which has no such limit
@@ -111,8 +111,8 @@ def most_connections() -> int:
     return CONNECTIONS if allowed == resource.RLIM_INFINITY else min(CONNECTIONS, max(allowed - RESERVED, allowed // 2))
 
 
-def configured(application: ASGIApp, log_level: str, timeout_graceful_shutdown: int) -> uvicorn.Config:
-    """How Uvicorn runs an application."""
+def configure_server(application: ASGIApp, log_level: str, timeout_graceful_shutdown: int) -> uvicorn.Config:
+    """The configuration of Uvicorn."""
     return uvicorn.Config(
         application,
         access_log=False,
@@ -127,8 +127,8 @@ def configured(application: ASGIApp, log_level: str, timeout_graceful_shutdown: 
     )
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens, so that the address is known before anybody is told of it."""
+def open_socket(host: str, port: int) -> socket.socket:
+    """Open a listening socket, so that the address is known before it is printed."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # named as TCP: asyncio then sends every piece of an answer at once (TCP_NODELAY), and keep-alive costs no 40 ms
     found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -138,7 +138,5 @@ def listening(host: str, port: int) -> socket.socket:
         found.listen(BACKLOG)
     except OSError as error:
         found.close()
-        raise InputError(
-            f"{host}:{port} cannot be listened at ({error.strerror}). Give another --port or --host."
-        ) from None
+        raise InputError(f"Cannot listen on {host}:{port} ({error.strerror}). Give another --port or --host.") from None
     return found

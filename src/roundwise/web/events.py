@@ -1,6 +1,6 @@
-"""Server-sent events: who listens learns when a record grows, whoever wrote to it, also another process.
+"""Server-sent events: listeners learn when a record grows, also through another process.
 
-The storage is looked at once a second for all listeners together, and not at all while nobody listens.
+The storage is polled once a second for all listeners together, and not at all without listeners.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from roundwise.web.api import SAID
 from roundwise.web.bodies import LOOK, Name
 from roundwise.web.security import study_of
 
-PAUSE = 1.0  # seconds between looks
-QUIET = 15.0  # seconds after which a word is sent although nothing happened, so that a lost listener is noticed
+PAUSE = 1.0  # seconds between polls
+QUIET = 15.0  # seconds between signs of life, by which a lost listener is noticed
 MOST = 500  # listeners at once
-BEHIND = 100  # events that wait for a listener who does not read; it then hears that it missed some
+BEHIND = 100  # events that wait for a slow listener; then the oldest are dropped
 
 Ends = dict[str, tuple[int, str]]  # by study: how many entries, and the digest of the last
 
@@ -46,7 +46,7 @@ Queue = asyncio.Queue[RecordChange]
 
 
 class ChangeFeed:
-    """What changes in a storage, for all who listen."""
+    """The changes of a storage, for all listeners."""
 
     def __init__(self, storage: str | None, pause: float = PAUSE) -> None:
         self._storage, self._pause = storage, pause
@@ -55,13 +55,13 @@ class ChangeFeed:
         self.looks = 0
 
     def check_room(self) -> None:
-        """Refuse where too many listen."""
+        """Refuse one listener too many."""
         if len(self._listening) >= MOST:
             raise HTTPException(503, f"{MOST} others are listening already. Try again later.")
 
     @asynccontextmanager
     async def by(self, study: str | None) -> AsyncIterator[Queue]:
-        """A queue of what changes from now on."""
+        """A queue of the changes from now on."""
         queue: Queue = asyncio.Queue(BEHIND)
         self._listening[queue] = study
         if self._looking is None:
@@ -84,7 +84,7 @@ class ChangeFeed:
                 now = None
             if now is not None:
                 if before is not None:
-                    for change in changes(before, now):
+                    for change in compare_ends(before, now):
                         self._tell(change)
                 before = now
             await asyncio.sleep(self._pause)
@@ -101,10 +101,10 @@ class ChangeFeed:
                 queue.put_nowait(change)
 
 
-def changes(before: Ends, now: Ends) -> list[RecordChange]:
-    """What is different.
+def compare_ends(before: Ends, now: Ends) -> list[RecordChange]:
+    """The studies that changed or were removed.
 
-    >>> [each[:2] for each in changes({"a": (1, "x"), "b": (2, "y")}, {"a": (3, "z"), "c": (1, "w")})]
+    >>> [each[:2] for each in compare_ends({"a": (1, "x"), "b": (2, "y")}, {"a": (3, "z"), "c": (1, "w")})]
     [('a', 3), ('c', 1), ('b', 0)]
     """
     grown = [RecordChange(name, *each) for name, each in now.items() if before.get(name) != each]

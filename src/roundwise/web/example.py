@@ -1,4 +1,4 @@
-"""Studies to look at for somebody who is new: one that runs, one that is decided, and doses against a placebo."""
+"""Example studies for new users: one that runs, one that is decided, and doses against a placebo."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOSES = {"Placebo": 0.30, "75 mg": 0.33, "150 mg": 0.45, "300 mg": 0.60}
 
 
 def example_studies(storage: str) -> None:
-    """Make them; the results are drawn, always the same ones."""
+    """Create the example studies; their results are random with a fixed seed."""
     doses = Claims.against_control(list(DOSES), "Placebo")
     _study(storage, "checkout", BestArm(), PAGES, 3, "day", 15, round=2000, budget=20_000)
     _study(storage, "newsletter titles", BestArm(), TITLES, 12, "week", round=3000, budget=60_000)
@@ -54,6 +54,6 @@ def _study(
 
 
 class Titled(dict[str, list[Any]]):
-    """Columns, with the name of the file they might have come in."""
+    """Columns, with the name of a file for the record."""
 
     shown_as = "data frame"

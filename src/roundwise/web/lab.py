@@ -1,10 +1,11 @@
-"""The lab: an instance, policies, runs, or the paper's experiments; how far they are; what came out."""
+"""The lab: policies on an instance, or the paper's experiments, run as jobs; their progress and results."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +49,7 @@ WORLDS = {
 
 
 class CancellableEnvironment:
-    """A world that says before every batch that the work goes on, so that it can be given up within a run."""
+    """An environment that reports before every batch, so that a job can be cancelled within a run."""
 
     def __init__(self, world: Environment, before: Callable[[], None]) -> None:
         self._world, self._before = world, before
@@ -56,7 +57,7 @@ class CancellableEnvironment:
         self.world = world.world
 
     def pull(self, rng: Generator, world: Any, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Any]:
-        """What the world gives."""
+        """Pull from the environment."""
         self._before()
         return self._world.pull(rng, world, pulls, needs)
 
@@ -65,13 +66,84 @@ class CancellableEnvironment:
         return getattr(self._world, name)
 
 
-class Comparison(NamedTuple):
-    """Policies on one instance."""
+@dataclass(frozen=True)
+class Comparison:
+    """Policies on one instance, and how a page shows them."""
 
     title: str
     truth: str
     runs: list[Runs]
-    summaries: list[Summary]
+
+    @cached_property
+    def summaries(self) -> list[Summary]:
+        """The summary of each policy."""
+        return [each.summary for each in self.runs]
+
+    @cached_property
+    def table(self) -> Table:
+        """The summaries as a table."""
+        undecided = any(each.undecided for each in self.summaries)
+        head = ["policy", "samples", "± se", "batches", "errors", "at most (95 %)"]
+        table = [[*head, "undecided"] if undecided else head]
+        for each in self.summaries:
+            row = [each.policy + (" *" if each.doubt else ""), count(each.samples_mean), count(each.samples_se)]
+            row += [f"{each.batches_mean:.1f}", f"{100 * each.error:.3g} %", f"{100 * each.error_upper_95:.3g} %"]
+            table.append([*row, f"{100 * each.undecided:.3g} %"] if undecided else row)
+        return table
+
+    @cached_property
+    def bound(self) -> str:
+        """The lower bound on samples, in words."""
+        summary = self.summaries[0]
+        if summary.true_shown_mean is not None or np.isnan(summary.lower_bound):
+            return ""
+        if summary.lower_bound == np.inf:
+            return "No number of samples is enough: with these means no answer, or more than one, is right."
+        return f"No method with such an error can need fewer than {count(summary.lower_bound)} samples on average."
+
+    @cached_property
+    def doubts(self) -> list[str]:
+        """Policies whose guarantee does not cover this instance, and why."""
+        return [f"{each.policy}: {each.doubt}." for each in self.summaries if each.doubt]
+
+    @cached_property
+    def samples(self) -> Svg:
+        """Box plots of samples."""
+        return _draw_boxes([(each.policy, each.samples) for each in self.runs], "samples")
+
+    @cached_property
+    def batches(self) -> Svg:
+        """Box plots of batches."""
+        return _draw_boxes([(each.policy, each.batches) for each in self.runs], "batches")
+
+    @cached_property
+    def trade_off(self) -> Svg:
+        """Mean samples against mean batches; policies that no other beats in both are bold."""
+        if len(self.summaries) < 2:
+            return Svg()
+        x = Axis.logarithmic(each.batches_mean for each in self.summaries)
+        y = Axis.logarithmic(each.samples_mean for each in self.summaries)
+        chart = Chart(x, y, height=250.0, left=14.0, top=24.0)
+        chart.draw_ticks(lambda tick: f"{tick:g}", count)
+        chart.draw_names("batches on average", "samples on average")
+        points = [(each.batches_mean, each.samples_mean) for each in self.summaries]
+        for each, point in zip(self.summaries, points, strict=True):
+            beaten = any(other != point and other[0] <= point[0] and other[1] <= point[1] for other in points)
+            title = f"{each.policy}: {count(each.samples_mean)} samples in {each.batches_mean:.1f} batches"
+            chart.draw_point(*point, "mute" if beaten else "s0", title=title, name=shorten(each.policy, 22))
+        return chart.render("Mean samples against mean batches of each policy")
+
+
+def _draw_boxes(found: list[tuple[str, Floats]], what: str) -> Svg:
+    """Box plots: the middle half, the median, and 90 % of the runs."""
+    rows = []
+    for policy, values in found:
+        low, first, median, third, high = (float(q) for q in np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95)))
+        title = f"{policy}: median {count(median)}, mean {count(float(values.mean()))}"
+        rows.append(IntervalRow(shorten(policy), low, median, high, "s0", (first, third), title))
+    axis = Axis.logarithmic(value for row in rows for value in (row.low, row.high))
+    label = f"{what} of each policy: the middle half, the median, and 90 % of the runs"
+    return draw_intervals(rows, axis, count).render(label)
 
 
 class LabResult(NamedTuple):
@@ -107,12 +179,12 @@ class LabForm:
     def values(self) -> list[float]:
         """The means."""
         if len(self.means) > LETTERS:
-            raise InputError(f"The means have {len(self.means)} letters, but here at most {LETTERS}.")
+            raise InputError(f"The means have {len(self.means)} letters; the page takes at most {LETTERS}.")
         parts = re.split(r"\s*[;,]\s*|\s+(?!%)", self.means.strip())
         return [number("A mean", each) for each in parts if each]
 
     def environment(self) -> Environment:
-        """The world."""
+        """The environment."""
         if self.world == "binary":
             return BernoulliArms(self.values)
         if self.world == "poisson":
@@ -120,15 +192,15 @@ class LabForm:
         return GaussianArms(self.values, number("The spread", self.sigma))
 
     def job(self) -> LabJob[LabResult]:
-        """The work: every policy on the instance."""
+        """The job: every policy on the instance."""
         world, count = self.environment(), whole("Runs", self.runs)
         use = said("`simulate`", "`roundwise simulate`")
         if count > MOST_RUNS:
-            raise InputError(f"Runs are {count}, but here at most {MOST_RUNS} are done. Use {use}.")
+            raise InputError(f"{count} runs requested; the page does at most {MOST_RUNS}. Use {use}.")
         if world.arms > MOST_ARMS or world.arms * count > MOST_WORK:
             raise InputError(
-                f"There are {world.arms} means and {count} runs, but here at most {MOST_ARMS} means, and {MOST_WORK} "
-                f"means times runs. Use {use}."
+                f"{world.arms} means and {count} runs requested; the page does at most {MOST_ARMS} means, and "
+                f"{MOST_WORK} means times runs. Use {use}."
             )
         chosen = {name: from_spec("policy", name) for name in self.policies if name in POLICIES}
         if not chosen:
@@ -149,24 +221,20 @@ class LabForm:
                     question, watched, one, runs=count, delta=delta, seed=seed, max_samples=most, progress=advance
                 )
             title = f"{question.name}, means {self.means.strip()}"
-            return LabResult([Comparison(title, f"{truth}.", runs, [each.summary for each in runs])], [])
+            return LabResult([Comparison(title, f"{truth}.", runs)], [])
 
         return LabJob(f"{question.name}: {', '.join(chosen)}", count * len(chosen), work)
 
 
 def paper_job(runs: int, seed: int = 1) -> LabJob[LabResult]:
-    """The work: the paper's experiments."""
+    """The job of the paper's experiments."""
     if runs > MOST_RUNS:
-        raise InputError(
-            f"Runs are {runs}, but here at most {MOST_RUNS} are done. Use {said('`reproduced`', '`roundwise paper`')}."
-        )
+        use = said("`reproduced`", "`roundwise paper`")
+        raise InputError(f"{runs} runs requested; the page does at most {MOST_RUNS}. Use {use}.")
 
     def work(advance: Callable[[int], None]) -> LabResult:
         results = paper.reproduced(runs, seed, advance)
-        compared = [
-            Comparison(name, "", list(found.values()), [each.summary for each in found.values()])
-            for name, found in results.items()
-        ]
+        compared = [Comparison(name, "", list(found.values())) for name, found in results.items()]
         return LabResult(compared, paper.claims(results))
 
     return LabJob(f"the paper's experiments, {runs} runs", paper.number_of_runs(runs), work)
@@ -175,22 +243,9 @@ def paper_job(runs: int, seed: int = 1) -> LabJob[LabResult]:
 router = Pages()
 
 
-class ComparisonView(NamedTuple):
-    """What is shown of the policies on one instance."""
-
-    title: str
-    truth: str
-    table: Table
-    samples: str  # charts, as SVG
-    batches: str
-    front: str
-    bound: str
-    doubts: list[str]
-
-
 @router.get("/lab", LOOK)
 def lab(request: Request) -> Response:
-    """The form of the lab, and what was run."""
+    """The form of the lab, and the list of jobs."""
     return _form(request, LabForm())
 
 
@@ -220,18 +275,17 @@ def start_paper(request: Request, sent: FormData) -> Response:
 
 @router.get("/lab/{key}", LOOK)
 def job(request: Request, key: str) -> Response:
-    """A job: how far it is, or what came out."""
+    """A job: its progress, or its results."""
     found = replace(_job(request, key))  # as it is now: it may end while the page is made
     part = "job_state.html" if request.headers.get("hx-request") else "job.html"
-    shown = _parts(found.result) if found.result is not None else []
-    claims = found.result.claims if found.result is not None else []
-    return page(request, part, job=found, parts=shown, claims=claims)
+    result = found.result or LabResult([], [])
+    return page(request, part, job=found, parts=result.compared, claims=result.claims)
 
 
 @router.post("/lab/{key}/cancel", HAND_IN)
 def cancel(request: Request, key: str, sent: FormData) -> Response:
-    """Give a job up."""
-    _job(request, key).unwanted.set()
+    """Cancel a job."""
+    _job(request, key).cancelled.set()
     return RedirectResponse(f"/lab/{key}", status_code=303)
 
 
@@ -267,78 +321,3 @@ def _job(request: Request, key: str) -> LabJob[LabResult]:
 def _form(request: Request, form: LabForm, error: str = "") -> Response:
     given = {"policies": list(POLICIES), "questions": QUESTIONS, "worlds": WORLDS, "jobs": _jobs(request).every}
     return page(request, "lab.html", 422 if error else 200, form=form, error=error, **given)
-
-
-def _parts(found: LabResult) -> list[ComparisonView]:
-    return [
-        ComparisonView(
-            each.title,
-            each.truth,
-            _table(each.summaries),
-            draw_boxes(each.runs, "samples"),
-            draw_boxes(each.runs, "batches"),
-            draw_trade_off(each.summaries) if len(each.summaries) > 1 else "",
-            _bound(each.summaries[0]),
-            [f"{one.policy}: {one.doubt}." for one in each.summaries if one.doubt],
-        )
-        for each in found.compared
-    ]
-
-
-def draw_boxes(runs: Sequence[Runs], what: str) -> Svg:
-    """Draw box plots of `samples` or `batches`: the middle half, the median, and 90 % of the runs."""
-    rows = []
-    for each in runs:
-        values = each.samples if what == "samples" else each.batches
-        low, first, median, third, high = (float(q) for q in np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95)))
-        title = f"{each.policy}: median {count(median)}, mean {count(float(values.mean()))}"
-        rows.append(IntervalRow(shorten(each.policy), low, median, high, "s0", (first, third), title))
-    axis = Axis.logarithmic(value for row in rows for value in (row.low, row.high))
-    label = f"{what} of each policy: the middle half, the median, and 90 % of the runs"
-    return draw_intervals(rows, axis, count).render(label)
-
-
-def draw_trade_off(summaries: Sequence[Summary]) -> Svg:
-    """Draw mean samples against mean batches; policies that no other beats in both are bold."""
-    x = Axis.logarithmic(each.batches_mean for each in summaries)
-    y = Axis.logarithmic(each.samples_mean for each in summaries)
-    chart = Chart(x, y, height=250.0, left=14.0, top=24.0)
-    chart.draw_ticks(lambda tick: f"{tick:g}", count)
-    chart.draw_names("batches on average", "samples on average")
-    for each in summaries:
-        beaten = any(
-            (other.samples_mean, other.batches_mean) != (each.samples_mean, each.batches_mean)
-            and other.samples_mean <= each.samples_mean
-            and other.batches_mean <= each.batches_mean
-            for other in summaries
-        )
-        title = f"{each.policy}: {count(each.samples_mean)} samples in {each.batches_mean:.1f} batches"
-        point = (each.batches_mean, each.samples_mean)
-        chart.draw_point(*point, "mute" if beaten else "s0", title=title, name=shorten(each.policy, 22))
-    return chart.render("Mean samples against mean batches of each policy")
-
-
-def _table(summaries: list[Summary]) -> Table:
-    undecided = any(each.undecided for each in summaries)
-    head = ["policy", "samples", "± se", "batches", "errors", "at most (95 %)", *(["undecided"] if undecided else [])]
-    rows = [
-        [
-            each.policy + (" *" if each.doubt else ""),
-            count(each.samples_mean),
-            count(each.samples_se),
-            f"{each.batches_mean:.1f}",
-            f"{100 * each.error:.3g} %",
-            f"{100 * each.error_upper_95:.3g} %",
-            *([f"{100 * each.undecided:.3g} %"] if undecided else []),
-        ]
-        for each in summaries
-    ]
-    return [head, *rows]
-
-
-def _bound(summary: Summary) -> str:
-    if summary.true_shown_mean is not None or summary.lower_bound != summary.lower_bound:
-        return ""
-    if summary.lower_bound == np.inf:
-        return "No number of samples is enough: with these means no answer, or more than one, is right."
-    return f"No method with such an error can need fewer than {count(summary.lower_bound)} samples on average."

@@ -1,4 +1,4 @@
-"""Errors over HTTP: problem+json with the sentences of the command line, never a stack trace."""
+"""Errors over HTTP: one sentence as problem+json (RFC 9457), never a stack trace."""
 
 from __future__ import annotations
 

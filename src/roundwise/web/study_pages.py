@@ -18,7 +18,7 @@ from roundwise.web.rendering import ENVIRONMENT, page, respond, texts
 from roundwise.web.reports import FORMATS, attach_file, reports_of
 from roundwise.web.routing import Pages, address_of
 from roundwise.web.security import HAND_IN, LOOK, link_of, link_store, linked_study, study_of
-from roundwise.web.views import StudyView, next_of
+from roundwise.web.views import StudyView, next_round
 from roundwise.web.workers import SLOW
 
 router = Pages()
@@ -70,7 +70,7 @@ def ask(request: Request, name: str, sent: FormData) -> Response:
 def next_csv(request: Request, name: str) -> Response:
     """The next round as a table."""
     with study_of(request, name) as found:
-        round_ = next_of(found.state)
+        round_ = next_round(found.state)
     if round_ is None:
         raise HTTPException(404, "Nothing more is asked for in this study.")
     text = csv_text(("arm", "share", "results", "still_to_come"), [tuple(each) for each in round_.rows])

@@ -1,4 +1,4 @@
-"""Handing in results: first a look at what a file would bring, then, if that is right, the record."""
+"""Uploading results: first a preview of a file and its effects, then the record."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROLES = {  # what a column may be, in words
 
 
 class ArmPreview(NamedTuple):
-    """What a file brings of one option."""
+    """What a file adds to one option."""
 
     name: str
     new: int
@@ -44,7 +44,7 @@ class ArmPreview(NamedTuple):
 
 
 class UploadPreview(NamedTuple):
-    """What a file would bring."""
+    """A file, how it is read, and what it would change."""
 
     file: str
     looked: ColumnPreview
@@ -61,7 +61,7 @@ class UploadPreview(NamedTuple):
 
 @router.post("/studies/{name}/check", HAND_IN)
 def check(request: Request, name: str, sent: FormData) -> Response:
-    """Look at a file or a pasted table: what is in it and what would change. Nothing is recorded."""
+    """Preview a file or a pasted table: its contents, and what would change. Nothing is recorded."""
     staged: StagedUploads = request.app.state.staged
     given, key = texts(sent), texts(sent).get("key", "")
     file, pasted = sent.get("file"), given.get("pasted", "")
@@ -73,7 +73,7 @@ def check(request: Request, name: str, sent: FormData) -> Response:
     if upload is None:
         raise InputError("Choose a file or paste a table first.")
     with study_of(request, name) as found:
-        seen = seen_of(found, upload, given)
+        seen = preview_upload(found, upload, given)
         before = found.store.head(name).digest
     part = "preview.html" if request.headers.get("hx-request") else "preview_page.html"
     return page(
@@ -83,7 +83,7 @@ def check(request: Request, name: str, sent: FormData) -> Response:
 
 @router.post("/studies/{name}/record", HAND_IN)
 def record(request: Request, name: str, sent: FormData) -> Response:
-    """Record what was looked at, unless the study has moved on since."""
+    """Record a previewed file, unless the study has changed since."""
     staged: StagedUploads = request.app.state.staged
     given = texts(sent)
     key = given.get("key", "")
@@ -93,11 +93,11 @@ def record(request: Request, name: str, sent: FormData) -> Response:
     with study_of(request, name) as found:
         found.key, found.expected = key, given.get("before", "")
         try:
-            found.tell(upload, round_over=given.get("round_over", "").strip() or None, **words_of(given))
+            found.tell(upload, round_over=given.get("round_over", "").strip() or None, **read_options(given))
         except ConflictError:
             found.expected = None
             last = found.store.recent(name)[-1]
-            seen = seen_of(found, upload, given)
+            seen = preview_upload(found, upload, given)
             moved = f"Meanwhile {last.by} wrote to this study. Nothing of yours was recorded"
             if seen.error:  # it cannot be recorded any more: one sentence says all
                 seen, moved = seen._replace(error=f"{moved}. {seen.error.removesuffix(' Nothing was changed.')}"), ""
@@ -109,8 +109,8 @@ def record(request: Request, name: str, sent: FormData) -> Response:
     return RedirectResponse(f"{address_of(name)}?recorded=1", status_code=303)
 
 
-def words_of(given: dict[str, str]) -> TellKeywords:
-    """What a form says of a file, as `tell` takes it."""
+def read_options(given: dict[str, str]) -> TellKeywords:
+    """The options of `tell` that a form gives."""
     named = {role: given[f"column_{role}"] for role in ROLES if given.get(f"column_{role}")}
     return TellKeywords(
         columns=Columns(**named) if named else None,
@@ -122,14 +122,14 @@ def words_of(given: dict[str, str]) -> TellKeywords:
     )
 
 
-def seen_of(study: Study, upload: Upload, given: dict[str, str]) -> UploadPreview:
-    """What a file would bring; what is wrong with it, in a sentence."""
+def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> UploadPreview:
+    """Preview a file; an error is part of the preview."""
     state = study.state
     settings, error = state.settings, ""
     read: list[Results] = []
     after: Report | None = None
     try:
-        words = words_of(given)
+        words = read_options(given)
         looked = preview_columns(upload, settings.arms, settings.noise, settings.columns, TellOptions(**words))
         read, after = study.preview(upload, round_over=given.get("round_over", "").strip() or None, **words)
     except RoundwiseError as refused:
@@ -163,7 +163,7 @@ def seen_of(study: Study, upload: Upload, given: dict[str, str]) -> UploadPrevie
 
 
 def _changes(study: Study, after: Report) -> list[str]:
-    """What would be different after it, in sentences."""
+    """What would change, in sentences."""
     before = study.status()
     was = {each.name: each.place for each in before.arm_rows}
     shown = {each.claim for each in before.claim_rows if each.shown}

@@ -1,4 +1,4 @@
-"""Uploads that were looked at but not yet recorded: files of this process, kept for a while, a few at a time."""
+"""Uploads between preview and record: temporary files of this process, limited in number, size and age."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LONGEST = 3600.0  # seconds
 MOST = 40  # uploads at once
 ROOM = 512 * 2**20  # bytes in all
 
-UNPACKED = Limits(128 * 2**20, 5_000_000)  # what may come out of a file that was sent
+UNPACKED = Limits(128 * 2**20, 5_000_000)  # of an uploaded file after decompression
 
 
 @dataclass
 class Upload(os.PathLike[str]):
-    """A file that was sent: where it lies, and what it is called."""
+    """An uploaded file and its original name."""
 
     path: Path
     shown_as: str  # what `tell` calls it
@@ -43,14 +43,14 @@ class StagedUploads:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Forget all of them."""
+        """Delete all uploads."""
         with self._lock:
             if self._folder is not None:
                 self._folder.cleanup()
             self._folder, self._held = None, {}
 
     def keep(self, name: str, content: bytes, study: str) -> str:
-        """Keep an upload; the oldest go where there is no room."""
+        """Keep an upload and return its key; the oldest are deleted where there is no room."""
         key = secrets.token_urlsafe(16)
         plain = PurePath(name.replace("\\", "/")).name or "upload"
         with self._lock:
@@ -67,13 +67,13 @@ class StagedUploads:
         return key
 
     def get(self, key: str, study: str) -> Upload | None:
-        """An upload for this study that is still kept."""
+        """An upload for this study, unless it has been deleted."""
         with self._lock:
             found = self._held.get(key)
         return found if found is not None and found.study == study else None
 
     def forget(self, key: str) -> None:
-        """It was recorded."""
+        """Delete an upload."""
         with self._lock:
             found = self._held.pop(key, None)
         if found is not None:
@@ -81,7 +81,7 @@ class StagedUploads:
 
 
 def ending(name: str) -> str:
-    """The ending of a name, where it is a plain one.
+    """The ending of a file name, if it is plain.
 
     >>> ending("day 4.XLSX"), ending("x.csv/../y"), ending("noend")
     ('.xlsx', '', '')

@@ -1,4 +1,4 @@
-"""Who works when many ask: threads for what records, so that it never waits; long work, one at a time, off the loop."""
+"""Threads: recording never waits for reading, reading has a budget of time, and jobs of the lab run one at a time."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ from roundwise.deadline import CancelledError, Deadline, OverBudgetError, check_
 from roundwise.errors import InputError, RoundwiseError, said
 
 WRITERS = CapacityLimiter(8)
-CLIENTS = CapacityLimiter(4)  # records for studies elsewhere, which record by what they read
-FIRST = (WRITERS, CLIENTS)  # while one of these works, those who look make room
-SLOW = CapacityLimiter(2)  # what takes seconds: reports with bounds, plans, audits
-TYPING = CapacityLimiter(8)  # forecasts as one types: a new one must begin for the old ones to be given up
-READERS = 4  # all the others: they share one processor, and more of them at once would only slow down who records
-BESIDE = 1  # of them while one works who goes first
-QUICK = 20.0  # seconds of processor time of its thread that a page may take (linear algebra may use as much again),
-LONG = 60.0  # what is known to take seconds: it depends on the study, not on the request,
-FORECAST = 12.0  # and a plan or a forecast
+CLIENTS = CapacityLimiter(4)  # clients that read a record in order to write to it
+FIRST = (WRITERS, CLIENTS)  # while one of these works, readers make room
+SLOW = CapacityLimiter(2)  # work of seconds: reports with intervals, plans, audits
+TYPING = CapacityLimiter(8)  # forecasts while a form is filled in: a new one cancels the old ones
+READERS = 4  # all other requests: they share one processor, and more at once would only delay writers
+BESIDE = 1  # readers while a writer works
+# seconds of processor time of a thread (linear algebra may use as much again)
+QUICK = 20.0  # for a page
+LONG = 60.0  # for SLOW work, which depends on the study and not on the request
+FORECAST = 12.0  # for a plan or a forecast
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
 
 def reader_limiter() -> CapacityLimiter:
-    """The threads of those who look, of the server that runs here."""
+    """The limiter of the reader threads of the running server."""
     return to_thread.current_default_thread_limiter()
 
 
 def limit_readers() -> None:
-    """Let so many look at once; the others wait for a moment. To be called where the server runs."""
+    """Let `READERS` requests read at once; call it in the event loop of the server."""
     reader_limiter().total_tokens = READERS
 
 
@@ -50,13 +51,13 @@ _ARRIVED: ContextVar[float | None] = ContextVar("arrived", default=None)
 
 
 def arrival() -> float:
-    """When the request at hand came in (on the monotonic clock), before it stood in line; now, where there is none."""
+    """When the current request came in (monotonic clock), before it waited for a thread; now, without a request."""
     found = _ARRIVED.get()
     return time.monotonic() if found is None else found
 
 
 async def run_by(threads: CapacityLimiter | None, work: Callable[[], Made], request: Request | None = None) -> Made:
-    """What is worked out by one of these threads (None: of those who look), who make room for what records.
+    """Run work in one of these threads (None: those of readers, who make room for writers).
 
     Work that only reads has a budget of time, and is cancelled when the client of the `request` disconnects or the
     server shuts down. Work that records runs to its end.
@@ -82,7 +83,7 @@ async def _run_reader(threads: CapacityLimiter | None, work: Callable[[], Made],
             return work()
 
     async def left() -> None:
-        """Wait until the caller is gone; then what stands in line is taken out, and what is begun ends soon."""
+        """Wait until the client disconnects; then cancel the work, whether it waits for a thread or runs."""
         assert request is not None
         while (await request.receive())["type"] != "http.disconnect":
             pass
@@ -99,7 +100,7 @@ async def _run_reader(threads: CapacityLimiter | None, work: Callable[[], Made],
                 failed.append(error)
             group.cancel_scope.cancel()
     finally:
-        deadline.cancelled.set()  # the server ends, and waits for nobody
+        deadline.cancelled.set()  # a server that shuts down waits for no reader
     if found:
         return found[0]
     if failed and isinstance(failed[0], OverBudgetError):
@@ -107,11 +108,11 @@ async def _run_reader(threads: CapacityLimiter | None, work: Callable[[], Made],
         raise HTTPException(503, f"{failed[0]} Ask for less. {use}")
     if failed and not isinstance(failed[0], CancelledError):
         raise failed[0]
-    raise HTTPException(503, "This was given up: nobody waits for it any more.")
+    raise HTTPException(503, "The request was cancelled.")
 
 
 def by(threads: CapacityLimiter | None) -> Callable[[Callable[Given, Made]], Callable[Given, Awaitable[Made]]]:
-    """A handler that is run by these threads (None: of those who look)."""
+    """Decorate a handler to run in these threads (None: those of readers)."""
 
     def run(handler: Callable[Given, Made]) -> Callable[Given, Awaitable[Made]]:
         @wraps(handler)
@@ -127,14 +128,14 @@ def by(threads: CapacityLimiter | None) -> Callable[[Callable[Given, Made]], Cal
 
 
 MOST = 20  # jobs that are kept
-WAITING = 5  # jobs that may stand in line
-JOB = 600.0  # seconds of processor time that one may take
+WAITING = 5  # unfinished jobs
+JOB = 600.0  # seconds of processor time of a job
 _LOG = logging.getLogger("roundwise.web")
 
 
 @dataclass
 class LabJob(Generic[Made]):
-    """A piece of work."""
+    """A simulation that runs in the background."""
 
     title: str
     total: int
@@ -144,27 +145,27 @@ class LabJob(Generic[Made]):
     state: str = "waiting"  # running, done, cancelled, failed
     result: Made | None = None
     error: str = ""
-    unwanted: threading.Event = field(default_factory=threading.Event)
+    cancelled: threading.Event = field(default_factory=threading.Event)
 
     @property
     def over(self) -> bool:
-        """Whether nothing more happens."""
+        """Whether the job has ended."""
         return self.state in ("done", "cancelled", "failed")
 
     @property
     def share(self) -> int:
-        """How much is done, of 100."""
+        """Progress in per cent."""
         return min(100, round(100 * self.done / max(self.total, 1)))
 
     def advance(self, number: int) -> None:
-        """Add to what is done; here the work ends if it is not wanted any more, or takes too long."""
+        """Report progress; a cancelled or too expensive job ends here."""
         check_deadline()
         self.done += number
 
     def run(self) -> None:
-        """Do it."""
+        """Run the job to its end."""
         try:
-            with Deadline(JOB, self.unwanted).applied():
+            with Deadline(JOB, self.cancelled).applied():
                 self.state = "running"
                 self.result = self.work(self.advance)
             self.state = "done"
@@ -180,7 +181,7 @@ class LabJob(Generic[Made]):
 
 
 class JobQueue(Generic[Made]):
-    """JobQueue by a random key; one is worked on at a time."""
+    """Jobs by a random key; one runs at a time."""
 
     def __init__(self) -> None:
         self._jobs: OrderedDict[str, LabJob[Made]] = OrderedDict()
@@ -188,10 +189,10 @@ class JobQueue(Generic[Made]):
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lab")
 
     def start(self, job: LabJob[Made]) -> str:
-        """Put a job in line; its key."""
+        """Add a job and return its key."""
         with self._lock:
             if sum(not each.over for each in self._jobs.values()) >= WAITING:
-                raise InputError("Other runs are in line already. Wait until they are done, or cancel one.")
+                raise InputError(f"{WAITING} jobs are waiting or running. Wait until one is done, or cancel one.")
             self._jobs[job.key] = job
             for old in [key for key, each in self._jobs.items() if each.over][: max(len(self._jobs) - MOST, 0)]:
                 del self._jobs[old]
@@ -199,18 +200,18 @@ class JobQueue(Generic[Made]):
         return job.key
 
     def get(self, key: str) -> LabJob[Made] | None:
-        """A job that is still kept."""
+        """A job, unless it has been dropped."""
         with self._lock:
             return self._jobs.get(key)
 
     @property
     def every(self) -> list[LabJob[Made]]:
-        """All that are kept, the last first."""
+        """All jobs, the newest first."""
         with self._lock:
             return list(reversed(self._jobs.values()))
 
     def close(self) -> None:
-        """Give all of them up."""
+        """Cancel all jobs."""
         for each in self.every:
-            each.unwanted.set()
+            each.cancelled.set()
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from roundwise.cli import STUDIES, app, grouped
-from roundwise.cli.options import Json
+from roundwise.cli import STUDIES, app
+from roundwise.cli.options import Json, grouped
 from roundwise.cli.output import ASKED, check_output, print_json, print_table, recorded, say, write_file
-from roundwise.cli.study.common import FileWords, Name, Storage, end_with_report, show
+from roundwise.cli.study.common import FileOptions, Name, Storage, end_with_report, show
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -22,7 +22,6 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """What to do next: how many results of each arm. The same round until it is complete or closed."""
-    from roundwise.noise import items_of
     from roundwise.report import report_of
     from roundwise.report.export import csv_text
     from roundwise.study import load_study
@@ -55,7 +54,7 @@ def ask(
         print_table(("arm", "results"), [row[:2] for row in rows[:60]])
     if len(rows) > 60:
         say(f"... and {len(rows) - 60} more arms; --out FILE writes them all.")
-    if items_of(state.settings.noise) is not None:
+    if state.settings.noise.shares_items:
         say("On the same items, new to all arms: an arm that is asked for fewer is tried on the first of them.")
     where = f" (written to {out})" if out is not None else ""
     say(f"Next: do this round{where}, then `roundwise tell {quote(name)} FILE`.")
@@ -70,7 +69,7 @@ def tell(
         str | None, typer.Option("--round-over", help="Close the round although results are missing; say why.")
     ] = None,
     *,
-    said: FileWords,
+    said: FileOptions,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:

@@ -14,15 +14,13 @@ from roundwise.arrays import Bools, Floats, one_hot, total, zeros
 from roundwise.model.batch import Parts
 from roundwise.model.estimates import CROWD, Estimates, FormEstimate, signal_share
 from roundwise.model.problem import Problem
-from roundwise.noise import items_of
 from roundwise.noise.parts import Index, PartBets, PartForm
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import solve_star
 from roundwise.rules.base import ClaimStatus, GapToLeader, Interval
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls
 from roundwise.rules.eprocess.bounds import BetHistory, agreed
-from roundwise.rules.eprocess.engine import OpenNulls, bet_on_parts
-from roundwise.rules.eprocess.part_bets import PartsView, first_largest, log_phi, sum_arms
+from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, first_largest, log_phi, sum_arms
 
 CLEAR = 3.0  # standard errors: a lead that is bet on even if it is unsure who leads
 SURE = 0.2  # the chance that the leader is right, as the past sees it, from which on every lead is bet on
@@ -72,8 +70,7 @@ class BestArmEProcess(EProcess):
         leads = one_hot(leader, problem.arms)
         follower = np.where(leads, -np.inf, looks).argmax(axis=-1)
         rival = np.where(leads, follower[..., None], leader[..., None])
-        shared, between = items_of(problem.noise), pairs(rival, None)
-        return Leader(leader, known.forecast(between) if shared is None else shared.between(known, between))
+        return Leader(leader, problem.noise.estimate_forms(known, pairs(rival, None)))
 
     @quiet
     def confidence(self, problem: Problem, choice: Leader, known: Estimates) -> Floats:
@@ -172,9 +169,8 @@ class BestArmEProcess(EProcess):
         error = known.error(choice.rivals)
         distance = np.maximum(choice.rivals.value, error)
         need = problem.goal - won.gains
-        shared = items_of(problem.noise)
-        if shared is not None:  # the items of the leader serve all
-            spread = shared.spreads(known.past, choice.rivals.pieces)
+        if problem.noise.shares_items:  # the items of the leader serve all
+            spread = problem.noise.difference_variances(known.past, choice.rivals.pieces)
             return RequiredPulls(nested(2 * spread * need / distance**2, open_, leads), open_ | leads)
         costs = np.where(open_, distance * distance / (2 * known.variance[..., None] * need), np.inf)
         return RequiredPulls(solve_star(costs, leads), open_ | leads)

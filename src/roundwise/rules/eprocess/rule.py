@@ -18,13 +18,11 @@ from roundwise.errors import InputError
 from roundwise.model.batch import Batch, BatchPlan, Record, Trial, stack_parts
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.problem import Problem
-from roundwise.noise import items_of, known_sigma
 from roundwise.noise.crossed import check_forms
 from roundwise.questions import Above, BestArm, Linear, Question, SomeBeyond
 from roundwise.questions.base import Answer
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
-from roundwise.rules.eprocess.above import AboveEProcess
-from roundwise.rules.eprocess.above_shared import CrossedAboveEProcess
+from roundwise.rules.eprocess.above import AboveEProcess, CrossedAboveEProcess
 from roundwise.rules.eprocess.any_beyond_level import BeyondLevelEProcess
 from roundwise.rules.eprocess.base import EProcess
 from roundwise.rules.eprocess.best_arm import BestArmEProcess
@@ -57,7 +55,7 @@ class EProcessRule(StoppingRule[RuleState]):
                 f"The question '{problem.question.name}' has a rule of its own: use the policy 'conditional-power'."
             )
         eprocess_for(problem)
-        if items_of(problem.noise) is not None and problem.question.pieces(problem.arms) is not None:
+        if problem.noise.shares_items and problem.question.pieces(problem.arms) is not None:
             answer = problem.question.answer(np.zeros(problem.arms))
             check_forms(problem.question.halfspaces(answer, problem.arms))
 
@@ -191,7 +189,7 @@ def _(question: BestArm, problem: Problem) -> EProcess:
 
 @build_eprocess.register
 def _(question: Above, problem: Problem) -> EProcess:  # products over arms, where they have items of their own
-    own = AboveEProcess if items_of(problem.noise) is None else CrossedAboveEProcess
+    own = AboveEProcess if not problem.noise.shares_items else CrossedAboveEProcess
     return own(question.level, question.tolerance)
 
 
@@ -207,9 +205,9 @@ def _(question: Linear, problem: Problem) -> EProcess:
 
 def _orthonormal(problem: Problem) -> Floats:
     """Features that span the same means; an InputError without a sigma, and where arms are tried on the same items."""
-    if known_sigma(problem.noise) is None:
+    if problem.noise.known_sigma is None:
         raise InputError("Arms with features go with a deviation that is known: say which it is (--sigma).")
-    if items_of(problem.noise) is not None:
+    if problem.noise.shares_items:
         raise InputError("Arms with features cannot be tried on the same items: leave out the features, or the items.")
     features = problem.question.features
     assert features is not None

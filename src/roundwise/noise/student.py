@@ -14,11 +14,18 @@ from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past, form_values, form_variances
-from roundwise.noise.base import UNTRUE, Needs, Noise, Outcome, Steady
-from roundwise.noise.bet_forms import means_of, of_arm, placed, singles_among, sized
-from roundwise.noise.budget_bets import MOST_NEED, normal_horizon_bet
-from roundwise.noise.mixture import HUGE
-from roundwise.noise.parts import ArmPlaces, Index, PartBets, PartForm, PartsData, Tilt, runs_of, sums_before
+from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise
+from roundwise.noise.bets import (
+    HUGE,
+    bet_where_needed,
+    means_and_inverse_counts,
+    single_arms,
+    take_arm,
+    where_sized,
+)
+from roundwise.noise.budget_bets import MOST_NEED, normal_budget_bet
+from roundwise.noise.crossed import ITEMS, CrossedNoise
+from roundwise.noise.parts import Index, LogFactor, PartBets, PartForm, PartsData, sums_before
 from roundwise.questions.base import Halfspaces, quiet
 
 NODES = 8  # of the quadrature
@@ -26,7 +33,7 @@ BOLD = 1.4  # q is at most this times sqrt(dof + 1): a bolder bet would lose eve
 
 
 @dataclass(frozen=True)
-class UnknownVariance:
+class UnknownVariance(Noise):
     """Normal rewards with the same, unknown standard deviation for every arm.
 
     For forms of several arms the variance is pooled over all arms of the batch, which must have it in common. For a
@@ -35,10 +42,9 @@ class UnknownVariance:
     """
 
     name: ClassVar[str] = "unknown-variance"
-    moves: ClassVar[bool] = True  # what is won towards a budget falls as the offset rises (Proposition 17)
+    monotone_budget_bets: ClassVar[bool] = True
     needs: ClassVar[Needs] = "squares"
     most_parts: ClassVar[int] = 8  # of a batch: each has its own deviation, from rows enough to tell
-    outcome: ClassVar[Outcome] = Outcome()
     flags: ClassVar[tuple[str, ...]] = ("--normal",)
     words: ClassVar[str] = "Results are normal with the same, unknown standard deviation for every arm."
 
@@ -51,7 +57,7 @@ class UnknownVariance:
 
     def doubt(self, true: Noise) -> Reason | None:
         """True of normal rewards."""
-        return None if true.outcome.normal else UNTRUE
+        return None if self == true or true.outcome.normal else UNTRUE
 
     def variance(self, past: Past) -> Floats:
         """The pooled variance within arms and batches; 1 as long as there is none."""
@@ -59,36 +65,42 @@ class UnknownVariance:
         return np.where(freedom > 0, np.maximum(total(past.scatter), 1e-300) / np.maximum(freedom, 1.0), 1.0)
 
     @quiet
-    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+    def fixed_size_bet(
+        self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
+    ) -> FixedSizeBet:
         """On the form of the batch's means, over the deviation that `form` has."""
-        means, spread = means_of(batch)
+        means, spread = means_and_inverse_counts(batch)
         new, leverage = form_values(means, pieces), form_variances(spread, pieces)
         square, dof = self._squares(batch, pieces)
         possible = (square > 0) & (dof >= 1)
         sizes = np.where(possible, drifts * np.sqrt(form_variances(1.0 / units, pieces) / leverage), 0.0)
         error, dof = np.sqrt(np.where(possible, square * leverage, 1.0)), np.where(possible, dof, 1.0)
-        return lambda offsets: steady_student_bet(sizes, new - offsets, error, dof)
+        return lambda offsets: fixed_size_student_bet(sizes, new - offsets, error, dof)
 
-    def tilts(self, seen: PartsData) -> PartBets:
-        """Bets of one size on parts."""
-        return StudentPartBets(seen)
+    def part_bets(self, data: PartsData) -> PartBets:
+        """Return bets of one size on parts."""
+        return _StudentPartBets(data)
+
+    def with_items(self) -> Noise:
+        """Return the model for arms that are tried on the same items."""
+        return PairedNormal()
 
     @quiet
-    def horizon(
+    def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
         """On the score of the same chance as the batch's t statistic, which is exactly normal (Proposition 14a)."""
         from scipy.special import ndtri, stdtr
 
-        means, spread = means_of(batch)
+        means, spread = means_and_inverse_counts(batch)
         new, leverage = form_values(means, pieces) - pieces.offsets, form_variances(spread, pieces)
         square, dof = self._squares(batch, pieces)
         t = new / np.sqrt(square * leverage)
         possible = (square > 0) & (dof >= 1) & np.isfinite(leverage) & np.isfinite(t)
         score = -np.sign(t) * ndtri(stdtr(np.where(possible, dof, 1.0), -np.abs(np.where(possible, t, 0.0))))
         need = np.where(need < MOST_NEED, need, 0.0)  # beyond it there is no bet
-        return placed(
-            functools.partial(normal_horizon_bet, eta=eta), need, np.where(possible, score, np.nan), need, rho
+        return bet_where_needed(
+            functools.partial(normal_budget_bet, eta=eta), need, np.where(possible, score, np.nan), need, rho
         )
 
     def _squares(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
@@ -96,62 +108,69 @@ class UnknownVariance:
         each, freedom = _within(batch)
         scatter, dof = total(each)[..., None], total(freedom)[..., None]
         if not pieces.pairs:
-            single, arm, _ = singles_among(pieces)
-            scatter, dof = np.where(single, of_arm(each, arm), scatter), np.where(single, of_arm(freedom, arm), dof)
+            single, arm, _ = single_arms(pieces)
+            scatter, dof = np.where(single, take_arm(each, arm), scatter), np.where(single, take_arm(freedom, arm), dof)
         return scatter / np.maximum(dof, 1.0), dof
 
 
 @dataclass(frozen=True)
-class StudentPartBets:
+class PairedNormal(CrossedNoise, UnknownVariance):
+    """Normal results on shared items: differences of two arms are normal with an unknown deviation of their own."""
+
+    name: ClassVar[str] = "paired-normal"
+    words: ClassVar[str] = f"Differences of two arms on one item are normal, their deviation unknown. {ITEMS}"
+    differences: ClassVar[Noise] = UnknownVariance()
+
+    def without_items(self) -> Noise:
+        """Return the model for arms that have items of their own."""
+        return UnknownVariance()
+
+
+@dataclass(frozen=True)
+class _StudentPartBets(PartBets):
     """Bets of one size on parts: over the part's own deviation, pooled for forms of several arms, an arm's for a level.
 
     A rule of one node takes the place of chi: parts have small drifts, for which it loses next to nothing.
     """
 
-    seen: PartsData
+    data: PartsData
 
     @cached_property
     def variances(self) -> Floats:
-        """That of all arms. (P, 1, n)"""
-        seen, (scatter, freedom) = self.seen, self._within
-        if seen.scatter is None:
-            return _variance(*(_over_arms(each) for each in seen.scatter_so_far))
-        freedom = sums_before(_over_arms(freedom), _over_arms(seen.before.freedom[None]))  # whole: exact in any order
-        return _variance(_over_arms(sums_before(scatter, seen.before.scatter)), freedom)
+        data, (scatter, freedom) = self.data, self._within
+        if data.scatter is None:
+            return _variance(*(_over_arms(each) for each in data.scatter_so_far))
+        freedom = sums_before(_over_arms(freedom), _over_arms(data.before.freedom[None]))  # whole: exact in any order
+        return _variance(_over_arms(sums_before(scatter, data.before.scatter)), freedom)
 
     def level_variances(self, level: float) -> Floats:
-        """That of the arm alone."""
-        return _variance(*self.seen.scatter_so_far)
+        return _variance(*self.data.scatter_so_far)
 
-    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
-        """From the difference in each part, over the part's pooled deviation."""
-        return self._tilt(difference, leverage, *self._pooled(runs_of(places, self.seen.counts.shape[-1])))
-
-    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
-        """From the form of the means of each part, over the part's pooled deviation, or the one arm's own."""
-        pooled = self._pooled(form.places[0][0] % self.seen.counts.shape[-1])
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        pooled = self._pooled(form.places[0][0] % self.data.counts.shape[-1])
         if form.factors is None:
-            return self._tilt(value, leverage, *pooled)
+            return self._log_factor(value, leverage, *pooled)
         used = np.stack([each != 0 for each in form.factors])
         arm = np.take_along_axis(np.stack(form.places), used.argmax(axis=0)[None], axis=0)[0]
         own = _units(*(each.reshape(-1).take(arm) for each in self._within))
         single = used.sum(axis=0) == 1
-        return self._tilt(value, leverage, *(np.where(single, a, b) for a, b in zip(own, pooled, strict=True)))
+        return self._log_factor(value, leverage, *(np.where(single, a, b) for a, b in zip(own, pooled, strict=True)))
 
     def _pooled(self, run: Index) -> list[Floats]:
         """The units of all arms together, in these columns. (c)->(P, c)"""
         return [each[:, 0].take(run, axis=1) for each in _units(*(_over_arms(each) for each in self._within))]
 
-    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
-        """From the distance in each part, over the arm's own deviation."""
-        return self._tilt(distance, leverage, *_units(*(each.reshape(-1).take(arm) for each in self._within)))
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
+        return self._log_factor(distance, leverage, *_units(*(each.reshape(-1).take(arm) for each in self._within)))
 
     @cached_property
     def _within(self) -> tuple[Floats, Floats]:
-        scatter = np.zeros_like(self.seen.counts) if self.seen.scatter is None else self.seen.scatter
-        return scatter, np.maximum(self.seen.counts - 1.0, 0.0)
+        scatter = np.zeros_like(self.data.counts) if self.data.scatter is None else self.data.scatter
+        return scatter, np.maximum(self.data.counts - 1.0, 0.0)
 
-    def _tilt(self, value: Floats, leverage: Floats, scatter: Floats, dof: Floats, root: Floats, most: Floats) -> Tilt:
+    def _log_factor(
+        self, value: Floats, leverage: Floats, scatter: Floats, dof: Floats, root: Floats, most: Floats
+    ) -> LogFactor:
         """The value is used up."""
         error = leverage * scatter
         error /= dof
@@ -163,11 +182,11 @@ class StudentPartBets:
         rho = np.divide(t, np.sqrt(length, out=length), out=t)
         rho *= root  # the one node of the rule for chi
 
-        def tilt(p: int, q: Floats) -> Floats:
+        def log_factor(p: int, q: Floats) -> Floats:
             q = np.minimum(q, most[p])
             return q * (rho[p] - 0.5 * q)
 
-        return tilt
+        return log_factor
 
 
 def _units(scatter: Floats, freedom: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -196,7 +215,7 @@ def _within(batch: Batch) -> tuple[Floats, Floats]:
 
 
 @np.errstate(all="ignore")
-def steady_student_bet(sizes: Floats, new: Floats, error: Floats, dof: Floats) -> Floats:
+def fixed_size_student_bet(sizes: Floats, new: Floats, error: Floats, dof: Floats) -> Floats:
     """The same for a steady bet: `new` is less the value, `error` has `dof` degrees of freedom. `(k),(),(),()->(k)`"""
     t = np.clip(new / error, -HUGE, HUGE)
     rho = t / np.hypot(np.sqrt(dof), t)
@@ -206,7 +225,7 @@ def steady_student_bet(sizes: Floats, new: Floats, error: Floats, dof: Floats) -
         q = np.minimum(q, BOLD * np.sqrt(dof + 1.0))
         return log_sum_exp(log_weights + q * (rho * nodes - q / 2))
 
-    return sized(sizes, logs)
+    return where_sized(sizes, logs)
 
 
 @functools.lru_cache(maxsize=256)
@@ -220,7 +239,7 @@ def _rule(dof: tuple[float, ...]) -> tuple[Floats, Floats]:
 def chi_rule(dof: Floats) -> tuple[Floats, Floats]:
     """Nodes x and log weights, on a last axis, of the Gauss rule for X^2/2 ~ Gamma((dof + 1)/2), X ~ chi(dof + 1).
 
-    Golub and Welsch (1969) for the nodes, in the standardised variable (X^2/2 - shape)/sqrt(shape), so that it tends to
+    Golub and Welsch (1969) for the nodes, in the standardize variable (X^2/2 - shape)/sqrt(shape), so that it tends to
     Gauss-Hermite; Christoffel numbers for the weights, whose small values eigenvectors would get wrong.
     """
     shape = (dof + 1.0)[:, None] / 2.0  # alpha + 1
