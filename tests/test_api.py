@@ -210,7 +210,7 @@ class TestProblems:
         ask(url, "POST", "/api/v1/studies", NEW | {"name": "words"})
         body, headers = form(b"arm,outcome\nControl,1\n")
         assert "`roundwise ask words`" in ask(url, "POST", "/api/v1/studies/words/files", body, headers)[2]["detail"]
-        headers |= {"X-Roundwise-TellKeywords": "python"}
+        headers |= {"X-Roundwise-Surface": "python"}
         assert "`study.ask()`" in ask(url, "POST", "/api/v1/studies/words/files", body, headers)[2]["detail"]
 
     def test_what_is_not_there(self, url, study):

@@ -41,7 +41,8 @@ from roundwise.model.batch import Parts
 from roundwise.model.problem import Problem
 from roundwise.noise import NOISES, poisson, student
 from roundwise.noise.parts import arm_sums, product_factor
-from roundwise.policies import POLICIES, limited
+from roundwise.policies import POLICIES
+from roundwise.policies import base as policies
 from roundwise.questions import QUESTIONS, BestArm, Linear
 from roundwise.rules import THRESHOLDS, Declared
 
@@ -285,7 +286,7 @@ def dealt_alike(monkeypatch):
 HOLES = {
     "Poisson counts and 'largest'": lambda m: m.setattr(poisson._PoissonPartBets, "forms", as_a_level),
     "statements on levels": lambda m: m.setattr(student._StudentPartBets, "forms", over_all_arms),
-    "Opt-BBAI, batches of at most 1000": lambda m: m.setattr(limited, "_together", lambda before, batch: batch),
+    "Opt-BBAI, batches of at most 1000": lambda m: m.setattr(policies, "_together", lambda before, batch: batch),
     "Opt-BBAI, batches settled at 30 rows": lambda m: m.setattr(
         Declared, "fold", lambda self, p, kept, plan, batch: kept
     ),

@@ -234,12 +234,12 @@ def struck(name, runs, batches, delta=0.05, seed=11):
     """In how many runs a true null was struck off, each played to the horizon, also past its end."""
     world, question = TIES[name]
     problem, policy, rng = Problem(question, world.arms, delta, world.noise), Wager(), np.random.default_rng(seed)
-    state = world.world(rng, runs)
+    state = world.initial_state(rng, runs)
     trial = begin(problem, policy, (runs,))
     ever, means = np.zeros(runs, dtype=bool), state.means[0]
     for _ in range(batches):
         pulls = np.clip(trial.plan.pulls, 1, 120)
-        batch, state = world.pull_items(rng, state, pulls, trial.plan.parts, 1)
+        batch, state = world.pull_parts(rng, state, pulls, trial.plan.parts, 1)
         trial = advance(problem, policy, trial._replace(plan=trial.plan._replace(pulls=pulls)), batch)
         ever |= eprocess_for(problem).false_rejection(problem, trial.kept.won, means)
     return int(ever.sum())

@@ -250,12 +250,12 @@ class TestPlan:
     @pytest.mark.long
     def test_what_else_could_be_asked(self):
         found = planned(budget=3000, target="2%")
-        kinds = {each.kind for each in found.instead}
+        kinds = {each.kind for each in found.alternatives}
         assert {"tolerance", "fewer arms", "budget"} <= kinds
-        for each in found.instead:
+        for each in found.alternatives:
             assert each.samples.typical < found.row.samples.typical or each.kind == "budget"
-            assert each.words in found.words
-        assert not planned(leads="10%", budget=20_000).instead
+            assert each.words in found.text()
+        assert not planned(leads="10%", budget=20_000).alternatives
 
     @pytest.mark.long
     @pytest.mark.parametrize(
@@ -271,23 +271,23 @@ class TestPlan:
     )
     def test_what_else_of_other_questions(self, question, kinds):
         found = planned(question, leads="2%", budget=2000, runs=40)
-        assert {each.kind for each in found.instead} >= kinds
-        for each in found.instead:
+        assert {each.kind for each in found.alternatives} >= kinds
+        for each in found.alternatives:
             assert each.kind == "budget" or each.samples.typical < found.row.samples.typical
-            assert each.words in found.words
-        closer = [each for each in found.instead if each.kind == "tolerance"]
+            assert each.words in found.text()
+        closer = [each for each in found.alternatives if each.kind == "tolerance"]
         assert {each.value for each in closer} == {0.02, 0.04}
         assert all("give or take" in each.words for each in closer)
 
     @pytest.mark.long
     def test_another_number_of_the_best(self):
         found = planned(TopK(2), baseline=None, means="50%,40%,39.5%,30%", budget=2000, runs=40)
-        assert [each.value for each in found.instead if each.kind == "top-k"] == [1]
+        assert [each.value for each in found.alternatives if each.kind == "top-k"] == [1]
 
     @pytest.mark.long
     def test_top_k_instead(self):
         found = planned(baseline=None, means="50%,49.5%,30%,30%", budget=3000)
-        assert [each.value for each in found.instead if each.kind == "top-k"] == [2]
+        assert [each.value for each in found.alternatives if each.kind == "top-k"] == [2]
 
     @pytest.mark.long
     def test_claims(self):

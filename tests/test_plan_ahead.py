@@ -36,7 +36,6 @@ from roundwise.planning.scenarios import (
     world_of,
 )
 from roundwise.policies import TriBBAI
-from roundwise.simulation.environments import pulled_in_parts
 
 SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000
 
@@ -61,8 +60,8 @@ class TestDealings:
     def test_parts_add_up_and_every_dealing_has_the_same_law(self, world, needs, missing):
         rng, runs, dealings = np.random.default_rng(5), 4000, 3
         world = Unreliable(world, missing) if missing else world
-        now = world.world(rng, runs)
-        batch, _ = pulled_in_parts(world, rng, now, np.full((runs, 2), 40.0), 4, dealings, needs)
+        now = world.initial_state(rng, runs)
+        batch, _ = world.pull_parts(rng, now, np.full((runs, 2), 40.0), 4, dealings, needs)
         parts = batch.parts
         assert parts.totals.shape == (runs, dealings, 2, 4)
         assert (parts.counts.sum(axis=-1) == batch.counts[:, None]).all()
@@ -105,7 +104,7 @@ class TestWorlds:
     def test_a_table_is_drawn_from_its_shares(self):
         world = limited_world(Bounded(0, 1), np.array([0.3, 0.6]), 0.2)
         batch, _ = world.pull(
-            np.random.default_rng(1), world.world(np.random.default_rng(1), 3), np.full((3, 2), 1e5), "rows"
+            np.random.default_rng(1), world.initial_state(np.random.default_rng(1), 3), np.full((3, 2), 1e5), "rows"
         )
         assert (batch.totals / 1e5) == pytest.approx(np.tile([0.3, 0.6], (3, 1)), abs=0.005)
         assert batch.scatter / 1e5 == pytest.approx(np.full((3, 2), 0.04), rel=0.03)
@@ -113,7 +112,9 @@ class TestWorlds:
 
     def test_missing_results(self):
         world = Unreliable(BernoulliArms([0.3, 0.6]), 0.25)
-        batch, _ = world.pull(np.random.default_rng(1), world.world(np.random.default_rng(1), 4), np.full((4, 2), 1e5))
+        batch, _ = world.pull(
+            np.random.default_rng(1), world.initial_state(np.random.default_rng(1), 4), np.full((4, 2), 1e5)
+        )
         assert batch.counts / 1e5 == pytest.approx(np.full((4, 2), 0.75), abs=0.01)
         assert batch.totals / batch.counts == pytest.approx(np.tile([0.3, 0.6], (4, 1)), abs=0.01)
 
@@ -151,7 +152,7 @@ class TestWorlds:
         counts = np.array([400.0, 300.0, 200.0])
         data = Data(counts=counts, totals=counts * [0.3, 0.5, 0.4], scatter=counts * 0.09, freedom=counts)
         world = allowed_world(noise, data, 1)
-        means = world.world(np.random.default_rng(1), 2000).means
+        means = world.initial_state(np.random.default_rng(1), 2000).means
         assert means.mean(axis=0) == pytest.approx([0.3, 0.5, 0.4], abs=0.03)
         if isinstance(noise, Bounded):
             assert isinstance(world, TableArms)

@@ -28,7 +28,7 @@ from roundwise.model.trial import advance, begin
 from roundwise.planning import first_line, outlook_line, replan
 from roundwise.planning.forecast import Start, ahead
 from roundwise.planning.scenarios import Data, allowed_world
-from roundwise.simulation.environments import drawn
+from roundwise.simulation.environments import draw_batch
 
 FALSE_ALARM = 1e-5
 RATES = (0.6, 0.45, 0.35)
@@ -99,10 +99,10 @@ def covered(noise, number, runs, seed=1, arms=4):
     for i in range(number):
         rng = np.random.default_rng((seed, i))
         truth = worlds(noise, rng, number, arms)
-        trial, world = begin(problem, policy, (1,)), truth.world(rng, 1)
+        trial, world = begin(problem, policy, (1,)), truth.initial_state(rng, 1)
         scatter, freedom = np.zeros(arms), np.zeros(arms)
         for _ in range(2):
-            batch, world = drawn(problem, truth, rng, world, trial.plan, 64)  # about as often as a study
+            batch, world = draw_batch(problem, truth, rng, world, trial.plan, 64)  # about as often as a study
             if batch.scatter is not None:
                 scatter, freedom = scatter + batch.scatter[0], freedom + np.maximum(batch.counts[0] - 1, 0)
             trial = advance(problem, policy, trial, batch)
@@ -119,7 +119,7 @@ def covered(noise, number, runs, seed=1, arms=4):
         rounds = 0
         before = trial.record.samples[0]
         while not trial.done[0] and rounds < 40:
-            batch, world = drawn(problem, truth, rng, world, trial.plan, 64)  # about as often as a study
+            batch, world = draw_batch(problem, truth, rng, world, trial.plan, 64)  # about as often as a study
             trial, rounds = advance(problem, policy, trial, batch), rounds + 1
         needed = trial.record.samples[0] - before if trial.done[0] else np.inf
         within += needed <= np.quantile(ends.samples, 0.95, method="higher")

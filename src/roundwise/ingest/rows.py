@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.errors import DataError, InputError, RoundwiseError, said
-from roundwise.formats.messages import quoted, refusal, shown, spoken
+from roundwise.errors import DataError, InputError, RoundwiseError
+from roundwise.formats.messages import quoted, refusal, shown
 from roundwise.formats.readers import sheet_of
 from roundwise.formats.sheet import (
     LARGEST,
@@ -74,7 +74,7 @@ from roundwise.ingest.record import (
     unit_kind,
     width_for,
 )
-from roundwise.messages import FileNote, list_by_arm
+from roundwise.messages import FileNote, Remedy, list_by_arm, option
 from roundwise.noise import Noise
 from roundwise.questions.base import quiet
 from roundwise.serialization import Hashes
@@ -140,8 +140,13 @@ def check_outcomes(lines: CheckedLines, noise: Noise, title: str, values: Floats
         wrong,
         lambda k: (
             f"{lines.of(k, title, values)} {said}",
-            "Correct the row, or start a new study with "
-            + remedy.format(low=min(low, math.floor(values[k])), high=max(high, math.ceil(values[k]))),
+            str(
+                Remedy(
+                    "Correct the row, or create a study with " + remedy,
+                    low=min(low, math.floor(values[k])),
+                    high=max(high, math.ceil(values[k])),
+                )
+            ),
         ),
     )
 
@@ -441,8 +446,7 @@ class RowLines(_Checked):
                 self._first_missing,
                 f"{many} row{'s have' if many > 1 else ' has'} no outcome{where} ({arms})"
                 f"{', the first of them here' if many > 1 else ''}.",
-                "Complete the table; or say why, and they are counted as missing: "
-                f"{said('missing=REASON', '--missing REASON')}.",
+                f"Complete the table; or say why, and they are counted as missing: {option('missing')}.",
             )
         for ids in (self._seen, self.ids):
             if not self._options.average_ids:
@@ -469,7 +473,7 @@ class RowLines(_Checked):
                 lambda k, lines=lines, values=values: (  # type: ignore[misc]
                     f"the mean {values[k]:.6g} of the rows of one id of arm {lines.arm(k)} is no whole number, which "
                     "this study needs.",
-                    "Start a new study with --range 0 1 for means of 0/1 results, or give one row an id.",
+                    f"Give one row an id, or create a study with {option('range', low=0, high=1)}.",
                 ),
             )
         self._sheet.problems.refuse()
@@ -883,8 +887,8 @@ class FileReader:
     def _without_items(self) -> DataError:
         return DataError(
             f"{self.sheet.name} does not say which results belong to the same item, and this study compares arms on "
-            f"the items of both. {spoken('Name the column of items (--item-column)')}, or give one row an item, one "
-            "column an arm."
+            "the items of both.",
+            Remedy("Name the column of items ({@item_column}), or give one row an item, one column an arm."),
         )
 
     def _law(self) -> SumLaw | None:

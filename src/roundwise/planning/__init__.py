@@ -1,6 +1,6 @@
 """What a study will take: before the first result, and from the middle of it."""
 
-from roundwise.planning.alternatives import Instead
+from roundwise.planning.alternatives import PlanAlternative
 from roundwise.planning.fixed_designs import FixedDesign
 from roundwise.planning.forecast import Quantiles
 from roundwise.planning.planner import plan
@@ -15,8 +15,8 @@ __all__ = [
     "Costs",
     "Expected",
     "FixedDesign",
-    "Instead",
     "Outlook",
+    "PlanAlternative",
     "PlanRequest",
     "Power",
     "Quantiles",

@@ -24,7 +24,7 @@ SENSIBLE = 300_000  # results that are a lot, where no budget says what is
 
 
 @dataclass(frozen=True, kw_only=True)
-class Instead:
+class PlanAlternative:
     """Another question, or more means for the same one, and what it would take."""
 
     kind: str  # tolerance, top-k, fewer arms, budget
@@ -46,7 +46,7 @@ class Instead:
         }
 
 
-def instead_of(wish: PlanRequest, expected: Expected, needed: Quantiles) -> tuple[Instead, ...]:
+def find_alternatives(wish: PlanRequest, expected: Expected, needed: Quantiles) -> tuple[PlanAlternative, ...]:
     """What could be asked instead if these were the means, each simulated; those that are no easier are left out."""
     found = []
     for kind, value, easier, means in _others(wish, expected):
@@ -61,7 +61,7 @@ def instead_of(wish: PlanRequest, expected: Expected, needed: Quantiles) -> tupl
         numbers = f"typically {whole(samples.typical)} results, {whole(samples.p95)} in 19 of 20 studies"
         chance = "" if wish.budget is None else f"; an answer within {exact(wish.budget)} in {share(within)}"
         found.append(
-            Instead(
+            PlanAlternative(
                 kind=kind,
                 words=f"{words}: {numbers}{chance}",
                 value=value,
@@ -73,15 +73,17 @@ def instead_of(wish: PlanRequest, expected: Expected, needed: Quantiles) -> tupl
     return tuple(sorted(found, key=lambda each: each.samples.typical))
 
 
-def larger_budget(wish: PlanRequest, samples: Quantiles, batches: Quantiles) -> Instead | None:
+def larger_budget(wish: PlanRequest, samples: Quantiles, batches: Quantiles) -> PlanAlternative | None:
     """The same question with as many results as 19 of 20 studies need."""
     if wish.budget is None or not np.isfinite(samples.p95) or samples.p95 <= wish.budget:
         return None
     words = f"a budget of {whole(samples.p95)} in place of {exact(wish.budget)}: an answer in 19 of 20 studies"
-    return Instead(kind="budget", words=words, value=samples.p95, samples=samples, batches=batches, within_budget=0.95)
+    return PlanAlternative(
+        kind="budget", words=words, value=samples.p95, samples=samples, batches=batches, within_budget=0.95
+    )
 
 
-def larger_budgets(wish: PlanRequest, expected: Expected) -> tuple[Instead, ...]:
+def larger_budgets(wish: PlanRequest, expected: Expected) -> tuple[PlanAlternative, ...]:
     """Claims with twice the budget, and with four times: at least one that is true is shown so often."""
     if wish.budget is None:
         return ()
@@ -94,7 +96,7 @@ def larger_budgets(wish: PlanRequest, expected: Expected) -> tuple[Instead, ...]
         words = f"a budget of {exact(more.budget or 0)}: at least one true claim is shown in {share(one)}"
         samples, batches = quantiles(ends.samples), quantiles(ends.batches)
         found.append(
-            Instead(
+            PlanAlternative(
                 kind="budget",
                 words=words,
                 value=float(more.budget or 0),

@@ -10,12 +10,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from roundwise.errors import InputError, said
+from roundwise.errors import InputError
 from roundwise.ingest.columns import Columns
+from roundwise.messages import Remedy, option
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
-from roundwise.planning.alternatives import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
+from roundwise.planning.alternatives import (
+    ENOUGH,
+    SENSIBLE,
+    PlanAlternative,
+    find_alternatives,
+    larger_budget,
+    larger_budgets,
+)
 from roundwise.planning.items import ITEM_CORRELATION
 from roundwise.planning.request import Expected, PlanRequest
 from roundwise.planning.rows import FIRST, Lots, answerable, first_lots
@@ -144,8 +152,7 @@ def plan_request(wish: PlanRequest, quick: bool = False, progress: Progress | No
     """
     wish.check()  # `create_study` would refuse the same
     if wish.item_correlation != ITEM_CORRELATION and not wish.of_items:
-        how = said("`with_items(noise)` or a column of items", "--items or --item-column")
-        raise InputError(f"{said('`item_correlation`', '--item-correlation')} goes with {how}.")
+        raise InputError(f"{option('item_correlation')} requires shared items.", Remedy("Add {@items_or_column}."))
     expected = wish.rows()
     target = _target(expected, wish.target, wish.question)
     guess = guessed(wish, expected[target])
@@ -205,11 +212,13 @@ class _Making:
         """The rows, from the largest lead on."""
         return sorted(self.lots, key=lambda each: -(each.expected.lead or 0.0))
 
-    def plan(self, instead: tuple[Instead, ...] = ()) -> StudyPlan:
+    def plan(self, alternatives: tuple[PlanAlternative, ...] = ()) -> StudyPlan:
         """What is known so far."""
         rows = tuple(each.row for each in self.lots)
         most = max(row.runs for row in rows)
-        return StudyPlan(wish=self.wish, rows=rows, target=self.target, front=self.front, instead=instead, runs=most)
+        return StudyPlan(
+            wish=self.wish, rows=rows, target=self.target, front=self.front, alternatives=alternatives, runs=most
+        )
 
 
 def _front(wish: PlanRequest, expected: Expected) -> tuple[Setting, ...]:
@@ -218,7 +227,7 @@ def _front(wish: PlanRequest, expected: Expected) -> tuple[Setting, ...]:
     return front_of(wish, expected)
 
 
-def _others(wish: PlanRequest, found: StudyPlan) -> tuple[Instead, ...]:
+def _others(wish: PlanRequest, found: StudyPlan) -> tuple[PlanAlternative, ...]:
     """What could be asked instead, where the target is out of reach."""
     row = found.row
     dear = row.samples.p95 > SENSIBLE if row.within_budget is None else row.within_budget < ENOUGH
@@ -226,6 +235,6 @@ def _others(wish: PlanRequest, found: StudyPlan) -> tuple[Instead, ...]:
         return ()
     if wish.question.separate_claims:
         return larger_budgets(wish, row.expected)
-    others = instead_of(wish, row.expected, row.samples)
+    others = find_alternatives(wish, row.expected, row.samples)
     more = larger_budget(wish, row.samples, row.batches)
     return others if more is None else (*others, more)

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from roundwise.planning.alternatives import PlanAlternative
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.request import PlanRequest
 from roundwise.planning.rows import Row
@@ -54,6 +55,10 @@ class PlanView(Protocol):
         """What it means."""
 
     @property
+    def alternatives(self) -> tuple[PlanAlternative, ...]:
+        """Easier questions, or larger budgets."""
+
+    @property
     def protocol(self) -> str:
         """A paragraph for a protocol."""
 
@@ -68,6 +73,8 @@ def text_of(plan: PlanView) -> str:
     if any(row.claims for row in plan.rows):
         blocks += ["Power" + _within(plan) + ":", *_aligned(power_table(plan)), ""]
     blocks += [*_wrapped(f"In words. {plan.words}"), ""]
+    if plan.alternatives:
+        blocks += ["Alternatives:", *(f"- {each.words}" for each in plan.alternatives), ""]
     beside = beside_words(plan)
     blocks += [*_wrapped(f"Beside it. {beside}"), ""] if beside else []
     if len(plan.front) > 1:

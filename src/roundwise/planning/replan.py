@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Bools, Plain
-from roundwise.errors import InputError, RoundwiseError, said
+from roundwise.errors import InputError, RoundwiseError
+from roundwise.messages import option
 from roundwise.model.batch import Batch
 from roundwise.planning.forecast import MOST_ROUNDS, Ends, Quantiles, Start, ahead, quantile, quantiles
 from roundwise.planning.quantities import Costs, exact, share, whole
@@ -103,7 +104,7 @@ class Outlook:
         if self.claims and self.ended is None:
             lines += ["Chance to be shown in the end:", *(f"  {claim}: {share(power)}" for claim, power in self.claims)]
         lines.append("A forecast, with means drawn from what the data allow; no verdict rests on it.")
-        how = said(f"`study.{verb}()`", f"`roundwise {verb} {self.study}`")
+        how = option(verb, study=self.study)
         return "\n".join([*lines, f"Next: {how} says what {what}."])
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from roundwise.errors import DataError, InputError, said
+from roundwise.errors import DataError, InputError
 from roundwise.formats.small_table import read_rows
+from roundwise.messages import Remedy
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.items import ITEM_CORRELATION, AlikeItems
@@ -51,7 +52,7 @@ def ladder(
     centre = level if baseline is None else baseline
     if centre is None:
         raise InputError(
-            f"Give what you expect: {said('baseline=0.3', '--baseline 30%')}, the means, or a file of scenarios."
+            "What is expected is missing.", Remedy("Give {@baseline_example}, the means, or a file of scenarios.")
         )
     low, high = noise.mean_range
     if not low < centre < high:

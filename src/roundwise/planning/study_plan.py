@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from roundwise.arrays import Facts, Plain
-from roundwise.errors import DataError, InputError, RoundwiseError, said
+from roundwise.errors import DataError, InputError, RoundwiseError
+from roundwise.messages import Remedy
 from roundwise.model.spec import Thing, class_name, to_spec
 from roundwise.noise import Noise
-from roundwise.planning.alternatives import Instead
+from roundwise.planning.alternatives import PlanAlternative
 from roundwise.planning.charts import draw_plan
 from roundwise.planning.fixed_designs import FixedDesign
 from roundwise.planning.render import render_plan, render_plan_card, text_of
@@ -26,7 +27,6 @@ from roundwise.planning.rows import Row
 from roundwise.planning.tradeoff import Setting, policy_words
 from roundwise.planning.wording import in_words, protocol
 from roundwise.policies import usual_policy
-from roundwise.policies.base import limits_of
 from roundwise.questions import Question
 from roundwise.render.svg import render_file
 from roundwise.study.spec import StudySpec
@@ -44,7 +44,7 @@ def command(wish: PlanRequest) -> str | None:
     words += ["--delta", f"{wish.delta:g}"]
     if policy_words(wish.policy) != usual_policy(wish.question).name:
         words += ["--policy", policy_words(wish.policy)]
-    most, least = limits_of(wish.limited_policy)
+    most, least = wish.limited_policy.max_batch, wish.limited_policy.min_per_arm
     words += [] if most is None else ["--max-round", f"{most:g}"]
     words += ["--min-per-arm", f"{least:g}"] if least else []
     words += [] if wish.round is None else ["--round", str(wish.round)]
@@ -87,7 +87,7 @@ class StudyPlan:
     rows: tuple[Row, ...]
     target: int  # the row that the settings are chosen for
     front: tuple[Setting, ...]
-    instead: tuple[Instead, ...]
+    alternatives: tuple[PlanAlternative, ...]
     runs: int  # of each row, unless its rounds are many
 
     @property
@@ -113,7 +113,7 @@ class StudyPlan:
     @cached_property
     def words(self) -> str:
         """What it means, in a few sentences."""
-        return in_words(self.wish, self.rows, self.row, [each.words for each in self.instead])
+        return in_words(self.wish, self.rows, self.row)
 
     @property
     def protocol(self) -> str:
@@ -139,7 +139,7 @@ class StudyPlan:
             },
             "fixed_design": None if self.fixed_design is None else self.fixed_design.plain(),
             "lower_bound": self.lower_bound,
-            "instead": [each.plain() for each in self.instead],
+            "alternatives": [each.plain() for each in self.alternatives],
             "words": self.words,
             "protocol": self.protocol,
             "command": self.command,
@@ -183,8 +183,7 @@ def read_plan(path: Path) -> tuple[StudySpec, str]:
     except RoundwiseError as error:
         raise DataError(f"{path}: the settings of this plan cannot be used: {error}") from None
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError):
-        how = said("`plan(...).json()` in a file is one", "Write one with `roundwise plan ... --out plan.json`")
-        raise DataError(f"{path} is no plan. {how}.") from None
+        raise DataError(f"{path} is no plan.", Remedy("Write one with {@plan_file}.")) from None
     return settings, forecast
 
 

@@ -19,7 +19,6 @@ from roundwise.planning.quantities import exact
 from roundwise.planning.request import Expected, PlanRequest
 from roundwise.planning.rows import Row
 from roundwise.policies import Policy, Wager
-from roundwise.policies.base import limits_of
 from roundwise.policies.rounds import as_rounds
 
 GUESS = 0.3  # the price of a round that is tried first, in shares of the results that any method needs
@@ -106,7 +105,7 @@ def _least(wish: PlanRequest, expected: Expected) -> float | None:
 
 def _free(wish: PlanRequest) -> bool:
     """Whether the settings of the policy are open: Wager as it is, in rounds of its own."""
-    most, least = limits_of(wish.policy)
+    most, least = wish.policy.max_batch, wish.policy.min_per_arm
     return wish.round is None and wish.policy == Wager(max_batch=most, min_per_arm=least)
 
 

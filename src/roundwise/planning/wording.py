@@ -11,15 +11,13 @@ from roundwise.planning.rows import Row
 from roundwise.study.study import asked_in_words
 
 
-def in_words(wish: PlanRequest, rows: Sequence[Row], target: Row, instead: Sequence[str]) -> str:
+def in_words(wish: PlanRequest, rows: Sequence[Row], target: Row) -> str:
     """What the table says, as one would tell it to a colleague."""
     if target.claims and wish.budget is not None:
         said = [_of_claims(wish, rows)]
     else:
         said = [] if wish.budget is None else [_with_budget(wish, rows)]
         said.append(_to_plan(target))
-    if instead:
-        said.append(f"Or: {'; or '.join(instead)}.")
     return " ".join(said)
 
 

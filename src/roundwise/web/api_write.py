@@ -16,9 +16,10 @@ from fastapi import APIRouter, Depends, File, Form, Header, Request, UploadFile
 from fastapi.responses import Response
 
 from roundwise.arrays import Plain
-from roundwise.errors import DataError, said
+from roundwise.errors import DataError
 from roundwise.formats.readers import COLUMNS
 from roundwise.ingest import Results
+from roundwise.messages import Remedy
 from roundwise.report import Report
 from roundwise.store.client import segment
 from roundwise.store.log import parsed
@@ -94,9 +95,7 @@ async def take_in(request: Request) -> Plain:
         try:
             lines = content.decode("utf-8-sig").removesuffix("\n").split("\n")
         except UnicodeDecodeError:
-            raise DataError(
-                f"The request is not text. Send what {said('`export_study`', '`roundwise export`')} wrote."
-            ) from None
+            raise DataError("The request is not text.", Remedy("Send what {@export} wrote.")) from None
         listing = imported(parsed("The request", lines)[1], request.app.state.storage)
         return {"study": listing.name, "entries": listing.entries}
 

@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.deadline import CancelledError, Deadline, OverBudgetError, held
-from roundwise.errors import InputError, RoundwiseError, said
+from roundwise.errors import InputError, RoundwiseError
+from roundwise.messages import Remedy
 from roundwise.planning import StudyPlan
 from roundwise.planning.forecast import Quantiles
 from roundwise.planning.planner import plan_request
@@ -23,7 +24,6 @@ from roundwise.planning.tradeoff import policy_words
 from roundwise.report.claim_table import Table
 from roundwise.study.api import create_from_spec
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
-from roundwise.web.messages import of_options, on_the_page
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
 from roundwise.web.routing import Pages, address_of
@@ -47,8 +47,7 @@ class Forecasts:
     def made(self, form: Form, who: str, quick: bool) -> StudyPlan:
         """The plan of a form; a `CancelledError` once the same browser has asked for another, or has left."""
         if len(form.names) > ARMS:
-            use = said("`plan`", "`roundwise plan`")
-            raise InputError(f"There are more than {ARMS} options: a forecast takes minutes. Use {use}.")
+            raise InputError(f"There are more than {ARMS} options: a forecast takes minutes.", Remedy("Use {@plan}."))
         wanted = form.request(FINE)
         key, mine = (form, quick), Deadline(FORECAST)
         with self._lock:
@@ -107,7 +106,7 @@ def created(request: Request, sent: FormData) -> Response:
     try:
         create_from_spec(form.name.strip(), form.spec(), request.app.state.storage).close()
     except RoundwiseError as error:
-        return _form(request, "New study", form, on_the_page(str(error)))
+        return _form(request, "New study", form, str(error))
     return RedirectResponse(address_of(form.name.strip()), status_code=303)
 
 
@@ -126,15 +125,14 @@ def forecast(request: Request, sent: FormData) -> Response:
     except OverBudgetError as error:
         return page(request, "forecast.html", plan=None, hint="", error=f"{error} Ask for fewer options.")
     except RoundwiseError as error:
-        return page(request, "forecast.html", plan=None, hint="", error=on_the_page(str(error)))
-    words, _, instead = found.words.partition(" Or: ")
+        return page(request, "forecast.html", plan=None, hint="", error=str(error))
     return page(
         request,
         "forecast.html",
         plan=found,
         rows=rows_of(found),
-        words=words,
-        instead=of_options(instead).removesuffix(".").split("; or ") if instead else [],
+        words=found.words,
+        alternatives=[each.words for each in found.alternatives],
         power=power_table(found) if found.rows[0].claims else [],
         fixed="" if found.row.fixed is None else fixed_words(found.row),
         bars=compared(found),
