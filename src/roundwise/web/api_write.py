@@ -30,18 +30,18 @@ from roundwise.web.api import SAID
 from roundwise.web.bodies import (
     CHANGE,
     HAND_IN,
+    AmendBody,
+    ArmBody,
     Body,
-    Budget,
-    Corrected,
+    BudgetBody,
+    EmptyBody,
     Name,
     NewStudy,
-    Nothing,
-    OneArm,
-    Reason,
-    Rows,
+    NoteBody,
+    ReasonBody,
+    RowsBody,
     Table,
-    Text,
-    Told,
+    TellBody,
     from_text,
     table_from,
 )
@@ -112,7 +112,7 @@ def remove(request: Request, name: Name) -> None:
 
 @verbs.post("/ask", dependencies=[HAND_IN], tags=["rounds"])
 @by(WRITERS)
-def ask(request: Request, name: Name, body: Nothing | None = None) -> Plain:
+def ask(request: Request, name: Name, body: EmptyBody | None = None) -> Plain:
     """The round to do next: the same one until it is complete or closed; `round` is null once the study is over."""
     with study_of(request, name) as study:
         return round_of(study.ask()) | _stands(study, study.status())
@@ -120,7 +120,7 @@ def ask(request: Request, name: Name, body: Nothing | None = None) -> Plain:
 
 @verbs.post("/results", dependencies=[HAND_IN], tags=["rounds"])
 @by(WRITERS)
-def tell(request: Request, name: Name, body: Rows) -> Plain:
+def tell(request: Request, name: Name, body: RowsBody) -> Plain:
     """Record results that are in the request."""
     with study_of(request, name) as study:
         return _stands(study, study.tell(body.table(), round_over=body.round_over, **body.words()))
@@ -130,14 +130,14 @@ def tell(request: Request, name: Name, body: Rows) -> Plain:
 @by(WRITERS)
 def tell_files(request: Request, name: Name, files: Files = [], options: Options = "{}") -> Plain:  # noqa: B006
     """Record results in files: all of them, or none."""
-    said = from_text(Told, options)
+    said = from_text(TellBody, options)
     with _uploaded(name, files) as sources, study_of(request, name) as study:
         return _stands(study, study.tell(*sources, round_over=said.round_over, **said.words()))
 
 
 @verbs.post("/results/preview", dependencies=[HAND_IN], tags=["rounds"])
 @by(WRITERS)
-def preview(request: Request, name: Name, body: Rows) -> Plain:
+def preview(request: Request, name: Name, body: RowsBody) -> Plain:
     """What recording results that are in the request would bring and change; nothing is recorded."""
     with study_of(request, name) as study:
         return _previewed(study, [body.table()], body)
@@ -147,7 +147,7 @@ def preview(request: Request, name: Name, body: Rows) -> Plain:
 @by(WRITERS)
 def preview_files(request: Request, name: Name, files: Files, options: Options = "{}") -> Plain:
     """What recording files would bring and change; nothing is recorded."""
-    said = from_text(Told, options)
+    said = from_text(TellBody, options)
     with _uploaded(name, files) as sources, study_of(request, name) as study:
         return _previewed(study, sources, said)
 
@@ -161,7 +161,7 @@ def amend(
     file: MaybeFile = None,
 ) -> Plain:
     """Correct or withdraw what a file brought: a new entry with a reason, never an edit."""
-    said = from_text(Corrected, options)
+    said = from_text(AmendBody, options)
     with _uploaded(name, [] if file is None else [file]) as sources, study_of(request, name) as study:
         source = sources[0] if sources else None
         return _stands(study, study.amend(said.file, source, said.why, **said.words()))
@@ -198,13 +198,15 @@ class Verb(NamedTuple):
 
 
 for verb in (
-    Verb(Study.close_round, Reason, HAND_IN, "rounds", "Count the open round although results are missing for good."),
-    Verb(Study.drop, OneArm, CHANGE, "changes", "Leave an arm out from here on."),
-    Verb(Study.add, OneArm, CHANGE, "changes", "Take in one more arm."),
-    Verb(Study.extend, Budget, CHANGE, "changes", "Allow more results (or fewer) than were planned."),
-    Verb(Study.note, Text, HAND_IN, "changes", "Record a remark; it does nothing to the guarantee."),
-    Verb(Study.end, Reason, CHANGE, "changes", "End it before it is decided; what was not ruled out is reported."),
-    Verb(Study.reopen, Reason, CHANGE, "changes", "Go on with a study that was closed undecided."),
+    Verb(
+        Study.close_round, ReasonBody, HAND_IN, "rounds", "Count the open round although results are missing for good."
+    ),
+    Verb(Study.drop, ArmBody, CHANGE, "changes", "Leave an arm out from here on."),
+    Verb(Study.add, ArmBody, CHANGE, "changes", "Take in one more arm."),
+    Verb(Study.extend, BudgetBody, CHANGE, "changes", "Allow more results (or fewer) than were planned."),
+    Verb(Study.note, NoteBody, HAND_IN, "changes", "Record a remark; it does nothing to the guarantee."),
+    Verb(Study.end, ReasonBody, CHANGE, "changes", "End it before it is decided; what was not ruled out is reported."),
+    Verb(Study.reopen, ReasonBody, CHANGE, "changes", "Go on with a study that was closed undecided."),
 ):
     verb.add_to(verbs)
 
@@ -237,7 +239,7 @@ def brought(results: Results, arms: Sequence[str]) -> Plain:
     }
 
 
-def _previewed(study: Study, sources: Sequence[Upload | Table], said: Told) -> Plain:
+def _previewed(study: Study, sources: Sequence[Upload | Table], said: TellBody) -> Plain:
     """What telling something would bring and change."""
     read, after = study.preview(*sources, round_over=said.round_over, **said.words())
     files = [brought(each, study.state.settings.arms) for each in read]
