@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools, Floats, quiet
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.formats.messages import quoted, refusal, shown
 from roundwise.formats.readers import sheet_of
@@ -76,7 +76,6 @@ from roundwise.ingest.record import (
 )
 from roundwise.messages import FileNote, Remedy, list_by_arm, option
 from roundwise.noise import Noise
-from roundwise.questions.base import quiet
 from roundwise.serialization import Hashes
 
 MOST = 2.0**53  # of a count: whole numbers beyond are not exact
