@@ -94,7 +94,7 @@ class Axis(NamedTuple):
         """Build a logarithmic scale that holds all values with some room, with at most seven round ticks.
 
         >>> Axis.logarithmic([30, 900]).ticks
-        (50.0, 100.0, 200.0, 500.0)
+        (50.0, 100.0, 200.0, 500.0, 1000.0)
         """
         values = [each for each in values if each > 0] or [1.0]
         low, high = math.log10(min(values)), math.log10(max(values))
