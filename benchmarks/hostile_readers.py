@@ -74,7 +74,7 @@ Request = Callable[[Site], str]
 
 
 def forecast(leave: float | None = None, path: str = "/plan/forecast", **fields: str) -> Request:
-    given = {"arms": OPTIONS, "around": "30 %", "noise": "binary", **fields}
+    given = {"arms": OPTIONS, "baseline": "30 %", "noise": "binary", **fields}
     return lambda site: site.form(path, leave, **given)
 
 
@@ -89,7 +89,7 @@ def report(form: str) -> Request:
 
 def planned(question: str, arms: int, **settings: int) -> Request:
     names, noise = [str(i) for i in range(arms)], {"name": "binary"}
-    wish = {"question": {"name": question, **settings}, "arms": names, "noise": noise, "around": 0.3}
+    wish = {"question": {"name": question, **settings}, "arms": names, "noise": noise, "baseline": 0.3}
     return lambda site: site.post("/api/v1/plan", wish)
 
 
@@ -101,7 +101,7 @@ REQUESTS: list[tuple[str, str, Request]] = [
     ("forecast, 199 claims", "look", forecast(question="claims")),
     ("forecast, 199 claims, budget", "look", forecast(question="claims", budget="1000000")),
     ("forecast, left after 1 s", "look", forecast(1.0, question="top-k", k="100")),
-    ("forecast, counts of 1e15", "look", forecast(arms="a\nb", noise="poisson", around="1e15")),
+    ("forecast, counts of 1e15", "look", forecast(arms="a\nb", noise="poisson", baseline="1e15")),
     ("forecast to save, top 100 of 200", "look", forecast(path="/plan/save", question="top-k", k="100")),
     ("report, JSON", "look", report("json")),
     ("report, Excel", "look", report("xlsx")),

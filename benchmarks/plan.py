@@ -35,14 +35,14 @@ def speed() -> None:
     """Three plans as users ask for them."""
     names = [f"dose {i}" for i in range(9)]
     cases = {
-        "10 arms, 4 rows, 2000 runs, 0/1": (BestArm(), {"arms": 10, "noise": Binary(), "around": 0.3}),
-        "10 arms, 4 rows, 2000 runs, normal": (BestArm(), {"arms": 10, "noise": Gaussian(), "around": 0.0}),
+        "10 arms, 4 rows, 2000 runs, 0/1": (BestArm(), {"arms": 10, "noise": Binary(), "baseline": 0.3}),
+        "10 arms, 4 rows, 2000 runs, normal": (BestArm(), {"arms": 10, "noise": Gaussian(), "baseline": 0.0}),
         "control and 8 doses, budget 1200": (
             Claims.against_control(names, names[0]),
-            {"arms": names, "noise": Binary(), "around": 0.36, "budget": 1200},
+            {"arms": names, "noise": Binary(), "baseline": 0.36, "budget": 1200},
         ),
     }
-    plan(BestArm(), arms=2, noise=Binary(), around=0.3, leads="20%", runs=40)  # imports
+    plan(BestArm(), arms=2, noise=Binary(), baseline=0.3, leads="20%", runs=40)  # imports
     for what, (question, words) in cases.items():
         marks = [time.process_time()]
         found = plan(question, progress=partial(_mark, marks), **words)
@@ -66,7 +66,7 @@ def case(text: str) -> StudyPlan:
         arms=arms,
         noise=Binary(),
         name=words[2],
-        around=options.get("--around"),
+        baseline=options.get("--baseline"),
         means=options.get("--means"),
         leads=options.get("--leads"),
         delta=options.get("--delta", 0.05),
@@ -75,8 +75,8 @@ def case(text: str) -> StudyPlan:
         budget=int(options["--budget"]) if "--budget" in options else None,
         missing=options.get("--missing", 0.0),
         sample_cost=options.get("--sample-cost"),
-        batch_cost=options.get("--batch-cost", 0.0),
-        batch_days=options.get("--batch-days"),
+        round_cost=options.get("--round-cost", 0.0),
+        round_days=options.get("--round-days"),
         runs=int(options.get("--runs", 2000)),
     )
 

@@ -36,11 +36,14 @@ def told(path, noise, means, asked, rng, missing=0.0, deviation=None):
 def studies(folder, wish, means, number, first=0):
     """How so many studies of a wish ended: decided, asked for, rounds, claims shown."""
     ends = []
-    words = {name: getattr(wish, name) for name in ("question", "noise", "delta", "policy", "budget", "round", "split")}
+    words = {
+        name: getattr(wish, name)
+        for name in ("question", "noise", "delta", "policy", "max_round", "min_per_arm", "budget", "round", "split")
+    }
     for i in range(first, first + number):
         rng = np.random.default_rng((7, i))
         store = folder / f"study_{i}.db"
-        with create_study("s", arms=wish.names, storage=f"sqlite:///{store}", seed=i, **words) as study:
+        with create_study("s", arms=wish.arms, storage=f"sqlite:///{store}", seed=i, **words) as study:
             pulled = 0.0
             while (asked := study.ask()) is not None:
                 pulled += asked.pulls.sum()

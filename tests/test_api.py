@@ -17,7 +17,7 @@ from roundwise import BestArm, Binary, create_study, list_studies, load_study, p
 from roundwise.cli import main
 from roundwise.ingest import Words
 from roundwise.web import events
-from roundwise.web.bodies import NewStudy, Said, Wished
+from roundwise.web.bodies import NewPlan, NewStudy, Said
 from serving import ask, form
 
 ARMS = ["Control", "Big button", "Guest checkout"]
@@ -125,7 +125,7 @@ class TestVerbs:
     @pytest.mark.long
     def test_a_plan(self, url):
         body = {key: value for key, value in NEW.items() if key != "seed"}
-        body |= {"around": "30%", "leads": "20%", "runs": 40, "budget": 5000}
+        body |= {"baseline": "30%", "leads": "20%", "runs": 40, "budget": 5000}
         status, _, found = ask(url, "POST", "/api/v1/plan", body)
         assert status == 200, found
         assert found["command"].startswith("roundwise new study --question best-arm")
@@ -155,7 +155,10 @@ class TestVerbs:
         words = inspect.signature(create_study).parameters.keys()
         assert NewStudy.model_fields.keys() == words - {"storage", "load_if_exists"}
         words = inspect.signature(plan).parameters.keys()
-        assert Wished.model_fields.keys() == words - {"scenario", "progress"}  # no files of the server, nobody to watch
+        assert NewPlan.model_fields.keys() == words - {
+            "scenario",
+            "progress",
+        }  # no files of the server, nobody to watch
 
 
 class TestProblems:

@@ -405,7 +405,7 @@ class TestRounds:
         with pytest.raises(InputError, match=found):
             make(**words)
         with pytest.raises(InputError, match=found):
-            plan(**({"question": BestArm(), "arms": ARMS, "noise": Binary(), "around": "30%", "runs": 10} | words))
+            plan(**({"question": BestArm(), "arms": ARMS, "noise": Binary(), "baseline": "30%", "runs": 10} | words))
 
     def test_limits_that_it_keeps(self, make):
         assert make(round=90, max_round=90, min_per_arm=30).ask().pulls.tolist() == [30, 30, 30]

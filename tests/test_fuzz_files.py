@@ -18,7 +18,7 @@ from roundwise import (
     UnknownVariance,
     create_study,
 )  # fmt: skip
-from roundwise.cli.study.new import listed_in
+from roundwise.cli.options import read_names
 from roundwise.ingest import Columns, Earlier, Options, Results, batch_of, read_results
 from roundwise.planning.request import scenarios
 from roundwise.planning.study_plan import PLAN_FORMAT, read_plan
@@ -112,7 +112,7 @@ READERS = {
     "semicolons": lambda path: read_outcomes(path, None),
     "objects": lambda path: read_forms(path, "above", True),
     "book": lambda path: scenarios(path, fuzz.ARMS),
-    "arms": lambda path: arm_names(listed_in(path)),
+    "arms": lambda path: arm_names(read_names(path)),
     "address": lambda path: parse_url(path.read_bytes().decode(errors="replace")).place,
     "file address": lambda path: parse_url(path.read_bytes().decode(errors="replace")).place,
 }

@@ -245,7 +245,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("name", ["r.json", "r.txt"])
     def test_nor_does_a_plan_replace_results(self, here, name):
-        words = ("plan", "--question", "best-arm", "--arms", "a,b", "--binary", "--around", "30%", "--runs", "20")
+        words = ("plan", "--question", "best-arm", "--arms", "a,b", "--binary", "--baseline", "30%", "--runs", "20")
         for _ in range(2):
             assert shell(here, *words, "--out", f"plan.{name}").returncode == 0
         (here / name).write_text('[{"arm": "red", "outcome": 1}]')

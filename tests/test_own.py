@@ -348,15 +348,15 @@ def test_they_are_planned_with(recipes):
     """A noise model for every question, also claims; a question with means, because it says no ladder of leads."""
     question, noise, *_ = recipes
     marks, podium = noise.Marks(10.0), question.Podium()
-    found = plan(BestArm(), arms=3, noise=marks, around=5, leads="3", runs=10)
+    found = plan(BestArm(), arms=3, noise=marks, baseline=5, leads="3", runs=10)
     assert "--noise my_noise:Marks:most=10.0" in found.command
     assert "Results are marks from 0 to 10." in found.protocol
     assert found.rows[0].samples.typical < 2000
     assert found.rows[0].lower_bound is None  # as for every model of results between limits
-    claims = plan(Claims.against_control(3, 0), arms=3, noise=marks, around=5, leads="3", budget=600, runs=10)
+    claims = plan(Claims.against_control(3, 0), arms=3, noise=marks, baseline=5, leads="3", budget=600, runs=10)
     assert claims.rows[0].at_least_one > 0.5
     found = plan(podium, arms=3, noise=Binary(), means="10%,40%,80%", runs=10)
     assert "--question my_question:Podium" in found.command
     assert found.rows[0].samples.typical < 2000
-    with pytest.raises(InputError, match="'podium'"):
-        plan(podium, arms=3, noise=Binary(), around="30%")
+    with pytest.raises(InputError, match="'podium' has no ladder of leads. Give the means that are expected"):
+        plan(podium, arms=3, noise=Binary(), baseline="30%")

@@ -387,7 +387,7 @@ def recipes(tmp_path, monkeypatch):
 class TestNew:
     """The form, the forecast and the command say the same."""
 
-    FORM = {"name": "my study", "arms": "Control\nB\nC", "around": "30 %", "round": "1 000", "budget": "20,000"}
+    FORM = {"name": "my study", "arms": "Control\nB\nC", "baseline": "30 %", "round": "1 000", "budget": "20,000"}
 
     @pytest.mark.long
     @pytest.mark.parametrize(
@@ -398,10 +398,10 @@ class TestNew:
             {"question": "top-k", "k": "2", "splitting": "equal"},
             {"question": "above", "level": "30 %", "delta": "1 %"},
             {"tolerance": "2 points", "splitting": "own", "split": "2:1:1", "missing": "10 %", "days": "7"},
-            {"noise": "bounded", "low": "1", "high": "5", "around": "3"},
-            {"noise": "sub-gaussian", "sigma": "2", "around": "3", "round": ""},
-            {"noise": "unknown-variance", "deviation": "2", "around": "3"},
-            {"noise": "poisson", "around": "3"},
+            {"noise": "bounded", "low": "1", "high": "5", "baseline": "3"},
+            {"noise": "sub-gaussian", "sigma": "2", "baseline": "3", "round": ""},
+            {"noise": "unknown-variance", "deviation": "2", "baseline": "3"},
+            {"noise": "poisson", "baseline": "3"},
         ],
     )
     def test_the_command_makes_the_same_study(self, own, tmp_path, fields):
@@ -447,7 +447,7 @@ class TestNew:
         text = own.get("/new", params={**self.FORM, **mine}).text
         assert "<option selected>my_question:Podium</option>" in text
         assert "<option selected>my_noise:Marks:most=5</option>" in text
-        assert post(own, "/new", {**self.FORM, **mine, "around": ""}).status_code == 303
+        assert post(own, "/new", {**self.FORM, **mine, "baseline": ""}).status_code == 303
         with load_study("my study", own.storage) as study:
             assert study.entries()[0].payload["question"]["name"] == "my_question:Podium"
             assert study.entries()[0].payload["noise"] == {"name": "my_noise:Marks", "most": 5.0}

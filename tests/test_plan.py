@@ -48,7 +48,7 @@ def agree(one, other):
 
 
 def planned(question=None, **words):
-    words = {"arms": NAMES, "noise": Binary(), "around": "30%", "runs": 100} | words
+    words = {"arms": NAMES, "noise": Binary(), "baseline": "30%", "runs": 100} | words
     return roundwise.plan(BestArm() if question is None else question, **words)
 
 
@@ -82,13 +82,13 @@ class TestNumbers:
 
 class TestExpected:
     @pytest.mark.parametrize(
-        ("around", "leads"),
+        ("baseline", "leads"),
         [(0.3, [0.01, 0.02, 0.05, 0]), (0.03, [0.005, 0.01, 0.02, 0]), (0.5, [0.01, 0.02, 0.05, 0])],
     )
-    def test_a_ladder_of_round_numbers(self, around, leads):
-        rows = ladder(BestArm(), NAMES, Binary(), around, None)
+    def test_a_ladder_of_round_numbers(self, baseline, leads):
+        rows = ladder(BestArm(), NAMES, Binary(), baseline, None)
         assert [row.lead for row in rows] == leads
-        assert all(row.means == pytest.approx([around + row.lead, around, around, around]) for row in rows)
+        assert all(row.means == pytest.approx([baseline + row.lead, baseline, baseline, baseline]) for row in rows)
 
     @pytest.mark.long
     def test_a_difference_that_matters_is_on_it(self):
@@ -121,21 +121,21 @@ class TestExpected:
     def test_means_and_scenarios(self, tmp_path):
         file = tmp_path / "worlds.csv"
         file.write_text("name,control,short,big,guest\nas last year,30%,31%,0.32,33 %\nworse,20%,20%,20%,30%\n")
-        found = planned(around=None, scenario=file, runs=40)
+        found = planned(baseline=None, scenario=file, runs=40)
         assert [row.expected.label for row in found.rows] == ["as last year", "worse"]
         assert found.rows[0].expected.means == (0.3, 0.31, 0.32, 0.33)
-        assert planned(around=None, scenario=file, target="worse", runs=40).row is not None
-        assert planned(around=None, means="30%,31%,32%,40%", runs=40).rows[0].expected.means == (0.3, 0.31, 0.32, 0.4)
+        assert planned(baseline=None, scenario=file, target="worse", runs=40).row is not None
+        assert planned(baseline=None, means="30%,31%,32%,40%", runs=40).rows[0].expected.means == (0.3, 0.31, 0.32, 0.4)
 
     @pytest.mark.parametrize(
         ("words", "sentence"),
         [
-            ({"around": None}, "Say what is expected"),
-            ({"around": 1.2}, "must lie between 0 and 1"),
-            ({"means": [0.1] * 4}, "in one way"),
-            ({"around": None, "means": [0.1] * 3}, "means"),
-            ({"around": None, "means": [0.1, 0.2, 0.3, 1.3]}, "lie between 0 and 1"),
-            ({"around": None, "means": [0.1] * 4, "leads": "1%"}, "Leads go with `around`"),
+            ({"baseline": None}, "Give what you expect"),
+            ({"baseline": 1.2}, "must lie between 0 and 1"),
+            ({"means": [0.1] * 4}, "Give one of baseline"),
+            ({"baseline": None, "means": [0.1] * 3}, "3 means, but 4 arms"),
+            ({"baseline": None, "means": [0.1, 0.2, 0.3, 1.3]}, "lie between 0 and 1"),
+            ({"baseline": None, "means": [0.1] * 4, "leads": "1%"}, "Leads go with a baseline"),
             ({"leads": "-1%"}, "must be positive"),
             ({"leads": "80%"}, "leave their range"),
             ({"target": "3%"}, "row"),
@@ -157,15 +157,15 @@ class TestExpected:
     def test_a_table_with_a_mistake(self, tmp_path):
         file = tmp_path / "worlds.csv"
         file.write_text("name,control,short,big,guest\nx,30%,much,30%,30%\n")
-        with pytest.raises(DataError, match=r"line 2.*short"):
-            planned(around=None, scenario=file)
+        with pytest.raises(DataError, match=r"worlds.csv, line 2: `short` is 'much'"):
+            planned(baseline=None, scenario=file)
 
 
 class TestCosts:
     @pytest.mark.long
     def test_they_scale(self):
-        one = planned(sample_cost=2, batch_cost=300, batch_days=2, **EASY)
-        other = planned(sample_cost=6, batch_cost=900, batch_days=4, **EASY)
+        one = planned(sample_cost=2, round_cost=300, round_days=2, **EASY)
+        other = planned(sample_cost=6, round_cost=900, round_days=4, **EASY)
         for row, again in zip(one.rows, other.rows, strict=True):
             assert row.samples == again.samples
             assert row.cost.typical * 3 == again.cost.typical
@@ -174,18 +174,18 @@ class TestCosts:
 
     def test_arms_have_prices_of_their_own(self):
         counts, rounds = np.array([[10.0, 20.0], [1.0, 0.0]]), np.array([2.0, 1.0])
-        assert Costs(sample=(1.0, 50.0), batch=7.0).of(counts, rounds).tolist() == [10 + 1000 + 14, 8]
+        assert Costs(sample=(1.0, 50.0), round=7.0).of(counts, rounds).tolist() == [10 + 1000 + 14, 8]
 
     @pytest.mark.long
     def test_dear_rounds_are_few(self):
         rounds = [
-            planned(sample_cost=1, batch_cost=price, runs=40).recommended.mean_batches for price in (1, 3000, 10**6)
+            planned(sample_cost=1, round_cost=price, runs=40).recommended.mean_batches for price in (1, 3000, 10**6)
         ]
         assert rounds == sorted(rounds, reverse=True)
         assert rounds[0] > rounds[2] + 1
 
     def test_the_recommended_costs_least(self):
-        found = planned(sample_cost=1, batch_cost=2000, **EASY)
+        found = planned(sample_cost=1, round_cost=2000, **EASY)
         least = min(each.mean_cost for each in found.front)
         assert found.recommended.mean_cost <= 1.02 * least
         assert found.wish == found.recommended.wish
@@ -229,7 +229,7 @@ class TestPlan:
 
     @pytest.mark.long
     def test_json(self):
-        found = json.loads(planned(budget=5000, batch_days=1, sample_cost=1).json())
+        found = json.loads(planned(budget=5000, round_days=1, sample_cost=1).json())
         assert {"rows", "recommended", "fixed_design", "lower_bound", "words", "protocol", "command"} <= found.keys()
         for row in found["rows"]:
             assert {"lead", "samples", "batches", "cost", "within_budget", "claims"} <= row.keys()
@@ -281,12 +281,12 @@ class TestPlan:
 
     @pytest.mark.long
     def test_another_number_of_the_best(self):
-        found = planned(TopK(2), around=None, means="50%,40%,39.5%,30%", budget=2000, runs=40)
+        found = planned(TopK(2), baseline=None, means="50%,40%,39.5%,30%", budget=2000, runs=40)
         assert [each.value for each in found.instead if each.kind == "top-k"] == [1]
 
     @pytest.mark.long
     def test_top_k_instead(self):
-        found = planned(around=None, means="50%,49.5%,30%,30%", budget=3000)
+        found = planned(baseline=None, means="50%,49.5%,30%,30%", budget=3000)
         assert [each.value for each in found.instead if each.kind == "top-k"] == [2]
 
     @pytest.mark.long
@@ -311,7 +311,7 @@ class TestPlan:
     @pytest.mark.long
     def test_power_of_statements(self):
         found = planned(
-            Statements.against_control(3), arms=["p", "a", "b"], around=None, means="30%,20%,50%", budget=3000
+            Statements.against_control(3), arms=["p", "a", "b"], baseline=None, means="30%,20%,50%", budget=3000
         )
         (row,) = found.rows
         assert [each.true for each in row.claims] == [False, True]
@@ -376,7 +376,7 @@ def test_every_question_with_every_model(question, noise):
     found = planned(
         question,
         noise=noise,
-        around=None,
+        baseline=None,
         means=[0.15, 0.55, 0.65, 0.9],
         budget=4000,
         deviation=0.3,

@@ -10,7 +10,7 @@ import pytest
 from roundwise.cli import main
 from roundwise.study import load_study
 
-PLAN = ("plan", "checkout", "--question", "best-arm", "--arms", "red,green,blue", "--binary", "--around", "30%")
+PLAN = ("plan", "checkout", "--question", "best-arm", "--arms", "red,green,blue", "--binary", "--baseline", "30%")
 FEW = ("--leads", "10%,20%", "--runs", "60")
 
 
@@ -41,7 +41,7 @@ def works(roundwise):
 
 @pytest.mark.long
 def test_it_prints_a_plan(works):
-    out = works(*PLAN, *FEW, "--budget", "3000", "--batch-days", "2", "--sample-cost", "red=1,green=2,blue=50%")
+    out = works(*PLAN, *FEW, "--budget", "3000", "--round-days", "2", "--sample-cost", "red=1,green=2,blue=50%")
     for said in (
         "ahead by",
         "In words.",
@@ -63,15 +63,15 @@ def test_json(works):
 
 
 CASES = [
-    ("--question", "best-arm", "--binary", "--around", "30%", "--tolerance", "2%"),
-    ("--question", "top-k", "--k", "2", "--sigma", "1", "--around", "0", "--leads", "0.5"),
+    ("--question", "best-arm", "--binary", "--baseline", "30%", "--tolerance", "2%"),
+    ("--question", "top-k", "--k", "2", "--sigma", "1", "--baseline", "0", "--leads", "0.5"),
     ("--question", "above", "--level", "30%", "--range", "0", "1", "--leads", "0.2", "--max-round", "300"),
     ("--question", "any-above", "--level", "2", "--counts", "--leads", "1", "--min-per-arm", "5"),
     ("--question", "statements", "--control", "red", "--margin", "5%", "--binary", "--means", "20%,50%,70%"),
     ("--question", "minimum-below", "--level", "0", "--sigma", "2", "--normal", "--leads", "1"),
-    ("--question", "best-arm", "--normal", "--around", "0", "--leads", "0.5", "--deviation", "2", "--delta", "10%"),
-    ("--question", "best-arm", "--binary", "--around", "30%", "--round", "200", "--split", "2:1:1", "--leads", "20%"),
-    ("--question", "best-arm", "--binary", "--around", "30%", "--policy", "pet", "--leads", "30%"),
+    ("--question", "best-arm", "--normal", "--baseline", "0", "--leads", "0.5", "--deviation", "2", "--delta", "10%"),
+    ("--question", "best-arm", "--binary", "--baseline", "30%", "--round", "200", "--split", "2:1:1", "--leads", "20%"),
+    ("--question", "best-arm", "--binary", "--baseline", "30%", "--policy", "pet", "--leads", "30%"),
 ]
 
 
@@ -90,7 +90,7 @@ def test_the_command_and_the_file_create_the_same_study(works, words):
 
 
 def test_claims(works):
-    words = ("--question", "claims", "--control", "red", "--arms", "red,green,blue", "--binary", "--around", "30%")
+    words = ("--question", "claims", "--control", "red", "--arms", "red,green,blue", "--binary", "--baseline", "30%")
     found = works("plan", "s", *words, "--leads", "40%", "--budget", "200", "--runs", "60", "--out", "p.json", "--json")
     (row,) = found["rows"]
     assert [each["claim"] for each in row["claims"]] == ["green beats red", "blue beats red"]
@@ -147,10 +147,10 @@ def test_from_here(works, tmp_path):
     ("words", "sentence"),
     [
         (("plan",), "Give --question"),
-        ((*PLAN, "--means", "1,2,3"), "in one way"),
-        ((*PLAN[:-2],), "Say what is expected"),
+        ((*PLAN, "--means", "1,2,3"), "Give one of baseline"),
+        ((*PLAN[:-2],), "Give what you expect"),
         ((*PLAN, "--out", "plan.gif"), "must end in"),
-        ((*PLAN, "--around", "much"), "number"),
+        ((*PLAN, "--baseline", "much"), "must be a number such as"),
         ((*PLAN, "--budget", "2"), "3 arms need 3"),
         ((*PLAN, "--policy", "wagr"), "Did you mean 'wager'"),
         (("plan", "--study", "nobody"), "There are no studies"),

@@ -16,9 +16,9 @@ ONLY_NEW = {
     "--from-plan": "a plan is not made from a plan",
 }
 ONLY_PLAN = {
-    **dict.fromkeys(["--around", "--leads", "--means", "--scenario", "--target"], "what is expected"),
-    **dict.fromkeys(["--missing", "--deviation", "--shared"], "what is expected"),
-    **dict.fromkeys(["--sample-cost", "--batch-cost", "--batch-days"], "what is paid"),
+    **dict.fromkeys(["--baseline", "--leads", "--means", "--scenario", "--target"], "what is expected"),
+    **dict.fromkeys(["--missing", "--deviation", "--item-correlation"], "what is expected"),
+    **dict.fromkeys(["--sample-cost", "--round-cost", "--round-days"], "what is paid"),
     "--power": "of the fixed design beside it",
     "--runs": "of the simulation",
     "--study": "from the middle of a study",
@@ -106,18 +106,28 @@ def test_features(tmp_path):
 
 def test_shared_goes_with_items():
     shown = shell(
-        "plan", "s", "--question", "best-arm", "--arms", "a,b", "--binary", "--around", "30%", "--shared", "50%"
+        "plan",
+        "s",
+        "--question",
+        "best-arm",
+        "--arms",
+        "a,b",
+        "--binary",
+        "--baseline",
+        "30%",
+        "--item-correlation",
+        "50%",
     )
     assert shown.returncode == 2
-    assert "--shared goes with --items or --item-column." in shown.stderr
+    assert "--item-correlation goes with --items or --item-column." in shown.stderr
 
 
 class TestItems:
     WORDS = {"arms": ["a", "b"], "means": [0.5, 0.7], "policy": Wager(first_pulls=60), "runs": 60}
 
     def test_what_arms_share_saves_results(self):
-        alike = plan(BestArm(), noise=PairedBinary(), shared="80%", **self.WORDS).row
-        apart = plan(BestArm(), noise=Binary().with_items(), shared=0, **self.WORDS).row
+        alike = plan(BestArm(), noise=PairedBinary(), item_correlation="80%", **self.WORDS).row
+        apart = plan(BestArm(), noise=Binary().with_items(), item_correlation=0, **self.WORDS).row
         assert alike.mean_samples < 0.85 * apart.mean_samples
         assert alike.lower_bound is None
         assert alike.fixed is None

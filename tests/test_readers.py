@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-import roundwise.planning
 from roundwise import Binary, InputError, Poisson, TopK, load_study
 from roundwise.deadline import CancelledError, Deadline, OverBudgetError, check_deadline, held
 from roundwise.model.problem import Problem
-from roundwise.planning import outlook_line, plan
+from roundwise.planning import outlook_line
 from roundwise.planning.fixed_designs import fixed_design
+from roundwise.planning.planner import plan_request
 from roundwise.study.audit import verified
 from roundwise.web import reports
 from roundwise.web.forms import Form
@@ -83,11 +83,11 @@ class TestDeadline:
 
     @pytest.mark.parametrize("looks", [1, 5])
     def test_long_work_asks_whether_to_go_on(self, storage, looks):
-        form = Form(arms="a\nb\nc", question="top-k", around="30 %").plan()
+        form = Form(arms="a\nb\nc", question="top-k", baseline="30 %").request(400)
         with load_study("checkout", storage) as study:
             state, entries = study.state, study.entries()
             for work in (
-                lambda: plan(**form, runs=400),
+                lambda: plan_request(form),
                 lambda: outlook_line(state),
                 lambda: study.report(),
                 lambda: [verified(entries) for _ in range(2)],
@@ -132,11 +132,11 @@ class TestMemory:
 
     @pytest.mark.long
     def test_of_a_forecast_of_the_top_half(self):
-        form = Form(arms="\n".join(f"a{i}" for i in range(40)), question="top-k", k="20", around="30 %").plan()
+        form = Form(arms="\n".join(f"a{i}" for i in range(40)), question="top-k", k="20", baseline="30 %").request(400)
 
         def begun():
             with pytest.raises(CancelledError), CountedDeadline(60).applied():
-                plan(**form, runs=400, quick=True)
+                plan_request(form, quick=True)
 
         assert self.peak(begun) < 100  # it was 183: bets on all comparisons of all runs at once
 
@@ -170,16 +170,16 @@ class TestLab:
         assert "more than 0.05 s" in job.error
 
 
-@pytest.mark.parametrize("around", ["1e15", "1e18"])
+@pytest.mark.parametrize("baseline", ["1e15", "1e18"])
 @pytest.mark.parametrize("question", ["best-arm", "claims"])
-def test_counts_that_are_too_large_to_draw(around, question):
-    words = Form(arms="a\nb\nc", question=question, noise="poisson", around=around).plan()
-    assert isinstance(words["noise"], Poisson)
+def test_counts_that_are_too_large_to_draw(baseline, question):
+    request = Form(arms="a\nb\nc", question=question, noise="poisson", baseline=baseline).request(20)
+    assert isinstance(request.noise, Poisson)
     with pytest.raises(InputError, match="more than can be counted exactly"):
-        plan(**words, runs=20, quick=True)
+        plan_request(request, quick=True)
 
 
-WISH = {"question": {"name": "best-arm"}, "arms": ["a", "b"], "noise": {"name": "binary"}, "around": 0.3}
+WISH = {"question": {"name": "best-arm"}, "arms": ["a", "b"], "noise": {"name": "binary"}, "baseline": 0.3}
 
 
 @contextmanager
@@ -199,7 +199,7 @@ def endless_plans(monkeypatch):
             ends.append("given up")
             raise
 
-    monkeypatch.setattr(roundwise.planning, "plan", endless)
+    monkeypatch.setattr("roundwise.planning.planner.plan_request", endless)
     yield ends, begun
 
 

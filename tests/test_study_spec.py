@@ -5,7 +5,9 @@ from dataclasses import MISSING
 
 import pytest
 
-from roundwise import BestArm, Binary, InputError, create_study
+from roundwise import BestArm, Binary, InputError, create_study, plan
+from roundwise.cli import commands
+from roundwise.planning.request import PlanRequest
 from roundwise.study.spec import StudySpec, settings_of
 
 DECLARED = settings_of(StudySpec)
@@ -18,8 +20,23 @@ def test_create_study_takes_the_settings_of_the_spec():
         assert taken[name].default == (inspect.Parameter.empty if default is MISSING else default)
 
 
+def test_plan_takes_the_settings_of_the_request():
+    taken, declared = inspect.signature(plan).parameters, settings_of(PlanRequest)
+    assert set(taken) - {"name", "quick", "progress"} == set(declared)
+    for name, (_, default) in declared.items():
+        assert taken[name].default == (inspect.Parameter.empty if default is MISSING else default)
+
+
+@pytest.mark.parametrize(("command", "kind"), [("new", StudySpec), ("plan", PlanRequest)])
+def test_the_command_line_has_an_option_for_every_setting(command, kind):
+    options = {each.name: each for each in commands().commands[command].params}
+    for name, (about, _) in settings_of(kind).items():
+        if name != "columns":
+            assert options[name].help == about.help, name
+
+
 def test_help_texts_are_one_line():
-    for about, _ in DECLARED.values():
+    for about, _ in settings_of(PlanRequest).values():
         assert about.help.endswith(".")
         assert "\n" not in about.help
 
@@ -27,6 +44,8 @@ def test_help_texts_are_one_line():
 def test_the_api_takes_the_settings_of_the_spec():
     bodies = pytest.importorskip("roundwise.web.bodies")
     assert set(bodies.NewStudy.model_fields) == {"name", *DECLARED}
+    files = {name for name, (about, _) in settings_of(PlanRequest).items() if about.type == "path"}
+    assert set(bodies.NewPlan.model_fields) == {"name", "quick", *settings_of(PlanRequest)} - files
 
 
 def test_json_declares_the_same_study_as_objects():

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import errno
-import inspect
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, wraps
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, get_type_hints
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -179,40 +178,3 @@ def complain(sentence: str) -> None:
     """A sentence on standard error, if that can be written to; nothing in it can steer the terminal."""
     with suppress(OSError, ValueError):
         print(f"roundwise: {visible(sentence, LONGEST)}", file=sys.stderr, flush=True)
-
-
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that takes groups of options (named tuples of them): each option stands where its group does."""
-    options = _options(command)
-
-    @wraps(command)
-    def called(**given: Any) -> None:
-        command(**_filled(command, given))
-
-    called.__signature__ = inspect.Signature(list(options.values()))  # type: ignore[attr-defined]
-    called.__annotations__ = {name: each.annotation for name, each in options.items()}
-    return called
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The types of what a function takes, evaluated."""
-    hints = get_type_hints(function, include_extras=True)
-    return {name: hints[name] for name in inspect.signature(function).parameters}
-
-
-def _options(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The options of a command or a group by name, those of groups among them, all to be given by name."""
-    found: dict[str, inspect.Parameter] = {}
-    parameters = inspect.signature(function).parameters
-    for name, hint in _hints(function).items():
-        own = {name: parameters[name].replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY)}
-        found |= _options(hint) if hasattr(hint, "_fields") else own
-    return found
-
-
-def _filled(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
-    """What a command or a group takes, of the options that were given."""
-    return {
-        name: hint(**_filled(hint, given)) if hasattr(hint, "_fields") else given[name]
-        for name, hint in _hints(function).items()
-    }

@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roundwise.arrays import Floats
-from roundwise.cli import RESEARCH, app, grouped
-from roundwise.cli.options import Asked, Delta, Json, Means, QuestionName, Sigma, numbers, question_from
+from roundwise.cli import RESEARCH, app
+from roundwise.cli.options import (
+    Delta,
+    Json,
+    Means,
+    QuestionName,
+    QuestionOptions,
+    Sigma,
+    grouped,
+    numbers,
+    question_from,
+)
 from roundwise.cli.output import check_output, number, print_json, print_table, progress
 from roundwise.errors import InputError, unknown
 from roundwise.model.problem import Problem
@@ -32,7 +42,7 @@ def bounds(
     *,
     question: QuestionName,
     means: Means = None,
-    asked: Asked,
+    asked: QuestionOptions,
     sigma: Sigma = 1.0,
     delta: Delta = 0.05,
     t_min: Annotated[

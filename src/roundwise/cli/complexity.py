@@ -8,21 +8,21 @@ from typing import Annotated
 import typer
 
 from roundwise.arrays import Floats
-from roundwise.cli import PLANNING, app, grouped
+from roundwise.cli import PLANNING, app
 from roundwise.cli.options import (
-    Against,
-    Asked,
     Budget,
+    ClaimOptions,
     Delta,
     FeaturesFile,
     Json,
     Means,
     QuestionName,
+    QuestionOptions,
     RoundSize,
     Sigma,
     Sigmas,
     Split,
-    deviations_from,
+    grouped,
     numbers,
     question_from,
 )
@@ -45,8 +45,8 @@ def complexity(
     *,
     question: QuestionName,
     means: Means = None,
-    asked: Asked,
-    against: Against,
+    asked: QuestionOptions,
+    claims: ClaimOptions,
     sigma: Sigma = 1.0,
     radius: Radius = 0.0,
     delta: Delta = 0.05,
@@ -65,13 +65,13 @@ def complexity(
     Example: roundwise complexity --question best-arm --means 1,0.9,0.8
     """
     values = numbers(means)
-    goal = question_from(question, asked, against, numbered(len(values)), features)
-    if against.margin_is == "odds-ratio":
+    goal = question_from(question, asked, claims, numbered(len(values)), features)
+    if claims.margin_is == "odds-ratio":
         raise InputError("Odds ratios have no complexity; `roundwise simulate` and `roundwise plan` take them.")
     goal.check_means(values)
     if not (radius >= 0 and math.isfinite(radius)):
         raise InputError(f"`radius` is {radius:g}, but must be a number of at least 0.")
-    apart = None if sigmas is None else deviations_from(sigmas)
+    apart = None if sigmas is None else HeteroscedasticGaussian(tuple(numbers(sigmas, "--sigmas").tolist()))
     problem = Problem(goal, len(values), delta, SubGaussian(sigma) if apart is None else apart)
     family = _family(binary, poisson, exponential, apart, features is not None or radius > 0)
     found = problem.complexity(values, radius) if family is None else _own(goal, values, family)

@@ -1,17 +1,20 @@
-"""What several commands ask for in the same words, and how the words become objects."""
+"""The options that several commands share, derived from `StudySpec` where it declares them, and what they describe."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import MISSING
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 import numpy as np
 import typer
 
 from roundwise.arrays import Floats
-from roundwise.errors import InputError, unknown
+from roundwise.errors import DataError, InputError, unknown
+from roundwise.ingest import Columns
 from roundwise.model.spec import find_class, from_spec, list_parameters, parse_quantity, parse_spec
 from roundwise.noise import (
     Binary,
@@ -23,18 +26,103 @@ from roundwise.noise import (
     SubGaussian,
     UnknownVariance,
 )
-from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
+from roundwise.questions import Claims, Linear, Question, Statements
 from roundwise.questions.claims import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
+from roundwise.study.spec import StudySpec, ValueType, arm_names, settings_of
+
+Spec = TypeVar("Spec", bound=StudySpec)
 
 FORMS = {"statements": ("above", "levels"), "largest": ("plus", "offsets")}  # column of the --file, and what it sets
+METAVARS: dict[ValueType, str] = {
+    "number": "NUMBER",
+    "whole": "NUMBER",
+    "numbers": "LIST",
+    "prices": "LIST",
+    "shares": "LIST",
+    "policy": "NAME[:SETTINGS]",
+    "path": "FILE",
+}
+HELP = {name: about.help for name, (about, _) in settings_of(StudySpec).items()}
+SPELT_OUT = ("question", "arms", "noise", "columns")  # settings that StudyOptions has several options for
+FILES = "Files"  # the panel of options about result files
 
-WHAT = f"What to find out: {', '.join(QUESTIONS)}, or your own module:Class."
-QuestionName = Annotated[str, typer.Option("--question", "-q", help=WHAT, metavar="NAME[:SETTINGS]")]
+
+def setting_options(kind: type[StudySpec]) -> dict[str, inspect.Parameter]:
+    """The options for the settings that a dataclass declares, with their names, help texts and defaults, as text."""
+    found = {}
+    for name, (about, default) in settings_of(kind).items():
+        if name not in SPELT_OUT:
+            flag, metavar = f"--{name.replace('_', '-')}", METAVARS.get(about.type, "TEXT")
+            found[name] = inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=str(default) if default else None,
+                annotation=Annotated[str | None, typer.Option(flag, help=about.help, metavar=metavar)],
+            )
+    return found
+
+
+StudySettings = Annotated[dict[str, Any], StudySpec]  # a parameter that stands for the options of all settings
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with groups of options as parameters: every option of a group becomes one of the command."""
+    options = _options(command)
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        command(**_filled(command, given))
+
+    called.__signature__ = inspect.Signature(list(options.values()))  # type: ignore[attr-defined]
+    called.__annotations__ = {name: each.annotation for name, each in options.items()}
+    return called
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    hints = get_type_hints(function, include_extras=True)
+    return {name: hints[name] for name in inspect.signature(function).parameters}
+
+
+def _is_group(hint: Any) -> bool:
+    return isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, tuple))
+
+
+def _declares(hint: Any) -> type[StudySpec] | None:
+    """The dataclass whose settings a parameter stands for."""
+    of, *about = get_args(hint) or (None,)
+    return about[0] if of == dict[str, Any] and about else None
+
+
+def _options(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The options of a command or a group by name, with those of its groups."""
+    found: dict[str, inspect.Parameter] = {}
+    parameters = inspect.signature(function).parameters
+    for name, hint in _hints(function).items():
+        declares = _declares(hint)
+        if declares is not None:
+            found |= setting_options(declares)
+        elif _is_group(hint):
+            found |= _options(hint)
+        else:
+            found[name] = parameters[name].replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY)
+    return found
+
+
+def _filled(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a command or a group, from the options that were given."""
+    found: dict[str, Any] = {}
+    for name, hint in _hints(function).items():
+        declares = _declares(hint)
+        if declares is not None:
+            found[name] = {each: given[each] for each in setting_options(declares)}
+        else:
+            found[name] = hint(**_filled(hint, given)) if _is_group(hint) else given[name]
+    return found
 
 
 def per_cent(text: str | float) -> float:
-    """A number, also in per cent or points: the parser of options."""
+    """Parse a number, also in per cent or points."""
     try:
         return parse_quantity(text)
     except InputError:
@@ -42,255 +130,15 @@ def per_cent(text: str | float) -> float:
 
 
 def whole_number(text: str | int) -> int:
-    """A whole number as people write it, also 20 000 or 20,000: the parser of options."""
+    """Parse a whole number, also 20 000 or 20,000."""
     value = per_cent(text)
     if value != int(value):
         raise typer.BadParameter(f"{text!r} is no whole number such as 500 or 20000.")
     return int(value)
 
 
-TopSize = Annotated[int | None, typer.Option("--k", help="How many arms top-k looks for.")]
-Level = Annotated[
-    float | None,
-    typer.Option("--level", help="Of above, minimum-below, any-above or claims.", parser=per_cent, metavar="NUMBER"),
-]
-FormsFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--file",
-        help="Table of statements, claims or scores: a column `name`, one of coefficients for each arm, and a column "
-        "`above` (the level) or, if wanted, `plus` (largest: an offset).",
-    ),
-]
-Tolerance = Annotated[
-    float | None,
-    typer.Option(
-        "--tolerance",
-        help="How far off an answer may be: any arm this close to the best, or either side this close to a level.",
-        parser=per_cent,
-        metavar="NUMBER",
-    ),
-]
-FeaturesFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--features",
-        help="Table of features that means are linear in: a row for each arm, in their order (or a column `arm`).",
-    ),
-]
-Sigmas = Annotated[
-    str | None, typer.Option("--sigmas", help="Noise: exactly normal, with a deviation for each arm.", metavar="LIST")
-]
-Means = Annotated[str | None, typer.Option("--means", help="The true means, for example 1,0.9,0.8.", metavar="LIST")]
-Sigma = Annotated[float, typer.Option("--sigma", help="The sub-Gaussian constant of the rewards.")]
-Delta = Annotated[
-    float,
-    typer.Option(
-        "--delta", help="The error probability that is allowed: 0.05 or 5%.", parser=per_cent, metavar="NUMBER"
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON (infinite numbers as null).")]
-
-
-NoiseSigma = Annotated[float | None, typer.Option("--sigma", help="Noise: tails as normal with this deviation.")]
-Normal = Annotated[bool, typer.Option("--normal", help="With --sigma: exactly normal. Alone: deviation unknown.")]
-ValueRange = Annotated[
-    tuple[float, float] | None,
-    typer.Option("--range", help="Noise: results always lie between these two.", metavar="LOW HIGH"),
-]
-ZeroOne = Annotated[bool, typer.Option("--binary", help="Noise: results are 0 or 1.")]
-EventCounts = Annotated[bool, typer.Option("--counts", help="Noise: results are Poisson counts.")]
-NoiseName = Annotated[str | None, typer.Option("--noise", help="Noise: a model by its name, or your own module:Class.")]
-Control = Annotated[
-    str | None,
-    typer.Option(
-        "--control", help="claims (of a study also statements): who beats this arm? Of claims also several: a,b."
-    ),
-]
-Margin = Annotated[
-    float | None,
-    typer.Option("--margin", help="claims: by more than this (0; of a ratio 1).", parser=per_cent, metavar="NUMBER"),
-]
-Futility = Annotated[
-    float | None,
-    typer.Option(
-        "--futility", help="claims: also show who is better by less than this.", parser=per_cent, metavar="NUMBER"
-    ),
-]
-TwoSided = Annotated[bool, typer.Option("--two-sided", help="claims: also show who is not better.")]
-MarginIs = Annotated[
-    str, typer.Option("--margin-is", help=f"claims: what the margins are: {', '.join(SCALES)}.", metavar="NAME")
-]
-Budget = Annotated[
-    int | None,
-    typer.Option("--budget", help="No more than so many results in all.", parser=whole_number, metavar="NUMBER"),
-]
-RoundSize = Annotated[
-    int | None, typer.Option("--round", help="So many results at a time.", parser=whole_number, metavar="NUMBER")
-]
-Split = Annotated[
-    str | None, typer.Option("--split", help="Shares of the arms, in their order: 2:1:1, or equal.", metavar="LIST")
-]
-
-AnyQuestion = Annotated[str | None, typer.Option("--question", "-q", help=WHAT, metavar="NAME[:SETTINGS]")]
-ArmNames = Annotated[str | None, typer.Option("--arms", help="Names of the arms: a,b,c.", metavar="LIST")]
-ArmsFile = Annotated[Path | None, typer.Option("--arms-file", help="A file with one name a line.")]
-MaxRound = Annotated[int | None, typer.Option("--max-round", help="Largest number of results in a round.")]
-MinPerArm = Annotated[int, typer.Option("--min-per-arm", help="Smallest number of results of an arm in a round.")]
-WholeRound = Annotated[
-    int | None, typer.Option("--round", help="So many results make a round.", parser=whole_number, metavar="NUMBER")
-]
-Shares = Annotated[str | None, typer.Option("--split", help="Fixed shares of the arms: 2:1:1, or equal.")]
-SameItems = Annotated[
-    bool, typer.Option("--items", help="Arms are tried on the same items; files have one column an arm.")
-]
-
-
-class Asked(NamedTuple):
-    """What the options say of a question, besides its name."""
-
-    k: TopSize = None
-    level: Level = None
-    file: FormsFile = None
-    tolerance: Tolerance = None
-
-
-class Against(NamedTuple):
-    """What the options of claims say."""
-
-    control: Control = None
-    margin: Margin = None
-    futility: Futility = None
-    two_sided: TwoSided = False
-    margin_is: MarginIs = "difference"
-
-    @property
-    def given(self) -> bool:
-        """Whether any of them was."""
-        return self != Against()
-
-
-def claims_from(against: Against, arms: Sequence[str], level: float | None = None, file: Path | None = None) -> Claims:
-    """The claims that the options describe, of these arms."""
-    if sum(each is not None for each in (against.control, level, file)) != 1:
-        raise InputError(
-            "The question 'claims' needs --control, the arm that all others are compared with (or several: a,b), or "
-            "--level, that every arm is above, or a --file of linear claims: one of these."
-        )
-    sides = "two" if against.two_sided else "one"
-    if against.control is None:
-        if against.margin is not None or against.margin_is != "difference":
-            raise InputError("--margin and --margin-is go with --control.")
-        if level is not None:
-            return Claims.above(list(arms), level, futility=against.futility, sides=sides)
-        assert file is not None
-        column, _ = FORMS["statements"]
-        names, forms, levels = read_forms(file, column, needed=True, wanted=arms)
-        return Claims(np.array(forms), np.array(levels), 1.0, against.futility, sides, names=tuple(names))
-    if against.margin_is not in SCALES:
-        raise unknown("kind of margin", against.margin_is, SCALES)
-    scale: Scale = next(each for each in SCALES if each == against.margin_is)
-    usual = 0.0 if scale == "difference" else 1.0
-    return Claims.against_control(
-        list(arms),
-        _controls(against.control, arms),
-        usual if against.margin is None else against.margin,
-        futility=against.futility,
-        sides=sides,
-        scale=scale,
-    )
-
-
-def _controls(text: str, arms: Sequence[str]) -> str | list[int | str]:
-    """One control or several, by name or by number."""
-    if text in arms:
-        return text
-    several = [each.strip() for each in text.split(",")]
-    return [int(each) if each not in arms and each.isdigit() and int(each) < len(arms) else each for each in several]
-
-
-def question_from(
-    text: str,
-    asked: Asked,
-    against: Against | None = None,
-    arms: Sequence[str] = (),
-    features: Path | None = None,
-) -> Question:
-    """The question that the words and the options describe."""
-    if features is not None:
-        return Linear(question_from(text, asked, against, arms), read_features(features, arms))
-    said = parse_spec("question", text)
-    if against is not None and against.given and said["name"] != Claims.name:
-        raise InputError(f"--control, --margin, --futility and --two-sided go with --question claims, not '{text}'.")
-    if said["name"] == Claims.name and against is None:
-        raise InputError(
-            "There are no such bounds for 'claims'; `roundwise complexity` has the lower bound on samples."
-        )
-    if text == Claims.name and against is not None:
-        return claims_from(against, arms, asked.level, asked.file)
-    name, options = said["name"], {"k": asked.k, "level": asked.level, "tolerance": asked.tolerance}
-    fields: dict[str, object] = {**said, **{key: value for key, value in options.items() if value is not None}}
-    if (name in FORMS) != (asked.file is not None):
-        raise InputError(f"The question '{name}' {'needs' if asked.file is None else 'does not take'} --file.")
-    known = list_parameters(find_class("question", name, trusted=True))
-    for key in options:
-        if key in known and known[key].default is MISSING and key not in fields:
-            raise InputError(f"The question '{name}' cannot be made without `{key}`: give --{key}.")
-    if asked.file is not None:
-        column, key = FORMS[name]
-        fields["names"], fields["forms"], fields[key] = read_forms(asked.file, column, key == "levels", arms)
-    return from_spec("question", fields, trusted=True)
-
-
-def study_question(text: str, asked: Asked, against: Against, arms: Sequence[str], features: Path | None) -> Question:
-    """The same of a study, where statements may be against a control."""
-    if text != Statements.name or against.control is None or asked.file is not None:
-        return question_from(text, asked, against, arms, features)
-    if against != Against(against.control, against.margin):
-        raise InputError("--futility, --two-sided and --margin-is go with --question claims.")
-    found = Statements.against_control(arms, against.control, against.margin or 0.0, asked.tolerance or 0.0)
-    return found if features is None else Linear(found, read_features(features, arms))
-
-
-class Assumed(NamedTuple):
-    """What the options say of the noise of a study."""
-
-    sigma: NoiseSigma = None
-    sigmas: Sigmas = None
-    normal: Normal = False
-    value_range: ValueRange = None
-    binary: ZeroOne = False
-    counts: EventCounts = False
-    noise: NoiseName = None
-
-    @property
-    def model(self) -> Noise:
-        """The noise model: exactly one must be described."""
-        unknown_variance = self.normal and self.sigma is None
-        named = (each is not None for each in (self.sigma, self.sigmas, self.value_range, self.noise))
-        if sum((*named, self.binary, self.counts, unknown_variance)) != 1:
-            raise InputError(
-                "Say what results look like with one of --binary, --range LOW HIGH, --sigma S, --sigma S --normal, "
-                "--sigmas LIST, --normal (deviation unknown), --counts, --noise NAME."
-            )
-        if self.sigmas is not None:
-            return deviations_from(self.sigmas)
-        if self.noise is not None:
-            return from_spec("noise", self.noise, trusted=True)
-        if self.sigma is not None:
-            return Gaussian(self.sigma) if self.normal else SubGaussian(self.sigma)
-        if self.value_range is not None:
-            return Bounded(*self.value_range)
-        return Binary() if self.binary else Poisson() if self.counts else UnknownVariance()
-
-
-def deviations_from(sigmas: str) -> HeteroscedasticGaussian:
-    """Normal rewards with a deviation for each arm."""
-    return HeteroscedasticGaussian(tuple(numbers(sigmas, "--sigmas").tolist()))
-
-
 def numbers(text: str | None, what: str = "--means") -> Floats:
-    """A list of numbers such as 1,0.9,0.8."""
+    """Parse a list of numbers such as 1,0.9,0.8."""
     if not text:
         raise InputError(f"Give {what} as a list of numbers, for example {what} 1,0.9,0.8.")
     values = []
@@ -304,3 +152,240 @@ def numbers(text: str | None, what: str = "--means") -> Floats:
         if not np.isfinite(values[-1]):
             raise InputError(f"'{word.strip()}' in {what} is not a finite number.")
     return np.array(values)
+
+
+def _number(flag: str, help: str) -> Any:
+    return typer.Option(flag, help=help, parser=per_cent, metavar="NUMBER")
+
+
+def _whole(name: str) -> Any:
+    return typer.Option(f"--{name}", help=HELP[name], parser=whole_number, metavar="NUMBER")
+
+
+QuestionName = Annotated[str, typer.Option("--question", "-q", help=HELP["question"], metavar="NAME[:SETTINGS]")]
+FeaturesFile = Annotated[
+    Path | None, typer.Option("--features", help="Table of features that means are linear in, one row per arm.")
+]
+Means = Annotated[str | None, typer.Option("--means", help="True means, e.g. 1,0.9,0.8.", metavar="LIST")]
+Sigma = Annotated[float, typer.Option("--sigma", help="Sub-Gaussian constant of the rewards.")]
+Sigmas = Annotated[
+    str | None, typer.Option("--sigmas", help="Noise: normal, with one standard deviation per arm.", metavar="LIST")
+]
+Delta = Annotated[float, _number("--delta", HELP["delta"])]
+Budget = Annotated[int | None, _whole("budget")]
+RoundSize = Annotated[int | None, _whole("round")]
+Split = Annotated[str | None, typer.Option("--split", help=HELP["split"], metavar="LIST")]
+Seed = Annotated[int, typer.Option("--seed", help="Random seed: the same seed gives the same numbers.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON (infinite numbers as null).")]
+
+
+class QuestionOptions(NamedTuple):
+    """The settings of a question, apart from claims."""
+
+    k: Annotated[int | None, typer.Option("--k", help="Number of arms to find (top-k).")] = None
+    level: Annotated[
+        float | None, _number("--level", "Level to compare means with (above, minimum-below, any-above, claims).")
+    ] = None
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", help="Table of statements, claims or scores: name, one column per arm, above or plus."),
+    ] = None
+    tolerance: Annotated[float | None, _number("--tolerance", "Difference that does not matter to the answer.")] = None
+
+
+class ClaimOptions(NamedTuple):
+    """The settings of claims."""
+
+    control: Annotated[
+        str | None, typer.Option("--control", help="Control arm(s), comma-separated (questions claims and statements).")
+    ] = None
+    margin: Annotated[float | None, _number("--margin", "Smallest improvement to claim (default 0; 1 for ratios).")] = (
+        None
+    )
+    futility: Annotated[
+        float | None, _number("--futility", "Claims: effect below which an arm is shown not to matter.")
+    ] = None
+    two_sided: Annotated[bool, typer.Option("--two-sided", help="Claims: also show which arms are not better.")] = False
+    margin_is: Annotated[
+        str, typer.Option("--margin-is", help=f"Scale of the margin: {', '.join(SCALES)}.", metavar="NAME")
+    ] = "difference"
+
+    def claims(self, arms: Sequence[str], level: float | None = None, file: Path | None = None) -> Claims:
+        """Build the claims about these arms."""
+        if sum(each is not None for each in (self.control, level, file)) != 1:
+            raise InputError(
+                "The question 'claims' needs one of --control (the arm that all others are compared with, or several: "
+                "a,b), --level (every arm is above it) and --file (linear claims)."
+            )
+        sides = "two" if self.two_sided else "one"
+        if self.control is None:
+            if self.margin is not None or self.margin_is != "difference":
+                raise InputError("--margin and --margin-is go with --control.")
+            if level is not None:
+                return Claims.above(list(arms), level, futility=self.futility, sides=sides)
+            assert file is not None
+            names, forms, levels = read_forms(file, FORMS["statements"][0], needed=True, wanted=arms)
+            return Claims(np.array(forms), np.array(levels), 1.0, self.futility, sides, names=tuple(names))
+        if self.margin_is not in SCALES:
+            raise unknown("kind of margin", self.margin_is, SCALES)
+        scale: Scale = next(each for each in SCALES if each == self.margin_is)
+        controls: str | list[int | str] = self.control
+        if self.control not in arms:
+            several = [each.strip() for each in self.control.split(",")]
+            controls = [
+                int(each) if each not in arms and each.isdigit() and int(each) < len(arms) else each for each in several
+            ]
+        margin = self.margin
+        if margin is None:
+            margin = 0.0 if scale == "difference" else 1.0
+        return Claims.against_control(list(arms), controls, margin, futility=self.futility, sides=sides, scale=scale)
+
+
+def question_from(
+    text: str,
+    form: QuestionOptions,
+    claims: ClaimOptions | None = None,
+    arms: Sequence[str] = (),
+    features: Path | None = None,
+) -> Question:
+    """Build the question that the options describe, about these arms."""
+    if features is not None:
+        return Linear(question_from(text, form, claims, arms), read_features(features, arms))
+    said = parse_spec("question", text)
+    if claims is not None and claims != ClaimOptions() and said["name"] != Claims.name:
+        raise InputError(f"--control, --margin, --futility and --two-sided go with --question claims, not '{text}'.")
+    if said["name"] == Claims.name and claims is None:
+        raise InputError(
+            "There are no such bounds for 'claims'; `roundwise complexity` has the lower bound on samples."
+        )
+    if text == Claims.name and claims is not None:
+        return claims.claims(arms, form.level, form.file)
+    name, options = said["name"], {"k": form.k, "level": form.level, "tolerance": form.tolerance}
+    fields: dict[str, object] = {**said, **{key: value for key, value in options.items() if value is not None}}
+    if (name in FORMS) != (form.file is not None):
+        raise InputError(f"The question '{name}' {'needs' if form.file is None else 'does not take'} --file.")
+    known = list_parameters(find_class("question", name, trusted=True))
+    for key in options:
+        if key in known and known[key].default is MISSING and key not in fields:
+            raise InputError(f"The question '{name}' cannot be made without `{key}`: give --{key}.")
+    if form.file is not None:
+        column, key = FORMS[name]
+        fields["names"], fields["forms"], fields[key] = read_forms(form.file, column, key == "levels", arms)
+    return from_spec("question", fields, trusted=True)
+
+
+class NoiseOptions(NamedTuple):
+    """The noise model of a study."""
+
+    sigma: Annotated[
+        float | None, typer.Option("--sigma", help="Noise: sub-Gaussian with this standard deviation.")
+    ] = None
+    sigmas: Sigmas = None
+    normal: Annotated[
+        bool, typer.Option("--normal", help="Noise: normal with deviation --sigma, or unknown without it.")
+    ] = False
+    value_range: Annotated[
+        tuple[float, float] | None, typer.Option("--range", help="Noise: results in this range.", metavar="LOW HIGH")
+    ] = None
+    binary: Annotated[bool, typer.Option("--binary", help="Noise: results are 0 or 1.")] = False
+    counts: Annotated[bool, typer.Option("--counts", help="Noise: Poisson counts.")] = False
+    noise: Annotated[str | None, typer.Option("--noise", help=HELP["noise"], metavar="NAME[:SETTINGS]")] = None
+    items: Annotated[bool, typer.Option("--items", help="Arms are tried on the same items (paired design).")] = False
+
+    def model(self) -> Noise:
+        """Build the noise model: exactly one must be described."""
+        unknown_variance = self.normal and self.sigma is None
+        named = (each is not None for each in (self.sigma, self.sigmas, self.value_range, self.noise))
+        if sum((*named, self.binary, self.counts, unknown_variance)) != 1:
+            raise InputError(
+                "Give the noise model with one of --binary, --range LOW HIGH, --sigma S, --sigma S --normal, "
+                "--sigmas LIST, --normal (deviation unknown), --counts, --noise NAME."
+            )
+        found: Noise = Binary() if self.binary else Poisson() if self.counts else UnknownVariance()
+        if self.sigmas is not None:
+            found = HeteroscedasticGaussian(tuple(numbers(self.sigmas, "--sigmas").tolist()))
+        elif self.noise is not None:
+            found = from_spec("noise", self.noise, trusted=True)
+        elif self.sigma is not None:
+            found = Gaussian(self.sigma) if self.normal else SubGaussian(self.sigma)
+        elif self.value_range is not None:
+            found = Bounded(*self.value_range)
+        return found.with_items() if self.items else found
+
+
+def _column(flag: str, help: str) -> Any:
+    return typer.Option(flag, help=help, metavar="NAME", rich_help_panel=FILES)
+
+
+class ColumnOptions(NamedTuple):
+    """The names of columns in result files."""
+
+    arm_column: Annotated[str | None, _column("--arm-column", "Column of the arms.")] = None
+    outcome_column: Annotated[str | None, _column("--outcome-column", "Column of the results.")] = None
+    id_column: Annotated[str | None, _column("--id-column", "Column of unit ids; no id counts twice.")] = None
+    time_column: Annotated[str | None, _column("--time-column", "Column of the times of results.")] = None
+    item_column: Annotated[str | None, _column("--item-column", "Column of the items that arms are tried on.")] = None
+
+    def columns(self) -> Columns | None:
+        """The columns as `create_study` takes them; None if none were given."""
+        return Columns(*self) if any(each is not None for each in self) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """The settings of a study that take several options: its question, arms, noise model and columns."""
+
+    question: Annotated[
+        str | None, typer.Option("--question", "-q", help=HELP["question"], metavar="NAME[:SETTINGS]")
+    ] = None
+    arms: Annotated[str | None, typer.Option("--arms", help=HELP["arms"], metavar="LIST")] = None
+    arms_file: Annotated[Path | None, typer.Option("--arms-file", help="File of arm names, one per line.")] = None
+    form: QuestionOptions
+    features: FeaturesFile = None
+    claims: ClaimOptions
+    noise: NoiseOptions
+    columns: ColumnOptions
+
+    def declare(self, kind: type[Spec], settings: dict[str, Any]) -> Spec:
+        """Build the study, with the other settings as text."""
+        if self.question is None:
+            raise InputError("Give --question.")
+        arms = arm_names(self._names())
+        policy = settings.get("policy")
+        return kind.declare(
+            **settings
+            | {
+                "question": self._question(self.question, arms),
+                "arms": arms,
+                "noise": self.noise.model(),
+                "policy": None if policy is None else from_spec("policy", policy, trusted=True),
+                "columns": self.columns.columns(),
+            }
+        )
+
+    def _names(self) -> list[str]:
+        if (self.arms is None) == (self.arms_file is None):
+            raise InputError("Give either --arms a,b,c or --arms-file FILE.")
+        if self.arms is not None:
+            return self.arms.split(",")
+        assert self.arms_file is not None
+        return read_names(self.arms_file)
+
+    def _question(self, text: str, arms: Sequence[str]) -> Question:
+        """The question; in a study statements may be about a control, too."""
+        control = self.claims.control
+        if text != Statements.name or control is None or self.form.file is not None:
+            return question_from(text, self.form, self.claims, arms, self.features)
+        if self.claims != ClaimOptions(control, self.claims.margin):
+            raise InputError("--futility, --two-sided and --margin-is go with --question claims.")
+        found = Statements.against_control(arms, control, self.claims.margin or 0.0, self.form.tolerance or 0.0)
+        return found if self.features is None else Linear(found, read_features(self.features, arms))
+
+
+def read_names(path: Path) -> list[str]:
+    """Read the names in a file, one per line."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read as a list of names ({error}).") from None
+    return [line for line in lines if line.strip()]

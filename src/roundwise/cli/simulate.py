@@ -10,27 +10,27 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from roundwise.cli import PLANNING, app, grouped
+from roundwise.cli import PLANNING, app
 from roundwise.cli.options import (
-    Against,
-    Asked,
     Budget,
+    ClaimOptions,
     Delta,
     FeaturesFile,
     Json,
     Means,
     QuestionName,
+    QuestionOptions,
     RoundSize,
     Sigmas,
     Split,
-    deviations_from,
+    grouped,
     numbers,
     question_from,
 )
 from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
 from roundwise.errors import InputError
 from roundwise.model.spec import from_spec, noise_from_spec
-from roundwise.noise import NOISES, Noise, SubGaussian
+from roundwise.noise import NOISES, HeteroscedasticGaussian, Noise, SubGaussian
 from roundwise.policies import POLICIES, usual_policy
 from roundwise.policies.rounds import shares
 from roundwise.simulation.environments import BernoulliArms, Environment, FamilyArms, GaussianArms, PoissonArms
@@ -75,9 +75,9 @@ def simulate(
             metavar="NAME[:SETTINGS]",
         ),
     ] = None,
-    asked: Asked,
+    asked: QuestionOptions,
     features: FeaturesFile = None,
-    against: Against,
+    claims: ClaimOptions,
     policy: Policies = None,
     budget: Budget = None,
     round_: RoundSize = None,
@@ -106,7 +106,7 @@ def simulate(
     Example: roundwise simulate --question best-arm --means 1,0.9,0.8 --policy pet --policy track-and-stop
     """
     world, known = _world(means, data, instance, without_replacement, binary, noise, sigma, sigmas)
-    goal = question_from(question, asked, against, world.names, features)
+    goal = question_from(question, asked, claims, world.names, features)
     goal.check(world.arms)
     chosen = {text: from_spec("policy", text, trusted=True) for text in policy or [usual_policy(goal).name]}
     check_output(out, theirs=False)
@@ -224,7 +224,7 @@ def _world(
     if sigmas is not None:
         if data is not None or binary or noise is not None or sigma is not None:
             raise InputError("--sigmas goes with --means, and says all of the noise: leave out the other options.")
-        return FamilyArms(numbers(means), deviations_from(sigmas)), None
+        return FamilyArms(numbers(means), HeteroscedasticGaussian(tuple(numbers(sigmas, "--sigmas").tolist()))), None
     if data is not None:
         world: Environment = Replay.from_csv(data, instance, not without_replacement)
     elif binary:

@@ -6,7 +6,7 @@ from roundwise.planning.forecast import Quantiles
 from roundwise.planning.planner import plan
 from roundwise.planning.quantities import Costs
 from roundwise.planning.replan import Outlook, first_line, outlook_line, replan, report_ahead
-from roundwise.planning.request import Expected, Wish
+from roundwise.planning.request import Expected, PlanRequest
 from roundwise.planning.rows import Power, Row
 from roundwise.planning.study_plan import StudyPlan, read_plan
 from roundwise.planning.tradeoff import Setting
@@ -17,12 +17,12 @@ __all__ = [
     "FixedDesign",
     "Instead",
     "Outlook",
+    "PlanRequest",
     "Power",
     "Quantiles",
     "Row",
     "Setting",
     "StudyPlan",
-    "Wish",
     "first_line",
     "outlook_line",
     "plan",

@@ -13,7 +13,7 @@ from roundwise.errors import InputError
 from roundwise.noise import Noise
 from roundwise.planning.forecast import Ends, Quantiles, ahead, quantiles, without_budget
 from roundwise.planning.quantities import exact, share, whole
-from roundwise.planning.request import Expected, Wish
+from roundwise.planning.request import Expected, PlanRequest
 from roundwise.planning.tradeoff import guessed
 from roundwise.questions import BestArm, Question, TopK
 from roundwise.study.study import asked_in_words
@@ -46,7 +46,7 @@ class Instead:
         }
 
 
-def instead_of(wish: Wish, expected: Expected, needed: Quantiles) -> tuple[Instead, ...]:
+def instead_of(wish: PlanRequest, expected: Expected, needed: Quantiles) -> tuple[Instead, ...]:
     """What could be asked instead if these were the means, each simulated; those that are no easier are left out."""
     found = []
     for kind, value, easier, means in _others(wish, expected):
@@ -57,7 +57,7 @@ def instead_of(wish: Wish, expected: Expected, needed: Quantiles) -> tuple[Inste
         samples, batches, within = quantiles(ends.samples), quantiles(ends.batches), float(limited.decided.mean())
         if samples.typical >= 0.9 * needed.typical:
             continue
-        words = f"to ask '{asked_in_words(other.settings)}'"
+        words = f"to ask '{asked_in_words(other)}'"
         numbers = f"typically {whole(samples.typical)} results, {whole(samples.p95)} in 19 of 20 studies"
         chance = "" if wish.budget is None else f"; an answer within {exact(wish.budget)} in {share(within)}"
         found.append(
@@ -73,7 +73,7 @@ def instead_of(wish: Wish, expected: Expected, needed: Quantiles) -> tuple[Inste
     return tuple(sorted(found, key=lambda each: each.samples.typical))
 
 
-def larger_budget(wish: Wish, samples: Quantiles, batches: Quantiles) -> Instead | None:
+def larger_budget(wish: PlanRequest, samples: Quantiles, batches: Quantiles) -> Instead | None:
     """The same question with as many results as 19 of 20 studies need."""
     if wish.budget is None or not np.isfinite(samples.p95) or samples.p95 <= wish.budget:
         return None
@@ -81,7 +81,7 @@ def larger_budget(wish: Wish, samples: Quantiles, batches: Quantiles) -> Instead
     return Instead(kind="budget", words=words, value=samples.p95, samples=samples, batches=batches, within_budget=0.95)
 
 
-def larger_budgets(wish: Wish, expected: Expected) -> tuple[Instead, ...]:
+def larger_budgets(wish: PlanRequest, expected: Expected) -> tuple[Instead, ...]:
     """Claims with twice the budget, and with four times: at least one that is true is shown so often."""
     if wish.budget is None:
         return ()
@@ -106,7 +106,7 @@ def larger_budgets(wish: Wish, expected: Expected) -> tuple[Instead, ...]:
     return tuple(found)
 
 
-def _simulated(wish: Wish, means: tuple[float, ...]) -> tuple[Ends | None, Ends | None]:
+def _simulated(wish: PlanRequest, means: tuple[float, ...]) -> tuple[Ends | None, Ends | None]:
     """As if there were no budget, and within it; nothing where there is nothing to find, or the policy does not fit."""
     if not np.isfinite(wish.question.complexity(np.asarray(means)).value):
         return None, None
@@ -122,16 +122,16 @@ def _simulated(wish: Wish, means: tuple[float, ...]) -> tuple[Ends | None, Ends 
     return free.until_decided, limited
 
 
-Other = tuple[str, float, Wish, tuple[float, ...]]  # kind, its number, what is then planned, means
+Other = tuple[str, float, PlanRequest, tuple[float, ...]]  # kind, its number, what is then planned, means
 
 
-def _others(wish: Wish, expected: Expected) -> list[Other]:
+def _others(wish: PlanRequest, expected: Expected) -> list[Other]:
     """Easier questions at the same means."""
     means = np.asarray(expected.means)
     return [*_with_tolerance(wish, expected, means), *_other_numbers(wish, means), *_fewer_arms(wish, means)]
 
 
-def _with_tolerance(wish: Wish, expected: Expected, means: Floats) -> Iterator[Other]:
+def _with_tolerance(wish: PlanRequest, expected: Expected, means: Floats) -> Iterator[Other]:
     """The same question, where a difference of the size that is asked about does not matter, or one of twice that."""
     gap = _gap(wish.question, means) or expected.lead or 0.0
     for tolerance in sorted({float(f"{each:.6g}") for each in _tolerances(gap, wish.noise, means)}):
@@ -164,7 +164,7 @@ def _number_sought(question: Question) -> int | None:
     return question.number_sought
 
 
-def _other_numbers(wish: Wish, means: Floats) -> Iterator[Other]:
+def _other_numbers(wish: PlanRequest, means: Floats) -> Iterator[Other]:
     """The best k, where a larger gap lies behind the k-th."""
     k = _number_sought(wish.question)
     gaps = -np.diff(np.sort(means)[::-1])
@@ -177,7 +177,7 @@ def _other_numbers(wish: Wish, means: Floats) -> Iterator[Other]:
         yield "top-k", best, dataclasses.replace(wish, question=easier), tuple(means.tolist())
 
 
-def _fewer_arms(wish: Wish, means: Floats) -> Iterator[Other]:
+def _fewer_arms(wish: PlanRequest, means: Floats) -> Iterator[Other]:
     """The same of half the arms: those that look like what is sought."""
     least = (_number_sought(wish.question) or 1) + 1
     fewer = max((len(means) + 1) // 2, least)
@@ -186,12 +186,12 @@ def _fewer_arms(wish: Wish, means: Floats) -> Iterator[Other]:
         return
     sought = means if wish.question.seeks_low_means else -means
     kept = np.sort(np.argsort(sought, kind="stable")[:fewer])
-    if (sample := wish.costs.sample) is not None:
+    if (sample := wish.sample_cost) is not None:
         sample = tuple(sample[i] for i in kept)
     other = dataclasses.replace(
         wish,
-        names=tuple(wish.names[i] for i in kept),
-        costs=dataclasses.replace(wish.costs, sample=sample),
+        arms=tuple(wish.arms[i] for i in kept),
+        sample_cost=sample,
     )
     yield "fewer arms", fewer, other, tuple(float(each) for each in means[kept])
 

@@ -15,7 +15,7 @@ from roundwise.planning.scenarios import limited_world
 from roundwise.simulation.environments import Generator, numbered
 from roundwise.simulation.items import batch_of
 
-SHARED = 0.3  # how alike two equally good arms do on an item, unless that is said
+ITEM_CORRELATION = 0.3  # of two equally good arms on one item, unless given
 STEPS = 4  # of the scale that results between two limits are put on: differences are told one by one
 ZERO_ONE = np.array([0.0, 1.0])
 
@@ -31,19 +31,19 @@ class ItemsNow(NamedTuple):
 class AlikeItems:
     """Run i has the means of row i modulo their number. All arms may have the same luck on an item.
 
-    They do with probability `shared`, so two arms of the same mean have that correlation: the result of an arm is that
-    whose rank among all its results is the luck. A share of the results never comes back.
+    They do with probability `correlation`, so two arms of the same mean have that correlation: the result of an arm is
+    that whose rank among all its results is the luck. A share of the results never comes back.
     """
 
     noise: Noise
     rows: Floats  # (R, K)
-    shared: float = SHARED
+    correlation: float = ITEM_CORRELATION
     missing: float = 0.0
     deviation: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.shared <= 1:
-            raise InputError(f"`shared` is {self.shared:g}, but must lie between 0 and 1.")
+        if not 0 <= self.correlation <= 1:
+            raise InputError(f"`item_correlation` must be between 0 and 1; got {self.correlation:g}.")
         _ = self._tables
 
     @property
@@ -78,7 +78,7 @@ class AlikeItems:
 
         def drawn(run: int, items: int) -> Floats:
             luck = rng.random((items, self.arms))
-            same = rng.random(items) < self.shared
+            same = rng.random(items) < self.correlation
             luck[same] = luck[same, :1]
             if values is None or world.below is None:
                 return self._normal(world.means[run], luck)

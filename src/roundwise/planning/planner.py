@@ -10,22 +10,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from roundwise.errors import InputError
+from roundwise.errors import InputError, said
 from roundwise.ingest.columns import Columns
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.alternatives import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
-from roundwise.planning.items import SHARED
-from roundwise.planning.quantities import costs_of, quantities
-from roundwise.planning.request import Expected, Wish, given, ladder, scenarios
+from roundwise.planning.items import ITEM_CORRELATION
+from roundwise.planning.request import Expected, PlanRequest
 from roundwise.planning.rows import FIRST, Lots, answerable, first_lots
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.tradeoff import Setting, front_of, guessed, remeasured
 from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.simulation.environments import numbered
-from roundwise.study.spec import StudySpec, arm_names
 
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and how much of the work is done
 
@@ -35,56 +33,82 @@ def plan(
     *,
     arms: Sequence[str] | int,
     noise: Noise,
-    delta: str | float = 0.05,
+    delta: float | str = 0.05,
     policy: Policy | None = None,
     max_round: int | None = None,
     min_per_arm: int = 0,
     budget: int | None = None,
     round: int | None = None,
-    split: str | Sequence[float] | None = None,
+    split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
-    around: str | float | None = None,
+    baseline: str | float | None = None,
     leads: str | Sequence[str | float] | None = None,
     means: str | Sequence[str | float] | None = None,
     scenario: str | Path | None = None,
     target: str | float | None = None,
     sample_cost: str | float | Sequence[float] | Mapping[str, float] | None = None,
-    batch_cost: str | float = 0.0,
-    batch_days: str | float | None = None,
+    round_cost: str | float = 0.0,
+    round_days: str | float | None = None,
     missing: str | float = 0.0,
-    deviation: float | None = None,
-    shared: str | float = SHARED,
+    deviation: str | float | None = None,
+    item_correlation: str | float = ITEM_CORRELATION,
     power: str | float = 0.9,
     runs: int = 2000,
     seed: int = 1,
-    quick: bool = False,
     name: str = "study",
+    quick: bool = False,
     progress: Progress | None = None,
 ) -> StudyPlan:
-    """What a study will take: results, rounds, days and cost, typically and in 19 of 20 studies, and the best settings.
+    """Forecast what a study will take, and choose the settings that cost least.
 
-    What is expected is said in one of three ways: `around` with a ladder of `leads` (chosen, unless given), `means`, or
-    `scenario`, a CSV file with a column for each arm. Rates may be written in per cent. `target` is the lead (or, with
-    scenarios, the name of the row) that the settings are chosen for. `deviation` is that of one result where the noise
-    model leaves it open; `shared` the correlation of two equally good arms on one item, where they are tried on the
-    same (a noise model of items, or a column of them). The same seed gives the same plan. `quick` gives first numbers
-    only, of a few runs and with settings that are guessed: what a form shows while it is filled in.
+    Say what you expect in one of three ways: a `baseline` with a ladder of `leads`, the `means`, or a `scenario` file.
+    Numbers may be text, such as "30%" or "2 points".
 
-    >>> from roundwise import BestArm, Binary
-    >>> found = plan(BestArm(), arms=3, noise=Binary(), around="30%", leads="10%", runs=100)
-    >>> bool(found.rows[0].samples.typical < found.rows[0].samples.p95)
-    True
+    Args:
+        question: Question to answer.
+        arms: Names of the arms, or their number.
+        noise: Noise model of the results.
+        delta: Largest probability of a wrong answer.
+        policy: Sampling policy; by default the usual one of the question, with the best settings.
+        max_round: Largest number of results in a round.
+        min_per_arm: Smallest number of results of an arm that a round samples.
+        budget: Largest number of results in the whole study.
+        round: Number of results in every round.
+        split: Fixed allocation ratio, e.g. "equal" or "2:1:1".
+        columns: Names of the columns in result files. A column of items means that arms share items.
+        baseline: Expected baseline rate or mean.
+        leads: Leads of the best arm to plan for; chosen if omitted.
+        means: Expected mean of every arm.
+        scenario: CSV file with a column per arm and a row per scenario.
+        target: Lead, or name of the scenario, that the settings are optimized for.
+        sample_cost: Price of a result: one number, or one per arm.
+        round_cost: Price of a round.
+        round_days: Days that a round takes.
+        missing: Expected share of missing results.
+        deviation: Standard deviation of one result, where the noise model leaves it open.
+        item_correlation: Correlation of two equally good arms on the same item, where arms share items.
+        power: Power of the fixed design shown for comparison.
+        runs: Number of simulated studies per row.
+        seed: Seed of the simulations: the same seed gives the same plan.
+        name: Name of the study in the texts of the plan.
+        quick: Stop after the first numbers: few runs, with guessed settings.
+        progress: Called with the plan so far and the share of the work that is done.
+
+    Returns:
+        The plan: results, rounds, days and cost for every row, typical and in 19 of 20 studies.
+
+    Raises:
+        InputError: If a setting is invalid, or `create_study` would refuse the study.
+
+    Example:
+        >>> from roundwise import BestArm, Binary
+        >>> found = plan(BestArm(), arms=3, noise=Binary(), baseline="30%", leads="10%", runs=100)
+        >>> bool(found.rows[0].samples.typical < found.rows[0].samples.p95)
+        True
     """
-    names = arm_names(numbered(check_whole_number("arms", arms, 2)) if isinstance(arms, int) else arms)
-    lost = parse_quantity(missing, "missing")
-    if not 0 <= lost < 1:
-        raise InputError(f"`missing` is {lost:g}, but must be a share of the results: at least 0 and below 1.")
-    strength = parse_quantity(power, "power")
-    if not 0 < strength < 1:
-        raise InputError(f"`power` is {strength:g}, but must lie between 0 and 1.")
-    spec = StudySpec.declare(
+    request = PlanRequest.declare(
         question=question,
-        arms=names,
+        arms=numbered(check_whole_number("arms", arms, 2)) if isinstance(arms, int) else arms,
         noise=noise,
         delta=delta,
         policy=policy,
@@ -94,54 +118,57 @@ def plan(
         round=round,
         split=split,
         columns=columns,
-    )
-    spec.check()  # `new` would refuse the same
-    wish = Wish(
-        name=name,
-        question=question,
-        names=spec.arms,
-        noise=spec.noise,
-        delta=spec.delta,
-        policy=spec.limited_policy,
-        budget=spec.budget,
-        round=spec.round,
-        split=spec.split,
-        costs=costs_of(sample_cost, batch_cost, batch_days, names),
-        missing=lost,
+        baseline=baseline,
+        leads=leads,
+        means=means,
+        scenario=scenario,
+        target=target,
+        sample_cost=sample_cost,
+        round_cost=round_cost,
+        round_days=round_days,
+        missing=missing,
         deviation=deviation,
-        power=strength,
-        seed=check_whole_number("seed", seed, 0),
-        columns=spec.columns,
-        shared=parse_quantity(shared, "shared"),
+        item_correlation=item_correlation,
+        power=power,
+        runs=runs,
+        seed=seed,
+        name=name,
     )
-    expected = _expected(wish, around, leads, means, scenario)
-    return _planned(
-        wish, expected, _target(expected, target, question), check_whole_number("runs", runs, 1), quick, progress
-    )
+    return plan_request(request, quick, progress)
 
 
-def _expected(
-    wish: Wish,
-    around: str | float | None,
-    leads: str | Sequence[str | float] | None,
-    means: str | Sequence[str | float] | None,
-    scenario: str | Path | None,
-) -> tuple[Expected, ...]:
-    if sum(each is not None for each in (around, means, scenario)) > 1:
-        raise InputError("Say what is expected in one way: around (with leads), means, or a table of scenarios.")
-    if leads is not None and (means is not None or scenario is not None):
-        raise InputError("Leads go with `around`; means and scenarios say it all by themselves.")
-    if means is not None:
-        found = given(quantities(means, "means"), wish.names)
-    elif scenario is not None:
-        found = scenarios(Path(scenario), wish.names)
-    else:
-        centre = None if around is None else parse_quantity(around, "around")
-        steps = None if leads is None else quantities(leads, "leads").tolist()
-        found = ladder(wish.question, wish.names, wish.noise, centre, steps, wish.deviation)
-    for each in found:
-        wish.world(each.means)  # means that cannot be are refused
-    return found
+def plan_request(wish: PlanRequest, quick: bool = False, progress: Progress | None = None) -> StudyPlan:
+    """Forecast what the requested study will take; see `plan`.
+
+    First numbers with guessed settings, then the best settings, more runs, and alternatives if the target is too dear.
+    """
+    wish.check()  # `create_study` would refuse the same
+    if wish.item_correlation != ITEM_CORRELATION and not wish.of_items:
+        how = said("`with_items(noise)` or a column of items", "--items or --item-column")
+        raise InputError(f"{said('`item_correlation`', '--item-correlation')} goes with {how}.")
+    expected = wish.rows()
+    target = _target(expected, wish.target, wish.question)
+    guess = guessed(wish, expected[target])
+    making = _Making(guess, expected, target)
+    first = min(FIRST if not wish.of_items else FIRST // 4, wish.runs)
+    making.begin(first)
+    if quick:
+        return making.plan()
+    if progress is not None:
+        progress(making.plan(), 0.02)
+    front = _front(wish, expected[target])
+    chosen = next((each.wish for each in front if each.recommended), guess)
+    if chosen != guess:
+        making = _Making(chosen, expected, target)
+        making.begin(first)
+    making.front = front
+    for number, each in enumerate(making.easy_first):
+        if progress is not None:
+            progress(making.plan(), (number + 1) / (len(expected) + 2))
+        each.run(wish.runs)
+    row = making.lots[target].row
+    making.front = tuple(remeasured(each, row) if each.recommended else each for each in front)
+    return making.plan(_others(wish, making.plan()))
 
 
 def _target(expected: Sequence[Expected], target: str | float | None, question: Question) -> int:
@@ -161,37 +188,10 @@ def _target(expected: Sequence[Expected], target: str | float | None, question: 
     return ahead_by[len(ahead_by) // 2] if ahead_by else 0
 
 
-def _planned(
-    wish: Wish, expected: Sequence[Expected], target: int, runs: int, quick: bool, progress: Progress | None
-) -> StudyPlan:
-    """First numbers with settings that are guessed, then the best settings, more runs, and what to ask instead."""
-    guess = guessed(wish, expected[target])
-    making = _Making(guess, expected, target)
-    first = min(FIRST if not wish.of_items else FIRST // 4, runs)
-    making.begin(first)
-    if quick:
-        return making.plan()
-    if progress is not None:
-        progress(making.plan(), 0.02)
-    front = _front(wish, guess, expected[target])
-    chosen = next((each.wish for each in front if each.recommended), guess)
-    if chosen != guess:
-        making = _Making(chosen, expected, target)
-        making.begin(first)
-    making.front = front
-    for number, each in enumerate(making.easy_first):
-        if progress is not None:
-            progress(making.plan(), (number + 1) / (len(expected) + 2))
-        each.run(runs)
-    row = making.lots[target].row
-    making.front = tuple(remeasured(each, row) if each.recommended else each for each in front)
-    return making.plan(_others(wish, making.plan()))
-
-
 class _Making:
     """A plan in the making."""
 
-    def __init__(self, wish: Wish, expected: Sequence[Expected], target: int) -> None:
+    def __init__(self, wish: PlanRequest, expected: Sequence[Expected], target: int) -> None:
         self.wish, self.target = wish, target
         self.lots = [Lots(wish, each) for each in expected]
         self.front: tuple[Setting, ...] = ()
@@ -212,13 +212,13 @@ class _Making:
         return StudyPlan(wish=self.wish, rows=rows, target=self.target, front=self.front, instead=instead, runs=most)
 
 
-def _front(wish: Wish, guess: Wish, expected: Expected) -> tuple[Setting, ...]:
+def _front(wish: PlanRequest, expected: Expected) -> tuple[Setting, ...]:
     if not answerable(wish, expected) or (wish.question.separate_claims and wish.budget is None):
         return ()
-    return front_of(wish, guess, expected)
+    return front_of(wish, expected)
 
 
-def _others(wish: Wish, found: StudyPlan) -> tuple[Instead, ...]:
+def _others(wish: PlanRequest, found: StudyPlan) -> tuple[Instead, ...]:
     """What could be asked instead, where the target is out of reach."""
     row = found.row
     dear = row.samples.p95 > SENSIBLE if row.within_budget is None else row.within_budget < ENOUGH

@@ -1,4 +1,4 @@
-"""Numbers as people write them, `30%, 31%`, and as they read them again; and what results, rounds and days cost."""
+"""Numbers as people write and read them, and what results, rounds and days cost."""
 
 from __future__ import annotations
 
@@ -11,14 +11,9 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
 from roundwise.model.spec import parse_quantity
+from roundwise.study.spec import parse_numbers
 
 THIN = "\N{NO-BREAK SPACE}"
-
-
-def quantities(value: str | Sequence[str | float], what: str) -> Floats:
-    """Several of them: a list, or a text with commas."""
-    words = value.replace(";", ",").split(",") if isinstance(value, str) else value
-    return np.array([parse_quantity(each, what) for each in words])
 
 
 def one_for_each(
@@ -40,7 +35,7 @@ def one_for_each(
             raise InputError(f"The {what} of '{missing[0]}' is not given. Give one number, or one for every arm.")
         return np.array([parse_quantity(value[name], what) for name in names])
     several = isinstance(value, Sequence) and not (isinstance(value, str) and "," not in value)
-    found = quantities(value, what) if several else np.array([parse_quantity(value, what)])  # type: ignore[arg-type]
+    found = np.array(parse_numbers(value, what)) if several else np.array([parse_quantity(value, what)])  # type: ignore[arg-type]
     if found.size == 1:
         return np.full(len(names), found[0])
     if found.size != len(names):
@@ -96,45 +91,31 @@ def amount(value: float, rates: bool) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """The price of one result of each arm, of a round, and how many days a round takes."""
+    """The price of a result of each arm, the price of a round, and the days that a round takes."""
 
     sample: tuple[float, ...] | None = None  # one for each arm
-    batch: float = 0.0
+    round: float = 0.0
     days: float | None = None  # of a round
 
     def __post_init__(self) -> None:
-        numbers = [*(self.sample or ()), self.batch, self.days or 0.0]
+        numbers = [*(self.sample or ()), self.round, self.days or 0.0]
         if not all(math.isfinite(each) and each >= 0 for each in numbers):
             raise InputError("Costs and days must be numbers of at least 0.")
 
     @property
     def known(self) -> bool:
         """Whether anything has a price."""
-        return bool(self.sample and any(self.sample)) or self.batch > 0
+        return bool(self.sample and any(self.sample)) or self.round > 0
 
     def of(self, counts: Floats, batches: Floats) -> Floats:
         """What these results and rounds cost; what never ends has no price. (K)->()"""
         prices = np.zeros(counts.shape[-1]) if self.sample is None else np.asarray(self.sample)
         ends = np.isfinite(batches)
-        cost = np.where(ends[..., None], counts, 0.0) @ prices + self.batch * np.where(ends, batches, 0.0)
+        cost = np.where(ends[..., None], counts, 0.0) @ prices + self.round * np.where(ends, batches, 0.0)
         return np.where(ends, cost, np.inf)
 
     @property
-    def price_of_batch(self) -> float | None:
+    def price_of_round(self) -> float | None:
         """A round in results of average price: what the policy is to weigh it with."""
         mean = float(np.mean(self.sample)) if self.sample else 0.0
-        return self.batch / mean if mean > 0 and self.batch > 0 else None
-
-
-def costs_of(
-    sample: str | float | Sequence[float] | Mapping[str, float] | None,
-    batch: str | float,
-    days: str | float | None,
-    names: Sequence[str],
-) -> Costs:
-    """Prices as people write them: of a result, one for all arms or one each; of a round; and its days."""
-    return Costs(
-        sample=None if sample is None else tuple(one_for_each(sample, names, "sample cost").tolist()),
-        batch=parse_quantity(batch, "batch_cost"),
-        days=None if days is None else parse_quantity(days, "batch_days"),
-    )
+        return self.round / mean if mean > 0 and self.round > 0 else None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from roundwise.planning.quantities import exact, share, whole
-from roundwise.planning.request import Wish
+from roundwise.planning.request import PlanRequest
 from roundwise.planning.rows import Row
 from roundwise.planning.tradeoff import Setting
 from roundwise.planning.wording import what_if
@@ -30,7 +30,7 @@ class PlanView(Protocol):
     """What a page or a figure shows of a plan."""
 
     @property
-    def wish(self) -> Wish:
+    def wish(self) -> PlanRequest:
         """What is planned, with the recommended settings."""
 
     @property
@@ -84,7 +84,7 @@ def _wrapped(text: str) -> list[str]:
 def heading(plan: PlanView) -> str:
     """What is planned, in one line."""
     wish = plan.wish
-    return f"Plan of '{wish.name}': {asked_in_words(wish.settings)} Error at most {wish.delta:g}."
+    return f"Plan of '{wish.name}': {asked_in_words(wish)} Error at most {wish.delta:g}."
 
 
 def row_lines(plan: PlanView) -> list[str]:

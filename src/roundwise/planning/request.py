@@ -1,27 +1,24 @@
-"""What is planned: a study as `new` would create it, what is expected of it, and what it costs."""
+"""What is planned: a study, what is expected of its arms, and what it costs."""
 
 from __future__ import annotations
 
+# ruff: noqa: RUF009 - `setting` returns a field
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from roundwise.arrays import Floats
-from roundwise.errors import DataError, InputError
+from roundwise.errors import DataError, InputError, said
 from roundwise.formats.small_table import read_rows
-from roundwise.ingest.columns import NAMELESS, Columns
-from roundwise.model.problem import Problem
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
-from roundwise.planning.items import SHARED, AlikeItems
-from roundwise.planning.quantities import Costs, amount
+from roundwise.planning.items import ITEM_CORRELATION, AlikeItems
+from roundwise.planning.quantities import Costs, amount, one_for_each
 from roundwise.planning.scenarios import Unreliable, deviations, world_of, worlds_of
-from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment
-from roundwise.study.spec import StudySpec
+from roundwise.study.spec import StudySpec, setting
 
 STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
 
@@ -38,37 +35,41 @@ class Expected:
 
 def ladder(
     question: Question,
-    names: Sequence[str],
+    arms: Sequence[str],
     noise: Noise,
-    around: float | None,
+    baseline: float | None,
     leads: Sequence[float] | None,
     deviation: float | None = None,
 ) -> tuple[Expected, ...]:
     """Rows from the smallest lead to the largest, and last that there is nothing to find."""
     level = question.level
-    if level is not None and around not in (None, level):
+    if level is not None and baseline not in (None, level):
         raise InputError(
-            f"Means are compared with the level {level:g}, and leads are distances from it: leave out `around`, "
-            "or give the means that are expected."
+            f"Means are compared with the level {level:g}, and leads are distances from it. Leave out the baseline, "
+            "or give the expected means."
         )
-    centre = level if around is None else around
+    centre = level if baseline is None else baseline
     if centre is None:
-        raise InputError("Say what is expected: around=0.3 (`--around 30%`), means, or a table of scenarios.")
+        raise InputError(
+            f"Give what you expect: {said('baseline=0.3', '--baseline 30%')}, the means, or a file of scenarios."
+        )
     low, high = noise.mean_range
     if not low < centre < high:
-        raise InputError(f"`around` is {centre:g}, but must lie between {low:g} and {high:g}, as means do.")
-    deviation_there = float(np.median(deviations(noise, np.full(len(names), centre), deviation)))
+        raise InputError(f"The baseline is {centre:g}, but must lie between {low:g} and {high:g}, as means do.")
+    deviation_there = float(np.median(deviations(noise, np.full(len(arms), centre), deviation)))
     found = sorted(chosen_leads(noise, deviation_there, question) if leads is None else {float(each) for each in leads})
     if not found or found[0] < 0:
         raise InputError("The leads must be positive numbers, for example 1%,2%,5%.")
     noun = "distance" if level is not None else "lead" if question.reference_arm is None else "largest effect"
     rows = []
     for lead in [*found, 0.0] if leads is None else found:
-        means = question.means_with_lead(np.full(len(names), centre), lead)
+        means = question.means_with_lead(np.full(len(arms), centre), lead)
         if low <= means.min() and means.max() <= high:
             rows.append(Expected(label=lead_words(lead, noise), means=tuple(means.tolist()), lead=lead, noun=noun))
     if not rows:
-        raise InputError(f"With {centre:g} around and these leads the means leave their range, {low:g} to {high:g}.")
+        raise InputError(
+            f"With the baseline {centre:g} and these leads the means leave their range, {low:g} to {high:g}."
+        )
     return tuple(rows)
 
 
@@ -98,80 +99,81 @@ def scenarios(path: Path, names: Sequence[str]) -> tuple[Expected, ...]:
     return tuple(found)
 
 
-def given(means: Floats, names: Sequence[str]) -> tuple[Expected, ...]:
-    """One row: these means."""
-    if len(means) != len(names):
-        raise InputError(f"There are {len(means)} means, but {len(names)} arms. Give one for each.")
-    return (Expected(label="as expected", means=tuple(float(each) for each in means)),)
-
-
 def lead_words(lead: float, noise: Noise) -> str:
     """The label of a row of a ladder."""
     return f"+{amount(lead, noise.outcome.rates)}" if lead else "nothing, all alike"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
-    """What is planned: a study as `new` would create it, and what is expected and paid."""
+class PlanRequest(StudySpec):
+    """A study as `create_study` would make it, with what is expected of its arms and what results and rounds cost."""
 
-    name: str
-    question: Question
-    names: tuple[str, ...]
-    noise: Noise
-    delta: float
-    policy: Policy  # with its limits
-    budget: int | None
-    round: int | None  # results that make a round, if that is fixed
-    split: tuple[float, ...] | None  # shares of the arms, if they are fixed
-    costs: Costs
-    missing: float
-    deviation: float | None  # of one result, where the noise model does not say it
-    power: float  # of the fixed design
-    seed: int
-    columns: Columns = NAMELESS  # what the columns of its files are called
-    shared: float = SHARED  # how alike arms do on an item, where they are tried on the same
+    name: str = "study"
+    baseline: float | None = setting("number", "Expected baseline rate or mean, e.g. 30%.", None)
+    leads: tuple[float, ...] | None = setting(
+        "numbers", "Leads of the best arm to plan for, e.g. 1%,2%,5% (chosen if omitted).", None
+    )
+    means: tuple[float, ...] | None = setting("numbers", "Expected mean of every arm, e.g. 30%,31%,35%.", None)
+    scenario: Path | None = setting("path", "CSV file of scenarios: one column per arm, one row per scenario.", None)
+    target: str | float | None = setting("label", "Lead or scenario that the settings are optimized for.", None)
+    sample_cost: tuple[float, ...] | None = setting("prices", "Price of a result: one number, or one per arm.", None)
+    round_cost: float = setting("number", "Price of a round.", 0.0)
+    round_days: float | None = setting("number", "Days that a round takes.", None)
+    missing: float = setting("number", "Expected share of missing results, e.g. 10%.", 0.0)
+    deviation: float | None = setting(
+        "number", "Standard deviation of one result, where the noise model leaves it open.", None
+    )
+    item_correlation: float = setting(
+        "number", "Correlation of two equally good arms on the same item, e.g. 30%.", ITEM_CORRELATION
+    )
+    power: float = setting("number", "Power of the fixed design shown for comparison.", 0.9)
+    runs: int = setting("whole", "Number of simulated studies per row.", 2000)
+    seed: int = setting("whole", "Seed of the simulations: the same seed gives the same plan.", 1, least=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sample_cost is not None:
+            prices = one_for_each(self.sample_cost, self.arms, "sample cost")
+            object.__setattr__(self, "sample_cost", tuple(prices.tolist()))
+        if not 0 <= self.missing < 1:
+            raise InputError(f"`missing` must be a share of the results, at least 0 and below 1; got {self.missing:g}.")
+        if not 0 < self.power < 1:
+            raise InputError(f"`power` must be between 0 and 1 (exclusive); got {self.power:g}.")
+        if sum(each is not None for each in (self.baseline, self.means, self.scenario)) > 1:
+            raise InputError("Give one of baseline (with leads), means and scenario.")
+        if self.leads is not None and (self.means is not None or self.scenario is not None):
+            raise InputError("Leads go with a baseline, not with means or scenarios.")
+        _ = self.costs  # checked
 
     @property
-    def problem(self) -> Problem:
-        """The problem in arrays."""
-        return Problem(self.question, len(self.names), self.delta, self.noise)
+    def costs(self) -> Costs:
+        """What results, rounds and days cost."""
+        return Costs(sample=self.sample_cost, round=self.round_cost, days=self.round_days)
 
     @property
     def of_items(self) -> bool:
         """Whether arms are tried on the same items."""
         return self.noise.shares_items
 
-    @property
-    def alone(self) -> Wish:
-        """The same as if every arm had items of its own."""
-        return replace(self, noise=self.noise.without_items())
-
-    @property
-    def settings(self) -> StudySpec:
-        """What the study would be created with; its own seed is drawn then."""
-        return StudySpec(
-            question=self.question,
-            arms=self.names,
-            noise=self.noise,
-            delta=self.delta,
-            policy=self.policy,
-            seed=0,
-            budget=self.budget,
-            round=self.round,
-            split=self.split,
-            columns=self.columns,
-        )
-
-    @property
-    def acting(self) -> Policy:
-        """The policy within budget, round and split, as the study would ask it."""
-        return self.settings.acting
+    def rows(self) -> tuple[Expected, ...]:
+        """The rows of the plan: the scenarios of a file, the given means, or a ladder of leads."""
+        if self.means is not None:
+            if len(self.means) != len(self.arms):
+                raise InputError(f"There are {len(self.means)} means, but {len(self.arms)} arms. Give one for each.")
+            found: tuple[Expected, ...] = (Expected(label="as expected", means=self.means),)
+        elif self.scenario is not None:
+            found = scenarios(Path(self.scenario), self.arms)
+        else:
+            found = ladder(self.question, self.arms, self.noise, self.baseline, self.leads, self.deviation)
+        for each in found:
+            self.world(each.means)  # means that cannot be are refused
+        return found
 
     def worlds(self, rows: Sequence[Sequence[float]]) -> Environment:
         """The worlds of several rows at once: run i is one of row i modulo their number."""
         means = np.asarray(rows, dtype=np.float64)
         if self.of_items:
-            return AlikeItems(self.noise, means, self.shared, self.missing, self.deviation)
+            return AlikeItems(self.noise, means, self.item_correlation, self.missing, self.deviation)
         world = worlds_of(self.noise, means, self.deviation)
         return Unreliable(world, self.missing) if self.missing else world
 

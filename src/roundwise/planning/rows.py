@@ -23,7 +23,7 @@ from roundwise.planning.forecast import (
     quantiles,
     without_budget,
 )
-from roundwise.planning.request import Expected, Wish
+from roundwise.planning.request import Expected, PlanRequest
 from roundwise.policies import Policy
 
 LEVELS = np.linspace(0.01, 0.99, 99)
@@ -96,7 +96,7 @@ class Row:
 
 
 def row_of(
-    wish: Wish,
+    wish: PlanRequest,
     expected: Expected,
     needed: Ends,
     limited: Ends,
@@ -105,7 +105,7 @@ def row_of(
 ) -> Row:
     """The numbers of these runs: what they needed, and how they ended within the budget."""
     costs, problem = wish.costs, wish.problem
-    lines, held = problem.question.claim_texts(wish.names), true_claims(problem, expected)
+    lines, held = problem.question.claim_texts(wish.arms), true_claims(problem, expected)
     claims, one, every, false = powers(lines, limited, held)
     cost = costs.of(needed.counts, needed.batches) if costs.known else None
     answered = one or 0.0 if problem.question.separate_claims else float(limited.decided.mean())
@@ -169,7 +169,7 @@ ITEMS = 0.05  # as many where arms share items: these are drawn one by one
 class Lots:
     """The runs of one row: within the budget, and as if there were none."""
 
-    def __init__(self, wish: Wish, expected: Expected) -> None:
+    def __init__(self, wish: PlanRequest, expected: Expected) -> None:
         self.wish, self.expected = wish, expected
         self.limited: list[Ends] = []
         self.needed: list[Ends] = []
@@ -209,7 +209,7 @@ class Lots:
     @property
     def _ease(self) -> float:
         """The work of a step against that of a usual one: many arms, and bets towards a budget of many 0/1 results."""
-        ease = min(1.0, FEW_ARMS / len(self.wish.names)) * (ITEMS if self.wish.of_items else 1.0)
+        ease = min(1.0, FEW_ARMS / len(self.wish.arms)) * (ITEMS if self.wish.of_items else 1.0)
         if not self.wish.question.separate_claims:
             return ease
         if self.wish.budget is None:
@@ -265,16 +265,16 @@ def first_lots(lots: Sequence[Lots], runs: int) -> None:
                 row.needed = [ends]
 
 
-def _together(wish: Wish, policy: Policy, rows: Sequence[Lots], runs: int) -> list[Ends]:
+def _together(wish: PlanRequest, policy: Policy, rows: Sequence[Lots], runs: int) -> list[Ends]:
     world = wish.worlds([row.expected.means for row in rows])
     ends = ahead(wish.problem, policy, world, runs=runs * len(rows), seed=wish.seed, detail=ROUGH)
     return [every(ends, i, len(rows)) for i in range(len(rows))]
 
 
-def no_end(wish: Wish) -> Ends:
+def no_end(wish: PlanRequest) -> Ends:
     """One run that goes on for ever."""
-    arms, no = len(wish.names), np.zeros(1, dtype=np.bool_)
-    lines = np.zeros((1, len(wish.question.claim_texts(wish.names))), dtype=np.bool_)
+    arms, no = len(wish.arms), np.zeros(1, dtype=np.bool_)
+    lines = np.zeros((1, len(wish.question.claim_texts(wish.arms))), dtype=np.bool_)
     return Ends(
         counts=np.full((1, arms), np.inf),
         batches=np.full(1, np.inf),
@@ -286,7 +286,7 @@ def no_end(wish: Wish) -> Ends:
     )
 
 
-def answerable(wish: Wish, expected: Expected) -> bool:
+def answerable(wish: PlanRequest, expected: Expected) -> bool:
     """Whether these means have an answer that results can show: no ties, nothing on a level."""
     if wish.question.separate_claims:
         return bool(wish.question.answer(np.asarray(expected.means)).any()) or wish.budget is not None

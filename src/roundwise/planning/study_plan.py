@@ -21,7 +21,7 @@ from roundwise.planning.alternatives import Instead
 from roundwise.planning.charts import draw_plan
 from roundwise.planning.fixed_designs import FixedDesign
 from roundwise.planning.render import render_plan, render_plan_card, text_of
-from roundwise.planning.request import Wish
+from roundwise.planning.request import PlanRequest
 from roundwise.planning.rows import Row
 from roundwise.planning.tradeoff import Setting, policy_words
 from roundwise.planning.wording import in_words, protocol
@@ -32,19 +32,19 @@ from roundwise.render.svg import render_file
 from roundwise.study.spec import StudySpec
 
 
-def command(wish: Wish) -> str | None:
+def command(wish: PlanRequest) -> str | None:
     """The words of `roundwise new` that create the study; None where they need a file."""
     try:
-        question, noise = _question_options(wish.question, wish.names), noise_options(wish.noise)
+        question, noise = _question_options(wish.question, wish.arms), noise_options(wish.noise)
     except InputError:  # a class that cannot be found again
         return None
-    if question is None or any("," in name for name in wish.names):
+    if question is None or any("," in name for name in wish.arms):
         return None
-    words = ["roundwise", "new", wish.name, *question, "--arms", ",".join(wish.names), *noise]
+    words = ["roundwise", "new", wish.name, *question, "--arms", ",".join(wish.arms), *noise]
     words += ["--delta", f"{wish.delta:g}"]
     if policy_words(wish.policy) != usual_policy(wish.question).name:
         words += ["--policy", policy_words(wish.policy)]
-    most, least = limits_of(wish.policy)
+    most, least = limits_of(wish.limited_policy)
     words += [] if most is None else ["--max-round", f"{most:g}"]
     words += ["--min-per-arm", f"{least:g}"] if least else []
     words += [] if wish.round is None else ["--round", str(wish.round)]
@@ -83,7 +83,7 @@ PLAN_FORMAT = "roundwise plan 1"
 class StudyPlan:
     """What a study will take: a row for everything that is expected, the settings to use, words to copy."""
 
-    wish: Wish  # with the recommended settings
+    wish: PlanRequest  # with the recommended settings
     rows: tuple[Row, ...]
     target: int  # the row that the settings are chosen for
     front: tuple[Setting, ...]
@@ -135,7 +135,7 @@ class StudyPlan:
             "recommended": {
                 "policy": policy_words(self.wish.policy),
                 "front": [each.plain() for each in self.front],
-                "settings": {key: value for key, value in self.wish.settings.to_json().items() if key != "seed"},
+                "settings": {key: value for key, value in self.wish.to_json().items() if key[:4] != "seed"},
             },
             "fixed_design": None if self.fixed_design is None else self.fixed_design.plain(),
             "lower_bound": self.lower_bound,
@@ -178,7 +178,7 @@ def read_plan(path: Path) -> tuple[StudySpec, str]:
         if found["format"] != PLAN_FORMAT:
             raise KeyError
         row: Facts = found["rows"][found["target"]]
-        settings = StudySpec.from_json({**found["recommended"]["settings"], "seed": 0})
+        settings = StudySpec.from_json(found["recommended"]["settings"])
         forecast = _forecast(row)
     except RoundwiseError as error:
         raise DataError(f"{path}: the settings of this plan cannot be used: {error}") from None

@@ -9,7 +9,6 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,10 +16,11 @@ from roundwise.arrays import Plain
 from roundwise.planning.fixed_designs import fixed_design, lower_bound
 from roundwise.planning.forecast import Ends, Quantiles, ahead, joined_ends, quantiles, without_budget
 from roundwise.planning.quantities import exact
-from roundwise.planning.request import Expected, Wish
+from roundwise.planning.request import Expected, PlanRequest
 from roundwise.planning.rows import Row
 from roundwise.policies import Policy, Wager
 from roundwise.policies.base import limits_of
+from roundwise.policies.rounds import as_rounds
 
 GUESS = 0.3  # the price of a round that is tried first, in shares of the results that any method needs
 PRICES = (0.1, 0.3, 3.0, 10.0)  # others, in shares of the first guess
@@ -29,20 +29,29 @@ SIZES = (0.25, 0.5, 2.0, 4.0)  # of a round that was fixed, in shares of it
 LOOKS = (3, 5, 20)  # rounds that a budget for claims is cut into
 
 
-def guessed(wish: Wish, expected: Expected) -> Wish:
-    """The wish with a price of a round for the policy where it has none: that of the costs, or a share of the results.
+def guessed(wish: PlanRequest, expected: Expected) -> PlanRequest:
+    """The request with a price of a round for the policy where it has none: that of the costs, or a share of results.
 
     The share is of the least number that any method needs, or of half a fixed design, where these are known.
     """
+    price = _price(wish, expected)
+    return wish if price is None else _with(wish, batch_price=price)
+
+
+def _price(wish: PlanRequest, expected: Expected) -> float | None:
+    """The price of a round that is tried first, to one digit; None where the policy takes none."""
     least = _least(wish, expected) if _free(wish) else None
-    price = wish.costs.price_of_batch or (None if least is None else GUESS * least)
-    return wish if least is None or price is None else _priced(wish, price)
+    return None if least is None else _one_digit(wish.costs.price_of_round or GUESS * least)
 
 
-def candidates(wish: Wish, guess: Wish, expected: Expected) -> list[Wish]:
+def _one_digit(price: float) -> float:
+    return max(float(f"{price:.1g}"), 1.0)
+
+
+def candidates(wish: PlanRequest, expected: Expected) -> list[PlanRequest]:
     """Other settings to look at: as given; along the dial and off it; rounds of other sizes. None of a policy's own."""
     if wish.round is not None:
-        sizes = {max(round(each * wish.round), 2 * len(wish.names)) for each in SIZES} - {wish.round}
+        sizes = {max(round(each * wish.round), 2 * len(wish.arms)) for each in SIZES} - {wish.round}
         if wish.budget is not None:
             sizes = {each for each in sizes if each <= wish.budget}
         return [dataclasses.replace(wish, round=size) for size in sorted(sizes)]
@@ -50,23 +59,23 @@ def candidates(wish: Wish, guess: Wish, expected: Expected) -> list[Wish]:
         if wish.budget is None:
             return []
         sizes = {math.ceil(wish.budget / each) for each in LOOKS}
-        return [dataclasses.replace(wish, round=size) for size in sorted(sizes) if size >= 2 * len(wish.names)]
-    least, price = _least(wish, expected), getattr(guess.policy, "batch_price", None)
-    if not _free(wish) or least is None or price is None:
+        return [dataclasses.replace(wish, round=size) for size in sorted(sizes) if size >= 2 * len(wish.arms)]
+    least, price = _least(wish, expected), _price(wish, expected)
+    if least is None or price is None:
         return []
-    found = [wish, *(_priced(wish, each * price) for each in PRICES)]
+    found = [wish, *(_with(wish, batch_price=_one_digit(each * price)) for each in PRICES)]
     for first, growth in FIRST_AND_GROWTH:
-        each = max(round(float(f"{first * least / len(wish.names):.2g}")), 2)
+        each = max(round(float(f"{first * least / len(wish.arms):.2g}")), 2)
         found.append(_with(wish, first_pulls=each, growth=growth))
     return found
 
 
-def setting_words(wish: Wish) -> str:
+def setting_words(wish: PlanRequest) -> str:
     """What is set, as on the command line."""
     if wish.round is not None:
         return f"rounds of {exact(wish.round)}"
     if wish.question.separate_claims and wish.budget is not None:
-        return f"rounds of {exact(getattr(wish.acting, 'size', wish.budget))} (as it is)"
+        return f"rounds of {exact(as_rounds(wish.acting).size or wish.budget)} (as it is)"
     return policy_words(wish.policy)
 
 
@@ -76,19 +85,16 @@ def policy_words(policy: Policy) -> str:
     >>> policy_words(Wager(batch_price=300, max_batch=50))
     'wager:batch_price=300'
     """
-    inner: Any = getattr(policy, "policy", policy)
-    usual = type(inner)()
-    changed = [
-        (each.name, getattr(inner, each.name))
-        for each in dataclasses.fields(inner)
-        if each.name not in ("stopping", "max_batch", "min_per_arm")
-        and getattr(inner, each.name) != getattr(usual, each.name)
+    given, usual = vars(policy), vars(type(policy)())
+    words = [
+        f"{name}={value:.12g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in given.items()
+        if name not in ("stopping", "max_batch", "min_per_arm") and value != usual[name]
     ]
-    words = [f"{name}={value:.12g}" if isinstance(value, float) else f"{name}={value}" for name, value in changed]
-    return inner.name + (":" + ",".join(words) if words else "")
+    return policy.name + (":" + ",".join(words) if words else "")
 
 
-def _least(wish: Wish, expected: Expected) -> float | None:
+def _least(wish: PlanRequest, expected: Expected) -> float | None:
     """Results that any method needs, or about as many; with shared items, as if every arm had its own."""
     wish = wish.alone
     least = lower_bound(wish.problem, expected.means, wish.deviation)
@@ -98,18 +104,13 @@ def _least(wish: Wish, expected: Expected) -> float | None:
     return None if fixed is None else fixed.samples / 2
 
 
-def _free(wish: Wish) -> bool:
+def _free(wish: PlanRequest) -> bool:
     """Whether the settings of the policy are open: Wager as it is, in rounds of its own."""
     most, least = limits_of(wish.policy)
     return wish.round is None and wish.policy == Wager(max_batch=most, min_per_arm=least)
 
 
-def _priced(wish: Wish, price: float) -> Wish:
-    """With a price of a round, to one digit."""
-    return _with(wish, batch_price=max(float(f"{price:.1g}"), 1.0))
-
-
-def _with(wish: Wish, **settings: float) -> Wish:
+def _with(wish: PlanRequest, **settings: float) -> PlanRequest:
     policy: Policy = dataclasses.replace(wish.policy, **settings)  # type: ignore[type-var]
     return dataclasses.replace(wish, policy=policy)
 
@@ -129,7 +130,7 @@ LESS = 0.03  # of the power that fewer rounds may cost
 class Setting:
     """A policy with its settings, and what it takes."""
 
-    wish: Wish
+    wish: PlanRequest
     words: str  # as on the command line
     samples: Quantiles
     batches: Quantiles
@@ -158,7 +159,7 @@ class Setting:
 class _Tried:
     """A candidate and its runs."""
 
-    def __init__(self, wish: Wish, expected: Expected) -> None:
+    def __init__(self, wish: PlanRequest, expected: Expected) -> None:
         self.wish, self.expected, self.lots = wish, expected, list[Ends]()
 
     def run(self, runs: int) -> None:
@@ -193,22 +194,22 @@ class _Tried:
         return float((ends.shown & question.answer(ends.truth)).any(axis=-1).mean())
 
 
-def front_of(wish: Wish, guess: Wish, expected: Expected) -> tuple[Setting, ...]:
+def front_of(wish: PlanRequest, expected: Expected) -> tuple[Setting, ...]:
     """The guessed settings and others along the front, from few results to few rounds; one of them is recommended.
 
     A round that was fixed stays as it is: rounds of other sizes are shown beside it.
     """
-    load = len(wish.names) * (ITEMS if wish.of_items else 1)
+    load = len(wish.arms) * (ITEMS if wish.of_items else 1)
     runs, more = (int(np.clip(work // load, low, high)) for work, low, high in (RUNS, MORE))
     claims = wish.question.separate_claims
-    first = _Tried(guess, expected)
+    first = _Tried(guessed(wish, expected), expected)
     first.run(OF_CLAIMS if claims else runs)
     start = first.setting
     if not np.isfinite(start.mean_samples) or start.mean_batches > MANY:
         as_given = _Tried(wish, expected)
         as_given.run(runs)
         return (dataclasses.replace(as_given.setting, front=True, recommended=True),)
-    others = [_Tried(each, expected) for each in candidates(wish, guess, expected)]
+    others = [_Tried(each, expected) for each in candidates(wish, expected)]
     for each in others:
         each.run(OF_CLAIMS if claims else runs)
     if others and wish.round is None and not claims:
@@ -246,13 +247,13 @@ def _best(found: Sequence[Setting]) -> Setting:
     enough = [each for each in found if not powers or (each.power or 0.0) >= max(powers) - LESS]
     best = min(enough, key=_cost)
     good = first in enough and _cost(first) <= GOOD_ENOUGH * _cost(best)
-    return first if good or (powers and first.wish.costs.batch == 0) else best
+    return first if good or (powers and first.wish.costs.round == 0) else best
 
 
 def _cost(setting: Setting) -> float:
     """What is made small: the cost; with a little weight on the rounds, where they have no price."""
     cost = setting.mean_samples if setting.mean_cost is None else setting.mean_cost
-    return cost if setting.wish.costs.batch > 0 else cost * setting.mean_batches**SAVING
+    return cost if setting.wish.costs.round > 0 else cost * setting.mean_batches**SAVING
 
 
 def _marked(settings: Sequence[Setting]) -> list[Setting]:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from roundwise.planning.forecast import most_in_a_round
 from roundwise.planning.quantities import exact, share, whole
-from roundwise.planning.request import Wish
+from roundwise.planning.request import PlanRequest
 from roundwise.planning.rows import Row
 from roundwise.study.study import asked_in_words
 
 
-def in_words(wish: Wish, rows: Sequence[Row], target: Row, instead: Sequence[str]) -> str:
+def in_words(wish: PlanRequest, rows: Sequence[Row], target: Row, instead: Sequence[str]) -> str:
     """What the table says, as one would tell it to a colleague."""
     if target.claims and wish.budget is not None:
         said = [_of_claims(wish, rows)]
@@ -35,7 +35,7 @@ def _to_plan(target: Row) -> str:
     )
 
 
-def _of_claims(wish: Wish, rows: Sequence[Row]) -> str:
+def _of_claims(wish: PlanRequest, rows: Sequence[Row]) -> str:
     """What claims can be hoped for within the budget."""
     some = [row for row in rows if row.at_least_one is not None]
     chances = ", ".join(f"in {share(row.at_least_one or 0.0)} of studies with {what_if(row)}" for row in some)
@@ -51,7 +51,7 @@ def _of_claims(wish: Wish, rows: Sequence[Row]) -> str:
     return f"{said}A false one is shown {often}{at_most}.{best}"
 
 
-def _with_budget(wish: Wish, rows: Sequence[Row]) -> str:
+def _with_budget(wish: PlanRequest, rows: Sequence[Row]) -> str:
     """The chance of an answer: from what is easy to what is hard."""
     assert wish.budget is not None
     chances = [(row, row.within_budget or 0.0) for row in rows]
@@ -91,12 +91,10 @@ def _rounds(number: float) -> str:
     return "round" if number == 1 else "rounds"
 
 
-def protocol(wish: Wish, target: Row) -> str:
+def protocol(wish: PlanRequest, target: Row) -> str:
     """A paragraph to copy into a protocol."""
     options = (
-        ", ".join(wish.names)
-        if len(wish.names) <= 8
-        else f"{', '.join(wish.names[:3])}, ... ({len(wish.names)} in all)"
+        ", ".join(wish.arms) if len(wish.arms) <= 8 else f"{', '.join(wish.arms[:3])}, ... ({len(wish.arms)} in all)"
     )
     first = int(wish.acting.first(wish.problem, ()).pulls.sum())
     most, fixed = most_in_a_round(wish.acting), getattr(wish.acting, "size", None) is not None
@@ -125,7 +123,7 @@ def protocol(wish: Wish, target: Row) -> str:
             f"{whole(target.batches.p95)} rounds in 19 of 20 studies{chance}."
         )
     return (
-        f"The study asks: {asked_in_words(wish.settings)} The arms are {options}. {wish.noise.words} Results are "
+        f"The study asks: {asked_in_words(wish)} The arms are {options}. {wish.noise.words} Results are "
         f"collected in rounds{limits}, the first of {exact(first)} results {how}; after each round the next "
         f"is planned from all results so far. {_rule(wish)} The study ends {ends}. The probability of a wrong {said} "
         f"is at most {wish.delta:g}, however often results are looked at.{power}{share_missing}"
@@ -140,6 +138,6 @@ def _if(row: Row) -> str:
     return f"the {row.expected.noun} is {row.expected.label.removeprefix('+')}"
 
 
-def _rule(wish: Wish) -> str:
+def _rule(wish: PlanRequest) -> str:
     said = wish.policy.stopping.describe(wish.delta)
     return said or f"Rounds are planned and the end is decided by the rule of {wish.policy.name}, fixed in advance."

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
@@ -30,7 +30,7 @@ from roundwise.questions import QUESTIONS, Question
 SEED_BITS = 53  # integers up to 2**53 survive every JSON reader
 
 ValueType = Literal[
-    "question", "noise", "policy", "names", "columns", "number", "numbers", "whole", "shares", "text", "path", "flag"
+    "question", "noise", "policy", "names", "columns", "number", "numbers", "whole", "shares", "prices", "label", "path"
 ]
 
 
@@ -51,6 +51,8 @@ class SpecField(NamedTuple):
         shown = said(name, f"--{name.replace('_', '-')}")
         if self.type == "number":
             return parse_quantity(value, shown)
+        if self.type == "numbers":
+            return parse_numbers(value, shown)
         if self.type == "whole":
             return check_whole_number(
                 shown, parse_quantity(value, shown) if isinstance(value, str) else value, self.least
@@ -200,7 +202,7 @@ class StudySpec:
         return Rounds(policy, self.budget, self.round, self.split)
 
     @property
-    def alone(self) -> StudySpec:
+    def alone(self) -> Self:
         """The same study with separate items for every arm, which is what forecasts assume."""
         return replace(self, noise=self.noise.without_items(), columns=replace(self.columns, item=None))
 
@@ -253,6 +255,16 @@ class StudySpec:
             )
         if again.to_json() != self.to_json():
             raise InputError("The question or the noise model changes when it is rebuilt from its fields.")
+
+
+def parse_numbers(value: str | Iterable[str | float], what: str) -> tuple[float, ...]:
+    """Return several numbers, given as a list or as text with commas.
+
+    >>> parse_numbers("30%, 0.5", "means")
+    (0.3, 0.5)
+    """
+    words = value.replace(";", ",").split(",") if isinstance(value, str) else value
+    return tuple(parse_quantity(each, what) for each in words)
 
 
 def arm_names(names: Sequence[str]) -> tuple[str, ...]:

@@ -9,13 +9,11 @@ from fastapi.responses import Response
 
 from roundwise.arrays import Plain
 from roundwise.deadline import Deadline
-from roundwise.ingest import Columns
-from roundwise.model.spec import from_spec
 from roundwise.report.export import TABLES
 from roundwise.report.model import events_of
 from roundwise.store.log import entry_lines, first_line, stamp
 from roundwise.study.audit import list_studies
-from roundwise.web.bodies import HAND_IN, LOOK, Name, Problem, Wished
+from roundwise.web.bodies import HAND_IN, LOOK, Name, NewPlan, Problem
 from roundwise.web.reports import FORMATS, attach_file, reports_of
 from roundwise.web.security import study_of
 from roundwise.web.workers import CLIENTS, FORECAST, SLOW, by
@@ -169,21 +167,13 @@ def effect(
 
 @router.post("/plan", dependencies=[HAND_IN], tags=["studies"])
 @by(SLOW)
-def planned(request: Request, body: Wished) -> Response:
+def planned(request: Request, body: NewPlan) -> Response:
     """What a study will take: results, rounds, days and cost, and the settings to use. Nothing is recorded."""
-    from roundwise.planning import plan  # it takes a while, and the server should be up soon
     from roundwise.planning.fixed_designs import check_size
+    from roundwise.planning.planner import plan_request  # it takes a while, and the server should be up soon
 
-    question = from_spec("question", body.question)
-    question.check(len(body.arms))
-    check_size(question, len(body.arms))
-    words = body.model_dump(exclude={"question", "noise", "policy", "columns"})
+    wanted = body.request()
+    check_size(wanted.question, len(wanted.arms))
     with Deadline(FORECAST).applied():
-        found = plan(
-            question,
-            noise=from_spec("noise", body.noise),
-            policy=None if body.policy is None else from_spec("policy", body.policy),
-            columns=None if body.columns is None else Columns(**body.columns.model_dump()),
-            **words,
-        )
+        found = plan_request(wanted, body.quick)
     return Response(found.json(), media_type="application/json")

@@ -15,6 +15,7 @@ from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import shown
 from roundwise.ingest import Columns
 from roundwise.ingest.columns import Words
+from roundwise.planning.request import PlanRequest
 from roundwise.study.spec import SEED_BITS, StudySpec, ValueType, settings_of
 from roundwise.web.routing import decode_name
 from roundwise.web.security import ROLES, check_role
@@ -65,8 +66,11 @@ JSON_TYPES: dict[ValueType, Any] = {  # what the API takes for each type of a se
     | Annotated[list[float | Annotated[str, Field(max_length=100)]], Field(max_length=10_000)],
     "whole": Annotated[int, Field(lt=2**SEED_BITS)],
     "shares": Annotated[str, Field(max_length=100_000)] | Annotated[list[float], Field(max_length=10_000)],
-    "text": Annotated[str, Field(max_length=1000)],
-    "flag": bool,
+    "prices": float
+    | Annotated[str, Field(max_length=100_000)]
+    | Annotated[list[float], Field(max_length=10_000)]
+    | Annotated[dict[str, float], Field(max_length=10_000)],
+    "label": Annotated[str, Field(max_length=1000)] | float,
 }
 
 
@@ -93,24 +97,16 @@ class NewStudy(declared_by(StudySpec)):  # type: ignore[misc]  # its fields are 
         return StudySpec.declare(**self.model_dump(exclude={"name"}))
 
 
-class Wished(declared_by(StudySpec)):  # type: ignore[misc]
-    """What is to be planned: a study, and what is expected of its arms."""
+class NewPlan(declared_by(PlanRequest)):  # type: ignore[misc]  # its fields are those of PlanRequest
+    """A study to plan: the settings of `plan`."""
 
     name: str = Field(default="study", min_length=1, max_length=200)
-    around: str | float | None = Field(default=None, description="What the arms are about like: 0.3 or 30%.")
-    leads: str | Annotated[list[str | float], Field(max_length=20)] | None = None
-    means: str | Annotated[list[str | float], Field(max_length=10_000)] | None = None
-    target: str | float | None = None
-    sample_cost: str | float | Annotated[list[float], Field(max_length=10_000)] | None = None
-    batch_cost: str | float = 0.0
-    batch_days: str | float | None = None
-    missing: str | float = 0.0
-    shared: str | float = Field(default=0.3, description="How alike arms do on an item that they share: 0.3 or 30%.")
-    deviation: float | None = None
-    power: str | float = 0.9
-    runs: int = Field(default=400, ge=1, le=2000, description="Simulated studies for each row.")
-    quick: bool = Field(default=False, description="The first numbers only.")
-    seed: int = Field(default=1, ge=0, lt=2**53, description="The same seed gives the same plan.")
+    runs: int = Field(default=400, ge=1, le=2000, description=settings_of(PlanRequest)["runs"][0].help)
+    quick: bool = Field(default=False, description="Stop after the first numbers.")
+
+    def request(self) -> PlanRequest:
+        """The plan that is requested."""
+        return PlanRequest.declare(**self.model_dump(exclude={"quick"}))
 
 
 class Said(Body):

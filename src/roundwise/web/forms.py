@@ -1,4 +1,4 @@
-"""The form of a new study: its fields as text, and the same as `create_study` and `plan` take it."""
+"""The form of a new study: its fields as text, and the study or plan that they declare."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
 from roundwise.model.spec import THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
+from roundwise.planning.request import PlanRequest
 from roundwise.questions import Claims, Question
+from roundwise.study.spec import StudySpec
 
 QUESTIONS = {  # what is asked, in words
     "best-arm": "Which option is best?",
@@ -56,7 +58,7 @@ class Form:
     budget: str = ""
     splitting: str = "adaptive"
     split: str = ""
-    around: str = ""
+    baseline: str = ""
     missing: str = ""
     policy: str = ""  # that the planner recommends; empty for the usual one
 
@@ -103,8 +105,24 @@ class Form:
             return from_spec("noise", self.noise)
         raise InputError(f"There is no kind of results '{self.noise[:40]}' on this page.")
 
-    def study(self) -> Plain:
-        """The words of `create_study`."""
+    def spec(self) -> StudySpec:
+        """The study that the form declares."""
+        return StudySpec.declare(**self._study(), policy=from_spec("policy", self.policy) if self.policy else None)
+
+    def request(self, runs: int) -> PlanRequest:
+        """The plan that the form asks for."""
+        deviation = self.deviation if self.noise == "unknown-variance" else ""
+        return PlanRequest.declare(
+            **self._study(),
+            baseline=_optional("What you expect", self.baseline),
+            missing=_optional("Expected to go missing", self.missing),
+            round_days=_optional("Days a round", self.days),
+            deviation=_optional("The spread", deviation),
+            name=self.name.strip() or "study",
+            runs=runs,
+        )
+
+    def _study(self) -> Plain:
         if len(self.names) < 2:
             raise InputError("Give at least two options, one a line.")
         own = self.split.strip().replace(",", ":").replace(" ", ":") or "equal"
@@ -113,23 +131,14 @@ class Form:
             "arms": self.names,
             "noise": self.model(),
             "delta": number("The chance of a wrong answer", self.delta),
-            "policy": from_spec("policy", self.policy) if self.policy else None,
             "round": whole("Results a round", self.round) if self.round.strip() else None,
             "budget": whole("At most in all", self.budget) if self.budget.strip() else None,
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
         }
 
-    def plan(self) -> Plain:
-        """The words of `plan`."""
-        around, deviation = self.around.strip(), self.deviation.strip()
-        return self.study() | {
-            "policy": None,
-            "around": number("What you expect", around) if around else None,
-            "missing": number("Expected to go missing", self.missing, 0.0),
-            "batch_days": number("Days a round", self.days) if self.days.strip() else None,
-            "deviation": number("The spread", deviation) if deviation and self.noise == "unknown-variance" else None,
-            "name": self.name.strip() or "study",
-        }
+
+def _optional(what: str, text: str) -> float | None:
+    return number(what, text) if text.strip() else None
 
 
 def number(what: str, text: str, default: float | None = None) -> float:

@@ -13,14 +13,15 @@ from starlette.responses import RedirectResponse, Response
 
 from roundwise.deadline import CancelledError, Deadline, OverBudgetError, held
 from roundwise.errors import InputError, RoundwiseError, said
-from roundwise.planning import StudyPlan, plan
+from roundwise.planning import StudyPlan
 from roundwise.planning.forecast import Quantiles
+from roundwise.planning.planner import plan_request
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.render import fixed_words, power_table
 from roundwise.planning.rows import Row
 from roundwise.planning.tradeoff import policy_words
 from roundwise.report.claim_table import Table
-from roundwise.study import create_study
+from roundwise.study.api import create_from_spec
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
 from roundwise.web.messages import of_options, on_the_page
 from roundwise.web.rendering import page, texts
@@ -45,10 +46,10 @@ class Forecasts:
 
     def made(self, form: Form, who: str, quick: bool) -> StudyPlan:
         """The plan of a form; a `CancelledError` once the same browser has asked for another, or has left."""
-        words = form.plan()
-        if len(words["arms"]) > ARMS:
+        if len(form.names) > ARMS:
             use = said("`plan`", "`roundwise plan`")
             raise InputError(f"There are more than {ARMS} options: a forecast takes minutes. Use {use}.")
+        wanted = form.request(FINE)
         key, mine = (form, quick), Deadline(FORECAST)
         with self._lock:
             if key in self._kept:
@@ -60,7 +61,7 @@ class Forecasts:
         if before is not None:
             before.cancelled.set()
         with mine.applied(), held(self._working):
-            found = plan(words.pop("question"), **words, runs=FINE, quick=quick)
+            found = plan_request(wanted, quick)
         with self._lock:
             self._kept[key] = found
             while len(self._kept) > MOST:
@@ -74,7 +75,7 @@ EXAMPLE = Form(
     arms="Control\nShort form\nBig button\nGuest checkout",
     round="2 000",
     budget="20 000",
-    around="30 %",
+    baseline="30 %",
     days="1",
 )
 
@@ -104,7 +105,7 @@ def created(request: Request, sent: FormData) -> Response:
     """A new study, or the form again with what is wrong."""
     form = Form.of(texts(sent))
     try:
-        create_study(form.name.strip(), **form.study(), storage=request.app.state.storage).close()
+        create_from_spec(form.name.strip(), form.spec(), request.app.state.storage).close()
     except RoundwiseError as error:
         return _form(request, "New study", form, on_the_page(str(error)))
     return RedirectResponse(address_of(form.name.strip()), status_code=303)

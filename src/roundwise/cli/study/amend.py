@@ -7,9 +7,9 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from roundwise.cli import STUDIES, app, grouped
-from roundwise.cli.options import Json, whole_number
-from roundwise.cli.study.common import FileWords, Name, Storage, Why, Yes, agreed, end_with_report, show
+from roundwise.cli import STUDIES, app
+from roundwise.cli.options import Json, grouped, whole_number
+from roundwise.cli.study.common import FileOptions, Name, Storage, Why, Yes, agreed, end_with_report, show
 from roundwise.errors import InputError
 
 Unrelated = Annotated[
@@ -46,14 +46,14 @@ def amend(
         Path | None, typer.Option("--by", help="The corrected file; without it the old one is withdrawn.")
     ] = None,
     *,
-    said: FileWords,
+    said: FileOptions,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Correct or withdraw what a file brought: a new entry with a reason, never an edit."""
     from roundwise.study import load_study
 
-    if by is None and said != FileWords():
+    if by is None and said != FileOptions():
         raise InputError("Options of files go with --by FILE: without it the file is withdrawn. Nothing was changed.")
     with load_study(name, storage) as study:
         end_with_report(study, f"the amendment of {file} is recorded")

@@ -4,110 +4,45 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from roundwise.cli.options import FILES, ColumnOptions
 from roundwise.cli.output import print_json, recorded, say
 from roundwise.errors import InputError, RoundwiseError, visible
 
 if TYPE_CHECKING:
-    from roundwise.ingest import Columns, Words
+    from roundwise.ingest import Words
     from roundwise.store import Entry
     from roundwise.study import Study
 
 
-FILES = "Files"
-
-ArmColumn = Annotated[
-    str | None, typer.Option("--arm-column", help="The column with the arms.", metavar="NAME", rich_help_panel=FILES)
-]
-OutcomeColumn = Annotated[
-    str | None,
-    typer.Option("--outcome-column", help="The column with the results.", metavar="NAME", rich_help_panel=FILES),
-]
-IdColumn = Annotated[
-    str | None,
-    typer.Option("--id-column", help="Users, patients: no id counts twice.", metavar="NAME", rich_help_panel=FILES),
-]
-TimeColumn = Annotated[
-    str | None, typer.Option("--time-column", help="When a result came.", metavar="NAME", rich_help_panel=FILES)
-]
-ItemColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--item-column", help="What several arms were tried on: a question, a plate.", metavar="NAME",
-        rich_help_panel=FILES,
-    ),
-]  # fmt: skip
-IgnoreArms = Annotated[
-    str | None,
-    typer.Option(
-        "--ignore-arms", help="Leave out rows of these arms of other experiments; '*' for all.", metavar="LIST",
-        rich_help_panel=FILES,
-    ),
-]  # fmt: skip
-Missing = Annotated[
-    str | None,
-    typer.Option(
-        "--missing", help="Why some rows have no outcome: they count as missing.", metavar="REASON",
-        rich_help_panel=FILES,
-    ),
-]  # fmt: skip
-Cumulative = Annotated[
-    bool,
-    typer.Option(
-        "--cumulative", help="Running totals since the study began: what is new counts.", rich_help_panel=FILES
-    ),
-]
-New = Annotated[
-    bool,
-    typer.Option("--new", "--again", help="Treat all of it as new, but for recorded ids.", rich_help_panel=FILES),
-]
-AverageIds = Annotated[
-    bool,
-    typer.Option("--average-ids", help="Several rows of one id are one result: their mean.", rich_help_panel=FILES),
-]
+def _about_files(flag: str, help: str, metavar: str | None = None) -> Any:
+    return typer.Option(flag, help=help, metavar=metavar, rich_help_panel=FILES)
 
 
-class ColumnNames(NamedTuple):
-    """The names of columns that were given."""
+class FileOptions(NamedTuple):
+    """What the rows of result files are."""
 
-    arm_column: ArmColumn = None
-    outcome_column: OutcomeColumn = None
-    id_column: IdColumn = None
-    time_column: TimeColumn = None
-    item_column: ItemColumn = None
-
-    @property
-    def columns(self) -> Columns | None:
-        """As `create_study` takes them; None if none were given."""
-        from roundwise.ingest import Columns
-
-        return Columns(*self) if any(each is not None for each in self) else None
-
-
-class FileWords(NamedTuple):
-    """What was said of files."""
-
-    named: ColumnNames = ColumnNames()
-    ignore_arms: IgnoreArms = None
-    missing: Missing = None
-    cumulative: Cumulative = False
-    again: New = False
-    average_ids: AverageIds = False
+    columns: ColumnOptions = ColumnOptions()
+    ignore_arms: Annotated[
+        str | None, _about_files("--ignore-arms", "Other arms whose rows to skip ('*' for all).", "LIST")
+    ] = None
+    missing: Annotated[
+        str | None, _about_files("--missing", "Reason why rows have no outcome; they count as missing.", "REASON")
+    ] = None
+    cumulative: Annotated[
+        bool, _about_files("--cumulative", "Running totals since the study began; the difference counts.")
+    ] = False
+    again: Annotated[bool, _about_files("--new", "Treat every row as new; skip the duplicate check.")] = False
+    average_ids: Annotated[bool, _about_files("--average-ids", "Average the rows of one id to one result.")] = False
 
     @property
     def words(self) -> Words:
         """As `Study.tell` takes it."""
-        return {
-            "columns": self.named.columns,
-            "ignore_arms": self.ignore_arms or (),
-            "missing": self.missing,
-            "cumulative": self.cumulative,
-            "again": self.again,
-            "average_ids": self.average_ids,
-        }
+        given: Words = self._asdict() | {"columns": self.columns.columns(), "ignore_arms": self.ignore_arms or ()}  # type: ignore[assignment]
+        return given
 
 
 Name = Annotated[str, typer.Argument(help="The name of the study.", metavar="NAME")]

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from roundwise.cli import STUDIES, app, grouped
-from roundwise.cli.options import Json
+from roundwise.cli import STUDIES, app
+from roundwise.cli.options import Json, grouped
 from roundwise.cli.output import ASKED, check_output, print_json, print_table, recorded, say, write_file
-from roundwise.cli.study.common import FileWords, Name, Storage, end_with_report, show
+from roundwise.cli.study.common import FileOptions, Name, Storage, end_with_report, show
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -69,7 +69,7 @@ def tell(
         str | None, typer.Option("--round-over", help="Close the round although results are missing; say why.")
     ] = None,
     *,
-    said: FileWords,
+    said: FileOptions,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
