@@ -7,6 +7,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# pytest keeps the tests that it has rewritten: collecting them again takes half the time
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: paper page chromium pictures test long docs slow bench constraints clean
 .DELETE_ON_ERROR:

@@ -48,7 +48,7 @@ SEVERAL = (1, 8, 32, 128, 256, 512, 2048)
 
 def dealt(dealings):
     """Simulations with so many dealings of every batch."""
-    environments.FIRST_DEALINGS = environments.DEALINGS = dealings
+    environments.FIRST_PARTITIONS = environments.PARTITIONS = dealings
 
 
 def saved(runs):

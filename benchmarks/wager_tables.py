@@ -21,7 +21,7 @@ from roundwise import (
 from roundwise.environments import Replay
 from roundwise.model.trial import advance, begin
 from roundwise.questions.lower_bounds import sample_lower_bound
-from roundwise.simulation.environments import DEALINGS, FIRST_DEALINGS, pulled_in_parts
+from roundwise.simulation.environments import FIRST_PARTITIONS, PARTITIONS
 from roundwise.theory.figures.canvas import new_figure, save
 from roundwise.thresholds import KaufmannKoolenPairwise, Lemma32
 from run import PAPER, SIGMA_1, row
@@ -232,12 +232,12 @@ def hard_points(seed=7, runs=20_000, block=2000):
         problem, times, means = Problem(question, world.arms, 0.05, noise), 0, np.asarray(world.means)
         for start in range(0, runs, block):
             rng = np.random.default_rng([seed, start])
-            drawn, trial = world.world(rng, block), begin(problem, policy, (block,))
+            drawn, trial = world.initial_state(rng, block), begin(problem, policy, (block,))
             ever = np.zeros(block, dtype=bool)
             for number in range(batches):
                 plan = trial.plan
-                batch, drawn = pulled_in_parts(
-                    world, rng, drawn, plan.pulls, plan.parts, DEALINGS if number else FIRST_DEALINGS, noise.needs
+                batch, drawn = world.pull_parts(
+                    rng, drawn, plan.pulls, plan.parts, PARTITIONS if number else FIRST_PARTITIONS, noise.needs
                 )
                 trial = advance(problem, policy, trial, batch)
                 ever |= policy.stopping.false_rejection(problem, trial, means)

@@ -70,7 +70,7 @@ def chances(question, noise, world, moved=lambda rng, batch: batch, first=30, ru
     rng, problem = np.random.default_rng(seed), Problem(question, world.arms, 0.05, noise)
     policy, least = Wager(first_pulls=first), np.ones(runs)
     for run in range(runs):
-        trial, truth, batches = begin(problem, policy), world.world(rng, 1), []
+        trial, truth, batches = begin(problem, policy), world.initial_state(rng, 1), []
         while not trial.done and len(batches) < 12:
             batch, _ = world.pull(rng, truth, trial.plan.pulls[None], noise.needs)
             batches.append(moved(rng, tree_map(lambda array: array[0], batch)))

@@ -15,10 +15,16 @@ from roundwise import BestArm, Binary, Bounded, Gaussian, Poisson, Problem, SubG
 from roundwise.model.batch import FIRST_PARTS, PARTS, Batch, Parts, ValueTable, split_counts, stack_parts
 from roundwise.model.estimates import Estimates, Past
 from roundwise.questions.base import Halfspaces, pairs
-from roundwise.rules.eprocess import bound_bets, bounds
-from roundwise.rules.eprocess.bound_bets import Course
-from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet, RuleState, _ladder, means_of
-from roundwise.rules.eprocess.parts_as_batches import parts_to_batches
+from roundwise.rules.eprocess import bounds
+from roundwise.rules.eprocess.bounds import (
+    BetHistory,
+    Course,
+    PlacedBet,
+    RuleState,
+    _ladder,
+    means_of,
+    parts_to_batches,
+)
 
 SIZES = (30, 80, 160, 250, 300)
 Array = Any
@@ -206,7 +212,7 @@ def test_what_was_won_is_what_a_loop_wins(recorded: list[tuple[Array, Array]]) -
         assert excess(np.full((1, 2), value))[0, 0] == pytest.approx(math.log(best) - goal, abs=1e-9)
 
 
-def _aims(bets: BetHistory, forms: Halfspaces, goal: float) -> list[bound_bets.Aimed]:
+def _aims(bets: BetHistory, forms: Halfspaces, goal: float) -> list[bounds.Aimed]:
     drifts, weights = (each.reshape(-1, 1, 1) for each in _ladder(goal))
     stages = bets._stages([forms] * len(bets.placed), False, goal, drifts, weights)
     return [aim for _, aim in stages if aim is not None]

@@ -15,7 +15,7 @@ from roundwise.noise import PairedBinary
 from roundwise.policies.conditional_power import ConditionalPower
 from roundwise.questions import Claims
 from roundwise.questions.base import pairs
-from roundwise.simulation.environments import GaussianArms, World, drawn
+from roundwise.simulation.environments import GaussianArms, World, draw_batch
 from roundwise.simulation.items import StickItems
 from roundwise.study.amendments import Change, changed
 from roundwise.study.fold import of_arms
@@ -48,7 +48,7 @@ class Life:
             shared = isinstance(problem.noise, PairedBinary)
             world = (StickItems if shared else GaussianArms)(self.truth)
             several = tree_map(lambda each: np.asarray(each)[None], plan._replace(memory=None))
-            batch, _ = drawn(problem, world, self.rng, World(self.truth[None]), several)
+            batch, _ = draw_batch(problem, world, self.rng, World(self.truth[None]), several)
             batch = tree_map(lambda each: each[0], batch)
             self.trial = advance(problem, self.settings.policy, self.trial, batch)
             self.seen.append((self.names, batch))

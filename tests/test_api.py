@@ -17,7 +17,7 @@ from roundwise import BestArm, Binary, create_study, list_studies, load_study, p
 from roundwise.cli import main
 from roundwise.ingest import Words
 from roundwise.web import events
-from roundwise.web.bodies import NewPlan, NewStudy, Said
+from roundwise.web.bodies import FileBody, NewPlan, NewStudy
 from serving import ask, form
 
 ARMS = ["Control", "Big button", "Guest checkout"]
@@ -151,7 +151,7 @@ class TestVerbs:
         assert ("attachment" in headers.get("content-disposition", "")) == (kind not in ("json", "html"))
 
     def test_every_word_of_python_is_there(self):
-        assert Said.model_fields.keys() == Words.__annotations__.keys()
+        assert FileBody.model_fields.keys() == Words.__annotations__.keys()
         words = inspect.signature(create_study).parameters.keys()
         assert NewStudy.model_fields.keys() == words - {"storage", "load_if_exists"}
         words = inspect.signature(plan).parameters.keys()
@@ -210,7 +210,7 @@ class TestProblems:
         ask(url, "POST", "/api/v1/studies", NEW | {"name": "words"})
         body, headers = form(b"arm,outcome\nControl,1\n")
         assert "`roundwise ask words`" in ask(url, "POST", "/api/v1/studies/words/files", body, headers)[2]["detail"]
-        headers |= {"X-Roundwise-Words": "python"}
+        headers |= {"X-Roundwise-Surface": "python"}
         assert "`study.ask()`" in ask(url, "POST", "/api/v1/studies/words/files", body, headers)[2]["detail"]
 
     def test_what_is_not_there(self, url, study):

@@ -41,48 +41,68 @@ from roundwise.model.batch import Parts
 from roundwise.model.problem import Problem
 from roundwise.noise import NOISES, poisson, student
 from roundwise.noise.parts import arm_sums, product_factor
-from roundwise.policies import POLICIES, limited
+from roundwise.policies import POLICIES
+from roundwise.policies import base as policies
 from roundwise.questions import QUESTIONS, BestArm, Linear
 from roundwise.rules import THRESHOLDS, Declared
 
-CELLS, REFUSED = grid()
+
+@pytest.fixture(scope="module")
+def whole():
+    """All cells, and the combinations that are refused: it takes seconds, so not while tests are collected."""
+    return grid()
+
+
+@pytest.fixture
+def cells(whole):
+    return whole[0]
+
+
+@pytest.fixture
+def refused(whole):
+    return whole[1]
+
+
+@pytest.fixture
+def few(cells):
+    return [each for each in cells if each.row == "best of 2, tie" and each.delta == 0.5][:3]
 
 
 class TestTheGrid:
-    def test_a_combination_is_measured_or_refused_with_a_sentence(self):
+    def test_a_combination_is_measured_or_refused_with_a_sentence(self, cells, refused):
         """`product` tries each; anything but an InputError would be raised here."""
-        keys = Counter((each.row, each.column) for each in (*CELLS, *REFUSED) if each.part == "product")
+        keys = Counter((each.row, each.column) for each in (*cells, *refused) if each.part == "product")
         assert {row for row, _ in keys} == {shape.name for shape in SHAPES}
         assert len(keys) == len(SHAPES) * len(LAWS) * len(RULES)
-        assert all(each.sentence.endswith(".") for each in REFUSED)
+        assert all(each.sentence.endswith(".") for each in refused)
 
-    def test_it_has_every_question_noise_model_policy_and_threshold(self):
+    def test_it_has_every_question_noise_model_policy_and_threshold(self, cells):
         assert {shape.asked(LAWS[0])[0].name for shape in SHAPES} == set(QUESTIONS)
         assert {type(law.noise) for law in LAWS} == set(NOISES.values())
         problem = Problem(BestArm(), 3)
         promising = {name for name, made in POLICIES.items() if made().stopping.doubt(problem) is None}
         assert {rule.policy.name for rule in RULES} == promising
-        conditional = {each.column for each in CELLS if each.part == "conditions"}
+        conditional = {each.column for each in cells if each.part == "conditions"}
         assert set(POLICIES) - promising - conditional == {"tri-bbai", "opt-bbai"}  # see docs/baselines.md
         proved = {name for name, each in THRESHOLDS.items() if each.doubt(problem) is None}
         assert {rule.name.split(", ")[1] for rule in RULES if rule.name.startswith("PET, ")} >= proved
 
-    def test_every_question_is_measured_with_every_noise_model(self):
+    def test_every_question_is_measured_with_every_noise_model(self, cells):
         found = {(type(each.count.law.noise), type(each.count.shape.asked(each.count.law)[0]))
-                 for each in CELLS if each.part == "product"}  # fmt: skip
+                 for each in cells if each.part == "product"}  # fmt: skip
         bent = {NOISES[name] for name in NOISES if name not in ("gaussian", "sub-gaussian", "deviations")}
         every = {(noise, question) for noise in NOISES.values() for question in QUESTIONS.values()}
         assert found == every - {(noise, Linear) for noise in bent}  # features go with those that have one sigma
 
-    def test_it_goes_from_2_to_1000_arms_and_from_a_half_to_a_thousandth(self):
+    def test_it_goes_from_2_to_1000_arms_and_from_a_half_to_a_thousandth(self, cells):
         assert {shape.arms for shape in SHAPES} >= {2, 10, 100, 1000}
-        assert {each.delta for each in CELLS} >= {0.5, 0.05, 0.001}
+        assert {each.delta for each in cells} >= {0.5, 0.05, 0.001}
 
-    def test_names_are_unique(self):
-        assert len({each.digest for each in CELLS}) == len(CELLS)
+    def test_names_are_unique(self, cells):
+        assert len({each.digest for each in cells}) == len(cells)
 
-    def test_what_changes_under_way_and_scales_of_claims_and_their_bounds_are_counted(self):
-        names = " ".join(each.name for each in CELLS)
+    def test_what_changes_under_way_and_scales_of_claims_and_their_bounds_are_counted(self, cells):
+        names = " ".join(each.name for each in cells)
         for words in ("arms leave", "arms join", "larger budgets", "earlier data", "ratio just missed", "odds ratio",
                       "independent", "graded", "claims: single step, lower bounds"):  # fmt: skip
             assert words in names
@@ -126,8 +146,8 @@ class TestTheShortOne:
         assert 1.5 < found.rate / cell.delta < 3.5
         assert found.broken(number)
 
-    def test_several_cells_of_a_rule_show_together_what_none_shows_alone(self):
-        cells = [replace(each, part=PART, row="one") for each in TestCounting.few]
+    def test_several_cells_of_a_rule_show_together_what_none_shows_alone(self, few):
+        cells = [replace(each, part=PART, row="one") for each in few]
         found = [Measured(cell, 1000, 555) for cell in cells]
         assert not any(each.broken(200) for each in found)
         (rule,) = by_rule(found)
@@ -136,30 +156,28 @@ class TestTheShortOne:
 
 
 class TestCounting:
-    few = [each for each in CELLS if each.row == "best of 2, tie" and each.delta == 0.5][:3]
-
-    def test_workers_change_nothing(self):
-        one, two = (measured(self.few, 600, workers=workers).found for workers in (1, 2))
+    def test_workers_change_nothing(self, few):
+        one, two = (measured(few, 600, workers=workers).found for workers in (1, 2))
         assert [each.happened for each in one] == [each.happened for each in two]
         assert all(each.runs >= 600 for each in one)
 
     @pytest.mark.long
-    def test_it_goes_on_where_it_was(self, tmp_path, monkeypatch):
-        whole = measured(self.few, 300).found
-        measured(self.few[:2], 300, tmp_path)
+    def test_it_goes_on_where_it_was(self, tmp_path, monkeypatch, few):
+        whole = measured(few, 300).found
+        measured(few[:2], 300, tmp_path)
         path = tmp_path / "counts.jsonl"
         path.write_text(path.read_text()[:-9])  # the last line was cut by a kill
         again = []
         real = measure._count
         monkeypatch.setattr(measure, "_count", lambda job: again.append(job) or real(job))
-        assert [each.happened for each in measured(self.few, 300, tmp_path).found] == [each.happened for each in whole]
-        assert {job.digest for job in again} == {each.digest for each in self.few[1:]}
+        assert [each.happened for each in measured(few, 300, tmp_path).found] == [each.happened for each in whole]
+        assert {job.digest for job in again} == {each.digest for each in few[1:]}
 
-    def test_counts_of_other_code_are_not_continued(self, tmp_path, monkeypatch):
-        measured(self.few[:1], 10, tmp_path)
+    def test_counts_of_other_code_are_not_continued(self, tmp_path, monkeypatch, few):
+        measured(few[:1], 10, tmp_path)
         monkeypatch.setattr(measure, "source", lambda: "another")
         with pytest.raises(InputError, match="version"):
-            measured(self.few[:1], 10, tmp_path)
+            measured(few[:1], 10, tmp_path)
 
     @pytest.mark.parametrize("where", ["rules/eprocess/rule.py", "noise/gaussian.py", "_version.py"])
     def test_other_code_is_any_other_file_of_the_package(self, where, tmp_path, monkeypatch):
@@ -172,20 +190,20 @@ class TestCounting:
             file.write("# changed\n")
         assert measure.source() != before
 
-    def test_the_verdict_is_an_exact_binomial_test(self):
+    def test_the_verdict_is_an_exact_binomial_test(self, few):
         from scipy.stats import binomtest
 
-        found = Measured(self.few[0], 1000, 560)
+        found = Measured(few[0], 1000, 560)
         assert found.chance == pytest.approx(binomtest(560, 1000, 0.5, alternative="greater").pvalue)
         assert not found.broken(7000)
-        assert Measured(self.few[0], 1000, 600).broken(7000)
+        assert Measured(few[0], 1000, 600).broken(7000)
 
     @pytest.mark.long
-    def test_every_cell_has_runs_enough_to_be_called_broken(self):
-        level = cell_level(len(CELLS))
-        assert all(cell.delta**LEAST < level for cell in CELLS if cell.delta <= 0.15)
+    def test_every_cell_has_runs_enough_to_be_called_broken(self, cells):
+        level = cell_level(len(cells))
+        assert all(cell.delta**LEAST < level for cell in cells if cell.delta <= 0.15)
         assert all(critical(size, cell.delta, level) <= size
-                   for cell, size in zip(CELLS, sizes_of(CELLS, 1100).values(), strict=True) if cell.delta)  # fmt: skip
+                   for cell, size in zip(cells, sizes_of(cells, 1100).values(), strict=True) if cell.delta)  # fmt: skip
 
 
 class Raises:
@@ -201,14 +219,12 @@ class Raises:
 
 
 class TestFailure:
-    good = TestCounting.few[0]
-
     @pytest.mark.parametrize("how", ["raises", "dies"])
-    def test_a_cell_that_fails_is_reported_and_the_others_are_counted(self, how, tmp_path):
+    def test_a_cell_that_fails_is_reported_and_the_others_are_counted(self, how, tmp_path, few):
         bad = Cell("rules", "bad", how, 0.05, 1.0, Raises(how))
-        cells = [self.good, bad, TestCounting.few[1]]
+        cells = [few[0], bad, few[1]]
         counted = measured(cells, 100, tmp_path, workers=2)
-        assert [each.cell.digest for each in counted.found] == [self.good.digest, TestCounting.few[1].digest]
+        assert [each.cell.digest for each in counted.found] == [few[0].digest, few[1].digest]
         assert [each.happened for each in counted.found] == [each.happened for each in measured(cells[::2], 100).found]
         (failed,) = counted.failed
         assert failed.cell is bad
@@ -216,26 +232,26 @@ class TestFailure:
         assert "could not be counted" in wrong(counted)[-1]
         assert bad.digest not in (tmp_path / "counts.jsonl").read_text()  # so the next run tries it again
 
-    def test_one_that_fails_once_is_counted_alone(self, monkeypatch):
+    def test_one_that_fails_once_is_counted_alone(self, monkeypatch, few):
         real, seen = measure._count, []
         monkeypatch.setattr(measure, "_count", lambda job: seen.append(job) or (len(seen) == 1 and "once") or real(job))
-        counted = measured([self.good], 100)
+        counted = measured([few[0]], 100)
         assert not counted.failed
-        assert counted.found[0].happened == measured([self.good], 100).found[0].happened
+        assert counted.found[0].happened == measured([few[0]], 100).found[0].happened
 
 
 class TestThePage:
     @pytest.mark.long
-    def test_it_says_what_was_counted_and_what_is_wrong(self):
-        found = [Measured(cell, 100, 0) for cell in CELLS if not cell.must_fail]
-        found += [Measured(cell, 100, 0 if cell.must_fail else 100) for cell in CELLS if cell.must_fail]
-        counted = Counted(found, [Failed(CELLS[0], "it broke")])
-        text = page(counted, REFUSED, "roundwise calibrate", "figures/calibration.svg")
+    def test_it_says_what_was_counted_and_what_is_wrong(self, cells, refused):
+        found = [Measured(cell, 100, 0) for cell in cells if not cell.must_fail]
+        found += [Measured(cell, 100, 0 if cell.must_fail else 100) for cell in cells if cell.must_fail]
+        counted = Counted(found, [Failed(cells[0], "it broke")])
+        text = page(counted, refused, "roundwise calibrate", "figures/calibration.svg")
         assert "| Wager: best arm |" in text
         assert sum(word != "|" for word in text.split()) < 2000  # short enough to be read
-        assert len(wrong(counted)) == sum(cell.must_fail for cell in CELLS) + 1
-        data = json.loads(json.dumps(plain(counted, REFUSED)))
-        assert {each["sentence"] for each in data["refused"]} == {each.sentence for each in REFUSED}
+        assert len(wrong(counted)) == sum(cell.must_fail for cell in cells) + 1
+        data = json.loads(json.dumps(plain(counted, refused)))
+        assert {each["sentence"] for each in data["refused"]} == {each.sentence for each in refused}
 
 
 # ----------------------------------------------------------------- the holes of the first release, put back one by one
@@ -270,7 +286,7 @@ def dealt_alike(monkeypatch):
 HOLES = {
     "Poisson counts and 'largest'": lambda m: m.setattr(poisson._PoissonPartBets, "forms", as_a_level),
     "statements on levels": lambda m: m.setattr(student._StudentPartBets, "forms", over_all_arms),
-    "Opt-BBAI, batches of at most 1000": lambda m: m.setattr(limited, "_together", lambda before, batch: batch),
+    "Opt-BBAI, batches of at most 1000": lambda m: m.setattr(policies, "_together", lambda before, batch: batch),
     "Opt-BBAI, batches settled at 30 rows": lambda m: m.setattr(
         Declared, "fold", lambda self, p, kept, plan, batch: kept
     ),
@@ -282,9 +298,9 @@ HOLES = {
 @pytest.mark.parametrize(
     "hole", [pytest.param(hole, marks=[pytest.mark.slow] if "files" in hole else []) for hole in HOLES]
 )
-def test_a_hole_that_is_put_back_is_caught(hole, monkeypatch):
+def test_a_hole_that_is_put_back_is_caught(hole, monkeypatch, cells):
     """Each counted as `roundwise calibrate` counts it, and caught at a level of 1e-3; without the hole it is not."""
-    mine = [each for each in CELLS if each.part == "reproductions" and hole in each.row]
+    mine = [each for each in cells if each.part == "reproductions" and hole in each.row]
     assert mine
     assert not any(each.broken(1) for each in measured(mine, 30).found)
     HOLES[hole](monkeypatch)

@@ -19,8 +19,7 @@ from roundwise import (
 )
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
-from roundwise.rules.eprocess.claim_amendments import with_claims
-from roundwise.rules.eprocess.claims import ClosedTestingRule
+from roundwise.rules.eprocess.claims import ClosedTestingRule, with_claims
 
 RULE = ClosedTestingRule()
 

@@ -10,8 +10,7 @@ from changing import rates, studies, sums
 from roundwise import Binary, Claims, ConditionalPower, Gaussian, Poisson, Problem, Rounds, UnknownVariance
 from roundwise.model.batch import Batch, Record, budget_before, stack_parts
 from roundwise.model.trial import advance, begin
-from roundwise.rules.eprocess.claim_amendments import with_claims
-from roundwise.rules.eprocess.claims import ClosedTestingRule
+from roundwise.rules.eprocess.claims import ClosedTestingRule, with_claims
 from roundwise.study.audit import verified
 
 RULE = ClosedTestingRule()

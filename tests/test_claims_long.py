@@ -9,9 +9,9 @@ from changing import same_when_read_again, studies, sums
 from roundwise import Binary, Claims, ConditionalPower, Gaussian, Poisson, Problem, UnknownVariance
 from roundwise.model.batch import Batch, BatchPlan
 from roundwise.model.trial import begin
-from roundwise.rules.eprocess import claim_history, claim_report, claim_state
+from roundwise.rules.eprocess import claim_bounds
+from roundwise.rules.eprocess.claim_bounds import FINE
 from roundwise.rules.eprocess.claims import ClosedTestingRule
-from roundwise.rules.eprocess.wealth_grid import FINE
 
 RULE = ClosedTestingRule()
 ARMS = ("p", "x", "y")
@@ -66,8 +66,7 @@ class TestTheyGoOn:
         problem, rounds = asked(noise), 40
         course = list(folded(problem, rounds, budget))
         few, many = ends(problem, course[11]), ends(problem, course[-1])
-        for module in (claim_state, claim_history, claim_report):
-            monkeypatch.setattr(module, "MOST_STEPS", 10_000)
+        monkeypatch.setattr(claim_bounds, "MOST_STEPS", 10_000)
         *_, whole = folded(problem, rounds, budget)
         assert len(course[-1].steps) == 12 < len(whole.steps) == rounds
         best, width = ends(problem, whole), lambda each: each[:, 1] - each[:, 0]
@@ -81,8 +80,7 @@ class TestTheyGoOn:
         problem, rounds = asked(Binary(), odds=True), 30
         course = list(folded(problem, rounds, 40, means=np.array([0.3, 0.3, 0.33])))
         few, many = ends(problem, course[11])[:, 0], ends(problem, course[-1])[:, 0]
-        for module in (claim_state, claim_history, claim_report):
-            monkeypatch.setattr(module, "MOST_STEPS", 10_000)
+        monkeypatch.setattr(claim_bounds, "MOST_STEPS", 10_000)
         *_, whole = folded(problem, rounds, 40, means=np.array([0.3, 0.3, 0.33]))
         best = ends(problem, whole)[:, 0]
         assert (many > few).all()

@@ -23,10 +23,9 @@ from roundwise.model.batch import Batch, BatchPlan
 from roundwise.model.random_partition import partition_sums
 from roundwise.model.trial import advance, begin
 from roundwise.questions import Claims
-from roundwise.rules.eprocess import claim_parts
+from roundwise.rules.eprocess import claims
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.closed_testing import reject_independent
-from roundwise.simulation.environments import pulled_in_parts
 
 RULE, RUNS = ClosedTestingRule(), 4000
 NULLS = {  # claims at the borders of their nulls, a world, what is assumed
@@ -47,10 +46,10 @@ def test_what_is_won_for_a_false_claim_is_fair(name):
     """Two batches in parts, several dealings: the mean of each purse is at most 1 at the border."""
     question, world, noise = NULLS[name]
     problem, rng = Problem(question, world.arms, 0.05, noise), np.random.default_rng(1)
-    now, kept = world.world(rng, RUNS), RULE.start(problem, (RUNS,))
+    now, kept = world.initial_state(rng, RUNS), RULE.start(problem, (RUNS,))
     for pulls, parts in ((40.0, 4), (60.0, 12)):
         plan = BatchPlan(np.full((RUNS, world.arms), pulls), np.ones(RUNS, dtype=bool), parts=parts)
-        batch, now = pulled_in_parts(world, rng, now, plan.pulls, parts, 4, noise.needs)
+        batch, now = world.pull_parts(rng, now, plan.pulls, parts, 4, noise.needs)
         kept = RULE.fold(problem, kept, plan, batch)
     purses = np.exp(kept.gains)
     assert (purses.mean(axis=0) <= 1.0 + 4 * purses.std(axis=0) / np.sqrt(RUNS)).all()
@@ -149,10 +148,10 @@ class TestMultiplied:
         rng = np.random.default_rng(3)
         world, question = BernoulliArms([0.3, 0.3]), Claims.above(2, 0.3, independent=True)
         problem = Problem(question, 2, 0.05, Binary())
-        now, kept = world.world(rng, RUNS), RULE.start(problem, (RUNS,))
+        now, kept = world.initial_state(rng, RUNS), RULE.start(problem, (RUNS,))
         for pulls, parts in ((40.0, 4), (60.0, 12)):
             plan = BatchPlan(np.full((RUNS, 2), pulls), np.ones(RUNS, dtype=bool), parts=parts)
-            batch, now = pulled_in_parts(world, rng, now, plan.pulls, parts, 4, "sums")
+            batch, now = world.pull_parts(rng, now, plan.pulls, parts, 4, "sums")
             kept = RULE.fold(problem, kept, plan, batch)
         product = np.exp(kept.gains.sum(axis=-1))
         assert product.mean() <= 1.0 + 4 * product.std() / np.sqrt(RUNS)
@@ -219,15 +218,15 @@ def test_lines_of_arms_without_results_are_passed_over(noise, level, monkeypatch
 
     def won():
         rng = np.random.default_rng(1)
-        kept, now = RULE.start(problem, (5,)), world.world(rng, 5)
+        kept, now = RULE.start(problem, (5,)), world.initial_state(rng, 5)
         for asked in (np.full_like(pulls, 40.0), pulls):
             before = kept.gains
-            batch, now = pulled_in_parts(world, rng, now, asked, 8, 2, noise.needs)
+            batch, now = world.pull_parts(rng, now, asked, 8, 2, noise.needs)
             kept = RULE.fold(problem, kept, plan._replace(pulls=asked), batch)
         return before, kept.gains
 
     before, after = won()
     moved = [[1, 1, 1, 1], [1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 1]]
     np.testing.assert_array_equal(after != before, np.array(moved) == 1)
-    monkeypatch.setattr(claim_parts, "_fed", lambda pieces, counts: np.ones((4, counts.shape[-1]), dtype=bool))
+    monkeypatch.setattr(claims, "_fed", lambda pieces, counts: np.ones((4, counts.shape[-1]), dtype=bool))
     np.testing.assert_array_equal(won()[1], after)

@@ -21,9 +21,8 @@ from roundwise import (
 )
 from roundwise.messages import Condition, Reason
 from roundwise.model.batch import Batch, Declaration
-from roundwise.policies import OptBBAI, TriBBAI
-from roundwise.policies.base import everywhere, undeclared
-from roundwise.policies.limited import Limited
+from roundwise.policies import OptBBAI, Policy, TriBBAI
+from roundwise.policies.base import Limited, everywhere, undeclared
 from roundwise.rules import Declared
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.store import open_store
@@ -81,7 +80,7 @@ ONE_BEST = BestArm()
 
 
 @dataclass(frozen=True)
-class Elimination:
+class Elimination(Policy):
     """Top-k: arms that are surely in or surely out are pulled no more; with a union over arms and rounds.
 
     After round r an arm that is still open has n r results, and its mean is within sigma sqrt(2 ln(2 / e) / n r) of the

@@ -9,7 +9,7 @@ from roundwise.environments import RandomGaps, Replay
 
 def pulled(environment, pulls, runs=40_000):
     rng = np.random.default_rng(4)
-    batch, _ = environment.pull(rng, environment.world(rng, runs), np.tile(pulls, (runs, 1)))
+    batch, _ = environment.pull(rng, environment.initial_state(rng, runs), np.tile(pulls, (runs, 1)))
     return batch.totals
 
 
@@ -31,7 +31,7 @@ def test_no_pulls_give_nothing(environment):
 
 
 def test_random_instances_differ_between_runs():
-    world = GaussianArms(RandomGaps(arms=4)).world(np.random.default_rng(0), 6)
+    world = GaussianArms(RandomGaps(arms=4)).initial_state(np.random.default_rng(0), 6)
     assert len(np.unique(world.means[:, 1])) == 6
 
 
@@ -114,7 +114,7 @@ class TestReplay:
             Replay(("a", "b"), [0.0, 1.0], [[1, 2]])
 
     def test_truth_and_noise(self):
-        world = self.table.world(np.random.default_rng(0), 3)
+        world = self.table.initial_state(np.random.default_rng(0), 3)
         np.testing.assert_allclose(world.means, [[0.7, 1.4]] * 3)
         assert self.table.noise == Bounded(0.0, 2.0)
 
@@ -124,7 +124,7 @@ class TestReplay:
         table = Replay(self.table.names, self.table.outcomes, self.table.counts, replacement)
         rng = np.random.default_rng(1)
         pulls = np.full((20_000, 2), 4.0)
-        batch, _ = table.pull(rng, table.world(rng, 20_000), pulls)
+        batch, _ = table.pull(rng, table.initial_state(rng, 20_000), pulls)
         variance = np.array([0.61, 0.64]) * 4 * (1 if replacement else 6 / 9)
         np.testing.assert_allclose(batch.totals.mean(axis=0), [2.8, 5.6], atol=5 * np.sqrt(variance.max() / 20_000))
         np.testing.assert_allclose(batch.totals.var(axis=0), variance, rtol=0.06)
@@ -132,7 +132,7 @@ class TestReplay:
     def test_without_replacement_everything_comes_back_once(self):
         table = Replay(self.table.names, self.table.outcomes, self.table.counts, replacement=False)
         rng = np.random.default_rng(2)
-        world = table.world(rng, 50)
+        world = table.initial_state(rng, 50)
         totals = np.zeros((50, 2))
         for _ in range(5):
             batch, world = table.pull(rng, world, np.full((50, 2), 3.0))

@@ -204,7 +204,7 @@ def test_all_problems_of_a_file_by_kind_and_arm(tell):
     assert str(error.value) == (
         "results.csv has 6 kinds of problems; nothing was recorded.\n"
         "- line 3: 2 rows have no outcome (placebo 1, 25mg 1), the first of them here.\n"
-        "  Complete the table; or say why, and they are counted as missing: missing=REASON.\n"
+        "  Complete the table; or say why, and they are counted as missing: `missing=REASON`.\n"
         "- line 5: the outcome 'x' of arm '25mg' is not a number.\n"
         "  So in 2 lines (5, 6; 25mg 2). Correct it, or remove the line if there is no result; missing values must not "
         "stand for results.\n"

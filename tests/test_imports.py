@@ -1,6 +1,7 @@
 """The layers of the package: a module imports only from layers before its own; CONTRIBUTING shows the same order."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def imported(name, path, known):
     """The modules of the package that a module imports anywhere in its code."""
     here = name.removesuffix(".__init__").split(".")
     package = here if path.name == "__init__.py" else here[:-1]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -77,12 +78,16 @@ def layer(name):
     return next((each for each in ORDER if inside == each or inside.startswith(each + ".")), inside or "__init__")
 
 
-EDGES = {
-    (name.removesuffix(".__init__"), other)
-    for name, path in modules().items()
-    for other in imported(name, path, set(modules()))
-    if other.split(".")[0] == "roundwise"
-}
+@cache
+def edges():
+    """All pairs of a module and another of the package that it imports."""
+    known = modules()
+    return {
+        (name.removesuffix(".__init__"), other)
+        for name, path in known.items()
+        for other in imported(name, path, known.keys())
+        if other.split(".")[0] == "roundwise"
+    }
 
 
 def test_every_module_has_a_place():
@@ -90,10 +95,10 @@ def test_every_module_has_a_place():
 
 
 def test_imports_go_one_way():
-    assert EDGES
+    assert edges()
     wrong = [
         (one, other)
-        for one, other in EDGES
+        for one, other in edges()
         if "." in one and layer(one) != layer(other) and ORDER.index(layer(other)) > ORDER.index(layer(one))
     ]
     assert wrong == []
@@ -101,11 +106,13 @@ def test_imports_go_one_way():
 
 def test_nobody_imports_the_whole_package():
     """`roundwise` itself imports everything, so nothing in it may import `roundwise`."""
-    assert [one for one, other in EDGES if other == "roundwise" and "." in one] == []
+    assert [one for one, other in edges() if other == "roundwise" and "." in one] == []
 
 
 def test_there_are_no_cycles_between_modules():
-    left = {one: {other for first, other in EDGES if first == one and other != one} for one, _ in EDGES if "." in one}
+    left = {
+        one: {other for first, other in edges() if first == one and other != one} for one, _ in edges() if "." in one
+    }
     while left:
         free = [one for one, others in left.items() if not others & left.keys()]
         assert free, sorted(left)
@@ -117,14 +124,21 @@ def test_there_are_no_cycles_between_modules():
 def test_the_mathematics_knows_no_files(name):
     for module, path in modules().items():
         if layer(module) in MATHEMATICS:
-            tree = ast.parse(path.read_text())
+            tree = parsed(path)
             found = {each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names}
             found |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
             assert name not in found, module
 
 
-TREES = {path: ast.parse(path.read_text()) for path in modules().values()}
-OWN = {node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+@cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
+@cache
+def own_classes():
+    every = (node for path in modules().values() for node in ast.walk(parsed(path)))
+    return {node.name for node in every if isinstance(node, ast.ClassDef)}
 
 
 def named(node):
@@ -136,20 +150,20 @@ def named(node):
 def asks_for_a_class(node):
     """Whether a node asks of what class of ours something is: by isinstance, issubclass, type() or a pattern."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass"):
-        return bool(named(node.args[1]) & OWN)
+        return bool(named(node.args[1]) & own_classes())
     if isinstance(node, ast.Compare):
         sides = [node.left, *node.comparators]
         kinds = [each for each in sides if isinstance(each, ast.Call) and named(each.func) == {"type"}]
-        return bool(kinds) and bool(set().union(*map(named, sides)) & OWN)
-    return isinstance(node, ast.MatchClass) and bool(named(node.cls) & OWN)
+        return bool(kinds) and bool(set().union(*map(named, sides)) & own_classes())
+    return isinstance(node, ast.MatchClass) and bool(named(node.cls) & own_classes())
 
 
 def test_few_ask_for_a_class_of_ours():
     """A class has a method for what differs from class to class; each protocol is asked for in one place."""
     found = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
-        for path, tree in TREES.items()
-        for node in ast.walk(tree)
+        for path in modules().values()
+        for node in ast.walk(parsed(path))
         if asks_for_a_class(node)
     ]
     assert len(found) <= 25, found

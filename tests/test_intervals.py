@@ -51,7 +51,7 @@ def behind_leader(problem, rule, batches, leader):
 def studied(problem, environment, policy, seed, most=30):
     """One live trial with all its batches, the first in parts."""
     rng = np.random.default_rng(seed)
-    world = environment.world(rng, 1)
+    world = environment.initial_state(rng, 1)
     trial, batches = begin(problem, policy), []
     while not trial.done and len(batches) < most:
         edges = [np.floor(trial.plan.pulls * i / trial.plan.parts) for i in range(trial.plan.parts + 1)]

@@ -10,9 +10,8 @@ from scipy.stats import binom
 from roundwise import GLR, BestArm, Bounded, GaussianArms, Problem, simulate
 from roundwise.model.batch import Batch, BatchPlan, ValueTable, join_parts
 from roundwise.model.trial import advance, begin, final_answer
-from roundwise.policies import OptBBAI, TriBBAI
-from roundwise.policies.base import everywhere
-from roundwise.policies.limited import Limited
+from roundwise.policies import OptBBAI, Policy, TriBBAI
+from roundwise.policies.base import Limited, everywhere
 
 ALARM = 1e-4  # of the one test that draws
 
@@ -83,7 +82,7 @@ SEEN: list[Batch] = []
 
 
 @dataclass(frozen=True)
-class Looking:
+class Looking(Policy):
     """Twelve, then twenty of each arm, and so on; notes what it is shown."""
 
     stopping: GLR = field(default_factory=GLR)

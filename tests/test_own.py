@@ -29,7 +29,7 @@ from roundwise import (
 from roundwise.cli import main
 from roundwise.model.spec import from_spec, to_spec
 from roundwise.planning import plan
-from roundwise.policies.limited import Limited
+from roundwise.policies.base import Limited
 from roundwise.simulation.sweep import read_grid
 from roundwise.store import open_store, write_log
 from roundwise.study import replay
@@ -118,7 +118,7 @@ def test_plain_data_and_back(recipes):
         ("my_policy:Doublin", "'my_policy'.*'Doublin'"),
         ("my_policy:np", "There is no class|'my_policy:np' is no dataclass"),
         ("my_policy:everywhere", "'my_policy:everywhere'"),
-        ("my_question:Podium", "stopping.*first"),
+        ("my_question:Podium", "derive the class from roundwise.Policy"),
         ("my_policy:Doubling:star=3", "'my_policy:Doubling'.*'star'"),
         ("my_policy:Doubling:start=x", "start.*'x'"),
         ("my_policy:Doubling:start=1.5", "start"),

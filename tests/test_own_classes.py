@@ -32,14 +32,14 @@ from roundwise import (
     simulate,
 )
 from roundwise.contract import check_noise, check_policy, check_question, check_threshold
+from roundwise.environments import Environment, World
 from roundwise.model.batch import Batch
 from roundwise.model.problem import Problem
 from roundwise.planning import plan
-from roundwise.policies import POLICIES
+from roundwise.policies import POLICIES, Policy
 from roundwise.policies.base import everywhere
 from roundwise.questions import Pieces
 from roundwise.rules import THRESHOLDS
-from roundwise.simulation.environments import World
 from roundwise.thresholds import Lemma32
 from test_own import RECIPES, here, roundwise  # noqa: F401 - fixtures
 
@@ -333,7 +333,7 @@ def test_noise_models(noise, tmp_path):
 
 
 @dataclass(frozen=True)
-class Turns:
+class Turns(Policy):
     """What is pulled first, and next; it checks nothing."""
 
     start: float = 5.0
@@ -390,15 +390,17 @@ def test_what_is_missing_is_said():
         stopping: GLR = field(default_factory=GLR)
         name = "empty"
 
-    with pytest.raises(InputError, match=r"check.*first"):
+    with pytest.raises(InputError, match=r"derive the class from roundwise.Policy"):
         run(policy=Empty())
+    with pytest.raises(InputError, match=r"Derive the class 'Empty' from roundwise.environments.Environment"):
+        run(world=type("Empty", (), {"arms": 2, "noise": Gaussian()})())
 
 
 # --- worlds ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Coins:
+class Coins(Environment):
     """0/1 results, with a mistake."""
 
     mistake: str = ""
@@ -410,7 +412,7 @@ class Coins:
     def names(self):
         return ("a", "b", "c") if self.mistake == "names" else ("a", "b")
 
-    def world(self, rng, runs):
+    def initial_state(self, rng, runs):
         return World(np.full((1 if self.mistake == "runs" else runs, 2), [0.7, 0.3]))
 
     def pull(self, rng, world, pulls, needs="sums"):
@@ -421,8 +423,8 @@ class Coins:
 
 
 BAD_WORLDS = {
-    "names": "world 'Coins' cannot be used: `names` has 3 names for 2 arms",
-    "runs": r"`world` has means of shape \(1, 2\) for 2 runs, but they must be finite numbers of shape \(2, 2\)",
+    "names": "environment 'Coins' cannot be used: `names` has 3 names for 2 arms",
+    "runs": r"`initial_state` has means of shape \(1, 2\) for 2 runs",
     "more": "`pull` returns 6 results of an arm, but only 5 were asked for",
     "beyond": "`pull` returns results that its own `noise` says are impossible, but they must lie between 0 and 1",
     "fraction": "`pull` returns results that its own `noise` says are impossible",

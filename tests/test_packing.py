@@ -11,7 +11,7 @@ from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.trial import advance, begin
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
 from roundwise.policies import OptBBAI, TriBBAI
-from roundwise.policies.limited import Limited
+from roundwise.policies.base import Limited
 from roundwise.questions import Largest, Statements
 from roundwise.serialization import Unreadable, pack, unpack
 from roundwise.study import fold

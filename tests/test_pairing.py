@@ -34,8 +34,7 @@ from roundwise.noise.budget_bets import binomial_budget_bet
 from roundwise.noise.parts import PartForm, parts_data
 from roundwise.questions.base import Halfspaces, pairs
 from roundwise.rules.eprocess import bounds
-from roundwise.rules.eprocess.above import AboveEProcess, AboveWealth
-from roundwise.rules.eprocess.above_shared import CrossedAboveEProcess
+from roundwise.rules.eprocess.above import AboveEProcess, AboveWealth, CrossedAboveEProcess
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.items import ItemReplay, NormalItems
 
@@ -191,12 +190,12 @@ def struck(world, question, runs, batches, delta=0.1, seed=5):
     """In how many runs a true null was struck off, each played to the horizon, also past its end."""
     problem = Problem(question, world.arms, delta, world.noise)
     policy, rng = Wager(), np.random.default_rng(seed)
-    state = world.world(rng, runs)
+    state = world.initial_state(rng, runs)
     trial = begin(problem, policy, (runs,))
     ever, means = np.zeros(runs, dtype=bool), state.means[0]
     for _ in range(batches):
         pulls = np.clip(trial.plan.pulls, 1, 300)
-        batch, state = world.pull_items(rng, state, pulls, trial.plan.parts, 1)
+        batch, state = world.pull_parts(rng, state, pulls, trial.plan.parts, 1)
         trial = advance(problem, policy, trial._replace(plan=trial.plan._replace(pulls=pulls)), batch)
         ever |= eprocess_for(problem).false_rejection(problem, trial.kept.won, means)
     return ever.mean()
@@ -217,10 +216,10 @@ def test_a_true_null_is_struck_off_with_at_most_the_error_in_many_runs(name):
 def replayed(world, runs, batches, delta, seed=6):
     """The bets of bounds after so many batches, and the differences of two arms in every run as forms."""
     problem, rng = Problem(BestArm(), world.arms, delta, world.noise), np.random.default_rng(seed)
-    state, told = world.world(rng, runs), []
+    state, told = world.initial_state(rng, runs), []
     for number in range(batches):
         pulls = np.full((runs, world.arms), (20.0, 40.0, 80.0, 120.0, 160.0)[number])
-        batch, state = world.pull_items(rng, state, pulls, 12 if number else 4, 2 if number else 1)
+        batch, state = world.pull_parts(rng, state, pulls, 12 if number else 4, 2 if number else 1)
         told.append(batch)
     arms = np.broadcast_to(np.array([[0, 1], [1, 0]]), (runs, 2, 2))
     return Wager().stopping.replayed(problem, told), Halfspaces(arms, None, np.zeros(2), True)
@@ -309,7 +308,7 @@ def test_the_items_of_the_leader_serve_all():
     world = ItemReplay(correlated([0.6, 0.55, 0.4], 0.6))
     problem, policy, rng = Problem(BestArm(), 3, 0.05, world.noise), Wager(), np.random.default_rng(1)
     trial = begin(problem, policy, (1,))
-    batch, _ = world.pull_items(rng, world.world(rng, 1), trial.plan.pulls, trial.plan.parts, 1)
+    batch, _ = world.pull_parts(rng, world.initial_state(rng, 1), trial.plan.pulls, trial.plan.parts, 1)
     trial = advance(problem, policy, trial, batch)
     wanted = eprocess_for(problem).required_pulls(problem, trial.kept.won, trial.kept.choice, trial.kept.known).pulls[0]
     leader = int(trial.kept.choice.leader[0])

@@ -27,9 +27,8 @@ from roundwise.model.trial import advance, begin
 from roundwise.noise import PairedBinary, PairedBounded
 from roundwise.noise.parts import PartForm, parts_data
 from roundwise.questions.base import Halfspaces
-from roundwise.rules.eprocess import claim_amendments
-from roundwise.rules.eprocess.claim_bounds import ClaimStep
-from roundwise.rules.eprocess.padded_claims import pad_to_claims
+from roundwise.rules.eprocess import claims
+from roundwise.rules.eprocess.claim_bounds import ClaimStep, pad_to_claims
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.items import ItemReplay, StickItems
 
@@ -199,7 +198,7 @@ def test_batches_before_an_arm_was_added_are_bet_on_as_they_were(table):
             noise.fixed_size_bet(known, each.batch, pieces, np.full(size, 50.0), np.full((1, 1), 2.0))(np.zeros(1))
             for each, known, size in (
                 (step, one_run(past), 2),
-                (wide, claim_amendments._widened(one_run(past), 3), 3),
+                (wide, claims._widened(one_run(past), 3), 3),
             )
         )
         np.testing.assert_allclose(after, before, atol=1e-12)
@@ -235,12 +234,12 @@ def struck(name, runs, batches, delta=0.05, seed=11):
     """In how many runs a true null was struck off, each played to the horizon, also past its end."""
     world, question = TIES[name]
     problem, policy, rng = Problem(question, world.arms, delta, world.noise), Wager(), np.random.default_rng(seed)
-    state = world.world(rng, runs)
+    state = world.initial_state(rng, runs)
     trial = begin(problem, policy, (runs,))
     ever, means = np.zeros(runs, dtype=bool), state.means[0]
     for _ in range(batches):
         pulls = np.clip(trial.plan.pulls, 1, 120)
-        batch, state = world.pull_items(rng, state, pulls, trial.plan.parts, 1)
+        batch, state = world.pull_parts(rng, state, pulls, trial.plan.parts, 1)
         trial = advance(problem, policy, trial._replace(plan=trial.plan._replace(pulls=pulls)), batch)
         ever |= eprocess_for(problem).false_rejection(problem, trial.kept.won, means)
     return int(ever.sum())

@@ -28,7 +28,7 @@ from roundwise.model.batch import Batch, Parts, ValueTable, part_shares_of_rest,
 from roundwise.model.trial import advance, begin
 from roundwise.noise.parts import EarlierSums, PartForm, PartsData, ValueRows
 from roundwise.rules.eprocess import bet_sizes
-from roundwise.rules.eprocess.part_bets import first_largest, settle_parts, table_cells
+from roundwise.rules.eprocess.engine import first_largest, settle_parts, table_cells
 
 # ------------------------------------------------------------------------------------------------------------ the table
 

@@ -33,7 +33,7 @@ from roundwise import (
 )
 from roundwise.model.spec import parse_quantity
 from roundwise.planning.quantities import Costs, one_for_each
-from roundwise.planning.request import ladder
+from roundwise.planning.request import build_ladder
 from roundwise.planning.tradeoff import policy_words
 from roundwise.render import html as html_renderer
 
@@ -86,13 +86,13 @@ class TestExpected:
         [(0.3, [0.01, 0.02, 0.05, 0]), (0.03, [0.005, 0.01, 0.02, 0]), (0.5, [0.01, 0.02, 0.05, 0])],
     )
     def test_a_ladder_of_round_numbers(self, baseline, leads):
-        rows = ladder(BestArm(), NAMES, Binary(), baseline, None)
+        rows = build_ladder(BestArm(), NAMES, Binary(), baseline, None)
         assert [row.lead for row in rows] == leads
         assert all(row.means == pytest.approx([baseline + row.lead, baseline, baseline, baseline]) for row in rows)
 
     @pytest.mark.long
     def test_a_difference_that_matters_is_on_it(self):
-        rows = ladder(BestArm(0.03), NAMES, Binary(), 0.3, None)
+        rows = build_ladder(BestArm(0.03), NAMES, Binary(), 0.3, None)
         assert [row.lead for row in rows] == [0.01, 0.02, 0.03, 0.05, 0]
         assert planned(BestArm(0.03), runs=40).row.expected.lead == 0.03
 
@@ -108,7 +108,7 @@ class TestExpected:
         ids=lambda each: getattr(each, "name", ""),
     )
     def test_what_is_sought_is_ahead(self, question, means):
-        (row,) = ladder(question, NAMES, Binary(), 0.3, [0.1])
+        (row,) = build_ladder(question, NAMES, Binary(), 0.3, [0.1])
         assert row.means == pytest.approx(means)
 
     def test_control(self):
@@ -188,7 +188,7 @@ class TestCosts:
         found = planned(sample_cost=1, round_cost=2000, **EASY)
         least = min(each.mean_cost for each in found.front)
         assert found.recommended.mean_cost <= 1.02 * least
-        assert found.wish == found.recommended.wish
+        assert found.request == found.recommended.request
 
     @pytest.mark.long
     def test_the_front(self):
@@ -201,7 +201,7 @@ class TestCosts:
     @pytest.mark.long
     def test_a_round_that_is_fixed_stays(self):
         found = planned(round=300, leads="10%")
-        assert found.wish.round == 300
+        assert found.request.round == 300
         assert found.recommended.words == "rounds of 300"
         assert len(found.front) > 1
         assert "--round 300" in found.command
@@ -250,12 +250,12 @@ class TestPlan:
     @pytest.mark.long
     def test_what_else_could_be_asked(self):
         found = planned(budget=3000, target="2%")
-        kinds = {each.kind for each in found.instead}
+        kinds = {each.kind for each in found.alternatives}
         assert {"tolerance", "fewer arms", "budget"} <= kinds
-        for each in found.instead:
+        for each in found.alternatives:
             assert each.samples.typical < found.row.samples.typical or each.kind == "budget"
-            assert each.words in found.words
-        assert not planned(leads="10%", budget=20_000).instead
+            assert each.words in found.text()
+        assert not planned(leads="10%", budget=20_000).alternatives
 
     @pytest.mark.long
     @pytest.mark.parametrize(
@@ -271,23 +271,23 @@ class TestPlan:
     )
     def test_what_else_of_other_questions(self, question, kinds):
         found = planned(question, leads="2%", budget=2000, runs=40)
-        assert {each.kind for each in found.instead} >= kinds
-        for each in found.instead:
+        assert {each.kind for each in found.alternatives} >= kinds
+        for each in found.alternatives:
             assert each.kind == "budget" or each.samples.typical < found.row.samples.typical
-            assert each.words in found.words
-        closer = [each for each in found.instead if each.kind == "tolerance"]
+            assert each.words in found.text()
+        closer = [each for each in found.alternatives if each.kind == "tolerance"]
         assert {each.value for each in closer} == {0.02, 0.04}
         assert all("give or take" in each.words for each in closer)
 
     @pytest.mark.long
     def test_another_number_of_the_best(self):
         found = planned(TopK(2), baseline=None, means="50%,40%,39.5%,30%", budget=2000, runs=40)
-        assert [each.value for each in found.instead if each.kind == "top-k"] == [1]
+        assert [each.value for each in found.alternatives if each.kind == "top-k"] == [1]
 
     @pytest.mark.long
     def test_top_k_instead(self):
         found = planned(baseline=None, means="50%,49.5%,30%,30%", budget=3000)
-        assert [each.value for each in found.instead if each.kind == "top-k"] == [2]
+        assert [each.value for each in found.alternatives if each.kind == "top-k"] == [2]
 
     @pytest.mark.long
     def test_claims(self):
@@ -306,7 +306,7 @@ class TestPlan:
         assert high.fixed.method == "one look, Dunnett"
         assert "at least one true claim is shown" in found.words
         assert "closed test" in found.protocol
-        assert found.wish.policy.name == "conditional-power"
+        assert found.request.policy.name == "conditional-power"
 
     @pytest.mark.long
     def test_power_of_statements(self):

@@ -24,7 +24,7 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.planning.forecast import ahead, dealings_for, without_budget
+from roundwise.planning.forecast import dealings_for, simulate_ahead, without_budget
 from roundwise.planning.scenarios import (
     Data,
     TableArms,
@@ -36,7 +36,6 @@ from roundwise.planning.scenarios import (
     world_of,
 )
 from roundwise.policies import TriBBAI
-from roundwise.simulation.environments import pulled_in_parts
 
 SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000
 
@@ -61,8 +60,8 @@ class TestDealings:
     def test_parts_add_up_and_every_dealing_has_the_same_law(self, world, needs, missing):
         rng, runs, dealings = np.random.default_rng(5), 4000, 3
         world = Unreliable(world, missing) if missing else world
-        now = world.world(rng, runs)
-        batch, _ = pulled_in_parts(world, rng, now, np.full((runs, 2), 40.0), 4, dealings, needs)
+        now = world.initial_state(rng, runs)
+        batch, _ = world.pull_parts(rng, now, np.full((runs, 2), 40.0), 4, dealings, needs)
         parts = batch.parts
         assert parts.totals.shape == (runs, dealings, 2, 4)
         assert (parts.counts.sum(axis=-1) == batch.counts[:, None]).all()
@@ -105,7 +104,7 @@ class TestWorlds:
     def test_a_table_is_drawn_from_its_shares(self):
         world = limited_world(Bounded(0, 1), np.array([0.3, 0.6]), 0.2)
         batch, _ = world.pull(
-            np.random.default_rng(1), world.world(np.random.default_rng(1), 3), np.full((3, 2), 1e5), "rows"
+            np.random.default_rng(1), world.initial_state(np.random.default_rng(1), 3), np.full((3, 2), 1e5), "rows"
         )
         assert (batch.totals / 1e5) == pytest.approx(np.tile([0.3, 0.6], (3, 1)), abs=0.005)
         assert batch.scatter / 1e5 == pytest.approx(np.full((3, 2), 0.04), rel=0.03)
@@ -113,7 +112,9 @@ class TestWorlds:
 
     def test_missing_results(self):
         world = Unreliable(BernoulliArms([0.3, 0.6]), 0.25)
-        batch, _ = world.pull(np.random.default_rng(1), world.world(np.random.default_rng(1), 4), np.full((4, 2), 1e5))
+        batch, _ = world.pull(
+            np.random.default_rng(1), world.initial_state(np.random.default_rng(1), 4), np.full((4, 2), 1e5)
+        )
         assert batch.counts / 1e5 == pytest.approx(np.full((4, 2), 0.75), abs=0.01)
         assert batch.totals / batch.counts == pytest.approx(np.tile([0.3, 0.6], (4, 1)), abs=0.01)
 
@@ -151,7 +152,7 @@ class TestWorlds:
         counts = np.array([400.0, 300.0, 200.0])
         data = Data(counts=counts, totals=counts * [0.3, 0.5, 0.4], scatter=counts * 0.09, freedom=counts)
         world = allowed_world(noise, data, 1)
-        means = world.world(np.random.default_rng(1), 2000).means
+        means = world.initial_state(np.random.default_rng(1), 2000).means
         assert means.mean(axis=0) == pytest.approx([0.3, 0.5, 0.4], abs=0.03)
         if isinstance(noise, Bounded):
             assert isinstance(world, TableArms)
@@ -170,7 +171,7 @@ class TestAhead:
         """A fresh simulation needs the same, in results, rounds and of each arm."""
         rates = [0.6, 0.4, 0.3]
         problem = Problem(BestArm(), 3, 0.05, Binary())
-        ends = ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
+        ends = simulate_ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
         (runs,) = simulate(BestArm(), BernoulliArms(rates), [policy], runs=400, seed=2, keep_counts=True)
         assert agree(ends.samples, runs.samples)
         assert agree(ends.batches, runs.batches)
@@ -183,7 +184,7 @@ class TestAhead:
         """And a simulation that ends there is decided as often."""
         problem, rates = Problem(BestArm(), 3, 0.05, Binary()), [0.5, 0.4, 0.4]
         policy = Rounds(Wager(max_batch=200), budget=most)
-        ends = ahead(problem, policy, BernoulliArms(rates), runs=300, seed=1)
+        ends = simulate_ahead(problem, policy, BernoulliArms(rates), runs=300, seed=1)
         assert (ends.samples[~ends.decided] == most).all()
         assert ends.samples.max() <= most
         (runs,) = simulate(BestArm(), BernoulliArms(rates), [Wager(max_batch=200)], runs=300, seed=2, max_samples=most)
@@ -193,7 +194,7 @@ class TestAhead:
     def test_rounds_and_splits(self):
         problem = Problem(BestArm(), 3, 0.05, Binary())
         policy = Rounds(Wager(), budget=1000, round=100, split=(2, 1, 1))
-        ends = ahead(problem, policy, BernoulliArms([0.6, 0.4, 0.4]), runs=50, seed=1)
+        ends = simulate_ahead(problem, policy, BernoulliArms([0.6, 0.4, 0.4]), runs=50, seed=1)
         assert np.array_equal(ends.samples, 100 * ends.batches)
         assert np.array_equal(ends.counts[:, 0], ends.samples / 2)
 
@@ -206,14 +207,14 @@ class TestAhead:
     def test_exacting_rules_end_where_the_budget_does_not_cover_a_batch(self):
         problem = Problem(BestArm(), 2, 0.05, Gaussian())
         policy = Rounds(TriBBAI(), budget=13)
-        ends = ahead(problem, policy, world_of(Gaussian(), [1.0, 0.0]), runs=20, seed=1)
+        ends = simulate_ahead(problem, policy, world_of(Gaussian(), [1.0, 0.0]), runs=20, seed=1)
         assert not ends.decided.any()
         assert (ends.samples < 13).all()
 
     def test_missing_results_are_asked_for_and_paid(self):
         problem = Problem(BestArm(), 2, 0.05, Binary())
-        sure = ahead(problem, Wager(), BernoulliArms([0.6, 0.45]), runs=400, seed=1)
-        half = ahead(problem, Wager(), Unreliable(BernoulliArms([0.6, 0.45]), 0.5), runs=400, seed=1)
+        sure = simulate_ahead(problem, Wager(), BernoulliArms([0.6, 0.45]), runs=400, seed=1)
+        half = simulate_ahead(problem, Wager(), Unreliable(BernoulliArms([0.6, 0.45]), 0.5), runs=400, seed=1)
         assert 1.5 < half.samples.mean() / sure.samples.mean() < 2.5
 
     @pytest.mark.long
@@ -221,7 +222,7 @@ class TestAhead:
     def test_many_rounds_are_taken_together(self, limited):
         """Past forty rounds the forecast is at most a few per cent too large."""
         problem, world = Problem(BestArm(), 2, 0.05, Binary()), BernoulliArms([0.55, 0.5])
-        coarse = ahead(problem, limited, world, runs=150, seed=1)
+        coarse = simulate_ahead(problem, limited, world, runs=150, seed=1)
         (fine,) = simulate(BestArm(), world, [limited], runs=150, seed=1)
         assert coarse.steps < fine.batches.max()
         assert np.median(fine.batches) > 60
@@ -230,7 +231,7 @@ class TestAhead:
 
     def test_claims_without_a_budget_end_when_all_that_is_true_is_shown(self):
         problem = Problem(Claims.against_control(3), 3, 0.05, Gaussian())
-        ends = ahead(problem, ConditionalPower(), world_of(Gaussian(), [0.0, 0.0, 1.0]), runs=50, seed=1)
+        ends = simulate_ahead(problem, ConditionalPower(), world_of(Gaussian(), [0.0, 0.0, 1.0]), runs=50, seed=1)
         assert ends.decided.all()
         assert ends.shown[:, 1].all()
         assert np.isfinite(ends.samples).all()
@@ -240,7 +241,7 @@ class TestAhead:
         question = Claims.against_control(3)
         policy = Rounds(ConditionalPower(), budget=300)
         problem = Problem(question, 3, 0.05, Binary())
-        ends = ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
+        ends = simulate_ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
         (runs,) = simulate(question, BernoulliArms(rates), [policy], runs=400, seed=2)
         assert agree(ends.samples, runs.samples)
         for j in range(2):

@@ -41,7 +41,7 @@ from roundwise.policies import (
     TopTwo,
     TriBBAI,
 )
-from roundwise.policies.limited import Limited
+from roundwise.policies.base import Limited
 from roundwise.rules import Declared
 from roundwise.thresholds import KaufmannKoolenPairwise
 

@@ -1,8 +1,11 @@
-"""Errors speak Python from Python: a command of the shell stands in `errors.said`, beside Python's words."""
+"""Errors carry what to do as values, and each surface renders it in its own words."""
+
+import pickle
 
 import pytest
 
-from roundwise.errors import RoundwiseError, at_the_shell, said
+from roundwise.errors import InputError, RoundwiseError
+from roundwise.messages import OPTIONS, Remedy, Surface, option, rendering_for
 from roundwise.store import open_store
 from roundwise.store.client import Server
 from roundwise.store.log import read_log
@@ -46,7 +49,7 @@ def nothing_yet(tmp_path):
         (lambda _: failing(sqlite_error("SQLITE_IOERR_SHORT_READ"), "sqlite:///x.db"), "`import_study`", "import`"),
         (lambda _: failing(sqlite_error("SQLITE_CORRUPT"), "sqlite:///x.db"), "`import_study`", "`roundwise import`"),
         (lambda _: failing(sqlite_error("SQLITE_IOERR"), "sqlite:///x.db"), "`study.status()`", "`roundwise status`"),
-        (lambda _: cannot_be_reached(), "Start it, or", "Start it (`roundwise serve`), or"),
+        (lambda _: cannot_be_reached(), "Start the server, or", "Start the server (`roundwise serve`), or"),
     ],
 )
 def test_the_same_error_in_python_and_at_the_shell(fails, python, shell, tmp_path):
@@ -54,7 +57,24 @@ def test_the_same_error_in_python_and_at_the_shell(fails, python, shell, tmp_pat
         fails(tmp_path)
     assert python in str(found.value)
     assert SHELL not in str(found.value)
-    with at_the_shell(), pytest.raises(RoundwiseError) as found:
+    with rendering_for(Surface.SHELL), pytest.raises(RoundwiseError) as found:
         fails(tmp_path)
-    assert shell in str(found.value)
-    assert said("python", "shell") == "python"
+    with rendering_for(Surface.SHELL):
+        assert shell in str(found.value)
+
+
+def test_an_error_is_rendered_where_it_is_shown():
+    """Not where it is raised; also after it was sent from another process."""
+    error = pickle.loads(pickle.dumps(InputError("It is recorded.", Remedy("Use {@again}; see {file}.", file="{x}"))))
+    assert error.remedy.options == ("again",)
+    said = []
+    for surface in Surface:
+        with rendering_for(surface):
+            said.append(str(error))
+    assert said == [f"It is recorded. Use {OPTIONS['again'][i]}; see {{x}}." for i in range(3)]
+
+
+def test_settings_need_no_entry():
+    assert option("max_round") == "`max_round`"
+    with rendering_for(Surface.SHELL):
+        assert option("max_round") == "--max-round"

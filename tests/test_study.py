@@ -36,7 +36,7 @@ from roundwise import (
     load_study,
 )
 from roundwise.policies import OptBBAI, TriBBAI
-from roundwise.policies.limited import Limited
+from roundwise.policies.base import Limited
 from roundwise.report.headline import answer_by_name
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.store import StudyExistsError, UnknownStudyError, open_store
@@ -723,11 +723,9 @@ def test_settings_survive_json(policy, limits):
 
 
 def test_limits_of_the_policy_stay_beside_others():
-    from roundwise.policies.limited import within_limits
-
-    assert within_limits(Wager(max_batch=500), None, 5) == Wager(max_batch=500, min_per_arm=5)
-    assert within_limits(Wager(min_per_arm=5), np.int64(500), 0) == Wager(max_batch=500, min_per_arm=5)
-    assert within_limits(PET(), np.int64(500), 0) == Limited(PET(), 500)
+    assert Wager(max_batch=500).with_limits(None, 5) == Wager(max_batch=500, min_per_arm=5)
+    assert Wager(min_per_arm=5).with_limits(np.int64(500), 0) == Wager(max_batch=500, min_per_arm=5)
+    assert PET().with_limits(np.int64(500), 0) == Limited(PET(), 500)
 
 
 def test_a_policy_that_is_limited_already(file):

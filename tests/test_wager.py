@@ -578,7 +578,7 @@ class TestFront:
         batch = Batch(np.full(2, 50.0), np.array([32.0, 12.0]), parts=parts)
         plan = BatchPlan(batch.counts, np.asarray(True), jump=jump)
         found = EProcessRule().fold(problem, kept, plan, batch).won.gains
-        monkeypatch.setattr("roundwise.rules.eprocess.part_bets.slopes", lambda other, own=slopes: own(jump))
+        monkeypatch.setattr("roundwise.rules.eprocess.engine.slopes", lambda other, own=slopes: own(jump))
         expected = EProcessRule().fold(problem, kept, plan._replace(jump=0), batch).won.gains
         assert found.tolist() == expected.tolist()
         assert (found != 0).any()

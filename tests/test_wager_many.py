@@ -11,7 +11,6 @@ from roundwise.model.batch import PARTS, Batch
 from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin
 from roundwise.rules.eprocess.rule import eprocess_for
-from roundwise.simulation.environments import pulled_in_parts
 
 SIGMA_1 = SubGaussian(1.0)
 
@@ -83,7 +82,7 @@ class TestGate:
         assert not trial.kept.won.gains.any()
         rng, world = np.random.default_rng(5), GaussianArms(means)
         pulls = np.full((2, means.size), float(new))
-        batch, _ = pulled_in_parts(world, rng, world.world(rng, 2), pulls, PARTS, 1, SIGMA_1.needs)
+        batch, _ = world.pull_parts(rng, world.initial_state(rng, 2), pulls, PARTS, 1, SIGMA_1.needs)
         return advance(problem, Wager(), trial, batch).kept.won.gains
 
     def test_near_rivals_are_let_alone(self):

@@ -22,7 +22,6 @@ from roundwise.model.spec import check_class
 from roundwise.model.trial import begin
 from roundwise.noise import Noise
 from roundwise.policies import Policy
-from roundwise.policies.limited import without_limits
 from roundwise.questions import Above, BestArm, Question
 from roundwise.questions.base import Answer, Halfspaces, pairs
 from roundwise.rules import GLR, Threshold
@@ -37,7 +36,9 @@ _EXACT = 1e-9
 
 def check_classes(problem: Problem, policy: Policy) -> None:
     """Raise an InputError where a class of the user's own returns what it must not."""
-    inner, _ = without_limits(policy)
+    if is_own(policy):
+        check_class("policy", type(policy))
+    inner = policy.inner
     if is_own(problem.question):
         check_class("question", type(problem.question))
         check_question(problem.question, problem)

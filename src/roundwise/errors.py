@@ -20,34 +20,25 @@ import difflib
 import heapq
 import operator
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
 
-_SHELL: ContextVar[bool] = ContextVar("shell", default=False)
-
-
-@contextmanager
-def at_the_shell() -> Iterator[None]:
-    """What is said meanwhile is said to somebody at the command line, not in Python."""
-    before = _SHELL.set(True)
-    try:
-        yield
-    finally:
-        _SHELL.reset(before)
-
-
-def said(python: str, shell: str) -> str:
-    """What to do, in the words of where it is done.
-
-    >>> said("`again=True`", "`--again`")
-    '`again=True`'
-    """
-    return shell if _SHELL.get() else python
+from roundwise.messages import Remedy
 
 
 class RoundwiseError(Exception):
-    """Everything that roundwise raises on purpose."""
+    """Everything that roundwise raises on purpose.
+
+    Args:
+        message: what was found and where, and what is required.
+        remedy: what to do, rendered in the words of the surface on which the error is shown.
+    """
+
+    def __init__(self, message: str = "", remedy: Remedy | None = None) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return super().__str__() if self.remedy is None else f"{super().__str__()} {self.remedy}"
 
 
 class InputError(RoundwiseError, ValueError):

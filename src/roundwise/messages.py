@@ -177,6 +177,34 @@ class Guarantee:
         }
 
 
+class Remedy:
+    """What to do about an error: a template with fields, in which `{@name}` is an option or a command of `OPTIONS`.
+
+    >>> remedy = Remedy("Use {@again}, or {@close_round}.", study="checkout")
+    >>> remedy.options
+    ('again', 'close_round')
+    >>> print(remedy)
+    Use `again=True`, or `study.close_round(REASON)`.
+    >>> with rendering_for(Surface.SHELL):
+    ...     print(remedy)
+    Use --new, or `roundwise tell checkout --round-over REASON`.
+    """
+
+    __slots__ = ("fields", "template")
+
+    def __init__(self, template: str, /, **fields: Any) -> None:
+        self.template, self.fields = template, fields
+
+    def __str__(self) -> str:
+        return _FORMATTER.vformat(self.template, (), self.fields)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options and commands that it names."""
+        names = (name for _, name, _, _ in _FORMATTER.parse(self.template) if name)
+        return tuple(name[1:] for name in names if name[:1] == "@")
+
+
 class Severity(StrEnum):
     """Whether a note endangers the guarantee, or is good to know."""
 
@@ -332,7 +360,10 @@ FORMATS: dict[str, Callable[[Any], str]] = {
 
 
 class _Formatter(string.Formatter):
-    """Templates with `{name:format}` for a field."""
+    """Templates with `{name:format}` for a field and `{@name}` for an option or a command."""
+
+    def get_value(self, key: int | str, args: Sequence[Any], kwargs: Fields) -> Any:
+        return option(str(key)[1:], **kwargs) if str(key)[:1] == "@" else super().get_value(key, args, kwargs)
 
     def format_field(self, value: Any, format_spec: str) -> str:
         made = FORMATS.get(format_spec)
@@ -629,9 +660,45 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "id_column": ("`columns=Columns(id=...)`", "--id-column NAME", "the menu “id”"),
     "time_column": ("`columns=Columns(time=...)`", "--time-column NAME", "the menu “time”"),
     "item_column": ("`columns=Columns(item=...)`", "--item-column NAME", "the menu “item”"),
+    "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
+    "baseline_example": ("`baseline=0.3`", "--baseline 30%", "what results are like now"),
+    "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "the menu “item”"),
+    "range": ("Bounded({low:g}, {high:g})", "--range {low:g} {high:g}", "scores from {low:g} to {high:g}"),
+    "range_or_sigma": (
+        "Bounded(low, high) or SubGaussian(sigma)",
+        "--range or --sigma",
+        "whose results are scores or measurements",
+    ),
+    "unrelated": ("`unrelated=True`", "--unrelated", "the box “nothing to do with any result”"),
+    "unsound": ("`unsound=True`", "--unsound", "`roundwise import --unsound`"),
+    "wager": ("`policy=Wager()`", "--policy wager", "the policy Wager"),
+    "ask": ("`study.ask()`", "`roundwise ask {study}`", "“Begin the next round”"),
+    "tell": ("`study.tell(...)`", "`roundwise tell {study} FILE`", "“Hand in results”"),
+    "close_round": ("`study.close_round(REASON)`", "`roundwise tell {study} --round-over REASON`", "“Close the round”"),
+    "end": ("`study.end(REASON)`", "`roundwise close {study} --why ...`", "“End the study”"),
+    "report": ("`study.report()`", "`roundwise report {study}`", "“Report”"),
+    "report_file": ("`study.report().html()`", "`roundwise report {study} --out report.html`", "“Report”"),
+    "status": ("`study.status()`", "`roundwise status`", "the page of the study"),
+    "create": ("`create_study`", "`roundwise new`", "“New study”"),
+    "import_past": ("`import_past`", "`roundwise import-past`", "“Teach it earlier data”"),
+    "import": ("`import_study`", "`roundwise import`", "`roundwise import`"),
+    "export": ("`export_study`", "`roundwise export`", "`roundwise export`"),
+    "plan": ("`plan`", "`roundwise plan`", "`roundwise plan`"),
+    "plan_file": ("`plan(...).json()`", "`roundwise plan ... --out plan.json`", "`roundwise plan ... --out plan.json`"),
+    "simulate": ("`simulate`", "`roundwise simulate`", "`roundwise simulate`"),
+    "paper": ("`reproduced`", "`roundwise paper`", "`roundwise paper`"),
+    "serve": ("the server", "the server (`roundwise serve`)", "the server"),
+    "own": ("`import {module}`", "`roundwise --own {module} ...`, in Python `import {module}`", "`import {module}`"),
 }
 
 
-def option(name: str) -> str:
-    """Return what an option or a command is called where the message is read."""
-    return OPTIONS[name][list(Surface).index(_SURFACE.get())]
+def option(name: str, **fields: object) -> str:
+    """Return what an option or a command is called where the message is read; settings of a study need no entry."""
+    dashes = name.replace("_", "-")
+    found = OPTIONS.get(name, (f"`{name}`", f"--{dashes}", f"“{name.replace('_', ' ')}”"))
+    return found[list(Surface).index(_SURFACE.get())].format(**fields)
+
+
+def current_surface() -> Surface:
+    """Return the surface for which messages are rendered here."""
+    return _SURFACE.get()

@@ -199,7 +199,7 @@ def _contest(
 
 def _drawn(world: Instance) -> Floats:
     """True means, of some of the instances where they are random. (n, K)"""
-    means: Floats = world.environment.world(np.random.default_rng(0), 50).means
+    means: Floats = world.environment.initial_state(np.random.default_rng(0), 50).means
     return means
 
 

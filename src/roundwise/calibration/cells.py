@@ -18,7 +18,7 @@ from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin, final_answer
 from roundwise.noise import Gaussian
 from roundwise.policies import Policy
-from roundwise.simulation.environments import Environment, drawn
+from roundwise.simulation.environments import Environment, draw_batch
 
 DELTAS = {0.5: 0.5, 0.2: 1.0, 0.01: 2.0, 0.001: 3.0}  # besides .05, for one rule, with their share of the runs
 MOST_OF_ITEMS, OF_ITEMS = 10, 0.2  # arms that share items, and the share of their runs: all pairs are counted
@@ -106,10 +106,10 @@ def times_harmed(
     rng: np.random.Generator,
 ) -> int:
     """In how many of the runs a wrong answer was given, or a true null struck off, at any time up to the horizon."""
-    world, trial = environment.world(rng, runs), begin(problem, policy, (runs,))
+    world, trial = environment.initial_state(rng, runs), begin(problem, policy, (runs,))
     happened = np.zeros(runs, dtype=np.bool_)
     for _ in range(batches):
-        batch, world = drawn(problem, environment, rng, world, trial.plan)
+        batch, world = draw_batch(problem, environment, rng, world, trial.plan)
         trial = advance(problem, policy, trial, batch)
         happened |= harmed(problem, policy, trial, means)
     return int(happened.sum())

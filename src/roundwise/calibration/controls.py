@@ -28,7 +28,7 @@ from roundwise.model.problem import Problem
 from roundwise.noise import Gaussian, Noise, SubGaussian, UnknownVariance
 from roundwise.noise import Poisson as PoissonCounts
 from roundwise.policies import Agarwal, Jin2019, OptBBAI, Policy, RoundRobin, TrackAndStop, TriBBAI, Wager
-from roundwise.policies.limited import Limited
+from roundwise.policies.base import Limited
 from roundwise.questions import BestArm, Largest, MinimumBelow, Question, Statements, TopK
 from roundwise.rules import GLR, LogLogHeuristic
 from roundwise.simulation.environments import Environment, GaussianArms, Generator, PoissonArms

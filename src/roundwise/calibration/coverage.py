@@ -21,8 +21,8 @@ from roundwise.questions.base import Halfspaces, pairs
 from roundwise.report import Report, report_of
 from roundwise.rules import ClaimStatus
 from roundwise.rules.eprocess.bounds import means_of
-from roundwise.rules.eprocess.claim_state import claims_of
-from roundwise.simulation.environments import Generator, drawn, numbered
+from roundwise.rules.eprocess.claim_bounds import claims_of
+from roundwise.simulation.environments import Generator, draw_batch, numbered
 
 DELTA = 0.1
 POLICY = Wager(first_pulls=10, growth=0.7)
@@ -55,9 +55,9 @@ class Covered:
         question, means = self.shape.asked(self.law)
         problem = Problem(question, self.shape.arms, self.delta, self.law.assumed(self.shape.arms))
         environment = self.law.made(means)
-        world, trial, batches = environment.world(rng, runs), begin(problem, POLICY, (runs,)), []
+        world, trial, batches = environment.initial_state(rng, runs), begin(problem, POLICY, (runs,)), []
         for _ in range(10):
-            batch, world = drawn(problem, environment, rng, world, trial.plan)
+            batch, world = draw_batch(problem, environment, rng, world, trial.plan)
             trial = advance(problem, POLICY, trial, batch)
             batches.append(batch)
         forms = FORMS[self.form](problem.arms)
@@ -96,12 +96,12 @@ class ClaimsCovered:
         problem = Problem(question, self.shape.arms, self.delta, self.law.assumed(self.shape.arms))
         environment, names = self.law.made(means), numbered(self.shape.arms)
         truth = form_values(problem, means)
-        world, trial = environment.world(rng, 1), begin(problem, self.policy, ())
+        world, trial = environment.initial_state(rng, 1), begin(problem, self.policy, ())
         for _ in range(self.batches):
             if trial.done:
                 break
             plan = trial.plan._replace(pulls=trial.plan.pulls[None])
-            batch, world = drawn(problem, environment, rng, world, plan)
+            batch, world = draw_batch(problem, environment, rng, world, plan)
             trial = advance(problem, self.policy, trial, tree_map(lambda array: array[0], batch))
             lines = self.policy.stopping.claims(problem, trial, names)
             if any(_wrong(line, self.which, value) for line, value in zip(lines, truth, strict=False)):

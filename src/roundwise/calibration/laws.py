@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from roundwise.simulation.environments import (
     BernoulliArms,
     Environment,
     Generator,
-    Now,
     PoissonArms,
     World,
     numbered,
@@ -67,7 +66,7 @@ class Moved(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class NormalArms:
+class NormalArms(Environment[Moved]):
     """Normal rewards with a deviation for each arm; with `shifts`, all arms of a batch are moved together."""
 
     means: Floats
@@ -85,16 +84,11 @@ class NormalArms:
         return Gaussian(self.sigma)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Arm 0, arm 1, ..."""
-        return numbered(self.arms)
-
-    @property
     def sigma(self) -> float:
         """The largest deviation."""
         return float(np.max(self.sigmas))
 
-    def world(self, rng: Generator, runs: int) -> Moved:
+    def initial_state(self, rng: Generator, runs: int) -> Moved:
         """The means of each run."""
         return Moved(zeros((runs, self.arms)) + self.means, np.zeros(runs))
 
@@ -125,21 +119,6 @@ class TwoPoint(Arms):
         """One binomial draw for the total of each arm."""
         heads = rng.binomial(pulls.astype(np.int64), 0.5)
         return Batch(pulls, pulls * world.means + 2.0 * heads - pulls), world
-
-
-@dataclass(frozen=True, eq=False)
-class SumsOnly:
-    """Another world, of which only counts and totals are seen."""
-
-    inner: Environment
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def pull(self, rng: Generator, world: Now, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Now]:
-        """What comes back, without scatter and values."""
-        batch, world = self.inner.pull(rng, world, pulls, needs)
-        return Batch(batch.counts, batch.totals), world
 
 
 def _normal(sigma: float, shifts: float = 0.0) -> Callable[[Floats], Environment]:
@@ -203,7 +182,7 @@ LAWS: tuple[Law, ...] = (
     Law("0/1, rate 0", Binary(), 0.0, 0.3, BernoulliArms),
     Law("values in [0, 1]", Bounded(0.0, 1.0), 0.3, 0.1, _values(0.0, 1.0, 0.5)),
     Law("values in [-2, 6]", Bounded(-2.0, 6.0), -1.0, 0.4, _values(-2.0, 6.0, 0.3)),
-    Law("values, sums only", Bounded(0.0, 1.0), 0.5, 0.2, lambda means: SumsOnly(BernoulliArms(means))),
+    Law("values, sums only", Bounded(0.0, 1.0), 0.5, 0.2, BernoulliArms),
     Law("counts, rate 5", Poisson(), 5.0, 1.0, PoissonArms),
     Law("counts, rate .05", Poisson(), 0.05, 0.02, PoissonArms),
     Law("counts, rate 0", Poisson(), 0.0, 0.3, PoissonArms),

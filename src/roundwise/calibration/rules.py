@@ -27,7 +27,7 @@ from roundwise.policies import (
     TrackAndStop,
     Wager,
 )
-from roundwise.policies.limited import Limited
+from roundwise.policies.base import Limited
 from roundwise.questions import BestArm
 from roundwise.questions.base import Answer
 from roundwise.rules import GLR, KaufmannKoolenPairwise, StoppingRule, Threshold

@@ -17,7 +17,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from roundwise.cli.output import UnprintedError, taken_from_memory
-from roundwise.errors import LONGEST, RoundwiseError, at_the_shell, visible
+from roundwise.errors import LONGEST, RoundwiseError, visible
+from roundwise.messages import Surface, rendering_for
 
 COMMANDS = (
     "study",
@@ -89,13 +90,17 @@ def root(
 
 def main() -> None:
     """Run the command line: a user's mistake is one sentence on standard error and exit code 2."""
+    with rendering_for(Surface.SHELL):
+        _main()
+
+
+def _main() -> None:
     taken_from_memory()
     if "" not in sys.path:
         sys.path.append("")  # modules of the user's own, where the command is run
     try:
         loaded()
-        with at_the_shell():
-            code = commands()(prog_name="roundwise", standalone_mode=False)
+        code = commands()(prog_name="roundwise", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
     except RoundwiseError as error:

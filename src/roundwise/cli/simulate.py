@@ -136,7 +136,7 @@ def simulate(
     if as_json:
         print_json([each.plain() for each in summaries])
         return
-    truth = goal.answer(world.world(np.random.default_rng(0), 1).means)[0]
+    truth = goal.answer(world.initial_state(np.random.default_rng(0), 1).means)[0]
     print(f"Truth: {goal.answer_text(truth, world.names)}.")
     print_summaries(summaries, delta)
     if goal.separate_claims:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import refusal, shown, spoken
+from roundwise.formats.messages import refusal, shown
 from roundwise.messages import FileNote, list_by_arm
 from roundwise.serialization import Hashes
 
@@ -267,10 +267,10 @@ class Problems:
 
     def _said(self, kind: _Kind) -> str:
         if kind.count < 2 or not kind.lines:
-            return f"{kind.found}\n  {spoken(kind.remedy)}"
+            return f"{kind.found}\n  {kind.remedy}"
         lines = ", ".join(map(str, kind.lines)) + (", ..." if kind.count > len(kind.lines) else "")
         arms = f"; {list_by_arm(kind.arms)}" if kind.arms else ""
-        return f"{kind.found}\n  So in {kind.count} {self.unit}s ({lines}{arms}). {spoken(kind.remedy)}"
+        return f"{kind.found}\n  So in {kind.count} {self.unit}s ({lines}{arms}). {kind.remedy}"
 
 
 class Chunk(NamedTuple):

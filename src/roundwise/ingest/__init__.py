@@ -1,10 +1,7 @@
-"""Results of real experiments as they come in life: text tables, JSON, spreadsheets, Parquet, data frames.
+"""Reading results: from files and data frames to recorded rows.
 
-`tables.opening` makes a `Sheet` of whatever was given; `columns` says which column is what, `lines` checks every line
-(`names`, `checks`) and puts down what is wrong; `ids` and `earlier` see that nothing counts twice, or
-is contradicted in silence, `undeclared` that users or items do not repeat without a word; `lots` keeps the
-rows, `recorded` all that a file brought; `batches` joins files and deals their rows into parts. Nothing heavy is
-imported before it is used.
+`read` leads: `formats` opens a table, `columns` finds which column is what, `rows` validates every row, `duplicates`
+makes sure that nothing counts twice, `shared_items` finds repeated identifiers, `record` is what is written down.
 """
 
 from roundwise.ingest.columns import Columns, Options, Words

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import quoted, refusal, shown, some, spoken
+from roundwise.formats.messages import quoted, refusal, shown, some
 from roundwise.formats.sheet import Problems, blank, name_in
-from roundwise.messages import list_quoted
+from roundwise.messages import Remedy, list_quoted, option
 
 ACCEPTED = (
     "Give the columns arm,outcome (one row a result), arm,count,total (sums; also squares, the sum of squared values), "
-    "arm,count,successes (0/1 outcomes), or one column for each arm; or name yours with --arm-column and "
-    "--outcome-column."
+    "arm,count,successes (0/1 outcomes), or one column for each arm; or name yours with {@arm_column} and "
+    "{@outcome_column}."
 )
 _NAMES: dict[str, tuple[str, ...]] = {
     "arm": (),
@@ -139,13 +139,13 @@ def layout(
         raise refusal(
             where,
             f"the columns {list_quoted(mixed)} can be read in more than one way.",
-            f"Remove or rename those that do not belong, or name the one that counts: --outcome-column. {ACCEPTED}",
+            Remedy("Remove or rename those that do not belong, or name the outcome: {@outcome_column}. " + ACCEPTED),
         )
     if form != "rows" and {"id", "item"} & named:
         raise refusal(
             where,
             "sums have no ids and no items.",
-            "Give one row a result, or leave --id-column and --item-column out.",
+            Remedy("Give one row a result, or leave out {@id_column} and {@item_column}."),
         )
     roles += tuple(role for role in ("id", "time", "item") if role in places)
     return _layout(form, roles, places, titles, guessed)
@@ -177,7 +177,7 @@ def _place(where: str, titles: Sequence[str], role: str, name: str) -> int:
     raise refusal(
         where,
         f"{said}, only {list_quoted(found)}.{hint}" if not at else f"{said}.",
-        f"Name it with --{role}-column NAME.",
+        Remedy(f"Name it with {{@{role}_column}}."),
     )
 
 
@@ -194,8 +194,10 @@ def _by_name(where: str, titles: Sequence[str], named: Mapping[str, int]) -> dic
             raise refusal(
                 where,
                 f"the columns {list_quoted([titles[i] for i in at])} all mean '{name}'.",
-                f"Keep one of them, called '{name}'"
-                + (f", or say --{name}-column." if name in ("arm", "outcome") else "."),
+                Remedy(
+                    f"Keep one of them, called '{name}'"
+                    + (f", or use {{@{name}_column}}." if name in ("arm", "outcome") else ".")
+                ),
             )
         if at:
             places[name] = at[0]
@@ -239,7 +241,7 @@ def _guessed(where: str, titles: Sequence[str], places: Mapping[str, int], guess
             raise refusal(
                 where,
                 f"it is not clear which column {what}: it could be {list_quoted([titles[i] for i in could])}.",
-                f"Say --{role}-column NAME.",
+                Remedy(f"Use {{@{role}_column}}."),
             )
         if could:
             found[role] = could[0]
@@ -253,14 +255,16 @@ def _wrong(where: str, titles: Sequence[str], has: Set[str], arms: Collection[st
     else:
         missing = "count" if {"total", "successes"} & has else "total" if "count" in has else "outcome"
     if _TO_COME in titles and not has & {*_SUMS}:
-        return refusal(where, "this is a round that was asked for; it has no results.", f"Write them down. {ACCEPTED}")
+        return refusal(
+            where, "this is a round that was asked for; it has no results.", Remedy("Write them down. " + ACCEPTED)
+        )
     said = f"found {list_quoted(found)}, but no column '{missing}'." if found else "the header is empty."
     if found and found[0] in arms:
-        return refusal(where, said, f"The first line must be the header. {ACCEPTED}")
+        return refusal(where, said, Remedy("The first line must be the header. " + ACCEPTED))
     near = difflib.get_close_matches(missing, [title.casefold()[:40] for title in found[:500]], n=1, cutoff=0.6)
     if near:
         said += f" Did you mean '{missing}' by {quoted(next(t for t in found if t.casefold()[:40] == near[0]))}?"
-    return refusal(where, said, f"{hint}{ACCEPTED}")
+    return refusal(where, said, Remedy("{hint}" + ACCEPTED, hint=hint))
 
 
 class Words(TypedDict, total=False):
@@ -289,7 +293,9 @@ class Options:
         if self.missing is not None and not self.missing.strip():
             raise InputError("The reason why outcomes are missing is empty. Say it in a few words: it is recorded.")
         if self.cumulative and self.again:
-            raise InputError(spoken("A file is a running total (--cumulative) or all new (--new), not both."))
+            raise InputError(
+                "A file is a running total or all new, not both.", Remedy("Use {@cumulative} or {@again}.")
+            )
         if self.columns is not None and not isinstance(self.columns, Columns):
             raise InputError("`columns` must be Columns(arm=..., outcome=..., id=..., time=..., item=...).")
 
@@ -402,8 +408,8 @@ class Names:
             more = f" and {len(unknown) - _TOLD} more" if len(unknown) > _TOLD else ""
             found = f"{len(unknown)} names are no arms of this study: {', '.join(each)}{more}.{known}"
         remedy = (
-            "Correct the name, also its capitals; rows of other experiments are left out with --ignore-arms NAMES "
-            "(or '*' for all)."
+            "Correct the name, also its capitals; to leave out rows of other experiments, use "
+            f"{option('ignore_arms')} ('*' for all)."
         )
         for line in self._lines:
             problems.one("arms", line, found, remedy)

@@ -20,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.errors import DataError, said
+from roundwise.errors import DataError
 from roundwise.formats.messages import quoted, refusal
 from roundwise.formats.sheet import Sheet, hashes, key_of, whole
 from roundwise.ingest.columns import Index
 from roundwise.ingest.record import Chunks, Results, Spool, Start
-from roundwise.messages import FileNote
+from roundwise.messages import FileNote, Remedy, option
 from roundwise.model.random_partition import splitmix64
 from roundwise.noise import Noise
 from roundwise.serialization import Hashes, packed_hashes, packed_numbers
@@ -180,7 +180,7 @@ class Ids:
                 f"{_blockhave(int(same.sum()))} the {self._what} of an earlier row and the same arm; this one that of "
                 f"{self._sheet.unit} {int(rows.lines[first[k]])}.",
                 "Results of one user or patient depend on each other: give one row for each, or say "
-                f"{said('average_ids=True', '--average-ids')}.",
+                f"{option('average_ids')}.",
             )
 
     def refuse_several_arms(self) -> None:
@@ -255,9 +255,9 @@ def _blockhave(many: int) -> str:
 
 
 _NONE: Hashes = np.zeros(0, dtype=np.uint64)
-IN_ORDER = (
-    "The rows of a running total must come in the order in which they were recorded; name a column of ids "
-    "(--id-column) and any order will do."
+IN_ORDER = Remedy(
+    "The rows of a running total must come in the order in which they were recorded; with a column of ids "
+    "({@id_column}) any order will do."
 )
 
 
@@ -323,11 +323,10 @@ class Earlier:
                 raise _imported(name, each)
         same = [each.rows for each in starts if found.get(each.rows) == each.mark]
         if same:
-            difference, new = said("cumulative=True", "--cumulative"), said("again=True", "--new")
             raise refusal(
                 name,
                 f"it begins with the {max(same)} rows of a file that is recorded.",
-                f"Say {difference} to count only what comes after them, or {new} if all of it is new.",
+                Remedy("Use {@cumulative} to count only what comes after them, or {@again} if all of it is new."),
             )
 
     def refuse_taught(self, name: str, digest: str) -> None:
@@ -354,7 +353,11 @@ class Earlier:
     def recorded_rows(self, name: str, spool: Spool, arms: Sequence[str], seed: int) -> int:
         """How many rows at the start of a running total are recorded; an error unless all that are recorded are."""
         if any(each.form != "rows" for each in self.told):
-            raise refusal(name, "sums are recorded, which rows cannot be compared with.", "Give sums again, or --new.")
+            raise refusal(
+                name,
+                "sums are recorded, which rows cannot be compared with.",
+                Remedy("Give sums again, or use {@again}."),
+            )
         skipped, left = 0, {each.start for each in self.told if each.start is not None}
         while left and skipped < spool.rows:
             found = marks(spool.after(skipped), [each.rows for each in left], arms, seed)
@@ -382,7 +385,7 @@ class Earlier:
             raise refusal(
                 name,
                 "this is no running total: some arm has less than what is recorded.",
-                "Give the sums of everything since the study began, or leave --cumulative out.",
+                Remedy("Give the sums of everything since the study began, or leave out {@cumulative}."),
             )
         rest = file.minus(self.together)
         return rest._replace(scatter=None if rest.scatter is None else np.maximum(rest.scatter, 0.0))

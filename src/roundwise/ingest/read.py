@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.formats.messages import shown, spoken
+from roundwise.formats.messages import shown
 from roundwise.formats.readers import sheet_of
 from roundwise.formats.sheet import Chunk, Numbers, Sheet, is_path, name_in, unreadable
 from roundwise.ingest.columns import EVERY, WATCH, Columns, Names, Options, known_titles, layout
@@ -20,7 +20,7 @@ from roundwise.ingest.duplicates import Amounts, Earlier, could_repeat, marks, n
 from roundwise.ingest.record import Form, Law, Results, Spool, Start, Sums, kept, width_for
 from roundwise.ingest.rows import RowLines, SumLines, check_form
 from roundwise.ingest.shared_items import WATCHED, unit_kind
-from roundwise.messages import FileNote
+from roundwise.messages import FileNote, Remedy
 from roundwise.noise import Noise
 
 
@@ -279,8 +279,8 @@ class Reader:
     def _without_items(self) -> DataError:
         return DataError(
             f"{self.sheet.name} does not say which results belong to the same item, and this study compares arms on "
-            f"the items of both. {spoken('Name the column of items (--item-column)')}, or give one row an item, one "
-            "column an arm."
+            "the items of both.",
+            Remedy("Name the column of items ({@item_column}), or give one row an item, one column an arm."),
         )
 
     def _law(self) -> Law | None:

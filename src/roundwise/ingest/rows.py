@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.errors import DataError, said
+from roundwise.errors import DataError
 from roundwise.formats.messages import quoted, refusal, shown
 from roundwise.formats.sheet import LARGEST, Chunk, Numbers, Sheet, blank, hashes, no_value
 from roundwise.ingest.columns import WATCH, Index, Layout, Names, Options
@@ -28,7 +28,7 @@ from roundwise.ingest.duplicates import (
 )
 from roundwise.ingest.record import LINES, Contradicted, Source, Spool
 from roundwise.ingest.shared_items import Sketch, Watch
-from roundwise.messages import FileNote, list_by_arm
+from roundwise.messages import FileNote, Remedy, list_by_arm, option
 from roundwise.noise import Noise
 from roundwise.questions.base import quiet
 from roundwise.serialization import Hashes
@@ -94,8 +94,13 @@ def check_outcomes(lines: Lines, noise: Noise, title: str, values: Floats) -> No
         wrong,
         lambda k: (
             f"{lines.of(k, title, values)} {said}",
-            "Correct the row, or start a new study with "
-            + remedy.format(low=min(low, math.floor(values[k])), high=max(high, math.ceil(values[k]))),
+            str(
+                Remedy(
+                    "Correct the row, or create a study with " + remedy,
+                    low=min(low, math.floor(values[k])),
+                    high=max(high, math.ceil(values[k])),
+                )
+            ),
         ),
     )
 
@@ -391,8 +396,7 @@ class RowLines(_Checked):
                 self._first_missing,
                 f"{many} row{'s have' if many > 1 else ' has'} no outcome{where} ({arms})"
                 f"{', the first of them here' if many > 1 else ''}.",
-                "Complete the table; or say why, and they are counted as missing: "
-                f"{said('missing=REASON', '--missing REASON')}.",
+                f"Complete the table; or say why, and they are counted as missing: {option('missing')}.",
             )
         for ids in (self._seen, self.ids):
             if not self._options.average_ids:
@@ -419,7 +423,7 @@ class RowLines(_Checked):
                 lambda k, lines=lines, values=values: (  # type: ignore[misc]
                     f"the mean {values[k]:.6g} of the rows of one id of arm {lines.arm(k)} is no whole number, which "
                     "this study needs.",
-                    "Start a new study with --range 0 1 for means of 0/1 results, or give one row an id.",
+                    f"Give one row an id, or create a study with {option('range', low=0, high=1)}.",
                 ),
             )
         self._sheet.problems.refuse()

@@ -22,7 +22,8 @@ from typing import Any, Literal, NamedTuple, Protocol, overload
 import numpy as np
 
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, said, unknown
+from roundwise.errors import InputError, unknown
+from roundwise.messages import Remedy
 from roundwise.noise import NOISES, Noise
 from roundwise.policies import POLICIES, Policy
 from roundwise.questions import QUESTIONS, Question
@@ -299,8 +300,8 @@ def find_class(kind: Kind, name: str, trusted: bool = False) -> type[Any]:
     elif module not in sys.modules:
         raise InputError(
             f"The {word} '{name}' needs the module '{module}', which is not imported, and a record imports "
-            f"nothing by itself. If it is yours, say so: "
-            f"{said(f'`import {module}`', f'`roundwise --own {module} ...`, in Python `import {module}`')}."
+            "nothing by itself.",
+            Remedy("If it is yours: {@own}.", module=module),
         )
     found = _find_attribute(module, path)
     if found is None:

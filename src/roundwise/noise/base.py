@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
     whole: bool = False  # only whole numbers
     normal: bool = False  # normal with exactly the sigma that is assumed
     wrong: str = "is impossible under the noise model this study was created with."
-    remedy: str = "another noise model."  # {low:g} and {high:g} are a range that contains the result
+    remedy: str = "another noise model."  # a template of `Remedy` with the fields low and high, which hold the result
 
     @property
     def rates(self) -> bool:

@@ -57,7 +57,7 @@ class Binary(Noise):
         1.0,
         whole=True,
         wrong="is neither 0 nor 1, the outcomes this study was created for.",
-        remedy="--range or --sigma: the error guarantee needs 0 or 1.",
+        remedy="{@range_or_sigma}: the error guarantee needs 0 or 1.",
     )
     words: ClassVar[str] = "Results are 0 or 1."
     flags: ClassVar[tuple[str, ...]] = ("--binary",)

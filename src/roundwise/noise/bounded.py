@@ -79,7 +79,7 @@ class Bounded(Noise):
             self.low,
             self.high,
             wrong=f"is outside [{self.low:g}, {self.high:g}], the range this study was created with.",
-            remedy="--range {low:g} {high:g}: the error guarantee needs the true range.",
+            remedy="{@range}: the error guarantee needs the true range.",
         )
 
     @property

@@ -29,7 +29,8 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, Plain
 from roundwise.deadline import check_deadline
-from roundwise.errors import InputError, said
+from roundwise.errors import InputError
+from roundwise.messages import Remedy
 from roundwise.model.problem import Problem
 from roundwise.noise import Noise
 from roundwise.planning.scenarios import deviations
@@ -52,7 +53,8 @@ def check_size(question: Question, arms: int) -> None:
     if arms > MOST_ARMS or comparisons(question, arms) > MOST_COMPARISONS:
         raise InputError(
             f"Forecasts of more than {MOST_ARMS} arms, or of answers that consist of more than {MOST_COMPARISONS} "
-            f"comparisons, are not made here. Use {said('`plan`', '`roundwise plan`')} on a machine of your own."
+            "comparisons, are not made here.",
+            Remedy("Use {@plan} on a machine of your own."),
         )
 
 

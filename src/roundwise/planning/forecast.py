@@ -20,9 +20,8 @@ from roundwise.model.batch import Batch, BatchPlan, Trial, join_parts
 from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin, cannot_stop, final_answer
 from roundwise.policies import Policy
-from roundwise.policies.base import limits_of
 from roundwise.policies.rounds import as_rounds, round_of
-from roundwise.simulation.environments import Environment, Now, drawn
+from roundwise.simulation.environments import Environment, Now, draw_batch
 
 Places = NDArray[np.intp]
 
@@ -57,7 +56,7 @@ def dealings_for(problem: Problem, first: bool, most: float = 0.0) -> int | None
     return int(np.clip(times // problem.arms, fewest, usual))
 
 
-class Start(NamedTuple):
+class ForecastStart(NamedTuple):
     """Where a study stands: its trial, and what came back so far for the batch that is outstanding."""
 
     trial: Trial  # of one run, ()
@@ -88,14 +87,14 @@ class Ends:
         return dataclasses.replace(self, counts=counts, batches=np.where(self.decided, self.batches, np.inf))
 
 
-def joined_ends(parts: Sequence[Ends]) -> Ends:
+def join_ends(parts: Sequence[Ends]) -> Ends:
     """Several lots of runs of the same study."""
     names = [each.name for each in dataclasses.fields(Ends) if each.name != "steps"]
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     return Ends(**columns, steps=max(part.steps for part in parts))
 
 
-def every(ends: Ends, first: int, step: int) -> Ends:
+def take_row(ends: Ends, first: int, step: int) -> Ends:
     """The runs first, first + step, ...: one row of several that were run together."""
     names = [each.name for each in dataclasses.fields(Ends) if each.name != "steps"]
     columns = {name: getattr(ends, name)[first::step] for name in names}
@@ -103,7 +102,7 @@ def every(ends: Ends, first: int, step: int) -> Ends:
     return Ends(**columns, steps=int(min(ends.steps, longest)))
 
 
-def ahead(
+def simulate_ahead(
     problem: Problem,
     policy: Policy,
     environment: Environment,
@@ -111,7 +110,7 @@ def ahead(
     runs: int,
     seed: int,
     block: int = 0,
-    start: Start | None = None,
+    start: ForecastStart | None = None,
     most_rounds: int = MOST_ROUNDS,
     detail: Detail = FINE,
 ) -> Ends:
@@ -122,7 +121,7 @@ def ahead(
     rngs = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, stream))) for stream in (0, 1)]
     trial = begin(problem, policy, (runs,)) if start is None else repeated(start.trial, runs)
     told = None if start is None else start.told
-    world = environment.world(rngs[0], runs)
+    world = environment.initial_state(rngs[0], runs)
     book = _Book(problem, policy, world.means)
     alive, asked, rounds, steps = np.arange(runs), zeros((runs, problem.arms)), np.zeros(runs), 0
     while alive.size:
@@ -176,7 +175,7 @@ def rounds_of(policy: Policy, pulls: Floats) -> Floats:
 def most_in_a_round(policy: Policy) -> float | None:
     """The largest number of results in a round, if there is one."""
     rounds = as_rounds(policy)
-    return limits_of(rounds.policy)[0] if rounds.size is None else rounds.size
+    return rounds.policy.max_batch if rounds.size is None else rounds.size
 
 
 def coarser(policy: Policy, trial: Trial, detail: Detail = FINE) -> Policy:
@@ -220,7 +219,7 @@ def _pulled(
 ) -> tuple[Batch, Now]:
     """What comes back for the plan; for an outstanding batch, with what has come already."""
     if told is None:
-        return drawn(problem, environment, rng, world, plan, dealings)
+        return draw_batch(problem, environment, rng, world, plan, dealings)
     before = tree_map(lambda array: np.repeat(array[None], len(plan.pulls), axis=0), told._replace(parts=None))
     rest = np.maximum(plan.pulls - before.counts, 0.0)
     batch, world = environment.pull(rng, world, rest, problem.noise.needs)

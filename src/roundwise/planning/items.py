@@ -12,8 +12,8 @@ from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.noise import Needs, Noise
 from roundwise.planning.scenarios import limited_world
-from roundwise.simulation.environments import Generator, numbered
-from roundwise.simulation.items import batch_of
+from roundwise.simulation.environments import Generator
+from roundwise.simulation.items import ItemEnvironment, draw_items
 
 ITEM_CORRELATION = 0.3  # of two equally good arms on one item, unless given
 STEPS = 4  # of the scale that results between two limits are put on: differences are told one by one
@@ -28,7 +28,7 @@ class ItemsNow(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class AlikeItems:
+class AlikeItems(ItemEnvironment[ItemsNow]):
     """Run i has the means of row i modulo their number. All arms may have the same luck on an item.
 
     They do with probability `correlation`, so two arms of the same mean have that correlation: the result of an arm is
@@ -51,41 +51,27 @@ class AlikeItems:
         """How many arms there are."""
         return int(self.rows.shape[-1])
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Arm 0, arm 1, ..."""
-        return numbered(self.arms)
-
-    @property
-    def sigma(self) -> float:
-        """That of the noise model."""
-        return self.noise.sigma
-
-    def world(self, rng: Generator, runs: int) -> ItemsNow:
+    def initial_state(self, rng: Generator, runs: int) -> ItemsNow:
         """The means of each run."""
         which, (_, below) = np.arange(runs) % len(self.rows), self._tables
         return ItemsNow(self.rows[which], None if below is None else below[which])
 
-    def pull(self, rng: Generator, world: ItemsNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ItemsNow]:
-        """Items for all arms, in one part."""
-        return self.pull_items(rng, world, pulls, 1, 1)[0]._replace(parts=None), world
-
-    def pull_items(
-        self, rng: Generator, world: ItemsNow, pulls: Floats, parts: int, dealings: int
+    def pull_parts(
+        self, rng: Generator, state: ItemsNow, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
     ) -> tuple[Batch, ItemsNow]:
-        """Items in so many parts, dealt so many times."""
+        """Items in parts, in several random partitions."""
         values, _ = self._tables
 
         def drawn(run: int, items: int) -> Floats:
             luck = rng.random((items, self.arms))
             same = rng.random(items) < self.correlation
             luck[same] = luck[same, :1]
-            if values is None or world.below is None:
-                return self._normal(world.means[run], luck)
-            return np.asarray(values[(luck[..., None] >= world.below[run]).sum(axis=-1)])
+            if values is None or state.below is None:
+                return self._normal(state.means[run], luck)
+            return np.asarray(values[(luck[..., None] >= state.below[run]).sum(axis=-1)])
 
         told = None if values is ZERO_ONE else values  # of 0/1 results the sums say all
-        return batch_of(rng, drawn, pulls, parts, dealings, told, self.missing), world
+        return draw_items(rng, drawn, pulls, parts, partitions, told, self.missing), state
 
     def _normal(self, means: Floats, luck: Floats) -> Floats:
         from scipy.special import ndtri

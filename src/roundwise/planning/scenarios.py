@@ -15,7 +15,7 @@ import numpy as np
 
 from roundwise.arrays import Floats, zeros
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, Parts, ValueTable
+from roundwise.model.batch import Batch, Parts, ValueTable, split_counts
 from roundwise.noise import Needs, Noise
 from roundwise.noise.base import Scale
 from roundwise.simulation.environments import (
@@ -24,8 +24,6 @@ from roundwise.simulation.environments import (
     GaussianArms,
     Generator,
     Means,
-    numbered,
-    pulled_in_parts,
 )
 
 POINTS = 20  # steps of the scale that results between two limits are put on
@@ -39,7 +37,7 @@ class TableWorld(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TableArms:
+class TableArms(Environment[TableWorld]):
     """Results that take a few values, each with a probability of its own: `shares` (K, V), or (runs, K, V).
 
     With the axis of worlds, run i has that of i modulo their number.
@@ -54,37 +52,32 @@ class TableArms:
         """How many arms there are."""
         return int(self.shares.shape[-2])
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Arm 0, arm 1, ..."""
-        return numbered(self.arms)
-
-    @property
-    def sigma(self) -> float:
-        """That of the noise model."""
-        return self.noise.sigma
-
-    def world(self, rng: Generator, runs: int) -> TableWorld:
+    def initial_state(self, rng: Generator, runs: int) -> TableWorld:
         """The shares of each run: those there are, in turn."""
         known = self.shares if self.shares.ndim == 3 else self.shares[None]
         shares = known[np.arange(runs) % len(known)]
         return TableWorld(shares @ self.values, shares)
 
-    def pull(self, rng: Generator, world: TableWorld, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, TableWorld]:
+    def pull(self, rng: Generator, state: TableWorld, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, TableWorld]:
         """One multinomial draw for each arm."""
-        drawn = rng.multinomial(pulls.astype(np.int64), world.shares).astype(np.float64)  # (runs, K, V)
+        drawn = rng.multinomial(pulls.astype(np.int64), state.shares).astype(np.float64)  # (runs, K, V)
         totals = drawn @ self.values
         if needs == "sums":
-            return Batch(pulls, totals), world
+            return Batch(pulls, totals), state
         scatter = np.maximum(drawn @ self.values**2 - totals**2 / np.maximum(pulls, 1.0), 0.0)
-        return Batch(pulls, totals, scatter, self._table(drawn) if needs == "rows" else None), world
+        return Batch(pulls, totals, scatter, self._table(drawn) if needs == "rows" else None), state
 
-    def pull_rows(self, rng: Generator, world: TableWorld, counts: Floats, dealings: int) -> tuple[Batch, TableWorld]:
-        """The same in parts: the rows of each arm are drawn once, and put in a random order so many times."""
-        batch, world = self.pull(rng, world, counts[..., 0, :, :].sum(axis=-1), "rows")
+    def pull_parts(
+        self, rng: Generator, state: TableWorld, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, TableWorld]:
+        """Rows are drawn once and put in several random orders; one partition is drawn part by part."""
+        if needs != "rows" or partitions == 1:
+            return super().pull_parts(rng, state, pulls, parts, partitions, needs)
+        counts = split_counts(pulls, parts)
+        batch, state = self.pull(rng, state, counts[..., 0, :, :].sum(axis=-1), "rows")
         assert batch.table is not None
-        sizes = np.broadcast_to(counts, (*counts.shape[:-3], dealings, *counts.shape[-2:]))  # (runs, M, K, P)
-        left, found = np.repeat(batch.table.counts[..., None, :, :], dealings, axis=-3), []
+        sizes = np.broadcast_to(counts, (*counts.shape[:-3], partitions, *counts.shape[-2:]))  # (runs, M, K, P)
+        left, found = np.repeat(batch.table.counts[..., None, :, :], partitions, axis=-3), []
         for part in range(counts.shape[-1]):
             taken = dealt_out(rng, left, sizes[..., part])
             left = left - taken
@@ -92,7 +85,7 @@ class TableArms:
         table = np.stack(found, axis=-2)  # (runs, M, K, P, V)
         totals = table @ self.values
         scatter = np.maximum(table @ self.values**2 - totals**2 / np.maximum(counts, 1.0), 0.0)
-        return batch._replace(parts=Parts(counts, totals, scatter, self._table(table))), world
+        return batch._replace(parts=Parts(counts, totals, scatter, self._table(table))), state
 
     def _table(self, counts: Floats) -> ValueTable:
         """How often each value came, with the values of each run."""
@@ -112,7 +105,7 @@ def dealt_out(rng: Generator, left: Floats, sizes: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Unreliable:
+class Unreliable(Environment[object]):
     """Another world of which a share of the results never comes back, whatever they are."""
 
     world_of: Environment
@@ -138,19 +131,19 @@ class Unreliable:
         """That of the world within."""
         return self.world_of.sigma
 
-    def world(self, rng: Generator, runs: int) -> object:
+    def initial_state(self, rng: Generator, runs: int) -> object:
         """That of the world within."""
-        return self.world_of.world(rng, runs)
+        return self.world_of.initial_state(rng, runs)
 
-    def pull(self, rng: Generator, world: object, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, object]:
+    def pull(self, rng: Generator, state: object, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, object]:
         """What comes back of these pulls: each result by a coin of its own."""
-        return self.world_of.pull(rng, world, self._back(rng, pulls), needs)
+        return self.world_of.pull(rng, state, self._back(rng, pulls), needs)
 
-    def pull_dealt(
-        self, rng: Generator, world: object, pulls: Floats, parts: int, dealings: int, needs: Needs
+    def pull_parts(
+        self, rng: Generator, state: object, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
     ) -> tuple[Batch, object]:
-        """What comes back, cut into parts and dealt as all of it would be: a study sees nothing else."""
-        return pulled_in_parts(self.world_of, rng, world, self._back(rng, pulls), parts, dealings, needs)
+        """What comes back, in parts as all of it would be: a study sees nothing else."""
+        return self.world_of.pull_parts(rng, state, self._back(rng, pulls), parts, partitions, needs)
 
     def _back(self, rng: Generator, pulls: Floats) -> Floats:
         kept = rng.binomial(pulls.transpose().astype(np.int64), 1 - self.missing)

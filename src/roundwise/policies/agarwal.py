@@ -17,7 +17,7 @@ import numpy as np
 from roundwise.arrays import Bools, Floats
 from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import checked, everywhere, undeclared
+from roundwise.policies.base import Policy, checked, everywhere, undeclared
 from roundwise.policies.racing import check_racing, ranking
 from roundwise.rules import Declared, StoppingRule
 
@@ -32,7 +32,7 @@ class Left(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Agarwal:
+class Agarwal(Policy):
     """Best arm or top-k in exactly `rounds` batches, if the k-th mean leads the next by `gap` or more.
 
     >>> from roundwise.questions import BestArm

@@ -1,4 +1,4 @@
-"""What a policy owes, and what several of them share.
+"""The base class of policies, limits on their batches, and functions that several of them share.
 
 A policy has no hidden state: what it must remember travels in its plan. It samples; its `stopping` rule, a field,
 decides when an answer may be given. docs/own.md shows how to write one.
@@ -7,39 +7,150 @@ decides when an answer may be given. docs/own.md shows how to write one.
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats, total, tree_take, zeros
+from roundwise.arrays import Floats, total, tree_take, tree_where, zeros
 from roundwise.errors import InputError
-from roundwise.model.batch import BatchPlan, Declaration, Memory, Record, Trial
+from roundwise.model.batch import Batch, BatchPlan, Declaration, Memory, Record, Trial, ValueTable, join_parts
 from roundwise.model.problem import Problem
 from roundwise.questions import Complexity
 from roundwise.questions.base import quiet
 from roundwise.rules import StoppingRule
 
 
-class Policy(Protocol[Memory]):
-    """How to sample."""
+class Policy(ABC, Generic[Memory]):
+    """How to sample: a policy of your own defines `name`, `stopping`, `first` and `next`.
+
+    Attributes:
+        name: The name on the command line.
+        stopping: The stopping rule, which decides when an answer may be given; usually a field.
+        max_batch: The most pulls of a batch, if the policy has such a limit.
+        min_per_arm: The least pulls of an arm that is pulled at all.
+    """
+
+    if TYPE_CHECKING:  # fields or class attributes of each policy
+
+        @property
+        def name(self) -> str:
+            """The name on the command line."""
+
+        @property
+        def stopping(self) -> StoppingRule:
+            """When an answer may be given."""
+
+    max_batch: float | None = None
+    min_per_arm: float = 0.0
+
+    def check(self, problem: Problem) -> None:
+        """Raise an InputError if the policy does not fit the problem; by default, if its stopping rule does not."""
+        self.stopping.check(problem)
+
+    @abstractmethod
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Memory]:
+        """Return the first batch of each run; `runs` is the shape before the axis of arms, () for a live study."""
+
+    @abstractmethod
+    def next(self, problem: Problem, trial: Trial[Memory]) -> BatchPlan[Memory]:
+        """Return the next batch; `trial.plan` is the one just pulled, `trial.batch` what came back for it."""
+
+    def with_limits(self, max_batch: float | None, min_per_arm: float) -> Policy:
+        """Return the policy with these limits; by default, each of its plans is pulled in several batches."""
+        return Limited(self, max_batch, min_per_arm)
+
+    @property
+    def inner(self) -> Policy:
+        """The policy itself, without limits around it."""
+        return self
+
+
+class Split(NamedTuple):
+    """The plan under way, what is left of it after the planned batch, and what came back for it before that."""
+
+    plan: BatchPlan
+    left: Floats  # (K)
+    pulled: Batch | None = None  # None before the first batch of all
+
+
+@dataclass(frozen=True)
+class Limited(Policy):
+    """At most `max_batch` pulls in a batch, and at least `min_per_arm` of an arm that is pulled at all.
+
+    The stopping rule is asked only when a whole plan of the policy has been pulled, as without limits, and the policy
+    is then shown what came back for all of that plan, as one batch.
+
+    Args:
+        policy: The policy within.
+        max_batch: The most pulls of a batch.
+        min_per_arm: The least pulls of an arm that is pulled at all.
+    """
+
+    policy: Policy
+    max_batch: float | None = None
+    min_per_arm: float = 0.0
 
     @property
     def name(self) -> str:
-        """The name on the command line."""
+        """The name of the policy within."""
+        return self.policy.name
 
     @property
     def stopping(self) -> StoppingRule:
-        """When an answer may be given."""
+        """The stopping rule of the policy within."""
+        return self.policy.stopping
 
     def check(self, problem: Problem) -> None:
-        """Raise an InputError if the policy does not fit the problem."""
+        """A batch must have room for every arm."""
+        check_room(problem, self.max_batch, self.min_per_arm)
+        self.policy.check(problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Memory]:
-        """The first batch, for each run."""
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
+        """The first part of the first plan."""
+        return self._part(self.policy.first(problem, runs))
 
-    def next(self, problem: Problem, trial: Trial[Memory]) -> BatchPlan[Memory]:
-        """The next batch; `trial.plan` is the one just pulled, `trial.batch` what came back for it."""
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
+        """The next part of the plan, or the first of the next one."""
+        plan, left, pulled = trial.plan.memory
+        whole = _together(pulled, trial.batch)
+        fresh = self._part(self.policy.next(problem, trial._replace(plan=plan, batch=whole)), _nothing(whole))
+        pulls = apportion_pulls(left, self.max_batch, 0.0, so_far=trial.record)
+        more = plan._replace(
+            pulls=pulls, may_stop=np.zeros_like(plan.may_stop), memory=Split(plan, left - pulls, whole), parts=1
+        )
+        return tree_where(np.asarray(left.sum(axis=-1) > 0), more._replace(parts=1), fresh._replace(parts=1))
+
+    def _part(self, plan: BatchPlan, pulled: Batch | None = None) -> BatchPlan:
+        wanted = np.where(plan.pulls > 0, np.maximum(plan.pulls, math.ceil(self.min_per_arm)), 0.0)
+        pulls = apportion_pulls(wanted, self.max_batch, self.min_per_arm)
+        return plan._replace(pulls=pulls, memory=Split(plan, wanted - pulls, pulled))
+
+    @property
+    def inner(self) -> Policy:
+        """The policy within."""
+        return self.policy
+
+
+def _together(pulled: Batch | None, batch: Batch) -> Batch:
+    """What came back for a plan before, and with the last batch; without a table if its values were others."""
+    if pulled is None or not pulled.counts.any():
+        return batch
+    if not batch.counts.any():
+        return pulled
+    one, other = pulled.table, batch.table
+    if one is None or other is None or not np.array_equal(one.values, other.values):
+        pulled, batch = pulled._replace(table=None), batch._replace(table=None)
+    return join_parts([pulled, batch])._replace(parts=None)
+
+
+def _nothing(like: Batch) -> Batch:
+    """No results, in the same detail."""
+    table = None if like.table is None else ValueTable(like.table.values, np.zeros_like(like.table.counts))
+    scatter = None if like.scatter is None else np.zeros_like(like.scatter)
+    return Batch(np.zeros_like(like.counts), np.zeros_like(like.totals), scatter, table)
 
 
 def whole(pulls: Floats) -> Floats:
@@ -134,7 +245,7 @@ def grid_step(first: float, growth: float, step: Floats, samples: Floats) -> Flo
     return np.maximum(step, behind) + 1
 
 
-def limited(
+def apportion_pulls(
     pulls: Floats,
     max_batch: float | Floats | None,
     min_per_arm: float,
@@ -192,11 +303,6 @@ def check_room(problem: Problem, max_batch: float | None, min_per_arm: float) ->
         max_batch is None or max_batch >= room,
         f"At most {max_batch} results a round are too few: {problem.arms} arms need at least {room:g}{why}.",
     )
-
-
-def limits_of(policy: Policy) -> tuple[float | None, float]:
-    """The most pulls of a batch and the least of an arm, where the policy has such limits."""
-    return getattr(policy, "max_batch", None), getattr(policy, "min_per_arm", 0.0)
 
 
 def check_sigma(problem: Problem) -> None:

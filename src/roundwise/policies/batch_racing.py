@@ -14,7 +14,7 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import checked, filled, limited, undeclared
+from roundwise.policies.base import Policy, apportion_pulls, checked, filled, undeclared
 from roundwise.policies.racing import Race, check_racing, outcome, placed, started
 from roundwise.rules import Declared, StoppingRule
 
@@ -22,7 +22,7 @@ PROVED = Declared(proof="Jun et al. 2016, AISTATS; for sub-Gaussian rewards docs
 
 
 @dataclass(frozen=True)
-class BatchRacing:
+class BatchRacing(Policy):
     """Top-k or best arm in batches of `batch` pulls, which go to the arms left that have fewest; at most `most` each.
 
     A batch may lack a few pulls where arms are alike and their number does not divide it.
@@ -75,5 +75,5 @@ class BatchRacing:
         equal = np.where(race.racing, have.max(axis=-1, keepdims=True) + self.batch, -(2.0**60))  # nobody else gets any
         goal = filled(have, equal, have.sum(axis=-1) + math.floor(self.batch))
         more = np.where(race.racing, np.ceil(goal - have - 1e-9), 0.0)
-        pulls = limited(more, math.floor(self.batch), 0.0, so_far=None if trial is None else trial.record)
+        pulls = apportion_pulls(more, math.floor(self.batch), 0.0, so_far=None if trial is None else trial.record)
         return pulls if self.most is None else np.minimum(pulls, math.floor(self.most))

@@ -14,12 +14,12 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import best_weights, check_sigma, checked, everywhere
+from roundwise.policies.base import Policy, best_weights, check_sigma, checked, everywhere
 from roundwise.rules import GLR, StoppingRule
 
 
 @dataclass(frozen=True)
-class ClassicTrackAndStop:
+class ClassicTrackAndStop(Policy):
     """D-tracking: an arm with fewer than sqrt(t) - K/2 pulls, if there is one, else the one farthest behind t w*.
 
     >>> from roundwise.questions import BestArm

@@ -11,9 +11,9 @@ from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.model.batch import FIRST_PARTS, PARTS, BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.noise.budget_bets import ETA
-from roundwise.policies.base import checked, whole
+from roundwise.policies.base import Policy, checked, whole
 from roundwise.questions.base import quiet
-from roundwise.rules.eprocess.claim_state import ClaimState, claims_of, open_of
+from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of, open_of
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.conditional_power import counted_arms, shares_of, squares_of
 from roundwise.solvers import program
@@ -24,7 +24,7 @@ UNIFORM = 0.3  # share of it that goes to all that are fed alike
 
 
 @dataclass(frozen=True)
-class ConditionalPower:
+class ConditionalPower(Policy):
     """Claims that are not shown are fed as long as they have a chance, and their control as sqrt(their number).
 
     Within a budget (`Rounds`) the claims to feed are those with the largest sum of chances to be shown by its end, each
@@ -47,10 +47,6 @@ class ConditionalPower:
     def stopping(self) -> ClosedTestingRule:
         """The rule of claims."""
         return ClosedTestingRule(self.eta, self.cash)
-
-    def check(self, problem: Problem) -> None:
-        """A question of claims."""
-        self.stopping.check(problem)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """All claims."""

@@ -17,7 +17,7 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import checked
+from roundwise.policies.base import Policy, checked
 from roundwise.policies.racing import Race, check_racing, first_round, leading, next_round, outcome, ranked, ranking
 from roundwise.questions.base import quiet
 from roundwise.rules import Declared, StoppingRule
@@ -26,7 +26,7 @@ PROVED = Declared(proof="docs/baselines.md, elimination")
 
 
 @dataclass(frozen=True)
-class Elimination:
+class Elimination(Policy):
     """Best arm (also within a tolerance) or top-k: rounds end at `first_pulls` pulls of each arm, times `growth`, ...
 
     >>> from roundwise.questions import BestArm

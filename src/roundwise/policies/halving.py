@@ -18,7 +18,7 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import whole
+from roundwise.policies.base import Policy, whole
 from roundwise.policies.racing import Race, check_racing, first_round, next_round, outcome, ranking
 from roundwise.rules import Declared, StoppingRule
 
@@ -32,7 +32,7 @@ def accuracy(problem: Problem, r: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Hillel:
+class Hillel(Policy):
     """In round r every arm left has (2/e_r^2) ln(4 K r^2 / delta) pulls in all, e_r = 2^-r; who is e_r behind leaves.
 
     It ends when one arm is left, or with a tolerance when e_r is at most half of it.
@@ -72,7 +72,7 @@ class Hillel:
 
 
 @dataclass(frozen=True)
-class Karpov:
+class Karpov(Policy):
     """In round r every arm left has (8/e_r^2) ln(4 K r^2 / delta) pulls in all, e_r = 2^-r.
 
     Who is more than e_r above the (k+1)-th mean is accepted, who is more than e_r below the k-th is rejected.

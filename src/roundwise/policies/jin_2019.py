@@ -15,7 +15,7 @@ import numpy as np
 from roundwise.arrays import Bools, Floats
 from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import checked, everywhere
+from roundwise.policies.base import Policy, checked, everywhere
 from roundwise.policies.racing import check_racing
 from roundwise.rules import Declared, StoppingRule
 
@@ -41,7 +41,7 @@ class Sieve(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Jin2019:
+class Jin2019(Policy):
     """Two batches a round: all that are left; then again one of the best of them, whom the others must beat to stay.
 
     `seed` draws which of the best: it must be chosen without looking at the data.

@@ -14,7 +14,7 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import checked, everywhere, undeclared
+from roundwise.policies.base import Policy, checked, everywhere, undeclared
 from roundwise.policies.racing import check_racing, leading, ranking
 from roundwise.rules import Declared, StoppingRule
 
@@ -22,7 +22,7 @@ PROVED = Declared(proof="Kalyanakrishnan et al. 2012, ICML; also docs/baselines.
 
 
 @dataclass(frozen=True)
-class LUCB:
+class LUCB(Policy):
     """Best arm (also within a tolerance) or top-k; after every arm was pulled once, two arms at a time.
 
     >>> from roundwise.questions import BestArm

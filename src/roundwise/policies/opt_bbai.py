@@ -15,7 +15,7 @@ import numpy as np
 from roundwise.arrays import Array, Floats, zeros
 from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import checked, whole
+from roundwise.policies.base import Policy, checked, whole
 from roundwise.policies.racing import check_racing
 from roundwise.policies.tri_bbai import first_stage, passes, second_stage
 from roundwise.rules import Declared, StoppingRule
@@ -41,7 +41,7 @@ class Elimination(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OptBBAI:
+class OptBBAI(Policy):
     """Stages I to III as Tri-BBAI; then rounds r = 1, 2, ... that halve the accuracy eps_r = 2^-r / 4.
 
     >>> from roundwise.questions import BestArm

@@ -12,7 +12,7 @@ import numpy as np
 from roundwise.arrays import Bools, Floats
 from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import check_sigma, checked, complexity_within, everywhere, whole, within_by_own
+from roundwise.policies.base import Policy, check_sigma, checked, complexity_within, everywhere, whole, within_by_own
 from roundwise.rules import GLR, StoppingRule, Threshold
 
 
@@ -25,7 +25,7 @@ class Phase(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PET:
+class PET(Policy):
     """Sample uniformly until the complexity is known well enough, then in its proportions.
 
     Phase r guesses the complexity T_r = T_0 2^r. Its first batch brings every arm to T_r 32 ln(2 sqrt(2K) T_r)

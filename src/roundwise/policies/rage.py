@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats, one_hot, total
 from roundwise.model.batch import Batch, BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import check_sigma, checked, undeclared, whole
+from roundwise.policies.base import Policy, check_sigma, checked, undeclared, whole
 from roundwise.questions import Question
 from roundwise.questions.base import Answer, quiet
 from roundwise.rules import Declared, StoppingRule
@@ -35,7 +35,7 @@ class Field(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rage:
+class Rage(Policy):
     """Best arm or above a level, of arms with features: batch r has `first` x (dimension) x growth^(r-1) pulls.
 
     Arms without features have the unit vectors.

@@ -10,7 +10,7 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import checked, everywhere, grid_step, whole
+from roundwise.policies.base import Policy, checked, everywhere, grid_step, whole
 from roundwise.rules import GLR, StoppingRule
 
 
@@ -21,7 +21,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RoundRobin:
+class RoundRobin(Policy):
     """Every arm equally often, in batches that end at `first` samples, `first` times `growth`, and so on.
 
     >>> from roundwise.questions import BestArm
@@ -36,10 +36,6 @@ class RoundRobin:
 
     def __post_init__(self) -> None:
         checked_grid(self.first_time, self.growth)
-
-    def check(self, problem: Problem) -> None:
-        """Whatever its stopping rule fits."""
-        self.stopping.check(problem)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Step]:
         """Up to the first time."""

@@ -13,7 +13,7 @@ from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError
 from roundwise.model.batch import BatchPlan, Record, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import Policy, checked, limited
+from roundwise.policies.base import Policy, apportion_pulls, checked
 from roundwise.rules import StoppingRule
 
 LOOKS = 10  # rounds that a budget is cut into, where a policy looks ahead to it and nothing else is said
@@ -27,7 +27,7 @@ class Round(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rounds:
+class Rounds(Policy):
     """At most `budget` results in all, `round` of them at a time, in the proportions of `split`: each only if given.
 
     Every plan says how many results are left after it, and whether it is the last one, before it is pulled. What would
@@ -170,7 +170,7 @@ def limited_to(pulls: Floats, room: Floats, record: Record) -> Floats:
         return pulls
     found = pulls.copy()
     of = Record(record.counts[short], record.totals[short], np.asarray(record.batches)[short])
-    found[short] = limited(pulls[short], room[short], 0.0, so_far=of)
+    found[short] = apportion_pulls(pulls[short], room[short], 0.0, so_far=of)
     return found
 
 

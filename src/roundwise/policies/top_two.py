@@ -17,7 +17,7 @@ import numpy as np
 from roundwise.arrays import Floats, zeros
 from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import checked, everywhere
+from roundwise.policies.base import Policy, checked, everywhere
 from roundwise.policies.racing import check_racing
 from roundwise.rules import GLR, StoppingRule
 
@@ -30,7 +30,7 @@ class Led(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TopTwo:
+class TopTwo(Policy):
     """Best arm (also within a tolerance): the leader or its most dangerous challenger.
 
     >>> from roundwise.questions import BestArm

@@ -10,13 +10,13 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import best_weights, check_sigma, checked, everywhere, filled, grid_step, whole
+from roundwise.policies.base import Policy, best_weights, check_sigma, checked, everywhere, filled, grid_step, whole
 from roundwise.policies.round_robin import Step, checked_grid
 from roundwise.rules import GLR, StoppingRule
 
 
 @dataclass(frozen=True)
-class TrackAndStop:
+class TrackAndStop(Policy):
     """Sample in the proportions w* at the empirical means, updated between batches only.
 
     D-tracking steers all pulls so far towards w*, C-tracking only those of the batch; forced exploration keeps every

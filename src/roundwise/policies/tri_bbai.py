@@ -14,7 +14,7 @@ import numpy as np
 from roundwise.arrays import Bools, Floats
 from roundwise.model.batch import BatchPlan, Declaration, Memory, Record, Trial
 from roundwise.model.problem import Problem
-from roundwise.policies.base import checked, everywhere, undeclared, whole
+from roundwise.policies.base import Policy, checked, everywhere, undeclared, whole
 from roundwise.policies.racing import check_racing
 from roundwise.rules import Declared, StoppingRule
 
@@ -26,7 +26,7 @@ class Stage(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TriBBAI:
+class TriBBAI(Policy):
     """A few pulls of each arm, then their proportions, then a test; if it fails, L^2 pulls of each arm.
 
     Asymptotic only: the last stage returns the best-looking arm without a test, so for a delta such as 0.05 the

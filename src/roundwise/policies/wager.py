@@ -11,7 +11,7 @@ from roundwise.arrays import Floats, total
 from roundwise.model.batch import FIRST_PARTS, PARTS, BatchPlan, Trial
 from roundwise.model.estimates import CROWD, Estimates, signal_share
 from roundwise.model.problem import Problem
-from roundwise.policies.base import check_room, checked, everywhere, limited, whole
+from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, whole
 from roundwise.questions.base import quiet
 from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
 
@@ -31,7 +31,7 @@ CAUTIOUS, BOLD = 20.0, 250.0  # of the price over K: bets are less bold below, a
 
 
 @dataclass(frozen=True)
-class Wager:
+class Wager(Policy):
     """Batches sized so that the open bets are won, if the estimates are right.
 
     `batch_price` is what a batch is worth to you, in samples: the first batch, the size of all others and how bold the
@@ -61,7 +61,7 @@ class Wager:
             price is None or 0 < price <= 2**53, f"`batch_price` is {price}, but must be a positive number of samples."
         )
 
-    def limited(self, max_batch: float | None, min_per_arm: float) -> Wager:
+    def with_limits(self, max_batch: float | None, min_per_arm: float) -> Wager:
         """With other limits on its batches, where they are given."""
         most = self.max_batch if max_batch is None else max_batch
         return replace(self, max_batch=most, min_per_arm=min_per_arm or self.min_per_arm)
@@ -78,7 +78,7 @@ class Wager:
             each *= SHARED
         if self.max_batch is not None:
             each = min(math.ceil(each), self.max_batch // problem.arms)
-        pulls = limited(everywhere(runs, problem.arms, math.ceil(each)), None, self.min_per_arm)
+        pulls = apportion_pulls(everywhere(runs, problem.arms, math.ceil(each)), None, self.min_per_arm)
         always, jump = np.ones(runs, dtype=np.bool_), self._jump(problem)
         return BatchPlan(pulls, always, parts=FIRST_PARTS, jump=jump)
 
@@ -105,7 +105,7 @@ class Wager:
         due = (share_of_all * after / problem.arms)[..., None]
         refill = REFILL if self.max_batch is None else 1.0
         floor = whole(np.where(counts < due, refill * due - counts, 0.0))
-        pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
+        pulls = apportion_pulls(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
         parts = min(problem.noise.most_parts, PARTS)
         jump = min(self._jump(problem), 0)  # a problem that is not over by now may be a hard one
         return BatchPlan(pulls, trial.plan.may_stop, parts=parts, jump=jump)

@@ -10,9 +10,8 @@ from shlex import quote
 
 from roundwise._version import __version__
 from roundwise.arrays import Plain
-from roundwise.errors import said
 from roundwise.ingest import Results
-from roundwise.messages import Guarantee
+from roundwise.messages import Guarantee, option
 from roundwise.questions.base import Wording
 from roundwise.report.estimates import courses_of, measured
 from roundwise.report.export import Frame, csv_of, frame, markdown_of, plain_of, print_pdf, workbook_of
@@ -244,25 +243,21 @@ def _allocated(settings: StudySpec) -> str:
 
 def _next(state: State, verdict: Plain | None) -> str:
     name = quote(state.name)
-    keep = said(
-        "`study.report().html()` makes a report to keep",
-        f"`roundwise report {name} --out report.html` makes a report to keep",
-    )
+    keep = f"{option('report_file', study=name)} makes a report to keep"
     if verdict is not None:
         return f"{keep}."
     if state.closed is not None:
         return f"{keep}; the study is closed."
     waiting = state.outstanding
     if state.settings.policy.stopping.exact_batches and state.over is not None:
-        wager = said("with `policy=Wager()`", "with --policy wager")
-        return f"{keep}; a new study {wager} takes rounds of any size."
+        return f"{keep}; a new study with {option('wager')} takes rounds of any size."
     if state.over is not None:
         return f"{keep}; what is open was not ruled out."
     if waiting is None:
-        return said("`study.ask()` says what to do next.", f"`roundwise ask {name}` says what to do next.")
-    tell = said("`study.tell(...)`", f"`roundwise tell {name} FILE`")
+        return f"{option('ask', study=name)} says what to do next."
+    tell = option("tell", study=name)
     if waiting.files:
-        give_up = said("`study.close_round(REASON)`", f"`roundwise tell {name} --round-over REASON`")
+        give_up = option("close_round", study=name)
         left = int(waiting.outstanding.sum())
         if left == 1:
             come = f"1 result of round {waiting.number} is still to come"

@@ -1,14 +1,16 @@
-"""Fake and replayed worlds: they return sums of rewards, never single rewards.
+"""Environments of a simulation: they return sums of rewards, never single rewards.
 
-`world(rng, runs)` makes the state of the world for so many runs (its `means` are the truth); `pull(rng, world, pulls)`
-returns what came back and the world after it. A world is a named tuple of arrays, so runs can be taken from it.
+`initial_state(rng, runs)` makes the state of the environment for a number of runs (its `means` are the truth);
+`pull(rng, state, pulls)` returns what came back and the state after it. A state is a named tuple of arrays, so runs can
+be taken from it.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +25,7 @@ from roundwise.noise import Binary, Gaussian, Needs, Noise, Poisson
 from roundwise.questions.base import finite
 from roundwise.solvers.families import Family
 
-if TYPE_CHECKING:  # the state of a world: a named tuple of arrays
+if TYPE_CHECKING:  # the state of an environment: a named tuple of arrays
     from typing_extensions import TypeVar
 
     Now = TypeVar("Now", default=Any)
@@ -33,66 +35,102 @@ else:
     Now = TypeVar("Now")
 
 Generator = np.random.Generator
-FIRST_DEALINGS, DEALINGS = 4, 1  # of the first batch, and of later ones: live studies deal more often
-_IN_PARTS = {"sums": "pull_parts", "squares": "pull_squares", "rows": "pull_rows"}  # ways of a world's own
+FIRST_PARTITIONS, PARTITIONS = 4, 1  # of the first batch, and of later ones; live studies draw more
 
 
 class World(NamedTuple):
-    """The state of a world: its true means, and what is left of the data if it is drawn without replacement."""
+    """The state of an environment.
 
-    means: Floats  # (K)
-    left: tuple[Floats, ...] | None = None  # for each outcome, how many are left of it, (K)
+    Attributes:
+        means: The true means, (K).
+        left: For each outcome, how often it is left, (K) each, if results are drawn without replacement.
+    """
+
+    means: Floats
+    left: tuple[Floats, ...] | None = None
 
 
-class Environment(Protocol[Now]):
-    """Where rewards come from; one of which no noise model holds says why in `doubt`."""
+class Environment(ABC, Generic[Now]):
+    """Where rewards come from.
 
-    @property
-    def arms(self) -> int:
-        """How many arms there are, K."""
+    An environment of your own has `arms` (how many there are), `noise` (what holds of the rewards), `initial_state` and
+    `pull`; the rest has defaults. `docs/own.md` shows one.
+    """
 
-    @property
-    def noise(self) -> Noise:
-        """What may rightly be assumed of the rewards."""
+    if TYPE_CHECKING:  # fields or properties of each class
+
+        @property
+        def arms(self) -> int:
+            """How many arms there are, K."""
+
+        @property
+        def noise(self) -> Noise:
+            """What may rightly be assumed of the rewards."""
+
+    shares_items: ClassVar[bool] = False  # whether several arms are tried on the same items
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the arms are called."""
-
-    def world(self, rng: Generator, runs: int) -> Now:
-        """The state of the world for so many runs; `.means` is the truth."""
+        """The names of the arms: arm 0, arm 1, ..."""
+        return numbered(self.arms)
 
     @property
     def sigma(self) -> float:
-        """The sub-Gaussian constant that lower bounds are stated with."""
+        """The sub-Gaussian constant that lower bounds are stated with: that of the noise model."""
+        return self.noise.sigma
 
-    def pull(self, rng: Generator, world: Now, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Now]:
-        """What comes back for these pulls, in as much detail as is needed, and the world after it."""
+    @property
+    def doubt(self) -> Reason | None:
+        """Why no noise model holds of the rewards, or None."""
+        return None
+
+    @abstractmethod
+    def initial_state(self, rng: Generator, runs: int) -> Now:
+        """Return the state for a number of runs, a named tuple of arrays; `.means` is the truth, (runs, K)."""
+
+    @abstractmethod
+    def pull(self, rng: Generator, state: Now, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Now]:
+        """Return what comes back for these pulls, (runs, K), in the detail that is needed, and the state after it."""
+
+    def pull_parts(
+        self, rng: Generator, state: Now, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, Now]:
+        """Return a batch cut into parts, in several random partitions if rows can be drawn anew from their sums.
+
+        By default, parts are pulled one after the other: one partition.
+        """
+        pulled = []
+        counts = split_counts(pulls, parts)[..., 0, :, :]
+        for p in range(parts):
+            batch, state = self.pull(rng, state, counts[..., p], needs)
+            pulled.append(batch)
+        return join_parts(pulled), state
 
 
 Means = ArrayLike | Callable[[Generator, int], Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class Arms:
-    """What worlds share whose `means` are K numbers, or a function (rng, runs) -> (runs, K) for random instances."""
+class Arms(Environment[World]):
+    """Environments whose `means` are K numbers, or a function (rng, runs) -> (runs, K) for random instances."""
 
     means: Means
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "means", _checked_means(self.means))
+        if callable(self.means):
+            return
+        means = finite(self.means)
+        if means.ndim != 1:
+            raise InputError("Give the means of one instance: a list of numbers, one for each arm.")
+        object.__setattr__(self, "means", means)
 
     @property
     def arms(self) -> int:
         """How many arms there are."""
-        return _arms(self.means)
+        means = self.means(np.random.default_rng(0), 1) if callable(self.means) else np.asarray(self.means)
+        return int(means.shape[-1])
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Arm 0, arm 1, ..."""
-        return numbered(self.arms)
-
-    def world(self, rng: Generator, runs: int) -> World:
+    def initial_state(self, rng: Generator, runs: int) -> World:
         """The means of each run."""
         return World(_drawn(self.means, rng, runs))
 
@@ -116,39 +154,37 @@ class GaussianArms(Arms):
         """Gaussian with this sigma."""
         return Gaussian(self.sigma)
 
-    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+    def pull(self, rng: Generator, state: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One normal draw for the total of each arm; one chi-squared draw for its spread, if needed."""
         totals = rng.standard_normal(pulls.shape[::-1]).transpose()
         scale = np.sqrt(pulls)
         if self.sigma != 1.0:
             scale *= self.sigma
         totals *= scale
-        totals += pulls * world.means
+        totals += pulls * state.means
         if needs == "sums":
-            return Batch(pulls, totals), world
+            return Batch(pulls, totals), state
         freedom = np.maximum(pulls - 1.0, 0.0).transpose()
         scatter = np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1.0)), 0.0) * self.sigma**2
-        return Batch(pulls, totals, scatter.transpose()), world
+        return Batch(pulls, totals, scatter.transpose()), state
 
-    def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
-        """One normal draw for each part of each arm; other dealings of the same rows are bridges to their total."""
-        return _redealt(rng, self.noise, counts, self._totals(rng, world, counts), dealings), world
-
-    def pull_squares(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
-        """The same, and a chi-squared draw for the spread within each part."""
-        totals, rows = self._totals(rng, world, counts), counts.transpose()
+    def pull_parts(
+        self, rng: Generator, state: World, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, World]:
+        """One normal draw (and one chi-squared draw, if needed) for each part; other partitions given the total."""
+        if needs == "rows":
+            return super().pull_parts(rng, state, pulls, parts, partitions, needs)
+        counts = split_counts(pulls, parts)
+        rows = counts.transpose()
+        totals = rng.standard_normal((*rows.shape[:2], 1, *rows.shape[3:]))  # parts first, runs contiguous
+        totals *= np.sqrt(rows) if self.sigma == 1.0 else self.sigma * np.sqrt(rows)
+        totals += rows * state.means.transpose()[:, None]
+        if needs == "sums":
+            return _repartitioned(rng, self.noise, counts, totals, partitions), state
         within = _spreads(rng, rows, rows.shape)
         if self.sigma != 1.0:
             within *= self.sigma**2
-        return _with_scatter(rng, counts, totals, within, dealings), world
-
-    def _totals(self, rng: Generator, world: World, counts: Floats) -> Floats:
-        """Of each part, with the parts first, runs contiguous."""
-        rows = counts.transpose()
-        totals = rng.standard_normal((*rows.shape[:2], 1, *rows.shape[3:]))
-        totals *= np.sqrt(rows) if self.sigma == 1.0 else self.sigma * np.sqrt(rows)
-        totals += rows * world.means.transpose()[:, None]
-        return totals
+        return _with_scatter(rng, counts, totals, within, partitions), state
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,17 +214,22 @@ class FamilyArms(Arms):
             return found
         return float(np.sqrt(self.family.variance(_drawn(self.means, np.random.default_rng(0), 1)).max()))
 
-    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+    def pull(self, rng: Generator, state: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One draw for the total of each arm."""
         family = self.family.select_arms(np.arange(self.arms)[:, None])
-        totals = family.draw_totals(rng, pulls.transpose(), world.means.transpose())
-        return Batch(pulls, totals.transpose()), world
+        totals = family.draw_totals(rng, pulls.transpose(), state.means.transpose())
+        return Batch(pulls, totals.transpose()), state
 
-    def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
-        """One draw for each part of each arm, and other dealings of the same rows."""
+    def pull_parts(
+        self, rng: Generator, state: World, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, World]:
+        """One draw for each part of each arm; other partitions given the total."""
+        if needs != "sums":
+            return super().pull_parts(rng, state, pulls, parts, partitions, needs)
+        counts = split_counts(pulls, parts)
         family = self.family.select_arms(np.arange(self.arms).reshape(-1, *[1] * (counts.ndim - 2)))
-        totals = family.draw_totals(rng, counts.transpose(), world.means.transpose()[:, None])
-        return _redealt(rng, self.noise, counts, totals, dealings), world
+        totals = family.draw_totals(rng, counts.transpose(), state.means.transpose()[:, None])
+        return _repartitioned(rng, self.noise, counts, totals, partitions), state
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,19 +251,21 @@ class PoissonArms(FamilyArms):
 
 
 def check_environment(environment: Environment, needs: Needs) -> None:
-    """Raise an InputError where a world of the user's own gives what cannot come back."""
+    """Raise an InputError where an environment of the user's own returns what cannot come back."""
     if not is_own(environment):
         return
-    what, arms = f"world '{type(environment).__name__}'", environment.arms
+    if Environment not in type(environment).mro():
+        raise InputError(f"Derive the class '{type(environment).__name__}' from roundwise.environments.Environment.")
+    what, arms = f"environment '{type(environment).__name__}'", environment.arms
     if len(environment.names) != arms:
         refuse(what, f"`names` has {len(environment.names)} names for {arms} arms", "every arm has one")
     rng, outcome = np.random.default_rng(1), environment.noise.outcome
-    world = environment.world(rng, 2)
-    if np.shape(world.means) != (2, arms) or not np.isfinite(world.means).all():
-        found = f"`world` has means of shape {np.shape(world.means)} for 2 runs"
+    state = environment.initial_state(rng, 2)
+    if np.shape(state.means) != (2, arms) or not np.isfinite(state.means).all():
+        found = f"`initial_state` has means of shape {np.shape(state.means)} for 2 runs"
         refuse(what, found, f"they must be finite numbers of shape {(2, arms)}")
     pulls = np.full((2, arms), 5.0)
-    batch, _ = environment.pull(rng, world, pulls, needs)
+    batch, _ = environment.pull(rng, state, pulls, needs)
     for name, values in (("counts", batch.counts), ("totals", batch.totals)):
         if np.shape(values) != pulls.shape or not np.isfinite(values).all():
             refuse(what, f"`pull` returns {name} of shape {np.shape(values)}", f"finite numbers of shape {pulls.shape}")
@@ -239,57 +282,34 @@ def check_environment(environment: Environment, needs: Needs) -> None:
         refuse(what, "`pull` returns no `scatter`", "the noise model needs the spread of the results")
 
 
-def drawn(
+def draw_batch(
     problem: Problem,
     environment: Environment[Now],
     rng: Generator,
-    world: Now,
+    state: Now,
     plan: BatchPlan,
-    dealings: int | None = None,
+    partitions: int | None = None,
 ) -> tuple[Batch, Now]:
-    """What comes back for a plan, in the detail and the parts that are asked for.
+    """Return what comes back for a plan, in the detail and the parts that it asks for, and the state after it.
 
-    It is dealt into parts so often; unless that is said, the first batch a few times (of rows once), later ones once.
+    By default the first batch has a few random partitions (one, if rows are needed) and later ones have one.
     """
     needs = problem.noise.needs
     shared = problem.noise.shares_items
-    if shared and not hasattr(environment, "pull_items"):
-        raise InputError("Simulations of shared items need a world of items, such as ItemReplay(table).")
+    if shared and not environment.shares_items:
+        raise InputError("Simulations of shared items need an environment of items, such as ItemReplay(table).")
     if plan.parts == 1:
-        return environment.pull(rng, world, plan.pulls, needs)
-    if dealings is None:
+        return environment.pull(rng, state, plan.pulls, needs)
+    if partitions is None:
         first = plan.parts == FIRST_PARTS and (needs == "sums" or shared)
-        dealings = FIRST_DEALINGS if first else DEALINGS
-    return pulled_in_parts(environment, rng, world, plan.pulls, plan.parts, dealings, needs)
+        partitions = FIRST_PARTITIONS if first else PARTITIONS
+    return environment.pull_parts(rng, state, plan.pulls, plan.parts, partitions, needs)
 
 
-def pulled_in_parts(
-    environment: Environment[Now], rng: Generator, world: Now, pulls: Floats, parts: int, dealings: int, needs: Needs
-) -> tuple[Batch, Now]:
-    """A batch in parts, dealt so many times if rows can be dealt anew from their sums; in general, pull by pull."""
-    found: tuple[Batch, Now]
-    if (of_items := getattr(environment, "pull_items", None)) is not None:
-        found = of_items(rng, world, pulls, parts, dealings)
-        return found
-    if (anyhow := getattr(environment, "pull_dealt", None)) is not None:
-        found = anyhow(rng, world, pulls, parts, dealings, needs)
-        return found
-    own = getattr(environment, _IN_PARTS[needs], None)
-    if own is not None and (dealings > 1 or needs != "rows"):  # rows in one order are drawn part by part
-        found = own(rng, world, split_counts(pulls, parts), dealings)
-        return found
-    pulled = []
-    counts = split_counts(pulls, parts)[..., 0, :, :]
-    for p in range(parts):
-        batch, world = environment.pull(rng, world, counts[..., p], needs)
-        pulled.append(batch)
-    return join_parts(pulled), world
-
-
-def _redealt(rng: Generator, law: Noise, counts: Floats, totals: Floats, dealings: int) -> Batch:
-    """A batch from totals of its parts, with the parts first, dealt anew by the law of parts given their sum."""
+def _repartitioned(rng: Generator, law: Noise, counts: Floats, totals: Floats, partitions: int) -> Batch:
+    """A batch from totals of its parts, with the parts first, other partitions by the law of parts given their sum."""
     rows, whole = counts.transpose(), sum_rows(totals)
-    more = law.draw_part_totals(rng, rows, whole, dealings - 1) if dealings > 1 else None
+    more = law.draw_part_totals(rng, rows, whole, partitions - 1) if partitions > 1 else None
     totals = totals if more is None else np.concatenate([totals, more], axis=2)
     return Batch(sum_rows(rows)[:, 0].transpose(), whole[:, 0].transpose(), parts=Parts(counts, totals.transpose()))
 
@@ -302,18 +322,18 @@ def _spreads(rng: Generator, rows: Floats, shape: tuple[int, ...]) -> Floats:
     return found
 
 
-def _with_scatter(rng: Generator, counts: Floats, totals: Floats, within: Floats, dealings: int) -> Batch:
+def _with_scatter(rng: Generator, counts: Floats, totals: Floats, within: Floats, partitions: int) -> Batch:
     """A batch from totals and scatter of its parts, with the parts first.
 
-    Other dealings are drawn from the law of the parts given total and scatter of the whole, which for normal rows is
+    Other partitions are drawn from the law of the parts given total and scatter of the whole, which for normal rows is
     free of mean and deviation: parts of any normal rows, moved and stretched to have both.
     """
     rows = counts.transpose()
     number, whole = sum_rows(rows), sum_rows(totals)
     centre = whole / np.maximum(number, 1.0)
     scatter = sum_rows(within) + sum_rows(_off(rows, totals, centre))
-    if dealings > 1:
-        shape = (*totals.shape[:2], dealings - 1, *totals.shape[3:])
+    if partitions > 1:
+        shape = (*totals.shape[:2], partitions - 1, *totals.shape[3:])
         again, spread = rng.standard_normal(shape) * np.sqrt(rows), _spreads(rng, rows, shape)
         again -= rows / np.maximum(number, 1.0) * sum_rows(again)
         raw = sum_rows(spread) + sum_rows(_off(rows, again, 0.0))
@@ -334,8 +354,7 @@ def _off(rows: Floats, totals: Floats, centre: Floats | float) -> Floats:
 
 def mismatch(assumed: Noise, environment: Environment) -> Reason | None:
     """Why what is assumed is not true of the environment, or None if it is."""
-    own: Reason | None = getattr(environment, "doubt", None)
-    return assumed.doubt(environment.noise) if own is None else own
+    return environment.doubt or assumed.doubt(environment.noise)
 
 
 def numbered(arms: int) -> tuple[str, ...]:
@@ -361,21 +380,6 @@ class RandomGaps:
         means = rng.uniform(self.low, self.high, (self.arms, runs))
         means[0] = self.best
         return means.transpose()
-
-
-def _checked_means(means: Means) -> Means:
-    if callable(means):
-        return means
-    array = finite(means)
-    if array.ndim != 1:
-        raise InputError("Give the means of one instance: a list of numbers, one for each arm.")
-    return array
-
-
-def _arms(means: Means) -> int:
-    if callable(means):
-        return int(means(np.random.default_rng(0), 1).shape[-1])
-    return int(np.asarray(means).shape[-1])
 
 
 def _drawn(means: Means, rng: Generator, runs: int) -> Floats:

@@ -1,15 +1,15 @@
-"""Worlds in which several arms are tried on the same items: a question put to several models, a plate, a pair of eyes.
+"""Environments in which several arms are tried on the same items: a prompt put to several models, a pair of eyes.
 
 Of the items of a batch, in random order, arm i is tried on the first n_i (the nested plan of docs/wager.md).
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,29 +20,31 @@ from roundwise.errors import InputError
 from roundwise.model.batch import Batch, Parts, ValueTable, join_parts, part_edges
 from roundwise.model.crossed import pair_sums
 from roundwise.noise import Needs
-from roundwise.simulation.environments import Generator, World, numbered
+from roundwise.simulation.environments import Environment, Generator, Now, World, numbered
 from roundwise.simulation.tables import read_wide
 
 _OUTCOMES = 5  # up to so many values tables have each of them
 _POINTS = 11  # of more: points between which results are shared
 
 
-class ItemWorld(ABC):
-    """What the worlds of items have in common."""
+class ItemEnvironment(Environment[Now]):
+    """Environments in which several arms are tried on the same items."""
+
+    shares_items: ClassVar[bool] = True
 
     @abstractmethod
-    def pull_items(self, rng: Generator, world: World, pulls: Floats, parts: int, dealings: int) -> tuple[Batch, World]:
-        """Items in so many parts, dealt so many times."""
+    def pull_parts(
+        self, rng: Generator, state: Now, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, Now]:
+        """Items in parts, in several random partitions."""
 
-    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+    def pull(self, rng: Generator, state: Now, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Now]:
         """Items for all arms, in one part."""
-        return self.pull_items(rng, world, pulls, 1, 1)[0]._replace(parts=None), world
+        return self.pull_parts(rng, state, pulls, 1, 1)[0]._replace(parts=None), state
 
 
 @dataclass(frozen=True, eq=False)
-class OfMeans(ItemWorld):
-    """A world that is made from the means of its arms."""
-
+class _ItemArms(ItemEnvironment[World]):
     means: ArrayLike  # (K)
 
     @property
@@ -50,18 +52,13 @@ class OfMeans(ItemWorld):
         """How many arms there are."""
         return len(np.asarray(self.means))
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Arm 0, arm 1, ..."""
-        return numbered(self.arms)
-
-    def world(self, rng: Generator, runs: int) -> World:
+    def initial_state(self, rng: Generator, runs: int) -> World:
         """The means."""
         return World(zeros((runs, self.arms)) + np.asarray(self.means, dtype=np.float64))
 
 
 @dataclass(frozen=True, eq=False)
-class ItemReplay(ItemWorld):
+class ItemReplay(ItemEnvironment[World]):
     """Items drawn, with replacement, from a table: one row an item, one column an arm.
 
     >>> ItemReplay([[1, 0], [1, 1], [0, 0], [1, 0]]).noise.name
@@ -102,24 +99,21 @@ class ItemReplay(ItemWorld):
             return noise.PairedBinary()
         return noise.PairedBounded(float(values[0]), float(values[-1]))
 
-    @property
-    def sigma(self) -> float:
-        """Half the range."""
-        return self.noise.sigma
-
-    def world(self, rng: Generator, runs: int) -> World:
+    def initial_state(self, rng: Generator, runs: int) -> World:
         """The means of the table."""
         return World(zeros((runs, self.arms)) + self._table.mean(axis=0))
 
-    def pull_items(self, rng: Generator, world: World, pulls: Floats, parts: int, dealings: int) -> tuple[Batch, World]:
-        """Items in so many parts, dealt so many times."""
+    def pull_parts(
+        self, rng: Generator, state: World, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, World]:
+        """Items in parts, in several random partitions."""
         outcomes = np.unique(self._table)
         values = None if _zero_one(outcomes) else outcomes  # of 0/1 results the sums say all
 
         def drawn(run: int, items: int) -> Floats:
             return np.asarray(self._table[rng.integers(0, len(self._table), items)])
 
-        return batch_of(rng, drawn, pulls, parts, dealings, values), world
+        return draw_items(rng, drawn, pulls, parts, partitions, values), state
 
     @property
     def _table(self) -> Floats:
@@ -127,7 +121,7 @@ class ItemReplay(ItemWorld):
 
 
 @dataclass(frozen=True, eq=False)
-class NormalItems(OfMeans):
+class NormalItems(_ItemArms):
     """Normal results: of the variance of each arm a share is common to all arms on an item."""
 
     sigmas: ArrayLike = 1.0  # of each arm
@@ -143,19 +137,21 @@ class NormalItems(OfMeans):
         """The largest."""
         return float(np.max(self.sigmas))
 
-    def pull_items(self, rng: Generator, world: World, pulls: Floats, parts: int, dealings: int) -> tuple[Batch, World]:
-        """Items in so many parts, dealt so many times."""
+    def pull_parts(
+        self, rng: Generator, state: World, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, World]:
+        """Items in parts, in several random partitions."""
 
         def drawn(run: int, items: int) -> Floats:
             common = np.sqrt(self.shared) * rng.standard_normal((items, 1))
             own = np.sqrt(1.0 - self.shared) * rng.standard_normal((items, self.arms))
-            return np.asarray(world.means[run] + np.asarray(self.sigmas) * (common + own))
+            return np.asarray(state.means[run] + np.asarray(self.sigmas) * (common + own))
 
-        return batch_of(rng, drawn, pulls, parts, dealings, None), world
+        return draw_items(rng, drawn, pulls, parts, partitions, None), state
 
 
 @dataclass(frozen=True, eq=False)
-class StickItems(OfMeans):
+class StickItems(_ItemArms):
     """0/1 results, or the mean of several: an arm is right on an item if its mean is above a stick.
 
     With probability `shared` all arms of an item are measured with one stick, else each with its own; with a negative
@@ -175,15 +171,17 @@ class StickItems(OfMeans):
         """Half the range."""
         return 0.5
 
-    def world(self, rng: Generator, runs: int) -> World:
+    def initial_state(self, rng: Generator, runs: int) -> World:
         """The means."""
         means = np.asarray(self.means, dtype=np.float64)
         if ((means < 0) | (means > 1)).any():
             raise InputError("The means of 0/1 results lie between 0 and 1.")
-        return super().world(rng, runs)
+        return super().initial_state(rng, runs)
 
-    def pull_items(self, rng: Generator, world: World, pulls: Floats, parts: int, dealings: int) -> tuple[Batch, World]:
-        """Items in so many parts, dealt so many times."""
+    def pull_parts(
+        self, rng: Generator, state: World, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, World]:
+        """Items in parts, in several random partitions."""
         turned = (np.arange(self.arms) % 2 == 1) & (self.shared < 0)
 
         def drawn(run: int, items: int) -> Floats:
@@ -191,18 +189,18 @@ class StickItems(OfMeans):
             common = rng.random((self.sticks, items, 1))
             own = rng.random(size) >= abs(self.shared)
             stick = np.where(own, rng.random(size), np.where(turned, 1.0 - common, common))
-            return np.asarray((stick < world.means[run]).mean(axis=0))
+            return np.asarray((stick < state.means[run]).mean(axis=0))
 
         values = None if self.sticks == 1 else np.arange(self.sticks + 1) / self.sticks
-        return batch_of(rng, drawn, pulls, parts, dealings, values), world
+        return draw_items(rng, drawn, pulls, parts, partitions, values), state
 
 
-def batch_of(
+def draw_items(
     rng: Generator,
     drawn: Callable[[int, int], Floats],
     pulls: Floats,
     parts: int,
-    dealings: int,
+    partitions: int,
     values: Floats | None,
     missing: float = 0.0,
 ) -> Batch:
@@ -212,7 +210,7 @@ def batch_of(
     """
     runs, arms = pulls.shape
     grades = None if values is None else _grades(values, arms)
-    found = [[_nothing(runs, arms, grades) for _ in range(parts)] for _ in range(dealings)]
+    found = [[_nothing(runs, arms, grades) for _ in range(parts)] for _ in range(partitions)]
     for run in range(runs):
         items = int(pulls[run].max(initial=0))
         rows = drawn(run, items)
@@ -220,14 +218,14 @@ def batch_of(
         if missing:
             tried &= rng.random(tried.shape) >= missing
         ends = np.floor(items * part_edges(parts) + 1e-9).astype(int)
-        for m in range(dealings):
+        for m in range(partitions):
             order = rng.permutation(items) if m else slice(None)
             x, used = rows[order], tried[order]
             for p in range(parts):
                 here = slice(ends[p], ends[p + 1])
                 _put(found[m][p], run, x[here], used[here].astype(np.float64), grades)
     whole = [join_parts(each) for each in found]
-    return whole[0]._replace(parts=_dealt([each.parts for each in whole if each.parts is not None]))
+    return whole[0]._replace(parts=_join_partitions([each.parts for each in whole if each.parts is not None]))
 
 
 def _zero_one(values: Floats) -> bool:
@@ -296,19 +294,19 @@ def _put(batch: Batch, run: int, x: Floats, used: Floats, grades: Grades | None)
     every[:] = np.bincount(grades.places.reshape(-1), (flat.T @ flat).reshape(-1), every.size).reshape(every.shape)
 
 
-def _dealt(dealings: list[Parts]) -> Parts:
-    """Several dealings as one."""
-    first = dealings[0]
-    if len(dealings) == 1:
+def _join_partitions(partitions: list[Parts]) -> Parts:
+    """Several partitions as one."""
+    first = partitions[0]
+    if len(partitions) == 1:
         return first
-    tables = [each.table for each in dealings if each.table is not None]
+    tables = [each.table for each in partitions if each.table is not None]
     table = ValueTable(tables[0].values, np.concatenate([each.counts for each in tables], axis=-4)) if tables else None
-    pairs = [each.pairs for each in dealings if each.pairs is not None]
-    scatter = [each.scatter for each in dealings if each.scatter is not None]
+    pairs = [each.pairs for each in partitions if each.pairs is not None]
+    scatter = [each.scatter for each in partitions if each.scatter is not None]
     return Parts(
-        np.concatenate([each.counts for each in dealings], axis=-3),
-        np.concatenate([each.totals for each in dealings], axis=-3),
+        np.concatenate([each.counts for each in partitions], axis=-3),
+        np.concatenate([each.totals for each in partitions], axis=-3),
         np.concatenate(scatter, axis=-3) if scatter else None,
         table,
-        pairs=_dealt(pairs) if pairs else None,
+        pairs=_join_partitions(pairs) if pairs else None,
     )

@@ -1,4 +1,4 @@
-"""A replayed world: real outcomes of a table, drawn anew."""
+"""A replayed environment: real outcomes of a table, drawn anew."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.noise import Binary, Bounded, Needs, Noise
-from roundwise.simulation.environments import Generator, World
+from roundwise.simulation.environments import Environment, Generator, World
 from roundwise.simulation.tables import read_outcomes
 
 
 @dataclass(frozen=True, eq=False)
-class Replay:
+class Replay(Environment[World]):
     """Real outcomes, drawn with or without replacement; the truth is the mean of the table, known exactly.
 
     `counts[i, j]` is how often arm i had the outcome `outcomes[j]`.
     """
 
-    names: tuple[str, ...]
+    labels: tuple[str, ...]
     outcomes: Floats  # (m)
     counts: Floats  # (K, m)
     replacement: bool = True
@@ -31,7 +31,7 @@ class Replay:
     def __post_init__(self) -> None:
         object.__setattr__(self, "outcomes", np.asarray(self.outcomes, dtype=np.float64))
         object.__setattr__(self, "counts", np.asarray(self.counts, dtype=np.float64))
-        if self.counts.shape != (len(self.names), self.outcomes.size):
+        if self.counts.shape != (len(self.labels), self.outcomes.size):
             raise InputError("`counts` must have a row for each name and a column for each outcome.")
 
     @classmethod
@@ -43,7 +43,7 @@ class Replay:
     @property
     def arms(self) -> int:
         """How many arms there are."""
-        return len(self.names)
+        return len(self.labels)
 
     @property
     def noise(self) -> Noise:
@@ -57,7 +57,7 @@ class Replay:
         """Why no noise model holds of it, or None."""
         return None if self.replacement else Reason("without_replacement")
 
-    def world(self, rng: Generator, runs: int) -> World:
+    def initial_state(self, rng: Generator, runs: int) -> World:
         """The true means; without replacement also all outcomes that are left."""
         means = (self.counts @ self.outcomes) / self.counts.sum(axis=-1)
         start = zeros((runs, self.arms))
@@ -66,20 +66,20 @@ class Replay:
         return World(start + means, tuple(start + column for column in self.counts.T))
 
     @property
-    def sigma(self) -> float:
-        """Half the range."""
-        return self.noise.sigma
+    def names(self) -> tuple[str, ...]:
+        """The names of the arms, as in the table."""
+        return self.labels
 
-    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+    def pull(self, rng: Generator, state: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One multinomial (or hypergeometric) draw for each arm; an arm that runs out returns fewer."""
-        if world.left is None:
+        if state.left is None:
             shares = self.counts / self.counts.sum(axis=-1, keepdims=True)
             table = rng.multinomial(pulls.astype(np.int64), shares).astype(np.float64)  # (runs, K, m)
-            return self._batch([table[..., j] for j in range(len(self.outcomes))], needs), world
-        others = sum(world.left, start=zeros(pulls.shape))
+            return self._batch([table[..., j] for j in range(len(self.outcomes))], needs), state
+        others = sum(state.left, start=zeros(pulls.shape))
         missing = np.minimum(pulls, others)
         columns, left = [], []
-        for here in world.left:
+        for here in state.left:
             others = others - here
             drawn = rng.hypergeometric(here.astype(np.int64), others.astype(np.int64), missing.astype(np.int64)).astype(
                 np.float64
@@ -87,7 +87,7 @@ class Replay:
             missing = missing - drawn
             columns.append(drawn)
             left.append(here - drawn)
-        return self._batch(columns, needs), World(world.means, tuple(left))
+        return self._batch(columns, needs), World(state.means, tuple(left))
 
     def _batch(self, columns: list[Floats], needs: Needs) -> Batch:
         """A batch from how often each outcome was drawn."""

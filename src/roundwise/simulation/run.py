@@ -30,7 +30,7 @@ from roundwise.policies import Policy
 from roundwise.policies.rounds import Rounds
 from roundwise.questions import Question
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
-from roundwise.simulation.environments import Environment, check_environment, drawn, mismatch
+from roundwise.simulation.environments import Environment, check_environment, draw_batch, mismatch
 from roundwise.simulation.summary import Runs
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(job.block, stream))) for stream in (0, 1)]
         for job in lot
     ]
-    worlds = [environment.world(rng, job.size) for job, (rng, _) in zip(lot, rngs, strict=True)]
+    worlds = [environment.initial_state(rng, job.size) for job, (rng, _) in zip(lot, rngs, strict=True)]
     truth = tree_concat([world.means for world in worlds])
     assumed = problem.noise.known_sigma
     sigma = environment.sigma if assumed is None else assumed
@@ -188,7 +188,7 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
             if start < end:
                 plan = trial.plan._replace(pulls=trial.plan.pulls[start:end])
-                batch, worlds[i] = drawn(problem, environment, rngs[i][1], worlds[i], plan)
+                batch, worlds[i] = draw_batch(problem, environment, rngs[i][1], worlds[i], plan)
                 pulled.append(batch)
         batch = tree_concat(pulled)
         before = trial.record.batches

@@ -23,8 +23,8 @@ from roundwise.errors import (
     StudyExistsError,
     StudyStateError,
     UnknownStudyError,
-    said,
 )
+from roundwise.messages import Remedy, current_surface
 from roundwise.store.log import look, user
 
 if TYPE_CHECKING:
@@ -157,8 +157,8 @@ class Server:
                 why = getattr(error, "strerror", None) or str(error) or type(error).__name__
                 if not begun or isinstance(error, SSLError):
                     raise StoreError(
-                        f"{self.place} cannot be reached ({why}). Start it{said('', ' (`roundwise serve`)')}, or "
-                        "correct the address. Nothing was changed."
+                        f"{self.place} cannot be reached ({why}). Nothing was changed.",
+                        Remedy("Start {@serve}, or correct the address."),
                     ) from None
             finally:
                 connection.close()
@@ -271,7 +271,7 @@ def _who() -> dict[str, str]:
     return {
         "User-Agent": f"roundwise/{__version__}",
         "X-Roundwise-User": quote(user(), safe=""),
-        "X-Roundwise-Words": said("python", "shell"),
+        "X-Roundwise-Surface": current_surface().value,
         **({} if mine is None else {"Authorization": f"Bearer {mine}"}),
     }
 

@@ -382,7 +382,7 @@ class Store:
             self._head(connection, name)
 
     def find(self, name: str, key: str) -> list[Entry]:
-        """The entries of a study that tell a file or answer a request (see `log.keys`)."""
+        """The entries of a study that tell a file or answer a request (see `log.search_keys`)."""
         with self.reached().reading() as connection:
             number, _ = self._head(connection, name)
             rows = connection.execute(

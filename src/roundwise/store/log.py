@@ -17,8 +17,9 @@ from pathlib import Path
 
 from roundwise._version import __version__
 from roundwise.arrays import Facts, Plain
-from roundwise.errors import DamagedError, DataError, InputError, said
+from roundwise.errors import DamagedError, DataError, InputError
 from roundwise.formats.sheet import not_open
+from roundwise.messages import option
 
 
 class EventKind(StrEnum):
@@ -196,12 +197,12 @@ def user() -> str:
 
 def restore(what: str = "Restore it") -> str:
     """What to do about a log or a file that is no longer as it was written."""
-    return f"{what} from a backup or an export ({said('`import_study`', '`roundwise import`')})."
+    return f"{what} from a backup or an export ({option('import')})."
 
 
 def look(how: str = "look with") -> str:
     """How to see whether something was recorded."""
-    return f"{how} {said('`study.status()`', '`roundwise status`')}, then repeat."
+    return f"{how} {option('status')}, then repeat."
 
 
 def _json(value: object) -> str:
@@ -290,7 +291,7 @@ def parsed(path: str, source: Iterable[str]) -> tuple[Plain, list[Entry]]:
 
 
 def _expected() -> str:
-    return f"Give a file that {said('`export_study`', '`roundwise export`')} wrote."
+    return f"Give a file that {option('export')} wrote."
 
 
 def _first(path: str, line: str) -> Plain:

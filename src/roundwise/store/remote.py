@@ -97,7 +97,7 @@ class RemoteStore:
         self.head(name)
 
     def find(self, name: str, key: str) -> list[Entry]:
-        """The entries of a study that tell a file or answer a request (see `log.keys`)."""
+        """The entries of a study that tell a file or answer a request (see `log.search_keys`)."""
         return self._lines(name, key=key)
 
     def studies(self) -> list[Listing]:

@@ -20,7 +20,8 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from roundwise.errors import ConflictError, DamagedError, DataError, InputError, RoundwiseError, StoreError, said
+from roundwise.errors import ConflictError, DamagedError, DataError, InputError, RoundwiseError, StoreError
+from roundwise.messages import Remedy
 from roundwise.store.log import look, restore
 
 EXAMPLES = (
@@ -224,8 +225,8 @@ def nothing_there(address: Address) -> InputError:
     """The error for a store that was never made."""
     where = address.file or address.place
     return InputError(
-        f"There are no studies in {where} yet. {said('`create_study`', '`roundwise new`')} begins the first; if there "
-        f"should be some, correct {said('`storage`', '--storage')} or ROUNDWISE_STORAGE."
+        f"There are no studies in {where} yet.",
+        Remedy("{@create} begins the first; if there should be some, correct {@storage} or ROUNDWISE_STORAGE."),
     )
 
 

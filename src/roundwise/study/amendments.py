@@ -15,14 +15,13 @@ from typing import Any, Literal
 import numpy as np
 
 from roundwise.arrays import Facts, Floats, Plain
-from roundwise.errors import InputError, said
+from roundwise.errors import InputError
+from roundwise.messages import Remedy
 from roundwise.model.batch import Batch, Parts, Trial, ValueTable, budget_before
 from roundwise.model.estimates import Past
 from roundwise.model.trial import begin
-from roundwise.policies.limited import without_limits
-from roundwise.rules.eprocess.claim_amendments import left_out, with_claims
-from roundwise.rules.eprocess.claim_state import ClaimState, claims_of
-from roundwise.rules.eprocess.claims import ClosedTestingRule
+from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of
+from roundwise.rules.eprocess.claims import ClosedTestingRule, left_out, with_claims
 from roundwise.study.spec import StudySpec, arm_names
 
 Batches = Sequence[tuple[tuple[str, ...], Batch]]  # with the names of their arms
@@ -91,21 +90,20 @@ def check_change(settings: StudySpec, change: Change) -> None:
         )
     if not question.accepts_arm_changes:
         raise InputError(
-            f"The arms of the question '{question.name}' are fixed, because it speaks of them. Nothing was changed; "
-            f"start a new study with the other arms, and let {_teacher()} teach it."
+            f"The arms of the question '{question.name}' are fixed, because it speaks of them. Nothing was changed.",
+            Remedy("Create a study with the other arms, and give it the earlier data with {@import_past}."),
         )
     if not change.unrelated and rule.effect_of_change(settings.problem, change.kind == "dropped") is None:
         what = "left out" if change.kind == "dropped" else "added"
         raise InputError(
             f"No rule is proved by which an arm may be {what} because of results where the question is "
-            f"'{question.name}'. Nothing was changed; if the reason has nothing to do with any result, say "
-            f"{said('`unrelated=True`', '--unrelated')}, else start a new study and let {_teacher()} teach it."
+            f"'{question.name}'. Nothing was changed.",
+            Remedy(
+                "If the reason is unrelated to any result, use {@unrelated}; otherwise create a study, and give it the "
+                "earlier data with {@import_past}."
+            ),
         )
     with_arms(settings, names_after(settings, change))  # too few arms, or a name that cannot be one
-
-
-def _teacher() -> str:
-    return said("`import_past`", "`roundwise import-past`")
 
 
 def _check_claims(settings: StudySpec, change: Change) -> None:
@@ -189,7 +187,7 @@ def _without_arm(settings: StudySpec, trial: Trial, change: Change) -> tuple[Stu
     after = dataclasses.replace(settings, left_out=(*settings.left_out, change.arm))
     left = budget_before(trial.plan)
     trial = trial._replace(kept=not_fed(after, trial.kept, left))
-    if trial.record.samples > 0 and without_limits(after.limited_policy)[1] is None:
+    if trial.record.samples > 0 and after.limited_policy.inner is after.limited_policy:
         pulled = trial._replace(plan=trial.plan._replace(left=left))
         trial = trial._replace(plan=after.acting.next(after.problem, pulled))
     return after, trial._replace(done=after.policy.stopping.stops(after.problem, trial))

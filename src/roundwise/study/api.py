@@ -177,12 +177,9 @@ def create_study(
         StudyExistsError: If there is a study of this name and `load_if_exists` is false.
 
     Example:
-        >>> from roundwise import BestArm, Binary
-        >>> study = create_study(
-        ...     "checkout", question=BestArm(), arms=["red", "green"], noise=Binary(), storage="sqlite:///:memory:"
-        ... )
-        >>> study.ask().number
-        1
+        study = create_study("checkout", question=BestArm(), arms=["red", "green"], noise=Binary())
+        while (round_ := study.ask()) is not None:
+            report = study.tell(collect(round_))
     """
     spec = StudySpec.declare(
         question=question,

@@ -15,8 +15,8 @@ import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Floats, Plain
-from roundwise.errors import DataError, InputError, RoundwiseError, said
-from roundwise.messages import Guarantee, Reason
+from roundwise.errors import DataError, InputError, RoundwiseError
+from roundwise.messages import Guarantee, Reason, Remedy
 from roundwise.model.batch import Record
 from roundwise.serialization import Unreadable, unpack, unpack_array
 from roundwise.store import Entry, EventKind, Listing, check, open_store, read_log, write_log
@@ -238,10 +238,10 @@ def imported(
         ) from None
     wrong = [each for each in audit.differences if each.same_rules]
     if wrong and not unsound:
-        anyway = said("`unsound=True`", "`--unsound`")
         raise DataError(
             f"The record of '{entries[0].study}' is not sound: {wrong[0].words} (entry {wrong[0].entry}, by the rules "
-            f"of this very version). Nothing was changed. Ask who changed it; {anyway} takes it in all the same."
+            "of this very version). Nothing was changed.",
+            Remedy("Ask who changed it; {@unsound} imports it all the same."),
         )
     with open_store(storage) as store:
         return store.put(entries, about)

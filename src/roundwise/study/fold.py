@@ -24,7 +24,7 @@ from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before
 from roundwise.model.estimates import Past
 from roundwise.model.trial import advance, begin
 from roundwise.noise.refutation import Held
-from roundwise.policies.base import limited
+from roundwise.policies.base import apportion_pulls
 from roundwise.policies.rounds import as_rounds
 from roundwise.serialization import Unreadable, pack, unpack
 from roundwise.study.amendments import Change, changed, first_arms, of_arms
@@ -84,7 +84,9 @@ class Round:
             return np.zeros_like(self.pulls)
         came = self.counts + self.lost
         missing = np.maximum(self.pulls - came, 0.0)
-        return limited(missing, max(float(self.pulls.sum() - came.sum()), 0.0), 0.0) if self.by_number else missing
+        return (
+            apportion_pulls(missing, max(float(self.pulls.sum() - came.sum()), 0.0), 0.0) if self.by_number else missing
+        )
 
     @property
     def complete(self) -> bool:

@@ -16,14 +16,14 @@ from typing import Any, Literal, NamedTuple, Self
 
 from roundwise.arrays import Facts, Plain
 from roundwise.contract import check_classes
-from roundwise.errors import InputError, said
+from roundwise.errors import InputError
 from roundwise.ingest.columns import Columns
+from roundwise.messages import Remedy, option
 from roundwise.model.problem import Problem, check_whole_number
 from roundwise.model.spec import from_spec, parse_quantity, to_spec
 from roundwise.noise import Noise
 from roundwise.policies import POLICIES, Policy, Rounds, usual_policy
-from roundwise.policies.base import limits_of
-from roundwise.policies.limited import within_limits, without_limits
+from roundwise.policies.base import Limited
 from roundwise.policies.rounds import shares
 from roundwise.questions import QUESTIONS, Question
 
@@ -48,7 +48,7 @@ class SpecField(NamedTuple):
         Raises:
             InputError: if the value does not fit.
         """
-        shown = said(name, f"--{name.replace('_', '-')}")
+        shown = option(name).strip("`")
         if self.type == "number":
             return parse_quantity(value, shown)
         if self.type == "numbers":
@@ -133,12 +133,11 @@ class StudySpec:
     left_out: tuple[str, ...] = ()  # arms that are no longer sampled, although claims are about them
 
     def __post_init__(self) -> None:
-        inner, around = without_limits(self.policy)
-        if around is not None:
+        if isinstance(limits := self.policy, Limited):
             for name, value in (
-                ("policy", inner),
-                ("max_round", around.max_batch),
-                ("min_per_arm", around.min_per_arm),
+                ("policy", limits.policy),
+                ("max_round", limits.max_batch),
+                ("min_per_arm", limits.min_per_arm),
             ):
                 object.__setattr__(self, name, value)
         parse_settings(self)
@@ -191,7 +190,7 @@ class StudySpec:
         """The policy within `max_round` and `min_per_arm`."""
         if self.max_round is None and not self.min_per_arm:
             return self.policy
-        return within_limits(self.policy, self.max_round, self.min_per_arm)
+        return self.policy.with_limits(self.max_round, self.min_per_arm)
 
     @property
     def acting(self) -> Policy:
@@ -224,18 +223,18 @@ class StudySpec:
             InputError: if a class of the user's own returns what it must not, or fixed rounds break the limits.
         """
         check_classes(self.problem, self.policy)
-        most, least = limits_of(self.limited_policy)
+        most, least = self.limited_policy.max_batch, self.limited_policy.min_per_arm
         pulls = self.acting.first(self.problem, ()).pulls
         size, fewest = int(pulls.sum()), int(pulls[pulls > 0].min(initial=2.0**62))
-        fixed = said("`round`, `split` and `budget`", "--round, --split and --budget")
+        fixed = f"{option('round')}, {option('split')} and {option('budget')}"
         if most is not None and size > most:
-            limit, other = said("`max_round`", "--max-round"), said("`round`", "--round")
+            limit, other = option("max_round"), option("round")
             raise InputError(
                 f"{limit} is {most:g}, but {fixed} make a first round of {size} results (claims with a budget: a tenth "
                 f"of it). Give {other} {most:g} in place of {limit}."
             )
         if fewest < least:
-            limit = said("`min_per_arm`", "--min-per-arm")
+            limit = option("min_per_arm")
             raise InputError(
                 f"{limit} is {least:g}, but {fixed} leave an arm {fewest} results in the first round. Increase them, "
                 f"or leave {limit} out."
@@ -277,8 +276,8 @@ def arm_names(names: Sequence[str]) -> tuple[str, ...]:
         raise InputError(f"The arms are given as one text, '{names[:40]}'. Give a list of names.")
     trimmed = tuple(str(name).strip() for name in names)
     if len(trimmed) < 2:
-        example = said('arms=["a", "b", "c"]', "--arms a,b,c")
-        raise InputError(f"A study needs at least two arms; found {len(trimmed)}. Name them, for example {example}.")
+        found = f"A study needs at least two arms; found {len(trimmed)}."
+        raise InputError(found, Remedy("Name them, for example {@arms_example}."))
     if not all(trimmed):
         raise InputError("An arm has no name. Give every arm a name of its own.")
     for name in trimmed:

@@ -18,7 +18,7 @@ from roundwise.messages import FileNote
 from roundwise.model.batch import Batch, Record, Trial
 from roundwise.model.problem import check_whole_number
 from roundwise.model.trial import cannot_stop, final_answer
-from roundwise.policies.base import limited
+from roundwise.policies.base import apportion_pulls
 from roundwise.policies.rounds import round_of
 from roundwise.serialization import Unreadable
 from roundwise.store import Entry, EventKind
@@ -530,7 +530,7 @@ class State:
             return pulls
         stays = ~np.isin(self.settings.arms, out)
         wanted = np.where(stays, pulls if pulls[stays].any() else 1.0, 0.0)
-        return limited(wanted * pulls.sum(), float(pulls.sum()), 0.0)
+        return apportion_pulls(wanted * pulls.sum(), float(pulls.sum()), 0.0)
 
     @property
     def whole_plan(self) -> Floats:

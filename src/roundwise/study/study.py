@@ -17,12 +17,12 @@ import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, said, unknown
+from roundwise.errors import InputError, unknown
 from roundwise.formats.readers import columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened
 from roundwise.ingest import Amounts, Earlier, Options, Results, Words, read_results
 from roundwise.ingest.duplicates import numbered_digest
-from roundwise.messages import FileNote
+from roundwise.messages import FileNote, Remedy
 from roundwise.model.batch import PARTS
 from roundwise.model.problem import check_whole_number
 from roundwise.questions.base import Wording
@@ -173,8 +173,8 @@ class Study:
         """
         options = Options(**words)
         if not sources and round_over is None:
-            shell = "Give a file with results, or --round-over REASON if the rest of the round will not come."
-            raise InputError(said("Give the results: a file or a data frame.", shell))
+            close = Remedy("If the rest of the round will not come, use {@close_round}.", study=self.name)
+            raise InputError("Give the results: a file or a data frame.", close)
         if round_over is not None:
             check_reason(round_over)
         asked = options.plain() | {"round_over": round_over}
@@ -232,9 +232,9 @@ class Study:
         if state.over is not None:
             raise InputError(f"The study '{self.name}' is over, undecided: {state.over}. Nothing was changed.")
         if state.outstanding is None:
-            first = said("Call `study.ask()`", f"Run `roundwise ask {self.name}`")
             last = f" Round {state.number} is complete." if state.number else ""
-            raise StudyStateError(f"No round is open. {first} first.{last} Nothing was changed.")
+            first = Remedy("First use {@ask}.", study=self.name)
+            raise StudyStateError(f"No round is open.{last} Nothing was changed.", first)
         return state.outstanding
 
     def _read_source(
@@ -271,11 +271,11 @@ class Study:
         if results.ids is not None and results.rows:  # ids say what is new, as when a file before it was withdrawn
             return renamed
         if not options.again:
-            new = f" If these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
+            new = Remedy("If these are new results that came out the same, use {@again}.")
             where = f"as round {recorded}" if recorded else "after the decision"
             raise StudyStateError(
-                f"{results.name} is already recorded {where} (identical contents). Nothing changed."
-                f"{new if results.ids is None else ' No id counts twice.'}"
+                f"{results.name} is already recorded {where} (identical contents). Nothing changed.",
+                new if results.ids is None else Remedy("No id counts twice."),
             )
         note = FileNote("same_contents", file=results.name, round=recorded)
         return replace(renamed, notes=(*results.notes, note))
@@ -455,9 +455,8 @@ class Study:
             raise InputError(f"The study '{self.name}' is decided: its arms are fixed. Nothing was changed.")
         if state.waiting is not None:
             raise InputError(
-                f"Round {state.waiting.round} is open and has results. Complete it, or close it "
-                f"({said('`study.close_round(REASON)`', f'`roundwise tell {self.name} --round-over REASON`')}), before "
-                "arms change. Nothing was changed."
+                f"Round {state.waiting.round} is open and has results. Nothing was changed.",
+                Remedy("Complete it, or close it ({@close_round}), before arms change.", study=self.name),
             )
         open_ = state.outstanding is not None
         if state.settings.question.separate_claims:  # by one rule, whatever the reason
@@ -503,8 +502,8 @@ class Study:
     def _check_removable(self, state: State) -> None:
         if state.files or state.later:
             raise InputError(
-                f"The study '{self.name}' has results, and a record with results is never erased. Nothing was changed; "
-                f"{said('`study.end(REASON)`', f'`roundwise close {self.name} --why ...`')} ends it."
+                f"The study '{self.name}' has results, and a record with results is never erased. Nothing was changed.",
+                Remedy("To end it, use {@end}.", study=self.name),
             )
 
     def _check_teachable(self, state: State) -> None:
@@ -517,7 +516,8 @@ class Study:
         if not state.settings.policy.stopping.learns:
             raise InputError(
                 f"Earlier data teach nothing to the policy {state.settings.policy.name}, whose rule counts all results "
-                f"alike. Nothing was changed; use {said('`policy=Wager()`', '--policy wager')}."
+                "alike. Nothing was changed.",
+                Remedy("Use {@wager}."),
             )
 
     def _check_expected(self, state: State) -> None:

@@ -15,7 +15,6 @@ from starlette.responses import RedirectResponse, Response
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.study import Study
 from roundwise.web.forms import whole
-from roundwise.web.messages import on_the_page
 from roundwise.web.rendering import page, texts
 from roundwise.web.routing import Pages, address_of
 from roundwise.web.security import MANAGE, study_of
@@ -181,7 +180,7 @@ def changed(request: Request, name: str, kind: str, sent: FormData) -> Response:
         try:
             each.do(found, given, _upload(request, name, sent))
         except RoundwiseError as error:
-            return _form(request, found, kind, given, on_the_page(str(error)))
+            return _form(request, found, kind, given, str(error))
     return RedirectResponse("/" if kind == "remove" else address_of(name), status_code=303)
 
 
@@ -204,7 +203,7 @@ def _effect(study: Study, kind: str, given: Given) -> tuple[str, str]:
             words = {"budget": whole("The new budget", given["budget"])}
         return study.effect(kind.replace("-", "_"), **words), ""
     except RoundwiseError as error:
-        return "", on_the_page(str(error))
+        return "", str(error)
 
 
 def _upload(request: Request, name: str, sent: FormData) -> File:

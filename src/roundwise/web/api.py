@@ -13,13 +13,16 @@ from roundwise.report.export import TABLES
 from roundwise.report.model import events_of
 from roundwise.store.log import entry_lines, first_line, stamp
 from roundwise.study.audit import list_studies
-from roundwise.web.bodies import UPLOAD, VIEW, Name, NewPlan, Problem
+from roundwise.web.bodies import UPLOAD, VIEW, Name, NewPlan, ProblemDetails
 from roundwise.web.reports import FORMATS, attach_file, reports_of
 from roundwise.web.security import study_of
 from roundwise.web.workers import CLIENTS, FORECAST, SLOW, by
 
 SAID: dict[int | str, Plain] = {
-    status: {"description": words, "content": {"application/problem+json": {"schema": Problem.model_json_schema()}}}
+    status: {
+        "description": words,
+        "content": {"application/problem+json": {"schema": ProblemDetails.model_json_schema()}},
+    }
     for status, words in {
         400: "The request was not understood.",
         401: "A token is needed.",

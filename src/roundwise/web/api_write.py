@@ -16,9 +16,10 @@ from fastapi import APIRouter, Depends, File, Form, Header, Request, UploadFile
 from fastapi.responses import Response
 
 from roundwise.arrays import Plain
-from roundwise.errors import DataError, said
+from roundwise.errors import DataError
 from roundwise.formats.readers import COLUMNS
 from roundwise.ingest import Results
+from roundwise.messages import Remedy
 from roundwise.report import Report
 from roundwise.store.client import segment
 from roundwise.store.log import parsed
@@ -29,18 +30,18 @@ from roundwise.web.api import SAID
 from roundwise.web.bodies import (
     MANAGE,
     UPLOAD,
+    AmendBody,
+    ArmBody,
     Body,
-    Budget,
-    Corrected,
+    BudgetBody,
+    EmptyBody,
     Name,
     NewStudy,
-    Nothing,
-    OneArm,
-    Reason,
-    Rows,
+    NoteBody,
+    ReasonBody,
+    RowsBody,
     Table,
-    Text,
-    Told,
+    TellBody,
     from_text,
     table_from,
 )
@@ -94,9 +95,7 @@ async def take_in(request: Request) -> Plain:
         try:
             lines = content.decode("utf-8-sig").removesuffix("\n").split("\n")
         except UnicodeDecodeError:
-            raise DataError(
-                f"The request is not text. Send what {said('`export_study`', '`roundwise export`')} wrote."
-            ) from None
+            raise DataError("The request is not text.", Remedy("Send what {@export} wrote.")) from None
         listing = imported(parsed("The request", lines)[1], request.app.state.storage)
         return {"study": listing.name, "entries": listing.entries}
 
@@ -113,7 +112,7 @@ def remove(request: Request, name: Name) -> None:
 
 @verbs.post("/ask", dependencies=[UPLOAD], tags=["rounds"])
 @by(WRITERS)
-def ask(request: Request, name: Name, body: Nothing | None = None) -> Plain:
+def ask(request: Request, name: Name, body: EmptyBody | None = None) -> Plain:
     """The round to do next: the same one until it is complete or closed; `round` is null once the study is over."""
     with study_of(request, name) as study:
         return round_of(study.ask()) | _stands(study, study.status())
@@ -121,7 +120,7 @@ def ask(request: Request, name: Name, body: Nothing | None = None) -> Plain:
 
 @verbs.post("/results", dependencies=[UPLOAD], tags=["rounds"])
 @by(WRITERS)
-def tell(request: Request, name: Name, body: Rows) -> Plain:
+def tell(request: Request, name: Name, body: RowsBody) -> Plain:
     """Record results that are in the request."""
     with study_of(request, name) as study:
         return _stands(study, study.tell(body.table(), round_over=body.round_over, **body.words()))
@@ -131,14 +130,14 @@ def tell(request: Request, name: Name, body: Rows) -> Plain:
 @by(WRITERS)
 def tell_files(request: Request, name: Name, files: Files = [], options: Options = "{}") -> Plain:  # noqa: B006
     """Record results in files: all of them, or none."""
-    said = from_text(Told, options)
+    said = from_text(TellBody, options)
     with _uploaded(name, files) as sources, study_of(request, name) as study:
         return _stands(study, study.tell(*sources, round_over=said.round_over, **said.words()))
 
 
 @verbs.post("/results/preview", dependencies=[UPLOAD], tags=["rounds"])
 @by(WRITERS)
-def preview(request: Request, name: Name, body: Rows) -> Plain:
+def preview(request: Request, name: Name, body: RowsBody) -> Plain:
     """What recording results that are in the request would bring and change; nothing is recorded."""
     with study_of(request, name) as study:
         return _previewed(study, [body.table()], body)
@@ -148,7 +147,7 @@ def preview(request: Request, name: Name, body: Rows) -> Plain:
 @by(WRITERS)
 def preview_files(request: Request, name: Name, files: Files, options: Options = "{}") -> Plain:
     """What recording files would bring and change; nothing is recorded."""
-    said = from_text(Told, options)
+    said = from_text(TellBody, options)
     with _uploaded(name, files) as sources, study_of(request, name) as study:
         return _previewed(study, sources, said)
 
@@ -162,7 +161,7 @@ def amend(
     file: MaybeFile = None,
 ) -> Plain:
     """Correct or withdraw what a file brought: a new entry with a reason, never an edit."""
-    said = from_text(Corrected, options)
+    said = from_text(AmendBody, options)
     with _uploaded(name, [] if file is None else [file]) as sources, study_of(request, name) as study:
         source = sources[0] if sources else None
         return _stands(study, study.amend(said.file, source, said.why, **said.words()))
@@ -199,13 +198,15 @@ class Verb(NamedTuple):
 
 
 for verb in (
-    Verb(Study.close_round, Reason, UPLOAD, "rounds", "Count the open round although results are missing for good."),
-    Verb(Study.drop, OneArm, MANAGE, "changes", "Leave an arm out from here on."),
-    Verb(Study.add, OneArm, MANAGE, "changes", "Take in one more arm."),
-    Verb(Study.extend, Budget, MANAGE, "changes", "Allow more results (or fewer) than were planned."),
-    Verb(Study.note, Text, UPLOAD, "changes", "Record a remark; it does nothing to the guarantee."),
-    Verb(Study.end, Reason, MANAGE, "changes", "End it before it is decided; what was not ruled out is reported."),
-    Verb(Study.reopen, Reason, MANAGE, "changes", "Go on with a study that was closed undecided."),
+    Verb(
+        Study.close_round, ReasonBody, UPLOAD, "rounds", "Count the open round although results are missing for good."
+    ),
+    Verb(Study.drop, ArmBody, MANAGE, "changes", "Leave an arm out from here on."),
+    Verb(Study.add, ArmBody, MANAGE, "changes", "Take in one more arm."),
+    Verb(Study.extend, BudgetBody, MANAGE, "changes", "Allow more results (or fewer) than were planned."),
+    Verb(Study.note, NoteBody, UPLOAD, "changes", "Record a remark; it does nothing to the guarantee."),
+    Verb(Study.end, ReasonBody, MANAGE, "changes", "End it before it is decided; what was not ruled out is reported."),
+    Verb(Study.reopen, ReasonBody, MANAGE, "changes", "Go on with a study that was closed undecided."),
 ):
     verb.add_to(verbs)
 
@@ -238,7 +239,7 @@ def brought(results: Results, arms: Sequence[str]) -> Plain:
     }
 
 
-def _previewed(study: Study, sources: Sequence[Upload | Table], said: Told) -> Plain:
+def _previewed(study: Study, sources: Sequence[Upload | Table], said: TellBody) -> Plain:
     """What telling something would bring and change."""
     read, after = study.preview(*sources, round_over=said.round_over, **said.words())
     files = [brought(each, study.state.settings.arms) for each in read]

@@ -16,7 +16,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Floats
-from roundwise.errors import InputError, RoundwiseError, said
+from roundwise.errors import InputError, RoundwiseError
+from roundwise.messages import Remedy, option
 from roundwise.model.batch import Batch
 from roundwise.model.spec import from_spec
 from roundwise.noise import Needs
@@ -30,7 +31,6 @@ from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.theory import paper
 from roundwise.web.forms import QUESTIONS, Form, number, whole
-from roundwise.web.messages import on_the_page
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
 from roundwise.web.routing import Pages
@@ -48,22 +48,32 @@ WORLDS = {
 }
 
 
-class CancellableEnvironment:
-    """An environment that reports before every batch, so that a job can be cancelled within a run."""
+@dataclass(frozen=True)
+class CancellableEnvironment(Environment[Any]):
+    """An environment that calls `before` ahead of every batch, so that work can be cancelled within a run."""
 
-    def __init__(self, world: Environment, before: Callable[[], None]) -> None:
-        self._world, self._before = world, before
-        self.arms, self.noise, self.names, self.sigma = world.arms, world.noise, world.names, world.sigma
-        self.world = world.world
+    inner: Environment
+    before: Callable[[], None]
+    arms = property(lambda self: self.inner.arms)
+    noise = property(lambda self: self.inner.noise)
+    names = property(lambda self: self.inner.names)
+    sigma = property(lambda self: self.inner.sigma)
 
-    def pull(self, rng: Generator, world: Any, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Any]:
-        """Pull from the environment."""
-        self._before()
-        return self._world.pull(rng, world, pulls, needs)
+    def initial_state(self, rng: Generator, runs: int) -> Any:
+        """That of the environment within."""
+        return self.inner.initial_state(rng, runs)
 
-    def __getattr__(self, name: str) -> Any:
-        self._before()  # what else it can do is asked for anew for every batch: batches in parts
-        return getattr(self._world, name)
+    def pull(self, rng: Generator, state: Any, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Any]:
+        """That of the environment within."""
+        self.before()
+        return self.inner.pull(rng, state, pulls, needs)
+
+    def pull_parts(
+        self, rng: Generator, state: Any, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, Any]:
+        """That of the environment within."""
+        self.before()
+        return self.inner.pull_parts(rng, state, pulls, parts, partitions, needs)
 
 
 @dataclass(frozen=True)
@@ -194,7 +204,7 @@ class LabForm:
     def job(self) -> LabJob[LabResult]:
         """The job: every policy on the instance."""
         world, count = self.environment(), whole("Runs", self.runs)
-        use = said("`simulate`", "`roundwise simulate`")
+        use = option("simulate")
         if count > MOST_RUNS:
             raise InputError(f"{count} runs requested; the page does at most {MOST_RUNS}. Use {use}.")
         if world.arms > MOST_ARMS or world.arms * count > MOST_WORK:
@@ -229,8 +239,7 @@ class LabForm:
 def paper_job(runs: int, seed: int = 1) -> LabJob[LabResult]:
     """The job of the paper's experiments."""
     if runs > MOST_RUNS:
-        use = said("`reproduced`", "`roundwise paper`")
-        raise InputError(f"{runs} runs requested; the page does at most {MOST_RUNS}. Use {use}.")
+        raise InputError(f"{runs} runs requested; the page does at most {MOST_RUNS}.", Remedy("Use {@paper}."))
 
     def work(advance: Callable[[int], None]) -> LabResult:
         results = paper.reproduced(runs, seed, advance)
@@ -259,7 +268,7 @@ def start(request: Request, sent: FormData) -> Response:
     try:
         key = _jobs(request).start(form.job())
     except RoundwiseError as error:
-        return _form(request, form, on_the_page(str(error)))
+        return _form(request, form, str(error))
     return RedirectResponse(f"/lab/{key}", status_code=303)
 
 
@@ -269,7 +278,7 @@ def start_paper(request: Request, sent: FormData) -> Response:
     try:
         key = _jobs(request).start(paper_job(whole("Runs", texts(sent).get("runs", ""))))
     except RoundwiseError as error:
-        return _form(request, LabForm(), on_the_page(str(error)))
+        return _form(request, LabForm(), str(error))
     return RedirectResponse(f"/lab/{key}", status_code=303)
 
 

@@ -3,21 +3,63 @@
 from __future__ import annotations
 
 import hashlib
+from typing import NamedTuple
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Plain
+from roundwise.messages import count, day
 from roundwise.store import open_store
 from roundwise.study.audit import list_studies
-from roundwise.web.messages import listed
 from roundwise.web.rendering import ENVIRONMENT, page, respond, set_cookie, texts
 from roundwise.web.reports import reports_of
 from roundwise.web.routing import Pages
 from roundwise.web.security import COOKIE, NAME_COOKIE, VIEW, AccessControl, name_cookie
 
 router = Pages()
+
+
+class Line(NamedTuple):
+    """A study in the list."""
+
+    name: str
+    question: str
+    state: str
+    kind: str  # of the state, for its colour: decided, waiting, open, over, closed, damaged
+    results: str
+    changed: str
+    by: str
+    file: str  # the last one that was handed in
+    danger: str  # what became of the guarantee, unless it was kept
+
+
+def _list_line(each: Plain) -> Line:
+    """A study of `list_studies`, in words."""
+    budget = "" if each["budget"] is None else f" of {count(each['budget'])}"
+    waiting = f" + {count(each['waiting'])}" if each["waiting"] else ""
+    return Line(
+        each["name"],
+        each.get("asks") or f"{each['question']} of {each['arms']} arms",
+        _state(each),
+        each["state"],
+        f"{count(each['results'])}{waiting}{budget}",
+        day(each["changed"]),
+        each["by"],
+        each.get("file") or "",
+        "" if each["guarantee"]["status"] == "kept" else each["guarantee"]["status"],
+    )
+
+
+def _state(each: Plain) -> str:
+    state, number = each["state"], each.get("round") or 0
+    if state == "decided":
+        return f"decided: {each['answer']}"
+    if state == "waiting":
+        return f"running, round {number}: waiting for {'the rest' if each['waiting'] else 'results'}"
+    words = {"open": f"running, round {number} can begin", "over": "ended, undecided", "closed": "closed"}
+    return words.get(state, str(state))
 
 
 @router.get("/health")
@@ -83,7 +125,7 @@ def studies(request: Request) -> Response:
 
     def render(basics: Plain) -> str:
         def text() -> str:
-            found = [listed(each) for each in list_studies(storage)]
+            found = [_list_line(each) for each in list_studies(storage)]
             return ENVIRONMENT.get_template("studies.html").render(basics | {"studies": found})
 
         return reports_of(request).page(digest, ("studies", basics["role"], basics["me"]), text)

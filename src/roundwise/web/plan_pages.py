@@ -12,18 +12,18 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.deadline import CancelledError, Deadline, OverBudgetError, held
-from roundwise.errors import InputError, RoundwiseError, said
+from roundwise.errors import InputError, RoundwiseError
+from roundwise.messages import Remedy
 from roundwise.planning import StudyPlan
 from roundwise.planning.forecast import Quantiles
 from roundwise.planning.planner import plan_request
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.render import fixed_words, power_table
-from roundwise.planning.rows import Row
+from roundwise.planning.rows import PlanRow
 from roundwise.planning.tradeoff import policy_words
 from roundwise.report.claim_table import Table
 from roundwise.study.api import create_from_spec
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
-from roundwise.web.messages import of_options, on_the_page
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
 from roundwise.web.routing import Pages, address_of
@@ -47,8 +47,7 @@ class Forecasts:
     def made(self, form: Form, who: str, quick: bool) -> StudyPlan:
         """The plan of a form; a `CancelledError` once the same browser has asked for another, or has left."""
         if len(form.names) > ARMS:
-            use = said("`plan`", "`roundwise plan`")
-            raise InputError(f"There are more than {ARMS} options: a forecast takes minutes. Use {use}.")
+            raise InputError(f"There are more than {ARMS} options: a forecast takes minutes.", Remedy("Use {@plan}."))
         wanted = form.request(FINE)
         key, mine = (form, quick), Deadline(FORECAST)
         with self._lock:
@@ -107,7 +106,7 @@ def created(request: Request, sent: FormData) -> Response:
     try:
         create_from_spec(form.name.strip(), form.spec(), request.app.state.storage).close()
     except RoundwiseError as error:
-        return _form(request, "New study", form, on_the_page(str(error)))
+        return _form(request, "New study", form, str(error))
     return RedirectResponse(address_of(form.name.strip()), status_code=303)
 
 
@@ -126,19 +125,18 @@ def forecast(request: Request, sent: FormData) -> Response:
     except OverBudgetError as error:
         return page(request, "forecast.html", plan=None, hint="", error=f"{error} Ask for fewer options.")
     except RoundwiseError as error:
-        return page(request, "forecast.html", plan=None, hint="", error=on_the_page(str(error)))
-    words, _, instead = found.words.partition(" Or: ")
+        return page(request, "forecast.html", plan=None, hint="", error=str(error))
     return page(
         request,
         "forecast.html",
         plan=found,
         rows=rows_of(found),
-        words=words,
-        instead=of_options(instead).removesuffix(".").split("; or ") if instead else [],
+        words=found.words,
+        alternatives=[each.words for each in found.alternatives],
         power=power_table(found) if found.rows[0].claims else [],
         fixed="" if found.row.fixed is None else fixed_words(found.row),
         bars=compared(found),
-        policy=policy_words(found.wish.policy),
+        policy=policy_words(found.request.policy),
         quick=quick,
     )
 
@@ -166,10 +164,13 @@ def compared(plan: StudyPlan) -> list[ResultsBar]:
     row = plan.row
     values = [("typically", row.samples.typical), ("in 19 of 20 studies", row.samples.p95)]
     values += [] if row.fixed is None else [("a fixed design", row.fixed.samples)]
-    most = max([value for _, value in values if math.isfinite(value)] + [plan.wish.budget or 0.0])
+    most = max([value for _, value in values if math.isfinite(value)] + [plan.request.budget or 0.0])
     said = {label: whole(value) for label, value in values}
-    if plan.wish.budget is not None:
-        values, said = [*values, ("your budget", plan.wish.budget)], said | {"your budget": exact(plan.wish.budget)}
+    if plan.request.budget is not None:
+        values, said = (
+            [*values, ("your budget", plan.request.budget)],
+            said | {"your budget": exact(plan.request.budget)},
+        )
     return [
         ResultsBar(label, round(100 * value / most, 1), said[label])
         for label, value in values
@@ -179,10 +180,15 @@ def compared(plan: StudyPlan) -> list[ResultsBar]:
 
 def rows_of(plan: StudyPlan) -> Table:
     """What it takes, a line for everything that is expected."""
-    budget, first = plan.wish.budget, plan.rows[0]
+    budget, first = plan.request.budget, plan.rows[0]
     what = "a true claim" if first.claims else "an answer"
     ahead = "if the best is ahead by" if first.expected.lead is not None else "if"
-    head = [ahead, "typically", "in 19 of 20 studies", *([] if budget is None else [f"{what} within {exact(budget)}"])]
+    head = [
+        ahead,
+        "typically",
+        "in 19 of 20 studies",
+        *([] if budget is None else [f"{what} within {exact(budget)}"]),
+    ]
     rows = []
     for row in plan.rows:
         within = [] if row.within_budget is None else [share(row.within_budget)]
@@ -190,7 +196,7 @@ def rows_of(plan: StudyPlan) -> Table:
     return [head, *rows]
 
 
-def _takes(row: Row, which: str) -> str:
+def _takes(row: PlanRow, which: str) -> str:
     """Results, and below them rounds, or the days that these take."""
 
     def of(spread: Quantiles) -> float:

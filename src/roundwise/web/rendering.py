@@ -22,7 +22,6 @@ from roundwise.render.html import build_environment
 from roundwise.render.svg import Svg, escape
 from roundwise.report.wording import count, day
 from roundwise.store.client import segment
-from roundwise.web.messages import of_options
 from roundwise.web.problems import TITLES, kind_of, problem_json, status_of
 from roundwise.web.security import COOKIE, ROLES, AccessControl, author_of, given_name
 
@@ -45,7 +44,6 @@ ENVIRONMENT.filters |= {
     "count": count,
     "day": day,
     "basename": _basename,
-    "of_options": of_options,
     "coded": _coded,
 }
 SECRET = secrets.token_hex(16)  # stands for the secret of a form until the page is sent

@@ -14,7 +14,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, unquote
@@ -26,7 +26,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from roundwise.errors import InputError, at_the_shell
+from roundwise.errors import InputError
+from roundwise.messages import Surface, rendering_for
 from roundwise.store import open_store
 from roundwise.store.client import segment
 from roundwise.store.log import user, written_by
@@ -225,8 +226,9 @@ class Guard:
             await refusal(scope, receive, guarded)
             return
         scope.setdefault("state", {})["role"] = role
-        words = nullcontext() if headers.get("x-roundwise-words") == "python" else at_the_shell()
-        with words, self.access.work(scope["path"]):
+        asked = headers.get("x-roundwise-surface", Surface.SHELL) if scope["path"].startswith("/api/") else Surface.PAGE
+        surface = Surface(asked) if asked in set(Surface) else Surface.SHELL
+        with rendering_for(surface), self.access.work(scope["path"]):
             await self.app(scope, receive, guarded)
 
     def _most(self, path: str, headers: Headers, role: str | None) -> int:

@@ -27,7 +27,7 @@ TITLES = {
 }
 
 
-class Field(NamedTuple):
+class FieldDoc(NamedTuple):
     """A field of a request."""
 
     name: str
@@ -44,9 +44,9 @@ class Operation(NamedTuple):
     summary: str
     words: str
     group: str
-    parameters: list[Field]
+    parameters: list[FieldDoc]
     sends: str  # the kind of its body
-    fields: list[Field]
+    fields: list[FieldDoc]
     example: str
 
 
@@ -99,9 +99,9 @@ def resolved(schema: Plain, model: Plain) -> Plain:
     return model
 
 
-def _field(schema: Plain, name: str, about: Plain, more: Plain) -> Field:
+def _field(schema: Plain, name: str, about: Plain, more: Plain) -> FieldDoc:
     words = more.get("description") or about.get("description") or resolved(schema, about).get("description", "")
-    return Field(name, _kind(schema, about), bool(more.get("required")), words)
+    return FieldDoc(name, _kind(schema, about), bool(more.get("required")), words)
 
 
 def _kind(schema: Plain, about: Plain) -> str:

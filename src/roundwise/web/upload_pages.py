@@ -16,7 +16,6 @@ from roundwise.report import Report
 from roundwise.report.wording import count, sentence
 from roundwise.store import ConflictError
 from roundwise.study import Study
-from roundwise.web.messages import on_the_page
 from roundwise.web.rendering import page, texts
 from roundwise.web.routing import Pages, address_of
 from roundwise.web.security import UPLOAD, study_of
@@ -133,7 +132,7 @@ def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> Uploa
         looked = looked_at(upload, settings.arms, settings.noise, settings.columns, Options(**words))
         read, after = study.preview(upload, round_over=given.get("round_over", "").strip() or None, **words)
     except RoundwiseError as refused:
-        error = on_the_page(str(refused))
+        error = str(refused)
         looked = looked_at(upload, settings.arms, settings.noise, settings.columns, Options())
     chosen = {role: given.get(f"column_{role}") or looked.taken.get(role, "") for role in ROLES}
     if not read or after is None:
@@ -156,7 +155,7 @@ def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> Uploa
         total=int(results.counts.sum()),
         skipped=results.skipped,
         missing=0 if results.missing is None else int(results.missing.sum()),
-        notes=[on_the_page(each.text) for each in results.notes],
+        notes=[each.text for each in results.notes],
         changes=_changes(study, after),
         complete=not after.still_to_come,
     )

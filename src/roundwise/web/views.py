@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.policies.base import limited
+from roundwise.policies.base import apportion_pulls
 from roundwise.render.svg import Svg
 from roundwise.report import Report
 from roundwise.report.charts import draw_means_by_round
@@ -191,7 +191,7 @@ def next_round(state: State) -> NextRound | None:
         rows=rows,
         by_number=state.settings.by_number if asked is None else asked.by_number,
         fixed=state.settings.split is not None,
-        equal=int(limited(np.ones(len(names)), float(total), 0.0).max()),
+        equal=int(apportion_pulls(np.ones(len(names)), float(total), 0.0).max()),
     )
 
 

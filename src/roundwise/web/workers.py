@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from roundwise.deadline import CancelledError, Deadline, OverBudgetError, check_deadline
-from roundwise.errors import InputError, RoundwiseError, said
+from roundwise.errors import InputError, RoundwiseError
 
 WRITERS = CapacityLimiter(8)
 CLIENTS = CapacityLimiter(4)  # clients that read a record in order to write to it
@@ -104,8 +104,7 @@ async def _run_reader(threads: CapacityLimiter | None, work: Callable[[], Made],
     if found:
         return found[0]
     if failed and isinstance(failed[0], OverBudgetError):
-        use = said("Do it where the studies are kept.", "Use `roundwise` where the studies are kept.")
-        raise HTTPException(503, f"{failed[0]} Ask for less. {use}")
+        raise HTTPException(503, f"{failed[0]} Ask for less, or use roundwise where the studies are kept.")
     if failed and not isinstance(failed[0], CancelledError):
         raise failed[0]
     raise HTTPException(503, "The request was cancelled.")

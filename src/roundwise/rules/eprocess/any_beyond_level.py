@@ -19,9 +19,7 @@ from roundwise.questions.base import Answer, near_words, quiet
 from roundwise.rules.base import ClaimStatus, Interval, LinearForm
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls
 from roundwise.rules.eprocess.bounds import BetHistory, agreed, interval, means_of
-from roundwise.rules.eprocess.engine import OpenNulls, bet_on_parts
-from roundwise.rules.eprocess.part_bets import PartsView, log_phi, sum_arms
-from roundwise.rules.eprocess.part_halfspaces import level_of
+from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, level_of, log_phi, sum_arms
 
 
 class BeyondLevelWealth(NamedTuple):

@@ -20,8 +20,7 @@ from roundwise.questions.best_arm import solve_star
 from roundwise.rules.base import ClaimStatus, GapToLeader, Interval
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls
 from roundwise.rules.eprocess.bounds import BetHistory, agreed
-from roundwise.rules.eprocess.engine import OpenNulls, bet_on_parts
-from roundwise.rules.eprocess.part_bets import PartsView, first_largest, log_phi, sum_arms
+from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, first_largest, log_phi, sum_arms
 
 CLEAR = 3.0  # standard errors: a lead that is bet on even if it is unsure who leads
 SURE = 0.2  # the chance that the leader is right, as the past sees it, from which on every lead is bet on

@@ -7,7 +7,7 @@ says how much is to come, bets are made towards it, and otherwise they are those
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -17,23 +17,27 @@ import numpy as np
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.errors import InputError
 from roundwise.messages import Note
-from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before, stack_parts
+from roundwise.model.batch import Batch, BatchPlan, Parts, Record, Trial, budget_before, stack_parts
 from roundwise.model.estimates import Estimates, FormEstimate, Past, estimate_from, form_values, form_variances
 from roundwise.model.problem import Problem
 from roundwise.noise.budget_bets import ETA
 from roundwise.noise.crossed import check_forms
+from roundwise.noise.parts import PartBets
 from roundwise.questions.base import Answer, Halfspaces, quiet
+from roundwise.questions.claims import Claims
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
-from roundwise.rules.eprocess.claim_history import BatchOutcome, update_history
-from roundwise.rules.eprocess.claim_parts import bet_on_claims
-from roundwise.rules.eprocess.claim_report import describe_claims, mean_bounds, note_joint_bounds
-from roundwise.rules.eprocess.claim_state import (
+from roundwise.rules.eprocess.claim_bounds import (
+    BatchOutcome,
     ClaimState,
     claims_of,
     compares,
+    describe_claims,
     lines_of,
+    mean_bounds,
+    note_joint_bounds,
     open_of,
     sides_of,
+    update_history,
     weights_of,
 )
 from roundwise.rules.eprocess.closed_testing import (
@@ -43,8 +47,61 @@ from roundwise.rules.eprocess.closed_testing import (
     reject_independent,
     wealth_in_goals,
 )
-from roundwise.rules.eprocess.conditional_power import PowerForecast, forecast_power
-from roundwise.rules.eprocess.power_by_claim import power_by_line
+from roundwise.rules.eprocess.conditional_power import PowerForecast, forecast_power, power_by_line
+from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, forms_at, level_of
+
+
+@quiet
+def bet_on_claims(
+    problem: Problem, known: Estimates, forecast: FormEstimate, parts: Parts, gains: Floats, bars: Floats, shifts: bool
+) -> Floats:
+    """log of what each line has after a batch in parts; one whose bar is not above what it has is not bet on. (L)
+
+    Nothing in the bets on a line depends on what other lines win in this batch.
+    """
+    first, late = not known.past.history, shifts and known.past.batches > 1
+    without = form_variances(1.0 / known.past.counts, forecast.pieces)
+    extra = np.maximum(forecast.leverage - without, 0.0) / without**2 if late else bars
+    pieces = claims_of(problem).bets(())  # the same in all runs
+
+    def opened(field: PartsView, tilts: PartBets, money: Floats, goal: Floats, extra: Floats) -> OpenNulls | None:
+        size, arms, n = field.means.shape
+        at = np.flatnonzero((goal > -np.inf) & _fed(pieces, field.seen.counts))
+        if not at.size:  # results of arms that have nothing open
+            return None
+        form, scale = forms_at(pieces, at, size, arms, n)
+        never = np.arange(size)[:, None] > 0
+        return OpenNulls(
+            form,
+            at,
+            goal.reshape(-1).take(at),
+            at % n,
+            gate=lambda z: np.broadcast_to(never, z.shape) if first else None,
+            extra=_more(extra.reshape(-1).take(at), scale) if late else None,
+            level=level_of(form),
+        )
+
+    goals = np.where(bars > gains, bars, -np.inf)
+    return bet_on_parts(problem, known, parts, shifts, opened, gains, goals, extra, wide=gains.shape[-1])
+
+
+def _fed(pieces: Halfspaces, counts: Floats) -> Bools:
+    """Where all arms with the largest coefficient have results: elsewhere no bet is `possible`. (P, K, n)->(L, n)"""
+    pulled, factors = np.maximum.reduce(counts) > 0, np.abs(pieces.coefficients)
+    small = factors < factors.max(axis=-1, keepdims=True)
+    each = zip(pieces.arms.transpose(), small.transpose(), strict=True)
+    return np.logical_and.reduce([pulled[arm] | few[:, None] for arm, few in each])
+
+
+def _more(extra: Floats, scale: Floats | None) -> Callable[[Floats], Floats]:
+    """What the shifts of earlier batches add to the variance of each form, given what it is without."""
+
+    def more(before: Floats) -> Floats:
+        found = (before if scale is None else before * scale) ** 2 * extra
+        return np.where(np.isfinite(found), found, 0.0)
+
+    return more
+
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
 AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many
@@ -359,3 +416,101 @@ def _all_shown(problem: Problem, kept: ClaimState) -> str:
     if not sides_of(problem, kept.shown).any(axis=-2).all():
         return "only claims about arms that were left out are open"
     return "everything is settled" if claims_of(problem).opposites else "all claims are shown"
+
+
+def with_claims(
+    rule: ClosedTestingRule, before: Problem, kept: ClaimState, after: Problem, left: Floats | None = None
+) -> ClaimState:
+    """The purses of a question with more claims at its end, and arms that are new, if there are any, after the others.
+
+    A claim that joins starts with the smallest purse that is open, at most 1, whatever the reason. `left` results are
+    still to come. What bounds are made of stays: those of the claims there are go on.
+    """
+    old, new = claims_of(before), claims_of(after)
+    arms, more = old.forms.shape[-1], new.forms.shape[-1]
+    same = new.number >= old.number and more >= arms and _ends_agree(old, new)
+    first = new.forms[: old.number]
+    if not (same and np.array_equal(first[:, :arms], old.forms) and not first[:, arms:].any()):
+        raise InputError(
+            "Claims are added after those there are, and arms after those there are: keep their order and their levels."
+        )
+    if not np.array_equal(weights_of(after)[: old.number], weights_of(before)):
+        raise InputError("The weights of claims are fixed before the first bet: keep those there are.")
+    start = np.minimum(np.where(kept.shown, np.inf, kept.gains).min(axis=-1), 0.0)
+    begun = rule.start(after, start.shape)
+    sides = len(new.lines.forms) // new.number
+
+    def placed(values: Floats | Bools, others: Floats | Bools) -> Floats:
+        found = np.array(others, copy=True).reshape(*start.shape, sides, new.number)
+        found[..., : old.number] = values.reshape(*start.shape, sides, old.number)
+        return np.asarray(found.reshape(*start.shape, sides * new.number), dtype=np.float64)
+
+    kept = begun._replace(
+        gains=placed(kept.gains, begun.gains + start[..., None]),
+        shown=placed(kept.shown, begun.shown).astype(np.bool_),
+        batch=placed(kept.batch, begun.batch),
+        samples=placed(kept.samples, begun.samples),
+        past=_widened(kept.past, more),
+        taught=None if kept.taught is None else _widened(kept.taught, more),
+        over=kept.over,
+        rounds=kept.rounds,
+        steps=kept.steps,
+        tail=None if kept.tail is None else kept.tail.of_arms(more),
+        out=None if kept.out is None else _padded(kept.out, new.number) > 0,
+    )
+    return rule.looked(after, kept, left)
+
+
+def left_out(
+    rule: ClosedTestingRule, problem: Problem, kept: ClaimState, arms: Bools, left: Floats | None = None
+) -> ClaimState:
+    """Claims about these arms are not fed any more, for whatever reason; their purses stay in rule (R) as they are."""
+    out = np.asarray(((claims_of(problem).forms != 0) & arms).any(axis=-1))
+    return rule.looked(problem, kept._replace(out=out), left)
+
+
+def _ends_agree(old: Claims, new: Claims) -> bool:
+    """Whether the claims of the old question, first in the new one, say the same on the same terms."""
+    if (new.opposites, new.odds, new.independent) != (old.opposites, old.odds, old.independent):
+        return False
+    before, after = (each.lines.levels.reshape(-1, each.number) for each in (old, new))
+    return np.array_equal(before, after[:, : old.number])
+
+
+def _padded(values: Floats | Bools, number: int) -> Floats:
+    """With zeros up to this number at the end."""
+    more = np.zeros((*values.shape[:-1], number - values.shape[-1]))
+    return np.concatenate([values, more], axis=-1)
+
+
+def _widened(past: Past, arms: int) -> Past:
+    """The past of more arms, of which the last have no results."""
+
+    def padded(values: Floats) -> Floats:
+        return _padded(values, arms)
+
+    if arms == past.counts.shape[-1]:
+        return past
+    if getattr(past, "earlier", None) is not None:
+        raise InputError("After this many batches no arm can be added: start a new study.")
+    history = tuple((padded(counts), padded(totals)) for counts, totals in past.history)
+    return past._replace(
+        counts=padded(past.counts),
+        totals=padded(past.totals),
+        scatter=padded(past.scatter),
+        freedom=padded(past.freedom),
+        history=history,
+        pairs=None if past.pairs is None else _widened_pairs(past.pairs, past.counts.shape[-1], arms),
+    )
+
+
+def _widened_pairs(past: Past, before: int, arms: int) -> Past:
+    """The same of every two arms."""
+
+    def padded(values: Floats) -> Floats:
+        found = np.zeros((*values.shape[:-1], arms, arms))
+        found[..., :before, :before] = values.reshape(*values.shape[:-1], before, before)
+        return found.reshape(*values.shape[:-1], arms * arms)
+
+    counts, totals, scatter, freedom = (padded(each) for each in past[:4])
+    return Past(counts, totals, scatter, freedom, ())

@@ -22,8 +22,7 @@ from roundwise.noise.crossed import check_forms
 from roundwise.questions import Above, BestArm, Linear, Question, SomeBeyond
 from roundwise.questions.base import Answer
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
-from roundwise.rules.eprocess.above import AboveEProcess
-from roundwise.rules.eprocess.above_shared import CrossedAboveEProcess
+from roundwise.rules.eprocess.above import AboveEProcess, CrossedAboveEProcess
 from roundwise.rules.eprocess.any_beyond_level import BeyondLevelEProcess
 from roundwise.rules.eprocess.base import EProcess
 from roundwise.rules.eprocess.best_arm import BestArmEProcess
