@@ -9,7 +9,7 @@ from PIL import Image
 from chromium import browser
 from roundwise import load_study
 from roundwise.web.example import PAGES, example_studies
-from served import rows_of, served
+from serving import rows_of, served
 
 DESK = {"viewport": {"width": 1120, "height": 900}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}

@@ -8,7 +8,7 @@ import pytest
 
 from chromium import MISSING, browser, found
 from roundwise import load_study
-from served import ARMS, AXE, example, examples, served, table_of
+from serving import ARMS, AXE, example, examples, served, table_of
 
 pytestmark = [
     pytest.mark.long,

@@ -16,7 +16,7 @@ import pytest
 from roundwise import list_studies, load_study
 from roundwise.store.client import segment
 from roundwise.web.amend_pages import CHANGES
-from served import ARMS, example, examples, served, table_of
+from serving import ARMS, example, examples, served, table_of
 from test_docs import ROOT, files_in
 
 STUDIES = ("checkout", "decided/2025", "dose", "top two", "<b>hostile</b>", "empty")

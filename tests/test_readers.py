@@ -21,8 +21,7 @@ from roundwise.study.audit import verified
 from roundwise.web import reports
 from roundwise.web.forms import Form
 from roundwise.web.lab import MOST_ARMS, LabForm
-from served import example
-from serving import TOKENS, ask, serving
+from serving import TOKENS, ask, example, serving
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import sys
 import threading
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -32,7 +31,6 @@ from roundwise import (
     study_log,
     verify_study,
 )
-from roundwise.cli import main
 from roundwise.errors import ConflictError, StudyExistsError, UnknownStudyError
 from roundwise.store import StudyStateError, client, open_store
 from roundwise.study.api import RemoteStudy
@@ -467,19 +465,11 @@ class TestTokens:
 
 class TestCommandLine:
     @pytest.fixture
-    def roundwise(self, capsys, monkeypatch, tmp_path):
-        monkeypatch.chdir(tmp_path)
-
+    def roundwise(self, roundwise):
         def call(*words):
-            monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
-            with pytest.raises(SystemExit) as end:
-                main()
-            out, err = capsys.readouterr()
-            return (
-                end.value.code,
-                re.sub(r"\d+ [A-Z][a-z]{2} 20\d\d[0-9:, ]*(UTC)?|20\d\d-[0-9:. +-]*|[0-9a-f]{64}", "", out),
-                err,
-            )
+            code, out, err = roundwise(*words)
+            dates = r"\d+ [A-Z][a-z]{2} 20\d\d[0-9:, ]*(UTC)?|20\d\d-[0-9:. +-]*|[0-9a-f]{64}"
+            return code, re.sub(dates, "", out), err
 
         return call
 

@@ -3,13 +3,11 @@
 import gc
 import json
 import socket
-import sys
 from contextlib import closing
 
 import pytest
 
 import serving
-from roundwise.cli import main
 from roundwise.web.app import Application, steps
 from roundwise.web.security import build_access
 from serving import ask
@@ -18,17 +16,13 @@ TOKEN = "manage=0123456789abcdef"
 
 
 @pytest.fixture
-def refused(capsys, monkeypatch, tmp_path):
+def refused(roundwise, monkeypatch):
     """The sentence of a command that must not start."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROUNDWISE_TOKENS", raising=False)
 
     def call(*words):
-        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        assert (end.value.code, out) == (2, "")
+        code, out, err = roundwise(*words)
+        assert (code, out) == (2, "")
         assert err.count("\n") <= 2
         return err
 
