@@ -240,4 +240,4 @@ def allowed(role: str) -> Callable[[Request], Awaitable[None]]:
     return checked
 
 
-LOOK, HAND_IN, CHANGE = (Depends(allowed(role)) for role in ROLES)
+VIEW, UPLOAD, MANAGE = (Depends(allowed(role)) for role in ROLES)
