@@ -112,7 +112,7 @@ def write() -> None:
 
 def studies(name: str, first: int, number: int, keep: Path | None) -> None:
     """So many studies by script, against the forecast of 4000 runs."""
-    import scripted
+    import scripted_studies as scripted
     from roundwise.planning.forecast import simulate_ahead
     from test_plan_studies import FORECASTS
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import scripted
+import scripted_studies as scripted
 from roundwise import (
     BernoulliArms,
     BestArm,
