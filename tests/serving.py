@@ -18,7 +18,7 @@ from roundwise.web.app import Application
 from roundwise.web.connections import configure_server, open_socket
 from roundwise.web.security import build_access
 
-TOKENS = {role: f"{role.replace(' ', '-')}-0123456789abcdef" for role in ("look", "hand in", "change")}
+TOKENS = {role: f"{role}-0123456789abcdef" for role in ("view", "upload", "manage")}
 
 
 @contextmanager

@@ -437,22 +437,22 @@ class TestTokens:
         monkeypatch.setenv("ROUNDWISE_TOKEN", "wrong-0123456789abcdef")
         with pytest.raises(InputError, match="Send a token"):
             list_studies(guarded)
-        monkeypatch.setenv("ROUNDWISE_TOKEN", serving.TOKENS["hand in"])
+        monkeypatch.setenv("ROUNDWISE_TOKEN", serving.TOKENS["upload"])
         with pytest.raises(InputError, match="token"):
             create_study("mine", question=BestArm(), arms=ARMS, noise=Binary(), storage=guarded)
         monkeypatch.delenv("ROUNDWISE_TOKEN")
-        (tmp_path / "token").write_text(serving.TOKENS["change"] + "\n")
+        (tmp_path / "token").write_text(serving.TOKENS["manage"] + "\n")
         monkeypatch.setenv("ROUNDWISE_TOKEN_FILE", str(tmp_path / "token"))
         create_study("mine", question=BestArm(), arms=ARMS, noise=Binary(), storage=guarded)
-        monkeypatch.setenv("ROUNDWISE_TOKEN", serving.TOKENS["hand in"])
+        monkeypatch.setenv("ROUNDWISE_TOKEN", serving.TOKENS["upload"])
         study = load_study("mine", guarded)
         study.ask()
         study.tell(FIRST)
-        assert [each.by for each in study.entries()][:2] == ["ada (change)", "ada (hand in)"]
+        assert [each.by for each in study.entries()][:2] == ["ada (manage)", "ada (upload)"]
         for verb in ("end", "drop", "extend"):
-            with pytest.raises(InputError, match="yours may hand in"):
+            with pytest.raises(InputError, match="yours may upload"):
                 VERBS[verb](study)
-        monkeypatch.setenv("ROUNDWISE_TOKEN", serving.TOKENS["look"])
+        monkeypatch.setenv("ROUNDWISE_TOKEN", serving.TOKENS["view"])
         assert load_study("mine", guarded).report().results == 90
         for verb in ("ask", "note", "files"):
             with pytest.raises(InputError, match="token"):

@@ -12,7 +12,7 @@ from roundwise.web.app import Application, steps
 from roundwise.web.security import build_access
 from serving import ask
 
-TOKEN = "change=0123456789abcdef"
+TOKEN = "manage=0123456789abcdef"
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def refused(roundwise, monkeypatch):
 def test_what_does_not_start(refused, tmp_path):
     assert "tokens are needed" in refused("serve", "--host", "0.0.0.0", "--port", 0)
     (tmp_path / "tokens").write_text("boss=0123456789abcdef\n")
-    assert "ROLE=TOKEN with a role of look, hand in, change" in refused("serve", "--tokens", "tokens", "--port", 0)
+    assert "ROLE=TOKEN with a role of view, upload, manage" in refused("serve", "--tokens", "tokens", "--port", 0)
     assert "cannot be read as a file of tokens" in refused("serve", "--tokens", "nothing", "--port", 0)
     assert "and not another server" in refused("serve", "--storage", "http://127.0.0.1:9", "--port", 0)
     assert "does not exist" in refused("serve", "--storage", "sqlite:////no/such/folder/x.db", "--port", 0)

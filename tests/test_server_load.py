@@ -292,5 +292,5 @@ def test_plans_that_are_too_large_are_refused(storage, k, arms):
 
 def test_who_looks_alone_starts_no_plan(storage):
     with serving(storage, ",".join(f"{role}={token}" for role, token in TOKENS.items())) as (url, _):
-        headers = {"Authorization": f"Bearer {TOKENS['look']}"}
+        headers = {"Authorization": f"Bearer {TOKENS['view']}"}
         assert ask(url, "POST", "/api/v1/plan", WISH, headers)[0] == 403
