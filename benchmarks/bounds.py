@@ -12,9 +12,9 @@ import numpy as np
 from roundwise import BestArm, Binary, Gaussian, Poisson, Problem, SubGaussian
 from roundwise.model.batch import FIRST_PARTS, PARTS, Batch, Parts, split_counts
 from roundwise.model.estimates import Estimates, Past
-from roundwise.questions.base import pairs
 from roundwise.rules.eprocess import bounds
 from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet, RuleState, means_of
+from roundwise.solvers.halfspaces import pairs
 from run import row
 
 SIZES, DEALINGS, RUNS = (30, 80, 160, 250, 300), 16, 200

@@ -112,13 +112,13 @@ def write() -> None:
 
 def studies(name: str, first: int, number: int, keep: Path | None) -> None:
     """So many studies by script, against the forecast of 4000 runs."""
-    import scripted
-    from roundwise.planning.forecast import ahead
+    import scripted_studies as scripted
+    from roundwise.planning.forecast import simulate_ahead
     from test_plan_studies import FORECASTS
 
     question, words = FORECASTS[name]
     found = plan(question, runs=2000, **words)
-    wish, means = found.wish, found.rows[0].expected.means
+    wish, means = found.request, found.rows[0].expected.means
     with tempfile.TemporaryDirectory() as folder:
         ends = scripted.studies(Path(folder), wish, means, number, first)
     if keep is not None:
@@ -126,7 +126,7 @@ def studies(name: str, first: int, number: int, keep: Path | None) -> None:
             file.writelines(json.dumps(end) + "\n" for end in ends)
         ends = [json.loads(line) for line in keep.read_text(encoding="utf-8").splitlines()]
     real = np.array(ends)
-    said = ahead(wish.problem, wish.acting, wish.world(means), runs=4000, seed=5)
+    said = simulate_ahead(wish.problem, wish.acting, wish.world(means), runs=4000, seed=5)
     claims = bool(found.rows[0].claims)
     chances = said.shown if claims else said.decided[:, None]
     pairs = [(f"chance {j + 1}", chances[:, j], real[:, 3 + j if claims else 0]) for j in range(chances.shape[1])]

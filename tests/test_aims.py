@@ -14,7 +14,6 @@ import test_wager
 from roundwise import BestArm, Binary, Bounded, Gaussian, Poisson, Problem, SubGaussian, UnknownVariance
 from roundwise.model.batch import FIRST_PARTS, PARTS, Batch, Parts, ValueTable, split_counts, stack_parts
 from roundwise.model.estimates import Estimates, Past
-from roundwise.questions.base import Halfspaces, pairs
 from roundwise.rules.eprocess import bounds
 from roundwise.rules.eprocess.bounds import (
     BetHistory,
@@ -25,6 +24,7 @@ from roundwise.rules.eprocess.bounds import (
     means_of,
     parts_to_batches,
 )
+from roundwise.solvers.halfspaces import Halfspaces, pairs
 
 SIZES = (30, 80, 160, 250, 300)
 Array = Any

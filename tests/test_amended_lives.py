@@ -14,9 +14,9 @@ from roundwise.model.trial import advance, begin
 from roundwise.noise import PairedBinary
 from roundwise.policies.conditional_power import ConditionalPower
 from roundwise.questions import Claims
-from roundwise.questions.base import pairs
 from roundwise.simulation.environments import GaussianArms, World, draw_batch
 from roundwise.simulation.items import StickItems
+from roundwise.solvers.halfspaces import pairs
 from roundwise.study.amendments import Change, changed
 from roundwise.study.fold import of_arms
 from roundwise.study.spec import StudySpec

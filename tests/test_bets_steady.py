@@ -16,7 +16,7 @@ from roundwise.noise.bets import log_factor_of_size
 from roundwise.noise.bounded import fixed_size_difference_bet, fixed_size_level_bet
 from roundwise.noise.poisson import fixed_size_poisson_bet
 from roundwise.noise.student import fixed_size_student_bet
-from roundwise.questions.base import Halfspaces
+from roundwise.solvers.halfspaces import Halfspaces
 
 SIZES = np.array([1e-3, 0.1, 1.0, 3.0, 30.0])
 VALUES = np.array([0.0, 1.0])

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from changing import ARMS, rates, same_when_read_again, studies, sums
 from roundwise import (
     BestArm,
     Binary,
@@ -32,6 +31,7 @@ from roundwise.study import fold as counting
 from roundwise.study.audit import verified
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import replay
+from studies import ARMS, rates, same_when_read_again, studies, sums
 
 DOSES = ("placebo", "low", "high")
 CLAIMS = {"question": Claims.against_control(DOSES, control="placebo"), "arms": DOSES}

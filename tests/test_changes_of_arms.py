@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from changing import rates, same_when_read_again, studies, sums
 from roundwise import (
     Above,
     BestArm,
@@ -21,6 +20,7 @@ from roundwise.questions import Claims
 from roundwise.rules.eprocess import best_arm
 from roundwise.study.amendments import Change, changed
 from roundwise.study.spec import StudySpec
+from studies import rates, same_when_read_again, studies, sums
 
 
 @pytest.fixture

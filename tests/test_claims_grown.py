@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 
-from changing import rates, studies, sums
 from roundwise import Binary, Claims, ConditionalPower, Gaussian, Poisson, Problem, Rounds, UnknownVariance
 from roundwise.model.batch import Batch, Record, budget_before, stack_parts
 from roundwise.model.trial import advance, begin
 from roundwise.rules.eprocess.claims import ClosedTestingRule, with_claims
 from roundwise.study.audit import verified
+from studies import rates, studies, sums
 
 RULE = ClosedTestingRule()
 DOSES = ("placebo", "25mg", "75mg", "300mg")

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from changing import same_when_read_again, studies, sums
 from roundwise import Binary, Claims, ConditionalPower, Gaussian, Poisson, Problem, UnknownVariance
 from roundwise.model.batch import Batch, BatchPlan
 from roundwise.model.trial import begin
 from roundwise.rules.eprocess import claim_bounds
 from roundwise.rules.eprocess.claim_bounds import FINE
 from roundwise.rules.eprocess.claims import ClosedTestingRule
+from studies import same_when_read_again, studies, sums
 
 RULE = ClosedTestingRule()
 ARMS = ("p", "x", "y")

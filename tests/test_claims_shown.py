@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from changing import rates, studies, sums
 from roundwise import Binary, Claims, ConditionalPower, Gaussian, Problem, Rounds, UnknownVariance
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
@@ -19,6 +18,7 @@ from roundwise.report.claim_table import claim_table
 from roundwise.report.model import Course
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.study.audit import verified
+from studies import rates, studies, sums
 
 RULE = ClosedTestingRule()
 DOSES = ("placebo", "25mg", "75mg", "300mg")

@@ -11,7 +11,7 @@ import tempfile
 
 import pytest
 
-import disk
+import failing_disk as disk
 from processes import child, ended
 from roundwise import BestArm, Binary, StoreError, create_study, load_study
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from filing import ARMS, reader, table
+from result_files import ARMS, reader, table
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, create_study
 from roundwise.ingest import Columns, Results, read_results
 from roundwise.messages import Condition, FileNote

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from filing import ARMS, reader, table
+from result_files import ARMS, reader, table
 from roundwise import Binary, DataError
 from roundwise.formats.excel import excel_sheet
 from roundwise.ingest import Columns, Results, read_results

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from filing import ARMS, WITH_IDS, reader, users
+from result_files import ARMS, WITH_IDS, reader, users
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, create_study
 from roundwise.ingest import Earlier, Results, read_results
 from roundwise.messages import Danger, FileNote

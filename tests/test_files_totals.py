@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from filing import ARMS, reader, table
+from result_files import ARMS, reader, table
 from roundwise import BestArm, Binary, DataError, Gaussian, InputError, create_study, load_study
 from roundwise.ingest import Options
 from roundwise.messages import FileNote

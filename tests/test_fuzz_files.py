@@ -20,7 +20,7 @@ from roundwise import (
 )  # fmt: skip
 from roundwise.cli.options import read_names
 from roundwise.ingest import Columns, Earlier, Options, Results, batch_of, read_results
-from roundwise.planning.request import scenarios
+from roundwise.planning.request import read_scenarios
 from roundwise.planning.study_plan import PLAN_FORMAT, read_plan
 from roundwise.report import report_of
 from roundwise.simulation.sweep.grid import read_grid
@@ -106,12 +106,12 @@ READERS = {
     "sweep": read_grid,
     "forms": lambda path: read_forms(path, "above", True),
     "outcomes": lambda path: read_outcomes(path, "x"),
-    "scenarios": lambda path: scenarios(path, fuzz.ARMS),
+    "scenarios": lambda path: read_scenarios(path, fuzz.ARMS),
     "features": lambda path: read_features(path, fuzz.ARMS),
     "wide": read_wide,
     "semicolons": lambda path: read_outcomes(path, None),
     "objects": lambda path: read_forms(path, "above", True),
-    "book": lambda path: scenarios(path, fuzz.ARMS),
+    "book": lambda path: read_scenarios(path, fuzz.ARMS),
     "arms": lambda path: arm_names(read_names(path)),
     "address": lambda path: parse_url(path.read_bytes().decode(errors="replace")).place,
     "file address": lambda path: parse_url(path.read_bytes().decode(errors="replace")).place,

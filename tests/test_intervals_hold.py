@@ -25,11 +25,11 @@ from roundwise import (
 )
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
-from roundwise.questions.base import pairs
 from roundwise.rules.eprocess.any_beyond_level import BeyondLevelEProcess
 from roundwise.rules.eprocess.best_arm import BestArmEProcess
 from roundwise.rules.eprocess.bounds import means_of
 from roundwise.rules.eprocess.rule import eprocess_for
+from roundwise.solvers.halfspaces import pairs
 from test_intervals import MEANS, NOISES, behind_leader, mean_intervals, studied, to_spare
 
 RUNS, DELTA = 2000, 0.2

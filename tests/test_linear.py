@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -36,7 +35,6 @@ from roundwise import (
     create_study,
     simulate,
 )
-from roundwise.cli import main
 from roundwise.environments import FamilyArms
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past, estimate_from
@@ -462,13 +460,10 @@ def test_what_is_not_meant_is_refused():
 
 
 @pytest.fixture
-def printed(capsys, monkeypatch):
+def printed(roundwise):
     def call(*words):
-        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words), "--json"])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return json.loads(out) if end.value.code == 0 else err
+        code, out, err = roundwise(*words, "--json")
+        return json.loads(out) if code == 0 else err
 
     return call
 

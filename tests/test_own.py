@@ -26,7 +26,6 @@ from roundwise import (
     load_study,
     simulate,
 )
-from roundwise.cli import main
 from roundwise.model.spec import from_spec, to_spec
 from roundwise.planning import plan
 from roundwise.policies.base import Limited
@@ -63,15 +62,8 @@ def recipes(here):
 
 
 @pytest.fixture
-def roundwise(here, capsys, monkeypatch):
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return end.value.code, out, err
-
-    return call
+def roundwise(here, roundwise):
+    return roundwise
 
 
 def elsewhere(here, *words, **environment):

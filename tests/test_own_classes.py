@@ -116,7 +116,7 @@ BAD_THRESHOLDS = {
     NaNAtZero: "'nan-at-zero' cannot be used: `value` is nan with 0 results of an arm, but must be a number above 0",
     Falling: "`value` falls from 108 with 0 results of an arm to .* it must never fall as results are added",
     Negative: "`value` is -0.69.* with 0 results of an arm, but must be a number above 0",
-    LowAt: "`at` is .* for .* samples, of which `value` can be .*, but `at` must be the largest",
+    LowAt: "`at` is .* for .* samples, but `value` can be .*, but `at` must be the largest",
     OneNumber: r"`value` returns an array of shape \(\), but for arrays with runs before the arms it must be \(10,\)",
     Doubtful: "`doubt` returns 'not sure', but it must return None, a `Reason` or a `Condition`",
 }

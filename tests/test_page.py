@@ -16,7 +16,7 @@ import pytest
 from roundwise import list_studies, load_study
 from roundwise.store.client import segment
 from roundwise.web.amend_pages import CHANGES
-from served import ARMS, example, examples, served, table_of
+from serving import ARMS, example, examples, served, table_of
 from test_docs import ROOT, files_in
 
 STUDIES = ("checkout", "decided/2025", "dose", "top two", "<b>hostile</b>", "empty")
@@ -515,7 +515,7 @@ class TestReport:
         storage = f"sqlite:///{tmp_path}/a.db"
         example(storage)
         example(storage, "other", rounds=0)
-        with browsing(storage, "change=a-long-enough-token-1, look=a-long-enough-token-2") as client:
+        with browsing(storage, "manage=a-long-enough-token-1, view=a-long-enough-token-2") as client:
             bearer = {"authorization": "Bearer a-long-enough-token-2"}
             assert "/shared/" not in client.get(f"{at('checkout')}/report", headers=bearer).text
             link = link_to(client, "checkout", "a-long-enough-token-1")
@@ -534,7 +534,7 @@ class TestReport:
     def test_a_link_is_withdrawn_and_another_one_made(self, tmp_path):
         storage, token = f"sqlite:///{tmp_path}/a.db", "a-long-enough-token-1"
         example(storage, rounds=1)
-        with browsing(storage, f"change={token}") as client:
+        with browsing(storage, f"manage={token}") as client:
             link = link_to(client, "checkout", token)
             assert link_to(client, "checkout", token) == link  # the same one, however often it is made
             post(client, f"{at('checkout')}/link", {"what": "withdraw"})
@@ -545,7 +545,7 @@ class TestReport:
     def test_a_later_study_of_the_same_name_has_a_link_of_its_own(self, tmp_path):
         storage, token = f"sqlite:///{tmp_path}/a.db", "a-long-enough-token-1"
         example(storage, rounds=0)
-        with browsing(storage, f"change={token}") as client:
+        with browsing(storage, f"manage={token}") as client:
             link = link_to(client, "checkout", token)
             assert client.get(link).status_code == 200
             with load_study("checkout", storage) as study:
@@ -558,9 +558,9 @@ class TestReport:
     def test_all_servers_of_a_storage_know_the_link_whatever_their_tokens(self, tmp_path):
         storage = f"sqlite:///{tmp_path}/a.db"
         example(storage, rounds=1)
-        with browsing(storage, "change=a-long-enough-token-1") as client:
+        with browsing(storage, "manage=a-long-enough-token-1") as client:
             link = link_to(client, "checkout", "a-long-enough-token-1")
-        with browsing(storage, "look=another-token-of-length") as client:
+        with browsing(storage, "view=another-token-of-length") as client:
             assert client.get(link).status_code == 200
 
 
@@ -574,19 +574,19 @@ def link_to(client, name, token):
 def test_roles_see_what_they_may_do(tmp_path):
     storage = f"sqlite:///{tmp_path}/a.db"
     example(storage, rounds=1)
-    tokens = {"look": "look-token-of-length", "hand in": "hand-token-of-length", "change": "change-token-of-length"}
+    tokens = {"view": "look-token-of-length", "upload": "hand-token-of-length", "manage": "change-token-of-length"}
     with browsing(storage, "\n".join(f"{role}={token}" for role, token in tokens.items())) as client:
         assert client.get("/", follow_redirects=False).headers["location"] == "/login"
         assert client.post("/login", data={"token": "wrong"}).status_code == 403
         for role, (hands_in, changes) in {
-            "look": (False, False),
-            "hand in": (True, False),
-            "change": (True, True),
+            "view": (False, False),
+            "upload": (True, False),
+            "manage": (True, True),
         }.items():
             client.cookies.clear()
             client.post("/login", data={"token": tokens[role], "name": "Ada"})
             text = client.get(at("checkout")).text
-            assert ("Hand in results" in text, "Take an option out" in text) == (hands_in, changes)
+            assert ("Upload results" in text, "Take an option out" in text) == (hands_in, changes)
             assert post(client, f"{at('checkout')}/change/note/effect").status_code == (200 if changes else 403)
             assert client.get("/new").status_code == (200 if changes else 403)
             assert f"Ada ({role})" in text

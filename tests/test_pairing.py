@@ -32,11 +32,11 @@ from roundwise.model.trial import advance, begin
 from roundwise.noise import PairedBinary, PairedBounded
 from roundwise.noise.budget_bets import binomial_budget_bet
 from roundwise.noise.parts import PartForm, parts_data
-from roundwise.questions.base import Halfspaces, pairs
 from roundwise.rules.eprocess import bounds
 from roundwise.rules.eprocess.above import AboveEProcess, AboveWealth, CrossedAboveEProcess
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.items import ItemReplay, NormalItems
+from roundwise.solvers.halfspaces import Halfspaces, pairs
 
 PAIR = pairs(np.array([0]), np.array([1]))
 

@@ -26,11 +26,11 @@ from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin
 from roundwise.noise import PairedBinary, PairedBounded
 from roundwise.noise.parts import PartForm, parts_data
-from roundwise.questions.base import Halfspaces
 from roundwise.rules.eprocess import claims
 from roundwise.rules.eprocess.claim_bounds import ClaimStep, pad_to_claims
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.items import ItemReplay, StickItems
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 def differences_of(grades):

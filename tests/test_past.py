@@ -6,7 +6,7 @@ import pytest
 from roundwise.arrays import tree_take
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import FEW, ArmMeanFit, BatchShiftFit, Past, estimate_from
-from roundwise.questions.base import Halfspaces, pairs
+from roundwise.solvers.halfspaces import Halfspaces, pairs
 
 RUNS = 3
 SIZES = [

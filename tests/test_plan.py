@@ -33,7 +33,7 @@ from roundwise import (
 )
 from roundwise.model.spec import parse_quantity
 from roundwise.planning.quantities import Costs, one_for_each
-from roundwise.planning.request import ladder
+from roundwise.planning.request import build_ladder
 from roundwise.planning.tradeoff import policy_words
 from roundwise.render import html as html_renderer
 
@@ -86,13 +86,13 @@ class TestExpected:
         [(0.3, [0.01, 0.02, 0.05, 0]), (0.03, [0.005, 0.01, 0.02, 0]), (0.5, [0.01, 0.02, 0.05, 0])],
     )
     def test_a_ladder_of_round_numbers(self, baseline, leads):
-        rows = ladder(BestArm(), NAMES, Binary(), baseline, None)
+        rows = build_ladder(BestArm(), NAMES, Binary(), baseline, None)
         assert [row.lead for row in rows] == leads
         assert all(row.means == pytest.approx([baseline + row.lead, baseline, baseline, baseline]) for row in rows)
 
     @pytest.mark.long
     def test_a_difference_that_matters_is_on_it(self):
-        rows = ladder(BestArm(0.03), NAMES, Binary(), 0.3, None)
+        rows = build_ladder(BestArm(0.03), NAMES, Binary(), 0.3, None)
         assert [row.lead for row in rows] == [0.01, 0.02, 0.03, 0.05, 0]
         assert planned(BestArm(0.03), runs=40).row.expected.lead == 0.03
 
@@ -108,7 +108,7 @@ class TestExpected:
         ids=lambda each: getattr(each, "name", ""),
     )
     def test_what_is_sought_is_ahead(self, question, means):
-        (row,) = ladder(question, NAMES, Binary(), 0.3, [0.1])
+        (row,) = build_ladder(question, NAMES, Binary(), 0.3, [0.1])
         assert row.means == pytest.approx(means)
 
     def test_control(self):
@@ -188,7 +188,7 @@ class TestCosts:
         found = planned(sample_cost=1, round_cost=2000, **EASY)
         least = min(each.mean_cost for each in found.front)
         assert found.recommended.mean_cost <= 1.02 * least
-        assert found.wish == found.recommended.wish
+        assert found.request == found.recommended.request
 
     @pytest.mark.long
     def test_the_front(self):
@@ -201,7 +201,7 @@ class TestCosts:
     @pytest.mark.long
     def test_a_round_that_is_fixed_stays(self):
         found = planned(round=300, leads="10%")
-        assert found.wish.round == 300
+        assert found.request.round == 300
         assert found.recommended.words == "rounds of 300"
         assert len(found.front) > 1
         assert "--round 300" in found.command
@@ -306,7 +306,7 @@ class TestPlan:
         assert high.fixed.method == "one look, Dunnett"
         assert "at least one true claim is shown" in found.words
         assert "closed test" in found.protocol
-        assert found.wish.policy.name == "conditional-power"
+        assert found.request.policy.name == "conditional-power"
 
     @pytest.mark.long
     def test_power_of_statements(self):

@@ -24,7 +24,7 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.planning.forecast import ahead, dealings_for, without_budget
+from roundwise.planning.forecast import dealings_for, simulate_ahead, without_budget
 from roundwise.planning.scenarios import (
     Data,
     TableArms,
@@ -171,7 +171,7 @@ class TestAhead:
         """A fresh simulation needs the same, in results, rounds and of each arm."""
         rates = [0.6, 0.4, 0.3]
         problem = Problem(BestArm(), 3, 0.05, Binary())
-        ends = ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
+        ends = simulate_ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
         (runs,) = simulate(BestArm(), BernoulliArms(rates), [policy], runs=400, seed=2, keep_counts=True)
         assert agree(ends.samples, runs.samples)
         assert agree(ends.batches, runs.batches)
@@ -184,7 +184,7 @@ class TestAhead:
         """And a simulation that ends there is decided as often."""
         problem, rates = Problem(BestArm(), 3, 0.05, Binary()), [0.5, 0.4, 0.4]
         policy = Rounds(Wager(max_batch=200), budget=most)
-        ends = ahead(problem, policy, BernoulliArms(rates), runs=300, seed=1)
+        ends = simulate_ahead(problem, policy, BernoulliArms(rates), runs=300, seed=1)
         assert (ends.samples[~ends.decided] == most).all()
         assert ends.samples.max() <= most
         (runs,) = simulate(BestArm(), BernoulliArms(rates), [Wager(max_batch=200)], runs=300, seed=2, max_samples=most)
@@ -194,7 +194,7 @@ class TestAhead:
     def test_rounds_and_splits(self):
         problem = Problem(BestArm(), 3, 0.05, Binary())
         policy = Rounds(Wager(), budget=1000, round=100, split=(2, 1, 1))
-        ends = ahead(problem, policy, BernoulliArms([0.6, 0.4, 0.4]), runs=50, seed=1)
+        ends = simulate_ahead(problem, policy, BernoulliArms([0.6, 0.4, 0.4]), runs=50, seed=1)
         assert np.array_equal(ends.samples, 100 * ends.batches)
         assert np.array_equal(ends.counts[:, 0], ends.samples / 2)
 
@@ -207,14 +207,14 @@ class TestAhead:
     def test_exacting_rules_end_where_the_budget_does_not_cover_a_batch(self):
         problem = Problem(BestArm(), 2, 0.05, Gaussian())
         policy = Rounds(TriBBAI(), budget=13)
-        ends = ahead(problem, policy, world_of(Gaussian(), [1.0, 0.0]), runs=20, seed=1)
+        ends = simulate_ahead(problem, policy, world_of(Gaussian(), [1.0, 0.0]), runs=20, seed=1)
         assert not ends.decided.any()
         assert (ends.samples < 13).all()
 
     def test_missing_results_are_asked_for_and_paid(self):
         problem = Problem(BestArm(), 2, 0.05, Binary())
-        sure = ahead(problem, Wager(), BernoulliArms([0.6, 0.45]), runs=400, seed=1)
-        half = ahead(problem, Wager(), Unreliable(BernoulliArms([0.6, 0.45]), 0.5), runs=400, seed=1)
+        sure = simulate_ahead(problem, Wager(), BernoulliArms([0.6, 0.45]), runs=400, seed=1)
+        half = simulate_ahead(problem, Wager(), Unreliable(BernoulliArms([0.6, 0.45]), 0.5), runs=400, seed=1)
         assert 1.5 < half.samples.mean() / sure.samples.mean() < 2.5
 
     @pytest.mark.long
@@ -222,7 +222,7 @@ class TestAhead:
     def test_many_rounds_are_taken_together(self, limited):
         """Past forty rounds the forecast is at most a few per cent too large."""
         problem, world = Problem(BestArm(), 2, 0.05, Binary()), BernoulliArms([0.55, 0.5])
-        coarse = ahead(problem, limited, world, runs=150, seed=1)
+        coarse = simulate_ahead(problem, limited, world, runs=150, seed=1)
         (fine,) = simulate(BestArm(), world, [limited], runs=150, seed=1)
         assert coarse.steps < fine.batches.max()
         assert np.median(fine.batches) > 60
@@ -231,7 +231,7 @@ class TestAhead:
 
     def test_claims_without_a_budget_end_when_all_that_is_true_is_shown(self):
         problem = Problem(Claims.against_control(3), 3, 0.05, Gaussian())
-        ends = ahead(problem, ConditionalPower(), world_of(Gaussian(), [0.0, 0.0, 1.0]), runs=50, seed=1)
+        ends = simulate_ahead(problem, ConditionalPower(), world_of(Gaussian(), [0.0, 0.0, 1.0]), runs=50, seed=1)
         assert ends.decided.all()
         assert ends.shown[:, 1].all()
         assert np.isfinite(ends.samples).all()
@@ -241,7 +241,7 @@ class TestAhead:
         question = Claims.against_control(3)
         policy = Rounds(ConditionalPower(), budget=300)
         problem = Problem(question, 3, 0.05, Binary())
-        ends = ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
+        ends = simulate_ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
         (runs,) = simulate(question, BernoulliArms(rates), [policy], runs=400, seed=2)
         assert agree(ends.samples, runs.samples)
         for j in range(2):

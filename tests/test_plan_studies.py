@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import scripted
+import scripted_studies as scripted
 from roundwise import (
     BernoulliArms,
     BestArm,
@@ -26,7 +26,7 @@ from roundwise.arrays import tree_map
 from roundwise.ingest import Columns
 from roundwise.model.trial import advance, begin
 from roundwise.planning import first_line, outlook_line, replan
-from roundwise.planning.forecast import Start, ahead
+from roundwise.planning.forecast import ForecastStart, simulate_ahead
 from roundwise.planning.scenarios import Data, allowed_world
 from roundwise.simulation.environments import draw_batch
 
@@ -57,9 +57,9 @@ def forecast_agrees(folder, name, number):
     """The forecast says what a fresh simulation does, and what so many studies do that are created as it recommends."""
     question, words = FORECASTS[name]
     found = plan(question, runs=2000, **words)
-    wish, row = found.wish, found.rows[0]
+    wish, row = found.request, found.rows[0]
     real = np.array(scripted.studies(folder, wish, row.expected.means, number))
-    fresh = ahead(wish.problem, wish.acting, wish.world(row.expected.means), runs=2000, seed=5)
+    fresh = simulate_ahead(wish.problem, wish.acting, wish.world(row.expected.means), runs=2000, seed=5)
     shown = fresh.shown if row.claims else fresh.decided[:, None]
     forecast = [each.power for each in row.claims] or [row.within_budget]
     ended = real[:, 3:] if row.claims else real[:, :1]
@@ -114,8 +114,10 @@ def covered(noise, number, runs, seed=1, arms=4):
             scatter=scatter if freedom.any() else None,
             freedom=freedom if freedom.any() else None,
         )
-        start = Start(tree_map(lambda array: array[0], trial))
-        ends = ahead(problem, policy, allowed_world(noise, data, i), runs=runs, seed=i, start=start, most_rounds=40)
+        start = ForecastStart(tree_map(lambda array: array[0], trial))
+        ends = simulate_ahead(
+            problem, policy, allowed_world(noise, data, i), runs=runs, seed=i, start=start, most_rounds=40
+        )
         rounds = 0
         before = trial.record.samples[0]
         while not trial.done[0] and rounds < 40:

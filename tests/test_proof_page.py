@@ -26,9 +26,9 @@ from roundwise.noise import (
     SubGaussian,
     UnknownVariance,
 )
-from roundwise.questions.base import pairs
 from roundwise.rules.eprocess.closed_testing import reject_closed
 from roundwise.rules.eprocess.rule import eprocess_for
+from roundwise.solvers.halfspaces import pairs
 
 # ---------------------------------------------------------------------------------------------------------- every bet
 

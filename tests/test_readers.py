@@ -21,8 +21,7 @@ from roundwise.study.audit import verified
 from roundwise.web import reports
 from roundwise.web.forms import Form
 from roundwise.web.lab import MOST_ARMS, LabForm
-from served import example
-from serving import TOKENS, ask, serving
+from serving import TOKENS, ask, example, serving
 
 
 @pytest.fixture(scope="module")
@@ -293,5 +292,5 @@ def test_plans_that_are_too_large_are_refused(storage, k, arms):
 
 def test_who_looks_alone_starts_no_plan(storage):
     with serving(storage, ",".join(f"{role}={token}" for role, token in TOKENS.items())) as (url, _):
-        headers = {"Authorization": f"Bearer {TOKENS['look']}"}
+        headers = {"Authorization": f"Bearer {TOKENS['view']}"}
         assert ask(url, "POST", "/api/v1/plan", WISH, headers)[0] == 403

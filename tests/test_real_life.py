@@ -1,28 +1,19 @@
 """Daily exports, corrections, digests that were kept, splits that went wrong: as a user meets them."""
 
-import sys
-
 import numpy as np
 import pytest
 
 from roundwise import BestArm, Binary, DataError, InputError, create_study, verify_study
-from roundwise.cli import main
 from roundwise.study import load_study
 
 ARMS = ["a", "b", "c"]
 
 
 @pytest.fixture
-def roundwise(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ROUNDWISE_STORAGE", raising=False)
-
+def roundwise(roundwise):
     def call(*words, code=0):
-        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        assert end.value.code == code, err
+        found, out, err = roundwise(*words)
+        assert found == code, err
         return out if code == 0 else err
 
     return call

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -28,7 +27,6 @@ from roundwise import (
     create_study,
     simulate,
 )
-from roundwise.cli import main
 from roundwise.noise import Binary
 from roundwise.policies import LUCB, Elimination
 from roundwise.questions import top_k as sets
@@ -364,13 +362,10 @@ def test_a_tolerance_that_is_too_wide_is_refused():
 
 
 @pytest.fixture
-def printed(capsys, monkeypatch):
+def printed(roundwise):
     def call(*words):
-        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words), "--json"])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        assert end.value.code == 0, err
+        code, out, err = roundwise(*words, "--json")
+        assert code == 0, err
         return json.loads(out)
 
     return call

@@ -14,7 +14,7 @@ from roundwise import DataError
 from roundwise.arena.contests import replayed
 from roundwise.arena.run import Times
 from roundwise.formats.small_table import read_rows
-from roundwise.planning.request import scenarios
+from roundwise.planning.request import read_scenarios
 from roundwise.simulation.tables import read_features, read_forms, read_outcomes, read_wide
 
 ARMS = ("red", "blue")
@@ -92,7 +92,7 @@ class TestEveryKind:
         assert (values.tolist(), arms) == ([[0, 1], [1, 0], [0.5, 0.25]], ARMS)
 
     def test_scenarios(self, kept):
-        found = scenarios(kept(SCENARIOS), ARMS)
+        found = read_scenarios(kept(SCENARIOS), ARMS)
         assert [(each.label, each.means) for each in found] == [("good", (0.125, 0.25)), ("bad", (0.1, 0.1))]
 
     def test_a_number_that_is_none(self, kept):
@@ -208,10 +208,10 @@ def test_more_rows_than_one_chunk(tmp_path):
 
 def test_percentages_of_scenarios(tmp_path):
     (tmp_path / "table").write_text("name;red;blue\nx;12,5 %;2 points\n")
-    assert scenarios(tmp_path / "table", ARMS)[0].means == (0.125, 0.02)
+    assert read_scenarios(tmp_path / "table", ARMS)[0].means == (0.125, 0.02)
     (tmp_path / "table").write_text("name;red;blue\nx;1;y\n")
     with pytest.raises(DataError, match=r"line 2.*blue"):
-        scenarios(tmp_path / "table", ARMS)
+        read_scenarios(tmp_path / "table", ARMS)
 
 
 def test_contests_of_semicolons(tmp_path):

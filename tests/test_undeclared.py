@@ -6,10 +6,10 @@ from html import unescape
 import numpy as np
 import pytest
 
-from changing import studies
 from roundwise import Bounded, Columns
 from roundwise.ingest.shared_items import unit_kind
 from roundwise.study.audit import verified
+from studies import studies
 
 pd = pytest.importorskip("pandas")
 

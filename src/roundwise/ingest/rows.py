@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools, Floats, quiet
 from roundwise.errors import DataError
 from roundwise.formats.messages import quoted, refusal, shown
 from roundwise.formats.sheet import LARGEST, Chunk, Numbers, Sheet, blank, hashes, no_value
@@ -30,7 +30,6 @@ from roundwise.ingest.record import LINES, Contradicted, Source, Spool
 from roundwise.ingest.shared_items import Sketch, Watch
 from roundwise.messages import FileNote, Remedy, list_by_arm, option
 from roundwise.noise import Noise
-from roundwise.questions.base import quiet
 from roundwise.serialization import Hashes
 
 MOST = 2.0**53  # of a count: whole numbers beyond are not exact

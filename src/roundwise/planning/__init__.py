@@ -6,23 +6,23 @@ from roundwise.planning.forecast import Quantiles
 from roundwise.planning.planner import plan
 from roundwise.planning.quantities import Costs
 from roundwise.planning.replan import Outlook, first_line, outlook_line, replan, report_ahead
-from roundwise.planning.request import Expected, PlanRequest
-from roundwise.planning.rows import Power, Row
+from roundwise.planning.request import PlanRequest, Scenario
+from roundwise.planning.rows import PlanRow, Power
 from roundwise.planning.study_plan import StudyPlan, read_plan
-from roundwise.planning.tradeoff import Setting
+from roundwise.planning.tradeoff import TradeoffPoint
 
 __all__ = [
     "Costs",
-    "Expected",
     "FixedDesign",
     "Outlook",
     "PlanAlternative",
     "PlanRequest",
+    "PlanRow",
     "Power",
     "Quantiles",
-    "Row",
-    "Setting",
+    "Scenario",
     "StudyPlan",
+    "TradeoffPoint",
     "first_line",
     "outlook_line",
     "plan",

@@ -11,10 +11,10 @@ import numpy as np
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
 from roundwise.noise import Noise
-from roundwise.planning.forecast import Ends, Quantiles, ahead, quantiles, without_budget
+from roundwise.planning.forecast import Ends, Quantiles, quantiles, simulate_ahead, without_budget
 from roundwise.planning.quantities import exact, share, whole
-from roundwise.planning.request import Expected, PlanRequest
-from roundwise.planning.tradeoff import guessed
+from roundwise.planning.request import PlanRequest, Scenario
+from roundwise.planning.tradeoff import guess_settings
 from roundwise.questions import BestArm, Question, TopK
 from roundwise.study.study import asked_in_words
 
@@ -46,11 +46,11 @@ class PlanAlternative:
         }
 
 
-def find_alternatives(wish: PlanRequest, expected: Expected, needed: Quantiles) -> tuple[PlanAlternative, ...]:
+def find_alternatives(request: PlanRequest, expected: Scenario, needed: Quantiles) -> tuple[PlanAlternative, ...]:
     """What could be asked instead if these were the means, each simulated; those that are no easier are left out."""
     found = []
-    for kind, value, easier, means in _others(wish, expected):
-        other = guessed(easier, dataclasses.replace(expected, means=means))
+    for kind, value, easier, means in _others(request, expected):
+        other = guess_settings(easier, dataclasses.replace(expected, means=means))
         ends, limited = _simulated(other, means)
         if ends is None or limited is None:
             continue
@@ -59,7 +59,7 @@ def find_alternatives(wish: PlanRequest, expected: Expected, needed: Quantiles) 
             continue
         words = f"to ask '{asked_in_words(other)}'"
         numbers = f"typically {whole(samples.typical)} results, {whole(samples.p95)} in 19 of 20 studies"
-        chance = "" if wish.budget is None else f"; an answer within {exact(wish.budget)} in {share(within)}"
+        chance = "" if request.budget is None else f"; an answer within {exact(request.budget)} in {share(within)}"
         found.append(
             PlanAlternative(
                 kind=kind,
@@ -73,24 +73,24 @@ def find_alternatives(wish: PlanRequest, expected: Expected, needed: Quantiles) 
     return tuple(sorted(found, key=lambda each: each.samples.typical))
 
 
-def larger_budget(wish: PlanRequest, samples: Quantiles, batches: Quantiles) -> PlanAlternative | None:
+def larger_budget(request: PlanRequest, samples: Quantiles, batches: Quantiles) -> PlanAlternative | None:
     """The same question with as many results as 19 of 20 studies need."""
-    if wish.budget is None or not np.isfinite(samples.p95) or samples.p95 <= wish.budget:
+    if request.budget is None or not np.isfinite(samples.p95) or samples.p95 <= request.budget:
         return None
-    words = f"a budget of {whole(samples.p95)} in place of {exact(wish.budget)}: an answer in 19 of 20 studies"
+    words = f"a budget of {whole(samples.p95)} in place of {exact(request.budget)}: an answer in 19 of 20 studies"
     return PlanAlternative(
         kind="budget", words=words, value=samples.p95, samples=samples, batches=batches, within_budget=0.95
     )
 
 
-def larger_budgets(wish: PlanRequest, expected: Expected) -> tuple[PlanAlternative, ...]:
+def larger_budgets(request: PlanRequest, expected: Scenario) -> tuple[PlanAlternative, ...]:
     """Claims with twice the budget, and with four times: at least one that is true is shown so often."""
-    if wish.budget is None:
+    if request.budget is None:
         return ()
     found = []
     for factor in (2, 4):
-        more = dataclasses.replace(wish, budget=factor * wish.budget)
-        ends = ahead(more.problem, more.acting, more.world(expected.means), runs=RUNS, seed=wish.seed)
+        more = dataclasses.replace(request, budget=factor * request.budget)
+        ends = simulate_ahead(more.problem, more.acting, more.world(expected.means), runs=RUNS, seed=request.seed)
         right = np.asarray(more.question.answer(np.asarray(expected.means)), dtype=np.bool_)
         one = float(ends.shown[:, right].any(axis=-1).mean()) if right.any() else 0.0
         words = f"a budget of {exact(more.budget or 0)}: at least one true claim is shown in {share(one)}"
@@ -108,39 +108,39 @@ def larger_budgets(wish: PlanRequest, expected: Expected) -> tuple[PlanAlternati
     return tuple(found)
 
 
-def _simulated(wish: PlanRequest, means: tuple[float, ...]) -> tuple[Ends | None, Ends | None]:
+def _simulated(request: PlanRequest, means: tuple[float, ...]) -> tuple[Ends | None, Ends | None]:
     """As if there were no budget, and within it; nothing where there is nothing to find, or the policy does not fit."""
-    if not np.isfinite(wish.question.complexity(np.asarray(means)).value):
+    if not np.isfinite(request.question.complexity(np.asarray(means)).value):
         return None, None
     try:
-        wish.acting.check(wish.problem)
+        request.acting.check(request.problem)
     except InputError:
         return None, None
-    world, problem = wish.world(means), wish.problem
-    limited = ahead(problem, wish.acting, world, runs=RUNS, seed=wish.seed)
+    world, problem = request.world(means), request.problem
+    limited = simulate_ahead(problem, request.acting, world, runs=RUNS, seed=request.seed)
     if limited.decided.all():
         return limited, limited
-    free = ahead(problem, without_budget(wish.acting), world, runs=RUNS, seed=wish.seed, most_rounds=200)
+    free = simulate_ahead(problem, without_budget(request.acting), world, runs=RUNS, seed=request.seed, most_rounds=200)
     return free.until_decided, limited
 
 
 Other = tuple[str, float, PlanRequest, tuple[float, ...]]  # kind, its number, what is then planned, means
 
 
-def _others(wish: PlanRequest, expected: Expected) -> list[Other]:
+def _others(request: PlanRequest, expected: Scenario) -> list[Other]:
     """Easier questions at the same means."""
     means = np.asarray(expected.means)
-    return [*_with_tolerance(wish, expected, means), *_other_numbers(wish, means), *_fewer_arms(wish, means)]
+    return [*_with_tolerance(request, expected, means), *_other_numbers(request, means), *_fewer_arms(request, means)]
 
 
-def _with_tolerance(wish: PlanRequest, expected: Expected, means: Floats) -> Iterator[Other]:
+def _with_tolerance(request: PlanRequest, expected: Scenario, means: Floats) -> Iterator[Other]:
     """The same question, where a difference of the size that is asked about does not matter, or one of twice that."""
-    gap = _gap(wish.question, means) or expected.lead or 0.0
-    for tolerance in sorted({float(f"{each:.6g}") for each in _tolerances(gap, wish.noise, means)}):
-        if tolerance > wish.question.tolerance:
-            easier = _tolerating(wish.question, tolerance)
+    gap = _gap(request.question, means) or expected.lead or 0.0
+    for tolerance in sorted({float(f"{each:.6g}") for each in _tolerances(gap, request.noise, means)}):
+        if tolerance > request.question.tolerance:
+            easier = _tolerating(request.question, tolerance)
             if easier is not None:
-                yield "tolerance", tolerance, dataclasses.replace(wish, question=easier), expected.means
+                yield "tolerance", tolerance, dataclasses.replace(request, question=easier), expected.means
 
 
 def _tolerating(question: Question, tolerance: float) -> Question | None:
@@ -166,9 +166,9 @@ def _number_sought(question: Question) -> int | None:
     return question.number_sought
 
 
-def _other_numbers(wish: PlanRequest, means: Floats) -> Iterator[Other]:
+def _other_numbers(request: PlanRequest, means: Floats) -> Iterator[Other]:
     """The best k, where a larger gap lies behind the k-th."""
-    k = _number_sought(wish.question)
+    k = _number_sought(request.question)
     gaps = -np.diff(np.sort(means)[::-1])
     if k is None or len(gaps) < 2:
         return
@@ -176,23 +176,23 @@ def _other_numbers(wish: PlanRequest, means: Floats) -> Iterator[Other]:
     best = int(behind.argmax()) + 1
     if behind[best - 1] > 0:
         easier: Question = BestArm() if best == 1 else TopK(best)
-        yield "top-k", best, dataclasses.replace(wish, question=easier), tuple(means.tolist())
+        yield "top-k", best, dataclasses.replace(request, question=easier), tuple(means.tolist())
 
 
-def _fewer_arms(wish: PlanRequest, means: Floats) -> Iterator[Other]:
+def _fewer_arms(request: PlanRequest, means: Floats) -> Iterator[Other]:
     """The same of half the arms: those that look like what is sought."""
-    least = (_number_sought(wish.question) or 1) + 1
+    least = (_number_sought(request.question) or 1) + 1
     fewer = max((len(means) + 1) // 2, least)
-    of_any = wish.question.accepts_arm_changes or wish.question.level is not None  # it speaks of no arm by itself
-    if not of_any or wish.question.features is not None or fewer >= len(means) or wish.split is not None:
+    of_any = request.question.accepts_arm_changes or request.question.level is not None  # it speaks of no arm by itself
+    if not of_any or request.question.features is not None or fewer >= len(means) or request.split is not None:
         return
-    sought = means if wish.question.seeks_low_means else -means
+    sought = means if request.question.seeks_low_means else -means
     kept = np.sort(np.argsort(sought, kind="stable")[:fewer])
-    if (sample := wish.sample_cost) is not None:
+    if (sample := request.sample_cost) is not None:
         sample = tuple(sample[i] for i in kept)
     other = dataclasses.replace(
-        wish,
-        arms=tuple(wish.arms[i] for i in kept),
+        request,
+        arms=tuple(request.arms[i] for i in kept),
         sample_cost=sample,
     )
     yield "fewer arms", fewer, other, tuple(float(each) for each in means[kept])

@@ -6,7 +6,7 @@ import math
 
 from roundwise.planning.quantities import exact
 from roundwise.planning.render import PlanView
-from roundwise.planning.tradeoff import Setting
+from roundwise.planning.tradeoff import TradeoffPoint
 from roundwise.planning.wording import what_if
 from roundwise.render.svg import CIRCLE, CROSS, SERIES, SHAPES, Axis, Chart
 
@@ -30,7 +30,7 @@ def _draw_trade_off(plan: PlanView) -> Chart:
     """Results against rounds; for claims, which end with the budget, the chance that a true one is shown."""
     power = plan.front[0].power is not None
 
-    def point(each: Setting) -> tuple[float, float]:
+    def point(each: TradeoffPoint) -> tuple[float, float]:
         return each.mean_batches, 100 * (each.power or 0.0) if power else each.mean_samples
 
     points = [point(each) for each in plan.front]
@@ -57,9 +57,9 @@ def _draw_trade_off(plan: PlanView) -> Chart:
 def _draw_results(plan: PlanView) -> Chart:
     """How many studies have an answer (or have ended, for claims) by a number of results."""
     ends = "end" if plan.row.claims else "answer"
-    lost = ", including those that never come back" if plan.wish.missing else ""
+    lost = ", including those that never come back" if plan.request.missing else ""
     seen = [value for row in plan.rows for value in row.quantiles if math.isfinite(value)] or [1.0]
-    limit = [] if plan.wish.budget is None else [plan.wish.budget]
+    limit = [] if plan.request.budget is None else [plan.request.budget]
     x = Axis.logarithmic([*seen, *limit]) if max(seen) > 6 * min(seen) else Axis.linear([*seen, *limit])
     what = f"studies {'that ended' if plan.row.claims else 'with an answer'}, %"
     chart = _new_chart(x, PER_CENT, (f"results asked for{lost}", what, f"Results until the {ends}"))
@@ -105,8 +105,8 @@ def _draw_by_lead(plan: PlanView) -> Chart:
         powers = [[100 * row.claims[j].power for row in rows] for j in range(len(rows[0].claims))]
         lines = [(claim.claim, f"s{j % SERIES}", powers[j]) for j, claim in enumerate(rows[0].claims)]
         lines.append(("at least one true", "mute dash", [100 * (row.at_least_one or 0.0) for row in rows]))
-    elif plan.wish.budget is not None:
-        title = f"Chance of an answer within {exact(plan.wish.budget)}"
+    elif plan.request.budget is not None:
+        title = f"Chance of an answer within {exact(plan.request.budget)}"
         names, y = ("answer within the budget, %", title), PER_CENT
         lines = [("", "s0", [100 * (row.within_budget or 0.0) for row in rows])]
     else:

@@ -56,7 +56,7 @@ def dealings_for(problem: Problem, first: bool, most: float = 0.0) -> int | None
     return int(np.clip(times // problem.arms, fewest, usual))
 
 
-class Start(NamedTuple):
+class ForecastStart(NamedTuple):
     """Where a study stands: its trial, and what came back so far for the batch that is outstanding."""
 
     trial: Trial  # of one run, ()
@@ -87,14 +87,14 @@ class Ends:
         return dataclasses.replace(self, counts=counts, batches=np.where(self.decided, self.batches, np.inf))
 
 
-def joined_ends(parts: Sequence[Ends]) -> Ends:
+def join_ends(parts: Sequence[Ends]) -> Ends:
     """Several lots of runs of the same study."""
     names = [each.name for each in dataclasses.fields(Ends) if each.name != "steps"]
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     return Ends(**columns, steps=max(part.steps for part in parts))
 
 
-def every(ends: Ends, first: int, step: int) -> Ends:
+def take_row(ends: Ends, first: int, step: int) -> Ends:
     """The runs first, first + step, ...: one row of several that were run together."""
     names = [each.name for each in dataclasses.fields(Ends) if each.name != "steps"]
     columns = {name: getattr(ends, name)[first::step] for name in names}
@@ -102,7 +102,7 @@ def every(ends: Ends, first: int, step: int) -> Ends:
     return Ends(**columns, steps=int(min(ends.steps, longest)))
 
 
-def ahead(
+def simulate_ahead(
     problem: Problem,
     policy: Policy,
     environment: Environment,
@@ -110,7 +110,7 @@ def ahead(
     runs: int,
     seed: int,
     block: int = 0,
-    start: Start | None = None,
+    start: ForecastStart | None = None,
     most_rounds: int = MOST_ROUNDS,
     detail: Detail = FINE,
 ) -> Ends:

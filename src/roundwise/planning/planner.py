@@ -25,10 +25,10 @@ from roundwise.planning.alternatives import (
     larger_budgets,
 )
 from roundwise.planning.items import ITEM_CORRELATION
-from roundwise.planning.request import Expected, PlanRequest
-from roundwise.planning.rows import FIRST, Lots, answerable, first_lots
+from roundwise.planning.request import PlanRequest, Scenario
+from roundwise.planning.rows import FIRST, RowRuns, answerable, run_first
 from roundwise.planning.study_plan import StudyPlan
-from roundwise.planning.tradeoff import Setting, front_of, guessed, remeasured
+from roundwise.planning.tradeoff import TradeoffPoint, find_front, guess_settings, remeasure
 from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.simulation.environments import numbered
@@ -84,15 +84,15 @@ def plan(
         round: Number of results in every round.
         split: Fixed allocation ratio, e.g. "equal" or "2:1:1".
         columns: Names of the columns in result files. A column of items means that arms share items.
-        baseline: Expected baseline rate or mean.
+        baseline: Scenario baseline rate or mean.
         leads: Leads of the best arm to plan for; chosen if omitted.
-        means: Expected mean of every arm.
+        means: Scenario mean of every arm.
         scenario: CSV file with a column per arm and a row per scenario.
         target: Lead, or name of the scenario, that the settings are optimized for.
         sample_cost: Price of a result: one number, or one per arm.
         round_cost: Price of a round.
         round_days: Days that a round takes.
-        missing: Expected share of missing results.
+        missing: Scenario share of missing results.
         deviation: Standard deviation of one result, where the noise model leaves it open.
         item_correlation: Correlation of two equally good arms on the same item, where arms share items.
         power: Power of the fixed design shown for comparison.
@@ -145,26 +145,26 @@ def plan(
     return plan_request(request, quick, progress)
 
 
-def plan_request(wish: PlanRequest, quick: bool = False, progress: Progress | None = None) -> StudyPlan:
+def plan_request(request: PlanRequest, quick: bool = False, progress: Progress | None = None) -> StudyPlan:
     """Forecast what the requested study will take; see `plan`.
 
     First numbers with guessed settings, then the best settings, more runs, and alternatives if the target is too dear.
     """
-    wish.check()  # `create_study` would refuse the same
-    if wish.item_correlation != ITEM_CORRELATION and not wish.of_items:
+    request.check()  # `create_study` would refuse the same
+    if request.item_correlation != ITEM_CORRELATION and not request.of_items:
         raise InputError(f"{option('item_correlation')} requires shared items.", Remedy("Add {@items_or_column}."))
-    expected = wish.rows()
-    target = _target(expected, wish.target, wish.question)
-    guess = guessed(wish, expected[target])
+    expected = request.rows()
+    target = _target(expected, request.target, request.question)
+    guess = guess_settings(request, expected[target])
     making = _Making(guess, expected, target)
-    first = min(FIRST if not wish.of_items else FIRST // 4, wish.runs)
+    first = min(FIRST if not request.of_items else FIRST // 4, request.runs)
     making.begin(first)
     if quick:
         return making.plan()
     if progress is not None:
         progress(making.plan(), 0.02)
-    front = _front(wish, expected[target])
-    chosen = next((each.wish for each in front if each.recommended), guess)
+    front = _front(request, expected[target])
+    chosen = next((each.request for each in front if each.recommended), guess)
     if chosen != guess:
         making = _Making(chosen, expected, target)
         making.begin(first)
@@ -172,13 +172,13 @@ def plan_request(wish: PlanRequest, quick: bool = False, progress: Progress | No
     for number, each in enumerate(making.easy_first):
         if progress is not None:
             progress(making.plan(), (number + 1) / (len(expected) + 2))
-        each.run(wish.runs)
+        each.run(request.runs)
     row = making.lots[target].row
-    making.front = tuple(remeasured(each, row) if each.recommended else each for each in front)
-    return making.plan(_others(wish, making.plan()))
+    making.front = tuple(remeasure(each, row) if each.recommended else each for each in front)
+    return making.plan(_others(request, making.plan()))
 
 
-def _target(expected: Sequence[Expected], target: str | float | None, question: Question) -> int:
+def _target(expected: Sequence[Scenario], target: str | float | None, question: Question) -> int:
     """The row that matters: the one asked for, a difference that matters to the user, or the middle of the ladder."""
     labels = [each.label for each in expected]
     if isinstance(target, str) and target in labels:
@@ -198,17 +198,17 @@ def _target(expected: Sequence[Expected], target: str | float | None, question: 
 class _Making:
     """A plan in the making."""
 
-    def __init__(self, wish: PlanRequest, expected: Sequence[Expected], target: int) -> None:
-        self.wish, self.target = wish, target
-        self.lots = [Lots(wish, each) for each in expected]
-        self.front: tuple[Setting, ...] = ()
+    def __init__(self, request: PlanRequest, expected: Sequence[Scenario], target: int) -> None:
+        self.request, self.target = request, target
+        self.lots = [RowRuns(request, each) for each in expected]
+        self.front: tuple[TradeoffPoint, ...] = ()
 
     def begin(self, runs: int) -> None:
         """A few runs of every row."""
-        first_lots(self.lots, runs)
+        run_first(self.lots, runs)
 
     @property
-    def easy_first(self) -> list[Lots]:
+    def easy_first(self) -> list[RowRuns]:
         """The rows, from the largest lead on."""
         return sorted(self.lots, key=lambda each: -(each.expected.lead or 0.0))
 
@@ -217,24 +217,24 @@ class _Making:
         rows = tuple(each.row for each in self.lots)
         most = max(row.runs for row in rows)
         return StudyPlan(
-            wish=self.wish, rows=rows, target=self.target, front=self.front, alternatives=alternatives, runs=most
+            request=self.request, rows=rows, target=self.target, front=self.front, alternatives=alternatives, runs=most
         )
 
 
-def _front(wish: PlanRequest, expected: Expected) -> tuple[Setting, ...]:
-    if not answerable(wish, expected) or (wish.question.separate_claims and wish.budget is None):
+def _front(request: PlanRequest, expected: Scenario) -> tuple[TradeoffPoint, ...]:
+    if not answerable(request, expected) or (request.question.separate_claims and request.budget is None):
         return ()
-    return front_of(wish, expected)
+    return find_front(request, expected)
 
 
-def _others(wish: PlanRequest, found: StudyPlan) -> tuple[PlanAlternative, ...]:
+def _others(request: PlanRequest, found: StudyPlan) -> tuple[PlanAlternative, ...]:
     """What could be asked instead, where the target is out of reach."""
     row = found.row
     dear = row.samples.p95 > SENSIBLE if row.within_budget is None else row.within_budget < ENOUGH
     if not dear:
         return ()
-    if wish.question.separate_claims:
-        return larger_budgets(wish, row.expected)
-    others = find_alternatives(wish, row.expected, row.samples)
-    more = larger_budget(wish, row.samples, row.batches)
+    if request.question.separate_claims:
+        return larger_budgets(request, row.expected)
+    others = find_alternatives(request, row.expected, row.samples)
+    more = larger_budget(request, row.samples, row.batches)
     return others if more is None else (*others, more)

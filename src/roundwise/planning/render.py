@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from roundwise.planning.alternatives import PlanAlternative
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.request import PlanRequest
-from roundwise.planning.rows import Row
-from roundwise.planning.tradeoff import Setting
+from roundwise.planning.rows import PlanRow
+from roundwise.planning.tradeoff import TradeoffPoint
 from roundwise.planning.wording import what_if
 from roundwise.render.html import render_card, render_page
 from roundwise.render.svg import Svg
@@ -31,11 +31,11 @@ class PlanView(Protocol):
     """What a page or a figure shows of a plan."""
 
     @property
-    def wish(self) -> PlanRequest:
+    def request(self) -> PlanRequest:
         """What is planned, with the recommended settings."""
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[PlanRow, ...]:
         """What it takes."""
 
     @property
@@ -43,11 +43,11 @@ class PlanView(Protocol):
         """The row that the settings are chosen for."""
 
     @property
-    def row(self) -> Row:
+    def row(self) -> PlanRow:
         """That row."""
 
     @property
-    def front(self) -> tuple[Setting, ...]:
+    def front(self) -> tuple[TradeoffPoint, ...]:
         """Settings, and what they take."""
 
     @property
@@ -90,8 +90,8 @@ def _wrapped(text: str) -> list[str]:
 
 def heading(plan: PlanView) -> str:
     """What is planned, in one line."""
-    wish = plan.wish
-    return f"Plan of '{wish.name}': {asked_in_words(wish)} Error at most {wish.delta:g}."
+    request = plan.request
+    return f"Plan of '{request.name}': {asked_in_words(request)} Error at most {request.delta:g}."
 
 
 def row_lines(plan: PlanView) -> list[str]:
@@ -101,8 +101,8 @@ def row_lines(plan: PlanView) -> list[str]:
 
 def row_table(plan: PlanView) -> Table:
     """What it takes, a line for each row."""
-    wish, rows = plan.wish, plan.rows
-    days, cost = wish.costs.days is not None, wish.costs.known
+    request, rows = plan.request, plan.rows
+    days, cost = request.costs.days is not None, request.costs.known
     head = [
         HEADS[rows[0].expected.noun] if rows[0].expected.lead is not None else "if",
         "typical results",
@@ -113,7 +113,7 @@ def row_table(plan: PlanView) -> Table:
     head += ["days", "19 in 20"] if days else []
     head += ["cost", "19 in 20"] if cost else []
     what = "a true claim" if rows[0].claims else "answer"
-    head += [] if wish.budget is None else [f"{what} within {exact(wish.budget)}"]
+    head += [] if request.budget is None else [f"{what} within {exact(request.budget)}"]
     head += ["a fixed design", "lower bound"]
     table = [head]
     for i, row in enumerate(rows):
@@ -179,7 +179,7 @@ def beside_words(plan: PlanView) -> str:
     return " ".join(said)
 
 
-def fixed_words(row: Row) -> str:
+def fixed_words(row: PlanRow) -> str:
     """What a fixed design needs, in a sentence or two."""
     assert row.fixed is not None
     fixed, looks = row.fixed, row.fixed.sequential
@@ -217,7 +217,7 @@ def _parts(plan: PlanView) -> dict[str, Any]:
 
 
 def _within(plan: PlanView) -> str:
-    return "" if plan.wish.budget is None else f" within {exact(plan.wish.budget)} results"
+    return "" if plan.request.budget is None else f" within {exact(plan.request.budget)} results"
 
 
 def _power(power: float, true: bool) -> str:
@@ -228,7 +228,7 @@ def _chance(value: float | None) -> str:
     return "-" if value is None else share(value)
 
 
-def _or(row: Row, value: float) -> str:
+def _or(row: PlanRow, value: float) -> str:
     return whole(value) if math.isfinite(value) or row.answerable else ""
 
 

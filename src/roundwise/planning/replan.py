@@ -12,9 +12,9 @@ from roundwise.arrays import Bools, Plain
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.messages import option
 from roundwise.model.batch import Batch
-from roundwise.planning.forecast import MOST_ROUNDS, Ends, Quantiles, Start, ahead, quantile, quantiles
+from roundwise.planning.forecast import MOST_ROUNDS, Ends, ForecastStart, Quantiles, quantile, quantiles, simulate_ahead
 from roundwise.planning.quantities import Costs, exact, share, whole
-from roundwise.planning.request import ladder
+from roundwise.planning.request import build_ladder
 from roundwise.planning.scenarios import Data, Unreliable, allowed_world, world_of
 from roundwise.report import Report
 from roundwise.study import Study
@@ -203,14 +203,14 @@ def first_line(settings: StudySpec, *, runs: int = BRIEF) -> str | None:
     middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
     try:
         level = question.level
-        row = ladder(question, settings.arms, noise, middle if level is None else level, None)[-2]
+        row = build_ladder(question, settings.arms, noise, middle if level is None else level, None)[-2]
         means = np.asarray(row.means)
         if not np.isfinite(question.complexity(means).value):
             return None
         world = world_of(noise, means)
     except RoundwiseError:
         return None
-    ends = ahead(settings.problem, settings.acting, world, runs=runs, seed=1, most_rounds=LONG)
+    ends = simulate_ahead(settings.problem, settings.acting, world, runs=runs, seed=1, most_rounds=LONG)
     answered = float(_answered(settings, ends).mean())
     given = f"if the {row.noun} is {row.label.removeprefix('+')}"
     if question.separate_claims and settings.budget is not None:
@@ -227,14 +227,14 @@ def first_line(settings: StudySpec, *, runs: int = BRIEF) -> str | None:
 def _ahead(state: State, runs: int, seed: int, missing: float) -> Ends:
     settings = state.settings.alone
     told = None if state.outstanding is None or not state.outstanding.files else state.outstanding.batch
-    world = allowed_world(settings.noise, data_of(state, told), seed)
-    return ahead(
+    world = allowed_world(settings.noise, collect_data(state, told), seed)
+    return simulate_ahead(
         settings.problem,
         settings.acting,
         Unreliable(world, missing) if missing else world,
         runs=runs,
         seed=seed,
-        start=Start(state.trial, told),
+        start=ForecastStart(state.trial, told),
         most_rounds=LONG if settings.budget is None else MOST_ROUNDS,
     )
 
@@ -246,7 +246,7 @@ def _answered(settings: StudySpec, ends: Ends) -> Bools:
     return np.asarray((ends.shown & settings.question.answer(ends.truth)).any(axis=-1))
 
 
-def data_of(state: State, told: Batch | None) -> Data:
+def collect_data(state: State, told: Batch | None) -> Data:
     """All that came back, also of the outstanding batch; squares as far as the stopping rule keeps them."""
     record, kept = state.trial.record, state.trial.kept
     past = getattr(kept, "past", getattr(getattr(kept, "known", None), "past", None))

@@ -25,7 +25,7 @@ STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
 
 
 @dataclass(frozen=True, kw_only=True)
-class Expected:
+class Scenario:
     """One row of a plan: what the means might be."""
 
     label: str  # "ahead by 2 points", or the name of a scenario
@@ -34,14 +34,14 @@ class Expected:
     noun: str = "lead"  # what that number is: a lead, a distance from a level, the largest effect
 
 
-def ladder(
+def build_ladder(
     question: Question,
     arms: Sequence[str],
     noise: Noise,
     baseline: float | None,
     leads: Sequence[float] | None,
     deviation: float | None = None,
-) -> tuple[Expected, ...]:
+) -> tuple[Scenario, ...]:
     """Rows from the smallest lead to the largest, and last that there is nothing to find."""
     level = question.level
     if level is not None and baseline not in (None, level):
@@ -66,7 +66,7 @@ def ladder(
     for lead in [*found, 0.0] if leads is None else found:
         means = question.means_with_lead(np.full(len(arms), centre), lead)
         if low <= means.min() and means.max() <= high:
-            rows.append(Expected(label=lead_words(lead, noise), means=tuple(means.tolist()), lead=lead, noun=noun))
+            rows.append(Scenario(label=lead_words(lead, noise), means=tuple(means.tolist()), lead=lead, noun=noun))
     if not rows:
         raise InputError(
             f"With the baseline {centre:g} and these leads the means leave their range, {low:g} to {high:g}."
@@ -86,7 +86,7 @@ def chosen_leads(noise: Noise, deviation: float, question: Question) -> list[flo
     return sorted(found | ({matters} if matters else set()))
 
 
-def scenarios(path: Path, names: Sequence[str]) -> tuple[Expected, ...]:
+def read_scenarios(path: Path, names: Sequence[str]) -> tuple[Scenario, ...]:
     """The rows of a table: a column for each arm, with its mean, and if wanted a column `name` (or `scenario`)."""
     head, rows = read_rows(path, names)
     label = next((word for word in head if word not in names and word.lower() in ("name", "scenario")), None)
@@ -96,7 +96,7 @@ def scenarios(path: Path, names: Sequence[str]) -> tuple[Expected, ...]:
             means = tuple(parse_quantity(row.numeral(name), name) for name in names)
         except InputError as error:
             raise DataError(f"{row.where}: {error}") from None
-        found.append(Expected(label=f"scenario {number}" if label is None else row.text(label), means=means))
+        found.append(Scenario(label=f"scenario {number}" if label is None else row.text(label), means=means))
     return tuple(found)
 
 
@@ -110,17 +110,17 @@ class PlanRequest(StudySpec):
     """A study as `create_study` would make it, with what is expected of its arms and what results and rounds cost."""
 
     name: str = "study"
-    baseline: float | None = setting("number", "Expected baseline rate or mean, e.g. 30%.", None)
+    baseline: float | None = setting("number", "Scenario baseline rate or mean, e.g. 30%.", None)
     leads: tuple[float, ...] | None = setting(
         "numbers", "Leads of the best arm to plan for, e.g. 1%,2%,5% (chosen if omitted).", None
     )
-    means: tuple[float, ...] | None = setting("numbers", "Expected mean of every arm, e.g. 30%,31%,35%.", None)
+    means: tuple[float, ...] | None = setting("numbers", "Scenario mean of every arm, e.g. 30%,31%,35%.", None)
     scenario: Path | None = setting("path", "CSV file of scenarios: one column per arm, one row per scenario.", None)
     target: str | float | None = setting("label", "Lead or scenario that the settings are optimized for.", None)
     sample_cost: tuple[float, ...] | None = setting("prices", "Price of a result: one number, or one per arm.", None)
     round_cost: float = setting("number", "Price of a round.", 0.0)
     round_days: float | None = setting("number", "Days that a round takes.", None)
-    missing: float = setting("number", "Expected share of missing results, e.g. 10%.", 0.0)
+    missing: float = setting("number", "Scenario share of missing results, e.g. 10%.", 0.0)
     deviation: float | None = setting(
         "number", "Standard deviation of one result, where the noise model leaves it open.", None
     )
@@ -156,16 +156,16 @@ class PlanRequest(StudySpec):
         """Whether arms are tried on the same items."""
         return self.noise.shares_items
 
-    def rows(self) -> tuple[Expected, ...]:
+    def rows(self) -> tuple[Scenario, ...]:
         """The rows of the plan: the scenarios of a file, the given means, or a ladder of leads."""
         if self.means is not None:
             if len(self.means) != len(self.arms):
                 raise InputError(f"There are {len(self.means)} means, but {len(self.arms)} arms. Give one for each.")
-            found: tuple[Expected, ...] = (Expected(label="as expected", means=self.means),)
+            found: tuple[Scenario, ...] = (Scenario(label="as expected", means=self.means),)
         elif self.scenario is not None:
-            found = scenarios(Path(self.scenario), self.arms)
+            found = read_scenarios(Path(self.scenario), self.arms)
         else:
-            found = ladder(self.question, self.arms, self.noise, self.baseline, self.leads, self.deviation)
+            found = build_ladder(self.question, self.arms, self.noise, self.baseline, self.leads, self.deviation)
         for each in found:
             self.world(each.means)  # means that cannot be are refused
         return found

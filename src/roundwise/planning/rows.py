@@ -16,14 +16,14 @@ from roundwise.planning.forecast import (
     ROUGH,
     Ends,
     Quantiles,
-    ahead,
-    every,
-    joined_ends,
+    join_ends,
     quantile,
     quantiles,
+    simulate_ahead,
+    take_row,
     without_budget,
 )
-from roundwise.planning.request import Expected, PlanRequest
+from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.policies import Policy
 
 LEVELS = np.linspace(0.01, 0.99, 99)
@@ -43,10 +43,10 @@ class Power:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class PlanRow:
     """What a study takes if these were the means."""
 
-    expected: Expected
+    expected: Scenario
     runs: int
     samples: Quantiles  # results asked for until the answer, as if there were no budget
     batches: Quantiles
@@ -95,21 +95,21 @@ class Row:
         }
 
 
-def row_of(
-    wish: PlanRequest,
-    expected: Expected,
+def build_row(
+    request: PlanRequest,
+    expected: Scenario,
     needed: Ends,
     limited: Ends,
     lower_bound: float | None,
     fixed: FixedDesign | None,
-) -> Row:
+) -> PlanRow:
     """The numbers of these runs: what they needed, and how they ended within the budget."""
-    costs, problem = wish.costs, wish.problem
-    lines, held = problem.question.claim_texts(wish.arms), true_claims(problem, expected)
+    costs, problem = request.costs, request.problem
+    lines, held = problem.question.claim_texts(request.arms), true_claims(problem, expected)
     claims, one, every, false = powers(lines, limited, held)
     cost = costs.of(needed.counts, needed.batches) if costs.known else None
     answered = one or 0.0 if problem.question.separate_claims else float(limited.decided.mean())
-    return Row(
+    return PlanRow(
         expected=expected,
         runs=len(limited.batches),
         samples=quantiles(needed.samples),
@@ -119,7 +119,7 @@ def row_of(
         mean_samples=float(needed.samples.mean()),
         mean_batches=float(needed.batches.mean()),
         mean_cost=None if cost is None else float(cost.mean()),
-        within_budget=None if wish.budget is None else answered,
+        within_budget=None if request.budget is None else answered,
         wrong=float((~limited.correct).mean()),
         claims=claims,
         at_least_one=one,
@@ -132,7 +132,7 @@ def row_of(
     )
 
 
-def true_claims(problem: Problem, expected: Expected) -> tuple[bool, ...]:
+def true_claims(problem: Problem, expected: Scenario) -> tuple[bool, ...]:
     """Which claims hold with these means; nothing where the question has one answer."""
     if not problem.question.claim_texts([""] * problem.arms):
         return ()
@@ -166,32 +166,32 @@ FEW_ARMS = 30  # and where arms are more than these
 ITEMS = 0.05  # as many where arms share items: these are drawn one by one
 
 
-class Lots:
+class RowRuns:
     """The runs of one row: within the budget, and as if there were none."""
 
-    def __init__(self, wish: PlanRequest, expected: Expected) -> None:
-        self.wish, self.expected = wish, expected
+    def __init__(self, request: PlanRequest, expected: Scenario) -> None:
+        self.request, self.expected = request, expected
         self.limited: list[Ends] = []
         self.needed: list[Ends] = []
         self.rough = False  # whether these are first numbers only
-        self.endless = not answerable(wish, expected)
-        self.claims = wish.question.separate_claims and wish.budget is not None  # they end with the budget
-        self.bound = lower_bound(wish.problem, expected.means, wish.deviation)
+        self.endless = not answerable(request, expected)
+        self.claims = request.question.separate_claims and request.budget is not None  # they end with the budget
+        self.bound = lower_bound(request.problem, expected.means, request.deviation)
         self.fixed = self._fixed()
         one = self.fixed is not None and self.fixed.comparisons == 1
-        self.sequential = one or wish.question.separate_claims  # designs with several looks are standard there
+        self.sequential = one or request.question.separate_claims  # designs with several looks are standard there
 
     @property
     def idle(self) -> bool:
         """Whether there is nothing to run: no end without a budget, and there is none."""
-        return self.wish.budget is None and self.endless
+        return self.request.budget is None and self.endless
 
     @property
     def open(self) -> bool:
         """Whether some runs have no answer within the budget, but may have one beyond it."""
-        if self.wish.budget is None or self.claims or self.endless:
+        if self.request.budget is None or self.claims or self.endless:
             return False
-        return not joined_ends(self.limited).decided.all()
+        return not join_ends(self.limited).decided.all()
 
     def run(self, runs: int) -> None:
         """So many more, or fewer where rounds are many."""
@@ -201,80 +201,80 @@ class Lots:
             return
         if self.rough:
             self.limited, self.needed, self.rough = [], [], False
-        self.limited.append(self._ahead(self.wish.acting, number, len(self.limited)))
+        self.limited.append(self._ahead(self.request.acting, number, len(self.limited)))
         if self.open:
             followed = number if steps <= CHEAP else min(number, max(FOLLOWED, number // 4))
-            self.needed.append(self._ahead(without_budget(self.wish.acting), followed, len(self.needed)))
+            self.needed.append(self._ahead(without_budget(self.request.acting), followed, len(self.needed)))
 
     @property
     def _ease(self) -> float:
         """The work of a step against that of a usual one: many arms, and bets towards a budget of many 0/1 results."""
-        ease = min(1.0, FEW_ARMS / len(self.wish.arms)) * (ITEMS if self.wish.of_items else 1.0)
-        if not self.wish.question.separate_claims:
+        ease = min(1.0, FEW_ARMS / len(self.request.arms)) * (ITEMS if self.request.of_items else 1.0)
+        if not self.request.question.separate_claims:
             return ease
-        if self.wish.budget is None:
+        if self.request.budget is None:
             return ease / 3
-        events = self.wish.budget * max(1.0, *self.expected.means) if self.wish.noise.needs == "sums" else 0.0
+        events = self.request.budget * max(1.0, *self.expected.means) if self.request.noise.needs == "sums" else 0.0
         return ease / (1 + events / 2000)
 
     def _ahead(self, policy: Policy, runs: int, block: int) -> Ends:
-        world = self.wish.world(self.expected.means)
-        return ahead(self.wish.problem, policy, world, runs=runs, seed=self.wish.seed, block=block)
+        world = self.request.world(self.expected.means)
+        return simulate_ahead(self.request.problem, policy, world, runs=runs, seed=self.request.seed, block=block)
 
     @property
-    def row(self) -> Row:
+    def row(self) -> PlanRow:
         """The numbers so far."""
-        limited = joined_ends(self.limited) if self.limited else no_end(self.wish)
-        needed = joined_ends(self.needed) if self.needed else limited
+        limited = join_ends(self.limited) if self.limited else no_end(self.request)
+        needed = join_ends(self.needed) if self.needed else limited
         if not self.claims:
             needed = needed.until_decided
         if self.endless:
-            needed = no_end(self.wish)
-        row = row_of(self.wish, self.expected, needed, limited, self.bound, None)
+            needed = no_end(self.request)
+        row = build_row(self.request, self.expected, needed, limited, self.bound, None)
         typical = row.batches.typical
         looks = int(typical) if math.isfinite(typical) and typical >= 2 else None
         fixed = self.fixed if looks is None or not self.sequential else self._fixed(looks)
         return dataclasses.replace(row, fixed=fixed)
 
     def _fixed(self, looks: int | None = None) -> FixedDesign | None:
-        wish = self.wish
+        request = self.request
         found = fixed_design(
-            wish.problem,
+            request.problem,
             self.expected.means,
-            power=wish.power,
-            shares=wish.split,
+            power=request.power,
+            shares=request.split,
             looks=looks,
-            deviation=wish.deviation,
+            deviation=request.deviation,
         )
-        return None if found is None else found.scaled(1 / (1 - wish.missing))
+        return None if found is None else found.scaled(1 / (1 - request.missing))
 
 
-def first_lots(lots: Sequence[Lots], runs: int) -> None:
+def run_first(lots: Sequence[RowRuns], runs: int) -> None:
     """A few runs of every row, all rows at once and many rounds taken together: it is steps that take time.
 
     They are forgotten as soon as a row is run by itself.
     """
     rows = [each for each in lots if not each.idle]
     if rows:
-        wish = rows[0].wish
-        for row, ends in zip(rows, _together(wish, wish.acting, rows, runs), strict=True):
+        request = rows[0].request
+        for row, ends in zip(rows, _together(request, request.acting, rows, runs), strict=True):
             row.limited, row.rough = [ends], True
         beyond = [row for row in rows if row.open]
         if beyond:
-            for row, ends in zip(beyond, _together(wish, without_budget(wish.acting), beyond, runs), strict=True):
+            for row, ends in zip(beyond, _together(request, without_budget(request.acting), beyond, runs), strict=True):
                 row.needed = [ends]
 
 
-def _together(wish: PlanRequest, policy: Policy, rows: Sequence[Lots], runs: int) -> list[Ends]:
-    world = wish.worlds([row.expected.means for row in rows])
-    ends = ahead(wish.problem, policy, world, runs=runs * len(rows), seed=wish.seed, detail=ROUGH)
-    return [every(ends, i, len(rows)) for i in range(len(rows))]
+def _together(request: PlanRequest, policy: Policy, rows: Sequence[RowRuns], runs: int) -> list[Ends]:
+    world = request.worlds([row.expected.means for row in rows])
+    ends = simulate_ahead(request.problem, policy, world, runs=runs * len(rows), seed=request.seed, detail=ROUGH)
+    return [take_row(ends, i, len(rows)) for i in range(len(rows))]
 
 
-def no_end(wish: PlanRequest) -> Ends:
+def no_end(request: PlanRequest) -> Ends:
     """One run that goes on for ever."""
-    arms, no = len(wish.arms), np.zeros(1, dtype=np.bool_)
-    lines = np.zeros((1, len(wish.question.claim_texts(wish.arms))), dtype=np.bool_)
+    arms, no = len(request.arms), np.zeros(1, dtype=np.bool_)
+    lines = np.zeros((1, len(request.question.claim_texts(request.arms))), dtype=np.bool_)
     return Ends(
         counts=np.full((1, arms), np.inf),
         batches=np.full(1, np.inf),
@@ -286,8 +286,8 @@ def no_end(wish: PlanRequest) -> Ends:
     )
 
 
-def answerable(wish: PlanRequest, expected: Expected) -> bool:
+def answerable(request: PlanRequest, expected: Scenario) -> bool:
     """Whether these means have an answer that results can show: no ties, nothing on a level."""
-    if wish.question.separate_claims:
-        return bool(wish.question.answer(np.asarray(expected.means)).any()) or wish.budget is not None
-    return bool(np.isfinite(wish.question.complexity(np.asarray(expected.means)).value))
+    if request.question.separate_claims:
+        return bool(request.question.answer(np.asarray(expected.means)).any()) or request.budget is not None
+    return bool(np.isfinite(request.question.complexity(np.asarray(expected.means)).value))

@@ -23,8 +23,8 @@ from roundwise.planning.charts import draw_plan
 from roundwise.planning.fixed_designs import FixedDesign
 from roundwise.planning.render import render_plan, render_plan_card, text_of
 from roundwise.planning.request import PlanRequest
-from roundwise.planning.rows import Row
-from roundwise.planning.tradeoff import Setting, policy_words
+from roundwise.planning.rows import PlanRow
+from roundwise.planning.tradeoff import TradeoffPoint, policy_words
 from roundwise.planning.wording import in_words, protocol
 from roundwise.policies import usual_policy
 from roundwise.questions import Question
@@ -32,25 +32,25 @@ from roundwise.render.svg import render_file
 from roundwise.study.spec import StudySpec
 
 
-def command(wish: PlanRequest) -> str | None:
+def command(request: PlanRequest) -> str | None:
     """The words of `roundwise new` that create the study; None where they need a file."""
     try:
-        question, noise = _question_options(wish.question, wish.arms), noise_options(wish.noise)
+        question, noise = _question_options(request.question, request.arms), noise_options(request.noise)
     except InputError:  # a class that cannot be found again
         return None
-    if question is None or any("," in name for name in wish.arms):
+    if question is None or any("," in name for name in request.arms):
         return None
-    words = ["roundwise", "new", wish.name, *question, "--arms", ",".join(wish.arms), *noise]
-    words += ["--delta", f"{wish.delta:g}"]
-    if policy_words(wish.policy) != usual_policy(wish.question).name:
-        words += ["--policy", policy_words(wish.policy)]
-    most, least = wish.limited_policy.max_batch, wish.limited_policy.min_per_arm
+    words = ["roundwise", "new", request.name, *question, "--arms", ",".join(request.arms), *noise]
+    words += ["--delta", f"{request.delta:g}"]
+    if policy_words(request.policy) != usual_policy(request.question).name:
+        words += ["--policy", policy_words(request.policy)]
+    most, least = request.limited_policy.max_batch, request.limited_policy.min_per_arm
     words += [] if most is None else ["--max-round", f"{most:g}"]
     words += ["--min-per-arm", f"{least:g}"] if least else []
-    words += [] if wish.round is None else ["--round", str(wish.round)]
-    words += [] if wish.split is None else ["--split", ":".join(f"{each:g}" for each in wish.split)]
-    words += [] if wish.budget is None else ["--budget", str(int(wish.budget))]
-    for what, column in wish.columns.payload().items():
+    words += [] if request.round is None else ["--round", str(request.round)]
+    words += [] if request.split is None else ["--split", ":".join(f"{each:g}" for each in request.split)]
+    words += [] if request.budget is None else ["--budget", str(int(request.budget))]
+    for what, column in request.columns.payload().items():
         words += [f"--{what}-column", column]
     return " ".join(quote(each) for each in words)
 
@@ -83,20 +83,20 @@ PLAN_FORMAT = "roundwise plan 1"
 class StudyPlan:
     """What a study will take: a row for everything that is expected, the settings to use, words to copy."""
 
-    wish: PlanRequest  # with the recommended settings
-    rows: tuple[Row, ...]
+    request: PlanRequest  # with the recommended settings
+    rows: tuple[PlanRow, ...]
     target: int  # the row that the settings are chosen for
-    front: tuple[Setting, ...]
+    front: tuple[TradeoffPoint, ...]
     alternatives: tuple[PlanAlternative, ...]
     runs: int  # of each row, unless its rounds are many
 
     @property
-    def row(self) -> Row:
+    def row(self) -> PlanRow:
         """The row that the settings are chosen for."""
         return self.rows[self.target]
 
     @property
-    def recommended(self) -> Setting | None:
+    def recommended(self) -> TradeoffPoint | None:
         """The recommended settings."""
         return next((each for each in self.front if each.recommended), None)
 
@@ -113,29 +113,29 @@ class StudyPlan:
     @cached_property
     def words(self) -> str:
         """What it means, in a few sentences."""
-        return in_words(self.wish, self.rows, self.row)
+        return in_words(self.request, self.rows, self.row)
 
     @property
     def protocol(self) -> str:
         """A paragraph for a protocol."""
-        return protocol(self.wish, self.row)
+        return protocol(self.request, self.row)
 
     @property
     def command(self) -> str:
         """The command that creates the study."""
-        return command(self.wish) or f"roundwise new {quote(self.wish.name)} --from-plan FILE"
+        return command(self.request) or f"roundwise new {quote(self.request.name)} --from-plan FILE"
 
     def plain(self) -> Plain:
         """The plan as JSON; `settings` is what `new --from-plan` reads."""
         return {
             "format": PLAN_FORMAT,
-            "name": self.wish.name,
+            "name": self.request.name,
             "rows": [row.plain() for row in self.rows],
             "target": self.target,
             "recommended": {
-                "policy": policy_words(self.wish.policy),
+                "policy": policy_words(self.request.policy),
                 "front": [each.plain() for each in self.front],
-                "settings": {key: value for key, value in self.wish.to_json().items() if key[:4] != "seed"},
+                "settings": {key: value for key, value in self.request.to_json().items() if key[:4] != "seed"},
             },
             "fixed_design": None if self.fixed_design is None else self.fixed_design.plain(),
             "lower_bound": self.lower_bound,
@@ -143,7 +143,7 @@ class StudyPlan:
             "words": self.words,
             "protocol": self.protocol,
             "command": self.command,
-            "seed": self.wish.seed,
+            "seed": self.request.seed,
             "runs": self.runs,
         }
 

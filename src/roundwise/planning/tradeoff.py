@@ -14,10 +14,10 @@ import numpy as np
 
 from roundwise.arrays import Plain
 from roundwise.planning.fixed_designs import fixed_design, lower_bound
-from roundwise.planning.forecast import Ends, Quantiles, ahead, joined_ends, quantiles, without_budget
+from roundwise.planning.forecast import Ends, Quantiles, join_ends, quantiles, simulate_ahead, without_budget
 from roundwise.planning.quantities import exact
-from roundwise.planning.request import Expected, PlanRequest
-from roundwise.planning.rows import Row
+from roundwise.planning.request import PlanRequest, Scenario
+from roundwise.planning.rows import PlanRow
 from roundwise.policies import Policy, Wager
 from roundwise.policies.rounds import as_rounds
 
@@ -28,54 +28,54 @@ SIZES = (0.25, 0.5, 2.0, 4.0)  # of a round that was fixed, in shares of it
 LOOKS = (3, 5, 20)  # rounds that a budget for claims is cut into
 
 
-def guessed(wish: PlanRequest, expected: Expected) -> PlanRequest:
+def guess_settings(request: PlanRequest, expected: Scenario) -> PlanRequest:
     """The request with a price of a round for the policy where it has none: that of the costs, or a share of results.
 
     The share is of the least number that any method needs, or of half a fixed design, where these are known.
     """
-    price = _price(wish, expected)
-    return wish if price is None else _with(wish, batch_price=price)
+    price = _price(request, expected)
+    return request if price is None else _with(request, batch_price=price)
 
 
-def _price(wish: PlanRequest, expected: Expected) -> float | None:
+def _price(request: PlanRequest, expected: Scenario) -> float | None:
     """The price of a round that is tried first, to one digit; None where the policy takes none."""
-    least = _least(wish, expected) if _free(wish) else None
-    return None if least is None else _one_digit(wish.costs.price_of_round or GUESS * least)
+    least = _least(request, expected) if _free(request) else None
+    return None if least is None else _one_digit(request.costs.price_of_round or GUESS * least)
 
 
 def _one_digit(price: float) -> float:
     return max(float(f"{price:.1g}"), 1.0)
 
 
-def candidates(wish: PlanRequest, expected: Expected) -> list[PlanRequest]:
+def list_candidates(request: PlanRequest, expected: Scenario) -> list[PlanRequest]:
     """Other settings to look at: as given; along the dial and off it; rounds of other sizes. None of a policy's own."""
-    if wish.round is not None:
-        sizes = {max(round(each * wish.round), 2 * len(wish.arms)) for each in SIZES} - {wish.round}
-        if wish.budget is not None:
-            sizes = {each for each in sizes if each <= wish.budget}
-        return [dataclasses.replace(wish, round=size) for size in sorted(sizes)]
-    if wish.question.separate_claims:
-        if wish.budget is None:
+    if request.round is not None:
+        sizes = {max(round(each * request.round), 2 * len(request.arms)) for each in SIZES} - {request.round}
+        if request.budget is not None:
+            sizes = {each for each in sizes if each <= request.budget}
+        return [dataclasses.replace(request, round=size) for size in sorted(sizes)]
+    if request.question.separate_claims:
+        if request.budget is None:
             return []
-        sizes = {math.ceil(wish.budget / each) for each in LOOKS}
-        return [dataclasses.replace(wish, round=size) for size in sorted(sizes) if size >= 2 * len(wish.arms)]
-    least, price = _least(wish, expected), _price(wish, expected)
+        sizes = {math.ceil(request.budget / each) for each in LOOKS}
+        return [dataclasses.replace(request, round=size) for size in sorted(sizes) if size >= 2 * len(request.arms)]
+    least, price = _least(request, expected), _price(request, expected)
     if least is None or price is None:
         return []
-    found = [wish, *(_with(wish, batch_price=_one_digit(each * price)) for each in PRICES)]
+    found = [request, *(_with(request, batch_price=_one_digit(each * price)) for each in PRICES)]
     for first, growth in FIRST_AND_GROWTH:
-        each = max(round(float(f"{first * least / len(wish.arms):.2g}")), 2)
-        found.append(_with(wish, first_pulls=each, growth=growth))
+        each = max(round(float(f"{first * least / len(request.arms):.2g}")), 2)
+        found.append(_with(request, first_pulls=each, growth=growth))
     return found
 
 
-def setting_words(wish: PlanRequest) -> str:
+def setting_words(request: PlanRequest) -> str:
     """What is set, as on the command line."""
-    if wish.round is not None:
-        return f"rounds of {exact(wish.round)}"
-    if wish.question.separate_claims and wish.budget is not None:
-        return f"rounds of {exact(as_rounds(wish.acting).size or wish.budget)} (as it is)"
-    return policy_words(wish.policy)
+    if request.round is not None:
+        return f"rounds of {exact(request.round)}"
+    if request.question.separate_claims and request.budget is not None:
+        return f"rounds of {exact(as_rounds(request.acting).size or request.budget)} (as it is)"
+    return policy_words(request.policy)
 
 
 def policy_words(policy: Policy) -> str:
@@ -93,25 +93,25 @@ def policy_words(policy: Policy) -> str:
     return policy.name + (":" + ",".join(words) if words else "")
 
 
-def _least(wish: PlanRequest, expected: Expected) -> float | None:
+def _least(request: PlanRequest, expected: Scenario) -> float | None:
     """Results that any method needs, or about as many; with shared items, as if every arm had its own."""
-    wish = wish.alone
-    least = lower_bound(wish.problem, expected.means, wish.deviation)
+    request = request.alone
+    least = lower_bound(request.problem, expected.means, request.deviation)
     if least is not None:
         return least
-    fixed = fixed_design(wish.problem, expected.means, power=wish.power, deviation=wish.deviation)
+    fixed = fixed_design(request.problem, expected.means, power=request.power, deviation=request.deviation)
     return None if fixed is None else fixed.samples / 2
 
 
-def _free(wish: PlanRequest) -> bool:
+def _free(request: PlanRequest) -> bool:
     """Whether the settings of the policy are open: Wager as it is, in rounds of its own."""
-    most, least = wish.policy.max_batch, wish.policy.min_per_arm
-    return wish.round is None and wish.policy == Wager(max_batch=most, min_per_arm=least)
+    most, least = request.policy.max_batch, request.policy.min_per_arm
+    return request.round is None and request.policy == Wager(max_batch=most, min_per_arm=least)
 
 
-def _with(wish: PlanRequest, **settings: float) -> PlanRequest:
-    policy: Policy = dataclasses.replace(wish.policy, **settings)  # type: ignore[type-var]
-    return dataclasses.replace(wish, policy=policy)
+def _with(request: PlanRequest, **settings: float) -> PlanRequest:
+    policy: Policy = dataclasses.replace(request.policy, **settings)  # type: ignore[type-var]
+    return dataclasses.replace(request, policy=policy)
 
 
 RUNS = (500, 20, 100)  # of every candidate, times arms; at least, at most
@@ -126,10 +126,10 @@ LESS = 0.03  # of the power that fewer rounds may cost
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class TradeoffPoint:
     """A policy with its settings, and what it takes."""
 
-    wish: PlanRequest
+    request: PlanRequest
     words: str  # as on the command line
     samples: Quantiles
     batches: Quantiles
@@ -158,25 +158,27 @@ class Setting:
 class _Tried:
     """A candidate and its runs."""
 
-    def __init__(self, wish: PlanRequest, expected: Expected) -> None:
-        self.wish, self.expected, self.lots = wish, expected, list[Ends]()
+    def __init__(self, request: PlanRequest, expected: Scenario) -> None:
+        self.request, self.expected, self.lots = request, expected, list[Ends]()
 
     def run(self, runs: int) -> None:
         """So many more; of claims within the budget, else as if there were none."""
-        wish, claims = self.wish, self.wish.question.separate_claims
-        policy = wish.acting if claims else without_budget(wish.acting)
-        world, block = wish.world(self.expected.means), len(self.lots)
-        found = ahead(wish.problem, policy, world, runs=runs, seed=wish.seed, block=block, most_rounds=200)
+        request, claims = self.request, self.request.question.separate_claims
+        policy = request.acting if claims else without_budget(request.acting)
+        world, block = request.world(self.expected.means), len(self.lots)
+        found = simulate_ahead(
+            request.problem, policy, world, runs=runs, seed=request.seed, block=block, most_rounds=200
+        )
         self.lots.append(found if claims else found.until_decided)
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> TradeoffPoint:
         """What it takes."""
-        ends, costs = joined_ends(self.lots), self.wish.costs
+        ends, costs = join_ends(self.lots), self.request.costs
         batches = float(ends.batches.mean())
-        return Setting(
-            wish=self.wish,
-            words=setting_words(self.wish),
+        return TradeoffPoint(
+            request=self.request,
+            words=setting_words(self.request),
             samples=quantiles(ends.samples),
             batches=quantiles(ends.batches),
             mean_samples=float(ends.samples.mean()),
@@ -187,43 +189,43 @@ class _Tried:
         )
 
     def _power(self, ends: Ends) -> float | None:
-        question = self.wish.question
+        question = self.request.question
         if not question.separate_claims:
             return None
         return float((ends.shown & question.answer(ends.truth)).any(axis=-1).mean())
 
 
-def front_of(wish: PlanRequest, expected: Expected) -> tuple[Setting, ...]:
+def find_front(request: PlanRequest, expected: Scenario) -> tuple[TradeoffPoint, ...]:
     """The guessed settings and others along the front, from few results to few rounds; one of them is recommended.
 
     A round that was fixed stays as it is: rounds of other sizes are shown beside it.
     """
-    load = len(wish.arms) * (ITEMS if wish.of_items else 1)
+    load = len(request.arms) * (ITEMS if request.of_items else 1)
     runs, more = (int(np.clip(work // load, low, high)) for work, low, high in (RUNS, MORE))
-    claims = wish.question.separate_claims
-    first = _Tried(guessed(wish, expected), expected)
+    claims = request.question.separate_claims
+    first = _Tried(guess_settings(request, expected), expected)
     first.run(OF_CLAIMS if claims else runs)
     start = first.setting
     if not np.isfinite(start.mean_samples) or start.mean_batches > MANY:
-        as_given = _Tried(wish, expected)
+        as_given = _Tried(request, expected)
         as_given.run(runs)
         return (dataclasses.replace(as_given.setting, front=True, recommended=True),)
-    others = [_Tried(each, expected) for each in candidates(wish, expected)]
+    others = [_Tried(each, expected) for each in list_candidates(request, expected)]
     for each in others:
         each.run(OF_CLAIMS if claims else runs)
-    if others and wish.round is None and not claims:
+    if others and request.round is None and not claims:
         for each in sorted([first, *others], key=lambda tried: _cost(tried.setting))[:BEST]:
             each.run(more)
         if len(first.lots) == 1:
             first.run(more)
     found = _marked([each.setting for each in [first, *others] if np.isfinite(each.setting.mean_samples)])
     best = _best(found)
-    shown = [each for each in found if each.front or each is best or each is found[0] or each.wish == wish]
+    shown = [each for each in found if each.front or each is best or each is found[0] or each.request == request]
     marked = [dataclasses.replace(each, recommended=each is best) for each in shown]
     return tuple(sorted(marked, key=lambda each: (-each.mean_batches, each.mean_samples)))
 
 
-def remeasured(setting: Setting, row: Row) -> Setting:
+def remeasure(setting: TradeoffPoint, row: PlanRow) -> TradeoffPoint:
     """The setting with the numbers of a row that was run with it: they are of more runs."""
     return dataclasses.replace(
         setting,
@@ -232,30 +234,30 @@ def remeasured(setting: Setting, row: Row) -> Setting:
         mean_samples=row.mean_samples,
         mean_batches=row.mean_batches,
         mean_cost=row.mean_cost,
-        mean_days=None if setting.wish.costs.days is None else setting.wish.costs.days * row.mean_batches,
+        mean_days=None if setting.request.costs.days is None else setting.request.costs.days * row.mean_batches,
         power=None if setting.power is None else row.at_least_one,
     )
 
 
-def _best(found: Sequence[Setting]) -> Setting:
+def _best(found: Sequence[TradeoffPoint]) -> TradeoffPoint:
     """What costs least; the first, if it is as good, or its round was fixed."""
     first = found[0]
-    if first.wish.round is not None:
+    if first.request.round is not None:
         return first
     powers = [each.power for each in found if each.power is not None]
     enough = [each for each in found if not powers or (each.power or 0.0) >= max(powers) - LESS]
     best = min(enough, key=_cost)
     good = first in enough and _cost(first) <= GOOD_ENOUGH * _cost(best)
-    return first if good or (powers and first.wish.costs.round == 0) else best
+    return first if good or (powers and first.request.costs.round == 0) else best
 
 
-def _cost(setting: Setting) -> float:
+def _cost(setting: TradeoffPoint) -> float:
     """What is made small: the cost; with a little weight on the rounds, where they have no price."""
     cost = setting.mean_samples if setting.mean_cost is None else setting.mean_cost
-    return cost if setting.wish.costs.round > 0 else cost * setting.mean_batches**SAVING
+    return cost if setting.request.costs.round > 0 else cost * setting.mean_batches**SAVING
 
 
-def _marked(settings: Sequence[Setting]) -> list[Setting]:
+def _marked(settings: Sequence[TradeoffPoint]) -> list[TradeoffPoint]:
     return [
         dataclasses.replace(
             one,

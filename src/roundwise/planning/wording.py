@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from roundwise.planning.forecast import most_in_a_round
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.request import PlanRequest
-from roundwise.planning.rows import Row
+from roundwise.planning.rows import PlanRow
 from roundwise.study.study import asked_in_words
 
 
-def in_words(wish: PlanRequest, rows: Sequence[Row], target: Row) -> str:
+def in_words(request: PlanRequest, rows: Sequence[PlanRow], target: PlanRow) -> str:
     """What the table says, as one would tell it to a colleague."""
-    if target.claims and wish.budget is not None:
-        said = [_of_claims(wish, rows)]
+    if target.claims and request.budget is not None:
+        said = [_of_claims(request, rows)]
     else:
-        said = [] if wish.budget is None else [_with_budget(wish, rows)]
+        said = [] if request.budget is None else [_with_budget(request, rows)]
         said.append(_to_plan(target))
     return " ".join(said)
 
 
-def _to_plan(target: Row) -> str:
+def _to_plan(target: PlanRow) -> str:
     if not target.answerable:
         return f"With {what_if(target)} no number of results is sure to give an answer."
     time = f" ({_days(target.days.p95)})" if target.days is not None else ""
@@ -33,7 +33,7 @@ def _to_plan(target: Row) -> str:
     )
 
 
-def _of_claims(wish: PlanRequest, rows: Sequence[Row]) -> str:
+def _of_claims(request: PlanRequest, rows: Sequence[PlanRow]) -> str:
     """What claims can be hoped for within the budget."""
     some = [row for row in rows if row.at_least_one is not None]
     chances = ", ".join(f"in {share(row.at_least_one or 0.0)} of studies with {what_if(row)}" for row in some)
@@ -44,14 +44,14 @@ def _of_claims(wish: PlanRequest, rows: Sequence[Row]) -> str:
         row = some[-1] if some[-1].expected.lead else some[0]
         first = max(row.claims, key=lambda each: each.power if each.true else -1.0)
         best = f" The surest claim with {what_if(row)} is '{first.claim}': {share(first.power)}."
-    said = f"With {exact(wish.budget or 0)} results at least one true claim is shown {chances}. " if some else ""
+    said = f"With {exact(request.budget or 0)} results at least one true claim is shown {chances}. " if some else ""
     at_most = " at most" if len(rows) > 1 and worst.any_false else ""
     return f"{said}A false one is shown {often}{at_most}.{best}"
 
 
-def _with_budget(wish: PlanRequest, rows: Sequence[Row]) -> str:
+def _with_budget(request: PlanRequest, rows: Sequence[PlanRow]) -> str:
     """The chance of an answer: from what is easy to what is hard."""
-    assert wish.budget is not None
+    assert request.budget is not None
     chances = [(row, row.within_budget or 0.0) for row in rows]
     sure = [row for row, chance in chances if chance >= 0.9 and row.answerable]
     rare = [row for row, chance in chances if chance <= 0.2 and row.answerable]
@@ -63,15 +63,15 @@ def _with_budget(wish: PlanRequest, rows: Sequence[Row]) -> str:
     if rare:
         said.append(f"hardly ever for {what_if(max(rare, key=_lead))}")
     if not said:
-        return f"With {exact(wish.budget)} results there is no answer for anything in this table."
-    return f"With {exact(wish.budget)} results you will have an answer {', '.join(said)}."
+        return f"With {exact(request.budget)} results there is no answer for anything in this table."
+    return f"With {exact(request.budget)} results you will have an answer {', '.join(said)}."
 
 
-def _lead(row: Row) -> float:
+def _lead(row: PlanRow) -> float:
     return row.expected.lead or 0.0
 
 
-def what_if(row: Row) -> str:
+def what_if(row: PlanRow) -> str:
     """The row in words: a lead of 2 points."""
     expected = row.expected
     if expected.lead is None:
@@ -89,46 +89,48 @@ def _rounds(number: float) -> str:
     return "round" if number == 1 else "rounds"
 
 
-def protocol(wish: PlanRequest, target: Row) -> str:
+def protocol(request: PlanRequest, target: PlanRow) -> str:
     """A paragraph to copy into a protocol."""
     options = (
-        ", ".join(wish.arms) if len(wish.arms) <= 8 else f"{', '.join(wish.arms[:3])}, ... ({len(wish.arms)} in all)"
+        ", ".join(request.arms)
+        if len(request.arms) <= 8
+        else f"{', '.join(request.arms[:3])}, ... ({len(request.arms)} in all)"
     )
-    first = int(wish.acting.first(wish.problem, ()).pulls.sum())
-    most, fixed = most_in_a_round(wish.acting), getattr(wish.acting, "size", None) is not None
+    first = int(request.acting.first(request.problem, ()).pulls.sum())
+    most, fixed = most_in_a_round(request.acting), getattr(request.acting, "size", None) is not None
     limits = "" if most is None else f" of {'' if fixed else 'at most '}{exact(most)} results"
     how = "in equal shares"
-    if wish.split is not None:
-        how = f"in the proportions {':'.join(f'{each:g}' for each in wish.split)}"
-    elif wish.question.separate_claims:
+    if request.split is not None:
+        how = f"in the proportions {':'.join(f'{each:g}' for each in request.split)}"
+    elif request.question.separate_claims:
         how = "with more for the control"
-    share_missing = f" We expect {share(wish.missing)} of the results to be missing." if wish.missing else ""
+    share_missing = f" We expect {share(request.missing)} of the results to be missing." if request.missing else ""
     ends = "when every claim is shown or has no chance any more" if target.claims else "when everything is settled"
-    if wish.budget is not None:
+    if request.budget is not None:
         open_ = "shown" if target.claims else "ruled out"
-        ends += f", or after {exact(wish.budget)} results; what is not {open_} by then is reported"
+        ends += f", or after {exact(request.budget)} results; what is not {open_} by then is reported"
     said = "claim, of any," if target.claims else "answer"
     power = ""
     if target.answerable:
         chance = ""
         if target.claims and target.at_least_one is not None:
             chance = f"; at least one true claim is shown with probability {share(target.at_least_one)}"
-        elif wish.budget is not None and target.within_budget is not None:
-            chance = f"; an answer within {exact(wish.budget)} results has probability {share(target.within_budget)}"
+        elif request.budget is not None and target.within_budget is not None:
+            chance = f"; an answer within {exact(request.budget)} results has probability {share(target.within_budget)}"
         power = (
             f" If {_if(target)}, simulation ({target.runs} runs) gives a median of {whole(target.samples.typical)} "
             f"results in {whole(target.batches.typical)} rounds, and at most {whole(target.samples.p95)} results in "
             f"{whole(target.batches.p95)} rounds in 19 of 20 studies{chance}."
         )
     return (
-        f"The study asks: {asked_in_words(wish)} The arms are {options}. {wish.noise.words} Results are "
+        f"The study asks: {asked_in_words(request)} The arms are {options}. {request.noise.words} Results are "
         f"collected in rounds{limits}, the first of {exact(first)} results {how}; after each round the next "
-        f"is planned from all results so far. {_rule(wish)} The study ends {ends}. The probability of a wrong {said} "
-        f"is at most {wish.delta:g}, however often results are looked at.{power}{share_missing}"
+        f"is planned from all results so far. {_rule(request)} The study ends {ends}. The probability of a wrong "
+        f"{said} is at most {request.delta:g}, however often results are looked at.{power}{share_missing}"
     )
 
 
-def _if(row: Row) -> str:
+def _if(row: PlanRow) -> str:
     if row.expected.lead is None:
         return f"the means are {', '.join(f'{each:g}' for each in row.expected.means)}"
     if not row.expected.lead:
@@ -136,6 +138,6 @@ def _if(row: Row) -> str:
     return f"the {row.expected.noun} is {row.expected.label.removeprefix('+')}"
 
 
-def _rule(wish: PlanRequest) -> str:
-    said = wish.policy.stopping.describe(wish.delta)
-    return said or f"Rounds are planned and the end is decided by the rule of {wish.policy.name}, fixed in advance."
+def _rule(request: PlanRequest) -> str:
+    said = request.policy.stopping.describe(request.delta)
+    return said or f"Rounds are planned and the end is decided by the rule of {request.policy.name}, fixed in advance."

@@ -28,20 +28,20 @@ from roundwise.study.api import create_from_spec
 from roundwise.study.audit import imported
 from roundwise.web.api import SAID
 from roundwise.web.bodies import (
-    CHANGE,
-    HAND_IN,
+    MANAGE,
+    UPLOAD,
+    AmendBody,
+    ArmBody,
     Body,
-    Budget,
-    Corrected,
+    BudgetBody,
+    EmptyBody,
     Name,
     NewStudy,
-    Nothing,
-    OneArm,
-    Reason,
-    Rows,
+    NoteBody,
+    ReasonBody,
+    RowsBody,
     Table,
-    Text,
-    Told,
+    TellBody,
     from_text,
     table_from,
 )
@@ -70,7 +70,7 @@ MaybeFile = Annotated[UploadFile | None, File(description="The corrected file; w
 Options = Annotated[str, Form(max_length=100_000, description="What is said of the files: options of `tell` as JSON.")]
 
 
-@router.post("/studies", status_code=201, dependencies=[CHANGE], tags=["studies"])
+@router.post("/studies", status_code=201, dependencies=[MANAGE], tags=["studies"])
 @by(WRITERS)
 def create(request: Request, response: Response, body: NewStudy) -> Plain:
     """A new study."""
@@ -82,7 +82,7 @@ def create(request: Request, response: Response, body: NewStudy) -> Plain:
 @router.post(
     "/records",
     status_code=201,
-    dependencies=[CHANGE],
+    dependencies=[MANAGE],
     tags=["record"],
     openapi_extra={"requestBody": {"required": True, "content": {"application/jsonl": {"schema": {"type": "string"}}}}},
 )
@@ -102,7 +102,7 @@ async def take_in(request: Request) -> Plain:
     return await taken()
 
 
-@verbs.delete("", status_code=204, dependencies=[CHANGE], tags=["changes"])
+@verbs.delete("", status_code=204, dependencies=[MANAGE], tags=["changes"])
 @by(WRITERS)
 def remove(request: Request, name: Name) -> None:
     """Forget a study that has no results; its name is free again."""
@@ -110,49 +110,49 @@ def remove(request: Request, name: Name) -> None:
         study.remove()
 
 
-@verbs.post("/ask", dependencies=[HAND_IN], tags=["rounds"])
+@verbs.post("/ask", dependencies=[UPLOAD], tags=["rounds"])
 @by(WRITERS)
-def ask(request: Request, name: Name, body: Nothing | None = None) -> Plain:
+def ask(request: Request, name: Name, body: EmptyBody | None = None) -> Plain:
     """The round to do next: the same one until it is complete or closed; `round` is null once the study is over."""
     with study_of(request, name) as study:
         return round_of(study.ask()) | _stands(study, study.status())
 
 
-@verbs.post("/results", dependencies=[HAND_IN], tags=["rounds"])
+@verbs.post("/results", dependencies=[UPLOAD], tags=["rounds"])
 @by(WRITERS)
-def tell(request: Request, name: Name, body: Rows) -> Plain:
+def tell(request: Request, name: Name, body: RowsBody) -> Plain:
     """Record results that are in the request."""
     with study_of(request, name) as study:
         return _stands(study, study.tell(body.table(), round_over=body.round_over, **body.words()))
 
 
-@verbs.post("/files", dependencies=[HAND_IN], tags=["rounds"])
+@verbs.post("/files", dependencies=[UPLOAD], tags=["rounds"])
 @by(WRITERS)
 def tell_files(request: Request, name: Name, files: Files = [], options: Options = "{}") -> Plain:  # noqa: B006
     """Record results in files: all of them, or none."""
-    said = from_text(Told, options)
+    said = from_text(TellBody, options)
     with _uploaded(name, files) as sources, study_of(request, name) as study:
         return _stands(study, study.tell(*sources, round_over=said.round_over, **said.words()))
 
 
-@verbs.post("/results/preview", dependencies=[HAND_IN], tags=["rounds"])
+@verbs.post("/results/preview", dependencies=[UPLOAD], tags=["rounds"])
 @by(WRITERS)
-def preview(request: Request, name: Name, body: Rows) -> Plain:
+def preview(request: Request, name: Name, body: RowsBody) -> Plain:
     """What recording results that are in the request would bring and change; nothing is recorded."""
     with study_of(request, name) as study:
         return _previewed(study, [body.table()], body)
 
 
-@verbs.post("/files/preview", dependencies=[HAND_IN], tags=["rounds"])
+@verbs.post("/files/preview", dependencies=[UPLOAD], tags=["rounds"])
 @by(WRITERS)
 def preview_files(request: Request, name: Name, files: Files, options: Options = "{}") -> Plain:
     """What recording files would bring and change; nothing is recorded."""
-    said = from_text(Told, options)
+    said = from_text(TellBody, options)
     with _uploaded(name, files) as sources, study_of(request, name) as study:
         return _previewed(study, sources, said)
 
 
-@verbs.post("/amend", dependencies=[CHANGE], tags=["changes"])
+@verbs.post("/amend", dependencies=[MANAGE], tags=["changes"])
 @by(WRITERS)
 def amend(
     request: Request,
@@ -161,16 +161,16 @@ def amend(
     file: MaybeFile = None,
 ) -> Plain:
     """Correct or withdraw what a file brought: a new entry with a reason, never an edit."""
-    said = from_text(Corrected, options)
+    said = from_text(AmendBody, options)
     with _uploaded(name, [] if file is None else [file]) as sources, study_of(request, name) as study:
         source = sources[0] if sources else None
         return _stands(study, study.amend(said.file, source, said.why, **said.words()))
 
 
-@verbs.post("/import-past", dependencies=[CHANGE], tags=["changes"])
+@verbs.post("/import-past", dependencies=[MANAGE], tags=["changes"])
 @by(WRITERS)
 def import_past(request: Request, name: Name, file: OneFile) -> Plain:
-    """Let earlier data say where to look, before the first results; they are no evidence."""
+    """Import earlier data before the first results: they guide the allocation, and are not evidence."""
     with _uploaded(name, [file]) as sources, study_of(request, name) as study:
         return _stands(study, study.import_past(sources[0]))
 
@@ -198,13 +198,15 @@ class Verb(NamedTuple):
 
 
 for verb in (
-    Verb(Study.close_round, Reason, HAND_IN, "rounds", "Count the open round although results are missing for good."),
-    Verb(Study.drop, OneArm, CHANGE, "changes", "Leave an arm out from here on."),
-    Verb(Study.add, OneArm, CHANGE, "changes", "Take in one more arm."),
-    Verb(Study.extend, Budget, CHANGE, "changes", "Allow more results (or fewer) than were planned."),
-    Verb(Study.note, Text, HAND_IN, "changes", "Record a remark; it does nothing to the guarantee."),
-    Verb(Study.end, Reason, CHANGE, "changes", "End it before it is decided; what was not ruled out is reported."),
-    Verb(Study.reopen, Reason, CHANGE, "changes", "Go on with a study that was closed undecided."),
+    Verb(
+        Study.close_round, ReasonBody, UPLOAD, "rounds", "Count the open round although results are missing for good."
+    ),
+    Verb(Study.drop, ArmBody, MANAGE, "changes", "Leave an arm out from here on."),
+    Verb(Study.add, ArmBody, MANAGE, "changes", "Take in one more arm."),
+    Verb(Study.extend, BudgetBody, MANAGE, "changes", "Allow more results (or fewer) than were planned."),
+    Verb(Study.note, NoteBody, UPLOAD, "changes", "Record a remark; it does nothing to the guarantee."),
+    Verb(Study.end, ReasonBody, MANAGE, "changes", "End it before it is decided; what was not ruled out is reported."),
+    Verb(Study.reopen, ReasonBody, MANAGE, "changes", "Go on with a study that was closed undecided."),
 ):
     verb.add_to(verbs)
 
@@ -237,7 +239,7 @@ def brought(results: Results, arms: Sequence[str]) -> Plain:
     }
 
 
-def _previewed(study: Study, sources: Sequence[Upload | Table], said: Told) -> Plain:
+def _previewed(study: Study, sources: Sequence[Upload | Table], said: TellBody) -> Plain:
     """What telling something would bring and change."""
     read, after = study.preview(*sources, round_over=said.round_over, **said.words())
     files = [brought(each, study.state.settings.arms) for each in read]

@@ -28,7 +28,7 @@ Cell = str | float | int | bool | None
 Thing = Annotated[Plain, Field(max_length=50)]
 
 
-class Problem(BaseModel):
+class ProblemDetails(BaseModel):
     """An error (RFC 9457): `detail` is the sentence of the command line, `error` its kind."""
 
     type: str = "about:blank"
@@ -109,7 +109,7 @@ class NewPlan(declared_by(PlanRequest)):  # type: ignore[misc]  # its fields are
         return PlanRequest.declare(**self.model_dump(exclude={"quick"}))
 
 
-class Said(Body):
+class FileBody(Body):
     """What is said of results: the options of `roundwise tell`."""
 
     columns: Titles | None = None
@@ -131,20 +131,20 @@ class Said(Body):
         )
 
 
-class Told(Said):
+class TellBody(FileBody):
     """What is said of the results that are told."""
 
     round_over: Why | None = None
 
 
-class Corrected(Said):
+class AmendBody(FileBody):
     """Which file is corrected (or withdrawn, where no other is sent), and why."""
 
     file: str = Field(min_length=1, max_length=1000, description="Its name, or the start of its digest.")
     why: Why
 
 
-class Rows(Told):
+class RowsBody(TellBody):
     """Results in the request itself: rows, or columns, under the study's names of columns."""
 
     rows: list[dict[str, Cell]] | None = Field(default=None, examples=[[{"arm": "Control", "outcome": 1}]])
@@ -181,13 +181,13 @@ def table_from(name: str, content: bytes) -> Table:
     return Table(shown(name, 200), found)
 
 
-class Reason(Body):
+class ReasonBody(Body):
     """Why something is done."""
 
     why: Why
 
 
-class OneArm(Body):
+class ArmBody(Body):
     """A change of one arm."""
 
     arm: Arm
@@ -195,20 +195,20 @@ class OneArm(Body):
     unrelated: bool = Field(default=False, description="The reason has nothing to do with any result.")
 
 
-class Budget(Body):
+class BudgetBody(Body):
     """A new budget."""
 
     budget: int = Field(ge=1, lt=2**53)
 
 
-class Text(Body):
+class NoteBody(Body):
     """A remark."""
 
     text: str = Field(max_length=2000)
 
 
-class Nothing(Body):
-    """Nothing needs to be said."""
+class EmptyBody(Body):
+    """A request without settings."""
 
 
 def from_text(kind: type[Given], text: str) -> Given:
@@ -240,4 +240,4 @@ def allowed(role: str) -> Callable[[Request], Awaitable[None]]:
     return checked
 
 
-LOOK, HAND_IN, CHANGE = (Depends(allowed(role)) for role in ROLES)
+VIEW, UPLOAD, MANAGE = (Depends(allowed(role)) for role in ROLES)

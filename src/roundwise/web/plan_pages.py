@@ -19,7 +19,7 @@ from roundwise.planning.forecast import Quantiles
 from roundwise.planning.planner import plan_request
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.render import fixed_words, power_table
-from roundwise.planning.rows import Row
+from roundwise.planning.rows import PlanRow
 from roundwise.planning.tradeoff import policy_words
 from roundwise.report.claim_table import Table
 from roundwise.study.api import create_from_spec
@@ -27,7 +27,7 @@ from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
 from roundwise.web.routing import Pages, address_of
-from roundwise.web.security import CHANGE, LOOK
+from roundwise.web.security import MANAGE, VIEW
 from roundwise.web.workers import FORECAST, TYPING
 
 FINE = 400  # runs of each row, once nobody types any more
@@ -87,19 +87,19 @@ class ResultsBar(NamedTuple):
     words: str
 
 
-@router.get("/plan", LOOK)
+@router.get("/plan", VIEW)
 def plan_page(request: Request) -> Response:
     """The planner."""
     return _form(request, "Plan a study")
 
 
-@router.get("/new", CHANGE)
+@router.get("/new", MANAGE)
 def new(request: Request) -> Response:
     """The form of a new study."""
     return _form(request, "New study")
 
 
-@router.post("/new", CHANGE)
+@router.post("/new", MANAGE)
 def created(request: Request, sent: FormData) -> Response:
     """A new study, or the form again with what is wrong."""
     form = Form.of(texts(sent))
@@ -110,7 +110,7 @@ def created(request: Request, sent: FormData) -> Response:
     return RedirectResponse(address_of(form.name.strip()), status_code=303)
 
 
-@router.post("/plan/forecast", LOOK, by=TYPING)
+@router.post("/plan/forecast", VIEW, by=TYPING)
 def forecast(request: Request, sent: FormData) -> Response:
     """What it will take: a part of the page; first in a hurry, then again with more runs."""
     given = texts(sent)
@@ -136,12 +136,12 @@ def forecast(request: Request, sent: FormData) -> Response:
         power=power_table(found) if found.rows[0].claims else [],
         fixed="" if found.row.fixed is None else fixed_words(found.row),
         bars=compared(found),
-        policy=policy_words(found.wish.policy),
+        policy=policy_words(found.request.policy),
         quick=quick,
     )
 
 
-@router.post("/plan/save", LOOK, by=TYPING)
+@router.post("/plan/save", VIEW, by=TYPING)
 def save(request: Request, sent: FormData) -> Response:
     """The plan as a file to keep: a page, or JSON that `roundwise new --from-plan` reads."""
     given = texts(sent)
@@ -164,10 +164,13 @@ def compared(plan: StudyPlan) -> list[ResultsBar]:
     row = plan.row
     values = [("typically", row.samples.typical), ("in 19 of 20 studies", row.samples.p95)]
     values += [] if row.fixed is None else [("a fixed design", row.fixed.samples)]
-    most = max([value for _, value in values if math.isfinite(value)] + [plan.wish.budget or 0.0])
+    most = max([value for _, value in values if math.isfinite(value)] + [plan.request.budget or 0.0])
     said = {label: whole(value) for label, value in values}
-    if plan.wish.budget is not None:
-        values, said = [*values, ("your budget", plan.wish.budget)], said | {"your budget": exact(plan.wish.budget)}
+    if plan.request.budget is not None:
+        values, said = (
+            [*values, ("your budget", plan.request.budget)],
+            said | {"your budget": exact(plan.request.budget)},
+        )
     return [
         ResultsBar(label, round(100 * value / most, 1), said[label])
         for label, value in values
@@ -177,10 +180,15 @@ def compared(plan: StudyPlan) -> list[ResultsBar]:
 
 def rows_of(plan: StudyPlan) -> Table:
     """What it takes, a line for everything that is expected."""
-    budget, first = plan.wish.budget, plan.rows[0]
+    budget, first = plan.request.budget, plan.rows[0]
     what = "a true claim" if first.claims else "an answer"
     ahead = "if the best is ahead by" if first.expected.lead is not None else "if"
-    head = [ahead, "typically", "in 19 of 20 studies", *([] if budget is None else [f"{what} within {exact(budget)}"])]
+    head = [
+        ahead,
+        "typically",
+        "in 19 of 20 studies",
+        *([] if budget is None else [f"{what} within {exact(budget)}"]),
+    ]
     rows = []
     for row in plan.rows:
         within = [] if row.within_budget is None else [share(row.within_budget)]
@@ -188,7 +196,7 @@ def rows_of(plan: StudyPlan) -> Table:
     return [head, *rows]
 
 
-def _takes(row: Row, which: str) -> str:
+def _takes(row: PlanRow, which: str) -> str:
     """Results, and below them rounds, or the days that these take."""
 
     def of(spread: Quantiles) -> float:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from roundwise._version import __version__
 from roundwise.arrays import Plain
 from roundwise.web import api, api_write, events
-from roundwise.web.bodies import LOOK, sentence_of
+from roundwise.web.bodies import VIEW, sentence_of
 from roundwise.web.rendering import HANDLERS, page, respond_with_error
 
 router = APIRouter(prefix="/api/v1", include_in_schema=False)
@@ -27,7 +27,7 @@ TITLES = {
 }
 
 
-class Field(NamedTuple):
+class FieldDoc(NamedTuple):
     """A field of a request."""
 
     name: str
@@ -44,13 +44,13 @@ class Operation(NamedTuple):
     summary: str
     words: str
     group: str
-    parameters: list[Field]
+    parameters: list[FieldDoc]
     sends: str  # the kind of its body
-    fields: list[Field]
+    fields: list[FieldDoc]
     example: str
 
 
-@router.get("/docs", dependencies=[LOOK])
+@router.get("/docs", dependencies=[VIEW])
 def docs(request: Request) -> Response:
     """What the API does."""
     found = operations(request.app.openapi())
@@ -99,9 +99,9 @@ def resolved(schema: Plain, model: Plain) -> Plain:
     return model
 
 
-def _field(schema: Plain, name: str, about: Plain, more: Plain) -> Field:
+def _field(schema: Plain, name: str, about: Plain, more: Plain) -> FieldDoc:
     words = more.get("description") or about.get("description") or resolved(schema, about).get("description", "")
-    return Field(name, _kind(schema, about), bool(more.get("required")), words)
+    return FieldDoc(name, _kind(schema, about), bool(more.get("required")), words)
 
 
 def _kind(schema: Plain, about: Plain) -> str:

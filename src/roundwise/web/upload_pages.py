@@ -18,7 +18,7 @@ from roundwise.store import ConflictError
 from roundwise.study import Study
 from roundwise.web.rendering import page, texts
 from roundwise.web.routing import Pages, address_of
-from roundwise.web.security import HAND_IN, study_of
+from roundwise.web.security import UPLOAD, study_of
 from roundwise.web.uploads import StagedUploads, Upload
 
 router = Pages()
@@ -58,7 +58,7 @@ class UploadPreview(NamedTuple):
     complete: bool
 
 
-@router.post("/studies/{name}/check", HAND_IN)
+@router.post("/studies/{name}/check", UPLOAD)
 def check(request: Request, name: str, sent: FormData) -> Response:
     """Preview a file or a pasted table: its contents, and what would change. Nothing is recorded."""
     staged: StagedUploads = request.app.state.staged
@@ -80,7 +80,7 @@ def check(request: Request, name: str, sent: FormData) -> Response:
     )
 
 
-@router.post("/studies/{name}/record", HAND_IN)
+@router.post("/studies/{name}/record", UPLOAD)
 def record(request: Request, name: str, sent: FormData) -> Response:
     """Record a previewed file, unless the study has changed since."""
     staged: StagedUploads = request.app.state.staged

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Array, Bools, Floats, total
+from roundwise.arrays import Array, Bools, Floats, quiet, total
 from roundwise.model.batch import Parts
 from roundwise.model.estimates import Estimates
 from roundwise.model.problem import Problem
 from roundwise.noise.parts import Index, PartBets, PartForm
-from roundwise.questions.base import Answer, near_words, quiet
+from roundwise.questions.base import Answer, near_words
 from roundwise.rules.base import ClaimStatus, Interval, LinearForm
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls
 from roundwise.rules.eprocess.bounds import BetHistory, agreed, interval, means_of

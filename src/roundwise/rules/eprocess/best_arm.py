@@ -10,17 +10,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, one_hot, total, zeros
+from roundwise.arrays import Bools, Floats, one_hot, quiet, total, zeros
 from roundwise.model.batch import Parts
 from roundwise.model.estimates import CROWD, Estimates, FormEstimate, signal_share
 from roundwise.model.problem import Problem
 from roundwise.noise.parts import Index, PartBets, PartForm
-from roundwise.questions.base import Answer, pairs, quiet
+from roundwise.questions.base import Answer
 from roundwise.questions.best_arm import solve_star
 from roundwise.rules.base import ClaimStatus, GapToLeader, Interval
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls
 from roundwise.rules.eprocess.bounds import BetHistory, agreed
 from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, first_largest, log_phi, sum_arms
+from roundwise.solvers.halfspaces import pairs
 
 CLEAR = 3.0  # standard errors: a lead that is bet on even if it is unsure who leads
 SURE = 0.2  # the chance that the leader is right, as the past sees it, from which on every lead is bet on

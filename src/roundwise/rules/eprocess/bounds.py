@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Array, Bools, Floats, log_sum_exp, total
+from roundwise.arrays import Array, Bools, Floats, log_sum_exp, quiet, total
 from roundwise.deadline import check_deadline
 from roundwise.model.batch import Batch, Parts, ValueTable, part_shares_of_rest
 from roundwise.model.estimates import Estimates, Past, arm_of, form_values, form_variances
@@ -33,10 +33,10 @@ from roundwise.noise import Noise
 from roundwise.noise.base import FixedSizeBet
 from roundwise.noise.bets import is_pair, means_and_inverse_counts, single_arms, take_arm
 from roundwise.noise.crossed import at_pairs
-from roundwise.questions.base import Halfspaces, pairs, quiet, range_of_forms
 from roundwise.rules.base import Interval
 from roundwise.rules.eprocess.bet_sizes import BOLDEST_PART, LEAST_RATIO, NEED_STEPS, SHAPE, slopes
 from roundwise.rules.eprocess.engine import table_cells
+from roundwise.solvers.halfspaces import Halfspaces, pairs, range_of_forms
 
 DEALINGS, FEWEST = 16, 4  # at most, and for very many forms
 _ROOM = 2000  # forms times dealings

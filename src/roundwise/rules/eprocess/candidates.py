@@ -18,13 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Array, Bools, Floats, total
+from roundwise.arrays import Array, Bools, Floats, quiet, total
 from roundwise.model.batch import Batch, Parts
 from roundwise.model.estimates import Estimates, FormEstimate, form_values, form_variances
 from roundwise.model.problem import Problem
 from roundwise.noise.bets import is_pair
 from roundwise.noise.parts import Index, columns, parts_data
-from roundwise.questions.base import Answer, Halfspaces, quiet
+from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus, GapToLeader, Interval, LinearForm
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls, reached_goal
 from roundwise.rules.eprocess.bounds import BetHistory, agreed
@@ -40,6 +40,7 @@ from roundwise.rules.eprocess.engine import (
     whole_bet,
 )
 from roundwise.solvers import program
+from roundwise.solvers.halfspaces import Halfspaces
 
 OPENING = 0.8  # share of the bank that a new candidate gets
 _FEW_NAMES = 1000  # numbers in the names of all candidates, below which those of all parts are looked up at once

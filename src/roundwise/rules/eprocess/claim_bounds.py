@@ -16,7 +16,7 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Array, Bools, Floats, log_sum_exp, total
+from roundwise.arrays import Array, Bools, Floats, log_sum_exp, quiet, total
 from roundwise.deadline import check_deadline
 from roundwise.errors import InputError
 from roundwise.messages import Note
@@ -24,12 +24,12 @@ from roundwise.model.batch import Batch, Record, Trial, ValueTable
 from roundwise.model.estimates import Estimates, Past, form_values, form_variances
 from roundwise.model.problem import Problem
 from roundwise.noise.base import FixedSizeBet
-from roundwise.questions.base import Halfspaces, quiet, range_of_forms
-from roundwise.questions.claims import Claims, scale_words
+from roundwise.questions.claims import Claims, describe_scale
 from roundwise.rules.base import Bounds, ClaimStatus, LinearForm
 from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet
 from roundwise.rules.eprocess.bounds import RuleState as Folded
 from roundwise.rules.eprocess.closed_testing import adjusted_e_values, lost_by_others, missing_wealth, wealth_in_goals
+from roundwise.solvers.halfspaces import Halfspaces, range_of_forms
 
 _HALVINGS = 32  # of 120 standard errors: to 1e-7 of one
 _FAR = 60.0  # standard errors from the estimate within which bounds are sought
@@ -577,7 +577,7 @@ def describe_claims(
                 margin=float(question.lines.levels[i] * (-1.0 if opposite else 1.0)),
                 given_up=bool(not settled[i] and left_out[j]),
                 opposite=opposite,
-                scale=scale_words(question.forms[j], question.levels[j], question.odds, names),
+                scale=describe_scale(question.forms[j], question.levels[j], question.odds, names),
                 adjusted=_finite(against[i]),
                 single_lower=None if opposite else _finite(single[j]),
                 single_upper=_finite(-single[number + j]) if opposite or len(evidence) == number else None,

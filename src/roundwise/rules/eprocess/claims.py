@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, total, zeros
+from roundwise.arrays import Bools, Floats, quiet, total, zeros
 from roundwise.errors import InputError
 from roundwise.messages import Note
 from roundwise.model.batch import Batch, BatchPlan, Parts, Record, Trial, budget_before, stack_parts
@@ -23,7 +23,7 @@ from roundwise.model.problem import Problem
 from roundwise.noise.budget_bets import ETA
 from roundwise.noise.crossed import check_forms
 from roundwise.noise.parts import PartBets
-from roundwise.questions.base import Answer, Halfspaces, quiet
+from roundwise.questions.base import Answer
 from roundwise.questions.claims import Claims
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
 from roundwise.rules.eprocess.claim_bounds import (
@@ -49,6 +49,7 @@ from roundwise.rules.eprocess.closed_testing import (
 )
 from roundwise.rules.eprocess.conditional_power import PowerForecast, forecast_power, power_by_line
 from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, forms_at, level_of
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 @quiet

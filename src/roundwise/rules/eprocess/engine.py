@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Array, Bools, Floats
+from roundwise.arrays import Array, Bools, Floats, quiet
 from roundwise.deadline import check_deadline
 from roundwise.model.batch import Batch, Parts, part_shares_of_rest
 from roundwise.model.estimates import Estimates, FormEstimate, form_variances
@@ -41,7 +41,6 @@ from roundwise.noise.parts import (
     parts_data,
     sums_before,
 )
-from roundwise.questions.base import Halfspaces, quiet
 from roundwise.rules.eprocess.bet_sizes import (
     BOLDEST_PART,
     LEAST_RATIO,
@@ -51,6 +50,7 @@ from roundwise.rules.eprocess.bet_sizes import (
     Z_STEPS,
     slopes,
 )
+from roundwise.solvers.halfspaces import Halfspaces
 
 CHUNK = 240_000  # parts times arms times columns that are computed at once: what fits the cache
 _FEWEST = 1e-9  # in place of no results

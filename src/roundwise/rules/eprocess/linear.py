@@ -13,16 +13,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Bools, Floats, quiet, total
 from roundwise.model.batch import Batch, Parts
 from roundwise.model.estimates import Estimates, FormEstimate
 from roundwise.model.problem import Problem
-from roundwise.questions.base import Answer, Halfspaces, quiet
+from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus, Interval
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls
 from roundwise.rules.eprocess.bounds import BetHistory
 from roundwise.rules.eprocess.candidates import Candidate, CandidateEProcess, CandidateWealth
 from roundwise.solvers.design import ROUGH, information_matrix, solve_design
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 @dataclass(frozen=True)
