@@ -1,7 +1,7 @@
 """Tables written to a file and read as results: what the tests of files share."""
 
 from roundwise import Binary
-from roundwise.ingest import Columns, Earlier, Options, read_results
+from roundwise.ingest import Columns, RecordedFiles, TellOptions, read_results
 
 ARMS = ["placebo", "25mg", "Big button"]
 WITH_IDS = Columns(id="user")
@@ -13,8 +13,8 @@ def reader(folder):
     def call(contents, noise=Binary(), name="results.csv", told=(), waiting=None, past=(), **words):  # noqa: B008
         (folder / name).write_bytes(contents if isinstance(contents, bytes) else contents.encode())
         columns = words.pop("study", None)
-        earlier = Earlier(told, waiting, past=past)
-        return read_results(name, ARMS, noise, columns=columns, options=Options(**words), earlier=earlier, seed=3)
+        earlier = RecordedFiles(told, waiting, past=past)
+        return read_results(name, ARMS, noise, columns=columns, options=TellOptions(**words), earlier=earlier, seed=3)
 
     return call
 

@@ -560,7 +560,7 @@ class TestBodies:
         unharmed(site)
 
     @pytest.mark.parametrize(
-        "text", ["", "x", '{"roundwise": "study"}', '{"roundwise": "study", "format": 1, "study": "s", "entries": 0}']
+        "text", ["", "x", '{"roundwise": "log"}', '{"roundwise": "log", "format": 1, "study": "s", "entries": 0}']
     )
     def test_records_that_are_none(self, site, text):
         assert ask(site[0], "POST", "/api/v1/records", text.encode())[0] == 422

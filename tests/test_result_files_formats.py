@@ -33,7 +33,7 @@ class TestItems:
             FileNote("empty_cells", file="results.csv", arms={"25mg": 1}),
         )
         assert tell(self.WIDE, missing="no answer").missing.tolist() == [0, 1, 0]
-        items = found.lots.items
+        items = found.strata.items
         assert len(set(items.tolist())) == 3  # one a row
         with pytest.raises(DataError, match=r"line 3.*'x'"):
             tell(self.WIDE.replace("q2,0,1", "q2,0,x"))
@@ -50,8 +50,8 @@ class TestItems:
             study=columns,
         )
         for each in (found, long, Results.from_payload(json.loads(json.dumps(long.payload())))):
-            lots = each.lots
-            pairs = {(int(arm), int(item)): value for arm, item, value in zip(lots.arms, lots.items, lots.totals)}  # noqa: B905
+            strata = each.strata
+            pairs = {(int(arm), int(item)): value for arm, item, value in zip(strata.arms, strata.items, strata.totals)}  # noqa: B905
             assert len(pairs) == 5
             shared = [item for arm, item in pairs if arm == 1]
             assert sorted((pairs[0, item], pairs[1, item]) for item in shared) == [(0, 1), (1, 0)]

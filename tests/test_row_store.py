@@ -1,4 +1,4 @@
-"""Rows are kept in random order, or in random lots, and dealt into parts whatever file they came in.
+"""Rows are kept in random order, or in random strata, and dealt into parts whatever file they came in.
 
 Files that are sorted, or cut from a sorted list, must not make the parts alike.
 """
@@ -21,7 +21,7 @@ from roundwise import (
     create_study,
     load_study,
 )
-from roundwise.ingest import Results, batch_of, lots_of, parts_of, read_results, record
+from roundwise.ingest import Results, batch_of, parts_of, read_results, record, strata_of
 from roundwise.model import random_partition
 from roundwise.model.batch import split_counts
 from roundwise.model.trial import advance, begin
@@ -110,7 +110,7 @@ class TestPartsDoNotRepeatEachOther:
     @pytest.mark.long
     @pytest.mark.parametrize("order", [pytest.param("each sorted", marks=pytest.mark.slow), "globally sorted"])
     def test_in_lots(self, order, monkeypatch, few_dealings):
-        """Also where a file has lots and another single rows."""
+        """Also where a file has strata and another single rows."""
         monkeypatch.setattr(record, "MOST", 16)
         monkeypatch.setattr(record, "FEWEST", 16)
         rng, batches = np.random.default_rng(7), []
@@ -140,20 +140,20 @@ class TestKept:
 
     def test_few_rows_are_all_there_in_another_order(self):
         table = self.rows(500)
-        found = self.read(table, seed=5).lots
+        found = self.read(table, seed=5).strata
         for arm in range(2):
             own = table["outcome"][np.array(table["arm"]) == f"arm {arm}"]
             kept = found.totals[found.arms == arm]
             assert sorted(kept) == sorted(own)
             assert kept.tolist() != own.tolist()
         assert found.of_rows
-        again = self.read(table, seed=6).lots
+        again = self.read(table, seed=6).strata
         assert again.totals.tolist() != found.totals.tolist()
 
     def test_many_rows_are_kept_in_lots(self):
         table = self.rows(20_000)
         whole = self.read(table, UnknownVariance(), seed=5)
-        found = whole.lots
+        found = whole.strata
         assert len(found.arms) == 2 * 4096
         for each, name in ((found, "counts"), (found, "totals")):
             np.testing.assert_allclose(np.bincount(each.arms, getattr(each, name)), getattr(whole, name), atol=1e-9)
@@ -163,24 +163,24 @@ class TestKept:
         assert np.sum((first - first.mean()) ** 2) == pytest.approx(expected, rel=0.15)  # 6 standard errors
         back = Results.from_payload(whole.payload())
         for name in ("arms", "counts", "totals", "scatter"):
-            assert getattr(back.lots, name).tobytes() == getattr(found, name).tobytes()
+            assert getattr(back.strata, name).tobytes() == getattr(found, name).tobytes()
 
     def test_not_where_values_are_asked_for(self):
         rng = np.random.default_rng(2)
         found = self.read({"arm": ["arm 0"] * 9000, "outcome": rng.random(9000)}, Bounded(0, 1), seed=1)
-        assert found.lots.of_rows
+        assert found.strata.of_rows
         assert len(found.values[0]) == 9000
 
     def test_not_where_sums_say_as_much(self):
         for noise in (Binary(), Poisson()):
-            assert self.read({"arm": ["arm 0"] * 9, "outcome": [1] * 9}, noise).lots is None
+            assert self.read({"arm": ["arm 0"] * 9, "outcome": [1] * 9}, noise).strata is None
 
     def test_the_width_depends_on_the_arms(self):
         assert [record.width_for(arms) for arms in (2, 64, 65, 1000, 10**6)] == [4096, 4096, 2048, 256, 64]
 
     @pytest.mark.parametrize("cut", [1, 2, 7])
     def test_files_are_pooled(self, cut, monkeypatch):
-        """Whatever the files: the same rows, and lots where one of them has lots."""
+        """Whatever the files: the same rows, and strata where one of them has strata."""
         monkeypatch.setattr(record, "MOST", 64)
         table = self.rows(400)
         pieces = [
@@ -191,7 +191,7 @@ class TestKept:
             for start in range(0, 400, 400 // cut + 1)
         ]
         files = [self.read(each, seed=3, file=i) for i, each in enumerate(pieces, 1)]
-        pool = lots_of(files)
+        pool = strata_of(files)
         whole = self.read(table)
         np.testing.assert_allclose(pool.sums(2).counts, whole.counts)
         np.testing.assert_allclose(pool.sums(2).totals, whole.totals, rtol=1e-12)
@@ -289,9 +289,9 @@ class TestLive:
     def test_a_corrected_file_is_kept_in_an_order_of_its_own(self, study):
         study.ask()
         study.tell(rows(1))
-        before = study.state.rounds[0].files[0].lots.totals - 1
+        before = study.state.rounds[0].files[0].strata.totals - 1
         study.amend(study.state.rounds[0].files[0].digest, rows(2), "wrong day")
-        after = study.state.rounds[0].files[0].lots.totals - 2
+        after = study.state.rounds[0].files[0].strata.totals - 2
         assert before.tolist() != after.tolist()
         assert sorted(before) == sorted(after)
         assert study.state.files == 2

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roundwise import Bounded, Columns
-from roundwise.ingest.shared_items import unit_kind
+from roundwise.ingest.record import unit_kind
 from roundwise.study.audit import verified
 from studies import studies
 

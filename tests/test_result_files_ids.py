@@ -7,7 +7,7 @@ import pytest
 
 from result_files import ARMS, WITH_IDS, reader, users
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, create_study
-from roundwise.ingest import Earlier, Results, read_results
+from roundwise.ingest import RecordedFiles, Results, read_results
 from roundwise.messages import Danger, FileNote
 from roundwise.serialization import packed_hashes, unpacked_hashes
 
@@ -37,16 +37,12 @@ class TestIds:
         first = tell(users("1,placebo,1", " 2 ,25mg,0"), study=WITH_IDS)
         frame = {"user": [1.0, 2], "arm": ["placebo", "25mg"], "outcome": [1, 0]}
         with pytest.raises(DataError, match="nothing new"):
-            read_results(frame, ARMS, Binary(), columns=WITH_IDS, earlier=Earlier([first]), seed=3)
+            read_results(frame, ARMS, Binary(), columns=WITH_IDS, earlier=RecordedFiles([first]), seed=3)
 
-    @pytest.mark.parametrize("before", [False, True], ids=["now", "recorded as written"])
-    def test_whole_numbers_with_a_point_are_the_same(self, tell, monkeypatch, before):
-        """A table writes 7 as 7.0 once a cell of its column was empty; what was recorded so before is known, too."""
+    def test_whole_numbers_with_a_point_are_the_same(self, tell):
+        """A table writes 7 as 7.0 once a cell of its column was empty."""
         rows = ("7.0,placebo,1", "10.0,25mg,0")
-        with monkeypatch.context() as old:
-            if before:
-                old.setattr("roundwise.ingest.duplicates.whole", lambda cell: cell)
-            first = tell(users(*(rows if before else (each.replace(".0", "") for each in rows))), study=WITH_IDS)
+        first = tell(users(*(each.replace(".0", "") for each in rows)), study=WITH_IDS)
         found = tell(users(*rows, "1.0,25mg,1"), study=WITH_IDS, told=[first])
         assert (found.rows, found.skipped) == (1, 2)
         assert found.notes == (FileNote("skipped", file="results.csv", rows=2),)
@@ -129,7 +125,7 @@ class TestContradictions:
         again = users("5,25mg,1", "4, placebo ,0.0", " 3 ,25mg,", "2,25mg,no", "1,placebo,1e0")
         found = tell(again, noise, study=WITH_IDS, told=[first], missing="lost")
         assert (found.skipped, found.contradicted) == (4, None)
-        earlier = Earlier.of([(ARMS, first)], ["25mg", "new", "placebo"])
+        earlier = RecordedFiles.of([(ARMS, first)], ["25mg", "new", "placebo"])
         frame = {"user": [1, 2, 9], "arm": ["placebo", "25mg", "new"], "outcome": [0, 0, 1]}
         found = read_results(frame, ["25mg", "new", "placebo"], noise, columns=WITH_IDS, earlier=earlier, seed=3)
         assert found.contradicted.plain()["lines"] == [1]

@@ -57,8 +57,8 @@ def test_rows_are_dealt_without_loss_and_the_same_each_time() -> None:
 
 
 def test_lots_of_rows_are_dealt_as_they_are() -> None:
-    lots = PartitionRows(np.zeros(6, dtype=int), np.arange(1.0, 7.0), np.arange(6.0), np.full(6, 0.5))
-    found = partition_rows(lots, 1, 1, 1, 4)
+    strata = PartitionRows(np.zeros(6, dtype=int), np.arange(1.0, 7.0), np.arange(6.0), np.full(6, 0.5))
+    found = partition_rows(strata, 1, 1, 1, 4)
     assert (found.counts.sum(axis=-1) == 21).all()
     np.testing.assert_allclose(found.totals.sum(axis=-1), 15.0)
     assert len(np.unique(found.counts[:, 0, 0])) > 2

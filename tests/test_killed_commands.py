@@ -19,7 +19,7 @@ from roundwise import BestArm, Binary, RoundwiseError, create_study, load_study
 from roundwise.cli import main
 from roundwise.errors import UnknownStudyError
 from roundwise.store import open_store
-from roundwise.store.engine import Access
+from roundwise.store.database import Access
 from roundwise.store.log import read_log, write_log
 from roundwise.study.audit import verified
 

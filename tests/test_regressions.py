@@ -64,7 +64,7 @@ class TestTheSameContents:
             report = study.tell(same, again=True, round_over="that is all")
             assert report.results == 80
             assert any(each.code == "same_contents" for each in report.notes)
-            with pytest.raises(InputError, match="same contents"):
+            with pytest.raises(InputError, match="identical contents"):
                 study.tell(same)
 
     def test_each_can_be_corrected(self, storage, tmp_path):

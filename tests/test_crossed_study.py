@@ -103,7 +103,7 @@ def test_an_item_is_known_however_its_number_is_written(tmp_path):
         each.tell(tmp_path / "0.csv")
         each.tell(tmp_path / "1.csv")
         files = each.state.rounds[0].files
-        assert [sorted(file.lots.items.tolist()) for file in files[:1]] == [sorted(files[1].lots.items.tolist())]
+        assert [sorted(file.strata.items.tolist()) for file in files[:1]] == [sorted(files[1].strata.items.tolist())]
         with pytest.raises(RoundwiseError, match="brings nothing new"):
             each.tell(tmp_path / "2.csv")
 

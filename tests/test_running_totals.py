@@ -5,7 +5,7 @@ import pytest
 
 from result_files import ARMS, reader, table
 from roundwise import BestArm, Binary, DataError, Gaussian, InputError, create_study, load_study
-from roundwise.ingest import Options
+from roundwise.ingest import TellOptions
 from roundwise.messages import FileNote
 
 
@@ -133,7 +133,7 @@ class TestRunningTotals:
 
     def test_not_both(self):
         with pytest.raises(InputError, match="not both"):
-            Options(cumulative=True, again=True)
+            TellOptions(cumulative=True, again=True)
 
     def test_files_of_one_call_are_compared_with_each_other(self, tmp_path):
         one, two = (table(*(f"{'ab'[i % 2]},{i}" for i in range(n))) for n in (10, 12))
