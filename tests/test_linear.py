@@ -36,7 +36,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.environments import FamilyArms
-from roundwise.model.batch import Batch
+from roundwise.model.batch import Batch, stack_parts
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.spec import from_spec
 from roundwise.policies import Rage
@@ -328,8 +328,9 @@ class TestBets:
         assert (choice.answer == 0).all()
         counts = np.tile([3.0, 2.0, 0.0, 4.0, 1.0], (runs, 1))
         totals = counts * means + np.sqrt(counts) * rng.normal(size=(runs, 5))
-        before = ledger.inner._gains(won, choice)
-        after = ledger.settled(problem, won, known, choice, Batch(counts, totals))
+        before = ledger._gains(won, choice)
+        parts = stack_parts((Batch(counts, totals),))
+        after = ledger.in_parts(problem, won, known, choice, parts, False)
         found = np.exp(after.gains[:, 0, 0] - before[:, 0])
         assert found.mean() <= 1 + 3 * found.std() / np.sqrt(runs)
         assert found.std() > 0.05  # something was bet

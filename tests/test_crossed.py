@@ -239,7 +239,7 @@ def test_bounds_of_differences_hold_and_bets_aim(name, monkeypatch):
     assert all(test_wager.kept(int(each), 200, 0.2) for each in missed(name, 200))
     bets, forms = replayed(TIES[name][0], 60, 5, 0.05)
     now = np.median(bets.bound(forms, bets.problem.goal))
-    monkeypatch.setattr(bounds.Course, "batch", lambda *given: None)
+    monkeypatch.setattr(bounds.BoundBetSchedule, "batch", lambda *given: None)
     assert 0.0 > now > 0.95 * np.median(bets.bound(forms, bets.problem.goal))
 
 

@@ -17,7 +17,7 @@ from roundwise.model.estimates import Estimates, Past
 from roundwise.rules.eprocess import bounds
 from roundwise.rules.eprocess.bounds import (
     BetHistory,
-    Course,
+    BoundBetSchedule,
     PlacedBet,
     RuleState,
     _ladder,
@@ -122,13 +122,13 @@ FORMS = {
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Array, Array]]:
     """Sizes and stakes of all batches that are bet on while it lasts."""
-    honest, seen = Course._sizes, []
+    honest, seen = BoundBetSchedule._sizes, []
 
-    def noted(self: Course, *given: Any) -> tuple[Array, Array]:
+    def noted(self: BoundBetSchedule, *given: Any) -> tuple[Array, Array]:
         seen.append(honest(self, *given))
         return seen[-1]
 
-    monkeypatch.setattr(Course, "_sizes", noted)
+    monkeypatch.setattr(BoundBetSchedule, "_sizes", noted)
     return seen
 
 
@@ -212,7 +212,7 @@ def test_what_was_won_is_what_a_loop_wins(recorded: list[tuple[Array, Array]]) -
         assert excess(np.full((1, 2), value))[0, 0] == pytest.approx(math.log(best) - goal, abs=1e-9)
 
 
-def _aims(bets: BetHistory, forms: Halfspaces, goal: float) -> list[bounds.Aimed]:
+def _aims(bets: BetHistory, forms: Halfspaces, goal: float) -> list[bounds.ScheduledBets]:
     drifts, weights = (each.reshape(-1, 1, 1) for each in _ladder(goal))
     stages = bets._stages([forms] * len(bets.placed), False, goal, drifts, weights)
     return [aim for _, aim in stages if aim is not None]
@@ -236,7 +236,7 @@ def test_bounds_are_narrower_than_those_of_steady_bets(law: str, form: str, monk
         return np.array(found)
 
     now = widths()
-    monkeypatch.setattr(bounds.Course, "batch", lambda *given: None)
+    monkeypatch.setattr(bounds.BoundBetSchedule, "batch", lambda *given: None)
     ratio = now / widths()
     assert ratio[0] == 1.0
     assert ratio[1] <= 1.0
@@ -271,13 +271,13 @@ def test_the_truth_is_rarely_ruled_out_in_many_runs(law: str) -> None:
 
 def test_sizes_that_look_ahead_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: nothing is bet on parts that come out below the estimate."""
-    honest = Course._sizes
+    honest = BoundBetSchedule._sizes
 
-    def peeking(self: Course, value: Array, ahead: Array, stand: Any, under: Any) -> tuple[Array, Array]:
+    def peeking(self: BoundBetSchedule, value: Array, ahead: Array, stand: Any, under: Any) -> tuple[Array, Array]:
         sizes, stakes = honest(self, value, ahead, stand, under)
         return np.where(value > stand.estimate[..., None, None, :], sizes, 0.0), stakes
 
-    monkeypatch.setattr(Course, "_sizes", peeking)
+    monkeypatch.setattr(BoundBetSchedule, "_sizes", peeking)
     assert not any(test_wager.kept(each, 1000, 0.2) for each in missed("normal", 1000, 1).values())
 
 
