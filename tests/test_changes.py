@@ -86,7 +86,7 @@ class TestBudgets:
         assert study.state.trial.plan.left == 60
         study.ask()
         study.tell(sums(placebo=(10, 3)))
-        with pytest.raises(InputError, match="must be said before"):
+        with pytest.raises(InputError, match="before those are seen"):
             study.extend(600)
         study.tell(sums(low=(20, 8), high=(30, 12)))
         assert study.state.trial.plan.last
