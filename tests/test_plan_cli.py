@@ -7,26 +7,10 @@ import sys
 
 import pytest
 
-from roundwise.cli import main
 from roundwise.study import load_study
 
 PLAN = ("plan", "checkout", "--question", "best-arm", "--arms", "red,green,blue", "--binary", "--baseline", "30%")
 FEW = ("--leads", "10%,20%", "--runs", "60")
-
-
-@pytest.fixture
-def roundwise(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ROUNDWISE_STORAGE", raising=False)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return end.value.code, out, err
-
-    return call
 
 
 @pytest.fixture

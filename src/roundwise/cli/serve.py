@@ -38,7 +38,7 @@ def serve(
     name: Annotated[list[str] | None, typer.Option("--name", help="Host name of the server; repeatable.")] = None,
     tokens: Annotated[
         Path | None,
-        typer.Option("--tokens", help="File of lines ROLE=TOKEN (look, hand in, change); or ROUNDWISE_TOKENS."),
+        typer.Option("--tokens", help="File of lines ROLE=TOKEN (view, upload, manage); or ROUNDWISE_TOKENS."),
     ] = None,
     example: Annotated[bool, typer.Option("--example", help="Serve example studies from a temporary storage.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
