@@ -41,7 +41,7 @@ from roundwise.policies.base import everywhere
 from roundwise.questions import Pieces
 from roundwise.rules import THRESHOLDS
 from roundwise.thresholds import Lemma32
-from test_own import RECIPES, here, roundwise  # noqa: F401 - fixtures
+from test_user_classes import RECIPES, here, roundwise  # noqa: F401 - fixtures
 
 WORLD = GaussianArms([1.0, 0.5, 0.0])
 
