@@ -137,8 +137,8 @@ def test_what_cannot_be_found_again_is_refused(here, monkeypatch):
     script = dataclass(frozen=True)(type("Script", (Lemma32,), {"__module__": "__main__", "name": "script"}))
     with pytest.raises(InputError, match="'__main__:Script'"):
         to_spec(PET(stopping=GLR(script())))
-    gone = dataclass(frozen=True)(type("Gone", (RoundRobin,), {"__module__": "test_own", "name": "gone"}))
-    with pytest.raises(InputError, match="'test_own:Gone'"):
+    gone = dataclass(frozen=True)(type("Gone", (RoundRobin,), {"__module__": "test_user_classes", "name": "gone"}))
+    with pytest.raises(InputError, match="'test_user_classes:Gone'"):
         to_spec(gone())
     assert not (here / "s.db").exists()
 
