@@ -96,9 +96,16 @@ def left_out(report):
         found.append((f"difference of {arm.name}", arm.difference, arm.difference_lower, arm.difference_upper))
         found.append((f"lift of {arm.name}", arm.lift, arm.lift_lower, arm.lift_upper))
         if arm.mean is not None:
-            found.append((f"{arm.name} behind the best", best - arm.mean, arm.gap_to_leader, None))
+            found.append((f"{arm.name} behind the best", best - arm.mean, arm.gap_to_best_lower, None))
         if arm.mean is not None and leads is not None and arm.name != leads:
-            found.append((f"{arm.name} behind the leader", means[leads] - arm.mean, arm.trails_least, arm.trails_most))
+            found.append(
+                (
+                    f"{arm.name} behind the leader",
+                    means[leads] - arm.mean,
+                    arm.gap_to_leader_lower,
+                    arm.gap_to_leader_upper,
+                )
+            )
     for claim in report.claim_rows:
         found.append((claim.claim, claim.estimate, claim.lower, claim.upper))
         found.append((f"{claim.claim}, single", claim.estimate, claim.single_lower, claim.single_upper))
