@@ -130,7 +130,7 @@ class TestExpected:
     @pytest.mark.parametrize(
         ("words", "sentence"),
         [
-            ({"baseline": None}, "Give what you expect"),
+            ({"baseline": None}, "What is expected is missing"),
             ({"baseline": 1.2}, "must lie between 0 and 1"),
             ({"means": [0.1] * 4}, "Give one of baseline"),
             ({"baseline": None, "means": [0.1] * 3}, "3 means, but 4 arms"),
