@@ -12,9 +12,9 @@ import numpy as np
 from roundwise import BestArm, Binary, Gaussian, Poisson, Problem, SubGaussian
 from roundwise.model.batch import FIRST_PARTS, PARTS, Batch, Parts, split_counts
 from roundwise.model.estimates import Estimates, Past
-from roundwise.questions.base import pairs
 from roundwise.rules.eprocess import bounds
 from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet, RuleState, means_of
+from roundwise.solvers.halfspaces import pairs
 from run import row
 
 SIZES, DEALINGS, RUNS = (30, 80, 160, 250, 300), 16, 200
@@ -71,10 +71,10 @@ def widths(law, forms, seed=1, sizes=SIZES, after=range(1, 100)):
 
 def compared(*given):
     """Widths with steady bets alone, and now."""
-    aiming = bounds.Course.batch
-    bounds.Course.batch = lambda *given: None
+    aiming = bounds.BoundBetSchedule.batch
+    bounds.BoundBetSchedule.batch = lambda *given: None
     before = list(widths(*given))
-    bounds.Course.batch = aiming
+    bounds.BoundBetSchedule.batch = aiming
     return [f"{a:.2f} → {b:.2f} ({b / a - 1:+.0%})" for a, b in zip(before, widths(*given), strict=True)]
 
 

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 from commands import shell
-from roundwise import PET, BestArm, DataError, GaussianArms, Wager, simulate
+from roundwise import PET, BestArm, DataError, GaussianArms, RoundRobin, Wager, simulate
+from roundwise.arena import run_arena
 from roundwise.arena.contests import entrants, fixed, own, replayed
 from roundwise.arena.page import docs_page, html_page
 from roundwise.arena.ranking import advice, standings
-from roundwise.arena.run import drawn
+from roundwise.arena.run import match_entrants
 
 ROW = {
     "contest": "c",
@@ -126,7 +127,7 @@ def test_own_contests_that_cannot_be_used(tmp_path, text, sentence):
 
 
 def test_everybody_takes_part_or_is_told_why():
-    draw = drawn(fixed(), entrants(), 10, 1)
+    draw = match_entrants(fixed(), entrants(), 10, 1)
     told = {name for who in draw.refused.values() for name in who}
     for entrant in entrants():
         assert any(entry.entrant is entrant for entry in draw.entries), entrant.name
@@ -244,3 +245,11 @@ def test_a_policy_of_ones_own(here):
     wrong = shell(*words, "mine:Nobody")
     assert wrong.returncode == 2
     assert "Nobody" in wrong.stderr
+
+
+def test_the_arena_from_python(tmp_path):
+    contests = [each for each in fixed() if each.problem.arms <= 5][:1]
+    found = run_arena(tmp_path, contests=contests, policies={"mine": RoundRobin(first_time=100.0)}, runs=2)
+    assert {"mine", "Wager"} <= {row["entrant"] for row in found.rows}
+    assert {each.entrant for each in found.standings} == {row["entrant"] for row in found.rows}
+    assert "Conditional power" in [who for names in found.refused.values() for who in names]

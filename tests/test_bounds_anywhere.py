@@ -11,7 +11,8 @@ import pytest
 from bounds_cases import CASES
 from roundwise import PET, Above, BestArm, InputError, MinimumBelow, Problem, Statements, TopK
 from roundwise.questions import Complexity, Question
-from roundwise.questions.base import complexity_where, finite, spread_over
+from roundwise.questions.base import finite, spread_over
+from roundwise.solvers.halfspaces import complexity_where
 from roundwise.theory.bounds import (
     Centre,
     affine_certificate,

@@ -11,28 +11,28 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from roundwise.calibration import measure
-from roundwise.calibration.cells import Cell
+from roundwise.calibration import calibrate, measure
+from roundwise.calibration.cells import CalibrationCell
 from roundwise.calibration.hardest import PART, STEADY, law_of, shape_of, simulated
 from roundwise.calibration.laws import LAWS
 from roundwise.calibration.measure import (
     FALSE_ALARM,
     LEAST,
     PACKAGE,
-    Counted,
+    CalibrationResult,
+    CellCount,
     Failed,
-    Measured,
     by_rule,
     cell_level,
     critical,
     grid,
-    measured,
+    measure_cells,
     power_of,
     runs_needed,
     short,
     sizes_of,
 )
-from roundwise.calibration.page import page, plain, wrong
+from roundwise.calibration.page import list_problems, page, plain
 from roundwise.calibration.rules import RULES
 from roundwise.calibration.shapes import SHAPES
 from roundwise.errors import InputError
@@ -139,45 +139,45 @@ class TestTheShortOne:
         """True error about .1 at .05: none of 1362 cells was called broken by it once."""
         cell = simulated("bets", shape_of("minimum of 10 just not below"), law_of("normal, sigma known"), STEADY, 0.05)
         number = len(short())
-        assert not measured([cell], 127).found[0].broken(number)  # 1270 runs
+        assert not measure_cells([cell], 127).found[0].broken(number)  # 1270 runs
         goal = Problem.goal.fget
         monkeypatch.setattr(Problem, "goal", property(lambda problem: goal(problem) - np.log(3.0)))
-        found = measured([cell], 127).found[0]
+        found = measure_cells([cell], 127).found[0]
         assert 1.5 < found.rate / cell.delta < 3.5
         assert found.broken(number)
 
     def test_several_cells_of_a_rule_show_together_what_none_shows_alone(self, few):
         cells = [replace(each, part=PART, row="one") for each in few]
-        found = [Measured(cell, 1000, 555) for cell in cells]
+        found = [CellCount(cell, 1000, 555) for cell in cells]
         assert not any(each.broken(200) for each in found)
         (rule,) = by_rule(found)
         assert rule.broken(50)
-        assert "one, all cells together: 1665 of 3000" in " ".join(wrong(Counted(found, [])))
+        assert "one, all cells together: 1665 of 3000" in " ".join(list_problems(CalibrationResult(found, [])))
 
 
 class TestCounting:
     def test_workers_change_nothing(self, few):
-        one, two = (measured(few, 600, workers=workers).found for workers in (1, 2))
+        one, two = (measure_cells(few, 600, workers=workers).found for workers in (1, 2))
         assert [each.happened for each in one] == [each.happened for each in two]
         assert all(each.runs >= 600 for each in one)
 
     @pytest.mark.long
     def test_it_goes_on_where_it_was(self, tmp_path, monkeypatch, few):
-        whole = measured(few, 300).found
-        measured(few[:2], 300, tmp_path)
+        whole = measure_cells(few, 300).found
+        measure_cells(few[:2], 300, tmp_path)
         path = tmp_path / "counts.jsonl"
         path.write_text(path.read_text()[:-9])  # the last line was cut by a kill
         again = []
         real = measure._count
         monkeypatch.setattr(measure, "_count", lambda job: again.append(job) or real(job))
-        assert [each.happened for each in measured(few, 300, tmp_path).found] == [each.happened for each in whole]
+        assert [each.happened for each in measure_cells(few, 300, tmp_path).found] == [each.happened for each in whole]
         assert {job.digest for job in again} == {each.digest for each in few[1:]}
 
     def test_counts_of_other_code_are_not_continued(self, tmp_path, monkeypatch, few):
-        measured(few[:1], 10, tmp_path)
+        measure_cells(few[:1], 10, tmp_path)
         monkeypatch.setattr(measure, "source", lambda: "another")
         with pytest.raises(InputError, match="version"):
-            measured(few[:1], 10, tmp_path)
+            measure_cells(few[:1], 10, tmp_path)
 
     @pytest.mark.parametrize("where", ["rules/eprocess/rule.py", "noise/gaussian.py", "_version.py"])
     def test_other_code_is_any_other_file_of_the_package(self, where, tmp_path, monkeypatch):
@@ -193,10 +193,10 @@ class TestCounting:
     def test_the_verdict_is_an_exact_binomial_test(self, few):
         from scipy.stats import binomtest
 
-        found = Measured(few[0], 1000, 560)
+        found = CellCount(few[0], 1000, 560)
         assert found.chance == pytest.approx(binomtest(560, 1000, 0.5, alternative="greater").pvalue)
         assert not found.broken(7000)
-        assert Measured(few[0], 1000, 600).broken(7000)
+        assert CellCount(few[0], 1000, 600).broken(7000)
 
     @pytest.mark.long
     def test_every_cell_has_runs_enough_to_be_called_broken(self, cells):
@@ -221,35 +221,37 @@ class Raises:
 class TestFailure:
     @pytest.mark.parametrize("how", ["raises", "dies"])
     def test_a_cell_that_fails_is_reported_and_the_others_are_counted(self, how, tmp_path, few):
-        bad = Cell("rules", "bad", how, 0.05, 1.0, Raises(how))
+        bad = CalibrationCell("rules", "bad", how, 0.05, 1.0, Raises(how))
         cells = [few[0], bad, few[1]]
-        counted = measured(cells, 100, tmp_path, workers=2)
+        counted = measure_cells(cells, 100, tmp_path, workers=2)
         assert [each.cell.digest for each in counted.found] == [few[0].digest, few[1].digest]
-        assert [each.happened for each in counted.found] == [each.happened for each in measured(cells[::2], 100).found]
+        assert [each.happened for each in counted.found] == [
+            each.happened for each in measure_cells(cells[::2], 100).found
+        ]
         (failed,) = counted.failed
         assert failed.cell is bad
         assert ("no such thing" if how == "raises" else "died") in failed.why
-        assert "could not be counted" in wrong(counted)[-1]
+        assert "could not be counted" in list_problems(counted)[-1]
         assert bad.digest not in (tmp_path / "counts.jsonl").read_text()  # so the next run tries it again
 
     def test_one_that_fails_once_is_counted_alone(self, monkeypatch, few):
         real, seen = measure._count, []
         monkeypatch.setattr(measure, "_count", lambda job: seen.append(job) or (len(seen) == 1 and "once") or real(job))
-        counted = measured([few[0]], 100)
+        counted = measure_cells([few[0]], 100)
         assert not counted.failed
-        assert counted.found[0].happened == measured([few[0]], 100).found[0].happened
+        assert counted.found[0].happened == measure_cells([few[0]], 100).found[0].happened
 
 
 class TestThePage:
     @pytest.mark.long
     def test_it_says_what_was_counted_and_what_is_wrong(self, cells, refused):
-        found = [Measured(cell, 100, 0) for cell in cells if not cell.must_fail]
-        found += [Measured(cell, 100, 0 if cell.must_fail else 100) for cell in cells if cell.must_fail]
-        counted = Counted(found, [Failed(cells[0], "it broke")])
+        found = [CellCount(cell, 100, 0) for cell in cells if not cell.must_fail]
+        found += [CellCount(cell, 100, 0 if cell.must_fail else 100) for cell in cells if cell.must_fail]
+        counted = CalibrationResult(found, [Failed(cells[0], "it broke")])
         text = page(counted, refused, "roundwise calibrate", "figures/calibration.svg")
         assert "| Wager: best arm |" in text
         assert sum(word != "|" for word in text.split()) < 2000  # short enough to be read
-        assert len(wrong(counted)) == sum(cell.must_fail for cell in cells) + 1
+        assert len(list_problems(counted)) == sum(cell.must_fail for cell in cells) + 1
         data = json.loads(json.dumps(plain(counted, refused)))
         assert {each["sentence"] for each in data["refused"]} == {each.sentence for each in refused}
 
@@ -302,9 +304,9 @@ def test_a_hole_that_is_put_back_is_caught(hole, monkeypatch, cells):
     """Each counted as `roundwise calibrate` counts it, and caught at a level of 1e-3; without the hole it is not."""
     mine = [each for each in cells if each.part == "reproductions" and hole in each.row]
     assert mine
-    assert not any(each.broken(1) for each in measured(mine, 30).found)
+    assert not any(each.broken(1) for each in measure_cells(mine, 30).found)
     HOLES[hole](monkeypatch)
-    assert all(each.broken(1) for each in measured(mine, 30).found)
+    assert all(each.broken(1) for each in measure_cells(mine, 30).found)
 
 
 def test_the_command_says_what_it_found_and_fails_where_something_is_wrong(monkeypatch):
@@ -317,7 +319,16 @@ def test_the_command_says_what_it_found_and_fails_where_something_is_wrong(monke
     assert run.exit_code == 0
     assert data["as_it_should"]
     assert {each["row"] for each in data["cells"]} == {"best of 2, tie"}
-    monkeypatch.setattr(measure.Measured, "as_it_should", lambda self, cells: False)
+    monkeypatch.setattr(measure.CellCount, "as_it_should", lambda self, cells: False)
     run = CliRunner().invoke(app, ["calibrate", "--runs", "1", *few])
     assert run.exit_code == 1
     assert "Not as it should be" in run.stdout
+
+
+def test_a_calibration_from_python(tmp_path):
+    name = short()[0].name
+    result = calibrate(folder=tmp_path, only=name)
+    assert [each.cell.name for each in result.found] == [name]
+    assert list_problems(result) == []
+    with pytest.raises(InputError, match="No cell has 'nothing'"):
+        calibrate(only="nothing")

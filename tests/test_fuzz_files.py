@@ -19,7 +19,7 @@ from roundwise import (
     create_study,
 )  # fmt: skip
 from roundwise.cli.options import read_names
-from roundwise.ingest import Columns, Earlier, Options, Results, batch_of, read_results
+from roundwise.ingest import Columns, RecordedFiles, Results, TellOptions, batch_of, read_results
 from roundwise.planning.request import read_scenarios
 from roundwise.planning.study_plan import PLAN_FORMAT, read_plan
 from roundwise.report import build_report
@@ -33,11 +33,11 @@ from roundwise.study.state import replay
 NOISES = [Binary(), Bounded(0, 5), Gaussian(1.0), Poisson(), UnknownVariance()]
 COLUMNS = [None, None, Columns(id="user"), Columns(item="item"), Columns(arm="arm", outcome="outcome", id="user")]
 OPTIONS = [
-    *(Options(),) * 4,
-    Options(missing="lost"),
-    Options(ignore_arms="*"),
-    Options(average_ids=True),
-    Options(cumulative=True),
+    *(TellOptions(),) * 4,
+    TellOptions(missing="lost"),
+    TellOptions(ignore_arms="*"),
+    TellOptions(average_ids=True),
+    TellOptions(cumulative=True),
 ]  # fmt: skip
 QUICK = {"xlsx": 250, "parquet": 60}  # inputs of a format; of others 700
 KEPT: list[tuple[str, int]] = []  # formats and seeds that once failed
@@ -46,9 +46,9 @@ KEPT: list[tuple[str, int]] = []  # formats and seeds that once failed
 def recorded(noise, columns, seed):
     """What a study holds already, of every other one: rows of the same users, some of them with other outcomes."""
     if seed % 2 or columns == Columns(item="item"):
-        return Earlier()
+        return RecordedFiles()
     rows = {"user": [f"u{i}" for i in range(6)], "arm": fuzz.ARMS * 2, "outcome": [0, 1, 1, 0, 1, 0]}
-    return Earlier([read_results(rows, fuzz.ARMS, noise, seed=seed, columns=columns)], waiting=np.full(3, 9.0))
+    return RecordedFiles([read_results(rows, fuzz.ARMS, noise, seed=seed, columns=columns)], waiting=np.full(3, 9.0))
 
 
 def check(kind, seed, folder):
@@ -162,7 +162,7 @@ NINES, DEEP = b"9" * 5000, 100_000
         ("scenarios", b"red,blue,green one\n1,2," + NINES + b"\n"),
         ("arms", NINES + b"\n"),
         ("file address", b"sqlite:///a\0b.db"),
-        ("log", b'{"roundwise": "study", "format": 1, "study": "s"}\n'),
+        ("log", b'{"roundwise": "log", "format": 1, "study": "s"}\n'),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )

@@ -30,7 +30,7 @@ from roundwise.environments import PoissonArms, Replay
 from roundwise.model.batch import Batch, join_parts
 from roundwise.model.trial import advance, begin
 from roundwise.rules.eprocess import bounds as intervals
-from roundwise.rules.eprocess.bounds import _end, _ladder, agreed
+from roundwise.rules.eprocess.bounds import _end, _ladder, match_decision
 
 
 def mean_intervals(problem, rule, batches):
@@ -298,8 +298,8 @@ class TestTheSearch:
 class TestAgreement:
     def test_a_bound_passes_what_is_asked_just_when_it_is_shown(self):
         bound, shown = np.array([0.1, 0.3, 0.5, 0.1, 0.3, 0.5]), np.arange(6) < 3
-        np.testing.assert_array_equal(agreed(bound, 0.3, shown) > 0.3, shown)
-        np.testing.assert_allclose(agreed(bound, 0.3, shown), [0.3, 0.3, 0.5, 0.1, 0.3, 0.3])
+        np.testing.assert_array_equal(match_decision(bound, 0.3, shown) > 0.3, shown)
+        np.testing.assert_allclose(match_decision(bound, 0.3, shown), [0.3, 0.3, 0.5, 0.1, 0.3, 0.3])
 
     def test_the_shares_of_the_stake_are_at_most_all_of_it(self):
         for bar in (0.1, 3.0, 700.0):

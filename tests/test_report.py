@@ -343,7 +343,7 @@ class TestControl:
                 if arm.lift_lower is not None:
                     assert arm.lift_lower <= arm.lift <= arm.lift_upper
 
-    @pytest.mark.slow  # (the bounds themselves are in tests/test_intervals_hold.py and in every calibration)
+    @pytest.mark.slow  # (the bounds themselves are in tests/test_intervals_coverage.py and in every calibration)
     def test_they_hold_at_all_times(self, study):
         """Eight studies of three differences that are looked at after every round: few are ever missed."""
         means, missed = (0.4, 0.5, 0.4, 0.3), 0

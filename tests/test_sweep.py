@@ -18,10 +18,10 @@ import pytest
 import roundwise.cli.output
 import roundwise.cli.sweep
 from roundwise import PET, BestArm, DataError, GaussianArms, TopK, simulate
-from roundwise.cli import main
 from roundwise.environments import RandomGaps
 from roundwise.render.svg import merge_legends
-from roundwise.simulation.sweep import folder_of_cells, is_finished, read_grid, relabel, run_cells, summary_row
+from roundwise.simulation.sweep import is_finished, read_grid, run_cells, run_sweep, summary_row
+from roundwise.simulation.sweep.run import folder_of_cells, relabel
 from roundwise.theory.figures.sweep import draw_problems, draw_sweep
 
 duckdb = pytest.importorskip("duckdb")
@@ -87,15 +87,8 @@ def cells_in(folder):
 
 
 @pytest.fixture
-def sweep(capsys, monkeypatch):
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["roundwise", "sweep", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return end.value.code, out, err
-
-    return call
+def sweep(roundwise):
+    return partial(roundwise, "sweep")
 
 
 class TestGrid:
@@ -575,3 +568,16 @@ def test_the_example_of_the_documentation(tmp_path):
     assert (len(grid.cells), grid.impossible) == (2 * 3 * 3 * 3, [])
     run_cells(grid.cells[:9], tmp_path)
     assert len(cells_in(tmp_path)) == 9
+
+
+def test_a_sweep_from_python(tmp_path):
+    file = tmp_path / "small.toml"
+    file.write_text(
+        'runs = 20\n[[question]]\nname = "best-arm"\n[[instance]]\nmeans = [1.0, 0.0]\n[[policy]]\nname = "wager"\n'
+    )
+    told = []
+    first = run_sweep(file, tmp_path / "out", progress=told.append)
+    assert (first.computed, len(first.rows), first.impossible, sum(told)) == (1, 1, [], 20)
+    again = run_sweep(read_grid(file), tmp_path / "out")
+    assert (again.computed, again.rows) == (0, first.rows)
+    assert (tmp_path / "out" / "summary.csv").exists()

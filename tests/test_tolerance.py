@@ -110,7 +110,7 @@ class TestEvidence:
     def test_without_a_tolerance_nothing_changes(self):
         question, means = BestArm(), np.array([[0.3, 1.0, 0.2], [1.0, 1.0, 0.0]])
         np.testing.assert_array_equal(question.verdict(np.ones((2, 3)), means), [1, 0])
-        np.testing.assert_array_equal(question.right(means), [[False, True, False], [True, False, False]])
+        np.testing.assert_array_equal(question.right_mask(means), [[False, True, False], [True, False, False]])
         found = question.complexities(means)
         assert found[0, 1] == question.complexity(means[0]).value
         assert found[1, 0] == np.inf
@@ -145,7 +145,7 @@ def test_errors_stay_below_delta(world, policy):
     (runs,) = simulate(BestArm(tolerance), GaussianArms(means), [policy], runs=500, delta=0.1)
     assert runs.decided.all()
     assert (~runs.correct).sum() <= binom.isf(1e-6, 500, 0.1)
-    right = np.flatnonzero(BestArm(tolerance).right(means))
+    right = np.flatnonzero(BestArm(tolerance).right_mask(means))
     assert set(runs.answer[runs.correct]) <= set(right.tolist())
 
 
@@ -321,7 +321,7 @@ def test_with_one_right_answer_the_centre_is_a_point():
     assert scaling_error(question, means, found) < 1e-9
     assert centre(question, means, constant=True) is None
     chain = instances(means, found, 0.25, 4)
-    assert (question.right(chain).sum(axis=1) == 1).all()
+    assert (question.right_mask(chain).sum(axis=1) == 1).all()
     hard = question.complexity(chain).value
     np.testing.assert_allclose(hard[1:] / hard[:-1], 4.0, rtol=1e-9)
     nearest = [abs(np.asarray(means) - y).max() for y in (found.values + s for s in (-0.01, 0.01))]
@@ -375,20 +375,6 @@ def test_pet_pays_no_more_than_it_is_promised_to(tolerance, means):
 # --- the command line ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def roundwise(monkeypatch, capsys):
-    from roundwise.cli import main
-
-    def command(*words):
-        monkeypatch.setattr("sys.argv", ["roundwise", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        seen = capsys.readouterr()
-        return int(left.value.code or 0), seen.out, seen.err
-
-    return command
-
-
 NEAR = ("-q", "best-arm", "--means", "0.01,0", "--tolerance", "0.1")
 
 
@@ -426,5 +412,5 @@ def test_all_pairs_of_a_small_grid_agree_with_the_definition_of_right():
             question = BestArm(tolerance)
             values = np.array(means)
             each = [question.correct(np.array(i), values) for i in range(3)]
-            np.testing.assert_array_equal(question.right(values), each)
+            np.testing.assert_array_equal(question.right_mask(values), each)
             np.testing.assert_array_equal(~np.isnan(question.complexities(values)), each)

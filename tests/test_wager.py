@@ -47,10 +47,10 @@ from roundwise.model.batch import split_counts as cut_counts
 from roundwise.model.estimates import signal_share
 from roundwise.model.trial import advance, begin, final_answer
 from roundwise.noise.parts import GaussianPartBets
-from roundwise.questions.base import pairs
 from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.rules.eprocess.bet_sizes import slopes
 from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
+from roundwise.solvers.halfspaces import pairs
 from roundwise.thresholds import KaufmannKoolenPairwise, Lemma32
 
 # ---------------------------------------------------------------------------------------------- worlds and a driver

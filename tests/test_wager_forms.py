@@ -24,8 +24,8 @@ from roundwise.environments import PoissonArms
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
 from roundwise.noise import student
-from roundwise.questions.base import Halfspaces
 from roundwise.rules.eprocess.rule import EProcessRule
+from roundwise.solvers.halfspaces import Halfspaces
 from test_wager import binary, bounded, kept, normal, play, poisson, same
 
 DELTA = 0.05

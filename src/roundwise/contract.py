@@ -7,7 +7,6 @@ all (a guarantee that does not hold). What is built in is held to the same by th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,12 +22,13 @@ from roundwise.model.trial import begin
 from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.questions import Above, BestArm, Question
-from roundwise.questions.base import Answer, Halfspaces, pairs
+from roundwise.questions.base import Answer
 from roundwise.rules import GLR, Threshold
 from roundwise.rules.eprocess.rule import EProcessRule
+from roundwise.solvers.halfspaces import Halfspaces, pairs
 
 _MOST_ARMS = 30  # of questions whose half-spaces are checked: their number may grow with the square of it
-_CROSSED = 40  # instances of which every answer is checked at every other
+_CROSSED = 40  # instances whose answers are checked at every other
 _COUNTS = (0.0, 1.0, 2.0, 10.0, 1e2, 1e3, 1e4, 1e6, 1e9, 1e12)  # results of an arm
 _ROWS = 3  # results of an arm in the batches that bets are checked with
 _EXACT = 1e-9
@@ -65,12 +65,12 @@ def refuse(what: str, found: str, required: str) -> NoReturn:
     raise InputError(f"The {what} cannot be used: {found}, but {required}. Correct its class (docs/own.md shows one).")
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     text = repr(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _of_runs(what: str, name: str, value: object, shape: tuple[int, ...]) -> Array:
+def _check_shape(what: str, name: str, value: object, shape: tuple[int, ...]) -> Array:
     """The value as an array of this shape."""
     found = np.asarray(value)
     if found.shape != shape:
@@ -93,7 +93,7 @@ def check_threshold(threshold: Threshold, problem: Problem) -> None:
     uneven[:, 1:] = np.minimum(uneven[:, 1:], 10.0)
     for counts in (rows, uneven):
         with np.errstate(all="ignore"):
-            values = _of_runs(what, "value", threshold.value(problem, counts), (len(counts),)).astype(np.float64)
+            values = _check_shape(what, "value", threshold.value(problem, counts), (len(counts),)).astype(np.float64)
         for number, value in zip(_COUNTS, values, strict=True):
             if not (value > 0 and math.isfinite(value)):
                 refuse(what, f"`value` is {value:g} with {number:g} results of an arm", "must be a number above 0")
@@ -106,7 +106,7 @@ def check_threshold(threshold: Threshold, problem: Problem) -> None:
             samples = float(each.sum())
             most = float(threshold.at(problem, samples))
             if not most >= value * (1.0 - _EXACT):
-                found = f"`at` is {most:g} for {samples:g} samples, of which `value` can be {value:g}"
+                found = f"`at` is {most:g} for {samples:g} samples, but `value` can be {value:g} then"
                 refuse(what, found, "`at` must be the largest value after that many samples")
     check_doubt(what, threshold.doubt(problem))
 
@@ -114,7 +114,7 @@ def check_threshold(threshold: Threshold, problem: Problem) -> None:
 def check_doubt(what: str, doubt: object) -> None:
     """It is None, a reason or a condition."""
     if not (doubt is None or isinstance(doubt, Doubt)):
-        refuse(what, f"`doubt` returns {_shown(doubt)}", "it must return None, a `Reason` or a `Condition`")
+        refuse(what, f"`doubt` returns {_show(doubt)}", "it must return None, a `Reason` or a `Condition`")
 
 
 # --- questions
@@ -135,21 +135,21 @@ def check_question(question: Question, problem: Problem) -> None:
             "`answer` of several runs at once is not that of each run alone",
             "runs come before the arms and must not mix",
         )
-    right = _of_runs(what, "correct", question.correct(answers, means), means.shape[:1])
+    right = _check_shape(what, "correct", question.correct(answers, means), means.shape[:1])
     if not right.all():
         i = int(np.argmin(right))
-        found = f"`correct` says that {_shown(answers[i])}, its own answer at the means {_shown(means[i])}, is wrong"
+        found = f"`correct` says that {_show(answers[i])}, its own answer at the means {_show(means[i])}, is wrong"
         refuse(what, found, "an answer must be correct at the means that it is for")
     names = [f"arm {i}" for i in range(arms)]
     for answer in answers:
         check_answer(question, names, question.answer_to_json(answer), question.answer_to_json(answers[0]))
         if not (isinstance(words := question.answer_text(answer, names), str) and words):
-            refuse(what, f"`answer_text` of the answer {_shown(answer)} is {_shown(words)}", "must be a text")
+            refuse(what, f"`answer_text` of the answer {_show(answer)} is {_show(words)}", "must be a text")
     counts = np.full(means.shape, 10.0)
-    evidence = _of_runs(what, "evidence", question.evidence(counts, means, 1.0), means.shape[:1])
+    evidence = _check_shape(what, "evidence", question.evidence(counts, means, 1.0), means.shape[:1])
     if not (evidence >= 0).all():
         i = int(np.argmin(evidence >= 0))
-        found = f"`evidence` is {evidence[i]:g} with 10 results an arm and the means {_shown(means[i])}"
+        found = f"`evidence` is {evidence[i]:g} with 10 results an arm and the means {_show(means[i])}"
         refuse(what, found, "it must be a number of at least 0")
     if not question.separate_claims and arms <= _MOST_ARMS and question.pieces(arms) is not None:
         _check_pieces(question, what, means, answers)
@@ -165,7 +165,7 @@ def check_answer(question: Question, names: list[str] | tuple[str, ...], answer:
     if not good:
         refuse(
             f"question '{question.name}'",
-            f"`answer_to_json` of an answer is {_shown(answer)}",
+            f"`answer_to_json` of an answer is {_show(answer)}",
             f"it must be true or false, an index from 0 to {most - 1}, or a list of those, and of one kind",
         )
 
@@ -180,14 +180,9 @@ def _instances(question: Question, problem: Problem) -> Floats:
     order = np.sort((np.arange(arms) + 0.5 + 0.3 * rng.uniform(-1, 1, arms)) / arms)[::-1]
     rows = [order, order * 0.1, 0.9 + order * 0.1, *(rng.permutation(order) for _ in range(_CROSSED // 4))]
     if arms <= _MOST_ARMS:
-        rows += [order[_moved(arms, arm, place)] for arm in range(arms) for place in range(arms)]
+        others = [np.delete(np.arange(arms), arm) for arm in range(arms)]
+        rows += [order[np.argsort(np.insert(others[arm], to, arm))] for arm in range(arms) for to in range(arms)]
     return low + (high - low) * np.array(rows)
-
-
-def _moved(arms: int, arm: int, place: int) -> Array:
-    """The rank of each arm when one of them moves to this rank."""
-    ranking = np.insert(np.delete(np.arange(arms), arm), place, arm)
-    return np.argsort(ranking)
 
 
 def _check_pieces(question: Question, what: str, means: Floats, answers: Answer) -> None:
@@ -206,17 +201,21 @@ def _check_pieces(question: Question, what: str, means: Floats, answers: Answer)
             if (holds != correct).any():
                 i = int(np.argmax(holds != correct))
                 said = "hold" if holds[i] else "do not hold"
-                found = f"the `halfspaces` of the answer {_shown(answer)} {said} at the means {_shown(some[i])}"
+                found = f"the `halfspaces` of the answer {_show(answer)} {said} at the means {_show(some[i])}"
                 refuse(what, found, f"there `correct` calls it {'right' if correct[i] else 'wrong'}")
         forms = pieces.dense(arms)
         if (support := int((forms != 0).sum(axis=-1).max(initial=0))) > declared.support:
             found = f"`pieces` declares {declared.support} arms for each half-space"
-            refuse(what, found, f"one of the answer {_shown(answer)} is about {support}")
+            refuse(what, found, f"one of the answer {_show(answer)} is about {support}")
         crossed = ~_holding(pieces, means[:1])[0]
         if crossed.any():
             rows = np.round(np.concatenate([forms, pieces.offsets[..., None]], axis=-1)[crossed], 9) + 0.0
             violated.append({each.tobytes() for each in rows})
-    apart = sum(1 for _ in _disjoint(violated))
+    apart, taken = 0, set[bytes]()  # sets with nothing in common: a set that meets all has at least as many elements
+    for each in sorted(violated, key=len):
+        if not taken & each:
+            taken |= each
+            apart += 1
     if apart > declared.number and declared != (1, arms):  # one piece of all arms is true of every question
         found = f"`pieces` declares {declared.number} half-spaces for {arms} arms"
         refuse(what, found, f"wrong answers can come about in at least {apart} ways that have none in common")
@@ -225,15 +224,6 @@ def _check_pieces(question: Question, what: str, means: Floats, answers: Answer)
 def _holding(pieces: Halfspaces, means: Floats) -> Bools:
     """Which half-spaces of one answer hold at each of several means. (R, P)"""
     return np.asarray(means @ pieces.dense(means.shape[-1]).T > pieces.offsets)
-
-
-def _disjoint(sets: list[set[bytes]]) -> Iterator[set[bytes]]:
-    """Sets that have nothing in common, small ones first: whatever meets all sets has at least that many elements."""
-    taken: set[bytes] = set()
-    for each in sorted(sets, key=len):
-        if not taken & each:
-            taken |= each
-            yield each
 
 
 # --- noise models
@@ -246,7 +236,7 @@ def check_noise(noise: Noise) -> None:
     if sigma is not None and not (sigma > 0 and math.isfinite(sigma)):
         refuse(what, f"`sigma` is {sigma:g}", "it must be a number above 0, or raise an InputError where there is none")
     if noise.needs not in ("sums", "squares", "rows"):
-        refuse(what, f"`needs` is {_shown(noise.needs)}", "it must be 'sums', 'squares' or 'rows'")
+        refuse(what, f"`needs` is {_show(noise.needs)}", "it must be 'sums', 'squares' or 'rows'")
     if not outcome.low < outcome.high:
         refuse(what, f"`outcome` lies between {outcome.low:g} and {outcome.high:g}", "the first must be smaller")
     if noise.shares_items:
@@ -272,7 +262,7 @@ def _check_bets(noise: Noise, what: str, low: float, width: float, rate: float, 
     many = np.full(rows.shape, 40.0)
     earlier = many * (rate + np.array([lead, -lead]) / 2)
     past = Past.none(rows.shape).plus(Batch(many, *_sums(low, width, many, earlier)))
-    variance = _of_runs(what, "variance", noise.variance(past), (runs,))
+    variance = _check_shape(what, "variance", noise.variance(past), (runs,))
     if not ((variance > 0) & np.isfinite(variance)).all():
         refuse(what, f"`variance` is {variance.min():g} after 40 results an arm", "it must be a number above 0")
     known = Estimates(past, past.means, variance)
@@ -293,7 +283,7 @@ def _check_bets(noise: Noise, what: str, low: float, width: float, rate: float, 
     bets |= {"bet on the best arm": (ties.gains, nothing)}
     bets |= {"bet above a level": (sides.above, nothing), "bet below a level": (sides.below, nothing)}
     for name, (logs, idle) in bets.items():
-        logs = _of_runs(what, name, logs, rows.shape if name.startswith("bet") else (runs, 1))
+        logs = _check_shape(what, name, logs, rows.shape if name.startswith("bet") else (runs, 1))
         if np.isnan(logs).any():
             refuse(what, f"`{name}` returns NaN", "bets must be log e-values, and 0 where no bet is possible")
         if np.any(idle):
@@ -340,10 +330,10 @@ def check_policy(policy: Policy, problem: Problem) -> None:
 
 
 def check_plan(what: str, plan: BatchPlan, shape: tuple[int, ...]) -> None:
-    """Raise an InputError unless the pulls of a plan are whole numbers, of which some are not 0."""
+    """Raise an InputError unless the pulls of a plan are whole numbers, not all 0."""
     if not isinstance(plan, BatchPlan):
-        refuse(what, f"it plans {_shown(plan)}", "it must return a `BatchPlan`")
-    pulls = _of_runs(what, "pulls", plan.pulls, shape)
+        refuse(what, f"it plans {_show(plan)}", "it must return a `BatchPlan`")
+    pulls = _check_shape(what, "pulls", plan.pulls, shape)
     if not (np.isfinite(pulls) & (pulls >= 0) & (pulls == np.floor(pulls))).all():
-        refuse(what, f"it plans the pulls {_shown(pulls)}", "they must be whole numbers of at least 0")
-    _of_runs(what, "may_stop", plan.may_stop, shape[:-1])
+        refuse(what, f"it plans the pulls {_show(pulls)}", "they must be whole numbers of at least 0")
+    _check_shape(what, "may_stop", plan.may_stop, shape[:-1])

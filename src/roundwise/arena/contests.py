@@ -224,7 +224,8 @@ class Entrant:
     sequential: bool = False  # looks after every few results: a yardstick, not for use in batches
 
 
-def _always(policy: Policy) -> Callable[[Contest], Policy | None]:
+def always(policy: Policy) -> Callable[[Contest], Policy | None]:
+    """The same policy for every contest."""
     return lambda contest: policy
 
 
@@ -249,20 +250,20 @@ def _looks(make: Callable[[int], Policy]) -> Callable[[Contest], Policy | None]:
 
 
 BUILT_IN: tuple[Entrant, ...] = (
-    Entrant("Wager", _always(Wager())),
-    Entrant("Wager, dear batches", _always(Wager(batch_price=1000.0))),
-    Entrant("Conditional power", _always(ConditionalPower())),
+    Entrant("Wager", always(Wager())),
+    Entrant("Wager, dear batches", always(Wager(batch_price=1000.0))),
+    Entrant("Conditional power", always(ConditionalPower())),
     Entrant("PET", _not_for_claims(PET())),
     Entrant("Round Robin", _not_for_claims(RoundRobin())),
     Entrant("Track-and-Stop, batched", _not_for_claims(TrackAndStop())),
-    Entrant("Tri-BBAI", _always(TriBBAI())),
-    Entrant("Opt-BBAI", _always(OptBBAI())),
-    Entrant("Elimination", _always(Elimination())),
-    Entrant("Hillel 2013", _always(Hillel())),
+    Entrant("Tri-BBAI", always(TriBBAI())),
+    Entrant("Opt-BBAI", always(OptBBAI())),
+    Entrant("Elimination", always(Elimination())),
+    Entrant("Hillel 2013", always(Hillel())),
     Entrant("Agarwal 2017, told the gap", _agarwal),
-    Entrant("Jin 2019", _always(Jin2019())),
-    Entrant("Karpov 2020", _always(Karpov())),
-    Entrant("BatchRacing", _always(BatchRacing())),
+    Entrant("Jin 2019", always(Jin2019())),
+    Entrant("Karpov 2020", always(Karpov())),
+    Entrant("BatchRacing", always(BatchRacing())),
     Entrant("Track-and-Stop, sequential", _looks(lambda b: ClassicTrackAndStop(batch=b)), sequential=True),
     Entrant("LUCB, sequential", _looks(lambda b: LUCB(batch=float(max(b, 2)))), sequential=True),
     Entrant("Top two, sequential", _looks(lambda b: TopTwo(batch=b)), sequential=True),
@@ -271,4 +272,4 @@ BUILT_IN: tuple[Entrant, ...] = (
 
 def entrants(own: Sequence[str] = ()) -> tuple[Entrant, ...]:
     """All that are built in, and a user's own, written as on the command line."""
-    return (*BUILT_IN, *(Entrant(words, _always(from_spec("policy", words, trusted=True))) for words in own))
+    return (*BUILT_IN, *(Entrant(words, always(from_spec("policy", words, trusted=True))) for words in own))

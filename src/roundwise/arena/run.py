@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from roundwise.arena.contests import Contest, Entrant
+from roundwise.arena.contests import Contest, Entrant, always, entrants, fixed
+from roundwise.arena.ranking import Standing, standings
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.formats.small_table import read_rows
 from roundwise.policies import Policy
 from roundwise.simulation.run import simulate
-from roundwise.simulation.sweep import Cell, is_finished, run_cells, summary_row
+from roundwise.simulation.sweep import SweepCell, is_finished, run_cells, summary_row
 from roundwise.simulation.sweep.grid import question_words
 
 MANY_ARMS = 100.0  # beyond it the runs are fewer in proportion
@@ -23,25 +24,73 @@ TIMED = 4  # runs of which the time is taken
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class Match:
     """One entrant in one contest."""
 
     contest: Contest
     entrant: Entrant
-    cell: Cell
+    cell: SweepCell
 
 
 @dataclass(frozen=True)
-class Draw:
+class Matches:
     """Who meets whom, and why some do not."""
 
-    entries: list[Entry]
+    entries: list[Match]
     refused: dict[str, list[str]]  # the entrants of each sentence
 
 
-def drawn(contests: Sequence[Contest], entrants: Sequence[Entrant], runs: int, seed: int) -> Draw:
+@dataclass(frozen=True)
+class ArenaResult:
+    """What came out of the arena.
+
+    Attributes:
+        rows: One row for each match: contest, entrant, samples, batches, error and time.
+        standings: The entrants of each kind of question, best first.
+        refused: Why some entrants did not take part, with their names.
+    """
+
+    rows: list[Plain]
+    standings: list[Standing]
+    refused: dict[str, list[str]]
+
+
+def run_arena(
+    folder: str | Path,
+    *,
+    contests: Sequence[Contest] | None = None,
+    policies: Mapping[str, Policy] | None = None,
+    runs: int = 100,
+    delta: float = 0.05,
+    seed: int = 1,
+    workers: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> ArenaResult:
+    """Compare all built-in policies, and yours, on the same contests; matches that the folder holds are not run again.
+
+    Args:
+        folder: Where every run is stored.
+        contests: What to compete in, by default the built-in contests; `roundwise.arena.contests` reads others from
+            a TOML file (`own`) or from tables of real outcomes (`replayed`).
+        policies: Your policies by name, in addition to the built-in ones.
+        runs: Runs of a policy in a contest; fewer with more than 100 arms and for pull-by-pull policies.
+        delta: The error probability of the built-in contests.
+        seed: The seed of the random numbers.
+        workers: How many processes to use; the numbers do not depend on it.
+        progress: Called with the number of runs that were just finished.
+
+    Returns:
+        The rows of all matches, the standings, and who was refused.
+    """
+    own = [Entrant(name, always(policy)) for name, policy in (policies or {}).items()]
+    matches = match_entrants(fixed(delta) if contests is None else contests, [*entrants(), *own], runs, seed)
+    rows = run_matches(matches, Path(folder), workers=workers, progress=progress)
+    return ArenaResult(rows, standings(rows), matches.refused)
+
+
+def match_entrants(contests: Sequence[Contest], entrants: Sequence[Entrant], runs: int, seed: int) -> Matches:
     """Every entrant in every contest whose question it can answer."""
-    entries: list[Entry] = []
+    entries: list[Match] = []
     refused: dict[str, list[str]] = {}
     for contest in contests:
         for entrant in entrants:
@@ -55,13 +104,13 @@ def drawn(contests: Sequence[Contest], entrants: Sequence[Entrant], runs: int, s
                 who = refused.setdefault(str(error), [])
                 who += [] if entrant.name in who else [entrant.name]
             else:
-                entries.append(Entry(contest, entrant, cell))
-    return Draw(entries, refused)
+                entries.append(Match(contest, entrant, cell))
+    return Matches(entries, refused)
 
 
-def _cell(contest: Contest, policy: Policy, runs: int, seed: int) -> Cell:
+def _cell(contest: Contest, policy: Policy, runs: int, seed: int) -> SweepCell:
     share = min(1.0, MANY_ARMS / contest.problem.arms)
-    return Cell(
+    return SweepCell(
         contest.problem,
         contest.instance.environment,
         policy,
@@ -74,7 +123,9 @@ def _cell(contest: Contest, policy: Policy, runs: int, seed: int) -> Cell:
     )
 
 
-def fought(draw: Draw, folder: Path, *, workers: int = 1, progress: Callable[[int], None] | None = None) -> list[Plain]:
+def run_matches(
+    draw: Matches, folder: Path, *, workers: int = 1, progress: Callable[[int], None] | None = None
+) -> list[Plain]:
     """A row for every entry; what the folder already holds is not run again."""
     missing = [entry.cell for entry in draw.entries if not is_finished(entry.cell, folder)]
     if progress is not None:
@@ -84,7 +135,7 @@ def fought(draw: Draw, folder: Path, *, workers: int = 1, progress: Callable[[in
     return [_row(entry, folder, times) for entry in draw.entries]
 
 
-def _row(entry: Entry, folder: Path, times: Times) -> Plain:
+def _row(entry: Match, folder: Path, times: Times) -> Plain:
     contest = entry.contest
     return {
         "contest": contest.name,
@@ -110,7 +161,7 @@ class Times:
             _, rows = read_rows(path, ("cell", "ms_a_run"))
             self._known = {row.text("cell"): row.number("ms_a_run") for row in rows}
 
-    def of(self, cell: Cell) -> float:
+    def of(self, cell: SweepCell) -> float:
         """The time of this cell; taken now if it is not known."""
         if cell.digest not in self._known:
             self._known[cell.digest] = _taken(cell)
@@ -120,7 +171,7 @@ class Times:
         return self._known[cell.digest]
 
 
-def _taken(cell: Cell) -> float:
+def _taken(cell: SweepCell) -> float:
     runs = min(TIMED, cell.runs)
     start = time.process_time()
     simulate(

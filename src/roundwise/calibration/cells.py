@@ -31,7 +31,7 @@ Count = Callable[[int, np.random.Generator], int]
 
 
 @dataclass(frozen=True)
-class Cell:
+class CalibrationCell:
     """A combination that is measured: how often a true null is struck off, or a wrong answer given."""
 
     part: str  # of the report
@@ -127,7 +127,7 @@ def harmed(problem: Problem, policy: Policy, trial: Trial, means: Floats) -> Boo
     return np.asarray(wrong | policy.stopping.false_rejection(problem, trial, means))
 
 
-def product() -> Iterator[Cell | Refused]:
+def product() -> Iterator[CalibrationCell | Refused]:
     """Every combination of shape, law and rule; other levels for one rule."""
     for shape in SHAPES:
         for law in LAWS:
@@ -138,7 +138,7 @@ def product() -> Iterator[Cell | Refused]:
                     yield combined(shape, law, RULES[0], delta)
 
 
-def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> Cell | Refused:
+def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> CalibrationCell | Refused:
     """One combination."""
     part = "product"
     shared = law.noise.shares_items
@@ -156,7 +156,7 @@ def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> Cell | Refused
     share = DELTAS.get(delta, 1.0) * rule.weight * min(1.0, 20.0 / shape.arms)
     share *= OF_ITEMS * min(1.0, 3.0 / shape.arms) if shared else 1.0
     name = problem.question.name
-    return Cell(part, shape.name, column, delta, share, what, chunk=chunk_of(shape, law), question=name)
+    return CalibrationCell(part, shape.name, column, delta, share, what, chunk=chunk_of(shape, law), question=name)
 
 
 def chunk_of(shape: Shape, law: Law) -> int:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roundwise.calibration.cells import Cell
-from roundwise.calibration.live import SOURCES, Remembered, Source
+from roundwise.calibration.cells import CalibrationCell
+from roundwise.calibration.live import SOURCES, Remembered, RowSource
 from roundwise.calibration.shapes import TINY
 from roundwise.calibration.telling import file_of, tell_once
 from roundwise.model.trial import final_answer
@@ -28,7 +28,7 @@ class Changed:
     offsets: tuple[float, ...]  # of the first arms, in units of the source
     change: Made  # also gives the means of arms that join
     policy: Policy
-    source: Source
+    source: RowSource
     delta: float
     before: Made | None = None
     budget: int | None = None
@@ -151,7 +151,7 @@ def _control(arms: int) -> Question:
     return Claims.against_control(arms, 0)
 
 
-def changes(part: str, row: str, delta: float, weight: float) -> Iterator[Cell]:
+def changes(part: str, row: str, delta: float, weight: float) -> Iterator[CalibrationCell]:
     """Every kind of change, with bets and with claims, each made because of what was seen."""
     normal, wager, chances = SOURCES[0], Wager(first_pulls=20, growth=1.0), ConditionalPower(first_pulls=8)
     level = normal.law.centre
@@ -198,12 +198,12 @@ def changes(part: str, row: str, delta: float, weight: float) -> Iterator[Cell]:
         ),
     ]
     for column, found in asked:
-        yield Cell(part, row, column, delta, weight, found, chunk=50)
+        yield CalibrationCell(part, row, column, delta, weight, found, chunk=50)
 
 
-def reproductions() -> Iterator[Cell]:
+def reproductions() -> Iterator[CalibrationCell]:
     """A hole as it was found: with a tolerance, arms that leave gave those that joined evidence out of nothing."""
     wager, normal = Wager(first_pulls=20), SOURCES[0]
     found = Changed(lambda arms: Above(normal.law.centre, 1.0), (0,) * 10, _exchanged, wager, normal, 0.05)
     row = "two arms join and ten leave, above within a tolerance"
-    yield Cell("reproductions", row, "Wager", 0.05, 0.2, found, chunk=20)
+    yield CalibrationCell("reproductions", row, "Wager", 0.05, 0.2, found, chunk=20)

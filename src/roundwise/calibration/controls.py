@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.calibration.cells import Cell, Simulated, times_harmed
+from roundwise.calibration.cells import CalibrationCell, Simulated, times_harmed
 from roundwise.calibration.laws import LAWS, Law, NormalArms
-from roundwise.calibration.live import ASKED, SOURCES, Lived, Way
+from roundwise.calibration.live import ASKED, SOURCES, Lived, LivePath
 from roundwise.calibration.rules import NaiveT
 from roundwise.calibration.shapes import SHAPES, TINY, Shape
 from roundwise.calibration.telling import (
@@ -58,12 +58,12 @@ class Case:
         return times_harmed(problem, self.policy, self.world, self.means, runs, self.batches, rng)
 
 
-def reproductions() -> Iterator[Cell]:
+def reproductions() -> Iterator[CalibrationCell]:
     """The holes of the first release, as they were found."""
     part = "reproductions"
     counts = np.array([4.0, 3.01])
     largest = Largest(np.array([[0, 0], [1, 0], [0, 1]]), np.array([0, -1.5, -0.5]))
-    yield Cell(
+    yield CalibrationCell(
         part,
         "Poisson counts and 'largest' with offsets",
         "Wager",
@@ -73,7 +73,7 @@ def reproductions() -> Iterator[Cell]:
     )
     levels = np.where(np.arange(10) == 0, -TINY, -1.0)  # all but the one that varies much are clear
     uneven = NormalArms(levels, np.where(np.arange(10) == 0, 3.0, 0.1))
-    yield Cell(
+    yield CalibrationCell(
         part,
         "statements on levels, sigma unknown and unequal",
         "Wager",
@@ -83,7 +83,7 @@ def reproductions() -> Iterator[Cell]:
     )
     close = np.array([0.02, 0.0, 0.0])
     for most in (1000, 20_000):
-        yield Cell(
+        yield CalibrationCell(
             part,
             f"Opt-BBAI, batches of at most {most}",
             "three arms, gap .02",
@@ -93,7 +93,7 @@ def reproductions() -> Iterator[Cell]:
         )
 
 
-def conditions() -> Iterator[Cell]:
+def conditions() -> Iterator[CalibrationCell]:
     """Policies that promise under a condition only, where it is just met: a lead as large as the gap that they know."""
     part, gap = "conditions", 0.5
     asked: list[tuple[str, Question, list[float], Policy]] = [
@@ -108,17 +108,17 @@ def conditions() -> Iterator[Cell]:
     for row, question, placed, policy in asked:
         means = np.array(placed)
         case = Case(question, Gaussian(1.0), GaussianArms(means), means, policy, 12)
-        yield Cell(part, row, policy.name, case.delta, 1.0, case, careless=case.careless)
+        yield CalibrationCell(part, row, policy.name, case.delta, 1.0, case, careless=case.careless)
 
 
-def controls() -> Iterator[Cell]:
+def controls() -> Iterator[CalibrationCell]:
     """Rules and worlds that break the promise: counted as the others, and caught."""
     part = "controls"
     tie, level = np.array([0.0, -TINY]), np.full(20, TINY)
     normal = GaussianArms(tie)
 
-    def cell(row: str, column: str, case: Case) -> Cell:
-        return Cell(part, row, column, case.delta, 10.0, case, must_fail=True)
+    def cell(row: str, column: str, case: Case) -> CalibrationCell:
+        return CalibrationCell(part, row, column, case.delta, 10.0, case, must_fail=True)
 
     yield cell(
         "a t test repeated at every look",
@@ -142,10 +142,10 @@ def controls() -> Iterator[Cell]:
     yield cell_of_shift(part, ten, moved)
 
 
-def cell_of_shift(part: str, shape: Shape, law: Law) -> Cell:
+def cell_of_shift(part: str, shape: Shape, law: Law) -> CalibrationCell:
     """A level while all arms move: nothing is promised, and rightly so."""
     simulated = Simulated(shape, law, Wager(first_pulls=10, growth=1.0), 0.05)
-    return Cell(part, "a level while all arms move", shape.name, 0.05, 10.0, simulated, must_fail=True)
+    return CalibrationCell(part, "a level while all arms move", shape.name, 0.05, 10.0, simulated, must_fail=True)
 
 
 def _alternating(rows: Rows) -> Rows:
@@ -169,23 +169,27 @@ def _thirty(study: Study, rows: Rows, rng: Generator) -> None:
         study.tell(round_over="the rest was lost in the post")
 
 
-def live_reproductions() -> Iterator[Cell]:
+def live_reproductions() -> Iterator[CalibrationCell]:
     """Holes of the live path, as they were found."""
     part, tie = "reproductions", (ASKED[0],)
     close = (Shape("three arms, gap .02", 3, lambda law: (BestArm(), np.array([0.02, 0.0, 0.0]))),)
     normal, sub_gaussian = SOURCES[:2]
     for files in (20, 40):
         policy = Wager(first_pulls=4 * files)
-        each_sorted = Way("", _by_eight(_alternating, by_value), policy=policy)
-        cut = Way("", _by_eight(lambda rows: _alternating(by_value(rows)), lambda piece: piece), policy=policy)
+        each_sorted = LivePath("", _by_eight(_alternating, by_value), policy=policy)
+        cut = LivePath("", _by_eight(lambda rows: _alternating(by_value(rows)), lambda piece: piece), policy=policy)
         for words, way in (("each sorted", each_sorted), ("cut from a sorted list", cut)):
             found = Lived(way, sub_gaussian, tie, batches=1)
-            yield Cell(part, f"first batch in {files} files of 8 rows, {words}", "best of 2, tie", 0.05, 2.0, found)
+            yield CalibrationCell(
+                part, f"first batch in {files} files of 8 rows, {words}", "best of 2, tie", 0.05, 2.0, found
+            )
     for words, way in (
-        ("a budget of 40", Way("", as_drawn, policy=OptBBAI(), budget=40)),
-        ("batches settled at 30 rows", Way("", _thirty, policy=OptBBAI())),
+        ("a budget of 40", LivePath("", as_drawn, policy=OptBBAI(), budget=40)),
+        ("batches settled at 30 rows", LivePath("", _thirty, policy=OptBBAI())),
     ):
-        yield Cell(part, f"Opt-BBAI, {words}", close[0].name, 0.05, 2.0, Lived(way, normal, close, batches=4))
+        yield CalibrationCell(
+            part, f"Opt-BBAI, {words}", close[0].name, 0.05, 2.0, Lived(way, normal, close, batches=4)
+        )
 
 
 @dataclass(frozen=True)
@@ -231,20 +235,20 @@ def _clustered(study: Study, rows: Rows, rng: Generator) -> None:
     hand_in(study, (names, values), rng)
 
 
-def violations() -> Iterator[Cell]:
+def violations() -> Iterator[CalibrationCell]:
     """What must be flagged: in how many studies it was not."""
     normal, tie = SOURCES[0], (ASKED[0],)
     steady = Wager(first_pulls=100, growth=0.5, max_batch=400)
     ways = {
-        "the lowest results left out": (Way("", _worst_lost), 0.0),
-        "the lowest results taken out afterwards": (Way("", _worst_amended), 0.0),
-        "a rule without a proof": (Way("", as_drawn, policy=RoundRobin(GLR(LogLogHeuristic()))), 0.0),
-        "Opt-BBAI": (Way("", as_drawn, policy=OptBBAI()), 0.0),
-        "Tri-BBAI": (Way("", as_drawn, policy=TriBBAI()), 0.0),
-        "one arm drifts": (Way("", _drifting, policy=steady), 0.05),
-        "rows in clusters of ten, twelve batches": (Way("", _clustered, policy=steady), 0.05),
+        "the lowest results left out": (LivePath("", _worst_lost), 0.0),
+        "the lowest results taken out afterwards": (LivePath("", _worst_amended), 0.0),
+        "a rule without a proof": (LivePath("", as_drawn, policy=RoundRobin(GLR(LogLogHeuristic()))), 0.0),
+        "Opt-BBAI": (LivePath("", as_drawn, policy=OptBBAI()), 0.0),
+        "Tri-BBAI": (LivePath("", as_drawn, policy=TriBBAI()), 0.0),
+        "one arm drifts": (LivePath("", _drifting, policy=steady), 0.05),
+        "rows in clusters of ten, twelve batches": (LivePath("", _clustered, policy=steady), 0.05),
     }
     for name, (way, allowed) in ways.items():
         # what only later batches can show needs studies that are not decided before
         found = Unflagged(Lived(way, normal, tie, 12, 1e-12) if allowed else Lived(way, normal, tie, 3))
-        yield Cell("violations", name, "not flagged", allowed, 0.2, found)
+        yield CalibrationCell("violations", name, "not flagged", allowed, 0.2, found)

@@ -8,21 +8,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from roundwise.arrays import Floats, tree_map
-from roundwise.calibration.cells import Cell, Refused, chunk_of
+from roundwise.calibration.cells import CalibrationCell, Refused, chunk_of
 from roundwise.calibration.laws import LAWS, Law
-from roundwise.calibration.live import SOURCES, Lived, Remembered, Source, Way
+from roundwise.calibration.live import SOURCES, Lived, LivePath, Remembered, RowSource
 from roundwise.calibration.shapes import SHAPES, Shape
 from roundwise.calibration.telling import as_drawn
 from roundwise.errors import InputError
 from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin
 from roundwise.policies import ConditionalPower, Policy, Rounds, Wager
-from roundwise.questions.base import Halfspaces, pairs
 from roundwise.report import Report, build_report
 from roundwise.rules import ClaimStatus
 from roundwise.rules.eprocess.bounds import means_of
 from roundwise.rules.eprocess.claim_bounds import claims_of
 from roundwise.simulation.environments import Generator, draw_batch, numbered
+from roundwise.solvers.halfspaces import Halfspaces, pairs
 
 DELTA = 0.1
 POLICY = Wager(first_pulls=10, growth=0.7)
@@ -196,7 +196,7 @@ def _behind_most(report: Report, means: Floats) -> bool:
 class Reported:
     """A number of the reports of live studies: in how many of them it was wrong at any time."""
 
-    source: Source
+    source: RowSource
     shape: Shape
     missed: Missed
 
@@ -205,7 +205,7 @@ class Reported:
         return sum(self._one(rng) for _ in range(runs))
 
     def _one(self, rng: Generator) -> bool:
-        lived = Lived(Way("", as_drawn, policy=POLICY), self.source, delta=DELTA)
+        lived = Lived(LivePath("", as_drawn, policy=POLICY), self.source, delta=DELTA)
         means, settings = lived.settings(self.shape, rng)
         study = Remembered(settings)
         for _ in range(4):
@@ -218,7 +218,7 @@ class Reported:
         return False
 
 
-def bounds() -> Iterator[Cell | Refused]:
+def bounds() -> Iterator[CalibrationCell | Refused]:
     """Every kind of bound with every law, and what reports print."""
     part = "bounds"
     for form in FORMS:
@@ -239,12 +239,14 @@ def bounds() -> Iterator[Cell | Refused]:
                         yield Refused(part, form, column, str(error))
                     else:
                         chunk = max(1, chunk_of(shape, law) // 4)
-                        yield Cell(part, form, column, DELTA, 1.0, Covered(law, shape, form), chunk=chunk)
+                        yield CalibrationCell(part, form, column, DELTA, 1.0, Covered(law, shape, form), chunk=chunk)
     yield from claim_bounds()
     for words, (missed, times, name) in MISSED.items():
         shape = next(each for each in SHAPES if each.name == name)
         for source in SOURCES:
-            yield Cell(part, f"report: {words}", source.law.name, times * DELTA, 0.05, Reported(source, shape, missed))
+            yield CalibrationCell(
+                part, f"report: {words}", source.law.name, times * DELTA, 0.05, Reported(source, shape, missed)
+            )
 
 
 CLAIMED: dict[str, Policy] = {
@@ -253,7 +255,7 @@ CLAIMED: dict[str, Policy] = {
 }
 
 
-def claim_bounds() -> Iterator[Cell]:
+def claim_bounds() -> Iterator[CalibrationCell]:
     """Every kind of bound of claims, with and without a budget."""
     kinds = {"single_lower": 1.0, "single_upper": 1.0, "lower": 2.0, "upper": 2.0}
     laws = [law for law in LAWS if law.name in ("normal, sigma known", "0/1, rate .5", "counts, rate 5")]
@@ -264,4 +266,4 @@ def claim_bounds() -> Iterator[Cell]:
                     row = f"claims: {which.replace('_', ' step, ')} bounds"
                     column = f"{law.name}; {shape.name}, {words}"
                     found = ClaimsCovered(law, shape, policy, which)
-                    yield Cell("bounds", row, column, times * DELTA, 0.1, found, chunk=50)
+                    yield CalibrationCell("bounds", row, column, times * DELTA, 0.1, found, chunk=50)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roundwise.calibration.cells import Cell, Simulated, chunk_of
+from roundwise.calibration.cells import CalibrationCell, Simulated, chunk_of
 from roundwise.calibration.changes import changes
 from roundwise.calibration.controls import conditions
 from roundwise.calibration.coverage import CLAIMED, ClaimsCovered, Covered
@@ -71,15 +71,19 @@ class Mixed:
         return sum(count(int(number), rng) for count, number in zip(self.counts, shares, strict=True) if number)
 
 
-def simulated(rule: str, shape: Shape, law: Law, policy: Policy, delta: float, batches: int | None = None) -> Cell:
+def simulated(
+    rule: str, shape: Shape, law: Law, policy: Policy, delta: float, batches: int | None = None
+) -> CalibrationCell:
     """One cell of a rule."""
     found = Simulated(shape, law, policy, delta, batches)
     weight = MANY if not law.noise.shares_items else SOME
     column = f"{shape.name}; {law.name}; {policy.name}"
-    return Cell(PART, rule, column, delta, weight, found, chunk=chunk_of(shape, law), careless=found.careless)
+    return CalibrationCell(
+        PART, rule, column, delta, weight, found, chunk=chunk_of(shape, law), careless=found.careless
+    )
 
 
-def hardest() -> Iterator[Cell]:
+def hardest() -> Iterator[CalibrationCell]:
     """Every rule."""
     yield from _questions()
     yield from _noises()
@@ -103,14 +107,14 @@ QUESTIONS: dict[str, Sequence[str]] = {
 }
 
 
-def _questions() -> Iterator[Cell]:
+def _questions() -> Iterator[CalibrationCell]:
     """Bets for each kind of question, with normal results."""
     for words, names in QUESTIONS.items():
         for name in names:
             yield simulated(f"Wager: {words}", shape_of(name), law_of("normal, sigma known"), STEADY, 0.05)
 
 
-def _noises() -> Iterator[Cell]:
+def _noises() -> Iterator[CalibrationCell]:
     """Bets in each noise model, with two questions."""
     for law in LAWS[1:]:
         shared = law.noise.shares_items
@@ -156,7 +160,7 @@ CLAIMS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[Policy]]] = {
 }
 
 
-def _claims() -> Iterator[Cell]:
+def _claims() -> Iterator[CalibrationCell]:
     for words, (shapes, laws, policies) in CLAIMS.items():
         for name in shapes:
             for place in laws:
@@ -168,18 +172,18 @@ def _claims() -> Iterator[Cell]:
                     yield replace(cell, column=f"{name}; {place}; {kind.get(id(policy), 'no budget')}")
 
 
-def _bounds() -> Iterator[Cell]:
+def _bounds() -> Iterator[CalibrationCell]:
     shape = shape_of("best of 2, tie")
     for name in ("normal, sigma known", "sigma unknown", "0/1, rate .5", "values in [0, 1]", "counts, rate 5"):
         law = law_of(name)
         for form in ("a mean, from below", "a mean, from above", "a difference"):
             found = Covered(law, shape, form, 0.2)
-            yield Cell(PART, f"bounds: {form}", name, 0.2, SOME, found, chunk=100, careless=found.careless)
+            yield CalibrationCell(PART, f"bounds: {form}", name, 0.2, SOME, found, chunk=100, careless=found.careless)
     one = shape_of("claims, one null")
     for words, policy in CLAIMED.items():
         law = law_of("0/1, rate .5")
         claimed = ClaimsCovered(law, one, policy, "single_lower", 0.3, 2)
-        yield Cell(
+        yield CalibrationCell(
             PART,
             "bounds: claims",
             f"single step, {law.name}; {words}",
@@ -191,7 +195,7 @@ def _bounds() -> Iterator[Cell]:
         )
 
 
-def _thresholds() -> Iterator[Cell]:
+def _thresholds() -> Iterator[CalibrationCell]:
     """The likelihood ratio with every threshold that is proved."""
     normal = law_of("normal, sigma known")
     for threshold in PROVED:
@@ -216,7 +220,7 @@ DECLARED: dict[str, tuple[Policy, int]] = {
 }
 
 
-def _declared() -> Iterator[Cell]:
+def _declared() -> Iterator[CalibrationCell]:
     """Rules of other authors, with their own tests or under a condition."""
     for words, (policy, batches) in DECLARED.items():
         for name in ("best of 2, tie", "best of 5, tie"):
@@ -225,15 +229,15 @@ def _declared() -> Iterator[Cell]:
         yield replace(cell, part=PART, row=cell.column, column=cell.row, weight=MANY)
 
 
-def _studies() -> Iterator[Cell]:
+def _studies() -> Iterator[CalibrationCell]:
     """Whole studies: told in every way, and changed under way."""
     asked = (shape_of("best of 2, tie"), shape_of("any above, just"))
     told = tuple(Lived(way, SOURCES[0], asked, 3, STUDIES) for way in WAYS)
-    yield Cell(PART, "studies: told in every way", SOURCES[0].law.name, STUDIES, FEW, Mixed(told), chunk=20)
+    yield CalibrationCell(PART, "studies: told in every way", SOURCES[0].law.name, STUDIES, FEW, Mixed(told), chunk=20)
     every = list(changes(PART, "studies: changed under way", STUDIES, FEW))
     for words, claims in (("bets", False), ("claims", True)):
         mine = tuple(each.count for each in every if ("claims" in each.column) == claims)
-        yield Cell(PART, "studies: changed under way", words, STUDIES, FEW, Mixed(mine), chunk=20)
+        yield CalibrationCell(PART, "studies: changed under way", words, STUDIES, FEW, Mixed(mine), chunk=20)
 
 
 @dataclass(frozen=True)
@@ -277,9 +281,9 @@ BREAKS: dict[str, Break] = {  # the first whose name the rule begins with
 }
 
 
-def broken() -> Iterator[Cell]:
+def broken() -> Iterator[CalibrationCell]:
     """A copy of each rule with more than twice the error that it states, which must be caught."""
-    rules: dict[str, list[Cell]] = {}
+    rules: dict[str, list[CalibrationCell]] = {}
     for each in hardest():
         rules.setdefault(each.row, []).append(each)
     for rule, mine in rules.items():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from roundwise.arrays import Floats, Plain
-from roundwise.calibration.cells import Cell, Refused, harmed
+from roundwise.calibration.cells import CalibrationCell, Refused, harmed
 from roundwise.calibration.laws import Law
 from roundwise.calibration.shapes import SHAPES, Shape
 from roundwise.calibration.telling import (
@@ -68,7 +68,7 @@ class Remembered(Study):
 
 
 @dataclass(frozen=True)
-class Source:
+class RowSource:
     """A law of single results."""
 
     law: Law
@@ -89,14 +89,20 @@ def _valued(rng: Generator, mean: float, number: int) -> Floats:
     return rng.choice([0.0, 0.1, 1.0], p=[0.5 - top, 0.5, top], size=number)
 
 
-SOURCES: tuple[Source, ...] = (
-    Source(_law("normal, sigma known", Gaussian(1.0), 0.0, 0.5), lambda rng, mean, n: rng.normal(mean, 1.0, n)),
-    Source(_law("sub-Gaussian", SubGaussian(1.0), 0.0, 0.5), lambda rng, mean, n: rng.normal(mean, 1.0, n)),
-    Source(_law("sigma unknown", UnknownVariance(), 0.0, 3.0), lambda rng, mean, n: rng.normal(mean, 7.0, n)),
-    Source(_law("0/1, rate .5", Binary(), 0.5, 0.2), lambda rng, mean, n: rng.binomial(1, mean, n).astype(np.float64)),
-    Source(_law("0/1, rate .1", Binary(), 0.1, 0.05), lambda rng, mean, n: rng.binomial(1, mean, n).astype(np.float64)),
-    Source(_law("values in [0, 1]", Bounded(0.0, 1.0), 0.3, 0.1), _valued),
-    Source(_law("counts, rate 2", Poisson(), 2.0, 0.5), lambda rng, mean, n: rng.poisson(mean, n).astype(np.float64)),
+SOURCES: tuple[RowSource, ...] = (
+    RowSource(_law("normal, sigma known", Gaussian(1.0), 0.0, 0.5), lambda rng, mean, n: rng.normal(mean, 1.0, n)),
+    RowSource(_law("sub-Gaussian", SubGaussian(1.0), 0.0, 0.5), lambda rng, mean, n: rng.normal(mean, 1.0, n)),
+    RowSource(_law("sigma unknown", UnknownVariance(), 0.0, 3.0), lambda rng, mean, n: rng.normal(mean, 7.0, n)),
+    RowSource(
+        _law("0/1, rate .5", Binary(), 0.5, 0.2), lambda rng, mean, n: rng.binomial(1, mean, n).astype(np.float64)
+    ),
+    RowSource(
+        _law("0/1, rate .1", Binary(), 0.1, 0.05), lambda rng, mean, n: rng.binomial(1, mean, n).astype(np.float64)
+    ),
+    RowSource(_law("values in [0, 1]", Bounded(0.0, 1.0), 0.3, 0.1), _valued),
+    RowSource(
+        _law("counts, rate 2", Poisson(), 2.0, 0.5), lambda rng, mean, n: rng.poisson(mean, n).astype(np.float64)
+    ),
 )
 
 ASKED = tuple(
@@ -116,7 +122,7 @@ ASKED = tuple(
 
 
 @dataclass(frozen=True)
-class Way:
+class LivePath:
     """A way to tell results."""
 
     name: str
@@ -128,22 +134,22 @@ class Way:
     lost: float = 0.0  # rows that never come, as a share
 
 
-WAYS: tuple[Way, ...] = (
-    Way("one file", as_drawn),
-    Way("one sorted file", sorted_file),
-    Way("sorted files", sorted_files),
-    Way("a sorted list cut into files", cut_files),
-    Way("late files", late_files),
-    Way("more than asked", late_files, more=0.5),
-    Way("settled short", settled_short, lost=0.3),
-    Way("an arm without rows", without_an_arm),
-    Way("sums", sums),
-    Way("rows and sums", rows_and_sums),
-    Way("amended", amended),
-    Way("a budget", sorted_files, budget=70),
-    Way("limits", cut_files, limits=(48, 3)),
-    Way("Round Robin, limits", late_files, policy=RoundRobin(first_time=40.0), limits=(48, 3)),
-    Way("PET, a budget", sums, policy=PET(exploration=1.0), budget=500),
+WAYS: tuple[LivePath, ...] = (
+    LivePath("one file", as_drawn),
+    LivePath("one sorted file", sorted_file),
+    LivePath("sorted files", sorted_files),
+    LivePath("a sorted list cut into files", cut_files),
+    LivePath("late files", late_files),
+    LivePath("more than asked", late_files, more=0.5),
+    LivePath("settled short", settled_short, lost=0.3),
+    LivePath("an arm without rows", without_an_arm),
+    LivePath("sums", sums),
+    LivePath("rows and sums", rows_and_sums),
+    LivePath("amended", amended),
+    LivePath("a budget", sorted_files, budget=70),
+    LivePath("limits", cut_files, limits=(48, 3)),
+    LivePath("Round Robin, limits", late_files, policy=RoundRobin(first_time=40.0), limits=(48, 3)),
+    LivePath("PET, a budget", sums, policy=PET(exploration=1.0), budget=500),
 )
 
 
@@ -151,8 +157,8 @@ WAYS: tuple[Way, ...] = (
 class Lived:
     """Studies told in one way, from one source, over all questions in turn."""
 
-    way: Way
-    source: Source
+    way: LivePath
+    source: RowSource
     shapes: tuple[Shape, ...] = ASKED
     batches: int = 5
     delta: float = 0.05
@@ -213,7 +219,7 @@ class Lived:
         return np.array(arms)[order], np.concatenate(values)[order]
 
 
-def paths() -> Iterator[Cell | Refused]:
+def paths() -> Iterator[CalibrationCell | Refused]:
     """Every way with every source."""
     for way in WAYS:
         for source in SOURCES:
@@ -235,4 +241,4 @@ def paths() -> Iterator[Cell | Refused]:
             except InputError as error:
                 yield Refused("live", way.name, source.law.name, str(error))
                 continue
-            yield Cell("live", way.name, source.law.name, 0.05, 0.1, found, chunk=20)
+            yield CalibrationCell("live", way.name, source.law.name, 0.05, 0.1, found, chunk=20)

@@ -19,7 +19,7 @@ import numpy as np
 from roundwise._version import __version__
 from roundwise.arrays import Plain
 from roundwise.calibration import cells, changes, controls, coverage, hardest, live
-from roundwise.calibration.cells import Cell, Refused
+from roundwise.calibration.cells import CalibrationCell, Refused
 from roundwise.errors import InputError
 from roundwise.simulation.summary import error_upper_bound
 from roundwise.simulation.workers import follow_parent
@@ -29,21 +29,21 @@ TWICE, POWER = 2.0, 0.99  # a cell of the short calibration whose error is twice
 LEAST = 10  # runs of any cell: fewer could never be called broken
 
 
-class Grid(NamedTuple):
+class CalibrationGrid(NamedTuple):
     """Every combination, in the order of the report."""
 
-    cells: Sequence[Cell]  # measured
+    cells: Sequence[CalibrationCell]  # measured
     refused: Sequence[Refused]  # or refused with a sentence
 
 
 @functools.cache
-def short() -> Sequence[Cell]:
+def short() -> Sequence[CalibrationCell]:
     """Every rule in the cells where its error is nearest to its bound, and broken copies of the rules."""
     return [*hardest.hardest(), *hardest.broken()]
 
 
 @functools.cache
-def grid() -> Grid:
+def grid() -> CalibrationGrid:
     """All there are."""
     every = (
         *short(),
@@ -58,25 +58,25 @@ def grid() -> Grid:
         *controls.controls(),
         *controls.violations(),
     )
-    found: list[Cell] = []
+    found: list[CalibrationCell] = []
     refused: list[Refused] = []
     for each in every:
-        if isinstance(each, Cell):
+        if isinstance(each, CalibrationCell):
             found.append(each)
         else:
             refused.append(each)
-    return Grid(found, refused)
+    return CalibrationGrid(found, refused)
 
 
 # ------------------------------------------------------------------------------------------------------ how many runs
 
 
-def runs_of(cell: Cell, runs: int) -> int:
+def runs_of(cell: CalibrationCell, runs: int) -> int:
     """How many runs a cell gets if a cell of weight 1 gets so many."""
     return max(LEAST, math.ceil(runs * cell.weight))
 
 
-def sizes_of(cells: Sequence[Cell], runs: int | None) -> dict[str, int]:
+def sizes_of(cells: Sequence[CalibrationCell], runs: int | None) -> dict[str, int]:
     """The runs of each cell, by its digest; without a number so many that each has power by itself."""
     if runs is not None:
         return {cell.digest: runs_of(cell, runs) for cell in cells}
@@ -118,10 +118,10 @@ def runs_needed(delta: float, level: float) -> int:
 
 
 @dataclass(frozen=True)
-class Measured:
+class CellCount:
     """A cell with what was counted in it."""
 
-    cell: Cell
+    cell: CalibrationCell
     runs: int
     happened: int
 
@@ -165,7 +165,7 @@ class RuleMeasured:
     """
 
     rule: str
-    cells: Sequence[Measured]
+    cells: Sequence[CellCount]
 
     @property
     def runs(self) -> int:
@@ -183,7 +183,7 @@ class RuleMeasured:
         return sum(each.runs * each.cell.delta for each in self.cells)
 
     @property
-    def worst(self) -> Measured:
+    def worst(self) -> CellCount:
         """The cell with the largest rate over delta."""
         return max(self.cells, key=lambda each: each.rate / each.cell.delta)
 
@@ -202,9 +202,9 @@ class RuleMeasured:
         return self.chance < FALSE_ALARM / 2 / rules
 
 
-def by_rule(found: Sequence[Measured]) -> list[RuleMeasured]:
+def by_rule(found: Sequence[CellCount]) -> list[RuleMeasured]:
     """The cells of the part `rules`, rule by rule."""
-    rows: dict[str, list[Measured]] = {}
+    rows: dict[str, list[CellCount]] = {}
     for each in found:
         if each.cell.part == hardest.PART:
             rows.setdefault(each.cell.row, []).append(each)
@@ -214,21 +214,21 @@ def by_rule(found: Sequence[Measured]) -> list[RuleMeasured]:
 class Failed(NamedTuple):
     """A cell that could not be counted: why."""
 
-    cell: Cell
+    cell: CalibrationCell
     why: str
 
 
-class Counted(NamedTuple):
+class CalibrationResult(NamedTuple):
     """What a calibration counted, and what it could not."""
 
-    found: list[Measured]
+    found: list[CellCount]
     failed: list[Failed]
 
 
 # ------------------------------------------------------------------------------------------------------------ counting
 
 
-class Job(NamedTuple):
+class CountingJob(NamedTuple):
     """One block of the runs of a cell, named so that it can be sent anywhere."""
 
     digest: str
@@ -237,15 +237,53 @@ class Job(NamedTuple):
     seed: int
 
 
-def measured(
-    cells: Sequence[Cell],
+def select_cells(runs: int | None = None, only: str | None = None) -> CalibrationGrid:
+    """Return the full grid (with `runs`) or the short one; only cells whose name contains the text `only`, if given."""
+    cells, refused = grid() if runs is not None else (short(), ())
+    if only is not None:
+        cells = [each for each in cells if only in each.name]
+        refused = [each for each in refused if only in f"{each.part}: {each.row} / {each.column}"]
+        if not cells:
+            raise InputError(f"No cell has '{only}' in its name. `roundwise calibrate --json` lists them.")
+    return CalibrationGrid(cells, refused)
+
+
+def calibrate(
+    runs: int | None = None,
+    folder: str | Path | None = None,
+    *,
+    only: str | None = None,
+    seed: int = 1,
+    workers: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> CalibrationResult:
+    """Count the errors of every rule where they are most likely.
+
+    Args:
+        runs: Count every cell of the full grid, a typical one this often; by default, the short calibration.
+        folder: Where counts are stored; cells that it holds are not counted again.
+        only: Count only cells whose name contains this text.
+        seed: The seed of the random numbers.
+        workers: How many processes to use; the counts do not depend on it.
+        progress: Called with the number of runs that were just finished.
+
+    Returns:
+        The counts, and the cells that could not be counted; `list_problems` says what is not as it should be.
+    """
+    cells = select_cells(runs, only).cells
+    where = None if folder is None else Path(folder)
+    return measure_cells(cells, runs, where, seed=seed, workers=workers, progress=progress)
+
+
+def measure_cells(
+    cells: Sequence[CalibrationCell],
     runs: int | None,
     folder: Path | None = None,
     *,
     seed: int = 1,
     workers: int = 1,
     progress: Callable[[int], None] | None = None,
-) -> Counted:
+) -> CalibrationResult:
     """Every cell with its count; what the folder already holds is not counted again.
 
     A block that raises, or whose worker dies, is tried once more, alone; then its cell has failed. Others go on.
@@ -270,16 +308,18 @@ def measured(
             stored.add(job.digest, sizes[job.digest], counts[job.digest])
         if progress is not None:
             progress(job.runs)
-    found = [Measured(cell, *stored.counts[cell.digest]) for cell in cells if cell.digest not in failed]
-    return Counted(found, list(failed.values()))
+    found = [CellCount(cell, *stored.counts[cell.digest]) for cell in cells if cell.digest not in failed]
+    return CalibrationResult(found, list(failed.values()))
 
 
-def _blocks(cell: Cell, total: int, seed: int) -> Iterator[Job]:
+def _blocks(cell: CalibrationCell, total: int, seed: int) -> Iterator[CountingJob]:
     for block in range(-(-total // cell.chunk)):
-        yield Job(cell.digest, block, min(cell.chunk, total - block * cell.chunk), seed)
+        yield CountingJob(cell.digest, block, min(cell.chunk, total - block * cell.chunk), seed)
 
 
-def _counted(jobs: Sequence[Job], workers: int, known: Mapping[str, Cell]) -> Iterator[tuple[Job, int | str]]:
+def _counted(
+    jobs: Sequence[CountingJob], workers: int, known: Mapping[str, CalibrationCell]
+) -> Iterator[tuple[CountingJob, int | str]]:
     """What each job counted, or why it could not, as they are done."""
     _KNOWN.update(known)  # worker processes are copies of this one, or look cells up themselves
     if workers == 1 or len(jobs) <= 1:
@@ -289,7 +329,7 @@ def _counted(jobs: Sequence[Job], workers: int, known: Mapping[str, Cell]) -> It
         return
     waiting = deque(jobs)
     while waiting:
-        flying: dict[Future[int | str], Job] = {}
+        flying: dict[Future[int | str], CountingJob] = {}
         pool = ProcessPoolExecutor(workers, initializer=follow_parent)
         try:
             while waiting or flying:
@@ -307,7 +347,7 @@ def _counted(jobs: Sequence[Job], workers: int, known: Mapping[str, Cell]) -> It
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _alone(job: Job) -> int | str:
+def _alone(job: CountingJob) -> int | str:
     """One job in a process of its own."""
     with ProcessPoolExecutor(1, initializer=follow_parent) as pool:
         try:
@@ -316,10 +356,10 @@ def _alone(job: Job) -> int | str:
             return "its worker process died, perhaps because memory ran out"
 
 
-_KNOWN: dict[str, Cell] = {}
+_KNOWN: dict[str, CalibrationCell] = {}
 
 
-def _count(job: Job) -> int | str:
+def _count(job: CountingJob) -> int | str:
     """In how many of its runs it happened, or the error that was raised."""
     if job.digest not in _KNOWN:
         _KNOWN.update({each.digest: each for each in grid().cells})

@@ -11,7 +11,7 @@ import numpy as np
 from roundwise._version import __version__
 from roundwise.arrays import Plain
 from roundwise.calibration.cells import Refused
-from roundwise.calibration.measure import FALSE_ALARM, POWER, Counted, Measured, by_rule, source
+from roundwise.calibration.measure import FALSE_ALARM, POWER, CalibrationResult, CellCount, by_rule, source
 
 FEW = 5  # strikes that a cell must allow for its rate to be shown
 
@@ -27,7 +27,7 @@ PARTS = {
 }
 
 
-def plain(counted: Counted, refused: Sequence[Refused]) -> Plain:
+def plain(counted: CalibrationResult, refused: Sequence[Refused]) -> Plain:
     """Everything as JSON."""
     found, rules = counted.found, by_rule(counted.found)
     cells = len(found)
@@ -35,7 +35,7 @@ def plain(counted: Counted, refused: Sequence[Refused]) -> Plain:
         "runs": sum(each.runs for each in found),
         "source": source(),
         "false_alarm": FALSE_ALARM,
-        "as_it_should": not wrong(counted),
+        "as_it_should": not list_problems(counted),
         "rules": [
             {
                 "rule": each.rule,
@@ -68,7 +68,7 @@ def plain(counted: Counted, refused: Sequence[Refused]) -> Plain:
     }
 
 
-def wrong(counted: Counted) -> list[str]:
+def list_problems(counted: CalibrationResult) -> list[str]:
     """A sentence for each rule and each cell that is not as it should be, and for each that could not be counted."""
     found, rules = counted.found, by_rule(counted.found)
     sentences = [
@@ -90,7 +90,7 @@ def wrong(counted: Counted) -> list[str]:
     return sentences + [f"{each.cell.name} could not be counted: {each.why}." for each in counted.failed]
 
 
-def rule_rows(found: Sequence[Measured]) -> tuple[list[str], list[list[str]]]:
+def rule_rows(found: Sequence[CellCount]) -> tuple[list[str], list[list[str]]]:
     """A row a rule: its runs, its error over what it promises, at worst, at most, and that of its broken copy."""
     rules = by_rule(found)
     copies = {each.cell.row: each for each in found if each.cell.part == "controls"}
@@ -116,7 +116,7 @@ def rule_rows(found: Sequence[Measured]) -> tuple[list[str], list[list[str]]]:
     return titles, rows
 
 
-def overview(found: Sequence[Measured], refused: Sequence[Refused]) -> tuple[list[str], list[list[str]]]:
+def overview(found: Sequence[CellCount], refused: Sequence[Refused]) -> tuple[list[str], list[list[str]]]:
     """A row a part: cells, refusals, runs, and the worst."""
     titles = ["part", "cells", "refused", "runs", "worst / allowed", "as it should be"]
     rows = []
@@ -139,13 +139,13 @@ def overview(found: Sequence[Measured], refused: Sequence[Refused]) -> tuple[lis
     return titles, rows
 
 
-def _ratio(each: Measured) -> float:
+def _ratio(each: CellCount) -> float:
     return each.rate / each.cell.delta if each.cell.delta else float(each.happened)
 
 
-def summed(found: Sequence[Measured], part: str, key: Callable[[Measured], str], title: str) -> list[str]:
+def summed(found: Sequence[CellCount], part: str, key: Callable[[CellCount], str], title: str) -> list[str]:
     """A row for each key: runs, error over what is allowed in all cells, and in the worst that says something."""
-    rows: dict[str, list[Measured]] = {}
+    rows: dict[str, list[CellCount]] = {}
     for each in found:
         if each.cell.part == part:
             rows.setdefault(key(each), []).append(each)
@@ -165,12 +165,12 @@ def summed(found: Sequence[Measured], part: str, key: Callable[[Measured], str],
     return _markdown([title, "runs", "error / delta", "worst"], table)
 
 
-def page(counted: Counted, refused: Sequence[Refused], command: str, figure: str) -> str:
+def page(counted: CalibrationResult, refused: Sequence[Refused], command: str, figure: str) -> str:
     """The page of the docs: first what was found of each rule, then the rest in few words; JSON has every cell."""
     found, rules = counted.found, by_rule(counted.found)
     cells, runs = len(found), sum(each.runs for each in found)
     others = [each for each in found if not each.cell.must_fail]
-    sentences = wrong(counted)
+    sentences = list_problems(counted)
     lines = [
         "# Calibration: is the guarantee kept?",
         "",
@@ -251,7 +251,7 @@ def _paragraph(*lines: str) -> str:
     return textwrap.fill(" ".join(lines), 118, break_on_hyphens=False)
 
 
-def _row(each: Measured) -> list[str]:
+def _row(each: CellCount) -> list[str]:
     return [
         f"{each.cell.row} / {each.cell.column}",
         f"{each.cell.delta:g}",
@@ -273,7 +273,7 @@ def _whole(value: int) -> str:
     return f"{value:,}".replace(",", " ")
 
 
-def draw(found: Sequence[Measured], path: Path) -> None:
+def draw(found: Sequence[CellCount], path: Path) -> None:
     """Every cell as a dot: its rate over delta, part by part."""
     from roundwise.theory.figures.canvas import new_figure, save
 

@@ -59,7 +59,7 @@ def arena(
     from roundwise.arena.contests import entrants, fixed, own, replayed
     from roundwise.arena.page import docs_page, draw_arena, html_page
     from roundwise.arena.ranking import advice, standings
-    from roundwise.arena.run import drawn, fought
+    from roundwise.arena.run import match_entrants, run_matches
     from roundwise.render.svg import render_file
     from roundwise.simulation.tables import write_parquet
 
@@ -73,12 +73,12 @@ def arena(
     every = [each for each in every if only is None or only in each.name]
     if not every:
         raise InputError(f"No contest has '{only}' in its name. `roundwise arena --json --runs 1` lists them.")
-    draw = drawn(
+    draw = match_entrants(
         every, entrants(policy or ()), check_whole_number("runs", runs, 1), check_whole_number("seed", seed, 0)
     )
     try:
         with progress(sum(each.cell.runs for each in draw.entries), "in the arena") as advance:
-            rows = fought(draw, out, workers=workers, progress=advance)
+            rows = run_matches(draw, out, workers=workers, progress=advance)
     except KeyboardInterrupt:
         print("Interrupted; run the same command to go on.", file=sys.stderr)
         raise typer.Exit(130) from None

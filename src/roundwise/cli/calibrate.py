@@ -13,7 +13,6 @@ import typer
 from roundwise.cli import RESEARCH, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import check_output, print_json, print_table, progress
-from roundwise.errors import InputError
 from roundwise.model.problem import check_whole_number
 
 
@@ -46,22 +45,17 @@ def calibrate(
     catch twice that with probability .99. With --runs every combination of question, noise, rule and live path is
     counted, too. Exit code 1 if a rule breaks its promise, a broken copy is not caught, or a cell cannot be counted.
     """
-    from roundwise.calibration.measure import grid, measured, short, sizes_of
-    from roundwise.calibration.page import draw, overview, page, plain, rule_rows, wrong
+    from roundwise.calibration.measure import measure_cells, select_cells, sizes_of
+    from roundwise.calibration.page import draw, list_problems, overview, page, plain, rule_rows
 
     number = None if runs is None else check_whole_number("runs", runs, 1)
     workers = (os.cpu_count() or 1) if workers is None else check_whole_number("workers", workers, 1)
     if out is not None:
         check_output(out / "calibration.md")
-    cells, refused = grid() if number is not None else (short(), ())
-    if only is not None:
-        cells = [each for each in cells if only in each.name]
-        refused = [each for each in refused if only in f"{each.part}: {each.row} / {each.column}"]
-        if not cells:
-            raise InputError(f"No cell has '{only}' in its name. `roundwise calibrate --json` lists them.")
+    cells, refused = select_cells(number, only)
     try:
         with progress(sum(sizes_of(cells, number).values()), "calibrating") as advance:
-            counted = measured(
+            counted = measure_cells(
                 cells, number, out, seed=check_whole_number("seed", seed, 0), workers=workers, progress=advance
             )
     except KeyboardInterrupt:
@@ -75,7 +69,7 @@ def calibrate(
         text = page(counted, refused, command, "figures/calibration.svg")
         (out / "calibration.md").write_text(text, encoding="utf-8")
         (out / "calibration.json").write_text(json.dumps(plain(counted, refused)), encoding="utf-8")
-    sentences = wrong(counted)
+    sentences = list_problems(counted)
     if as_json:
         print_json(plain(counted, refused))
     else:

@@ -40,7 +40,7 @@ def serve(
     ] = None,
     tokens: Annotated[
         Path | None,
-        typer.Option("--tokens", help="A file of lines ROLE=TOKEN (look, hand in, change); or ROUNDWISE_TOKENS."),
+        typer.Option("--tokens", help="A file of lines ROLE=TOKEN (view, upload, manage); or ROUNDWISE_TOKENS."),
     ] = None,
     example: Annotated[
         bool, typer.Option("--example", help="With studies to look at, in a storage that is gone when it ends.")

@@ -19,7 +19,7 @@ from roundwise.cli.simulate import Cluster
 if TYPE_CHECKING:
     from distributed import Client
 
-    from roundwise.simulation.sweep import Cell
+    from roundwise.simulation.sweep import SweepCell, SweepGrid
 
 LABELS = {
     "question": "question",
@@ -59,7 +59,7 @@ def sweep(
     check_output(folder / "summary.csv", theirs=False)
     missing = [cell for cell in grid.cells if not is_finished(cell, folder)]
     try:
-        rows, files, left_out = _results(grid.cells, missing, folder, workers, cluster)
+        rows, files, left_out = _results(grid, missing, folder, workers, cluster)
     except KeyboardInterrupt:
         stored = sum(is_finished(cell, folder) for cell in grid.cells)
         print(
@@ -90,20 +90,17 @@ def sweep(
 
 
 def _results(
-    cells: Sequence[Cell], missing: Sequence[Cell], folder: Path, workers: int, cluster: str | None
+    grid: SweepGrid, missing: Sequence[SweepCell], folder: Path, workers: int, cluster: str | None
 ) -> tuple[list[Plain], list[Path], list[str]]:
-    """Compute what is missing; the rows of the summary, the files, and what the figure does not show."""
-    from roundwise.simulation.sweep import relabel, run_cells, summary_row
-    from roundwise.simulation.tables import write_csv
+    """Compute the missing cells; return the rows of the summary, the files, and what the figure does not show."""
+    from roundwise.simulation.sweep import run_sweep
     from roundwise.theory.figures.sweep import draw_sweep
 
-    if missing:
-        with _place(cluster) as place, progress(sum(cell.runs for cell in missing), "sweeping") as advance:
-            run_cells(missing, folder, workers=workers, cluster=place, progress=advance)
-    for cell in cells:
-        relabel(cell, folder)
-    rows = [summary_row(cell, folder) for cell in cells]
-    write_csv(folder / "summary.csv", rows)
+    with (
+        _place(cluster if missing else None) as place,
+        progress(sum(cell.runs for cell in missing), "sweeping") as advance,
+    ):
+        rows = run_sweep(grid, folder, workers=workers, cluster=place, progress=advance).rows
     figures, left_out = draw_sweep(rows, folder)
     return rows, [folder / "summary.csv", *figures], left_out
 

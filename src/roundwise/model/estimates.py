@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Floats, total, zeros
+from roundwise.arrays import Floats, quiet, total, zeros
 from roundwise.model.batch import Batch
-from roundwise.questions.base import Halfspaces, quiet
+from roundwise.solvers.halfspaces import Halfspaces
 
 CROWD = 100  # with more arms there are rules for those that crowd near the top
 FEW = 16  # batches up to which a loop over pairs of them is faster than one stacked array

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, quiet
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
@@ -27,8 +27,8 @@ from roundwise.noise.bets import (
 )
 from roundwise.noise.budget_bets import drift_budget_bet
 from roundwise.noise.parts import GaussianPartBets, PartBets, PartsData
-from roundwise.questions.base import Halfspaces, quiet
 from roundwise.solvers.families import Family
+from roundwise.solvers.halfspaces import Halfspaces
 
 Needs = Literal["sums", "squares", "rows"]
 FixedSizeBet = Callable[[Floats], Floats]  # offsets (P) -> log e-values of each size, which fall in the offset (k, P)

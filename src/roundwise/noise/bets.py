@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roundwise.arrays import Bools, Floats, zeros
 from roundwise.model.batch import Batch
-from roundwise.questions.base import Halfspaces
+from roundwise.solvers.halfspaces import Halfspaces
 
 EDGE = 0.95  # share of the way to a factor of 0 that a bet on counts or bounded values may go
 HUGE = 1e150  # standardized values beyond this count as this; larger ones would overflow when multiplied

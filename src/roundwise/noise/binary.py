@@ -38,8 +38,8 @@ from roundwise.noise.parts import (
     choose_factor,
     product_factor,
 )
-from roundwise.questions.base import Halfspaces
 from roundwise.solvers.families import BinaryFamily, Family
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, total, zeros
+from roundwise.arrays import Bools, Floats, quiet, total, zeros
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch, ValueTable
@@ -39,7 +39,7 @@ from roundwise.noise.parts import (
     ValueRows,
     choose_factor,
 )
-from roundwise.questions.base import Halfspaces, quiet
+from roundwise.solvers.halfspaces import Halfspaces
 
 _OWN = 400.0  # degrees of freedom from which on an arm has a variance of its own; fewer scatter too much
 _FEW = 64  # distinct values up to which a table is worked on for all elements at once

@@ -15,14 +15,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Floats, zeros
+from roundwise.arrays import Floats, quiet, zeros
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, FormEstimate, Past, arm_of
 from roundwise.noise.base import FixedSizeBet, Noise
 from roundwise.noise.bets import is_pair, single_arms, take_arm
 from roundwise.noise.parts import NO_ROWS, Index, LogFactor, PartBets, PartForm, PartsData, choose_factor
-from roundwise.questions.base import Halfspaces, quiet
+from roundwise.solvers.halfspaces import Halfspaces
 
 ITEMS = "Arms are tried on the same items: results on one item may depend on each other, different items do not."
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Floats, sum_rows
+from roundwise.arrays import Floats, quiet, sum_rows
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
@@ -23,8 +23,8 @@ from roundwise.noise.bets import (
 )
 from roundwise.noise.budget_bets import MOST_NEED, drift_budget_bet, normal_budget_bet
 from roundwise.noise.parts import NO_ROWS, Index, LogFactor, PartBets, PartForm, PartsData
-from roundwise.questions.base import Halfspaces, quiet
 from roundwise.solvers.families import NormalFamily
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 def _check_sigma(sigma: float) -> None:

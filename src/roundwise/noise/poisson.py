@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from roundwise.arrays import Floats, sum_rows, total, zeros
+from roundwise.arrays import Floats, quiet, sum_rows, total, zeros
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past, all_arms, arm_of
@@ -30,8 +30,8 @@ from roundwise.noise.parts import (
     choose_factor,
     product_factor,
 )
-from roundwise.questions.base import Halfspaces, quiet
 from roundwise.solvers.families import Family, PoissonFamily, check_countable
+from roundwise.solvers.halfspaces import Halfspaces
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, quiet
 from roundwise.model.batch import Batch
 from roundwise.noise.base import Noise
-from roundwise.questions.base import quiet
 
 FALSE_ALARM = 1e-3  # the probability that a true model is ever refuted, at most
 BAR = math.log(2 / FALSE_ALARM)  # of either of two tests

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Floats, log_sum_exp, total
+from roundwise.arrays import Floats, log_sum_exp, quiet, total
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
@@ -26,7 +26,7 @@ from roundwise.noise.bets import (
 from roundwise.noise.budget_bets import MOST_NEED, normal_budget_bet
 from roundwise.noise.crossed import ITEMS, CrossedNoise
 from roundwise.noise.parts import Index, LogFactor, PartBets, PartForm, PartsData, sums_before
-from roundwise.questions.base import Halfspaces, quiet
+from roundwise.solvers.halfspaces import Halfspaces
 
 NODES = 8  # of the quadrature
 BOLD = 1.4  # q is at most this times sqrt(dof + 1): a bolder bet would lose even if the difference is huge

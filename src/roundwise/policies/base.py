@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Generic, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats, total, tree_take, tree_where, zeros
+from roundwise.arrays import Floats, quiet, total, tree_take, tree_where, zeros
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch, BatchPlan, Declaration, Memory, Record, Trial, ValueTable, join_parts
 from roundwise.model.problem import Problem
 from roundwise.questions import Complexity
-from roundwise.questions.base import quiet
 from roundwise.rules import StoppingRule
 
 

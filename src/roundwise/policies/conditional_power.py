@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, total, zeros
+from roundwise.arrays import Bools, Floats, quiet, total, zeros
 from roundwise.model.batch import FIRST_PARTS, PARTS, BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.noise.budget_bets import ETA
 from roundwise.policies.base import Policy, checked, whole
-from roundwise.questions.base import quiet
 from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of, open_of
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.conditional_power import counted_arms, shares_of, squares_of

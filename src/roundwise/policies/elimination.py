@@ -14,12 +14,11 @@ from functools import partial
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, quiet
 from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import Policy, checked
 from roundwise.policies.racing import Race, check_racing, first_round, leading, next_round, outcome, ranked, ranking
-from roundwise.questions.base import quiet
 from roundwise.rules import Declared, StoppingRule
 
 PROVED = Declared(proof="docs/baselines.md, elimination")

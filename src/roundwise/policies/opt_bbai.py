@@ -29,7 +29,7 @@ PROVED = Declared(
 ROUNDS = 30  # a round takes 4 times the pulls of the one before: nobody gets past 30
 
 
-class Elimination(NamedTuple):
+class OptBBAIState(NamedTuple):
     """Where the algorithm stands; axis -1 of the last three is the round, from 1."""
 
     stage: Floats  # 1, 2, 4 (a round of elimination) or 5 (a check)
@@ -65,13 +65,13 @@ class OptBBAI(Policy):
         """For best arm only."""
         check_racing(self.name, problem, sets=False)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Elimination]:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[OptBBAIState]:
         """Stage I: L_1 pulls of each arm."""
         none = zeros((*runs, ROUNDS))
-        memory = Elimination(np.ones(runs), np.zeros(runs), zeros((*runs, problem.arms)), none, none, none)
+        memory = OptBBAIState(np.ones(runs), np.zeros(runs), zeros((*runs, problem.arms)), none, none, none)
         return first_stage(problem, runs, memory)
 
-    def next(self, problem: Problem, trial: Trial[Elimination]) -> BatchPlan[Elimination]:
+    def next(self, problem: Problem, trial: Trial[OptBBAIState]) -> BatchPlan[OptBBAIState]:
         """Stage II, the test of stage III, then rounds of elimination and their checks."""
         memory = trial.plan.memory
         stage = memory.stage
@@ -114,7 +114,7 @@ class OptBBAI(Policy):
         """ln delta_r."""
         return np.asarray(np.log(problem.delta / (40 * math.pi**2 * problem.arms * r**2)))
 
-    def _eliminated(self, problem: Problem, memory: Elimination, means: Floats) -> Elimination:
+    def _eliminated(self, problem: Problem, memory: OptBBAIState, means: Floats) -> OptBBAIState:
         """Step 2: drop who is eps_r behind; then note which earlier rounds are due for a check (step 3)."""
         now = memory.stage == 4
         r = memory.round
@@ -139,7 +139,7 @@ class OptBBAI(Policy):
             checking=np.where(now[..., None], due, memory.checking),
         )
 
-    def _check_pulls(self, problem: Problem, memory: Elimination) -> Floats:
+    def _check_pulls(self, problem: Problem, memory: OptBBAIState) -> Floats:
         """Step 3: fresh pulls of everyone who was in an earlier round, to the accuracy of the squared gamma."""
         pulls = np.zeros(memory.left.shape)
         for r in range(1, ROUNDS + 1):
@@ -150,7 +150,7 @@ class OptBBAI(Policy):
             pulls = np.maximum(pulls, np.where(was_in, (need * memory.checking[..., r - 1])[..., None], 0.0))
         return pulls
 
-    def _checked(self, memory: Elimination, means: Floats) -> tuple[Elimination, Floats]:
+    def _checked(self, memory: OptBBAIState, means: Floats) -> tuple[OptBBAIState, Floats]:
         """What to declare, or -1: the best of a checked round if one it eliminated is within eps_r/2 of the best."""
         now = memory.stage == 5
         declared = np.full(memory.stage.shape, -1.0)

@@ -14,19 +14,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, one_hot, total
+from roundwise.arrays import Bools, Floats, one_hot, quiet, total
 from roundwise.model.batch import Batch, BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import Policy, check_sigma, checked, undeclared, whole
 from roundwise.questions import Question
-from roundwise.questions.base import Answer, quiet
+from roundwise.questions.base import Answer
 from roundwise.rules import Declared, StoppingRule
 from roundwise.solvers.design import ROUGH, fit_least_squares, orthonormal_basis, solve_design
 
 PROVED = Declared(proof="docs/linear.md, a batched elimination")
 
 
-class Field(NamedTuple):
+class RageState(NamedTuple):
     """Where it stands."""
 
     round: Floats  # r, from 1
@@ -57,13 +57,13 @@ class Rage(Policy):
         fits = name in ("best-arm", "above")
         checked(fits, f"The policy '{self.name}' answers 'best-arm' and 'above' only, not '{name}'.")
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Field]:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[RageState]:
         """All directions."""
         everyone = np.ones((*runs, problem.arms), dtype=np.bool_)
-        return self._plan(problem, Field(np.ones(runs), everyone, ~everyone), np.zeros((*runs, problem.arms)), None)
+        return self._plan(problem, RageState(np.ones(runs), everyone, ~everyone), np.zeros((*runs, problem.arms)), None)
 
     @quiet
-    def next(self, problem: Problem, trial: Trial[Field]) -> BatchPlan[Field]:
+    def next(self, problem: Problem, trial: Trial[RageState]) -> BatchPlan[RageState]:
         """Who can leave leaves; the next batch is for the others."""
         now, batch = trial.plan.memory, trial.batch
         fitted, deviation = _estimates(problem, batch, now.open)
@@ -75,11 +75,11 @@ class Rage(Policy):
             mine = one_hot(leader, problem.arms)
             left = now.open & (mine | ~(ahead > reach))
             done = (left.sum(axis=-1) == 1) | (~left | mine | (ahead > reach - near)).all(axis=-1)
-            after = Field(now.round + 1, left, now.above)
+            after = RageState(now.round + 1, left, now.above)
             answer: Answer = leader
         else:
             sure = now.open & (np.abs(fitted - level) > reach - near)
-            after = Field(now.round + 1, now.open & ~sure, np.where(sure, fitted > level, now.above))
+            after = RageState(now.round + 1, now.open & ~sure, np.where(sure, fitted > level, now.above))
             done, answer = ~after.open.any(axis=-1), after.above
         return self._plan(problem, after, fitted, Declaration(np.asarray(done), answer))
 
@@ -89,7 +89,9 @@ class Rage(Policy):
         return np.asarray(problem.sigma * np.sqrt(2 * np.log(ways * r * (r + 1) / problem.delta)))
 
     @quiet
-    def _plan(self, problem: Problem, now: Field, means: Floats, declared: Declaration | None) -> BatchPlan[Field]:
+    def _plan(
+        self, problem: Problem, now: RageState, means: Floats, declared: Declaration | None
+    ) -> BatchPlan[RageState]:
         """The batch that makes the largest variance of an open direction least."""
         runs, features = now.open.shape[:-1], problem.question.features
         leader = None

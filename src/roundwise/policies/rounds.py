@@ -19,7 +19,7 @@ from roundwise.rules import StoppingRule
 LOOKS = 10  # rounds that a budget is cut into, where a policy looks ahead to it and nothing else is said
 
 
-class Round(NamedTuple):
+class RoundState(NamedTuple):
     """The plan of the policy within, and whether a plan of it was ever cut."""
 
     plan: BatchPlan
@@ -141,7 +141,7 @@ class Rounds(Policy):
         declared = plan.declared
         if declared is not None:  # what is proved of its own batches does not hold of one that was cut
             declared = declared._replace(made=declared.made & ~cut)
-        memory = Round(plan, np.asarray(cut | (pulls != plan.pulls).any(axis=-1)))
+        memory = RoundState(plan, np.asarray(cut | (pulls != plan.pulls).any(axis=-1)))
         if self.budget is None:
             return plan._replace(pulls=pulls, memory=memory, declared=declared)
         after = np.maximum(left - pulls.sum(axis=-1), 0.0)
@@ -158,9 +158,9 @@ def as_rounds(policy: Policy) -> Rounds:
     return policy if isinstance(policy, Rounds) else Rounds(policy)
 
 
-def round_of(plan: BatchPlan) -> Round:
+def round_of(plan: BatchPlan) -> RoundState:
     """What the policy within planned, and whether any of its plans was cut."""
-    return plan.memory if isinstance(plan.memory, Round) else Round(plan, np.zeros_like(plan.may_stop))
+    return plan.memory if isinstance(plan.memory, RoundState) else RoundState(plan, np.zeros_like(plan.may_stop))
 
 
 def limited_to(pulls: Floats, room: Floats, record: Record) -> Floats:

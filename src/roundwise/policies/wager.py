@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from roundwise.arrays import Floats, total
+from roundwise.arrays import Floats, quiet, total
 from roundwise.model.batch import FIRST_PARTS, PARTS, BatchPlan, Trial
 from roundwise.model.estimates import CROWD, Estimates, signal_share
 from roundwise.model.problem import Problem
 from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, whole
-from roundwise.questions.base import quiet
 from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike

@@ -1,12 +1,13 @@
 """Questions about the means of the arms; `base` has the base classes for questions of your own."""
 
-from roundwise.questions.base import Complexity, HalfspaceQuestion, Halfspaces, Pieces, Question, Wording, pairs
+from roundwise.questions.base import HalfspaceQuestion, Question, Wording
 from roundwise.questions.best_arm import BestArm
 from roundwise.questions.claims import Claims
 from roundwise.questions.forms import Largest, Statements
 from roundwise.questions.levels import Above, AnyAbove, MinimumBelow, SomeBeyond
 from roundwise.questions.linear import Linear
 from roundwise.questions.top_k import TopK
+from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, pairs
 
 QUESTIONS: dict[str, type[Question]] = {
     each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, Claims, Linear)

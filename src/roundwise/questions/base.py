@@ -27,7 +27,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Array, Bools, Facts, Floats, quiet, total
+from roundwise.arrays import Array, Bools, Facts, Floats, one_hot, quiet, total
 from roundwise.errors import InputError
 from roundwise.solvers import divergence
 from roundwise.solvers.families import Family
@@ -35,30 +35,10 @@ from roundwise.solvers.halfspaces import (
     Complexity,
     Halfspaces,
     Pieces,
-    complexity_where,
     halfspace_complexity,
     halfspace_floor,
     nearest_border_point,
-    pairs,
-    range_of_forms,
 )
-
-__all__ = [
-    "Answer",
-    "Complexity",
-    "HalfspaceQuestion",
-    "Halfspaces",
-    "Pieces",
-    "Question",
-    "RankingQuestion",
-    "Wording",
-    "complexity_where",
-    "finite",
-    "pairs",
-    "quiet",
-    "range_of_forms",
-    "spread_over",
-]
 
 Answer = Array
 
@@ -316,7 +296,7 @@ class HalfspaceQuestion(Question):
         return self._halfspace_floor(means, radius, np.array([float(sigma)]))
 
     def floor_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Floats:
-        """The same with the deviations of the arms."""
+        """The largest need of one half-space alone, with the deviations of the arms."""
         return self._halfspace_floor(means, radius, sigmas)
 
     @quiet
@@ -432,6 +412,85 @@ class HalfspaceQuestion(Question):
         return divergence.family_complexity(self.halfspaces(answer, means.shape[-1]), means, family, right)
 
 
+class SidesQuestion(HalfspaceQuestion):
+    """Which of several quantities are above their levels? The answer is a mask over them.
+
+    With a tolerance a quantity within it of its level may be on either side.
+    """
+
+    nearest_answer_first = True
+
+    @abstractmethod
+    def heights(self, means: Floats) -> Floats:
+        """How far each quantity is above its level. (K)->(P)"""
+
+    def answer(self, means: ArrayLike) -> Answer:
+        """Which quantities are above their levels."""
+        return np.asarray(self.heights(finite(means)) > 0)
+
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """Whether every quantity is on its side, or within the tolerance of its level."""
+        heights = self.heights(finite(means))
+        near = np.abs(heights) <= self.tolerance if self.tolerance else False
+        return np.asarray(((answer == (heights > 0)) | near).all(axis=-1))
+
+    def count_right_answers(self, means: ArrayLike) -> Floats:
+        """2 to the number of quantities within the tolerance of their levels."""
+        heights = self.heights(finite(means))
+        free = (np.abs(heights) <= self.tolerance).sum(axis=-1) if self.tolerance else np.zeros(heights.shape[:-1])
+        return np.asarray(2.0 ** np.minimum(free, 1000.0))
+
+    def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
+        """The right masks, that of the means first."""
+        return enumerate_answers(finite(means), self._right_masks, most)
+
+    def _right_masks(self, means: Floats) -> Iterable[Bools]:
+        heights = self.heights(means)
+        near = np.abs(heights) <= self.tolerance if self.tolerance else np.zeros(heights.shape, dtype=np.bool_)
+        free = np.flatnonzero(near)
+        for turned in itertools.product((False, True), repeat=len(free)):
+            mask = heights > 0
+            mask[free[list(turned)]] ^= True
+            yield mask
+
+    def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
+        """The answer at the means: it has the most evidence, whatever the tolerance."""
+        return self.answer(means)
+
+
+class ScoreQuestion(HalfspaceQuestion):
+    """Which of several scores is the largest? The answer is its index; with a tolerance any within it is right."""
+
+    @abstractmethod
+    def scores(self, means: Floats) -> Floats:
+        """The scores at these means. (K)->(m)"""
+
+    def answer(self, means: ArrayLike) -> Answer:
+        """The index of the largest score; the first one in a tie."""
+        return np.asarray(self.scores(finite(means)).argmax(axis=-1))
+
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """Whether it is the answer for these means, or its score within the tolerance of the largest."""
+        return np.asarray(np.take_along_axis(self.right_mask(means), np.asarray(answer)[..., None], axis=-1)[..., 0])
+
+    def count_right_answers(self, means: ArrayLike) -> Floats:
+        """The number of scores within the tolerance of the largest."""
+        return np.asarray(self.right_mask(means).sum(axis=-1), dtype=np.float64)
+
+    def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
+        """All scores, and which of them are right."""
+        right = np.moveaxis(self.right_mask(means), -1, 0)
+        scores = np.arange(len(right)).reshape(-1, *[1] * (right.ndim - 1))
+        return np.broadcast_to(scores, right.shape), right
+
+    def right_mask(self, means: ArrayLike) -> Bools:
+        """Which scores are within the tolerance of the largest; without one, which is the answer. (K)->(m)"""
+        scores = self.scores(finite(means))
+        if not self.tolerance:
+            return one_hot(scores.argmax(axis=-1), scores.shape[-1])
+        return np.asarray(scores >= scores.max(axis=-1, keepdims=True) - self.tolerance)
+
+
 class RankingQuestion(HalfspaceQuestion):
     """A question for the arms with the largest means: the best, or the top k."""
 
@@ -454,6 +513,7 @@ class RankingQuestion(HalfspaceQuestion):
 def describe_halfspaces(pieces: Halfspaces, names: Sequence[str]) -> list[str]:
     """Each half-space in words.
 
+    >>> from roundwise.solvers.halfspaces import pairs
     >>> describe_halfspaces(pairs(np.array([0]), np.array([1]), -0.1), "xy")
     ['x beats y (or is within 0.1)']
     >>> describe_halfspaces(Halfspaces(np.array([[0, 1]]), np.array([[1.0, -2.0]]), np.array([0.5]), False), "xy")
@@ -469,6 +529,11 @@ def describe_halfspaces(pieces: Halfspaces, names: Sequence[str]) -> list[str]:
         for each in zip(pieces.arms, pieces.coefficients, strict=True)
     ]
     return [f"{each} exceeds {offset:g}" for each, offset in zip(terms, pieces.offsets, strict=True)]
+
+
+def within_words(tolerance: float, of: str = "it") -> str:
+    """', or within 0.1 of it'; nothing without a tolerance."""
+    return f", or within {tolerance:g} of {of}" if tolerance else ""
 
 
 def near_words(tolerance: float) -> str:
@@ -544,19 +609,3 @@ def enumerate_answers(means: Floats, answers: Callable[[Floats], Iterable[Array]
     stacked = np.array(filled).swapaxes(0, 1)  # (A, runs, ...)
     there = np.array([[i < len(each) for each in found] for i in range(number)])
     return stacked.reshape((number, *runs, *stacked.shape[2:])), there.reshape((number, *runs))
-
-
-def right_sides(away: Floats, tolerance: float) -> Iterable[Bools]:
-    """Every right set of those above a level, given how far each is above: the nearest first. (P)"""
-    above = away > 0
-    free = np.flatnonzero(np.abs(away) <= tolerance) if tolerance else np.empty(0, dtype=np.intp)
-    for turned in itertools.product((False, True), repeat=len(free)):
-        mask = above.copy()
-        mask[free[list(turned)]] = ~mask[free[list(turned)]]
-        yield mask
-
-
-def count_right_sides(away: Floats, tolerance: float) -> Floats:
-    """How many there are: 2 to the number of those within the tolerance. (P)->()"""
-    free = (np.abs(away) <= tolerance).sum(axis=-1) if tolerance else np.zeros(away.shape[:-1])
-    return np.asarray(2.0 ** np.minimum(free, 1000.0))

@@ -15,17 +15,19 @@ from roundwise.questions.base import (
     Answer,
     Question,
     RankingQuestion,
+    ScoreQuestion,
     Wording,
     check_tolerance,
     column,
     finite,
     flatten_runs,
+    within_words,
 )
 from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complexity_where, midrange, pairs
 
 
 @dataclass(frozen=True)
-class BestArm(RankingQuestion):
+class BestArm(RankingQuestion, ScoreQuestion):
     """Which arm has the largest mean? The answer is its index.
 
     With a tolerance, any arm is right whose mean is within it of the largest: then several may be, and ties are easy.
@@ -49,38 +51,13 @@ class BestArm(RankingQuestion):
     def __post_init__(self) -> None:
         check_tolerance(self.tolerance)
 
-    def answer(self, means: ArrayLike) -> Answer:
-        """The index of the largest mean; the first one in a tie."""
-        return np.asarray(finite(means).argmax(axis=-1))
+    def scores(self, means: Floats) -> Floats:
+        """The means themselves."""
+        return means
 
     def answer_from_set(self, chosen: Bools) -> Answer:
         """The arm of a set of one. (K)->()"""
         return np.asarray(chosen.argmax(axis=-1))
-
-    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether no arm is better by more than the tolerance; without one, whether it is the answer."""
-        means = finite(means)
-        if not self.tolerance:
-            return np.asarray(answer == self.answer(means))
-        chosen = np.take_along_axis(means, np.asarray(answer)[..., None], axis=-1)[..., 0]
-        return np.asarray(chosen >= means.max(axis=-1) - self.tolerance)
-
-    def right(self, means: ArrayLike) -> Bools:
-        """Which arms are within the tolerance of the largest mean; without one, which is the answer. (K)->(K)"""
-        means = finite(means)
-        if not self.tolerance:
-            return one_hot(means.argmax(axis=-1), means.shape[-1])
-        return np.asarray(means >= means.max(axis=-1, keepdims=True) - self.tolerance)
-
-    def count_right_answers(self, means: ArrayLike) -> Floats:
-        """How many arms are within the tolerance of the largest mean."""
-        return np.asarray(self.right(means).sum(axis=-1), dtype=np.float64)
-
-    def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """All arms, of which those count that are right."""
-        right = np.moveaxis(self.right(means), -1, 0)
-        arms = np.arange(len(right)).reshape(-1, *[1] * (right.ndim - 1))
-        return np.broadcast_to(arms, right.shape), right
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
         """The arm with the largest mean (the first in a tie), or with a tolerance the one with the most evidence."""
@@ -125,7 +102,7 @@ class BestArm(RankingQuestion):
     def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
         """T_i of every arm i that is right: the complexity of "i is right"; nan for the others. (K)->(K)"""
         means = finite(means)
-        right = self.right(means)
+        right = self.right_mask(means)
         if not self.tolerance:
             return np.where(right, self.complexity(means, sigma=sigma).value[..., None], np.nan)
         found = np.full(means.shape, np.nan)
@@ -193,21 +170,20 @@ class BestArm(RankingQuestion):
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'x is the best arm.'"""
-        close = f", or within {self.tolerance:g} of it" if self.tolerance else ""
-        return f"{names[int(answer)]} is the best arm{close}"
+        return f"{names[int(answer)]} is the best arm{within_words(self.tolerance)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which of 4 arms has the highest mean?'"""
         return f"Which of {len(names)} arms has the highest {wording.mean}{wording.near(self.tolerance)}?"
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
-        """Every number serves; with a tolerance and one right arm a point just so far below the others, else none.
+        """Every number serves; with a tolerance and one right arm a point that far below the others, else none.
 
         Moving away from (c, c + tolerance, ...), c for the best arm, stretches all its gaps plus the tolerance.
         """
         if not self.tolerance:
             return midrange(means)
-        if constant or self.right(means).sum() > 1:
+        if constant or self.right_mask(means).sum() > 1:
             return None
         best = np.arange(len(means)) == means.argmax()
         middle = midrange(np.where(best, means, means - self.tolerance))

@@ -14,15 +14,8 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Facts, Floats, Plain, total
 from roundwise.errors import InputError, unknown
-from roundwise.questions.base import (
-    PLAIN_WORDING,
-    Answer,
-    HalfspaceQuestion,
-    Wording,
-    describe_halfspaces,
-    finite,
-)
-from roundwise.questions.forms import Statements, find_arm, find_control, find_margin, name_or_count
+from roundwise.questions.base import PLAIN_WORDING, Answer, HalfspaceQuestion, Wording, describe_halfspaces, finite
+from roundwise.questions.forms import Statements, find_arm, find_control, find_margin, name_or_count, set_fields
 from roundwise.solvers import divergence
 from roundwise.solvers.families import Family
 from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, pack_forms
@@ -36,17 +29,22 @@ _FURTHEST = 1e3  # log odds of a rate of 0 or 1: beyond those of every other rat
 
 @dataclass(frozen=True, eq=False)
 class Claims(HalfspaceQuestion):
-    """Claims `forms[j] . means > levels[j]`, each shown when there is enough for it; none need be shown in the end.
+    """Claims `forms[j] . means > levels[j]`, each shown as soon as its evidence suffices; none need be shown.
 
-    The answer is a mask over what was shown: first the claims, then, with `futility` or two `sides`, their opposites:
-    "no more than that". The probability that anything false is ever shown is at most delta. `futility` is m2, one
-    number or one a claim: it can be shown, too, that a form is below m2 (at least the level). `sides="two"` is
-    m2 = level. Claims with larger `weights`, fixed beforehand, are shown sooner. `odds`: of the log odds of rates.
-    `independent` claims are each about an arm of its own, whose results have nothing to do with those of other arms:
-    what was won for them is multiplied, which shows more where most claims are true. (No bets towards a budget.)
+    The answer is a mask over what was shown: first the claims, then, with `futility` or two `sides`, their opposites.
+    The probability that anything false is ever shown (the familywise error) is at most delta. `Statements` has one
+    answer, given when every statement is settled; a claim is shown by itself, and one that is false delays no other.
 
-    `Statements` asks which of its statements hold, all together: there is one answer, when every one of them is settled
-    on one side or the other. Of claims each is shown by itself, and one that is not true holds nothing up.
+    Args:
+        forms: Coefficients, one row a claim. (J, K)
+        levels: What the forms exceed, one number a claim. (J)
+        weights: Claims with larger weights are shown sooner.
+        futility: m2, at least the level: it can also be shown that a form is below m2. One number, or one a claim.
+        sides: "two" for futility at the level itself.
+        odds: Whether the forms are of the log odds of rates.
+        names: Of the claims, then of their opposites; by default made of the names of the arms.
+        independent: Whether each claim is about an arm of its own with independent results. Their e-values are then
+            multiplied, which shows more where most claims are true. (No bets towards a budget.)
 
     >>> doses = Claims.against_control(["placebo", "75mg", "300mg"], control="placebo", margin=0.1)
     >>> doses.answer([0.36, 0.40, 0.54]).tolist()
@@ -61,17 +59,15 @@ class Claims(HalfspaceQuestion):
     futility: Floats | float | None = None  # m2
     sides: str = "one"
     odds: bool = False
-    names: tuple[str, ...] = ()  # of the claims, then of their opposites; by default in the words of their arms
-    independent: bool = False  # whether the e-values of different claims are multiplied
+    names: tuple[str, ...] = ()
+    independent: bool = False
     name = "claims"
     separate_claims = True
 
     def __post_init__(self) -> None:
         held = Statements(self.forms, self.levels)
         number = len(held.forms)
-        object.__setattr__(self, "forms", held.forms)
-        object.__setattr__(self, "levels", held.levels)
-        object.__setattr__(self, "weights", _one_each(self.weights, number, "weights"))
+        set_fields(self, forms=held.forms, levels=held.levels, weights=_one_each(self.weights, number, "weights"))
         if not (np.asarray(self.weights) > 0).all():
             raise InputError("The weights of claims must be positive numbers.")
         if self.sides not in ("one", "two"):
@@ -79,7 +75,7 @@ class Claims(HalfspaceQuestion):
         if self.futility is not None:
             if self.sides == "two":
                 raise InputError("Give either `futility` or two sides: two sides are futility at the level itself.")
-            object.__setattr__(self, "futility", _one_each(self.futility, number, "futility"))
+            set_fields(self, futility=_one_each(self.futility, number, "futility"))
             if (np.asarray(self.futility) < self.levels).any():
                 raise InputError(
                     f"The futility margin {np.min(self.futility):g} is below the level {np.max(self.levels):g}: it "
@@ -97,13 +93,11 @@ class Claims(HalfspaceQuestion):
                     "leave out `independent` for others."
                 )
         control = find_control(self.forms)
-        object.__setattr__(self, "reference_arm", control)
-        object.__setattr__(self, "control", None if self.odds else control)
-        object.__setattr__(self, "margin", find_margin(self.levels))
-        given, numbered = tuple(self.names), self._worded([str(i) for i in range(self.forms.shape[1])])
+        set_fields(self, reference_arm=control, control=None if self.odds else control, margin=find_margin(self.levels))
+        given, numbered = tuple(self.names), self._describe([str(i) for i in range(self.forms.shape[1])])
         if len(given) not in (0, self.number, len(numbered)):
             raise InputError(f"There are {self.number} claims but {len(given)} names; give one name each.")
-        object.__setattr__(self, "names", (*given, *numbered[len(given) :]))
+        set_fields(self, names=(*given, *numbered[len(given) :]))
 
     @classmethod
     def against_control(
@@ -133,21 +127,21 @@ class Claims(HalfspaceQuestion):
             if futility is not None or sides != "one":
                 raise InputError("Ratios can be claimed on one side only; use a difference or an odds ratio.")
             forms = [unit[i] - margin * unit[c] for i in others for c in controls]
-            return cls(np.array(forms), np.zeros(len(forms)), weights)._called(names)  # type: ignore[arg-type]
+            return cls(np.array(forms), np.zeros(len(forms)), weights)._with_arm_names(names)  # type: ignore[arg-type]
         forms = [unit[i] - unit[c] for i in others for c in controls]
         odds = scale == "odds-ratio"
         if odds:
             margin, futility = math.log(margin), None if futility is None else math.log(futility)
         found = cls(np.array(forms), np.full(len(forms), margin), weights, futility, sides, odds)  # type: ignore[arg-type]
-        return found._called(names)
+        return found._with_arm_names(names)
 
     @classmethod
     def pairs(cls, arms: int | Sequence[str], margin: float = 0.0) -> Claims:
-        """Every arm exceeds every other one by more than a margin: what is shown of the ranking."""
+        """Every arm exceeds every other one by more than a margin: as much of the ranking as can be shown."""
         names, number = name_or_count(arms)
         unit = np.eye(number)
         forms = [unit[i] - unit[j] for i, j in itertools.permutations(range(number), 2)]
-        return cls(np.array(forms), np.full(len(forms), margin))._called(names)
+        return cls(np.array(forms), np.full(len(forms), margin))._with_arm_names(names)
 
     @classmethod
     def above(
@@ -162,7 +156,9 @@ class Claims(HalfspaceQuestion):
         """Every arm is above a level, whatever the dependence between arms; with two sides, or it is not."""
         names, number = name_or_count(arms)
         levels = np.full(number, level)
-        return cls(np.eye(number), levels, futility=futility, sides=sides, independent=independent)._called(names)
+        return cls(np.eye(number), levels, futility=futility, sides=sides, independent=independent)._with_arm_names(
+            names
+        )
 
     @classmethod
     def from_shorthand(cls, fields: Facts) -> Claims | None:
@@ -192,32 +188,33 @@ class Claims(HalfspaceQuestion):
 
     def claim_texts(self, names: Sequence[str]) -> tuple[str, ...]:
         """Each claim in words, then each opposite: by their own names, or else with the names of the arms."""
-        numbered = self._worded([str(i) for i in range(self.forms.shape[1])])
-        own = zip(self.names, numbered, self._worded(names), strict=True)
+        numbered = self._describe([str(i) for i in range(self.forms.shape[1])])
+        own = zip(self.names, numbered, self._describe(names), strict=True)
         return tuple(words if name == plain else name for name, plain, words in own)
 
-    def _called(self, names: Sequence[str]) -> Claims:
-        """With the names of the arms in those of the claims, if there are any."""
-        return replace(self, names=tuple(self._worded(names))) if names else self
+    def _with_arm_names(self, names: Sequence[str]) -> Claims:
+        return replace(self, names=tuple(self._describe(names))) if names else self
 
-    def _worded(self, names: Sequence[str]) -> list[str]:
-        words = [claim_words(*each, self.odds, names) for each in zip(self.forms, self.levels, strict=True)]
-        if not self.opposites:
-            return words
-        ends = self.levels if self.futility is None else np.asarray(self.futility)
-        return [
-            *words,
-            *(
-                opposite_words(form, end, level, self.odds, names)
-                for form, end, level in zip(self.forms, ends, self.levels, strict=True)
-            ),
-        ]
+    def _describe(self, names: Sequence[str]) -> list[str]:
+        """Each claim, then each opposite, by the names of the arms."""
+        claims = list(zip(self.forms, self.levels, strict=True))
+        words = [describe_claim(*each, self.odds, names) for each in claims]
+        if self.opposites:
+            words += [
+                describe_opposite(form, end, level, self.odds, names)
+                for (form, level), end in zip(claims, self._futility_levels, strict=True)
+            ]
+        return words
+
+    @property
+    def _futility_levels(self) -> Floats:
+        return self.levels if self.futility is None else np.asarray(self.futility)
 
     def labels(self, names: Sequence[str]) -> list[str]:
         """The shortest name of each claim: its arm, where no other claim is about it."""
         words, first = list(self.claim_texts(names)[: self.number]), [int(np.argmax(form)) for form in self.forms]
         several = len(set(first)) < len(first) or (self.forms.max(axis=-1) <= 0).any()
-        return words if several or words != self._worded(names)[: self.number] else [names[i] for i in first]
+        return words if several or words != self._describe(names)[: self.number] else [names[i] for i in first]
 
     def with_arm(self, names: Sequence[str]) -> Claims:
         """One claim more, of an arm that joins as the last of these names: it beats the control by the same margin.
@@ -237,7 +234,7 @@ class Claims(HalfspaceQuestion):
         futility = None if self.futility is None else float(np.asarray(self.futility)[0])
         weight, levels = float(np.asarray(self.weights)[0]), np.append(self.levels, self.levels[0])
         found = Claims(np.vstack([wider, more]), levels, weight, futility, self.sides, self.odds)
-        return found._called(names) if self.names else found
+        return found._with_arm_names(names) if self.names else found
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
         """Effects in even steps, where arms are compared with a control."""
@@ -293,8 +290,7 @@ class Claims(HalfspaceQuestion):
         """All that can be shown: the claims, then their opposites."""
         if not self.opposites:
             return Statements(self.forms, self.levels)
-        ends = self.levels if self.futility is None else np.asarray(self.futility)
-        return Statements(np.vstack([self.forms, -self.forms]), np.append(self.levels, -ends))
+        return Statements(np.vstack([self.forms, -self.forms]), np.append(self.levels, -self._futility_levels))
 
     def check(self, arms: int) -> None:
         """As many arms as the forms have coefficients."""
@@ -353,7 +349,7 @@ class Claims(HalfspaceQuestion):
         return self._linear().halfspaces(answer, arms)
 
     def bets(self, runs: tuple[int, ...]) -> Halfspaces:
-        """What is bet on: every line, in every run. (L, S)"""
+        """The half-spaces that are bet on: every claim and opposite, in every run. (L, S)"""
         found = self._bets
         arms = np.broadcast_to(found.arms, (*runs, *found.arms.shape))
         if found.factors is None:
@@ -362,7 +358,6 @@ class Claims(HalfspaceQuestion):
 
     @cached_property
     def _bets(self) -> Halfspaces:
-        """The same in one run."""
         forms = self.lines.forms
         width = int(np.count_nonzero(forms, axis=-1).max())
         found = pack_forms(forms, self.lines.levels, width)
@@ -387,7 +382,7 @@ class Claims(HalfspaceQuestion):
         return self.lines
 
 
-def claim_words(form: Floats, level: float, odds: bool, names: Sequence[str]) -> str:
+def describe_claim(form: Floats, level: float, odds: bool, names: Sequence[str]) -> str:
     """One claim in words."""
     plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
     if odds:
@@ -406,7 +401,7 @@ def claim_words(form: Floats, level: float, odds: bool, names: Sequence[str]) ->
     return describe_halfspaces(pack_forms(form[None], np.array([level]), len(plus) + len(minus)), names)[0]
 
 
-def scale_words(form: Floats, level: float, odds: bool, names: Sequence[str]) -> str | None:
+def describe_scale(form: Floats, level: float, odds: bool, names: Sequence[str]) -> str | None:
     """What the size of a claim is the size of, where it is neither a mean nor the difference that its words compare."""
     if odds:
         return ODDS
@@ -416,7 +411,7 @@ def scale_words(form: Floats, level: float, odds: bool, names: Sequence[str]) ->
     return None
 
 
-def opposite_words(form: Floats, end: float, level: float, odds: bool, names: Sequence[str]) -> str:
+def describe_opposite(form: Floats, end: float, level: float, odds: bool, names: Sequence[str]) -> str:
     """The opposite of a claim: the form is below this, or, if it is the level of the claim itself, not above it."""
     plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
     if odds:
@@ -430,11 +425,11 @@ def opposite_words(form: Floats, end: float, level: float, odds: bool, names: Se
         return f"{names[plus[0]]} does not beat {names[minus[0]]} by {more}"
     if end == level and len(plus) + len(minus) == 1 and form[(plus if len(plus) else minus)[0]] in (1, -1):
         return f"{names[plus[0]]} is not above {end:g}" if len(plus) else f"{names[minus[0]]} is not below {-end:g}"
-    return claim_words(-form, -end, False, names)
+    return describe_claim(-form, -end, False, names)
 
 
 def _one_each(values: Any, number: int, what: str) -> Floats:
-    """One number for each of so many claims, given once or one by one."""
+    """One number for each claim, given once for all or one by one."""
     try:
         array = np.asarray(values, dtype=np.float64)
         array = np.broadcast_to(array, (number,)).copy()

@@ -10,22 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roundwise.arrays import Bools, Floats, one_hot, quiet, total
+from roundwise.arrays import Floats, quiet, total
 from roundwise.errors import InputError, unknown
 from roundwise.questions.base import (
-    MOST,
     PLAIN_WORDING,
     Answer,
-    HalfspaceQuestion,
+    Question,
+    ScoreQuestion,
+    SidesQuestion,
     Wording,
     check_open,
     check_tolerance,
-    count_right_sides,
-    enumerate_answers,
     finite,
     near_words,
-    right_sides,
     spread_over,
+    within_words,
 )
 from roundwise.solvers.halfspaces import (
     Complexity,
@@ -39,7 +38,7 @@ from roundwise.solvers.halfspaces import (
 
 
 @dataclass(frozen=True, eq=False)
-class Statements(HalfspaceQuestion):
+class Statements(SidesQuestion):
     """Which of the statements `forms[j] . means > levels[j]` hold? The answer is a mask over the statements.
 
     With a tolerance a statement may be said to hold or not where its form is within it of the level.
@@ -54,7 +53,6 @@ class Statements(HalfspaceQuestion):
     names: tuple[str, ...] = ()
     tolerance: float = 0.0  # epsilon, in units of the forms
     name = "statements"
-    nearest_answer_first = True
 
     def __post_init__(self) -> None:
         forms, names = check_forms(self.forms, self.names, "statement")
@@ -68,8 +66,8 @@ class Statements(HalfspaceQuestion):
             raise InputError(f"The statement '{empty}' has only zero coefficients: it says nothing of the means.")
         check_tolerance(self.tolerance)
         control, margin = find_control(forms), find_margin(levels)
-        _set_fields(self, forms=forms, levels=levels, names=names)
-        _set_fields(self, control=control, reference_arm=control, margin=margin)
+        set_fields(self, forms=forms, levels=levels, names=names)
+        set_fields(self, control=control, reference_arm=control, margin=margin)
 
     @classmethod
     def against_control(
@@ -108,27 +106,6 @@ class Statements(HalfspaceQuestion):
             check_open(
                 f"The statement '{name}' has the level {level:g}", bool(least <= level <= most and room), low, high
             )
-
-    def answer(self, means: ArrayLike) -> Answer:
-        """Which statements hold."""
-        return np.asarray(self._away(finite(means)) > 0)
-
-    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether it is the answer for these means, but for statements within the tolerance of their level."""
-        near = np.abs(self._away(finite(means))) <= self.tolerance if self.tolerance else False
-        return np.asarray(((answer == self.answer(means)) | near).all(axis=-1))
-
-    def count_right_answers(self, means: ArrayLike) -> Floats:
-        """How many answers are right: two for every statement within the tolerance, in all combinations."""
-        return count_right_sides(self._away(finite(means)), self.tolerance)
-
-    def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """The masks that are right, that of the means first."""
-        return enumerate_answers(finite(means), lambda row: right_sides(self._away(row), self.tolerance), most)
-
-    def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
-        """What the means say: it has more evidence than anything else, whatever the tolerance."""
-        return self.answer(means)
 
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
@@ -204,9 +181,10 @@ class Statements(HalfspaceQuestion):
 
     def _to_border(self, means: Floats) -> Floats:
         """How far each form is from making the answer of the means wrong."""
-        return np.abs(self._away(means)) + self.tolerance
+        return np.abs(self.heights(means)) + self.tolerance
 
-    def _away(self, means: Floats) -> Floats:
+    def heights(self, means: Floats) -> Floats:
+        """How far each form is above its level. (K)->(m)"""
         self.check(means.shape[-1])
         sides = [
             total(self.forms[j, arms] * means[..., arms]) - self.levels[j]
@@ -216,7 +194,7 @@ class Statements(HalfspaceQuestion):
 
 
 @dataclass(frozen=True, eq=False)
-class Largest(HalfspaceQuestion):
+class Largest(ScoreQuestion):
     """Which of the scores `forms[j] . means + offsets[j]` is largest? The answer is its index.
 
     With a tolerance any score is right that is within it of the largest.
@@ -246,7 +224,7 @@ class Largest(HalfspaceQuestion):
                 )
             check_scale(f"The differences of the scores '{names[i]}' and '{names[j]}'", forms[i] - forms[j])
         check_tolerance(self.tolerance)
-        _set_fields(self, forms=forms, offsets=offsets, names=names)
+        set_fields(self, forms=forms, offsets=offsets, names=names)
 
     def check(self, arms: int) -> None:
         """As many arms as the forms have coefficients."""
@@ -255,27 +233,6 @@ class Largest(HalfspaceQuestion):
     def cli_options(self, names: Sequence[str]) -> None:
         """It takes a file."""
         return
-
-    def answer(self, means: ArrayLike) -> Answer:
-        """The index of the largest score; the first one in a tie."""
-        return np.asarray(self._scores(finite(means)).argmax(axis=-1))
-
-    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether it is the answer for these means, or its score within the tolerance of the largest."""
-        if not self.tolerance:
-            return np.asarray(answer == self.answer(means))
-        right = self._right(finite(means))
-        return np.asarray(np.take_along_axis(right, np.asarray(answer)[..., None], axis=-1)[..., 0])
-
-    def count_right_answers(self, means: ArrayLike) -> Floats:
-        """How many scores are within the tolerance of the largest."""
-        return np.asarray(self._right(finite(means)).sum(axis=-1), dtype=np.float64)
-
-    def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """All scores, of which those count that are right."""
-        right = np.moveaxis(self._right(finite(means)), -1, 0)
-        scores = np.arange(len(right)).reshape(-1, *[1] * (right.ndim - 1))
-        return np.broadcast_to(scores, right.shape), right
 
     def pieces(self, arms: int) -> Pieces:
         """One half-space for each rival."""
@@ -295,8 +252,7 @@ class Largest(HalfspaceQuestion):
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'x has the largest score.'"""
-        close = f", or within {self.tolerance:g} of it" if self.tolerance else ""
-        return f"{self.names[int(answer)]} is the largest{close}"
+        return f"{self.names[int(answer)]} is the largest{within_words(self.tolerance)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which of 2 scores (x, y) is the largest?'"""
@@ -307,18 +263,12 @@ class Largest(HalfspaceQuestion):
         near = near_words(self.tolerance)
         return [f"{self.names[int(answer)]} exceeds {name}{near}" for i, name in enumerate(self.names) if i != answer]
 
-    def _scores(self, means: Floats) -> Floats:
+    def scores(self, means: Floats) -> Floats:
+        """The scores at these means. (K)->(m)"""
         self.check(means.shape[-1])
         assert self.offsets is not None
         sides = [total(form * means) + offset for form, offset in zip(self.forms, self.offsets, strict=True)]
         return np.stack(sides, axis=-1)
-
-    def _right(self, means: Floats) -> Bools:
-        """Which scores are within the tolerance of the largest; without one, which is the answer."""
-        scores = self._scores(means)
-        if not self.tolerance:
-            return one_hot(scores.argmax(axis=-1), len(self.forms))
-        return np.asarray(scores >= scores.max(axis=-1, keepdims=True) - self.tolerance)
 
 
 def count_and_list(names: Sequence[str], kind: str) -> str:
@@ -327,7 +277,7 @@ def count_and_list(names: Sequence[str], kind: str) -> str:
 
 
 def check_forms(forms: ArrayLike, names: Sequence[str], kind: str) -> tuple[Floats, tuple[str, ...]]:
-    """Forms, a coefficient for each arm, with a name each; an InputError says what is wrong with them."""
+    """The forms as an array with a coefficient for each arm, and a name each; an InputError for others."""
     try:
         array = np.asarray(forms, dtype=np.float64)
     except ValueError:
@@ -396,6 +346,7 @@ def find_arm(arm: int | str, names: Sequence[str], number: int | None = None) ->
     return int(arm)
 
 
-def _set_fields(question: HalfspaceQuestion, **fields: Any) -> None:
+def set_fields(question: Question, **fields: Any) -> None:
+    """Set fields of a frozen dataclass in its `__post_init__`."""
     for name, value in fields.items():
         object.__setattr__(question, name, value)

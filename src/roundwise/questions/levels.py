@@ -16,19 +16,17 @@ from roundwise.questions.base import (
     MOST,
     PLAIN_WORDING,
     Answer,
-    HalfspaceQuestion,
     Question,
+    SidesQuestion,
     Wording,
     check_open,
     check_tolerance,
     column,
-    count_right_sides,
     easier_complexity,
-    enumerate_answers,
     finite,
     flatten_runs,
     near_words,
-    right_sides,
+    within_words,
 )
 from roundwise.questions.top_k import name_arms
 from roundwise.solvers.families import Family
@@ -68,7 +66,7 @@ class LevelQuestion(Question):
 
 
 @dataclass(frozen=True)
-class Above(LevelQuestion, HalfspaceQuestion):
+class Above(LevelQuestion, SidesQuestion):
     """Which arms have a mean above the level? The answer is a mask over the arms.
 
     With a tolerance an arm whose mean is within it of the level may be on either side.
@@ -83,28 +81,10 @@ class Above(LevelQuestion, HalfspaceQuestion):
 
     name = "above"
     accepts_arm_changes = True
-    nearest_answer_first = True
 
-    def answer(self, means: ArrayLike) -> Answer:
-        """Which means are above the level."""
-        return np.asarray(finite(means) > self.level)
-
-    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether every arm is on its side, or within the tolerance of the level."""
-        near = np.abs(finite(means) - self.level) <= self.tolerance if self.tolerance else False
-        return np.asarray(((answer == self.answer(means)) | near).all(axis=-1))
-
-    def count_right_answers(self, means: ArrayLike) -> Floats:
-        """How many sets are right: two for every arm within the tolerance, in all combinations."""
-        return count_right_sides(finite(means) - self.level, self.tolerance)
-
-    def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """The sets that are right, the nearest sides first."""
-        return enumerate_answers(finite(means), lambda row: right_sides(row - self.level, self.tolerance), most)
-
-    def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
-        """The side of each mean: it has more evidence than the other, whatever the tolerance."""
-        return self.answer(means)
+    def heights(self, means: Floats) -> Floats:
+        """How far each mean is above the level. (K)->(K)"""
+        return np.asarray(means - self.level)
 
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
@@ -147,8 +127,7 @@ class Above(LevelQuestion, HalfspaceQuestion):
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'Above 0.5: x, y.'"""
-        close = f", or within {self.tolerance:g} of it" if self.tolerance else ""
-        return f"above {self.level:g}{close}: {name_arms(answer, names)}"
+        return f"above {self.level:g}{within_words(self.tolerance)}: {name_arms(answer, names)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which of 4 arms have a mean above 0.5?'"""
@@ -159,7 +138,7 @@ class Above(LevelQuestion, HalfspaceQuestion):
         return means + np.where(np.arange(means.size) < (means.size + 1) // 2, lead, -lead)
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
-        """The level; with a tolerance and one right set a point just so far beyond it, else none."""
+        """The level; with a tolerance and one right set a point that far beyond it, else none."""
         if not self.tolerance:
             return np.full(means.shape, self.level)
         if self.count_right_answers(means) > 1 or (constant and self.answer(means).any() != self.answer(means).all()):

@@ -19,9 +19,7 @@ from roundwise.questions.base import (
     MOST,
     PLAIN_WORDING,
     Answer,
-    Complexity,
     HalfspaceQuestion,
-    Halfspaces,
     Question,
     Wording,
     finite,
@@ -29,6 +27,7 @@ from roundwise.questions.base import (
 )
 from roundwise.solvers.design import fit_least_squares, orthonormal_basis, solve_design
 from roundwise.solvers.families import Family
+from roundwise.solvers.halfspaces import Complexity, Halfspaces
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""What no delta-correct algorithm can stay below on average, from the complexity of a question (docs/bounds.md)."""
+"""Lower bounds on the mean number of samples of delta-correct algorithms (docs/bounds.md)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def sample_lower_bound(complexity: ArrayLike, delta: float) -> Floats:
 
 
 def shared_lower_bound(complexities: ArrayLike, delta: float, ways: ArrayLike | None = None) -> Floats:
-    """The same where several answers i are right, from their T_i (nan for those that are wrong). (answers)->()
+    """The lower bound where several answers i are right, from their T_i (nan for those that are wrong). (answers)->()
 
-    There may be more `ways` to be right than are listed: those count as the easiest one, which keeps it a bound.
+    There may be more right answers (`ways`) than are listed: those count as the easiest one, which keeps it a bound.
 
     Any algorithm has E[tau] >= T_i kl(P(i), delta) for each of them, and the P(i) add up to 1 - delta or more
     (docs/bounds.md): the bound is the x with sum_i max{p: kl(p, delta) <= x/T_i} = 1 - delta. The sum is concave in
@@ -55,9 +55,14 @@ def shared_lower_bound(complexities: ArrayLike, delta: float, ways: ArrayLike | 
 def lower_bound_at(
     question: Question, means: ArrayLike, delta: float, sigma: float = 1.0, complexity: Floats | None = None
 ) -> Floats:
-    """What no delta-correct algorithm can stay below on average at these means, whether one answer is right or more.
+    """The lower bound at these means, whether one answer is right or more.
 
-    T* can be given as `complexity` where it is known already.
+    Args:
+        question: What is asked.
+        means: The true means. (K)
+        delta: The error probability.
+        sigma: The deviation of the rewards.
+        complexity: T*, where it is known already.
 
     >>> from roundwise.questions import BestArm
     >>> [round(float(lower_bound_at(BestArm(tolerance), [0.01, 0.0], 0.05))) for tolerance in (0.0, 0.1)]

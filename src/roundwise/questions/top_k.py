@@ -29,6 +29,7 @@ from roundwise.questions.base import (
     enumerate_answers,
     finite,
     spread_over,
+    within_words,
 )
 from roundwise.solvers import program
 from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complexity_where, midrange
@@ -38,7 +39,7 @@ from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complex
 class TopK(RankingQuestion):
     """Which k arms have the largest means? The answer is a mask over the arms.
 
-    With a tolerance every set of k is right of which no arm is exceeded by one outside by more than that.
+    With a tolerance a set is right if no arm outside exceeds an arm inside by more than that.
 
     >>> TopK(2).answer([0.2, 1.0, 0.9]).tolist()
     [False, True, True]
@@ -165,8 +166,7 @@ class TopK(RankingQuestion):
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'The top 2 are x, y.'"""
-        close = f", or within {self.tolerance:g} of them" if self.tolerance else ""
-        return f"the top {self.k}{close}: {name_arms(answer, names)}"
+        return f"the top {self.k}{within_words(self.tolerance, 'them')}: {name_arms(answer, names)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which 2 of 4 arms have the highest means?'"""
@@ -177,7 +177,7 @@ class TopK(RankingQuestion):
         return ["--k", f"{self.k}", *(super().cli_options(names) or [])]
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
-        """Every number serves; with a tolerance and one right set a point with the others just so far above."""
+        """Every number serves; with a tolerance and one right set a point with the others that far above."""
         if not self.tolerance:
             return midrange(means)
         if constant or self.count_right_answers(means) > 1:
@@ -218,7 +218,7 @@ def _grid(inside: int, arms: int) -> NDArray[np.intp]:
 
 
 def top_sets(means: Floats, k: int, tolerance: float) -> Iterable[Bools]:
-    """Every set of k arms of which none is exceeded by an arm outside by more than the tolerance; the top first. (K)
+    """Every set of k arms that no arm outside exceeds by more than the tolerance; the top first. (K)
 
     By the smallest mean of the set, at the place p in falling order: arms that exceed it by more must be in.
     """

@@ -42,7 +42,7 @@ Watch = Mapping[str, Callable[[Trial], Array]]
 LOT = 160_000  # runs times arms that are computed at once: enough to be fast, few enough for the cache
 
 
-class Setting(NamedTuple):
+class RunSettings(NamedTuple):
     """What the blocks of the same runs share."""
 
     problem: Problem
@@ -55,10 +55,10 @@ class Setting(NamedTuple):
     watch: Watch
 
 
-class Job(NamedTuple):
+class RunBlock(NamedTuple):
     """One block of runs, not yet computed."""
 
-    setting: Setting
+    setting: RunSettings
     block: int
     size: int
 
@@ -81,7 +81,7 @@ def blocks(
     max_samples: float = np.inf,
     max_batches: float = np.inf,
     watch: Watch | None = None,
-) -> Iterator[Job]:
+) -> Iterator[RunBlock]:
     """The blocks that make up these runs, not yet computed: `computed` does that, wherever it is told to."""
     runs, seed = check_whole_number("runs", runs, 1), check_whole_number("seed", seed, 0)
     if not (max_samples > 0 and max_batches > 0):
@@ -91,9 +91,9 @@ def blocks(
     if math.isfinite(max_samples):  # it is cut off there, and is not told
         policy, watch = _within(Rounds(policy, budget=float(math.floor(max_samples)), told=False), watch)
     size = block_size(load(problem))
-    setting = Setting(problem, environment, name, policy, seed, keep_counts, limits, watch)
+    setting = RunSettings(problem, environment, name, policy, seed, keep_counts, limits, watch)
     number = number_of_blocks(problem, runs)
-    return (Job(setting, block, min(size, runs - block * size)) for block in range(number))
+    return (RunBlock(setting, block, min(size, runs - block * size)) for block in range(number))
 
 
 def _within(rounds: Rounds, watch: Watch) -> tuple[Rounds, Watch]:
@@ -120,7 +120,9 @@ def block_size(load: int) -> int:
     return max(1, min(1000, 2_000_000 // load))
 
 
-def computed(jobs: Iterable[Job], number: int, workers: int, cluster: Cluster | None) -> Iterator[tuple[int, Runs]]:
+def computed(
+    jobs: Iterable[RunBlock], number: int, workers: int, cluster: Cluster | None
+) -> Iterator[tuple[int, Runs]]:
     """The blocks of these jobs as they are done, each with the place of its job: here, or wherever there is help."""
     if cluster is None and (workers == 1 or number <= 1):
         yield from enumerate(part for lot in _lots(jobs) for part in _together(lot))
@@ -130,13 +132,13 @@ def computed(jobs: Iterable[Job], number: int, workers: int, cluster: Cluster | 
     yield from done(_all, jobs, number, workers, cluster)
 
 
-def _all(jobs: Iterable[Job]) -> list[Runs]:
+def _all(jobs: Iterable[RunBlock]) -> list[Runs]:
     return [part for lot in _lots(jobs) for part in _together(lot)]
 
 
-def _lots(jobs: Iterable[Job]) -> Iterator[list[Job]]:
+def _lots(jobs: Iterable[RunBlock]) -> Iterator[list[RunBlock]]:
     """Blocks of the same setting that follow each other, as many as are fast to compute at once."""
-    lot: list[Job] = []
+    lot: list[RunBlock] = []
     for job in jobs:
         size = sum(each.size for each in lot) + job.size
         if lot and (job.setting is not lot[0].setting or size * load(job.setting.problem) > LOT):
@@ -147,7 +149,7 @@ def _lots(jobs: Iterable[Job]) -> Iterator[list[Job]]:
         yield lot
 
 
-def _together(lot: Sequence[Job]) -> list[Runs]:
+def _together(lot: Sequence[RunBlock]) -> list[Runs]:
     """Blocks of runs in lockstep; a run that is done is dropped."""
     _keep_memory()
     problem, environment, name, policy, seed, keep_counts, limits, watch = lot[0].setting

@@ -118,7 +118,7 @@ def _follow_path(problem: ConcaveCosts, limits: StepLimits, exact: float) -> tup
 
 
 def _newton(now: Iterate, at_point: CostDerivatives, dual: Floats, possible: Bools, limits: StepLimits) -> Iterate:
-    """One step (Mehrotra's predictor and corrector); pulls are reckoned in units of themselves."""
+    """One step (Mehrotra's predictor and corrector); pulls are in units of themselves."""
     pulls, unused, spare, prices = now
     number = possible.sum(axis=-1, keepdims=True) + pulls.shape[-1]
     short = np.where(possible, at_point.costs - 1 - spare, 0.0)

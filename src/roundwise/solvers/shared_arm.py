@@ -16,7 +16,7 @@ from roundwise.arrays import FEW, Bools, Floats, quiet, total
 
 _STEPS = 60  # of Newton's method: 3 or 4 are usual
 _NEAR = 1e-6  # a step of this share of t leaves an error of its square
-_FEWER = 0.75  # share of the runs of which more limits may be better, below which the others are left out
+_FEWER = 0.75  # the runs that more limits may improve are taken out when they are less than this share
 
 
 class SharedArm(NamedTuple):
@@ -81,7 +81,7 @@ def _search_number(many: NDArray[np.intp], d: Floats, e: Floats, g: Floats, ever
     """The number k of limits with the largest k / T_k, and t there. (n),(J, n),(J, n),(J, n)->(n),(n)"""
     number, place = np.zeros(many.size), np.zeros(many.size)
     t, best, most, at = np.zeros(many.size), np.zeros(many.size), place, number
-    here, going = np.arange(many.size), np.ones(many.size, dtype=np.bool_)  # of which more limits may be better
+    here, going = np.arange(many.size), np.ones(many.size, dtype=np.bool_)  # runs that more limits may improve
     for k in range(1, int(many.max(initial=0)) + 1):
         # one more limit costs e_k at least, and each after it no less: if that is above the mean, it is no better
         going = going & (many >= k)

@@ -19,12 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, quiet
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.problem import Problem
 from roundwise.noise.refutation import Held, further
-from roundwise.questions.base import quiet
 
 
 def chi_squared_tail(freedom: int, square: float) -> float:

@@ -27,7 +27,7 @@ from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
 from roundwise.web.routing import Pages, address_of
-from roundwise.web.security import CHANGE, LOOK
+from roundwise.web.security import MANAGE, VIEW
 from roundwise.web.workers import FORECAST, TYPING
 
 FINE = 400  # runs of each row, once nobody types any more
@@ -87,19 +87,19 @@ class ResultsBar(NamedTuple):
     words: str
 
 
-@router.get("/plan", LOOK)
+@router.get("/plan", VIEW)
 def plan_page(request: Request) -> Response:
     """The planner."""
     return _form(request, "Plan a study")
 
 
-@router.get("/new", CHANGE)
+@router.get("/new", MANAGE)
 def new(request: Request) -> Response:
     """The form of a new study."""
     return _form(request, "New study")
 
 
-@router.post("/new", CHANGE)
+@router.post("/new", MANAGE)
 def created(request: Request, sent: FormData) -> Response:
     """A new study, or the form again with what is wrong."""
     form = Form.of(texts(sent))
@@ -110,7 +110,7 @@ def created(request: Request, sent: FormData) -> Response:
     return RedirectResponse(address_of(form.name.strip()), status_code=303)
 
 
-@router.post("/plan/forecast", LOOK, by=TYPING)
+@router.post("/plan/forecast", VIEW, by=TYPING)
 def forecast(request: Request, sent: FormData) -> Response:
     """What it will take: a part of the page; first in a hurry, then again with more runs."""
     given = texts(sent)
@@ -141,7 +141,7 @@ def forecast(request: Request, sent: FormData) -> Response:
     )
 
 
-@router.post("/plan/save", LOOK, by=TYPING)
+@router.post("/plan/save", VIEW, by=TYPING)
 def save(request: Request, sent: FormData) -> Response:
     """The plan as a file to keep: a page, or JSON that `roundwise new --from-plan` reads."""
     given = texts(sent)

@@ -13,7 +13,7 @@ from roundwise.cli.output import print_json, recorded, say
 from roundwise.errors import InputError, RoundwiseError, visible
 
 if TYPE_CHECKING:
-    from roundwise.ingest import Words
+    from roundwise.ingest import TellKeywords
     from roundwise.store import Entry
     from roundwise.study import Study
 
@@ -39,9 +39,12 @@ class FileOptions(NamedTuple):
     average_ids: Annotated[bool, _about_files("--average-ids", "Average the rows of one id to one result.")] = False
 
     @property
-    def words(self) -> Words:
+    def words(self) -> TellKeywords:
         """As `Study.tell` takes it."""
-        given: Words = self._asdict() | {"columns": self.columns.columns(), "ignore_arms": self.ignore_arms or ()}  # type: ignore[assignment]
+        given: TellKeywords = self._asdict() | {
+            "columns": self.columns.columns(),
+            "ignore_arms": self.ignore_arms or (),
+        }  # type: ignore[assignment]
         return given
 
 

@@ -10,17 +10,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, one_hot, total, zeros
+from roundwise.arrays import Bools, Floats, one_hot, quiet, total, zeros
 from roundwise.model.batch import Parts
 from roundwise.model.estimates import CROWD, Estimates, FormEstimate, signal_share
 from roundwise.model.problem import Problem
 from roundwise.noise.parts import Index, PartBets, PartForm
-from roundwise.questions.base import Answer, pairs, quiet
+from roundwise.questions.base import Answer
 from roundwise.questions.best_arm import solve_star
-from roundwise.rules.base import ClaimStatus, GapToLeader, Interval
+from roundwise.rules.base import ClaimStatus, GapToLeader
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls
-from roundwise.rules.eprocess.bounds import BetHistory, agreed
+from roundwise.rules.eprocess.bounds import BetHistory, match_decision
 from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, first_largest, log_phi, sum_arms
+from roundwise.solvers.halfspaces import pairs
 
 CLEAR = 3.0  # standard errors: a lead that is bet on even if it is unsure who leads
 SURE = 0.2  # the chance that the leader is right, as the past sees it, from which on every lead is bet on
@@ -83,7 +84,7 @@ class BestArmEProcess(EProcess):
     def in_parts(
         self, problem: Problem, won: BestArmWealth, known: Estimates, choice: Leader, parts: Parts, shifts: bool
     ) -> BestArmWealth:
-        """The same after a batch in parts: the average over its dealings counts, at its end."""
+        """Return the wealth after a batch in parts: the average over its partitions, at its end."""
         past, first = known.past, not known.past.history
         error = np.sqrt(known.variance[..., None] / np.maximum(past.counts, 1.0))
         late = shifts and past.batches > 1
@@ -91,24 +92,24 @@ class BestArmEProcess(EProcess):
         wary = signal_share(known)[..., None] >= TOLD_APART if problem.arms > CROWD and not first else won.lost[..., :1]
 
         def opened(
-            field: PartsView, tilts: PartBets, gains: Floats, lost: Bools, error: Floats, extra: Floats, wary: Bools
+            view: PartsView, part_bets: PartBets, gains: Floats, lost: Bools, error: Floats, extra: Floats, wary: Bools
         ) -> OpenNulls | None:
             at = np.flatnonzero(~lost)
             if not at.size:
                 return None
-            looks = field.means.copy() if first else field.means - lost * error
+            looks = view.means.copy() if first else view.means - lost * error
             place = np.arange(len(looks))[:, None] * lost.size
-            lead, follow = leaders(looks, field, first)
+            lead, follow = leaders(looks, view, first)
             run, arm = at % lost.shape[1], place + at
             leader = lead.take(run, axis=1)
             own = leader == arm
             rival = np.where(own, follow.take(run, axis=1), leader)
             form = PartForm([rival, arm], None, np.broadcast_to(0.0, arm.shape))
-            spread = np.broadcast_to(tilts.variances, looks.shape).reshape(-1)
+            spread = np.broadcast_to(part_bets.variances, looks.shape).reshape(-1)
 
             def more(before: Floats) -> Floats:
                 other = np.where(own, rival, arm)
-                return field.inverse.reshape(-1).take(other) ** 2 * extra.reshape(-1).take(other - place)
+                return view.inverse.reshape(-1).take(other) ** 2 * extra.reshape(-1).take(other - place)
 
             def gate(z: Floats) -> Bools | None:
                 if first:  # bet on once the leader is more likely right than wrong
@@ -120,7 +121,7 @@ class BestArmEProcess(EProcess):
                 sums = [np.bincount(run, row, lost.shape[1]) for row in np.where(own, 0.0, log_phi(z))]
                 return (z >= CLEAR) | (np.array(sums) >= math.log(SURE))[:, run] | ~wary[0, run]
 
-            variance = (spread.take(arm) + spread.take(rival)) / 2 if tilts.variances.size > 1 else float(spread[0])
+            variance = (spread.take(arm) + spread.take(rival)) / 2 if part_bets.variances.size > 1 else float(spread[0])
             return OpenNulls(form, at, problem.goal, run, gate, more if late else None, variance)
 
         after = bet_on_parts(problem, known, parts, shifts, opened, won.gains, won.lost, error, extra, wary)
@@ -145,7 +146,7 @@ class BestArmEProcess(EProcess):
         return np.where(nobody, known.means.argmax(axis=-1), still.argmax(axis=-1))
 
     def without(self, problem: Problem, won: BestArmWealth, arm: int) -> BestArmWealth:
-        """Each arm's money is cut to that of the arm (Proposition 22)."""
+        """Each arm's wealth is cut to that of the arm (Proposition 22)."""
         gains = np.minimum(np.delete(won.gains, arm), won.gains[arm])
         return BestArmWealth(
             gains, (np.delete(won.lost, arm) & won.lost[arm]) | (gains >= problem.goal), won.left + 1.0
@@ -186,10 +187,6 @@ class BestArmEProcess(EProcess):
         """Nobody is in."""
         return bool(won.lost.all())
 
-    def means(self, bets: BetHistory) -> Interval:
-        """They have nothing to agree with."""
-        return bets.intervals()
-
     def margins(self, bets: BetHistory) -> Floats:
         """How far each arm is behind the best one; 0 if it may be the best.
 
@@ -203,7 +200,7 @@ class BestArmEProcess(EProcess):
         else:
             rivals = [pairs(bet.choice.rivals.pieces.arms[..., 0], arms) for bet in bets.placed]
             found = bets.bound(rivals[-1], bets.problem.goal, rivals)
-        return np.where(lost, agreed(found, 0.0, lost), 0.0)
+        return np.where(lost, match_decision(found, 0.0, lost), 0.0)
 
     def gap_to_leader(self, bets: BetHistory, leader: int | None, spare: Floats) -> GapToLeader:
         """What is to spare."""
@@ -217,11 +214,11 @@ def nested(items: Floats, open_: Bools, leads: Bools) -> Floats:
     return np.where(leads, items.max(axis=-1, keepdims=True), items)
 
 
-def leaders(looks: Floats, field: PartsView, first: bool) -> tuple[Index, Index]:
+def leaders(looks: Floats, view: PartsView, first: bool) -> tuple[Index, Index]:
     """The best-looking arm before each part, and the next one, as places in (P, K, n); `looks` is used up. (P, n)"""
     size, arms, n = looks.shape
-    if first or field.seen.before.counts.min() <= 0:
-        np.copyto(looks, -np.inf, where=~(field.inverse < 1e8))
+    if first or view.data.before.counts.min() <= 0:
+        np.copyto(looks, -np.inf, where=~(view.inverse < 1e8))
     offset = (np.arange(size) * (arms * n))[:, None] + np.arange(n)
     lead = first_largest(looks) * n + offset
     looks.reshape(-1)[lead] = -np.inf

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Array, Bools, Floats, total, tree_take, zeros
+from roundwise.arrays import Array, Bools, Floats, quiet, total, tree_take, zeros
 from roundwise.model.estimates import form_variances
-from roundwise.questions.base import Halfspaces, quiet
+from roundwise.solvers.halfspaces import Halfspaces
 from roundwise.solvers.shared_arm import SharedArm, find_shared_arm
 
 Index = NDArray[np.intp]

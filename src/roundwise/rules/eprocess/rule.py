@@ -1,7 +1,7 @@
 """The stopping rule of Wager: predictable bets against every wrong answer (docs/why-the-guarantee-holds.md).
 
 Before each batch it is fixed, from past data alone, what to bet on (`choice`); the batch then multiplies what was won
-against each cell of the question's ledger. How the batch was sampled does not matter.
+against each cell of the question's eprocess. How the batch was sampled does not matter.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ class EProcessRule(StoppingRule[RuleState]):
 
     def fold(self, problem: Problem, kept: RuleState, plan: BatchPlan, batch: Batch) -> RuleState:
         """Bet on the batch with what was fixed before, or on its parts with what those before showed; then fix anew."""
-        ledger = eprocess_for(problem)
+        eprocess = eprocess_for(problem)
         parts = batch.parts or stack_parts((batch,))
-        won = ledger.in_parts(problem, *kept, parts._replace(jump=plan.jump), self.shifts and ledger.shifts)
+        won = eprocess.in_parts(problem, *kept, parts._replace(jump=plan.jump), self.shifts and eprocess.shifts)
         return self._kept(problem, won, kept.known.past.plus(batch))
 
     def replayed(self, problem: Problem, batches: Sequence[Batch]) -> BetHistory:
         """What bounds are made of: all batches with what was fixed before each, and what is kept after them.
 
-        The first comes in its parts if it has any, since it has no past; of its dealings the first.
+        The first comes in its parts if it has any, since it has no past; of its partitions the first.
         """
         kept = self.start(problem, batches[0].counts.shape[:-1])
         placed = []
@@ -103,9 +103,9 @@ class EProcessRule(StoppingRule[RuleState]):
         return eprocess_for(problem).answer(problem, trial.kept.won, trial.kept.known)
 
     def _kept(self, problem: Problem, won: Any, past: Past) -> RuleState:
-        ledger = eprocess_for(problem)
-        known = estimate_from(past, problem.noise.variance(past), self.shifts and ledger.shifts)
-        choice = ledger.choice(problem, won, known)
+        eprocess = eprocess_for(problem)
+        known = estimate_from(past, problem.noise.variance(past), self.shifts and eprocess.shifts)
+        choice = eprocess.choice(problem, won, known)
         return RuleState(won, known._replace(fit=None), choice)  # the choice has what it needs of the fit
 
     def state_tag(self, problem: Problem) -> str:
@@ -122,13 +122,13 @@ class EProcessRule(StoppingRule[RuleState]):
 
     def effect_of_change(self, problem: Problem, dropped: bool) -> str | None:
         """By the e-process, where a rule is proved (Propositions 22 and 23)."""
-        ledger = eprocess_for(problem)
-        return ledger.dropping if dropped else ledger.adding
+        eprocess = eprocess_for(problem)
+        return eprocess.dropping if dropped else eprocess.adding
 
     def migrate(self, before: Problem, after: Problem, kept: RuleState, dropped: int | None, past: Past) -> RuleState:
         """The wealth that is valid for the other arms."""
-        ledger = eprocess_for(before)
-        won = ledger.with_arm(kept.won) if dropped is None else ledger.without(before, kept.won, dropped)
+        eprocess = eprocess_for(before)
+        won = eprocess.with_arm(kept.won) if dropped is None else eprocess.without(before, kept.won, dropped)
         return self._kept(after, won, past)
 
     def warm_start(self, problem: Problem, kept: RuleState, batch: Batch, left: Floats | None) -> RuleState:
@@ -147,25 +147,25 @@ class EProcessRule(StoppingRule[RuleState]):
         )
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
-        """Those of the ledger."""
+        """Those of the e-process."""
         return eprocess_for(problem).claims(problem, trial.kept.won, trial.kept.choice, names)
 
     def standing(self, problem: Problem, trial: Trial) -> TrialStatus:
         """Whether bets compare arms, and whether they went wrong."""
-        ledger = eprocess_for(problem)
-        emptied = ledger.all_rejected(problem, trial.kept.won)
-        return TrialStatus(self.shifts and ledger.shifts, emptied, ledger.bounds_match_decision)
+        eprocess = eprocess_for(problem)
+        emptied = eprocess.all_rejected(problem, trial.kept.won)
+        return TrialStatus(self.shifts and eprocess.shifts, emptied, eprocess.bounds_match_decision)
 
     def bounds(
         self, problem: Problem, record: Record, batches: Sequence[Batch], kept: RuleState | None = None
     ) -> Bounds:
         """From the same bets, folded once; they agree with the decision that was made, if it is `kept`."""
-        ledger, bets = eprocess_for(problem), self.replayed(problem, batches)
+        eprocess, bets = eprocess_for(problem), self.replayed(problem, batches)
         bets = bets if kept is None else BetHistory(problem, bets.placed, kept)
         return Bounds(
-            partial(ledger.means, bets),
-            partial(ledger.margins, bets),
-            partial(ledger.gap_to_leader, bets),
+            partial(eprocess.means, bets),
+            partial(eprocess.margins, bets),
+            partial(eprocess.gap_to_leader, bets),
             bets.against,
         )
 
@@ -200,7 +200,7 @@ def _(question: SomeBeyond, problem: Problem) -> EProcess:
 
 @build_eprocess.register
 def _(question: Linear, problem: Problem) -> EProcess:
-    return LinearEProcess(_orthonormal(problem))
+    return LinearEProcess(shifts=False, basis=_orthonormal(problem))
 
 
 def _orthonormal(problem: Problem) -> Floats:

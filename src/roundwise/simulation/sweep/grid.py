@@ -37,7 +37,7 @@ LISTS = {"delta": 0.05, "sigma": 1.0, "runs": 1000, "seed": 1}  # one value or a
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class SweepCell:
     """One policy on one problem: what is computed and stored as a whole."""
 
     problem: Problem
@@ -97,14 +97,14 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Grid:
+class SweepGrid:
     """The cells of a sweep, each once, and why some combinations have none."""
 
-    cells: list[Cell]
+    cells: list[SweepCell]
     impossible: list[str]
 
 
-def read_grid(path: Path) -> Grid:
+def read_grid(path: Path) -> SweepGrid:
     """The cells that a file describes; a DataError says where the file is wrong."""
     try:
         with path.open("rb") as file:
@@ -125,7 +125,7 @@ def read_grid(path: Path) -> Grid:
         raise DataError(f"{path}: {error}") from None
 
 
-def _grid(found: Plain, path: Path) -> Grid:
+def _grid(found: Plain, path: Path) -> SweepGrid:
     for key in found:
         if key not in (*TABLES, *LISTS, *LIMITS, "split"):
             raise unknown("setting of a sweep", key, (*TABLES, *LISTS, *LIMITS, "split"))
@@ -140,7 +140,7 @@ def _grid(found: Plain, path: Path) -> Grid:
     questions = _questions(_read(found, "question", path, lambda table: _question(table, sizes)))
     noises = _read(found, "noise", path, _assumption) if "noise" in found else [lambda world: world.noise]
     policies = _read(found, "policy", path, lambda table: from_spec("policy", table, trusted=True))
-    cells: dict[str, Cell] = {}
+    cells: dict[str, SweepCell] = {}
     impossible: dict[str, None] = {}
     for (asked, question), one, noise, delta in product(questions.items(), worlds, noises, lists["delta"]):
         try:
@@ -149,7 +149,7 @@ def _grid(found: Plain, path: Path) -> Grid:
             impossible[f"{asked} on {one.name}: {error}"] = None
             continue
         for policy, runs, seed in product(policies, lists["runs"], lists["seed"]):
-            cell = Cell(problem, one.environment, policy, runs, seed, limits, one.plain, asked, one.name)
+            cell = SweepCell(problem, one.environment, policy, runs, seed, limits, one.plain, asked, one.name)
             try:
                 cell.limited.check(problem)
                 check_classes(problem, policy)
@@ -159,7 +159,7 @@ def _grid(found: Plain, path: Path) -> Grid:
                 cells.setdefault(cell.digest, cell)
     if not cells:
         raise InputError(f"None of its combinations can be run. {_first_few(list(impossible))}")
-    return Grid(list(cells.values()), list(impossible))
+    return SweepGrid(list(cells.values()), list(impossible))
 
 
 def code_of(*things: Thing) -> dict[str, str]:

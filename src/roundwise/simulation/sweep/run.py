@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from roundwise.arrays import Array, Plain
 from roundwise.errors import DataError, InputError
-from roundwise.simulation.run import Job, blocks, check_place, computed, joined_runs, number_of_blocks
+from roundwise.simulation.run import RunBlock, blocks, check_place, computed, joined_runs, number_of_blocks
 from roundwise.simulation.summary import Runs, Summary
-from roundwise.simulation.sweep.grid import Cell
-from roundwise.simulation.tables import write_parquet
+from roundwise.simulation.sweep.grid import SweepCell, SweepGrid, read_grid
+from roundwise.simulation.tables import write_csv, write_parquet
 
 if TYPE_CHECKING:
     from roundwise.simulation.workers import Cluster
@@ -29,18 +29,65 @@ UNFINISHED = ".unfinished-"
 STALE = 3600.0  # seconds after which a file that is being written must be that of a killed process
 
 
+class SweepResult(NamedTuple):
+    """What a sweep found.
+
+    Attributes:
+        rows: One row for each cell: question, instance, noise, policy, delta and seed, and its runs in a few numbers.
+        computed: How many cells were computed now; the others were stored before.
+        impossible: Why some combinations could not be run, one sentence each.
+    """
+
+    rows: list[Plain]
+    computed: int
+    impossible: list[str]
+
+
+def run_sweep(
+    grid: SweepGrid | str | Path,
+    folder: str | Path,
+    *,
+    workers: int = 1,
+    cluster: Cluster | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> SweepResult:
+    """Run every combination of a sweep and store it; cells that the folder already holds are not run again.
+
+    Args:
+        grid: A TOML file (docs/scale.md), or the grid that `read_grid` made of one.
+        folder: Where to store every run (cells/*.parquet) and the summary (summary.csv).
+        workers: How many processes to use; the numbers do not depend on it.
+        cluster: Address, scheduler file or client of a dask cluster to use in place of processes.
+        progress: Called with the number of runs that were just finished.
+
+    Returns:
+        The rows of the summary, how many cells were computed, and which combinations were impossible.
+    """
+    grid = read_grid(Path(grid)) if isinstance(grid, str | Path) else grid
+    folder = Path(folder)
+    check_place(workers, cluster)
+    missing = [cell for cell in grid.cells if not is_finished(cell, folder)]
+    if missing:
+        run_cells(missing, folder, workers=workers, cluster=cluster, progress=progress)
+    for cell in grid.cells:
+        relabel(cell, folder)
+    rows = [summary_row(cell, folder) for cell in grid.cells]
+    write_csv(folder / "summary.csv", rows)
+    return SweepResult(rows, len(missing), grid.impossible)
+
+
 def folder_of_cells(folder: Path) -> Path:
     """Where the cells are, below the folder of the sweep."""
     return folder / "cells"
 
 
-def is_finished(cell: Cell, folder: Path) -> bool:
+def is_finished(cell: SweepCell, folder: Path) -> bool:
     """Whether the cell is stored."""
     return _path(cell, folder).is_file()
 
 
 def run_cells(
-    cells: Sequence[Cell],
+    cells: Sequence[SweepCell],
     folder: Path,
     *,
     workers: int = 1,
@@ -67,13 +114,13 @@ def run_cells(
             progress(len(part.samples))
 
 
-def summary_row(cell: Cell, folder: Path) -> Plain:
+def summary_row(cell: SweepCell, folder: Path) -> Plain:
     """One row of the summary: what the cell is, and its runs in a few numbers."""
     summary = _stored(cell, folder).summary
     return {"cell": cell.digest, **cell.labels, **_numbers(summary)}
 
 
-def relabel(cell: Cell, folder: Path) -> None:
+def relabel(cell: SweepCell, folder: Path) -> None:
     """Write the names of today into a finished cell that was stored under others; its runs stay as they are."""
     before = _read(cell, folder, ", ".join(cell.labels), "where run = 0")
     if all(list(before[key]) == [value] for key, value in cell.labels.items()):
@@ -82,7 +129,7 @@ def relabel(cell: Cell, folder: Path) -> None:
     _write(cell, columns | _constants(cell.labels, len(columns["run"])), folder)
 
 
-def _jobs(cells: Sequence[Cell]) -> Iterator[Job]:
+def _jobs(cells: Sequence[SweepCell]) -> Iterator[RunBlock]:
     for cell in cells:
         yield from blocks(
             cell.problem,
@@ -96,11 +143,11 @@ def _jobs(cells: Sequence[Cell]) -> Iterator[Job]:
         )
 
 
-def _path(cell: Cell, folder: Path) -> Path:
+def _path(cell: SweepCell, folder: Path) -> Path:
     return folder_of_cells(folder) / f"{cell.digest}.parquet"
 
 
-def _store(cell: Cell, runs: Runs, folder: Path) -> None:
+def _store(cell: SweepCell, runs: Runs, folder: Path) -> None:
     """Write the runs of a cell, each with what the cell is."""
     described = {
         "cell": cell.digest,
@@ -119,7 +166,7 @@ def _constants(values: Mapping[str, object], number: int) -> dict[str, Array]:
     }
 
 
-def _write(cell: Cell, columns: Mapping[str, Array], folder: Path) -> None:
+def _write(cell: SweepCell, columns: Mapping[str, Array], folder: Path) -> None:
     """Write beside, then rename: whoever looks sees the whole cell or none, also if two sweeps finish it at once."""
     path = _path(cell, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,7 +184,7 @@ def _clear(folder: Path) -> None:
                 shutil.rmtree(left, ignore_errors=True)
 
 
-def _read(cell: Cell, folder: Path, columns: str, which: str = "") -> dict[str, Array]:
+def _read(cell: SweepCell, folder: Path, columns: str, which: str = "") -> dict[str, Array]:
     """Columns of a finished cell."""
     try:
         import duckdb
@@ -154,7 +201,7 @@ def _read(cell: Cell, folder: Path, columns: str, which: str = "") -> dict[str, 
     return found
 
 
-def _stored(cell: Cell, folder: Path) -> Runs:
+def _stored(cell: SweepCell, folder: Path) -> Runs:
     """The runs of a finished cell, as far as a summary needs them."""
     path = _path(cell, folder)
     claims = cell.problem.question.separate_claims

@@ -23,7 +23,7 @@ from roundwise.theory.bounds.upper import stated_upper_bounds, upper_bounds
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredCurve:
     """One policy on instances of the same shape, from easy to hard."""
 
     complexities: Floats  # T*
@@ -40,7 +40,7 @@ class Measured:
 
 def measured(
     policy: Policy, problem: Problem, means: ArrayLike, complexities: ArrayLike, runs: int = 1000, seed: int = 1
-) -> Measured:
+) -> MeasuredCurve:
     """Simulate a policy on the means moved away from (or towards) their centre until T* has these values."""
     values, wanted = one_instance(means), np.asarray(complexities, dtype=np.float64)
     batches, errors, samples = (np.empty(len(wanted)) for _ in range(3))
@@ -51,7 +51,7 @@ def measured(
         )
         batches[i], errors[i] = found.batches.mean(), standard_error(found.batches)
         samples[i] = found.samples.mean()
-    return Measured(wanted, batches, errors, samples, problem.delta)
+    return MeasuredCurve(wanted, batches, errors, samples, problem.delta)
 
 
 def scaled(problem: Problem, means: ArrayLike, complexities: ArrayLike) -> Floats:
@@ -76,7 +76,7 @@ class BatchCurve:
 
     problem: Problem
     easiest: float  # T_min
-    pet: Measured
+    pet: MeasuredCurve
     lower: Floats  # on E[R], for algorithms as sample-efficient as PET was measured to be
     lower_stated: Floats  # Theorem 2.3 as stated; NaN where it is not
     upper: Floats
