@@ -222,7 +222,7 @@ class TestThePast:
         state = study.state
         assert state.trial.record.samples == 0
         assert state.trial.kept.won.gains.tolist() == [0.0, 0.0, 0.0]
-        assert state.trial.kept.choice.leader == 1
+        assert state.trial.kept.alternative.leader == 1
         for each in (study, plain):
             rates(each, a=0.3, b=0.7, c=0.5)
         taught, untaught = (each.state.trial.kept.won.gains for each in (study, plain))

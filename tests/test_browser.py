@@ -150,7 +150,7 @@ def test_from_a_plan_to_a_report(chrome, own):
                 told(page, table_of(asked, rates, heads=("id", "arm", "outcome")).replace("Control", "control", 1))
                 assert "Did you mean 'Control'" in page.inner_text("#preview [role=alert]")
                 checked(page)
-                page.click("text=Do not record")
+                page.click("#preview >> text=Cancel")
             told(page, table_of(asked, rates, number), f"day{number}.csv")
             assert "1 000 new results" in page.inner_text("#preview").replace("\N{NO-BREAK SPACE}", " ")
             if number == 1:

@@ -169,7 +169,7 @@ def test_other_rules_carry_what_was_won(question):
         same(again.kept.known.past, trial.kept.known.past)
         same(again.plan.pulls, trial.plan.pulls)
         same(again.record, trial.record)
-        same(again.kept.choice, trial.kept.choice)
+        same(again.kept.alternative, trial.kept.alternative)
 
 
 class TestWhatCannotBeRead:

@@ -310,6 +310,8 @@ def test_the_items_of_the_leader_serve_all():
     trial = begin(problem, policy, (1,))
     batch, _ = world.pull_parts(rng, world.initial_state(rng, 1), trial.plan.pulls, trial.plan.parts, 1)
     trial = advance(problem, policy, trial, batch)
-    wanted = eprocess_for(problem).required_pulls(problem, trial.kept.won, trial.kept.choice, trial.kept.known).pulls[0]
-    leader = int(trial.kept.choice.leader[0])
+    wanted = (
+        eprocess_for(problem).required_pulls(problem, trial.kept.won, trial.kept.alternative, trial.kept.known).pulls[0]
+    )
+    leader = int(trial.kept.alternative.leader[0])
     assert wanted[leader] == pytest.approx(np.delete(wanted, leader).max())

@@ -90,7 +90,7 @@ def examples(tmp_path_factory):
         study.tell({"arm": fuzz.ARMS, "count": [30, 30, 30], "successes": [9, 12, 20]})
         write_log(folder / "log.jsonl", study.entries())
         settings = study.state.settings.to_json()
-    rows = [{"label": "+5 points", "samples": {"typical": 900}, "batches": {"typical": 3}}]
+    rows = [{"label": "+5 points", "samples": {"typical": 900}, "rounds": {"typical": 3}}]
     plan = {"format": PLAN_FORMAT, "rows": rows, "target": 0, "recommended": {"settings": settings}}
     return {"log": [(folder / "log.jsonl").read_bytes()], "plan": [json.dumps(plan).encode()]}
 

@@ -111,7 +111,7 @@ class TestCounts:
         """0/0 is no evidence."""
         problem = Problem(BestArm(), 3, DELTA, noise)
         trial = play(problem, Wager(), normal(np.array([0.4, 0.0, 0.0])), 50, 1, 1).trial
-        silent = trial.kept.choice.leader[:, None] == np.arange(3)
+        silent = trial.kept.alternative.leader[:, None] == np.arange(3)
         pulls = np.where(silent, 0.0, trial.plan.pulls)
         after = advance(problem, Wager(), trial, Batch(pulls, pulls * 0.1, pulls))
         others = np.where(silent, 0.0, 1.0).astype(bool)
@@ -153,7 +153,7 @@ class TestFirstBatch:
         trial = advance(problem, Wager(), trial, Batch(pulls, pulls * [5.0, 0.0, 0.0]))
         assert (trial.kept.won.gains == 0).all()
         assert not trial.done
-        assert trial.kept.choice.leader == 0
+        assert trial.kept.alternative.leader == 0
         trial = advance(problem, Wager(), trial, Batch(trial.plan.pulls, trial.plan.pulls * [5.0, 0.0, 0.0]))
         assert trial.done
 
@@ -384,7 +384,7 @@ def bets_by_rival(problem, policy, world, won, batches, seed):
     happened = np.zeros(len(won), dtype=bool)
     for r in range(batches):
         before = trial.kept
-        rival = before.choice.rivals.pieces.arms[..., 0]
+        rival = before.alternative.rivals.pieces.arms[..., 0]
         trial = advance(problem, policy, trial, world(rng, trial.plan, r))
         gain = trial.kept.won.gains - before.won.gains
         won = won + gain[..., None] * (rival[..., None] == np.arange(problem.arms))

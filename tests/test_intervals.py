@@ -176,7 +176,7 @@ def test_what_is_to_spare_is_of_the_candidate_that_is_claimed():
     problem = Problem(Statements([[1, -1, 0], [0, 1, -1]], levels), 3, 0.05, Binary())
     for seed in range(30):
         trial, batches = studied(problem, BernoulliArms([0.5, 0.2, 0.2]), Wager(first_pulls=8), seed, most=1)
-        held = trial.kept.choice.answer > 0
+        held = trial.kept.alternative.answer > 0
         found = to_spare(problem, Wager().stopping, batches)
         least = np.where(held, -1.0 - levels, levels - 1.0)  # what the range of the rates alone allows
         assert (found >= least - 1e-9).all()

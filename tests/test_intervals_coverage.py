@@ -68,7 +68,7 @@ def times_ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
 
     found = {sign: times(spread(means_of(5, sign), runs), sign * means) for sign in (1.0, -1.0)}
     if isinstance(ledger, BestArmEProcess):
-        rivals = [pairs(bet.choice.rivals.pieces.arms[..., 0], np.arange(5)) for bet in bets.placed]
+        rivals = [pairs(bet.alternative.rivals.pieces.arms[..., 0], np.arange(5)) for bet in bets.placed]
         found["behind the best"] = times(rivals, means.max() - means)
         last = spread(pairs(np.arange(4), np.full(4, 4)), runs)
         found["behind another"] = times(last, means[:4] - means[4])
@@ -76,7 +76,9 @@ def times_ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
         sign = 1.0 if ledger.beyond_is_above else -1.0
         chosen = [spread(means_of(5, sign), runs) for _ in bets.placed]
         chosen = [
-            form._replace(arms=bet.choice.arm[:, None, None], factors=np.full((runs, 1, 1), sign), offsets=np.zeros(1))
+            form._replace(
+                arms=bet.alternative.arm[:, None, None], factors=np.full((runs, 1, 1), sign), offsets=np.zeros(1)
+            )
             for form, bet in zip(chosen, bets.placed, strict=True)
         ]
         found["extreme"] = times(chosen, np.array([(sign * means).max()]))

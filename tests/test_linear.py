@@ -324,13 +324,13 @@ class TestBets:
         one = Batch(seen, seen * (means + np.array([0.5, -0.5, 0, 0, 0])))  # the past says arm 0
         known = estimate_from(Past.none((runs, 5)).plus(one), np.ones(runs), False)
         won = ledger.start(problem, (runs,))
-        choice = ledger.choice(problem, won, known)
+        choice = ledger.choose(problem, won, known)
         assert (choice.answer == 0).all()
         counts = np.tile([3.0, 2.0, 0.0, 4.0, 1.0], (runs, 1))
         totals = counts * means + np.sqrt(counts) * rng.normal(size=(runs, 5))
         before = ledger._gains(won, choice)
         parts = stack_parts((Batch(counts, totals),))
-        after = ledger.in_parts(problem, won, known, choice, parts, False)
+        after = ledger.update(problem, won, known, choice, parts, False)
         found = np.exp(after.gains[:, 0, 0] - before[:, 0])
         assert found.mean() <= 1 + 3 * found.std() / np.sqrt(runs)
         assert found.std() > 0.05  # something was bet

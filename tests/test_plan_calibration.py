@@ -178,7 +178,7 @@ class TestARunningStudy:
         assert 0 <= found.next_is_last <= found.within_budget <= 1
         assert outlook_line(study.state).startswith("about ")
         assert replan(study.state, runs=200) == found
-        assert found.plain()["batches"]["typical"] == found.batches.typical
+        assert found.plain()["more_rounds"]["typical"] == found.batches.typical
 
     def test_a_round_that_is_outstanding(self, study, tmp_path):
         self.told_a_round(study, tmp_path)

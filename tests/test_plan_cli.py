@@ -113,7 +113,7 @@ def test_from_here(works, tmp_path):
     (tmp_path / "r.csv").write_text("arm,count,successes\nred,30,20\ngreen,30,12\nblue,30,9\n")
     works("tell", "checkout", "r.csv")
     found = works("plan", "--study", "checkout", "--runs", "100", "--json")
-    assert {"samples", "batches", "next_is_last", "within_budget", "words"} <= found.keys()
+    assert {"samples", "more_rounds", "next_is_last", "within_budget", "words"} <= found.keys()
     out = works("plan", "--study", "checkout", "--runs", "100")
     assert "The next round is the last with probability" in out
     line = works("status", "checkout", "--json")["forecast"]
@@ -132,7 +132,7 @@ def test_from_here(works, tmp_path):
     [
         (("plan",), "Give --question"),
         ((*PLAN, "--means", "1,2,3"), "Give one of baseline"),
-        ((*PLAN[:-2],), "What is expected is missing"),
+        ((*PLAN[:-2],), "baseline"),
         ((*PLAN, "--out", "plan.gif"), "must end in"),
         ((*PLAN, "--baseline", "much"), "must be a number such as"),
         ((*PLAN, "--budget", "2"), "3 arms need 3"),

@@ -119,7 +119,7 @@ def test_shared_goes_with_items():
         "50%",
     )
     assert shown.returncode == 2
-    assert "--item-correlation goes with --items or --item-column." in shown.stderr
+    assert "Add --items or --item-column." in shown.stderr
 
 
 class TestItems:

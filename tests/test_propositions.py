@@ -129,7 +129,9 @@ def test_plans_are_as_large_and_as_spread_as_theorem_9_needs(
         pulls, before, trial_before = trial.plan.pulls, float(trial.record.samples), trial
         if r:
             kept = trial_before.kept
-            unfinished = eprocess_for(problem).required_pulls(problem, kept.won, kept.choice, kept.known).unfinished
+            unfinished = (
+                eprocess_for(problem).required_pulls(problem, kept.won, kept.alternative, kept.known).unfinished
+            )
             assert (smallest - 1e-6) * before <= pulls.sum() <= (2.1 * growth + 2.1 + least) * before  # (W1)
             assert unfinished.any()
             assert (pulls[unfinished] >= 0.3 * smallest * before / 4 - 1e-6).all()  # (W2)
@@ -149,7 +151,7 @@ def test_with_a_limit_of_five_an_arm_every_unfinished_arm_is_in_every_batch(ques
     for _ in range(150):
         pulls, kept = trial.plan.pulls, trial.kept
         if trial.record.samples >= 30 * 4:
-            wanted = eprocess_for(problem).required_pulls(problem, kept.won, kept.choice, kept.known)
+            wanted = eprocess_for(problem).required_pulls(problem, kept.won, kept.alternative, kept.known)
             assert pulls.sum() == 20
             assert (pulls[wanted.unfinished] >= 1).all()
             checked += 1

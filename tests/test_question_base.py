@@ -37,10 +37,12 @@ def test_half_spaces_give_what_the_closed_forms_give(question):
         HalfspaceQuestion.evidence(question, counts, means, 1.3), question.evidence(counts, means, 1.3), rtol=1e-9
     )
     for radius in (0.0, 0.01):
-        one, other = HalfspaceQuestion.complexity(question, means, radius, 2.0), question.complexity(means, radius, 2.0)
+        alike = np.full(4, 2.0)
+        one = HalfspaceQuestion.complexity_with_sigmas(question, means, radius, alike)
+        other = question.complexity(means, radius, 2.0)
         np.testing.assert_allclose(one.value, other.value, rtol=1e-6)
         np.testing.assert_allclose(one.weights, other.weights, atol=1e-3)
-        assert (HalfspaceQuestion.floor(question, means, radius, 2.0) <= other.value * (1 + 1e-9)).all()
+        assert (HalfspaceQuestion.floor_with_sigmas(question, means, radius, alike) <= other.value * (1 + 1e-9)).all()
         one, other = (
             each.complexity_with_sigmas(*given, means, radius, SIGMAS)
             for each, given in ((HalfspaceQuestion, (question,)), (question, ()))

@@ -126,8 +126,8 @@ class TestPartsDoNotRepeatEachOther:
 
 def test_the_numbers_never_change():
     """What rows draw is part of the record of every study. (Computed with Python's whole numbers, too.)"""
-    assert [int(key) for key in record.keys(7, np.array([1]), np.array([5]))] == [16833097866645316574]
-    assert [int(key) for key in record.keys(7, np.array([1]), np.array([5]), file=3)] == [8232365585862691442]
+    assert [int(key) for key in record.draw_keys(7, np.array([1]), np.array([5]))] == [16833097866645316574]
+    assert [int(key) for key in record.draw_keys(7, np.array([1]), np.array([5]), file=3)] == [8232365585862691442]
 
 
 class TestKept:

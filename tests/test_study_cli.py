@@ -244,7 +244,7 @@ class TestCommands:
         assert found == {
             "study": "checkout",
             "entries": 11,
-            "batches": 3,
+            "rounds": 3,
             "decided": False,
             "sound": True,
             "differences": [],

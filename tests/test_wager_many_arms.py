@@ -54,7 +54,7 @@ class TestWidth:
         means = crowd(arms, near)
         problem, trial = after(Wager(), means, *counts)
         kept = trial.kept
-        wanted = eprocess_for(problem).required_pulls(problem, kept.won, kept.choice, kept.known).pulls
+        wanted = eprocess_for(problem).required_pulls(problem, kept.won, kept.alternative, kept.known).pulls
         if widest is None:
             widest = 6 * wanted.sum() ** 2 / (wanted**2).sum() / 25
             assert 8 < widest < 20

@@ -210,7 +210,7 @@ class Ids:
         """All ids, each once, for the record."""
         return packed_hashes(np.unique(self._rows().ids))
 
-    def packed_codes(self, seed: int) -> str | list[float | int]:
+    def packed_codes(self, seed: int) -> str | list[float | int | str]:
         """Of each of these ids, a hash of its arm and outcome."""
         rows = self.one_each()
         return packed_numbers(outcome_codes(self._arms, rows.arms, rows.values, seed).astype(np.float64))

@@ -328,7 +328,7 @@ def width_for(arms: int) -> int:
     return int(np.clip(1 << (ROOM // max(arms, 1)).bit_length() - 1 if arms <= ROOM else 0, FEWEST, MOST))
 
 
-def keys(seed: int, arms: Index, places: Index, file: int = 0) -> Keys:
+def draw_keys(seed: int, arms: Index, places: Index, file: int = 0) -> Keys:
     """The number drawn by each row: the finaliser of SplitMix64 over seed, file, arm and place; the same everywhere."""
     state = splitmix64(np.full(1, seed % 2**64, dtype=np.uint64))
     if file:
@@ -337,7 +337,7 @@ def keys(seed: int, arms: Index, places: Index, file: int = 0) -> Keys:
     return splitmix64(state + places.astype(np.uint64))
 
 
-def kept(rows: Chunks, counts: Floats, seed: int, file: int, width: int | None) -> Strata:
+def keep_rows(rows: Chunks, counts: Floats, seed: int, file: int, width: int | None) -> Strata:
     """The rows of a file, of which each arm has `counts`: in strata where they are more than `width` (None: never)."""
     size = len(counts)
     many = np.zeros(size, dtype=np.bool_) if width is None else counts > width
@@ -347,7 +347,7 @@ def kept(rows: Chunks, counts: Floats, seed: int, file: int, width: int | None) 
     seen = np.zeros(size, dtype=np.int64)
     single: list[tuple[Index, Keys, Floats, Hashes | None]] = []
     for arms, values, items in rows:
-        drawn = keys(seed, arms, places_of(arms, seen), file)
+        drawn = draw_keys(seed, arms, places_in_arm(arms, seen), file)
         few = ~many[arms]
         if not few.all():
             most = ~few
@@ -374,7 +374,7 @@ def kept(rows: Chunks, counts: Floats, seed: int, file: int, width: int | None) 
     )
 
 
-def places_of(arms: Index, seen: Index) -> Index:
+def places_in_arm(arms: Index, seen: Index) -> Index:
     """The place of each row among those of its arm; `seen`, how many there were before, is brought up to date."""
     order = np.argsort(arms, kind="stable")
     ordered = arms[order]
@@ -387,7 +387,7 @@ def places_of(arms: Index, seen: Index) -> Index:
     return places
 
 
-def pooled(files: Sequence[Strata], size: int, seed: int) -> Strata:
+def pool_strata(files: Sequence[Strata], size: int, seed: int) -> Strata:
     """The rows of several files as those of one; an arm that has strata in one of them has strata."""
     if len(files) == 1:
         return files[0]
@@ -423,10 +423,11 @@ def _in_strata(strata: Strata, size: int) -> NDArray[np.bool_]:
 
 
 def _numbers(strata: Strata, size: int, seed: int, file: int, width: int) -> Index:
-    """The number of the lot of each: its place if there are strata, and drawn if there are single rows."""
-    places = places_of(strata.arms, np.zeros(size, dtype=np.int64))
-    drawn = (keys(seed, strata.arms, places, _NUMBERS + file) >> np.uint64(65 - width.bit_length())).astype(np.int64)
-    return np.where(_in_strata(strata, size)[strata.arms], places * width // strata.width, drawn)
+    """The stratum of each: its place if there are strata, drawn if there are single rows."""
+    places = places_in_arm(strata.arms, np.zeros(size, dtype=np.int64))
+    drawn = draw_keys(seed, strata.arms, places, _NUMBERS + file) >> np.uint64(65 - width.bit_length())
+    own = places * width // strata.width
+    return np.where(_in_strata(strata, size)[strata.arms], own, drawn.astype(np.int64))
 
 
 class RowStore:
@@ -548,7 +549,7 @@ class Results:
     skipped: int = 0  # rows that were recorded before
     contradicted: Contradicted | None = None  # those of them that say something else
     ids: str | None = None  # packed hashes of the ids of all rows
-    codes: str | list[float | int] | None = None  # of each of these ids, a packed hash of its arm and outcome
+    codes: str | list[float | int | str] | None = None  # of each of these ids, a packed hash of its arm and outcome
     start: FileStart | None = None
     sketches: Mapping[str, ValueSketch] = field(default_factory=dict)  # of columns that may identify units, by title
     together: bool = False  # it was told in one call with the file before it
@@ -840,7 +841,7 @@ def strata_of(results: Sequence[Results]) -> Strata | None:
     size = len(results[0].counts)
     found = [each.strata if each.strata is not None else _zeros_and_ones(each) for each in results]
     every = [each for each in found if each is not None]
-    return pooled(every, size, results[0].seed) if len(every) == len(results) else None
+    return pool_strata(every, size, results[0].seed) if len(every) == len(results) else None
 
 
 def _zeros_and_ones(each: Results) -> Strata | None:

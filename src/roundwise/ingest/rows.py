@@ -70,7 +70,7 @@ from roundwise.ingest.record import (
     SumLaw,
     Sums,
     ValueSketch,
-    kept,
+    keep_rows,
     unit_kind,
     width_for,
 )
@@ -281,7 +281,7 @@ def with_arms(sheet: Sheet, names: ArmNames, plan: ColumnLayout, chunk: Chunk) -
     """The lines of a chunk that have an arm of the study."""
     roles = list(plan.places)
     if plan.form == "wide":
-        return _unfolded(names, roles, chunk)
+        return _unfold_wide(names, roles, chunk)
     used = [column for role, column in zip(roles, chunk.columns, strict=True) if not role.startswith(WATCH)]
     index = names.found(sheet.problems, chunk.lines, used[0], used[1:])
     columns = dict(zip(roles[1:], chunk.columns[1:], strict=True))
@@ -297,7 +297,7 @@ def taken(cells: ArmCells, good: Bools) -> ArmCells:
     return ArmCells([cells.lines[k] for k in places], cells.arms[good], columns)
 
 
-def _unfolded(names: ArmNames, roles: Sequence[str], chunk: Chunk) -> ArmCells:
+def _unfold_wide(names: ArmNames, roles: Sequence[str], chunk: Chunk) -> ArmCells:
     """One line for each cell of a table with one column an arm."""
     at = [i for i, role in enumerate(roles) if role.startswith("arm ")]
     arms = np.array([names.index[roles[i].removeprefix("arm ")] for i in at])
@@ -800,7 +800,7 @@ class FileReader:
 
     def _rows(self) -> Results:
         sheet, size = self.sheet, len(self.names.arms)
-        row_store = self._spool()
+        row_store = self._open_row_store()
         reader = RowLines(sheet, self.names, self.noise, self.plan, self.options, self.earlier, self.seed, self.file)
         if self.noise.shares_items and not reader.has_items:
             raise self._without_items()
@@ -808,7 +808,7 @@ class FileReader:
             row_store.put(index, values, items)
         reader.refuse(row_store.rows)
         if reader.ids.repeated and self.options.average_ids:
-            every, row_store = row_store, self._spool()
+            every, row_store = row_store, self._open_row_store()
             reader.average(every, row_store)
         repeatable = not self._is_file and not reader.with_ids and could_repeat(row_store.after())
         digest = self._digest(reader, repeatable)
@@ -844,7 +844,7 @@ class FileReader:
             sums.counts,
             sums.totals,
             sums.scatter,
-            kept(row_store.after(skipped), sums.counts, self.seed, self.file, width) if keep else None,
+            keep_rows(row_store.after(skipped), sums.counts, self.seed, self.file, width) if keep else None,
             law,
             tables=self.noise.needs == "rows",
             limits=self._limits(),
@@ -878,7 +878,7 @@ class FileReader:
             if found is not None:
                 self.sheet.note("possible_total", results=found[0], new=found[1])
 
-    def _spool(self) -> RowStore:
+    def _open_row_store(self) -> RowStore:
         found = RowStore()
         self.stack.callback(found.close)
         return found

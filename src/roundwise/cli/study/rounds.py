@@ -17,11 +17,11 @@ from roundwise.cli.study.common import FileOptions, Name, Storage, end_with_repo
 @app.command(rich_help_panel=STUDIES)
 def ask(
     name: Name,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the round to this CSV file.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="CSV file to write the round to.")] = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """What to do next: how many results of each arm. The same round until it is complete or closed."""
+    """Show the next round: how many results to collect for each arm."""
     from roundwise.report import build_report
     from roundwise.report.export import render_csv
     from roundwise.study import load_study
@@ -64,9 +64,9 @@ def ask(
 @grouped
 def tell(
     name: Name,
-    files: Annotated[list[Path] | None, typer.Argument(help="CSV, JSON, Excel or Parquet files with results.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(help="Result files: CSV, JSON, Excel or Parquet.")] = None,
     round_over: Annotated[
-        str | None, typer.Option("--round-over", help="Close the round although results are missing; say why.")
+        str | None, typer.Option("--round-over", help="Reason to close the round although results are missing.")
     ] = None,
     *,
     said: FileOptions,

@@ -71,19 +71,19 @@ class AboveEProcess(EProcess):
         nothing = np.zeros((*runs, problem.arms))
         return AboveWealth(nothing, nothing, nothing > 0, np.zeros(runs))
 
-    def choice(self, problem: Problem, won: AboveWealth, known: Estimates) -> LevelBets:
+    def choose(self, problem: Problem, won: AboveWealth, known: Estimates) -> LevelBets:
         """The side of the past mean."""
         return LevelBets(known.past.means > self.level)
 
     @quiet
-    def confidence(self, problem: Problem, choice: LevelBets, known: Estimates) -> Floats:
+    def confidence(self, problem: Problem, alternative: LevelBets, known: Estimates) -> Floats:
         """log prod_i Phi(distance from the level in standard errors)."""
         away = self._distances(known) * np.sqrt(known.past.counts / known.variance[..., None])
         return total(log_phi(away))
 
     @quiet
-    def in_parts(
-        self, problem: Problem, won: AboveWealth, known: Estimates, choice: LevelBets, parts: Parts, shifts: bool
+    def update(
+        self, problem: Problem, won: AboveWealth, known: Estimates, alternative: LevelBets, parts: Parts, shifts: bool
     ) -> AboveWealth:
         """Return the wealth after a batch in parts: for each arm and side the average over partitions.
 
@@ -160,16 +160,18 @@ class AboveEProcess(EProcess):
         return np.asarray(against.any(axis=-1) | (total(cell) + won.gone >= problem.goal))
 
     @quiet
-    def required_pulls(self, problem: Problem, won: AboveWealth, choice: LevelBets, known: Estimates) -> RequiredPulls:
+    def required_pulls(
+        self, problem: Problem, won: AboveWealth, alternative: LevelBets, known: Estimates
+    ) -> RequiredPulls:
         """n_j = 2 sigma^2 need_j / g_j^2 for each arm that is open."""
-        need = self.needs(problem, won, choice)
+        need = self.needs(problem, won, alternative)
         spread = known.variance[..., None] / np.maximum(known.past.counts, 1.0)
         distance = np.maximum(self._distances(known), np.sqrt(spread))
         return RequiredPulls(2 * known.variance[..., None] * need / distance**2, ~won.settled)
 
-    def needs(self, problem: Problem, won: AboveWealth, choice: LevelBets) -> Floats:
+    def needs(self, problem: Problem, won: AboveWealth, alternative: LevelBets) -> Floats:
         """What the side that each arm is bet on must still win, 0 if it is settled."""
-        mine = np.where(choice.above, won.above, won.below)
+        mine = np.where(alternative.above, won.above, won.below)
         return np.where(won.settled, 0.0, self.bars(problem, won) - mine)
 
     def bars(self, problem: Problem, won: AboveWealth) -> Floats:
@@ -181,9 +183,9 @@ class AboveEProcess(EProcess):
         most = np.maximum(won.above, won.below) + self.others(won)
         return np.asarray(won.settled | (most >= problem.goal))
 
-    def claimed(self, problem: Problem, won: AboveWealth, choice: LevelBets) -> tuple[Bools, Floats]:
+    def claimed(self, problem: Problem, won: AboveWealth, alternative: LevelBets) -> tuple[Bools, Floats]:
         """The side each arm is settled on, or else bet on, and what was won against the sets that disagree."""
-        above = np.where(won.settled, won.above > won.below, choice.above)
+        above = np.where(won.settled, won.above > won.below, alternative.above)
         return above, np.where(above, won.above, won.below) + self.others(won)
 
     def others(self, won: AboveWealth) -> Floats:
@@ -191,7 +193,9 @@ class AboveEProcess(EProcess):
         least = self._least(won.above, won.below)
         return total(least)[..., None] - least + won.gone[..., None]
 
-    def claims(self, problem: Problem, won: AboveWealth, choice: LevelBets, names: Sequence[str]) -> list[ClaimStatus]:
+    def claims(
+        self, problem: Problem, won: AboveWealth, alternative: LevelBets, names: Sequence[str]
+    ) -> list[ClaimStatus]:
         """Of each arm the side that it is on."""
         goal = problem.goal
         return [
@@ -203,7 +207,7 @@ class AboveEProcess(EProcess):
                 about=LinearForm((arm,), (1.0,), self._border(bool(side)), below=not side),
             )
             for arm, (name, side, gain, settled) in enumerate(
-                zip(names, *self.claimed(problem, won, choice), won.settled, strict=True)
+                zip(names, *self.claimed(problem, won, alternative), won.settled, strict=True)
             )
         ]
 
@@ -215,7 +219,7 @@ class AboveEProcess(EProcess):
     def means(self, bets: BetHistory) -> Interval:
         """An end passes the level, less the tolerance, just when the arm is settled on that side."""
         won, (lower, minus) = bets.end.won, bets.of_means(bets.problem.goal)
-        above, _ = self.claimed(bets.problem, won, bets.end.choice)
+        above, _ = self.claimed(bets.problem, won, bets.end.alternative)
         return interval(
             match_decision(lower, self._border(True), won.settled & above),
             match_decision(minus, -self._border(False), won.settled & ~above),
@@ -224,7 +228,7 @@ class AboveEProcess(EProcess):
     def margins(self, bets: BetHistory) -> Floats:
         """From the level to the bound on its side."""
         lower, upper = self.means(bets)
-        above, _ = self.claimed(bets.problem, bets.end.won, bets.end.choice)
+        above, _ = self.claimed(bets.problem, bets.end.won, bets.end.alternative)
         return np.where(above, lower - self._border(True), self._border(False) - upper)
 
     def _border(self, above: bool) -> float:
@@ -264,9 +268,9 @@ class CrossedAboveEProcess(AboveEProcess):
         now = reject_closed(wealth, shown, np.ones(problem.arms))
         return np.asarray(won.settled | now.any(axis=-2))
 
-    def claimed(self, problem: Problem, won: AboveWealth, choice: LevelBets) -> tuple[Bools, Floats]:
+    def claimed(self, problem: Problem, won: AboveWealth, alternative: LevelBets) -> tuple[Bools, Floats]:
         """The side each arm is settled on, or else bet on, and what was won for it, less what it needs beyond delta."""
-        above = np.where(won.settled, won.above > won.below, choice.above)
+        above = np.where(won.settled, won.above > won.below, alternative.above)
         lack = np.log1p(missing_wealth(*_sides(problem, won), np.ones(problem.arms)))
         return above, np.where(above, won.above, won.below) - lack
 

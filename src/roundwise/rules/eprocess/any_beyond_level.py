@@ -59,21 +59,27 @@ class BeyondLevelEProcess(EProcess):
             np.zeros(runs), np.zeros(runs, dtype=np.bool_), arms, np.zeros(arms.shape, dtype=np.bool_)
         )
 
-    def choice(self, problem: Problem, won: BeyondLevelWealth, known: Estimates) -> ExtremeArm:
+    def choose(self, problem: Problem, won: BeyondLevelWealth, known: Estimates) -> ExtremeArm:
         """The arm whose mean lies furthest beyond."""
         return ExtremeArm(np.where(known.past.counts > 0, self._beyond(known), -np.inf).argmax(axis=-1))
 
     @quiet
-    def confidence(self, problem: Problem, choice: ExtremeArm, known: Estimates) -> Floats:
+    def confidence(self, problem: Problem, alternative: ExtremeArm, known: Estimates) -> Floats:
         """Yes: how sure the one arm is beyond; no: how sure all are not."""
         away, root = self._beyond(known), np.sqrt(known.past.counts / known.variance[..., None])
-        chosen = np.take_along_axis(away, choice.arm[..., None], axis=-1)[..., 0]
-        yes = np.take_along_axis((away + self.tolerance) * root, choice.arm[..., None], axis=-1)[..., 0]
+        chosen = np.take_along_axis(away, alternative.arm[..., None], axis=-1)[..., 0]
+        yes = np.take_along_axis((away + self.tolerance) * root, alternative.arm[..., None], axis=-1)[..., 0]
         return np.where(chosen > 0, log_phi(yes), total(log_phi((self.tolerance - away) * root)))
 
     @quiet
-    def in_parts(
-        self, problem: Problem, won: BeyondLevelWealth, known: Estimates, choice: ExtremeArm, parts: Parts, shifts: bool
+    def update(
+        self,
+        problem: Problem,
+        won: BeyondLevelWealth,
+        known: Estimates,
+        alternative: ExtremeArm,
+        parts: Parts,
+        shifts: bool,
     ) -> BeyondLevelWealth:
         """Return the wealth after a batch in parts: the average over its partitions, at its end."""
         first = not known.past.history
@@ -128,12 +134,12 @@ class BeyondLevelEProcess(EProcess):
 
     @quiet
     def required_pulls(
-        self, problem: Problem, won: BeyondLevelWealth, choice: ExtremeArm, known: Estimates
+        self, problem: Problem, won: BeyondLevelWealth, alternative: ExtremeArm, known: Estimates
     ) -> RequiredPulls:
         """Yes: the one arm; no: every arm that is open; as for a level."""
         goal = problem.goal
         away = self._beyond(known)
-        chosen = np.arange(problem.arms) == choice.arm[..., None]
+        chosen = np.arange(problem.arms) == alternative.arm[..., None]
         yes = (np.where(chosen, away, -np.inf).max(axis=-1) > 0)[..., None]
         need = np.where(yes, (goal - won.none)[..., None], goal - won.arms)
         aimed = np.where(yes, chosen, ~won.arms_lost)
@@ -144,7 +150,7 @@ class BeyondLevelEProcess(EProcess):
         )
 
     def claims(
-        self, problem: Problem, won: BeyondLevelWealth, choice: ExtremeArm, names: Sequence[str]
+        self, problem: Problem, won: BeyondLevelWealth, alternative: ExtremeArm, names: Sequence[str]
     ) -> list[ClaimStatus]:
         """That some mean is beyond, and of each arm that it is not."""
         goal, near = problem.goal, near_words(self.tolerance)
@@ -179,7 +185,7 @@ class BeyondLevelEProcess(EProcess):
         """Of the arm that looked furthest beyond, and of each arm."""
         won, goal, arms = bets.end.won, bets.problem.goal, bets.problem.arms
         yes, no = (self._sign * self._border(each) for each in (True, False))
-        chosen = [means_of(arms, self._sign, bet.choice.arm) for bet in bets.placed]
+        chosen = [means_of(arms, self._sign, bet.alternative.arm) for bet in bets.placed]
         some = match_decision(bets.bound(chosen[-1], goal, chosen), yes, won.none_lost)
         every = match_decision(bets.bound(means_of(arms, -self._sign), goal), -no, won.arms_lost)
         return np.append(some - yes, every + no)

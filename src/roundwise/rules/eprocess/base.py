@@ -45,16 +45,16 @@ class EProcess(ABC, Generic[Wealth, Alternative]):
         """The wealth before the first batch."""
 
     @abstractmethod
-    def choice(self, problem: Problem, won: Wealth, known: Estimates) -> Alternative:
+    def choose(self, problem: Problem, won: Wealth, known: Estimates) -> Alternative:
         """What to bet on in the next batch, from the past alone."""
 
     @abstractmethod
-    def confidence(self, problem: Problem, choice: Alternative, known: Estimates) -> Floats:
-        """log of the probability that the choice points the right way, as far as the past tells. ()"""
+    def confidence(self, problem: Problem, alternative: Alternative, known: Estimates) -> Floats:
+        """log of the probability that the alternative points the right way, as far as the past tells. ()"""
 
     @abstractmethod
-    def in_parts(
-        self, problem: Problem, won: Wealth, known: Estimates, choice: Alternative, parts: Parts, shifts: bool
+    def update(
+        self, problem: Problem, won: Wealth, known: Estimates, alternative: Alternative, parts: Parts, shifts: bool
     ) -> Wealth:
         """The wealth after a batch in parts: each is bet on with what those before it showed, partition by partition.
 
@@ -75,11 +75,15 @@ class EProcess(ABC, Generic[Wealth, Alternative]):
         """Whether a cell that holds these means has lost: it must be so with probability at most delta. ()"""
 
     @abstractmethod
-    def required_pulls(self, problem: Problem, won: Wealth, choice: Alternative, known: Estimates) -> RequiredPulls:
+    def required_pulls(
+        self, problem: Problem, won: Wealth, alternative: Alternative, known: Estimates
+    ) -> RequiredPulls:
         """The pulls that would settle what is open."""
 
     @abstractmethod
-    def claims(self, problem: Problem, won: Wealth, choice: Alternative, names: Sequence[str]) -> list[ClaimStatus]:
+    def claims(
+        self, problem: Problem, won: Wealth, alternative: Alternative, names: Sequence[str]
+    ) -> list[ClaimStatus]:
         """What must be shown, one line each. One run only, as all that follows."""
 
     @abstractmethod

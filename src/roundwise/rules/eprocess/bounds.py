@@ -399,7 +399,7 @@ class RuleState(NamedTuple, Generic[Wealth, Alternative]):
 
     won: Wealth
     known: Estimates
-    choice: Alternative  # fixed before the next batch
+    alternative: Alternative  # fixed before the next batch
 
 
 class PlacedBet(NamedTuple, Generic[Wealth, Alternative]):
@@ -407,7 +407,7 @@ class PlacedBet(NamedTuple, Generic[Wealth, Alternative]):
 
     won: Wealth
     known: Estimates
-    choice: Alternative
+    alternative: Alternative
     part: Batch
     first: bool = False  # whether it is the first batch, or a part of it
 

@@ -273,7 +273,7 @@ class CandidateEProcess(EProcess):
             np.zeros(runs),
         )
 
-    def choice(self, problem: Problem, won: CandidateWealth, known: Estimates) -> Candidate:
+    def choose(self, problem: Problem, won: CandidateWealth, known: Estimates) -> Candidate:
         """The answer of the estimates: a candidate of before, or the next one."""
         answer = problem.question.answer(known.means)
         numbers = self._numbers(answer, known.past.counts.shape[:-1])
@@ -284,33 +284,39 @@ class CandidateEProcess(EProcess):
         return Candidate(number, numbers, problem.noise.estimate_forms(known, pieces))
 
     @quiet
-    def confidence(self, problem: Problem, choice: Candidate, known: Estimates) -> Floats:
+    def confidence(self, problem: Problem, alternative: Candidate, known: Estimates) -> Floats:
         """log prod_p Phi(margin of piece p in standard errors)."""
-        error = known.error(choice.forecast)
-        return total(log_phi(choice.forecast.value / error))
+        error = known.error(alternative.forecast)
+        return total(log_phi(alternative.forecast.value / error))
 
     @quiet
-    def in_parts(
-        self, problem: Problem, won: CandidateWealth, known: Estimates, choice: Candidate, parts: Parts, shifts: bool
+    def update(
+        self,
+        problem: Problem,
+        won: CandidateWealth,
+        known: Estimates,
+        alternative: Candidate,
+        parts: Parts,
+        shifts: bool,
     ) -> CandidateWealth:
         """Return the wealth after a batch in parts."""
         runs = won.bank.shape
         wealth = PartitionWealth(*(_columns(each, runs) for each in (won.answers, won.gains, won.bank)))
         start = None
         if shifts and known.past.batches > 1:
-            without = form_variances(1.0 / np.maximum(known.past.counts, 1.0), choice.forecast.pieces)
-            with_shifts = choice.forecast.leverage
+            without = form_variances(1.0 / np.maximum(known.past.counts, 1.0), alternative.forecast.pieces)
+            with_shifts = alternative.forecast.leverage
             extra = np.where(np.isfinite(with_shifts), np.maximum(with_shifts - without, 0.0), 0.0)
-            start = CandidateBefore(*(_columns(each, runs) for each in (choice.answer, without, extra)))
+            start = CandidateBefore(*(_columns(each, runs) for each in (alternative.answer, without, extra)))
         after = bet_on_candidates(problem, wealth, known, start, parts, shifts)
         won = extend_candidates(won, len(after.answers))
         answers, gains, bank = (_runs(each, runs) for each in after)
         return CandidateWealth(answers, gains, won.lost | (gains >= problem.goal), bank)
 
-    def _gains(self, won: CandidateWealth, choice: Candidate) -> Floats:
+    def _gains(self, won: CandidateWealth, alternative: Candidate) -> Floats:
         """What was won against each piece of the candidate; one that is new starts with its share of the bank."""
-        won = extend_candidates(won, int(choice.number.max(initial=0)) + 1)
-        gains = np.take_along_axis(won.gains, choice.number[..., None, None], axis=-2)[..., 0, :]
+        won = extend_candidates(won, int(alternative.number.max(initial=0)) + 1)
+        gains = np.take_along_axis(won.gains, alternative.number[..., None, None], axis=-2)[..., 0, :]
         return np.where(np.isneginf(gains), (won.bank + math.log(OPENING))[..., None], gains)
 
     def stops(self, problem: Problem, won: CandidateWealth) -> Bools:
@@ -337,36 +343,36 @@ class CandidateEProcess(EProcess):
         wrong = ~question.correct(answers, np.broadcast_to(means, (*visited.shape, problem.arms)))
         return np.asarray((visited & wrong & lost).any(axis=-1))
 
-    def open_needs(self, problem: Problem, won: CandidateWealth, choice: Candidate) -> tuple[Bools, Floats]:
+    def open_needs(self, problem: Problem, won: CandidateWealth, alternative: Candidate) -> tuple[Bools, Floats]:
         """Which pieces of the candidate are open, and what is still to be won against each. (P), (P)"""
-        won = extend_candidates(won, int(choice.number.max(initial=0)) + 1)
-        open_ = ~np.take_along_axis(won.lost, choice.number[..., None, None], axis=-2)[..., 0, :]
-        return open_, problem.goal - self._gains(won, choice)
+        won = extend_candidates(won, int(alternative.number.max(initial=0)) + 1)
+        open_ = ~np.take_along_axis(won.lost, alternative.number[..., None, None], axis=-2)[..., 0, :]
+        return open_, problem.goal - self._gains(won, alternative)
 
     @quiet
     def required_pulls(
-        self, problem: Problem, won: CandidateWealth, choice: Candidate, known: Estimates
+        self, problem: Problem, won: CandidateWealth, alternative: Candidate, known: Estimates
     ) -> RequiredPulls:
         """min sum n subject to sum_s f_s^2/n_s <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
-        open_, need = self.open_needs(problem, won, choice)
-        error = known.error(choice.forecast)
-        distance = np.maximum(choice.forecast.value, error)
+        open_, need = self.open_needs(problem, won, alternative)
+        error = known.error(alternative.forecast)
+        distance = np.maximum(alternative.forecast.value, error)
         limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
-        unfinished = _touched(problem.arms, choice.forecast.pieces, open_)
+        unfinished = _touched(problem.arms, alternative.forecast.pieces, open_)
         if problem.noise.shares_items:
-            between = problem.noise.difference_variances(known.past, choice.forecast.pieces)
-            spread = np.where(is_pair(choice.forecast.pieces), between, known.variance[..., None])
+            between = problem.noise.difference_variances(known.past, alternative.forecast.pieces)
+            spread = np.where(is_pair(alternative.forecast.pieces), between, known.variance[..., None])
             items = np.where(open_, 2 * spread * need / distance**2, 0.0)
-            return RequiredPulls(_shared(problem.arms, choice.forecast.pieces, items), unfinished)
-        return RequiredPulls(_allocation(problem.arms, choice.forecast.pieces, limits), unfinished)
+            return RequiredPulls(_shared(problem.arms, alternative.forecast.pieces, items), unfinished)
+        return RequiredPulls(_allocation(problem.arms, alternative.forecast.pieces, limits), unfinished)
 
     def claims(
-        self, problem: Problem, won: CandidateWealth, choice: Candidate, names: Sequence[str]
+        self, problem: Problem, won: CandidateWealth, alternative: Candidate, names: Sequence[str]
     ) -> list[ClaimStatus]:
         """What makes the candidate right: the one that won, once there is one, else that of the estimates."""
-        number = self.number(won, choice)
+        number = self.number(won, alternative)
         won = extend_candidates(won, number + 1)
-        answer = self._named(problem, won, choice, number)
+        answer = self._named(problem, won, alternative, number)
         gains = np.where(np.isneginf(won.gains[number]), won.bank + math.log(OPENING), won.gains[number])
         pieces = problem.question.halfspaces(answer, problem.arms)
         forms = zip(pieces.arms.tolist(), pieces.coefficients.tolist(), pieces.offsets.tolist(), strict=True)
@@ -409,11 +415,11 @@ class CandidateEProcess(EProcess):
 
         At 2^c/delta for the c-th that they named, from 1: who that is was known before each of its bets.
         """
-        end, number = bets.end, self.number(bets.end.won, bets.end.choice)
-        pieces = self._pieces(bets.problem, end.won, end.choice, number)
+        end, number = bets.end, self.number(bets.end.won, bets.end.alternative)
+        pieces = self._pieces(bets.problem, end.won, end.alternative, number)
         shown = extend_candidates(end.won, number + 1).lost[number]
-        named = self._numbers(self._named(bets.problem, end.won, end.choice, number), ())
-        seen = [bet.choice.answer if bet.known.past.counts.any() else None for bet in bets.placed]
+        named = self._numbers(self._named(bets.problem, end.won, end.alternative, number), ())
+        seen = [bet.alternative.answer if bet.known.past.counts.any() else None for bet in bets.placed]
         first = next((i for i, each in enumerate(seen) if each is not None and (each == named).all()), len(seen))
         others = {tuple(each.tolist()) for each in seen[:first] if each is not None}
         bound = bets.since(first).bound(pieces, bets.problem.goal + (len(others) + 1) * math.log(2))
@@ -425,19 +431,19 @@ class CandidateEProcess(EProcess):
             return None
         who = int(bets.end.known.means.argmax()) if leader is None else leader
         return GapToLeader(
-            None, np.insert(spare + bets.end.choice.forecast.pieces.offsets, who, 0.0), bets.gap_to_leader(who)
+            None, np.insert(spare + bets.end.alternative.forecast.pieces.offsets, who, 0.0), bets.gap_to_leader(who)
         )
 
-    def _named(self, problem: Problem, won: CandidateWealth, choice: Candidate, number: int) -> Answer:
-        return _answer(problem, choice.answer if number == choice.number else won.answers[number])
+    def _named(self, problem: Problem, won: CandidateWealth, alternative: Candidate, number: int) -> Answer:
+        return _answer(problem, alternative.answer if number == alternative.number else won.answers[number])
 
-    def _pieces(self, problem: Problem, won: CandidateWealth, choice: Candidate, number: int) -> Halfspaces:
-        return problem.question.halfspaces(self._named(problem, won, choice, number), problem.arms)
+    def _pieces(self, problem: Problem, won: CandidateWealth, alternative: Candidate, number: int) -> Halfspaces:
+        return problem.question.halfspaces(self._named(problem, won, alternative, number), problem.arms)
 
-    def number(self, won: CandidateWealth, choice: Candidate) -> int:
+    def number(self, won: CandidateWealth, alternative: Candidate) -> int:
         """The candidate that won, or that of the estimates. One run only."""
         complete = won.lost.all(axis=-1)
-        return int(complete.argmax() if complete.any() else choice.number)
+        return int(complete.argmax() if complete.any() else alternative.number)
 
     def _numbers(self, answer: Answer, runs: tuple[int, ...]) -> Floats:
         return np.asarray(answer, dtype=np.float64).reshape((*runs, -1))

@@ -65,7 +65,7 @@ def bet_on_claims(
     extra = np.maximum(forecast.leverage - without, 0.0) / without**2 if late else bars
     pieces = claims_of(problem).bets(())  # the same in all runs
 
-    def opened(view: PartsView, part_bets: PartBets, money: Floats, goal: Floats, extra: Floats) -> OpenNulls | None:
+    def opened(view: PartsView, part_bets: PartBets, wealth: Floats, goal: Floats, extra: Floats) -> OpenNulls | None:
         size, arms, n = view.means.shape
         at = np.flatnonzero((goal > -np.inf) & _fed(pieces, view.data.counts))
         if not at.size:  # results of arms that have nothing open

@@ -39,11 +39,11 @@ class LinearEProcess(CandidateEProcess):
     basis: Floats = field(kw_only=True, hash=False, compare=False)  # orthonormal features, (K, r)
     tag = "linear"
 
-    def choice(self, problem: Problem, won: CandidateWealth, known: Estimates) -> Candidate:
+    def choose(self, problem: Problem, won: CandidateWealth, known: Estimates) -> Candidate:
         """The answer of least squares: a candidate of before, or the next one."""
         past = known.past
         fitted = problem.fitted(past.counts, past.means)
-        found = super().choice(problem, won, known._replace(means=fitted))
+        found = super().choose(problem, won, known._replace(means=fitted))
         pieces, rows = found.forecast.pieces, problem.weighed(past.counts).reshape(-1, problem.arms)
         inverse = np.linalg.inv(information_matrix(self.basis, rows))
         forms = self._forms(problem, pieces, len(rows))
@@ -51,32 +51,38 @@ class LinearEProcess(CandidateEProcess):
         leverage = np.where((past.counts > 0).any(axis=-1, keepdims=True), leverage, np.inf)
         return found._replace(forecast=FormEstimate(pieces, found.forecast.value, leverage))
 
-    def confidence(self, problem: Problem, choice: Candidate, known: Estimates) -> Floats:
+    def confidence(self, problem: Problem, alternative: Candidate, known: Estimates) -> Floats:
         """log prod_p Phi(margin of piece p in standard errors)."""
         scaled = known._replace(variance=np.full_like(known.variance, problem.sigma**2))  # the unit of leverages
-        return super().confidence(problem, choice, scaled)
+        return super().confidence(problem, alternative, scaled)
 
     @quiet
-    def in_parts(
-        self, problem: Problem, won: CandidateWealth, known: Estimates, choice: Candidate, parts: Parts, shifts: bool
+    def update(
+        self,
+        problem: Problem,
+        won: CandidateWealth,
+        known: Estimates,
+        alternative: Candidate,
+        parts: Parts,
+        shifts: bool,
     ) -> CandidateWealth:
         """Return the wealth after the batch as a whole: the candidate's; that of the others waits."""
         counts = np.asarray(parts.counts[..., 0, :, :].sum(axis=-1))
         batch = Batch(counts, parts.totals[..., 0, :, :].sum(axis=-1))
-        new = choice.number >= (won.answers[..., 0] >= 0).sum(axis=-1)
-        sure = (self.confidence(problem, choice, known) >= math.log(0.5)) & (known.past.counts > 0).any(axis=-1)
+        new = alternative.number >= (won.answers[..., 0] >= 0).sum(axis=-1)
+        sure = (self.confidence(problem, alternative, known) >= math.log(0.5)) & (known.past.counts > 0).any(axis=-1)
         live = ~new | sure
-        here = choice.number[..., None, None]
-        won = extend_candidates(won, int(choice.number.max(initial=0)) + 1)
-        gains = self._gains(won, choice)
+        here = alternative.number[..., None, None]
+        won = extend_candidates(won, int(alternative.number.max(initial=0)) + 1)
+        gains = self._gains(won, alternative)
         lost = np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
         need = np.where(live[..., None] & ~lost, problem.goal - gains, 0.0)
-        gain = self._bet(problem, batch, choice.forecast, need)
+        gain = self._bet(problem, batch, alternative.forecast, need)
         after = gains + gain
         # the sum may round to below the goal although the bet won what was needed
         lost = lost | ((need > 0) & ((gain >= need) | (after >= problem.goal)))
         answers, all_gains, all_lost = won.answers.copy(), won.gains.copy(), won.lost.copy()
-        for array, value in ((answers, choice.answer), (all_gains, after), (all_lost, lost)):
+        for array, value in ((answers, alternative.answer), (all_gains, after), (all_lost, lost)):
             kept = np.take_along_axis(array, here, axis=-2)[..., 0, :]
             np.put_along_axis(array, here, np.where(live[..., None], value, kept)[..., None, :], axis=-2)
         return CandidateWealth(
@@ -116,16 +122,16 @@ class LinearEProcess(CandidateEProcess):
 
     @quiet
     def required_pulls(
-        self, problem: Problem, won: CandidateWealth, choice: Candidate, known: Estimates
+        self, problem: Problem, won: CandidateWealth, alternative: Candidate, known: Estimates
     ) -> RequiredPulls:
         """min sum n subject to c'V^-1 c <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
-        open_, need = self.open_needs(problem, won, choice)
+        open_, need = self.open_needs(problem, won, alternative)
         runs = need.shape[:-1]
-        error = np.sqrt(problem.sigma**2 * choice.forecast.leverage)
-        distance = np.maximum(choice.forecast.value, error)
+        error = np.sqrt(problem.sigma**2 * alternative.forecast.leverage)
+        distance = np.maximum(alternative.forecast.value, error)
         needs = np.where(open_, distance**2 / (2 * problem.sigma**2 * need), np.inf)
         rows = self.basis * np.sqrt(problem.weighed(np.ones(problem.arms)))[:, None]
-        forms = self._forms(problem, choice.forecast.pieces, int(np.prod(runs, dtype=int)))
+        forms = self._forms(problem, alternative.forecast.pieces, int(np.prod(runs, dtype=int)))
         _, pulls = solve_design(rows, forms, needs.reshape(len(forms), -1), ROUGH)
         return RequiredPulls(pulls.reshape((*runs, -1)), np.ones((*runs, problem.arms), dtype=np.bool_))
 

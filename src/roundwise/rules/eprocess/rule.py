@@ -1,7 +1,7 @@
-"""The stopping rule of Wager: predictable bets against every wrong answer (docs/why-the-guarantee-holds.md).
+"""The betting rule: predictable bets against every wrong answer (docs/why-the-guarantee-holds.md).
 
-Before each batch it is fixed, from past data alone, what to bet on (`choice`); the batch then multiplies what was won
-against each cell of the question's eprocess. How the batch was sampled does not matter.
+Before each batch the `alternative` that is bet on is fixed from past data alone; the batch then multiplies the wealth
+against each cell of the question's e-process. How the batch was sampled does not matter.
 """
 
 from __future__ import annotations
@@ -41,9 +41,23 @@ class SavedState(NamedTuple, Generic[Wealth]):
 
 @dataclass(frozen=True)
 class EProcessRule(StoppingRule[RuleState]):
-    """Stop when every wrong answer has lost 1/delta times the stake."""
+    """Stop when the e-processes against all wrong answers have reached 1/delta.
 
-    shifts: bool = True  # estimates from differences within batches, where the question compares arms
+    Bets that are fixed before each batch multiply the wealth against every wrong answer; the answer that is left is
+    right with probability at least 1 - delta, however batches are sampled and however often results are looked at
+    (docs/why-the-guarantee-holds.md). The rule serves every question but claims, every noise model and every policy
+    that takes a `stopping` rule:
+
+    >>> from roundwise.policies import RoundRobin
+    >>> RoundRobin(stopping=EProcessRule()).stopping.any_time
+    True
+
+    Args:
+        shifts: Whether a question that compares arms is estimated from differences within batches, so that a shift of
+            all arms from one batch to the next does no harm.
+    """
+
+    shifts: bool = True
     any_time: ClassVar[bool] = True
     learns: ClassVar[bool] = True
     migrates: ClassVar[bool] = True
@@ -67,7 +81,7 @@ class EProcessRule(StoppingRule[RuleState]):
         """Bet on the batch with what was fixed before, or on its parts with what those before showed; then fix anew."""
         eprocess = eprocess_for(problem)
         parts = batch.parts or stack_parts((batch,))
-        won = eprocess.in_parts(problem, *kept, parts._replace(jump=plan.jump), self.shifts and eprocess.shifts)
+        won = eprocess.update(problem, *kept, parts._replace(jump=plan.jump), self.shifts and eprocess.shifts)
         return self._kept(problem, won, kept.known.past.plus(batch))
 
     def replayed(self, problem: Problem, batches: Sequence[Batch]) -> BetHistory:
@@ -105,8 +119,8 @@ class EProcessRule(StoppingRule[RuleState]):
     def _kept(self, problem: Problem, won: Any, past: Past) -> RuleState:
         eprocess = eprocess_for(problem)
         known = estimate_from(past, problem.noise.variance(past), self.shifts and eprocess.shifts)
-        choice = eprocess.choice(problem, won, known)
-        return RuleState(won, known._replace(fit=None), choice)  # the choice has what it needs of the fit
+        alternative = eprocess.choose(problem, won, known)
+        return RuleState(won, known._replace(fit=None), alternative)  # the alternative has what it needs of the fit
 
     def state_tag(self, problem: Problem) -> str:
         """The kind of e-process."""
@@ -148,7 +162,7 @@ class EProcessRule(StoppingRule[RuleState]):
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
         """Those of the e-process."""
-        return eprocess_for(problem).claims(problem, trial.kept.won, trial.kept.choice, names)
+        return eprocess_for(problem).claims(problem, trial.kept.won, trial.kept.alternative, names)
 
     def standing(self, problem: Problem, trial: Trial) -> TrialStatus:
         """Whether bets compare arms, and whether they went wrong."""
