@@ -209,7 +209,7 @@ def test_all_problems_of_a_file_by_kind_and_arm(tell):
         "  So in 2 lines (5, 6; 25mg 2). Correct it, or remove the line if there is no result; missing values must not "
         "stand for results.\n"
         "- line 7: outcome 3 of arm 'placebo' is neither 0 nor 1, the outcomes this study was created for.\n"
-        "  Correct the row, or start a new study with Bounded(low, high) or SubGaussian(sigma): the error "
+        "  Correct the row, or create a study with Bounded(low, high) or SubGaussian(sigma): the error "
         "guarantee needs 0 or 1.\n"
         "- line 8: there is no name of an arm.\n"
         "  Add it, or remove the line.\n"

@@ -116,7 +116,7 @@ def test_plain_data_and_back(recipes):
         ("my_policy:Doubling:start=1.5", "start"),
         ("my_policy:Doubling:start=0", "start"),
         ("my_policy:Doubling:threshold=my_threshold:Strict", "'my_threshold'.*'Strict'"),
-        ("my_policy:Doubling:threshold=my_noise:Marks", "value.*at"),
+        ("my_policy:Doubling:threshold=my_noise:Marks", "Marks.*Threshold"),
         ("my_policy:", "'my_policy'"),
         (":Doubling", "':Doubling'"),
     ],

@@ -278,7 +278,7 @@ def import_study(path: str | Path, storage: str | None = None, unsound: bool = F
 
 def study_log(name: str, storage: str | None = None) -> list[Event]:
     """Every entry of the record of a study: when, by whom, what, which file, how many rows."""
-    from roundwise.report import events_of
+    from roundwise.report import list_events
 
     with open_store(storage, create=False) as store:
-        return events_of(store.read(name))
+        return list_events(store.read(name))
