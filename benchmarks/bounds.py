@@ -71,10 +71,10 @@ def widths(law, forms, seed=1, sizes=SIZES, after=range(1, 100)):
 
 def compared(*given):
     """Widths with steady bets alone, and now."""
-    aiming = bounds.Course.batch
-    bounds.Course.batch = lambda *given: None
+    aiming = bounds.BoundBetSchedule.batch
+    bounds.BoundBetSchedule.batch = lambda *given: None
     before = list(widths(*given))
-    bounds.Course.batch = aiming
+    bounds.BoundBetSchedule.batch = aiming
     return [f"{a:.2f} → {b:.2f} ({b / a - 1:+.0%})" for a, b in zip(before, widths(*given), strict=True)]
 
 

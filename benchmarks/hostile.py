@@ -27,7 +27,7 @@ from roundwise import BestArm, Binary, create_study
 CPU, MEMORY, WAIT = 1.0, 150, 2.0  # the budget of one request: CPU-seconds, MB, and seconds that others wait
 DESCRIPTORS = 1024  # that the server may open, the usual limit
 PATIENCE = 60.0  # seconds after which a request counts as endless
-TOKENS = {role: f"{role.replace(' ', '-')}-0123456789abcdef" for role in ("look", "hand in", "change")}
+TOKENS = {role: f"{role}-0123456789abcdef" for role in ("view", "upload", "manage")}
 
 
 class Site(NamedTuple):
@@ -161,8 +161,8 @@ REQUESTS: list[tuple[str, str, Request]] = [
     ("chunks of 1 byte, 3 MB", "", tiny_chunks("/login")),
     ("1100 half-sent requests", "", half_sent),
     ("2000 requests, nothing read", "", pipelined),
-    ("chunks of 1 byte, 3 MB", "look", tiny_chunks("/api/v1/plan")),
-    ("Parquet with one long text", "hand in", parquet),
+    ("chunks of 1 byte, 3 MB", "view", tiny_chunks("/api/v1/plan")),
+    ("Parquet with one long text", "upload", parquet),
 ]
 
 

@@ -1,6 +1,6 @@
 """What readers cost `roundwise serve`, each request against a fixed budget: `python benchmarks/hostile_readers.py`.
 
-For each request of somebody who may only look (or hand in): what was answered, after how many seconds, CPU-seconds of
+For each request of somebody who may only view (or upload): what was answered, after how many seconds, CPU-seconds of
 the server until it was idle again, and how far its memory rose. A line over budget ends with "OVER"; the exit code then
 is 1. Then many readers of one report while results come in. Words after the command choose the requests whose names
 contain one of them. Never a test.
@@ -30,7 +30,7 @@ from roundwise import BestArm, Binary, TopK, create_study
 
 CPU, MEMORY = 30.0, 500  # the budget of one request: CPU-seconds, MB
 PATIENCE = 300.0  # seconds after which a request counts as endless
-TOKENS = {role: f"{role.replace(' ', '-')}-0123456789abcdef" for role in ("look", "hand in", "change")}
+TOKENS = {role: f"{role}-0123456789abcdef" for role in ("view", "upload", "manage")}
 OPTIONS = "\n".join(f"option {i}" for i in range(200))
 READERS, NOTES = 20, 30
 
@@ -95,32 +95,32 @@ def planned(question: str, arms: int, **settings: int) -> Request:
 
 # what it is called, the role of who sends it, and what sends it
 REQUESTS: list[tuple[str, str, Request]] = [
-    ("forecast, top 100 of 200", "look", forecast(question="top-k", k="100")),
-    ("forecast, top 100 of 200, fine", "look", forecast(question="top-k", k="100", fine="1")),
-    ("forecast, best of 200", "look", forecast(question="best-arm")),
-    ("forecast, 199 claims", "look", forecast(question="claims")),
-    ("forecast, 199 claims, budget", "look", forecast(question="claims", budget="1000000")),
-    ("forecast, left after 1 s", "look", forecast(1.0, question="top-k", k="100")),
-    ("forecast, counts of 1e15", "look", forecast(arms="a\nb", noise="poisson", baseline="1e15")),
-    ("forecast to save, top 100 of 200", "look", forecast(path="/plan/save", question="top-k", k="100")),
-    ("report, JSON", "look", report("json")),
-    ("report, Excel", "look", report("xlsx")),
-    ("report, PDF", "look", report("pdf")),
-    ("page of a study", "look", lambda site: site.get("/studies/large")),
-    ("page of a report", "look", lambda site: site.get("/studies/large/report")),
-    ("forecast of a study of 200", "look", lambda site: site.get("/api/v1/studies/half/forecast")),
-    ("verify", "look", lambda site: site.get("/api/v1/studies/large/verify")),
-    ("record", "look", lambda site: site.get("/api/v1/studies/large/record")),
-    ("effect", "look", lambda site: site.get("/api/v1/studies/large/effect?what=drop&arm=arm+1")),
-    ("list of 10 000 studies", "look", lambda site: site.get("/api/v1/studies")),
-    ("page of 10 000 studies", "look", lambda site: site.get("/")),
-    ("unknown name among 10 000", "look", lambda site: site.get(f"/api/v1/studies/small%200471%20{'x' * 99}y")),
-    ("lab, means of 2 MB", "hand in", lab(means="1 " * 1_000_000)),
-    ("lab, 200 means, top 100", "hand in", lab(means="1 " * 100 + "0 " * 100, question="top-k", k="100")),
-    ("lab, means 0, 0", "hand in", lab(means="0, 0")),
-    ("plan, top 1000 of 2000", "hand in", planned("top-k", 2000, k=1000)),
-    ("plan, top 140 of 280", "hand in", planned("top-k", 280, k=140)),
-    ("plan, best of 2000", "hand in", planned("best-arm", 2000)),
+    ("forecast, top 100 of 200", "view", forecast(question="top-k", k="100")),
+    ("forecast, top 100 of 200, fine", "view", forecast(question="top-k", k="100", fine="1")),
+    ("forecast, best of 200", "view", forecast(question="best-arm")),
+    ("forecast, 199 claims", "view", forecast(question="claims")),
+    ("forecast, 199 claims, budget", "view", forecast(question="claims", budget="1000000")),
+    ("forecast, left after 1 s", "view", forecast(1.0, question="top-k", k="100")),
+    ("forecast, counts of 1e15", "view", forecast(arms="a\nb", noise="poisson", baseline="1e15")),
+    ("forecast to save, top 100 of 200", "view", forecast(path="/plan/save", question="top-k", k="100")),
+    ("report, JSON", "view", report("json")),
+    ("report, Excel", "view", report("xlsx")),
+    ("report, PDF", "view", report("pdf")),
+    ("page of a study", "view", lambda site: site.get("/studies/large")),
+    ("page of a report", "view", lambda site: site.get("/studies/large/report")),
+    ("forecast of a study of 200", "view", lambda site: site.get("/api/v1/studies/half/forecast")),
+    ("verify", "view", lambda site: site.get("/api/v1/studies/large/verify")),
+    ("record", "view", lambda site: site.get("/api/v1/studies/large/record")),
+    ("effect", "view", lambda site: site.get("/api/v1/studies/large/effect?what=drop&arm=arm+1")),
+    ("list of 10 000 studies", "view", lambda site: site.get("/api/v1/studies")),
+    ("page of 10 000 studies", "view", lambda site: site.get("/")),
+    ("unknown name among 10 000", "view", lambda site: site.get(f"/api/v1/studies/small%200471%20{'x' * 99}y")),
+    ("lab, means of 2 MB", "upload", lab(means="1 " * 1_000_000)),
+    ("lab, 200 means, top 100", "upload", lab(means="1 " * 100 + "0 " * 100, question="top-k", k="100")),
+    ("lab, means 0, 0", "upload", lab(means="0, 0")),
+    ("plan, top 1000 of 2000", "upload", planned("top-k", 2000, k=1000)),
+    ("plan, top 140 of 280", "upload", planned("top-k", 280, k=140)),
+    ("plan, best of 2000", "upload", planned("best-arm", 2000)),
 ]
 
 
@@ -188,7 +188,7 @@ def hammered(storage: str) -> None:
     """Many read one report again and again, while something is recorded again and again."""
     server = Server(storage)
     try:
-        site, writer = Site(server.port, "look"), Site(server.port, "hand in")
+        site, writer = Site(server.port, "view"), Site(server.port, "upload")
         path, before = "/api/v1/studies/large/report", server.cpu()
         site.get(path)
         once = server.cpu() - before
@@ -237,7 +237,7 @@ def hammered(storage: str) -> None:
 def ended(storage: str) -> float:
     """Seconds until a server ends that works on a forecast."""
     server = Server(storage)
-    site = Site(server.port, "look")
+    site = Site(server.port, "view")
     thread = threading.Thread(target=lambda: _quietly(lambda: forecast(question="top-k", k="100")(site)))
     thread.start()
     time.sleep(3.0)

@@ -5,7 +5,7 @@ python benchmarks/plan.py --docs                                 # write the tab
 python benchmarks/plan.py --studies limits --number 1000         # a thousand studies by script against the forecast
 python benchmarks/plan.py --replan binary --number 400           # how often the rest stays within the 19-in-20
 
-Studies are those of tests/test_plan_studies.py (limits, missing, claims, rows), the i-th with the seed (7, i). With
+Studies are those of tests/test_plan_calibration.py (limits, missing, claims, rows), the i-th with the seed (7, i). With
 `--keep FILE` their ends are appended to a file, and all of it is compared: `--first 250` goes on from there.
 """
 
@@ -112,9 +112,9 @@ def write() -> None:
 
 def studies(name: str, first: int, number: int, keep: Path | None) -> None:
     """So many studies by script, against the forecast of 4000 runs."""
-    import scripted
+    import scripted_studies as scripted
     from roundwise.planning.forecast import simulate_ahead
-    from test_plan_studies import FORECASTS
+    from test_plan_calibration import FORECASTS
 
     question, words = FORECASTS[name]
     found = plan(question, runs=2000, **words)
@@ -141,7 +141,7 @@ def studies(name: str, first: int, number: int, keep: Path | None) -> None:
 
 def from_here(name: str, number: int) -> None:
     """On truths that the planner does not know: the rest of a study against its 19-in-20."""
-    from test_plan_studies import covered
+    from test_plan_calibration import covered
 
     noise = {each.name: each for each in (Binary(), Gaussian(), UnknownVariance())}[name]
     within, chances, last = covered(noise, number, 200)

@@ -9,7 +9,7 @@ from PIL import Image
 from chromium import browser
 from roundwise import load_study
 from roundwise.web.example import PAGES, example_studies
-from served import rows_of, served
+from serving import rows_of, served
 
 DESK = {"viewport": {"width": 1120, "height": 900}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
@@ -41,7 +41,7 @@ def pictures(folder):
             text = "user_id,variant,converted\n" + "".join(f"{','.join(map(str, row))}\n" for row in rows)
             page.set_input_files("#file", {"name": "day4.csv", "mimeType": "text/csv", "buffer": text.encode()})
             page.wait_for_selector("#preview form")
-            page.locator("[aria-labelledby=hand-in-title]").screenshot(path=folder / "hand-in.png")
+            page.locator("[aria-labelledby=upload-title]").screenshot(path=folder / "upload.png")
             page.goto("/studies/checkout/change/drop")
             page.fill("#why", "sold out")
             page.wait_for_timeout(800)

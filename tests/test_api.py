@@ -15,7 +15,7 @@ import pytest
 import serving
 from roundwise import BestArm, Binary, create_study, list_studies, load_study, plan
 from roundwise.cli import main
-from roundwise.ingest import Words
+from roundwise.ingest import TellKeywords
 from roundwise.web import events
 from roundwise.web.bodies import FileBody, NewPlan, NewStudy
 from serving import ask, form
@@ -151,7 +151,7 @@ class TestVerbs:
         assert ("attachment" in headers.get("content-disposition", "")) == (kind not in ("json", "html"))
 
     def test_every_word_of_python_is_there(self):
-        assert FileBody.model_fields.keys() == Words.__annotations__.keys()
+        assert FileBody.model_fields.keys() == TellKeywords.__annotations__.keys()
         words = inspect.signature(create_study).parameters.keys()
         assert NewStudy.model_fields.keys() == words - {"storage", "load_if_exists"}
         words = inspect.signature(plan).parameters.keys()

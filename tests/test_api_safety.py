@@ -158,13 +158,13 @@ class TestTokens:
         [
             {},
             {"Authorization": "Bearer wrong"},
-            {"Authorization": f"Basic {TOKENS['change']}"},
-            {"Authorization": TOKENS["change"]},
-            {"Authorization": f"Bearer {TOKENS['change']}x"},
-            {"Authorization": f"Bearer {TOKENS['change'][:-1]}"},
+            {"Authorization": f"Basic {TOKENS['manage']}"},
+            {"Authorization": TOKENS["manage"]},
+            {"Authorization": f"Bearer {TOKENS['manage']}x"},
+            {"Authorization": f"Bearer {TOKENS['manage'][:-1]}"},
             {"Authorization": "Bearer "},
             {"Authorization": "Bearer \xff\xfe"},
-            {"Cookie": f"roundwise={TOKENS['change']}"},
+            {"Cookie": f"roundwise={TOKENS['manage']}"},
             {"Cookie": 'roundwise="; \\'},
         ],
         ids=str,
@@ -181,19 +181,19 @@ class TestTokens:
     def test_not_in_an_address(self, guarded):
         url, _ = guarded
         for query in ("token", "access_token", "authorization"):
-            assert ask(url, "GET", f"/api/v1/studies?{query}={TOKENS['change']}")[0] == 401
+            assert ask(url, "GET", f"/api/v1/studies?{query}={TOKENS['manage']}")[0] == 401
 
     def test_each_role_does_what_it_may(self, guarded):
         url, _ = guarded
         bearer = {role: {"Authorization": f"Bearer {token}"} for role, token in TOKENS.items()}
-        assert ask(url, "POST", "/api/v1/studies", NEW | {"name": "roles"}, bearer["change"])[0] == 201
+        assert ask(url, "POST", "/api/v1/studies", NEW | {"name": "roles"}, bearer["manage"])[0] == 201
         allowed = {
-            "look": [("GET", "/api/v1/studies", None), ("GET", "/api/v1/studies/roles/record", None)],
-            "hand in": [
+            "view": [("GET", "/api/v1/studies", None), ("GET", "/api/v1/studies/roles/record", None)],
+            "upload": [
                 ("POST", "/api/v1/studies/roles/ask", {}),
                 ("POST", "/api/v1/studies/roles/note", {"text": "x"}),
             ],
-            "change": [
+            "manage": [
                 ("POST", "/api/v1/studies/roles/extend", {"budget": 5}),
                 ("DELETE", "/api/v1/studies/roles", None),
             ],
@@ -207,7 +207,7 @@ class TestTokens:
     def test_every_operation_asks_for_a_role(self, guarded):
         """No door was forgotten: whoever may only look is refused by everything that records."""
         url, app = guarded
-        look = {"Authorization": f"Bearer {TOKENS['look']}"}
+        look = {"Authorization": f"Bearer {TOKENS['view']}"}
         for path, verbs in app.openapi()["paths"].items():
             for method in verbs:
                 if method != "get":
@@ -218,7 +218,7 @@ class TestTokens:
     def test_secrets_are_in_no_log(self, guarded, caplog, capfd):
         url, app = guarded
         caplog.set_level(logging.DEBUG)
-        bearer = {"Authorization": f"Bearer {TOKENS['change']}", "Cookie": "roundwise=secret-cookie-value"}
+        bearer = {"Authorization": f"Bearer {TOKENS['manage']}", "Cookie": "roundwise=secret-cookie-value"}
         ask(url, "GET", "/api/v1/studies/nothing", headers=bearer)
         ask(url, "POST", "/api/v1/studies", b"{", bearer | {"Content-Type": "application/json"})
         out, err = capfd.readouterr()
@@ -226,7 +226,7 @@ class TestTokens:
             assert secret not in caplog.text + out + err + repr(app.state.access)
 
     @pytest.mark.parametrize(
-        "text", ["change", "boss=0123456789abcdef", "look=short", "look=0123456789abcdé0", "look=0123456789 abcdef"]
+        "text", ["manage", "boss=0123456789abcdef", "view=short", "view=0123456789abcdé0", "view=0123456789 abcdef"]
     )
     def test_lines_that_are_none(self, text):
         with pytest.raises(InputError) as error:
@@ -234,11 +234,11 @@ class TestTokens:
         assert "0123456789" not in str(error.value)
 
     def test_a_role_may_have_several_but_no_token_two_roles(self):
-        text = "look=0123456789abcdef\nlook=1123456789abcdef\nhand-in=2123456789abcdef"
+        text = "view=0123456789abcdef\nview=1123456789abcdef\nupload=2123456789abcdef"
         access = build_access("127.0.0.1", [], text)
-        assert [access.role_of(f"{i}123456789abcdef") for i in range(4)] == ["look", "look", "hand in", None]
+        assert [access.role_of(f"{i}123456789abcdef") for i in range(4)] == ["view", "view", "upload", None]
         with pytest.raises(InputError, match="given twice"):
-            parse_tokens("look=0123456789abcdef,change=0123456789abcdef")
+            parse_tokens("view=0123456789abcdef,manage=0123456789abcdef")
 
 
 class TestSizes:
@@ -328,7 +328,7 @@ class TestCookies:
     @pytest.mark.parametrize("value", ['"' + "\\" * 60_000 + '"', "=" * 60_000, ";" * 60_000, '"' * 60_000])
     def test_a_long_one_costs_little(self, value):
         """`http.cookies` of Python 3.11.7 and 3.12.1 took 12 s of CPU."""
-        access, begun = build_access("127.0.0.1", [], "change=0123456789abcdef"), time.process_time()
+        access, begun = build_access("127.0.0.1", [], "manage=0123456789abcdef"), time.process_time()
         assert access.who(Headers({"cookie": f"roundwise={value}"})) is None
         assert time.process_time() - begun < 1.0
 
@@ -560,7 +560,7 @@ class TestBodies:
         unharmed(site)
 
     @pytest.mark.parametrize(
-        "text", ["", "x", '{"roundwise": "study"}', '{"roundwise": "study", "format": 1, "study": "s", "entries": 0}']
+        "text", ["", "x", '{"roundwise": "log"}', '{"roundwise": "log", "format": 1, "study": "s", "entries": 0}']
     )
     def test_records_that_are_none(self, site, text):
         assert ask(site[0], "POST", "/api/v1/records", text.encode())[0] == 422

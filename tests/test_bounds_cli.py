@@ -5,27 +5,20 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import roundwise.cli.bounds  # noqa: F401 - registers the command
 from roundwise import PET, Above, BestArm, Problem
-from roundwise.cli import main
 from roundwise.noise import Gaussian
 from roundwise.theory.bounds import overview
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    def command(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["roundwise", "bounds", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        seen = capsys.readouterr()
-        return int(left.value.code or 0), seen.out, seen.err
-
-    return command
+def run(roundwise):
+    return partial(roundwise, "bounds")
 
 
 def test_bounds_side_by_side(run) -> None:

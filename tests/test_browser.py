@@ -8,7 +8,7 @@ import pytest
 
 from chromium import MISSING, browser, found
 from roundwise import load_study
-from served import ARMS, AXE, example, examples, served, table_of
+from serving import ARMS, AXE, example, examples, served, table_of
 
 pytestmark = [
     pytest.mark.long,
@@ -150,7 +150,7 @@ def test_from_a_plan_to_a_report(chrome, own):
                 told(page, table_of(asked, rates, heads=("id", "arm", "outcome")).replace("Control", "control", 1))
                 assert "Did you mean 'Control'" in page.inner_text("#preview [role=alert]")
                 checked(page)
-                page.click("text=Do not record")
+                page.click("#preview >> text=Cancel")
             told(page, table_of(asked, rates, number), f"day{number}.csv")
             assert "1 000 new results" in page.inner_text("#preview").replace("\N{NO-BREAK SPACE}", " ")
             if number == 1:
@@ -249,7 +249,7 @@ def test_with_the_keyboard_alone(chrome, own):
         with load_study("begun", storage) as study:
             text = table_of(study.state.outstanding)
         page.keyboard.insert_text(text)
-        reached(page, "Look at it", 3)
+        reached(page, "Preview", 3)
         page.keyboard.press("Enter")
         page.wait_for_selector("#preview form")
         reached(page, "Record")
@@ -287,7 +287,7 @@ def test_without_any_script(chrome, own):
         with load_study("begun", storage) as study:
             text = table_of(study.state.outstanding)
         page.set_input_files("#file", {"name": "day.csv", "mimeType": "text/csv", "buffer": text.encode()})
-        page.click("text=Look at it")
+        page.click("text=Preview")
         page.click("button.main:has-text('Record')")
         page.wait_for_selector("[aria-labelledby=files-title] >> text=day.csv")
         page.click("text=Take an option out")
@@ -307,17 +307,17 @@ def test_without_any_script(chrome, own):
 def test_coming_in_with_a_token(chrome, tmp_path):
     storage = f"sqlite:///{tmp_path}/a.db"
     example(storage, rounds=0)
-    with served(storage, tokens="look=a-token-to-look-with") as address, opened(chrome, address) as page:
+    with served(storage, tokens="view=a-token-to-look-with") as address, opened(chrome, address) as page:
         page.goto("/studies/checkout")
         assert page.url.endswith("/login")
         checked(page)
         page.fill("#token", "wrong")
-        page.click("button:has-text('Come in')")
+        page.click("button:has-text('Log in')")
         page.wait_for_selector("[role=alert]")
         page.fill("#token", "a-token-to-look-with")
         page.fill("#name", "Ada")
-        page.click("button:has-text('Come in')")
-        page.wait_for_selector("text=You: Ada (look)")
+        page.click("button:has-text('Log in')")
+        page.wait_for_selector("text=You: Ada (view)")
         page.goto("/studies/checkout")
         assert page.query_selector("text=Hand in results") is None
         page.goto("/me")

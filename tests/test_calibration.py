@@ -275,13 +275,13 @@ def over_all_arms(self, form, value, leverage):
 
 def dealt_alike(monkeypatch):
     """Dealing, before: every file by itself, with the same permutation."""
-    keys, parts_of = record.keys, record.parts_of
+    keys, parts_of = record.draw_keys, record.parts_of
 
     def alike(files, parts, number=1):
         every = [parts_of([each], parts, number) for each in files]
         return Parts(sum(each.counts for each in every), sum(each.totals for each in every))
 
-    monkeypatch.setattr(record, "keys", lambda seed, arms, places, file=0: keys(seed, arms, places))
+    monkeypatch.setattr(record, "draw_keys", lambda seed, arms, places, file=0: keys(seed, arms, places))
     monkeypatch.setattr(record, "parts_of", alike)
 
 

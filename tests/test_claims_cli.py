@@ -1,32 +1,18 @@
 """Claims on the command line: simulate, sweep and complexity take the same words."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
 from roundwise import BernoulliArms, Claims, ConditionalPower, InputError, load_study, simulate
-from roundwise.cli import main
 from roundwise.model.spec import from_spec
 
 ACR20 = "0.36,0.34,0.47,0.465,0.537"
 
 
-@pytest.fixture
-def run(capsys, monkeypatch):
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return end.value.code, out, err
-
-    return call
-
-
-def test_simulate_shows_what_python_shows(run):
-    code, out, _ = run(
+def test_simulate_shows_what_python_shows(roundwise):
+    code, out, _ = roundwise(
         *("simulate", "--question", "claims", "--control", "0", "--means", ACR20, "--binary", "--delta", "0.025"),
         *("--budget", "600", "--round", "65", "--split", "2:1:1:1:1", "--runs", "200", "--json"),
     )
@@ -43,8 +29,8 @@ def test_simulate_shows_what_python_shows(run):
     assert found["guarantee"] is True
 
 
-def test_simulate_says_it_in_words(run):
-    code, out, _ = run(
+def test_simulate_says_it_in_words(roundwise):
+    code, out, _ = roundwise(
         *("simulate", "--question", "claims", "--control", "0", "--means", "0.3,0.6", "--binary"),
         *("--budget", "200", "--futility", "0.1", "--runs", "20"),
     )
@@ -55,19 +41,19 @@ def test_simulate_says_it_in_words(run):
     assert "bound" not in out
 
 
-def test_complexity(run):
-    code, out, _ = run("complexity", "--question", "claims", "--control", "0", "--means", "0,0,0.2", "--json")
+def test_complexity(roundwise):
+    code, out, _ = roundwise("complexity", "--question", "claims", "--control", "0", "--means", "0,0,0.2", "--json")
     assert code == 0
     found = json.loads(out)
     assert found["answer"] == [1]
     assert found["complexity"] == pytest.approx(4 * 2 / 0.2**2)  # of one pair
-    assert "nothing is not wrong" in run("complexity", "-q", "claims", "--control", "0", "--means", "0,0,0.2")[1]
+    assert "nothing is not wrong" in roundwise("complexity", "-q", "claims", "--control", "0", "--means", "0,0,0.2")[1]
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--question", "claims"), "needs --control"),
+        (("--question", "claims"), "--control"),
         (("--question", "claims", "--control", "7"), "no arm called '7'"),
         (("--question", "best-arm", "--control", "0"), "go with --question claims"),
         (("--question", "claims", "--control", "0", "--split", "2:1"), "split has 2 shares"),
@@ -79,14 +65,14 @@ def test_complexity(run):
         (("--question", "best-arm", "--policy", "pet", "--round", "30"), "'pet'"),
     ],
 )
-def test_what_does_not_fit_is_said_in_a_sentence(run, words, message):
-    code, _, err = run("simulate", *words, "--means", "0.1,0.2,0.3", "--runs", "2")
+def test_what_does_not_fit_is_said_in_a_sentence(roundwise, words, message):
+    code, _, err = roundwise("simulate", *words, "--means", "0.1,0.2,0.3", "--runs", "2")
     assert code == 2
     assert message in " ".join(err.split())
 
 
 @pytest.mark.parametrize(("split", "arms"), [("[2, 1, 1, 1, 1]", "arms = 5"), ('"2:1:1:1:1"', "")])
-def test_a_sweep_of_claims(run, tmp_path, split, arms):
+def test_a_sweep_of_claims(roundwise, tmp_path, split, arms):
     """In the words of Python, and in those of the command line, which knows the arms by their means."""
     pytest.importorskip("duckdb")
     file = tmp_path / "sweep.toml"
@@ -111,7 +97,7 @@ means = [0.36, 0.34, 0.47, 0.465, 0.537]
 name = "conditional-power"
 """
     )
-    code, out, err = run("sweep", str(file), "--out", str(tmp_path / "out"), "--json")
+    code, out, err = roundwise("sweep", str(file), "--out", str(tmp_path / "out"), "--json")
     assert code == 0, err
     (row,) = json.loads(out)["cells"]
     (same,) = simulate(
@@ -122,12 +108,12 @@ name = "conditional-power"
     assert row["samples_mean"] == pytest.approx(same.samples.mean())
 
 
-def test_every_command_takes_the_same_words(run):
+def test_every_command_takes_the_same_words(roundwise):
     """What a study is created with also simulates, and has a complexity."""
     words = ["--question", "claims", "--control", "0", "--margin", "0.02", "--futility", "0.1", "--budget", "600"]
     words += ["--round", "65", "--split", "equal", "--means", "0.3,0.4,0.5", "--binary"]
     for command in (["simulate", "--runs", "20"], ["complexity"]):
-        code, out, err = run(*command, *words)
+        code, out, err = roundwise(*command, *words)
         assert code == 0, err
     assert "T* knows no budget, rounds or split" in out
 
@@ -145,7 +131,7 @@ def test_the_words_of_a_file_are_checked():
             from_spec("question", words)
 
 
-def test_other_claims_than_against_one_control(run, tmp_path):
+def test_other_claims_than_against_one_control(roundwise, tmp_path):
     """Several controls, a level, and linear claims from a file, whose columns may be in any order."""
     file = tmp_path / "claims.csv"
     file.write_text("name,c,b,a,above\nb over a,0,1,-1,0\n")
@@ -155,23 +141,23 @@ def test_other_claims_than_against_one_control(run, tmp_path):
         ("level", ("--level", "50%"), ["a is above 0.5", "b is above 0.5", "c is above 0.5"]),
         ("file", ("--file", file), ["b over a"]),
     ):
-        code, out, _ = run("new", name, "--question", "claims", *words, *at)
+        code, out, _ = roundwise("new", name, "--question", "claims", *words, *at)
         assert code == 0
         assert all(each in out for each in claims)
     with load_study("file", storage=f"sqlite:///{tmp_path}/s.db") as found:
         assert found.state.settings.question.forms.tolist() == [[-1.0, 1.0, 0.0]]
     file.write_text("name,x,b,a,above\nb over a,0,1,-1,0\n")
-    code, _, err = run("new", "other", "--question", "claims", "--file", file, *at)
-    assert (code, "the columns are x, b, a, but the arms are a, b, c" in err) == (2, True)
-    code, _, err = run("new", "other", "--question", "claims", "--level", "0.5", "--control", "a", *at)
-    assert (code, "one of these" in err) == (2, True)
-    code, _, err = run("new", "other", "--question", "claims", "--level", "0.5", "--margin", "0.1", *at)
+    code, _, err = roundwise("new", "other", "--question", "claims", "--file", file, *at)
+    assert (code, "x, b, a" in err) == (2, True)
+    code, _, err = roundwise("new", "other", "--question", "claims", "--level", "0.5", "--control", "a", *at)
+    assert (code, "--control" in err) == (2, True)
+    code, _, err = roundwise("new", "other", "--question", "claims", "--level", "0.5", "--margin", "0.1", *at)
     assert (code, "--margin and --margin-is go with --control" in err) == (2, True)
 
 
-def test_complexity_takes_ratios_and_refuses_odds(run):
+def test_complexity_takes_ratios_and_refuses_odds(roundwise):
     words = ("complexity", "--question", "claims", "--control", "0", "--means", "0.3,0.5", "--margin", "1.1")
-    code, out, _ = run(*words, "--margin-is", "ratio", "--binary")
+    code, out, _ = roundwise(*words, "--margin-is", "ratio", "--binary")
     assert (code, "arm 1 is more than 1.1 times arm 0" in out) == (0, True)
-    code, _, err = run(*words, "--margin-is", "odds-ratio", "--binary")
+    code, _, err = roundwise(*words, "--margin-is", "odds-ratio", "--binary")
     assert (code, "Odds ratios have no complexity" in err) == (2, True)

@@ -200,7 +200,7 @@ def test_chances_on_shared_items_are_those_of_each_difference():
     apart = items[:, [1, 2]] - items[:, [0]]
     np.testing.assert_allclose([2 * near, 2 * far], apart.var(axis=0), rtol=0.05)
     lead = kept._replace(value=np.array([0.02, 0.02]))
-    first, second = RULE.outlook(problem, lead, np.asarray(900.0)).chances
+    first, second = RULE.conditional_power(problem, lead, np.asarray(900.0)).chances
     assert first > 2 * second  # a fortieth of the variance
 
 

@@ -8,21 +8,6 @@ import sys
 
 import pytest
 
-from roundwise.cli import main
-
-
-@pytest.fixture
-def roundwise(capsys, monkeypatch):
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return end.value.code, out, err
-
-    return call
-
-
 BEST = ("--question", "best-arm", "--means", "1,0.9,0.8")
 
 

@@ -19,10 +19,10 @@ from roundwise import (
     create_study,
 )  # fmt: skip
 from roundwise.cli.options import read_names
-from roundwise.ingest import Columns, Earlier, Options, Results, batch_of, read_results
+from roundwise.ingest import Columns, RecordedFiles, Results, TellOptions, batch_of, read_results
 from roundwise.planning.request import read_scenarios
 from roundwise.planning.study_plan import PLAN_FORMAT, read_plan
-from roundwise.report import report_of
+from roundwise.report import build_report
 from roundwise.simulation.sweep.grid import read_grid
 from roundwise.simulation.tables import read_features, read_forms, read_outcomes, read_wide
 from roundwise.store import read_log, write_log
@@ -33,11 +33,11 @@ from roundwise.study.state import replay
 NOISES = [Binary(), Bounded(0, 5), Gaussian(1.0), Poisson(), UnknownVariance()]
 COLUMNS = [None, None, Columns(id="user"), Columns(item="item"), Columns(arm="arm", outcome="outcome", id="user")]
 OPTIONS = [
-    *(Options(),) * 4,
-    Options(missing="lost"),
-    Options(ignore_arms="*"),
-    Options(average_ids=True),
-    Options(cumulative=True),
+    *(TellOptions(),) * 4,
+    TellOptions(missing="lost"),
+    TellOptions(ignore_arms="*"),
+    TellOptions(average_ids=True),
+    TellOptions(cumulative=True),
 ]  # fmt: skip
 QUICK = {"xlsx": 250, "parquet": 60}  # inputs of a format; of others 700
 KEPT: list[tuple[str, int]] = []  # formats and seeds that once failed
@@ -46,9 +46,9 @@ KEPT: list[tuple[str, int]] = []  # formats and seeds that once failed
 def recorded(noise, columns, seed):
     """What a study holds already, of every other one: rows of the same users, some of them with other outcomes."""
     if seed % 2 or columns == Columns(item="item"):
-        return Earlier()
+        return RecordedFiles()
     rows = {"user": [f"u{i}" for i in range(6)], "arm": fuzz.ARMS * 2, "outcome": [0, 1, 1, 0, 1, 0]}
-    return Earlier([read_results(rows, fuzz.ARMS, noise, seed=seed, columns=columns)], waiting=np.full(3, 9.0))
+    return RecordedFiles([read_results(rows, fuzz.ARMS, noise, seed=seed, columns=columns)], waiting=np.full(3, 9.0))
 
 
 def check(kind, seed, folder):
@@ -90,14 +90,14 @@ def examples(tmp_path_factory):
         study.tell({"arm": fuzz.ARMS, "count": [30, 30, 30], "successes": [9, 12, 20]})
         write_log(folder / "log.jsonl", study.entries())
         settings = study.state.settings.to_json()
-    rows = [{"label": "+5 points", "samples": {"typical": 900}, "batches": {"typical": 3}}]
+    rows = [{"label": "+5 points", "samples": {"typical": 900}, "rounds": {"typical": 3}}]
     plan = {"format": PLAN_FORMAT, "rows": rows, "target": 0, "recommended": {"settings": settings}}
     return {"log": [(folder / "log.jsonl").read_bytes()], "plan": [json.dumps(plan).encode()]}
 
 
 def imported(path):
     state = replay(read_log(path))
-    return report_of(state, intervals=False).text()
+    return build_report(state, intervals=False).text()
 
 
 READERS = {
@@ -162,7 +162,7 @@ NINES, DEEP = b"9" * 5000, 100_000
         ("scenarios", b"red,blue,green one\n1,2," + NINES + b"\n"),
         ("arms", NINES + b"\n"),
         ("file address", b"sqlite:///a\0b.db"),
-        ("log", b'{"roundwise": "study", "format": 1, "study": "s"}\n'),
+        ("log", b'{"roundwise": "log", "format": 1, "study": "s"}\n'),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )

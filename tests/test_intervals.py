@@ -30,7 +30,7 @@ from roundwise.environments import PoissonArms, Replay
 from roundwise.model.batch import Batch, join_parts
 from roundwise.model.trial import advance, begin
 from roundwise.rules.eprocess import bounds as intervals
-from roundwise.rules.eprocess.bounds import _end, _ladder, agreed
+from roundwise.rules.eprocess.bounds import _end, _ladder, match_decision
 
 
 def mean_intervals(problem, rule, batches):
@@ -176,7 +176,7 @@ def test_what_is_to_spare_is_of_the_candidate_that_is_claimed():
     problem = Problem(Statements([[1, -1, 0], [0, 1, -1]], levels), 3, 0.05, Binary())
     for seed in range(30):
         trial, batches = studied(problem, BernoulliArms([0.5, 0.2, 0.2]), Wager(first_pulls=8), seed, most=1)
-        held = trial.kept.choice.answer > 0
+        held = trial.kept.alternative.answer > 0
         found = to_spare(problem, Wager().stopping, batches)
         least = np.where(held, -1.0 - levels, levels - 1.0)  # what the range of the rates alone allows
         assert (found >= least - 1e-9).all()
@@ -298,8 +298,8 @@ class TestTheSearch:
 class TestAgreement:
     def test_a_bound_passes_what_is_asked_just_when_it_is_shown(self):
         bound, shown = np.array([0.1, 0.3, 0.5, 0.1, 0.3, 0.5]), np.arange(6) < 3
-        np.testing.assert_array_equal(agreed(bound, 0.3, shown) > 0.3, shown)
-        np.testing.assert_allclose(agreed(bound, 0.3, shown), [0.3, 0.3, 0.5, 0.1, 0.3, 0.3])
+        np.testing.assert_array_equal(match_decision(bound, 0.3, shown) > 0.3, shown)
+        np.testing.assert_allclose(match_decision(bound, 0.3, shown), [0.3, 0.3, 0.5, 0.1, 0.3, 0.3])
 
     def test_the_shares_of_the_stake_are_at_most_all_of_it(self):
         for bar in (0.1, 3.0, 700.0):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -36,9 +35,8 @@ from roundwise import (
     create_study,
     simulate,
 )
-from roundwise.cli import main
 from roundwise.environments import FamilyArms
-from roundwise.model.batch import Batch
+from roundwise.model.batch import Batch, stack_parts
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.spec import from_spec
 from roundwise.policies import Rage
@@ -326,12 +324,13 @@ class TestBets:
         one = Batch(seen, seen * (means + np.array([0.5, -0.5, 0, 0, 0])))  # the past says arm 0
         known = estimate_from(Past.none((runs, 5)).plus(one), np.ones(runs), False)
         won = ledger.start(problem, (runs,))
-        choice = ledger.choice(problem, won, known)
+        choice = ledger.choose(problem, won, known)
         assert (choice.answer == 0).all()
         counts = np.tile([3.0, 2.0, 0.0, 4.0, 1.0], (runs, 1))
         totals = counts * means + np.sqrt(counts) * rng.normal(size=(runs, 5))
-        before = ledger.inner._gains(won, choice)
-        after = ledger.settled(problem, won, known, choice, Batch(counts, totals))
+        before = ledger._gains(won, choice)
+        parts = stack_parts((Batch(counts, totals),))
+        after = ledger.update(problem, won, known, choice, parts, False)
         found = np.exp(after.gains[:, 0, 0] - before[:, 0])
         assert found.mean() <= 1 + 3 * found.std() / np.sqrt(runs)
         assert found.std() > 0.05  # something was bet
@@ -462,13 +461,10 @@ def test_what_is_not_meant_is_refused():
 
 
 @pytest.fixture
-def printed(capsys, monkeypatch):
+def printed(roundwise):
     def call(*words):
-        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words), "--json"])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return json.loads(out) if end.value.code == 0 else err
+        code, out, err = roundwise(*words, "--json")
+        return json.loads(out) if code == 0 else err
 
     return call
 

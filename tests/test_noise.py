@@ -26,11 +26,9 @@ from roundwise.environments import Replay
 from roundwise.ingest import read_results
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
-from roundwise.model.estimates import Past
 from roundwise.model.spec import from_spec, to_spec
-from roundwise.noise import NOISES, Noise, Outcome
+from roundwise.noise import Noise, Outcome
 from test_intervals import studied
-from test_spec import MODELS
 
 
 @dataclass(frozen=True)
@@ -141,16 +139,3 @@ def test_results_of_a_range_with_one_end(tmp_path):
             read_results(path, "abc", Waits(4.0))
     path.write_text("arm,count,total\na,0,0\na,5,1.5\n")
     assert read_results(path, "abc", Waits(4.0)).totals.tolist() == [1.5, 0, 0]
-
-
-@pytest.mark.parametrize("noise", MODELS, ids=lambda noise: noise.name)
-def test_built_in_models(noise):
-    assert NOISES[noise.name] is type(noise)
-    assert noise.words.startswith(("Results ", "Every result ", "Differences "))
-    assert noise.outcome.low < noise.outcome.high
-    assert noise.doubt(noise) is None
-    counts = np.full(3, 40.0)
-    past = Past.none((3,)).plus(Batch(counts, counts * [0.1, 0.2, 0.3], counts / 5))
-    each = noise.variances(past)
-    assert each.shape == (3,)
-    assert (each > 0).all()

@@ -130,7 +130,7 @@ class TestExpected:
     @pytest.mark.parametrize(
         ("words", "sentence"),
         [
-            ({"baseline": None}, "Give what you expect"),
+            ({"baseline": None}, "expected"),
             ({"baseline": 1.2}, "must lie between 0 and 1"),
             ({"means": [0.1] * 4}, "Give one of baseline"),
             ({"baseline": None, "means": [0.1] * 3}, "3 means, but 4 arms"),
@@ -232,9 +232,9 @@ class TestPlan:
         found = json.loads(planned(budget=5000, round_days=1, sample_cost=1).json())
         assert {"rows", "recommended", "fixed_design", "lower_bound", "words", "protocol", "command"} <= found.keys()
         for row in found["rows"]:
-            assert {"lead", "samples", "batches", "cost", "within_budget", "claims"} <= row.keys()
+            assert {"lead", "samples", "rounds", "cost", "within_budget", "claims"} <= row.keys()
             assert {"typical", "p95"} <= row["samples"].keys()
-            assert {"typical", "p95"} <= row["batches"].keys()
+            assert {"typical", "p95"} <= row["rounds"].keys()
         assert found["rows"][-1]["samples"]["typical"] is None  # nothing to find
         assert found["rows"][-1]["within_budget"] < 0.05
 

@@ -7,26 +7,10 @@ import sys
 
 import pytest
 
-from roundwise.cli import main
 from roundwise.study import load_study
 
 PLAN = ("plan", "checkout", "--question", "best-arm", "--arms", "red,green,blue", "--binary", "--baseline", "30%")
 FEW = ("--leads", "10%,20%", "--runs", "60")
-
-
-@pytest.fixture
-def roundwise(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ROUNDWISE_STORAGE", raising=False)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return end.value.code, out, err
-
-    return call
 
 
 @pytest.fixture
@@ -129,7 +113,7 @@ def test_from_here(works, tmp_path):
     (tmp_path / "r.csv").write_text("arm,count,successes\nred,30,20\ngreen,30,12\nblue,30,9\n")
     works("tell", "checkout", "r.csv")
     found = works("plan", "--study", "checkout", "--runs", "100", "--json")
-    assert {"samples", "batches", "next_is_last", "within_budget", "words"} <= found.keys()
+    assert {"samples", "more_rounds", "next_is_last", "within_budget", "words"} <= found.keys()
     out = works("plan", "--study", "checkout", "--runs", "100")
     assert "The next round is the last with probability" in out
     line = works("status", "checkout", "--json")["forecast"]
@@ -148,7 +132,7 @@ def test_from_here(works, tmp_path):
     [
         (("plan",), "Give --question"),
         ((*PLAN, "--means", "1,2,3"), "Give one of baseline"),
-        ((*PLAN[:-2],), "Give what you expect"),
+        ((*PLAN[:-2],), "baseline"),
         ((*PLAN, "--out", "plan.gif"), "must end in"),
         ((*PLAN, "--baseline", "much"), "must be a number such as"),
         ((*PLAN, "--budget", "2"), "3 arms need 3"),

@@ -38,7 +38,7 @@ def test_a_worked_case(name, monkeypatch, capsys, tmp_path):
     _, rows = table(name)
     assert [row[0] for row in rows] == [row["label"] for row in found["rows"]]
     for said, row in zip(rows, found["rows"], strict=True):
-        numbers = [row["samples"]["typical"], row["samples"]["p95"], row["batches"]["typical"], row["batches"]["p95"]]
+        numbers = [row["samples"]["typical"], row["samples"]["p95"], row["rounds"]["typical"], row["rounds"]["p95"]]
         for text, number in zip(said[1:5], numbers, strict=True):
             if number is None:
                 assert text in ("never", "")

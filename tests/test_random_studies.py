@@ -10,7 +10,7 @@ import pytest
 
 import postgres
 import serving
-from lives import Life
+from random_lives import Life
 from roundwise import list_studies, verify_study
 
 LOGS = sorted((Path(__file__).parent / "golden").glob("*/*.jsonl.gz"))

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import sys
 import threading
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -32,7 +31,6 @@ from roundwise import (
     study_log,
     verify_study,
 )
-from roundwise.cli import main
 from roundwise.errors import ConflictError, StudyExistsError, UnknownStudyError
 from roundwise.store import StudyStateError, client, open_store
 from roundwise.study.api import RemoteStudy
@@ -439,22 +437,22 @@ class TestTokens:
         monkeypatch.setenv("ROUNDWISE_TOKEN", "wrong-0123456789abcdef")
         with pytest.raises(InputError, match="Send a token"):
             list_studies(guarded)
-        monkeypatch.setenv("ROUNDWISE_TOKEN", serving.TOKENS["hand in"])
+        monkeypatch.setenv("ROUNDWISE_TOKEN", serving.TOKENS["upload"])
         with pytest.raises(InputError, match="token"):
             create_study("mine", question=BestArm(), arms=ARMS, noise=Binary(), storage=guarded)
         monkeypatch.delenv("ROUNDWISE_TOKEN")
-        (tmp_path / "token").write_text(serving.TOKENS["change"] + "\n")
+        (tmp_path / "token").write_text(serving.TOKENS["manage"] + "\n")
         monkeypatch.setenv("ROUNDWISE_TOKEN_FILE", str(tmp_path / "token"))
         create_study("mine", question=BestArm(), arms=ARMS, noise=Binary(), storage=guarded)
-        monkeypatch.setenv("ROUNDWISE_TOKEN", serving.TOKENS["hand in"])
+        monkeypatch.setenv("ROUNDWISE_TOKEN", serving.TOKENS["upload"])
         study = load_study("mine", guarded)
         study.ask()
         study.tell(FIRST)
-        assert [each.by for each in study.entries()][:2] == ["ada (change)", "ada (hand in)"]
+        assert [each.by for each in study.entries()][:2] == ["ada (manage)", "ada (upload)"]
         for verb in ("end", "drop", "extend"):
-            with pytest.raises(InputError, match="yours may hand in"):
+            with pytest.raises(InputError, match="yours may upload"):
                 VERBS[verb](study)
-        monkeypatch.setenv("ROUNDWISE_TOKEN", serving.TOKENS["look"])
+        monkeypatch.setenv("ROUNDWISE_TOKEN", serving.TOKENS["view"])
         assert load_study("mine", guarded).report().results == 90
         for verb in ("ask", "note", "files"):
             with pytest.raises(InputError, match="token"):
@@ -467,19 +465,11 @@ class TestTokens:
 
 class TestCommandLine:
     @pytest.fixture
-    def roundwise(self, capsys, monkeypatch, tmp_path):
-        monkeypatch.chdir(tmp_path)
-
+    def roundwise(self, roundwise):
         def call(*words):
-            monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
-            with pytest.raises(SystemExit) as end:
-                main()
-            out, err = capsys.readouterr()
-            return (
-                end.value.code,
-                re.sub(r"\d+ [A-Z][a-z]{2} 20\d\d[0-9:, ]*(UTC)?|20\d\d-[0-9:. +-]*|[0-9a-f]{64}", "", out),
-                err,
-            )
+            code, out, err = roundwise(*words)
+            dates = r"\d+ [A-Z][a-z]{2} 20\d\d[0-9:, ]*(UTC)?|20\d\d-[0-9:. +-]*|[0-9a-f]{64}"
+            return code, re.sub(dates, "", out), err
 
         return call
 

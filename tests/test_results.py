@@ -79,7 +79,7 @@ def test_rows(tell):
     assert found.totals.tolist() == [4, 2, 0]
     assert found.scatter.tolist() == [0.5, 0, 0]
     assert (found.values, found.parts, found.notes) == (None, 1, ())
-    assert sorted(found.lots.totals.tolist()[:2]) == [1.5, 2.5]
+    assert sorted(found.strata.totals.tolist()[:2]) == [1.5, 2.5]
 
 
 def test_sums_of_one_arm_in_several_lines_are_added_up(tell):
@@ -530,7 +530,10 @@ def test_a_damaged_payload(tell):
     wrong = [
         *[("counts", each) for each in (None, [2, 1], [2, 1, -1], [2, 0.5, 0], [3, 1, 0], ["2", [], 0])],
         *[("totals", each) for each in ("<f8z:###", "<i3z:AA==", "<f8z:AAAA", [1, float("inf"), 0])],
-        *[("lots", each) for each in (3, {}, {**payload["lots"], "totals": [1]}, {**payload["lots"], "width": 3})],
+        *[
+            ("strata", each)
+            for each in (3, {}, {**payload["strata"], "totals": [1]}, {**payload["strata"], "width": 3})
+        ],
         *[("form", "x"), ("law", "x"), ("parts", 0), ("seed", None), ("start", [1]), ("missing", [1])],
     ]
     for key, value in wrong:

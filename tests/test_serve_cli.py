@@ -3,32 +3,26 @@
 import gc
 import json
 import socket
-import sys
 from contextlib import closing
 
 import pytest
 
 import serving
-from roundwise.cli import main
 from roundwise.web.app import Application, steps
 from roundwise.web.security import build_access
 from serving import ask
 
-TOKEN = "change=0123456789abcdef"
+TOKEN = "manage=0123456789abcdef"
 
 
 @pytest.fixture
-def refused(capsys, monkeypatch, tmp_path):
+def refused(roundwise, monkeypatch):
     """The sentence of a command that must not start."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROUNDWISE_TOKENS", raising=False)
 
     def call(*words):
-        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        assert (end.value.code, out) == (2, "")
+        code, out, err = roundwise(*words)
+        assert (code, out) == (2, "")
         assert err.count("\n") <= 2
         return err
 
@@ -38,7 +32,7 @@ def refused(capsys, monkeypatch, tmp_path):
 def test_what_does_not_start(refused, tmp_path):
     assert "tokens are needed" in refused("serve", "--host", "0.0.0.0", "--port", 0)
     (tmp_path / "tokens").write_text("boss=0123456789abcdef\n")
-    assert "ROLE=TOKEN with a role of look, hand in, change" in refused("serve", "--tokens", "tokens", "--port", 0)
+    assert "ROLE=TOKEN with a role of view, upload, manage" in refused("serve", "--tokens", "tokens", "--port", 0)
     assert "cannot be read as a file of tokens" in refused("serve", "--tokens", "nothing", "--port", 0)
     assert "and not another server" in refused("serve", "--storage", "http://127.0.0.1:9", "--port", 0)
     assert "does not exist" in refused("serve", "--storage", "sqlite:////no/such/folder/x.db", "--port", 0)

@@ -1,114 +1,20 @@
-"""Questions, noise models and policies as plain data and back."""
+"""Questions, noise models and policies from plain data and from the words of the command line."""
 
-import json
-
-import numpy as np
 import pytest
 
 from roundwise import (
     GLR,
     PET,
     Above,
-    AnyAbove,
     BestArm,
-    Binary,
     Bounded,
-    Claims,
-    ConditionalPower,
-    Gaussian,
-    HeteroscedasticGaussian,
     InputError,
-    Largest,
-    Linear,
-    MinimumBelow,
-    Poisson,
-    RoundRobin,
-    Statements,
-    SubGaussian,
     TopK,
     TrackAndStop,
-    UnknownVariance,
     Wager,
 )
-from roundwise.model.spec import from_spec, to_spec
-from roundwise.noise import NOISES
-from roundwise.policies import LUCB, POLICIES, Agarwal, BatchRacing, OptBBAI, TopTwo, TriBBAI
-from roundwise.questions import QUESTIONS
+from roundwise.model.spec import from_spec
 from roundwise.thresholds import KaufmannKoolenPairwise, Lemma32ByCounts
-
-
-def through_json(spec):
-    return json.loads(json.dumps(spec, allow_nan=False))
-
-
-ASKED = [
-    BestArm(),
-    BestArm(0.25),
-    TopK(2, 0.25),
-    Above(0.5, 0.1),
-    MinimumBelow(0.5, 0.1),
-    AnyAbove(0.5, 0.1),
-    TopK(3),
-    Above(0.5),
-    MinimumBelow(-1.5),
-    AnyAbove(2.0),
-    Statements([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]], [0.1, 0.0], ("first", "second")),
-    Statements.against_control(3, 1, 0.2),
-    Claims.against_control(3, 1, 0.2, futility=0.4),
-    Claims.against_control(3, 1, 1.5, scale="odds-ratio", weights=[1.0, 2.0]),
-    Largest([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]], [0.5, 0.0], ("left", "right")),
-    Linear(Above(0.5), [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]),
-    Linear(BestArm(0.25), [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]),
-]
-
-
-@pytest.mark.parametrize("question", ASKED, ids=lambda question: question.name)
-def test_questions(question):
-    again = from_spec("question", through_json(to_spec(question)))
-    assert type(again) is type(question)
-    assert to_spec(again) == to_spec(question)
-    means = np.array([0.3, 0.9, 0.1])
-    if not isinstance(question, TopK):
-        assert np.array_equal(again.answer(means), question.answer(means))
-
-
-def test_every_question_and_noise_model_is_here():
-    assert {question.name for question in ASKED} == set(QUESTIONS)
-    assert {type(noise) for noise in MODELS} == set(NOISES.values())
-    assert {policy.name for policy in RULES} == set(POLICIES)
-
-
-MODELS = [Binary(), Bounded(-1.0, 3.5), Gaussian(0.1), Poisson(), SubGaussian(2), UnknownVariance()]
-MODELS += [each.with_items() for each in (Binary(), Bounded(-1.0, 3.5), UnknownVariance())]
-MODELS += [HeteroscedasticGaussian((1.0, 0.5, 2.0))]
-
-
-@pytest.mark.parametrize("noise", MODELS, ids=lambda noise: type(noise).__name__)
-def test_noise_models(noise):
-    assert from_spec("noise", through_json(to_spec(noise))) == noise
-
-
-RULES = [
-    Wager(),
-    Wager(batch_price=500.0, max_batch=1000, min_per_arm=3),
-    PET(guess=4.0, test_every_batch=True, stopping=GLR(KaufmannKoolenPairwise())),
-    TrackAndStop(tracking="C", forced=False, stopping=GLR(Lemma32ByCounts())),
-    RoundRobin(),
-    ConditionalPower(eta=0.5, cash=0.02),
-    TriBBAI(),
-    OptBBAI(),
-    OptBBAI(c=4.0),
-    *(each() for each in POLICIES.values() if each not in (Wager, PET, TrackAndStop, RoundRobin, TriBBAI, OptBBAI)),
-    *(Agarwal(gap=0.3, rounds=4), BatchRacing(batch=70, most=5), LUCB(batch=8), TopTwo(batch=3, share=0.4)),
-]
-
-
-@pytest.mark.parametrize("policy", RULES, ids=lambda policy: policy.name)
-def test_policies(policy):
-    again = from_spec("policy", through_json(to_spec(policy)))
-    assert again == policy
-    assert again.stopping == policy.stopping
-
 
 CLAIM = {"name": "claims", "forms": [[1, -1]], "levels": [0]}
 

@@ -27,7 +27,6 @@ from roundwise.store import (
     UnknownStudyError,
     check,
     database,
-    engine,
     lines,
     open_store,
     read_log,
@@ -302,7 +301,7 @@ class TestReadersAndWriters:
         assert len(study.read("checkout")) == 6
 
     def test_a_writer_waits_for_another_but_not_for_ever(self, url, study, monkeypatch):
-        monkeypatch.setattr(engine, "PATIENCE", 1)
+        monkeypatch.setattr(database, "PATIENCE", 1)
         study.close()  # connections are opened with it
         with open_store(url) as other, study.reached().writing() as connection:
             study._head(connection, "checkout", lock=True)
@@ -360,7 +359,7 @@ class TestFiles:
 
     def test_the_file_is_json_lines(self, log):
         first, *rest = map(json.loads, lines(log))
-        assert first == {"roundwise": "study", "format": 1, "study": "checkout", "entries": 5}
+        assert first == {"roundwise": "log", "format": 1, "study": "checkout", "entries": 5}
         assert list(rest[2]) == ["seq", "kind", "at", "by", "version", "digest", "payload"]
         assert rest[2]["payload"] == {"file": "1.csv", "totals": [1.5, 2]}
 
@@ -427,7 +426,7 @@ class TestVersions:
     def test_a_newer_store_is_refused(self, url):
         with open_store(url) as store:
             store.create("checkout", {})
-        sql(url, "update roundwise_schema set version = 4")
+        sql(url, "update roundwise_schema set version = 5")
         with pytest.raises(DataError, match="version"):
             open_store(url)
 
@@ -701,3 +700,10 @@ class TestCheckpoints:
         store.append("s", [("told", {})], 0, overview={"state": "open"})
         store.append("s", [("told", {})], 1)
         assert store.studies()[0].overview == {"state": "open"}
+
+
+def test_an_export_of_an_unreleased_version_is_refused_in_one_sentence(tmp_path):
+    path = tmp_path / "old.jsonl"
+    path.write_text('{"roundwise": "study", "format": 1, "study": "s", "entries": 0}\n')
+    with pytest.raises(DataError, match=r"line 1: written by an unreleased version of roundwise \(format 0\)"):
+        read_log(path)

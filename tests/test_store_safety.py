@@ -24,7 +24,7 @@ from roundwise import RoundwiseError
 from roundwise.store import ConflictError, StoreError, open_store
 from roundwise.study.audit import list_studies
 
-KILLS = 25  # a thousand of every command: test_kills, behind the marker
+KILLS = 25  # a thousand of every command: test_killed_commands, behind the marker
 PARTS = 3
 
 

@@ -24,7 +24,7 @@ from sqlalchemy import event
 import postgres
 from processes import child, ended
 from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
-from roundwise.store import ConflictError, StoreError, engine, open_store, read_log, write_log
+from roundwise.store import ConflictError, StoreError, database, open_store, read_log, write_log
 from roundwise.store import url as url_module
 
 ARMS = ("a", "b")
@@ -245,7 +245,7 @@ class TestOneEngine:
             assert store._head(connection, "s")[1].entries == 1
             assert connected(access)
         assert not connected(access)
-        assert engine.registry().accesses == {}
+        assert database.registry().accesses == {}
 
     def test_another_file_has_another(self, file, tmp_path):
         with open_store(file) as one, open_store(f"sqlite:///{tmp_path}/other.db") as other:
@@ -266,7 +266,7 @@ class TestOneEngine:
         for _ in range(2):
             with pytest.raises(DataError, match="database"):
                 open_store(file)
-        assert engine.registry().accesses == {}
+        assert database.registry().accesses == {}
         assert descriptors(path) == []
 
     def test_nothing_stays_open(self, path, file):
@@ -301,7 +301,7 @@ class TestOneEngine:
         for thread in threads:
             thread.join()
         assert failures == []
-        assert engine.registry().accesses == {}
+        assert database.registry().accesses == {}
         assert descriptors(path) == []
         with open_store(url) as store:
             found = [(entry.payload["who"], entry.payload["i"]) for entry in store.read("s", after=0)]
@@ -393,7 +393,7 @@ sys.stdin.readline()
     def test_a_fork_waits_for_the_transactions_of_other_threads(self, url):
         with open_store(url) as store:
             store.create("s", {})
-            inside, forking = threading.Event(), engine.registry().gate
+            inside, forking = threading.Event(), database.registry().gate
             order = []
 
             def transaction():
@@ -788,7 +788,7 @@ class TestNotAFile:
 @pytest.mark.long
 def test_interrupted_at_any_moment(url, monkeypatch):
     """A key pressed (Ctrl-C) again and again: what was acknowledged is there, once, and others can go on."""
-    monkeypatch.setattr(engine, "PATIENCE", 1)
+    monkeypatch.setattr(database, "PATIENCE", 1)
     with open_store(url) as store:
         store.create("s", {})
 

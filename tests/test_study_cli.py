@@ -3,31 +3,15 @@
 import html.parser
 import json
 import re
-import sys
 
 import pytest
 
 import postgres
-from roundwise.cli import app, main
+from roundwise.cli import app
 from roundwise.store import open_store
 from roundwise.study import load_study
 
 NEW = ("new", "checkout", "--question", "best-arm", "--arms", "red,green,blue")
-
-
-@pytest.fixture
-def roundwise(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ROUNDWISE_STORAGE", raising=False)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return end.value.code, out, err
-
-    return call
 
 
 @pytest.fixture
@@ -260,7 +244,7 @@ class TestCommands:
         assert found == {
             "study": "checkout",
             "entries": 11,
-            "batches": 3,
+            "rounds": 3,
             "decided": False,
             "sound": True,
             "differences": [],

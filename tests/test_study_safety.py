@@ -18,7 +18,7 @@ from roundwise import BestArm, Binary, DataError, InputError, create_study, load
 from roundwise.ingest import Columns
 from roundwise.study import replay
 
-KILLS = 21  # on each store, in `tell` alone; a thousand of every command: test_kills, behind the marker
+KILLS = 21  # on each store, in `tell` alone; a thousand of every command: test_killed_commands, behind the marker
 ARMS = ("a", "b", "c")
 IDS = Columns(id="id")
 

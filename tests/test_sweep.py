@@ -18,7 +18,6 @@ import pytest
 import roundwise.cli.output
 import roundwise.cli.sweep
 from roundwise import PET, BestArm, DataError, GaussianArms, TopK, simulate
-from roundwise.cli import main
 from roundwise.environments import RandomGaps
 from roundwise.render.svg import merge_legends
 from roundwise.simulation.sweep import is_finished, read_grid, run_cells, run_sweep, summary_row
@@ -88,15 +87,8 @@ def cells_in(folder):
 
 
 @pytest.fixture
-def sweep(capsys, monkeypatch):
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["roundwise", "sweep", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return end.value.code, out, err
-
-    return call
+def sweep(roundwise):
+    return partial(roundwise, "sweep")
 
 
 class TestGrid:

@@ -375,20 +375,6 @@ def test_pet_pays_no_more_than_it_is_promised_to(tolerance, means):
 # --- the command line ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def roundwise(monkeypatch, capsys):
-    from roundwise.cli import main
-
-    def command(*words):
-        monkeypatch.setattr("sys.argv", ["roundwise", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        seen = capsys.readouterr()
-        return int(left.value.code or 0), seen.out, seen.err
-
-    return command
-
-
 NEAR = ("-q", "best-arm", "--means", "0.01,0", "--tolerance", "0.1")
 
 

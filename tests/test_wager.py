@@ -352,7 +352,7 @@ class TestControls:
 
         def peeking(self, problem, kept, plan, batch):
             seen = honest(self, problem, kept, plan, batch)
-            won = eprocess_for(problem).in_parts(problem, kept.won, seen.known, seen.choice, batch.parts, True)
+            won = eprocess_for(problem).update(problem, kept.won, seen.known, seen.alternative, batch.parts, True)
             return seen._replace(won=won)
 
         honest = EProcessRule.fold
@@ -623,11 +623,11 @@ class TestPredictability:
         problem, trial = self.after(question, 2, noise)
         batch = normal(self.MEANS)(np.random.default_rng(9), trial.plan, 2)
         ledger = eprocess_for(problem)
-        fixed = {"choice": trial.kept.choice, "known": trial.kept.known}
-        settled = ledger.in_parts(problem, trial.kept.won, parts=batch.parts, shifts=ledger.shifts, **fixed)
+        fixed = {"alternative": trial.kept.alternative, "known": trial.kept.known}
+        settled = ledger.update(problem, trial.kept.won, parts=batch.parts, shifts=ledger.shifts, **fixed)
         same(advance(problem, Wager(), trial, batch).kept.won, settled)
         whole = batch._replace(parts=None)
-        settled = ledger.in_parts(problem, trial.kept.won, parts=stack_parts((whole,)), shifts=ledger.shifts, **fixed)
+        settled = ledger.update(problem, trial.kept.won, parts=stack_parts((whole,)), shifts=ledger.shifts, **fixed)
         same(advance(problem, Wager(), trial, whole).kept.won, settled)
 
     @pytest.mark.parametrize("question", SEVEN.values(), ids=SEVEN)
@@ -823,7 +823,7 @@ def test_the_paper_instances_have_the_lower_bound_that_is_stated():
 def test_pairs_are_what_best_arm_bets_on():
     problem = Problem(BestArm(), 3, 0.1, SIGMA_1)
     trial = play(problem, Wager(), normal(np.array([3.0, 0.0, 1.0])), 1, 1, 1).trial
-    rivals = trial.kept.choice.rivals.pieces
+    rivals = trial.kept.alternative.rivals.pieces
     same(rivals, pairs(np.array([[2, 0, 0]]), None))
 
 

@@ -175,7 +175,7 @@ class TestAlone:
                 for i, trial in enumerate(alone)
             ]
         if question is OVERLAPPING:
-            assert len(np.unique(together.kept.choice.answer)) > 1
+            assert len(np.unique(together.kept.alternative.answer)) > 1
         for i, trial in enumerate(alone):
             many = trial.kept.won.gains.shape[0]
             won = tree_map(lambda array, i=i: array[i], together.kept.won)

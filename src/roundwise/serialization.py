@@ -182,15 +182,15 @@ LISTED = 100  # so many numbers are written out; more are packed
 LARGEST = 1 << 31  # bytes that a packed string may unfold to
 
 
-def packed_numbers(array: Floats) -> list[float | int] | str:
+def packed_numbers(array: Floats) -> list[float | int | str] | str:
     """Numbers for JSON: a list of a few, a string of many (such as "<f8z:" and base64 of zlib)."""
     if array.size <= LISTED:
-        return [_shortest(number) for number in array.tolist()]
+        return [_written(number) for number in array.tolist()]
     size, small = _smallest(array)
     return f"{size}z:{_squeezed(small.tobytes())}"
 
 
-def unpacked_numbers(written: list[float | int] | str) -> Floats:
+def unpacked_numbers(written: list[float | int | str] | str) -> Floats:
     """The numbers that were packed."""
     if isinstance(written, list):
         return np.array(written, dtype=np.float64)
@@ -233,8 +233,3 @@ def _unfolded(text: str) -> bytes:
     if not unfolding.eof:
         raise ValueError("packed numbers that were cut")
     return data
-
-
-def _shortest(number: float) -> float | int:
-    whole = number.is_integer() and abs(number) < 2**53 and str(number) != "-0.0"
-    return int(number) if whole else number

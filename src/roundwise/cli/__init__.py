@@ -63,7 +63,7 @@ def root(
         list[str] | None,
         typer.Option(
             "--own",
-            help="A Python module of yours whose classes studies may use; repeatable.",
+            help="Python module of your own classes; repeatable.",
             envvar="ROUNDWISE_OWN",
             metavar="MODULE",
         ),
@@ -72,7 +72,7 @@ def root(
         Path | None,
         typer.Option(
             "--token-file",
-            help="The file with your token, for a storage http://...; or ROUNDWISE_TOKEN, ROUNDWISE_TOKEN_FILE.",
+            help="File of your token for an http storage; or ROUNDWISE_TOKEN(_FILE).",
             metavar="FILE",
         ),
     ] = None,

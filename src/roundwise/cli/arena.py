@@ -12,7 +12,7 @@ import typer
 
 from roundwise.arrays import Plain
 from roundwise.cli import RESEARCH, app
-from roundwise.cli.options import Delta, Json
+from roundwise.cli.options import Delta, Json, Seed
 from roundwise.cli.output import check_output, print_json, print_table, progress
 from roundwise.errors import InputError
 from roundwise.model.problem import check_whole_number
@@ -22,37 +22,35 @@ from roundwise.model.problem import check_whole_number
 def arena(
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="A folder of real outcomes to replay: instances.csv and the tables it lists."),
+        typer.Option("--data", help="Folder of real outcomes to replay: instances.csv and its tables."),
     ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option("--policy", help="Your own policy, module:Class, repeatable; all that are built in take part."),
+        typer.Option("--policy", help="Your own policy, module:Class, in addition to the built-in ones; repeatable."),
     ] = None,
     contests: Annotated[
-        Path | None, typer.Option("--contests", help="A TOML file with contests of your own; docs/arena.md says how.")
+        Path | None, typer.Option("--contests", help="TOML file of your own contests (see docs/arena.md).")
     ] = None,
     runs: Annotated[int, typer.Option("--runs", help="Runs of a method in a contest; fewer with many arms.")] = 100,
     delta: Delta = 0.05,
     most_arms: Annotated[
-        int, typer.Option("--most-arms", help="Leave out contests of the data with more arms than this.")
+        int, typer.Option("--most-arms", help="Largest number of arms in a contest of the data.")
     ] = 300,
     only: Annotated[
-        str | None, typer.Option("--only", help="Only contests with this text in their name.", metavar="TEXT")
+        str | None, typer.Option("--only", help="Text that the names of contests must contain.", metavar="TEXT")
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", help="The folder for page, tables and runs; the same command goes on where it was.")
-    ] = Path("results/arena"),
-    docs: Annotated[
-        Path | None, typer.Option("--docs", help="A folder to write arena.md and its picture to, too.")
-    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for page, tables and runs; rerun to resume.")] = Path(
+        "results/arena"
+    ),
+    docs: Annotated[Path | None, typer.Option("--docs", help="Folder to write arena.md and its figure to.")] = None,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", help="Processes to use, all cores if not given; the numbers stay the same."),
+        typer.Option("--workers", help="Number of processes (default: all cores); results do not depend on it."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.")] = 1,
+    seed: Seed = 1,
     as_json: Json = False,
 ) -> None:
-    """Compare all policies on the same work: fixed instances and, with --data, real outcomes that are replayed.
+    """Compare all policies on fixed instances and, with --data, on replayed real outcomes.
 
     Writes a page with sortable tables (arena.html), every row as Parquet, and says which algorithm to take.
     """

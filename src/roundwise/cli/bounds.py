@@ -16,6 +16,7 @@ from roundwise.cli.options import (
     Means,
     QuestionName,
     QuestionOptions,
+    Seed,
     Sigma,
     grouped,
     numbers,
@@ -46,29 +47,29 @@ def bounds(
     sigma: Sigma = 1.0,
     delta: Delta = 0.05,
     t_min: Annotated[
-        float, typer.Option("--t-min", help="T_min: the least complexity that is reckoned with; PET's first guess T_0.")
+        float,
+        typer.Option("--t-min", help="Smallest complexity considered (T_min), PET's first guess T_0."),
     ] = 1.0,
     gamma: Annotated[
         float | None,
         typer.Option(
             "--gamma",
-            help="The lower bound on batches is for algorithms that need at most gamma T* ln(1/delta) samples on "
-            "average, on every instance from T_min to T*. By default what PET is proved to keep.",
+            help="Sample budget gamma T* ln(1/delta) that the bound on batches assumes (default: PET's).",
         ),
     ] = None,
     tail: Annotated[
         float | None,
-        typer.Option("--tail", help="Read --gamma as: more samples than that with at most this probability."),
+        typer.Option("--tail", help="Probability with which --gamma may be exceeded."),
     ] = None,
-    runs: Annotated[int, typer.Option("--runs", help="Simulate PET this often; 0 for not at all.")] = 0,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same numbers.")] = 1,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Write a figure (.png, .svg, .pdf).")] = None,
+    runs: Annotated[int, typer.Option("--runs", help="Number of simulated runs of PET.")] = 0,
+    seed: Seed = 1,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Figure file (.png, .svg, .pdf).")] = None,
     figure: Annotated[
-        str, typer.Option("--figure", help=f"Which one: {', '.join(FIGURES)}.", metavar="NAME")
+        str, typer.Option("--figure", help=f"Figure to draw: {', '.join(FIGURES)}.", metavar="NAME")
     ] = "batches",
     as_json: Json = False,
 ) -> None:
-    """What any algorithm must pay on an instance, and what PET is promised to pay: samples and batches.
+    """Compute lower bounds for any algorithm and upper bounds for PET, in samples and batches.
 
     Example: roundwise bounds --question best-arm --means 0.01,0 --runs 1000
     """

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from roundwise.cli import RESEARCH, app
-from roundwise.cli.options import Json
+from roundwise.cli.options import Json, Seed
 from roundwise.cli.output import check_output, print_json, print_table, progress
 from roundwise.model.problem import check_whole_number
 
@@ -22,24 +22,24 @@ def calibrate(
         int | None,
         typer.Option(
             "--runs",
-            help="Count every cell of the full grid, a typical one so often; if not given, the short calibration.",
+            help="Number of runs of a typical cell of the full grid (default: the short calibration).",
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="A folder for counts, page and picture; the same command goes on where it was."),
+        typer.Option("--out", help="Folder for counts, page and figure; rerun to resume."),
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", help="Processes to use, all cores if not given; the counts stay the same."),
+        typer.Option("--workers", help="Number of processes (default: all cores); results do not depend on it."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.")] = 1,
+    seed: Seed = 1,
     only: Annotated[
-        str | None, typer.Option("--only", help="Count only cells whose name contains this text.", metavar="TEXT")
+        str | None, typer.Option("--only", help="Text that the names of cells must contain.", metavar="TEXT")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Count the errors of every rule where they are most likely: is the guarantee kept?
+    """Measure the error of every rule where errors are most likely.
 
     The short calibration (a minute on two cores) has each rule where its error is nearest to delta, with runs enough to
     catch twice that with probability .99. With --runs every combination of question, noise, rule and live path is

@@ -36,7 +36,7 @@ from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.environments import numbered
 from roundwise.solvers.families import BinaryFamily, ExponentialFamily, Family, PoissonFamily
 
-Radius = Annotated[float, typer.Option("--radius", help="Worst case over all means within this distance of --means.")]
+Radius = Annotated[float, typer.Option("--radius", help="Distance from --means over which to take the worst case.")]
 
 
 @app.command(rich_help_panel=PLANNING)
@@ -50,8 +50,8 @@ def complexity(
     sigma: Sigma = 1.0,
     radius: Radius = 0.0,
     delta: Delta = 0.05,
-    binary: Annotated[bool, typer.Option("--binary", help="0/1 rewards; --means are rates.")] = False,
-    poisson: Annotated[bool, typer.Option("--poisson", help="Counts; --means are rates.")] = False,
+    binary: Annotated[bool, typer.Option("--binary", help="Binary rewards; --means are rates.")] = False,
+    poisson: Annotated[bool, typer.Option("--poisson", help="Poisson counts; --means are rates.")] = False,
     exponential: Annotated[bool, typer.Option("--exponential", help="Exponential waiting times.")] = False,
     sigmas: Sigmas = None,
     features: FeaturesFile = None,
@@ -60,7 +60,7 @@ def complexity(
     split: Split = None,
     as_json: Json = False,
 ) -> None:
-    """How hard a question is for given means, and in which proportions to sample.
+    """Compute the complexity of a question at given means, and the optimal allocation.
 
     Example: roundwise complexity --question best-arm --means 1,0.9,0.8
     """

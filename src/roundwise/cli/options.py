@@ -158,7 +158,8 @@ def _number(flag: str, help: str) -> Any:
     return typer.Option(flag, help=help, parser=per_cent, metavar="NUMBER")
 
 
-def _whole(name: str) -> Any:
+def whole_option(name: str) -> Any:
+    """The option for a setting that is a whole number."""
     return typer.Option(f"--{name}", help=HELP[name], parser=whole_number, metavar="NUMBER")
 
 
@@ -172,8 +173,8 @@ Sigmas = Annotated[
     str | None, typer.Option("--sigmas", help="Noise: normal, with one standard deviation per arm.", metavar="LIST")
 ]
 Delta = Annotated[float, _number("--delta", HELP["delta"])]
-Budget = Annotated[int | None, _whole("budget")]
-RoundSize = Annotated[int | None, _whole("round")]
+Budget = Annotated[int | None, whole_option("budget")]
+RoundSize = Annotated[int | None, whole_option("round")]
 Split = Annotated[str | None, typer.Option("--split", help=HELP["split"], metavar="LIST")]
 Seed = Annotated[int, typer.Option("--seed", help="Random seed: the same seed gives the same numbers.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (infinite numbers as null).")]

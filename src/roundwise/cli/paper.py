@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from roundwise.cli import RESEARCH, app
-from roundwise.cli.options import Json
+from roundwise.cli.options import Json, Seed
 from roundwise.cli.output import check_output, number, print_json, print_table, progress
 from roundwise.cli.simulate import print_summaries
 
@@ -16,13 +16,13 @@ from roundwise.cli.simulate import print_summaries
 @app.command(rich_help_panel=RESEARCH)
 def paper(
     runs: Annotated[
-        int, typer.Option("--runs", help="Runs of each policy, 30 times as many for Figure 3c; the paper has 1000.")
+        int, typer.Option("--runs", help="Number of runs of each policy (Figure 3c: 30 times as many).")
     ] = 1000,
-    out: Annotated[Path, typer.Option("--out", help="The folder for figures and tables.")] = Path("results"),
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same numbers.")] = 1,
+    out: Annotated[Path, typer.Option("--out", help="Folder for figures and tables.")] = Path("results"),
+    seed: Seed = 1,
     as_json: Json = False,
 ) -> None:
-    """Run the paper's experiments, with Wager beside: two figures, all runs as a table, and what reproduces."""
+    """Reproduce the paper's experiments, with Wager for comparison: figures, tables and a verdict per claim."""
     from roundwise.simulation.tables import write_csv, write_parquet
     from roundwise.theory import paper as experiments
     from roundwise.theory.figures.paper import draw

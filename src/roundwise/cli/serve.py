@@ -32,23 +32,17 @@ NEEDED = ("uvicorn", "starlette", "fastapi", "jinja2", "python_multipart")  # wh
 def serve(
     storage: Storage = None,
     host: Annotated[
-        str, typer.Option("--host", help="The address to listen at; any but this machine's own needs tokens.")
+        str, typer.Option("--host", help="Address to listen on; any other than localhost requires tokens.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="The port; 0 takes a free one.", min=0, max=65535)] = 8000,
-    name: Annotated[
-        list[str] | None, typer.Option("--name", help="A name under which the server is reached; repeatable.")
-    ] = None,
+    port: Annotated[int, typer.Option("--port", help="Port; 0 picks a free one.", min=0, max=65535)] = 8000,
+    name: Annotated[list[str] | None, typer.Option("--name", help="Host name of the server; repeatable.")] = None,
     tokens: Annotated[
         Path | None,
-        typer.Option("--tokens", help="A file of lines ROLE=TOKEN (look, hand in, change); or ROUNDWISE_TOKENS."),
+        typer.Option("--tokens", help="File of lines ROLE=TOKEN (view, upload, manage); or ROUNDWISE_TOKENS."),
     ] = None,
-    example: Annotated[
-        bool, typer.Option("--example", help="With studies to look at, in a storage that is gone when it ends.")
-    ] = False,
+    example: Annotated[bool, typer.Option("--example", help="Serve example studies from a temporary storage.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Say where it listens as one line of JSON, for scripts.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address as one line of JSON.")] = False,
 ) -> None:
     """Plan, run and watch studies in the browser, or from a service."""
     missing = [each for each in NEEDED if find_spec(each) is None]
@@ -78,7 +72,7 @@ def serve(
 
 
 def _served(application: Application, host: str, at: socket.socket, open_: bool, as_json: bool) -> None:
-    """Answer until somebody ends it."""
+    """Serve until interrupted."""
     import uvicorn
 
     from roundwise.web.app import ready, warmed
@@ -105,7 +99,7 @@ def _served(application: Application, host: str, at: socket.socket, open_: bool,
 
 @contextmanager
 def _example() -> Iterator[str]:
-    """A storage with studies to look at, in a folder that is removed."""
+    """A temporary storage with example studies."""
     from roundwise.web.example import example_studies
 
     with tempfile.TemporaryDirectory(prefix="roundwise-") as folder:
@@ -115,7 +109,7 @@ def _example() -> Iterator[str]:
 
 
 def _tokens(path: Path | None) -> str:
-    """What is said of tokens: in a file, or in the environment; never on the command line, which everybody can see."""
+    """Tokens from a file or the environment; never from the command line, which others can see."""
     if path is None:
         return os.environ.get("ROUNDWISE_TOKENS", "")
     try:

@@ -21,6 +21,7 @@ from roundwise.cli.options import (
     QuestionName,
     QuestionOptions,
     RoundSize,
+    Seed,
     Sigmas,
     Split,
     grouped,
@@ -42,16 +43,13 @@ Policies = Annotated[
     list[str] | None,
     typer.Option(
         "--policy",
-        help=f"A policy, repeatable: {', '.join(POLICIES)}, or your own module:Class. Settings follow a colon, as in "
-        "pet:guess=4; a wrong one is answered with all there are.",
+        help=f"Policy, repeatable: {', '.join(POLICIES)}, or your own module:Class.",
         metavar="NAME[:SETTINGS]",
     ),
 ]
 Cluster = Annotated[
     str | None,
-    typer.Option(
-        "--cluster", help="A running dask cluster to use instead: its address or scheduler file.", metavar="ADDRESS"
-    ),
+    typer.Option("--cluster", help="Address or scheduler file of a running dask cluster.", metavar="ADDRESS"),
 ]
 
 
@@ -61,17 +59,17 @@ def simulate(
     *,
     question: QuestionName,
     means: Means = None,
-    data: Annotated[Path | None, typer.Option("--data", help="Replay a table arm,outcome,count instead.")] = None,
-    instance: Annotated[str | None, typer.Option("--instance", help="The instance in the table.")] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="Table arm,outcome,count to replay.")] = None,
+    instance: Annotated[str | None, typer.Option("--instance", help="Instance to use in the table.")] = None,
     without_replacement: Annotated[
         bool, typer.Option("--without-replacement", help="Draw each outcome of the table at most once.")
     ] = False,
-    binary: Annotated[bool, typer.Option("--binary", help="0/1 outcomes; --means are rates.")] = False,
+    binary: Annotated[bool, typer.Option("--binary", help="Binary rewards; --means are rates.")] = False,
     noise: Annotated[
         str | None,
         typer.Option(
             "--noise",
-            help=f"What the policies may assume: {', '.join(NOISES)}, or your own module:Class.",
+            help=f"Noise model that policies assume: {', '.join(NOISES)}, or your own.",
             metavar="NAME[:SETTINGS]",
         ),
     ] = None,
@@ -82,26 +80,26 @@ def simulate(
     budget: Budget = None,
     round_: RoundSize = None,
     split: Split = None,
-    runs: Annotated[int, typer.Option("--runs", help="How often each policy is run.")] = 1000,
+    runs: Annotated[int, typer.Option("--runs", help="Number of runs of each policy.")] = 1000,
     delta: Delta = 0.05,
     sigma: Annotated[
         float | None,
-        typer.Option("--sigma", help="Standard deviation of normal rewards (1), or what is assumed of other data."),
+        typer.Option("--sigma", help="Standard deviation of the rewards (default 1)."),
     ] = None,
     sigmas: Sigmas = None,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same numbers.")] = 1,
-    workers: Annotated[int, typer.Option("--workers", help="Processes to use; the numbers stay the same.")] = 1,
+    seed: Seed = 1,
+    workers: Annotated[int, typer.Option("--workers", help="Number of processes; results do not depend on it.")] = 1,
     cluster: Cluster = None,
     max_samples: Annotated[
-        float, typer.Option("--max-samples", help="End a run undecided after so many samples.")
+        float, typer.Option("--max-samples", help="Number of samples after which a run ends undecided.")
     ] = math.inf,
     max_batches: Annotated[
-        float, typer.Option("--max-batches", help="End a run undecided after so many batches.")
+        float, typer.Option("--max-batches", help="Number of batches after which a run ends undecided.")
     ] = math.inf,
-    out: Annotated[Path | None, typer.Option("--out", help="Write every run to this Parquet file.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Parquet file to write every run to.")] = None,
     as_json: Json = False,
 ) -> None:
-    """What policies need: samples, batches and errors over many runs, beside the lower bound.
+    """Simulate policies: samples, batches and errors over many runs, with the lower bound.
 
     Example: roundwise simulate --question best-arm --means 1,0.9,0.8 --policy pet --policy track-and-stop
     """
@@ -191,7 +189,7 @@ def _caveats(summaries: list[Summary]) -> None:
 def print_claims(summaries: list[Summary], words: Sequence[str]) -> None:
     """How often each claim was shown, and how many true ones."""
     print_table(
-        ("shown in so many runs", *(each.policy for each in summaries)),
+        ("share of runs that show", *(each.policy for each in summaries)),
         [(text, *(f"{each.each_shown[i]:.3f}" for each in summaries)) for i, text in enumerate(words)],
     )
     for each in summaries:

@@ -35,18 +35,16 @@ DISPENSABLE = ("≤ (95 %)", "± se")  # the first is the first to go where ther
 
 @app.command(rich_help_panel=RESEARCH)
 def sweep(
-    file: Annotated[
-        Path, typer.Argument(help="A TOML file that lists questions, instances and policies; docs/scale.md shows one.")
-    ],
+    file: Annotated[Path, typer.Argument(help="TOML file of questions, instances and policies (see docs/scale.md).")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="The folder for results; if not given, results/ and the name of the file."),
+        typer.Option("--out", help="Folder for results (default results/NAME)."),
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", help="Processes to use; the numbers stay the same.")] = 1,
+    workers: Annotated[int, typer.Option("--workers", help="Number of processes; results do not depend on it.")] = 1,
     cluster: Cluster = None,
     as_json: Json = False,
 ) -> None:
-    """Run every combination that a file lists: a table, a figure, and every run as Parquet.
+    """Simulate every combination in a file: a table, a figure, and every run as Parquet.
 
     Cells that are already in the folder are not run again, so an interrupted sweep goes on where it was.
     """

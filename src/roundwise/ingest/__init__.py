@@ -1,32 +1,47 @@
-"""Reading results: from files and data frames to recorded rows.
+"""Results of real experiments, from files and data frames to batches.
 
-`read` leads: `formats` opens a table, `columns` finds which column is what, `rows` validates every row, `duplicates`
-makes sure that nothing counts twice, `shared_items` finds repeated identifiers, `record` is what is written down.
+`rows` reads a table (`formats`) and checks every line; `columns` says which column is what and which arm a name means;
+`duplicates` sees that nothing counts twice or contradicts the record in silence; `record` is what a study keeps of a
+file, and joins the files of a round into a batch in random parts.
 """
 
-from roundwise.ingest.columns import Columns, Options, Words
-from roundwise.ingest.duplicates import Amounts, Earlier
-from roundwise.ingest.read import read_results
-from roundwise.ingest.record import Form, Lots, Results, Start, batch_of, lots_of, parts_of, whole_of
-from roundwise.ingest.shared_items import Repeats, Sketch, merge_sketches, sketches_from
+from roundwise.ingest.columns import Columns, TellKeywords, TellOptions
+from roundwise.ingest.duplicates import ArmSums, RecordedFiles
+from roundwise.ingest.record import (
+    FileForm,
+    FileStart,
+    Repeats,
+    Results,
+    Strata,
+    ValueSketch,
+    batch_of,
+    merge_sketches,
+    of_arms,
+    parts_of,
+    sketches_from,
+    strata_of,
+    whole_of,
+)
+from roundwise.ingest.rows import read_results
 
 __all__ = [
-    "Amounts",
+    "ArmSums",
     "Columns",
-    "Earlier",
-    "Form",
-    "Lots",
-    "Options",
+    "FileForm",
+    "FileStart",
+    "RecordedFiles",
     "Repeats",
     "Results",
-    "Sketch",
-    "Start",
-    "Words",
+    "Strata",
+    "TellKeywords",
+    "TellOptions",
+    "ValueSketch",
     "batch_of",
-    "lots_of",
     "merge_sketches",
+    "of_arms",
     "parts_of",
     "read_results",
     "sketches_from",
+    "strata_of",
     "whole_of",
 ]

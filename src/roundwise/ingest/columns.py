@@ -77,7 +77,7 @@ NAMELESS = Columns()  # names that every table may have
 WATCH = "watch "  # before the title of a column that is not used but may identify units, as a role
 
 
-class Layout(NamedTuple):
+class ColumnLayout(NamedTuple):
     """Where the columns are, by what they mean."""
 
     form: Literal["rows", "sums", "successes", "wide"]
@@ -109,7 +109,7 @@ def layout(
     hint: str = "",
     columns: Columns | None = None,
     guess: Guess | None = None,
-) -> Layout:
+) -> ColumnLayout:
     """The layout of a table with this header; `guess` looks at the cells where the header does not tell."""
     columns = columns or Columns()
     titles = [title.strip() for title in header]
@@ -157,10 +157,10 @@ def _layout(
     places: Mapping[str, int],
     titles: Sequence[str],
     guessed: Collection[str] = (),
-) -> Layout:
+) -> ColumnLayout:
     used = {role: places[role] for role in roles}
     unused = tuple(title for i, title in enumerate(titles) if title and i not in used.values())
-    return Layout(form, used, {role: titles[place] for role, place in used.items()}, unused, tuple(guessed))
+    return ColumnLayout(form, used, {role: titles[place] for role, place in used.items()}, unused, tuple(guessed))
 
 
 def _place(where: str, titles: Sequence[str], role: str, name: str) -> int:
@@ -204,7 +204,7 @@ def _by_name(where: str, titles: Sequence[str], named: Mapping[str, int]) -> dic
     return places
 
 
-def _wide(where: str, titles: Sequence[str], arms: Collection[str], places: Mapping[str, int]) -> Layout | None:
+def _wide(where: str, titles: Sequence[str], arms: Collection[str], places: Mapping[str, int]) -> ColumnLayout | None:
     """One row an item and one column an arm, if no column has arms or outcomes and two arms or more have a column."""
     if {"arm", "outcome"} & places.keys():
         return None
@@ -267,7 +267,7 @@ def _wrong(where: str, titles: Sequence[str], has: Set[str], arms: Collection[st
     return refusal(where, said, Remedy("{hint}" + ACCEPTED, hint=hint))
 
 
-class Words(TypedDict, total=False):
+class TellKeywords(TypedDict, total=False):
     """The same as keywords of `Study.tell` and `Study.amend`."""
 
     columns: Columns | None
@@ -279,7 +279,7 @@ class Words(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Options:
+class TellOptions:
     """What was said of a file, beside what is fixed in the study."""
 
     columns: Columns | None = None  # names of columns; those of the study where there is none
@@ -323,7 +323,7 @@ _REMEMBERED = 100_000  # different names
 _LONG = 5  # letters of a name in which one is easily lost
 
 
-class Names:
+class ArmNames:
     """The arms of the study, and what became of other names."""
 
     def __init__(self, arms: Sequence[str], ignored: Collection[str] = ()) -> None:

@@ -12,7 +12,7 @@ ones collide with probability 3e-8, and a row is then skipped.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from roundwise.errors import DataError
 from roundwise.formats.messages import quoted, refusal
 from roundwise.formats.sheet import Sheet, hashes, key_of, whole
 from roundwise.ingest.columns import Index
-from roundwise.ingest.record import Chunks, Results, Spool, Start
+from roundwise.ingest.record import Chunks, FileStart, Results, RowStore
 from roundwise.messages import FileNote, Remedy, option
 from roundwise.model.random_partition import splitmix64
 from roundwise.noise import Noise
@@ -34,14 +34,9 @@ _CERTAIN = 40  # bits of values from which the same rows are no chance
 _ROW = np.dtype([("arm", "<u8"), ("value", "<f8")])
 
 
-def hashes_read(cells: Sequence[object], seed: int, known: Callable[[Hashes], Bools]) -> Hashes:
-    """Hashes of cells, '7.0' as '7' unless it is `known` as it is written, by an earlier version."""
-    read = [whole(cell) for cell in cells]
-    found = hashes(read, seed)
-    if all(one is other for one, other in zip(read, cells, strict=True)):
-        return found
-    written = hashes(cells, seed)
-    return np.where(known(written), written, found)
+def hash_ids(cells: Sequence[object], seed: int) -> Hashes:
+    """Hashes of ids; '7.0' is '7': so a column of whole numbers is written once a cell of it was empty."""
+    return hashes((whole(cell) for cell in cells), seed)
 
 
 def with_arm(items: Hashes, arms: Index) -> Hashes:
@@ -114,7 +109,7 @@ def numbered_digest(digest: str, file: int) -> str:
     return hashlib.sha256(f"{digest}, file {file}".encode()).hexdigest()
 
 
-class Contents:
+class FrameDigest:
     """The digest of a data frame: of the arms, numbers and ids in it, whatever its other columns and types."""
 
     def __init__(self, form: str) -> None:
@@ -140,7 +135,7 @@ class Contents:
 _LAST = np.iinfo(np.int64).max
 
 
-class Rows(NamedTuple):
+class IdRows(NamedTuple):
     """Rows with ids, an array of each."""
 
     ids: Hashes
@@ -154,12 +149,12 @@ class Ids:
 
     def __init__(self, sheet: Sheet, arms: Sequence[str], what: str) -> None:
         self._sheet, self._arms, self._what = sheet, arms, what
-        self._added: list[Rows] = []
-        self._known: Rows | None = None
+        self._added: list[IdRows] = []
+        self._known: IdRows | None = None
 
     def add(self, lines: Sequence[int], arms: Index, ids: Hashes, values: Floats) -> None:
         """Append rows; those without a value have nan."""
-        self._added.append(Rows(ids, np.asarray(lines, dtype=np.int64), arms, values))
+        self._added.append(IdRows(ids, np.asarray(lines, dtype=np.int64), arms, values))
         self._known = None
 
     @property
@@ -198,13 +193,13 @@ class Ids:
                 "Remove those ids: who was in several arms cannot tell them apart.",
             )
 
-    def average(self, spool: Spool, found: Spool) -> None:
-        """Put the rows into another spool, one for each id: the mean of its rows, where the first stood."""
+    def average(self, row_store: RowStore, found: RowStore) -> None:
+        """Put the rows into another row_store, one for each id: the mean of its rows, where the first stood."""
         rows = self._rows()
         good = ~np.isnan(rows.values)
         ids, arms = rows.ids[good], rows.arms[good]
-        values = np.concatenate([values for _, values, _ in spool.after()])
-        items = [each for _, _, each in spool.after() if each is not None]
+        values = np.concatenate([values for _, values, _ in row_store.after()])
+        items = [each for _, _, each in row_store.after() if each is not None]
         _, first, which, counts = np.unique(ids, return_index=True, return_inverse=True, return_counts=True)
         means = np.where(counts == 1, values[first], np.bincount(which, values) / counts)  # one row keeps its bits
         order = np.argsort(first, kind="stable")
@@ -215,12 +210,12 @@ class Ids:
         """All ids, each once, for the record."""
         return packed_hashes(np.unique(self._rows().ids))
 
-    def packed_codes(self, seed: int) -> str | list[float | int]:
+    def packed_codes(self, seed: int) -> str | list[float | int | str]:
         """Of each of these ids, a hash of its arm and outcome."""
         rows = self.one_each()
         return packed_numbers(outcome_codes(self._arms, rows.arms, rows.values, seed).astype(np.float64))
 
-    def one_each(self) -> Rows:
+    def one_each(self) -> IdRows:
         """One row for each id, ascending: with the mean of its values, and the line of the first."""
         rows = self._rows()
         ids, first, which, counts = np.unique(rows.ids, return_index=True, return_inverse=True, return_counts=True)
@@ -229,14 +224,14 @@ class Ids:
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             means = np.bincount(which[there], rows.values[there], minlength=len(ids)) / some
         values = np.where(counts == 1, rows.values[first], means)
-        return Rows(ids, rows.lines[first], rows.arms[first], values)
+        return IdRows(ids, rows.lines[first], rows.arms[first], values)
 
-    def _rows(self) -> Rows:
+    def _rows(self) -> IdRows:
         if self._known is None:
             if len(self._added) != 1:
                 none = np.zeros(0, dtype=np.int64)
-                every = [Rows(none.astype(np.uint64), none, none, none.astype(np.float64)), *self._added]
-                self._added = [Rows(*(np.concatenate(each) for each in zip(*every, strict=True)))]
+                every = [IdRows(none.astype(np.uint64), none, none, none.astype(np.float64)), *self._added]
+                self._added = [IdRows(*(np.concatenate(each) for each in zip(*every, strict=True)))]
             self._known = self._added[0]
         return self._known
 
@@ -262,20 +257,20 @@ IN_ORDER = Remedy(
 
 
 @dataclass(frozen=True)
-class Earlier:
+class RecordedFiles:
     """All results that a study holds, and how many results it waits for."""
 
     told: Sequence[Results] = ()
     waiting: Floats | None = None  # (K)
-    total: Amounts | None = None  # of all results, where not all files are here
-    starts: Sequence[Start] = ()  # of files that are not here
+    total: ArmSums | None = None  # of all results, where not all files are here
+    starts: Sequence[FileStart] = ()  # of files that are not here
     items: Hashes | None = None  # of earlier rounds, ascending; None where it does not matter
     past: Sequence[Results] = ()  # what was imported to teach: never evidence
 
     @classmethod
     def of(
         cls, files: Iterable[tuple[Sequence[str], Results]], arms: Sequence[str], waiting: Floats | None = None
-    ) -> Earlier:
+    ) -> RecordedFiles:
         """The files with the arms that each was told for, as results of the present arms."""
         return cls([_of_arms(each, names, arms) for names, each in files], waiting)
 
@@ -305,19 +300,19 @@ class Earlier:
         return among(_NONE if self.items is None else self.items, items)
 
     @cached_property
-    def together(self) -> Amounts | None:
+    def together(self) -> ArmSums | None:
         """The sums of all results; None without any."""
         if self.total is not None:
             return self.total
-        return reduce(Amounts.plus, [_amounts(each) for each in self.told]) if self.told else None
+        return reduce(ArmSums.plus, [_amounts(each) for each in self.told]) if self.told else None
 
     # --- files
 
-    def refuse_start(self, name: str, spool: Spool, arms: Sequence[str], seed: int) -> None:
+    def refuse_start(self, name: str, row_store: RowStore, arms: Sequence[str], seed: int) -> None:
         """Raise an error where a file begins with the rows of one that is recorded, or was imported to teach."""
         taught = {each.start: each for each in self.past if each.start is not None}
         starts = {*self.starts, *(each.start for each in self.told if each.start is not None)}
-        found = marks(spool.after(), [each.rows for each in {*starts, *taught}], arms, seed)
+        found = marks(row_store.after(), [each.rows for each in {*starts, *taught}], arms, seed)
         for start, each in taught.items():
             if found.get(start.rows) == start.mark:
                 raise _imported(name, each)
@@ -335,7 +330,7 @@ class Earlier:
             if each.digest == digest:
                 raise _imported(name, each)
 
-    def possible_total(self, file: Amounts, noise: Noise) -> tuple[int, int] | None:
+    def possible_total(self, file: ArmSums, noise: Noise) -> tuple[int, int] | None:
         """How many results a file brings as it is, and as the running total that it could be; None if it cannot be one.
 
         Exactly the awaited results need no warning.
@@ -350,7 +345,7 @@ class Earlier:
 
     # --- running totals
 
-    def recorded_rows(self, name: str, spool: Spool, arms: Sequence[str], seed: int) -> int:
+    def recorded_rows(self, name: str, row_store: RowStore, arms: Sequence[str], seed: int) -> int:
         """How many rows at the start of a running total are recorded; an error unless all that are recorded are."""
         if any(each.form != "rows" for each in self.told):
             raise refusal(
@@ -359,8 +354,8 @@ class Earlier:
                 Remedy("Give sums again, or use {@again}."),
             )
         skipped, left = 0, {each.start for each in self.told if each.start is not None}
-        while left and skipped < spool.rows:
-            found = marks(spool.after(skipped), [each.rows for each in left], arms, seed)
+        while left and skipped < row_store.rows:
+            found = marks(row_store.after(skipped), [each.rows for each in left], arms, seed)
             same_starts = [each for each in left if found.get(each.rows) == each.mark]
             if not same_starts:
                 break
@@ -376,7 +371,7 @@ class Earlier:
             )
         return skipped
 
-    def difference(self, name: str, file: Amounts, noise: Noise, zero_one: bool) -> Amounts:
+    def difference(self, name: str, file: ArmSums, noise: Noise, zero_one: bool) -> ArmSums:
         """What a running total brings beyond what is recorded; an error where it cannot be one."""
         if self.together is None or not self.together.counts.any():
             return file
@@ -391,28 +386,28 @@ class Earlier:
         return rest._replace(scatter=None if rest.scatter is None else np.maximum(rest.scatter, 0.0))
 
 
-class Amounts(NamedTuple):
+class ArmSums(NamedTuple):
     """Sums of results, (K) each."""
 
     counts: Floats
     totals: Floats
     scatter: Floats | None = None  # sum (x - mean)^2 within each arm
 
-    def plus(self, other: Amounts) -> Amounts:
+    def plus(self, other: ArmSums) -> ArmSums:
         """Both together."""
-        both = Amounts(self.counts + other.counts, self.totals + other.totals)
+        both = ArmSums(self.counts + other.counts, self.totals + other.totals)
         if self.scatter is None or other.scatter is None:
             return both
         return both._replace(scatter=self.scatter + other.scatter + self._between(other))
 
-    def minus(self, part: Amounts) -> Amounts:
+    def minus(self, part: ArmSums) -> ArmSums:
         """Without a part; the scatter is negative where it cannot have been a part."""
-        rest = Amounts(self.counts - part.counts, self.totals - part.totals)
+        rest = ArmSums(self.counts - part.counts, self.totals - part.totals)
         if self.scatter is None or part.scatter is None:
             return rest
         return rest._replace(scatter=self.scatter - part.scatter - part._between(rest))
 
-    def contains(self, part: Amounts, low: float, high: float) -> bool:
+    def contains(self, part: ArmSums, low: float, high: float) -> bool:
         """Whether these could be all results of the other, and more, each of them between low and high."""
         rest = self.minus(part)
         if not part.counts.any() or (rest.counts < 0).any():
@@ -426,7 +421,7 @@ class Amounts(NamedTuple):
             rest.scatter is None or self.scatter is None or bool((rest.scatter >= -1e-6 * (1.0 + self.scatter)).all())
         )
 
-    def _between(self, other: Amounts) -> Floats:
+    def _between(self, other: ArmSums) -> Floats:
         """What the scatter of both together has beyond theirs: n m / (n + m) (difference of the means)^2."""
         gap = self.totals / np.maximum(self.counts, 1.0) - other.totals / np.maximum(other.counts, 1.0)
         return self.counts * other.counts / np.maximum(self.counts + other.counts, 1.0) * gap * gap
@@ -455,8 +450,8 @@ def _of_arms(each: Results, names: Sequence[str], wanted: Sequence[str]) -> Resu
 
     counts, totals = np.append(each.counts, 0.0)[at], np.append(each.totals, 0.0)[at]
     scatter, missing = taken(each.scatter), taken(each.missing)
-    return replace(each, counts=counts, totals=totals, scatter=scatter, missing=missing, lots=None)
+    return replace(each, counts=counts, totals=totals, scatter=scatter, missing=missing, strata=None)
 
 
-def _amounts(each: Results) -> Amounts:
-    return Amounts(each.counts, each.totals, each.scatter)
+def _amounts(each: Results) -> ArmSums:
+    return ArmSums(each.counts, each.totals, each.scatter)

@@ -17,6 +17,7 @@ item by item, with all arms that were tried on it.
 from __future__ import annotations
 
 import binascii
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,17 +27,232 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Bools, Floats, Plain
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import shown
+from roundwise.formats.sheet import hashes, no_value, whole
 from roundwise.ingest.columns import Index
-from roundwise.ingest.shared_items import Sketch, sketches_from
 from roundwise.messages import FileNote
 from roundwise.model.batch import Batch, Parts, ValueTable, join_parts
 from roundwise.model.crossed import max_pair_partitions, partition_pairs, sum_pairs
 from roundwise.model.random_partition import PartitionRows, partition_rows, partition_sums, splitmix64
 from roundwise.noise import Binary, Gaussian, Poisson
 from roundwise.serialization import Hashes, packed_hashes, packed_numbers, unpacked_hashes, unpacked_numbers
+
+WATCHED = 8  # columns that are looked at
+ROWS = 1_000_000  # of a file that are looked at
+_LONGEST = 200  # letters of a title
+_KEPT = 256  # hashes of a sketch
+_FEWEST_VALUES = 10  # values below which a column may be a category
+_PER_VALUE = 20  # rows of a value in a file, on average, above which a column may be a category
+_SEVERAL: np.uint64 = np.uint64(0)  # the mark of a value that stands in several arms
+
+_ID = re.compile(r"ids?|uuid|guid|no|nr|num|number|hash")
+_PEOPLE = re.compile(
+    r"(user|patient|subject|participant|person|respondent|customer|visitor|member|player|student|employee|volunteer"
+    r"|donor|subscriber|shopper|buyer|household|animal|mouse|rat|email|cookie)s?"
+)
+_THINGS = re.compile(
+    r"(item|question|prompt|task|quer(y|ie)|example|problem|case|image|document|plate|session|subject|client|account"
+    r"|id)s?"
+)
+_CATEGORIES = re.compile(
+    r"arm|variant|variation|treatment|experiment|test|version|build|release|commit|country|region|state|county|city"
+    r"|location|market|zip|postcode|postal|area|language|locale|currency|day|date|week|weekday|month|quarter|year|hour"
+    r"|time|period|season|batch|round|run|wave|phase|fold|epoch|block|category|class|type|kind|group|segment|cohort"
+    r"|campaign|channel|source|medium|browser|os|platform|model|brand|plan|tier|level|page|site|step|status|code"
+)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_JOINED = re.compile(rf"({_PEOPLE.pattern}|{_THINGS.pattern}|{_CATEGORIES.pattern})(ids?|uuid|guid|name)")
+_NUMBERED = re.compile(r"(row|line|result)?[^a-z]*ids?", re.IGNORECASE)
+
+Kind = Literal["person", "people", "thing"]
+
+
+def unit_kind(title: str) -> Kind | None:
+    """What a column of this title may identify: a "person" for sure, "people" or a "thing" if its values look like it.
+
+    >>> [unit_kind(each) for each in ("user_id", "PatientID", "userid", "patient", "question_id", "order_id")]
+    ['person', 'person', 'person', 'people', 'thing', 'thing']
+    >>> {unit_kind(each) for each in ("country", "country_id", "day", "device", "user_agent", "user_age", "paid")}
+    {None}
+    """
+    words = [each.lower() for each in _WORD.findall(title)] if len(title) <= _LONGEST else []
+    if not words:
+        return None
+    last, stem = words[-1], words[-2] if len(words) > 1 else ""
+    if (joined := _JOINED.fullmatch(last)) is not None:
+        stem, last = joined[1], joined.groups()[-1]
+    person, thing = _PEOPLE.fullmatch(stem) is not None, _THINGS.fullmatch(stem) is not None
+    named = _ID.fullmatch(last) is not None or (person and last == "name")
+    if named and _CATEGORIES.fullmatch(stem):
+        return None
+    if (named and person) or last in ("uuid", "guid"):
+        return "person"
+    if _THINGS.fullmatch(last) or (named and thing):
+        return "thing"
+    return "people" if _PEOPLE.fullmatch(last) else None
+
+
+class ValueSketch(NamedTuple):
+    """Some values of a column, as hashes in ascending order, and what is known of each; merged, of several files."""
+
+    values: Hashes
+    counts: Index  # rows of each
+    arms: Hashes  # a hash of the arm of each; 0 where there are several
+    repeated: int  # values with several rows in one of the files, all of them
+    several: int  # values in several arms in one of the files, all of them
+    per_value: float  # rows of a value on average, in the file that has the fewest
+
+    @classmethod
+    def of(cls, values: Hashes, arms: Hashes) -> ValueSketch:
+        """The sketch of a column: the hash of its value in each row, and of the arm."""
+        found, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+        first, last = np.full(len(found), np.iinfo(np.uint64).max), np.zeros(len(found), dtype=np.uint64)
+        np.minimum.at(first, which, arms)
+        np.maximum.at(last, which, arms)
+        several = first != last
+        marked = np.where(several, _SEVERAL, (first >> np.uint64(32)) | np.uint64(1))
+        most = slice(_KEPT)
+        per_value = len(values) / max(len(found), 1)
+        return cls(
+            found[most], counts[most], marked[most], int((counts > 1).sum()), int(several.sum()), float(per_value)
+        )
+
+    def merged(self, other: ValueSketch) -> ValueSketch:
+        """The sketch of both columns, one below the other."""
+        full = [each.values[-1] for each in (self, other) if len(each.values) >= _KEPT]
+        top = min(full, default=np.iinfo(np.uint64).max)
+        every = np.concatenate([self.values, other.values])
+        values, which = np.unique(every, return_inverse=True)
+        counts = np.bincount(which, np.concatenate([self.counts, other.counts])).astype(np.int64)
+        marked = np.concatenate([self.arms, other.arms])
+        first, last = np.full(len(values), np.iinfo(np.uint64).max), np.zeros(len(values), dtype=np.uint64)
+        np.minimum.at(first, which, marked)
+        np.maximum.at(last, which, marked)
+        arms = np.where(first == last, first, _SEVERAL)
+        some = slice(min(int(np.searchsorted(values, top, side="right")), _KEPT))
+        return ValueSketch(
+            values[some],
+            counts[some],
+            arms[some],
+            max(self.repeated, other.repeated),
+            max(self.several, other.several),
+            min(self.per_value, other.per_value),
+        )
+
+    def repeats(self, title: str) -> Repeats | None:
+        """How values of the column repeat, if it is one of identifiers, and they do.
+
+        >>> users = np.repeat(np.arange(1, 61, dtype=np.uint64) * np.uint64(2**57), 10)
+        >>> arms = np.tile(np.array([2**40, 2**41], dtype=np.uint64), 300)
+        >>> ValueSketch.of(users, arms).repeats("user"), ValueSketch.of(users, users).repeats("country")
+        (Repeats(title='user', values=60, repeated=60, several=60, exact=True), None)
+        """
+        kind, size = unit_kind(title), len(self.values)
+        category = kind != "person" and (size < _FEWEST_VALUES or (kind == "thing" and self.per_value > _PER_VALUE))
+        repeated, several = int((self.counts > 1).sum()), int((self.arms == _SEVERAL).sum())
+        if kind is None or category or size < 2 or not max(repeated, self.repeated):
+            return None
+        exact = size < _KEPT
+        values = size if exact else round((size - 1) * (2.0**64 / float(self.values[-1])))
+        share = values / size
+        return Repeats(
+            title, values, max(round(repeated * share), self.repeated), max(round(several * share), self.several), exact
+        )
+
+    def payload(self) -> list[object]:
+        """As JSON has it."""
+        numbers = (self.counts.astype(np.float64), self.arms.astype(np.float64))
+        rest = [self.repeated, self.several, self.per_value]
+        return [packed_hashes(self.values), *map(packed_numbers, numbers), *rest]
+
+
+class Repeats(NamedTuple):
+    """How the values of a column of identifiers repeat."""
+
+    title: str
+    values: int
+    repeated: int  # those with several rows
+    several: int  # those in several arms
+    exact: bool
+
+
+def merge_sketches(one: Mapping[str, ValueSketch], other: Mapping[str, ValueSketch]) -> dict[str, ValueSketch]:
+    """The sketches of two files, or of several, by their titles; of too many the first stay."""
+    found = dict(one)
+    for title, each in other.items():
+        if title in found:
+            found[title] = found[title].merged(each)
+        elif len(found) < 2 * WATCHED:
+            found[title] = each
+    return found
+
+
+def sketches_from(payload: Mapping[str, Plain]) -> dict[str, ValueSketch]:
+    """The sketches that were written down; a ValueError where they contradict themselves."""
+    found = {}
+    for title, each in payload.items():
+        values, counts, arms, repeated, several, per_value = each
+        sketch = ValueSketch(
+            unpacked_hashes(values),
+            unpacked_numbers(counts).astype(np.int64),
+            unpacked_numbers(arms).astype(np.uint64),
+            int(repeated),
+            int(several),
+            float(per_value),
+        )
+        if len({len(sketch.values), len(sketch.counts), len(sketch.arms)}) > 1 or len(sketch.values) > _KEPT:
+            raise ValueError("values, rows and arms that are not as many as each other")
+        found[str(title)] = sketch
+    return found
+
+
+class ColumnWatch:
+    """One column on its way to a sketch: the hash of its value in each row that counts, and the arm."""
+
+    def __init__(self, title: str, seed: int, skip: int) -> None:
+        self.title, self._seed, self._skip = title, seed, skip
+        self._values: list[Hashes] = []
+        self._arms: list[Index] = []
+        self._good: list[Bools] = []
+        self._rows = -skip
+
+    def add(self, cells: Sequence[object], arms: Index, good: Bools) -> None:
+        """Append rows, of which the `good` ones count."""
+        if self._rows >= ROWS:
+            return
+        self._values.append(hashes((whole(cell) for cell in cells), self._seed))
+        self._arms.append(arms)
+        some = good & ~np.array([no_value(cell) for cell in cells], dtype=np.bool_)
+        if self._rows < 0:  # of a running total, what is recorded already
+            places = np.cumsum(good) + self._rows
+            some &= places > 0
+        self._good.append(some)
+        self._rows += int(good.sum())
+
+    def sketch(self, names: Sequence[str]) -> ValueSketch | None:
+        """The sketch of the column; None where it is empty, or just numbers the rows."""
+        if not self._values:
+            return None
+        values, arms, good = np.concatenate(self._values), np.concatenate(self._arms), np.concatenate(self._good)
+        if not good.any() or self._numbers_rows(values, arms):
+            return None
+        return ValueSketch.of(values[good], hashes(names, self._seed)[arms[good]])
+
+    def _numbers_rows(self, values: Hashes, arms: Index) -> bool:
+        """Whether the column counts the rows of the file, or of each arm, from 0 or 1: another file does the same."""
+        if _NUMBERED.fullmatch(self.title) is None:
+            return False
+        numbers = hashes(range(len(values) + 1), self._seed)
+        order = np.argsort(arms, kind="stable")
+        ends = np.cumsum(np.bincount(arms))[:-1]
+        by_arm = [each for each in np.split(values[order], ends) if len(each)]
+        return any(
+            all(np.array_equal(each, numbers[start : start + len(each)]) for each in rows)
+            for rows in ([values], by_arm)
+            for start in (0, 1)
+        )
 
 
 class Sums:
@@ -79,20 +295,20 @@ class Sums:
 Keys = NDArray[np.uint64]
 Chunks = Iterable[tuple[Index, Floats, Hashes | None]]  # rows: arm, value, item
 
-MOST, FEWEST, ROOM = 4096, 64, 1 << 18  # lots of an arm: at most, at least, and of all arms together about
+MOST, FEWEST, ROOM = 4096, 64, 1 << 18  # strata of an arm: at most, at least, and of all arms together about
 _NUMBERS = 1 << 32  # added to the number of a file, so that no two purposes draw the same numbers
 _IN_MEMORY = 64 << 20  # bytes of rows kept in memory before they go to a temporary file
 
 
 @dataclass(frozen=True, eq=False)
-class Lots:
-    """Rows, or lots of rows, arm after arm, in random order within each arm. All arrays have one number a lot."""
+class Strata:
+    """IdRows, or strata of rows, arm after arm, in random order within each arm. All arrays have one number a lot."""
 
     arms: Index  # ascending
     counts: Floats  # 1 for a single row
     totals: Floats
     scatter: Floats  # sum (x - mean)^2 within the lot: 0 for a single row
-    width: int  # an arm has either single rows or just so many lots, of which the n-th has number n
+    width: int  # an arm has either single rows or just so many strata, of which the n-th has number n
     items: Hashes | None = None  # only of single rows
 
     @property
@@ -101,18 +317,18 @@ class Lots:
         return bool((self.counts == 1).all())
 
     def sums(self, size: int) -> Sums:
-        """Counts, totals and scatter of all lots, for so many arms."""
+        """Counts, totals and scatter of all strata, for so many arms."""
         found = Sums(size)
         found.add(self.arms, self.counts, self.totals, self.scatter)
         return found
 
 
 def width_for(arms: int) -> int:
-    """How many rows or lots of each arm are kept: a power of 2."""
+    """How many rows or strata of each arm are kept: a power of 2."""
     return int(np.clip(1 << (ROOM // max(arms, 1)).bit_length() - 1 if arms <= ROOM else 0, FEWEST, MOST))
 
 
-def keys(seed: int, arms: Index, places: Index, file: int = 0) -> Keys:
+def draw_keys(seed: int, arms: Index, places: Index, file: int = 0) -> Keys:
     """The number drawn by each row: the finaliser of SplitMix64 over seed, file, arm and place; the same everywhere."""
     state = splitmix64(np.full(1, seed % 2**64, dtype=np.uint64))
     if file:
@@ -121,22 +337,22 @@ def keys(seed: int, arms: Index, places: Index, file: int = 0) -> Keys:
     return splitmix64(state + places.astype(np.uint64))
 
 
-def kept(rows: Chunks, counts: Floats, seed: int, file: int, width: int | None) -> Lots:
-    """The rows of a file, of which each arm has `counts`: in lots where they are more than `width` (None: never)."""
+def keep_rows(rows: Chunks, counts: Floats, seed: int, file: int, width: int | None) -> Strata:
+    """The rows of a file, of which each arm has `counts`: in strata where they are more than `width` (None: never)."""
     size = len(counts)
     many = np.zeros(size, dtype=np.bool_) if width is None else counts > width
-    lots = 0 if width is None else width
+    strata = 0 if width is None else width
     compact = np.cumsum(many) - 1
-    sums = Sums(int(many.sum()) * lots)
+    sums = Sums(int(many.sum()) * strata)
     seen = np.zeros(size, dtype=np.int64)
     single: list[tuple[Index, Keys, Floats, Hashes | None]] = []
     for arms, values, items in rows:
-        drawn = keys(seed, arms, places_of(arms, seen), file)
+        drawn = draw_keys(seed, arms, places_in_arm(arms, seen), file)
         few = ~many[arms]
         if not few.all():
             most = ~few
-            number = (drawn[most] >> np.uint64(65 - lots.bit_length())).astype(np.int64)
-            sums.add(compact[arms[most]] * lots + number, np.ones(int(most.sum())), values[most])
+            number = (drawn[most] >> np.uint64(65 - strata.bit_length())).astype(np.int64)
+            sums.add(compact[arms[most]] * strata + number, np.ones(int(most.sum())), values[most])
         if few.any():
             single.append((arms[few], drawn[few], values[few], None if items is None else items[few]))
     arms = np.concatenate([each[0] for each in single]) if single else np.zeros(0, dtype=np.int64)
@@ -146,9 +362,9 @@ def kept(rows: Chunks, counts: Floats, seed: int, file: int, width: int | None) 
     order = np.lexsort((drawn, arms))
     arms, values = arms[order], values[order]
     found = (np.concatenate(of_items)[order] if of_items else None) if len(of_items) == len(single) else None
-    every = np.concatenate([arms, np.repeat(np.flatnonzero(many), lots)])
+    every = np.concatenate([arms, np.repeat(np.flatnonzero(many), strata)])
     by_arm = np.argsort(every, kind="stable")
-    return Lots(
+    return Strata(
         every[by_arm],
         np.concatenate([np.ones(len(arms)), sums.counts])[by_arm],
         np.concatenate([values, sums.totals])[by_arm],
@@ -158,7 +374,7 @@ def kept(rows: Chunks, counts: Floats, seed: int, file: int, width: int | None) 
     )
 
 
-def places_of(arms: Index, seen: Index) -> Index:
+def places_in_arm(arms: Index, seen: Index) -> Index:
     """The place of each row among those of its arm; `seen`, how many there were before, is brought up to date."""
     order = np.argsort(arms, kind="stable")
     ordered = arms[order]
@@ -171,8 +387,8 @@ def places_of(arms: Index, seen: Index) -> Index:
     return places
 
 
-def pooled(files: Sequence[Lots], size: int, seed: int) -> Lots:
-    """The rows of several files as those of one; an arm that has lots in one of them has lots."""
+def pool_strata(files: Sequence[Strata], size: int, seed: int) -> Strata:
+    """The rows of several files as those of one; an arm that has strata in one of them has strata."""
     if len(files) == 1:
         return files[0]
     width = min(each.width for each in files)
@@ -182,16 +398,16 @@ def pooled(files: Sequence[Lots], size: int, seed: int) -> Lots:
     arms, counts, totals, scatter = joined
     items = [each.items for each in files if each.items is not None]
     numbers = np.concatenate([_numbers(each, size, seed, i, width) for i, each in enumerate(files, 1)])
-    in_lots = np.zeros(size, dtype=np.bool_)
+    in_strata = np.zeros(size, dtype=np.bool_)
     for each in files:
-        in_lots |= _in_lots(each, size)
-    many = in_lots[arms]
-    compact = np.cumsum(in_lots) - 1
-    sums = Sums(int(in_lots.sum()) * width)
+        in_strata |= _in_strata(each, size)
+    many = in_strata[arms]
+    compact = np.cumsum(in_strata) - 1
+    sums = Sums(int(in_strata.sum()) * width)
     sums.add(compact[arms[many]] * width + numbers[many], counts[many], totals[many], scatter[many])
-    every = np.concatenate([arms[~many], np.repeat(np.flatnonzero(in_lots), width)])
+    every = np.concatenate([arms[~many], np.repeat(np.flatnonzero(in_strata), width)])
     order = np.argsort(every, kind="stable")
-    return Lots(
+    return Strata(
         every[order],
         np.concatenate([counts[~many], sums.counts])[order],
         np.concatenate([totals[~many], sums.totals])[order],
@@ -201,19 +417,20 @@ def pooled(files: Sequence[Lots], size: int, seed: int) -> Lots:
     )
 
 
-def _in_lots(lots: Lots, size: int) -> NDArray[np.bool_]:
-    """Which arms have lots of several rows."""
-    return np.bincount(lots.arms, lots.counts, minlength=size) > np.bincount(lots.arms, minlength=size)
+def _in_strata(strata: Strata, size: int) -> NDArray[np.bool_]:
+    """Which arms have strata of several rows."""
+    return np.bincount(strata.arms, strata.counts, minlength=size) > np.bincount(strata.arms, minlength=size)
 
 
-def _numbers(lots: Lots, size: int, seed: int, file: int, width: int) -> Index:
-    """The number of the lot of each: its place if there are lots, and drawn if there are single rows."""
-    places = places_of(lots.arms, np.zeros(size, dtype=np.int64))
-    drawn = (keys(seed, lots.arms, places, _NUMBERS + file) >> np.uint64(65 - width.bit_length())).astype(np.int64)
-    return np.where(_in_lots(lots, size)[lots.arms], places * width // lots.width, drawn)
+def _numbers(strata: Strata, size: int, seed: int, file: int, width: int) -> Index:
+    """The stratum of each: its place if there are strata, drawn if there are single rows."""
+    places = places_in_arm(strata.arms, np.zeros(size, dtype=np.int64))
+    drawn = draw_keys(seed, strata.arms, places, _NUMBERS + file) >> np.uint64(65 - width.bit_length())
+    own = places * width // strata.width
+    return np.where(_in_strata(strata, size)[strata.arms], own, drawn.astype(np.int64))
 
 
-class Spool:
+class RowStore:
     """Rows put aside to be gone through once more: few in memory, many in a temporary file."""
 
     def __init__(self) -> None:
@@ -251,7 +468,7 @@ LINES = 20  # whose numbers are kept
 _KINDS = ("outcome", "arm", "late", "gone")  # another outcome or arm, an outcome where there was none, none any more
 
 
-class Source(NamedTuple):
+class ContradictedFile(NamedTuple):
     """A file by which some of the ids were recorded."""
 
     digest: str
@@ -265,7 +482,7 @@ class Contradicted:
 
     kinds: dict[str, int]  # how many of each of the kinds above
     lines: tuple[int, ...]  # the first of them
-    files: tuple[Source, ...]
+    files: tuple[ContradictedFile, ...]
 
     @property
     def rows(self) -> int:
@@ -286,7 +503,7 @@ class Contradicted:
     def from_payload(cls, payload: Plain) -> Contradicted:
         """What the payload was made of."""
         kinds = {str(kind): int(payload["kinds"][kind]) for kind in _KINDS if kind in payload["kinds"]}
-        files = tuple(Source(str(digest), str(name), int(rows)) for digest, name, rows in payload["files"])
+        files = tuple(ContradictedFile(str(digest), str(name), int(rows)) for digest, name, rows in payload["files"])
         found = cls(kinds, tuple(int(line) for line in payload["lines"]), files)
         if not kinds or min(*kinds.values(), *(each.rows for each in files), 1) < 1:
             raise ValueError("rows that contradict nothing")
@@ -298,11 +515,11 @@ class Contradicted:
         return {"rows": self.rows, **self.kinds, "lines": list(self.lines), "recorded_by": names}
 
 
-Form = Literal["rows", "sums", "successes"]
-Law = Literal["binary", "poisson", "normal"]
+FileForm = Literal["rows", "sums", "successes"]
+SumLaw = Literal["binary", "poisson", "normal"]
 
 
-class Start(NamedTuple):
+class FileStart(NamedTuple):
     """The rows of a file, as a mark by which they are known again at the start of another: a keyed 64-bit hash."""
 
     rows: int
@@ -315,13 +532,13 @@ class Results:
 
     name: str  # as the user gave it
     digest: str  # sha256 of the contents
-    form: Form
+    form: FileForm
     rows: int  # lines of data that count
     counts: Floats  # (K)
     totals: Floats  # (K)
     scatter: Floats | None = None  # (K), sum (x - mean)^2 within each arm, where it is known
-    lots: Lots | None = None  # the rows, in random order; None of sums, and where sums say as much
-    law: Law | None = None  # what makes sums as good as rows: their parts can be drawn
+    strata: Strata | None = None  # the rows, in random order; None of sums, and where sums say as much
+    law: SumLaw | None = None  # what makes sums as good as rows: their parts can be drawn
     tables: bool = False  # the noise model asks for the values of all rows
     limits: tuple[float, float] | None = None  # between which they lie, if it does
     paired: bool = False  # the noise model compares arms on the items of both
@@ -332,9 +549,9 @@ class Results:
     skipped: int = 0  # rows that were recorded before
     contradicted: Contradicted | None = None  # those of them that say something else
     ids: str | None = None  # packed hashes of the ids of all rows
-    codes: str | list[float | int] | None = None  # of each of these ids, a packed hash of its arm and outcome
-    start: Start | None = None
-    sketches: Mapping[str, Sketch] = field(default_factory=dict)  # of columns that may identify units, by title
+    codes: str | list[float | int | str] | None = None  # of each of these ids, a packed hash of its arm and outcome
+    start: FileStart | None = None
+    sketches: Mapping[str, ValueSketch] = field(default_factory=dict)  # of columns that may identify units, by title
     together: bool = False  # it was told in one call with the file before it
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
     notes: tuple[FileNote, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
@@ -343,20 +560,20 @@ class Results:
     @property
     def values(self) -> tuple[Floats, ...] | None:
         """All values of each arm, in random order, where the noise model asks for them and rows were told."""
-        if self.lots is None or not self.tables:
+        if self.strata is None or not self.tables:
             return None
-        ends = np.cumsum(np.bincount(self.lots.arms, minlength=len(self.counts)))
-        return tuple(np.split(self.lots.totals, ends[:-1]))
+        ends = np.cumsum(np.bincount(self.strata.arms, minlength=len(self.counts)))
+        return tuple(np.split(self.strata.totals, ends[:-1]))
 
     @property
     def deals(self) -> bool:
         """Whether it can be dealt into parts."""
-        return self.lots is not None or self.law is not None or self.form == "successes"
+        return self.strata is not None or self.law is not None or self.form == "successes"
 
     @property
     def slim(self) -> Results:
         """The same without rows and ids, which may be many."""
-        return replace(self, lots=None, ids=None, codes=None)
+        return replace(self, strata=None, ids=None, codes=None)
 
     def reconciled(self, digest: str) -> Results:
         """The same after the file of this digest, which some rows contradicted, was corrected or withdrawn."""
@@ -383,7 +600,7 @@ class Results:
         """The results as JSON has them; `from_payload` brings back the same bits."""
         more = {
             "scatter": None if self.scatter is None else packed_numbers(self.scatter),
-            "lots": None if self.lots is None else _lots(self.lots, len(self.counts)),
+            "strata": None if self.strata is None else _strata_payload(self.strata, len(self.counts)),
             "law": self.law,
             "sigma": self.sigma,
             "tables": self.tables or None,
@@ -424,7 +641,7 @@ class Results:
                 counts=counts,
                 totals=unpacked_numbers(payload["totals"]),
                 scatter=_maybe(payload, "scatter"),
-                lots=None if payload.get("lots") is None else _from_lots(payload["lots"]),
+                strata=None if payload.get("strata") is None else _read_strata(payload["strata"]),
                 law=payload.get("law"),
                 sigma=None if payload.get("sigma") is None else float(payload["sigma"]),
                 tables=bool(payload.get("tables", False)),
@@ -436,7 +653,7 @@ class Results:
                 contradicted=None if against is None else Contradicted.from_payload(against),
                 ids=payload.get("ids"),
                 codes=payload.get("codes"),
-                start=None if start is None else Start(int(start[0]), str(start[1])),
+                start=None if start is None else FileStart(int(start[0]), str(start[1])),
                 sketches=sketches_from(payload["sketches"]) if "sketches" in payload else {},
                 together=bool(payload.get("together", False)),
                 times=None if times is None else (str(times[0]), str(times[1])),
@@ -474,14 +691,14 @@ def _check(found: Results) -> None:
             raise ValueError(f"{name} that are not whole numbers")
     if found.codes is not None and len(found.outcomes) != len(found.hashes):
         raise ValueError("ids that are not as many as what is known of them")
-    lots = found.lots
-    if lots is not None and found.tables and not lots.of_rows:
-        raise ValueError("lots in place of rows")
-    if lots is not None and found.limits is not None and lots.totals.size:
+    strata = found.strata
+    if strata is not None and found.tables and not strata.of_rows:
+        raise ValueError("strata in place of rows")
+    if strata is not None and found.limits is not None and strata.totals.size:
         low, high = found.limits
-        if not (np.isfinite([low, high]).all() and low <= lots.totals.min() and lots.totals.max() <= high):
+        if not (np.isfinite([low, high]).all() and low <= strata.totals.min() and strata.totals.max() <= high):
             raise ValueError("values beyond their limits")
-    if lots is not None and not np.array_equal(np.bincount(lots.arms, lots.counts, minlength=size), found.counts):
+    if strata is not None and not np.array_equal(np.bincount(strata.arms, strata.counts, minlength=size), found.counts):
         raise ValueError("rows that are not as many as was counted")
 
 
@@ -489,22 +706,22 @@ def _maybe(payload: Plain, name: str) -> Floats | None:
     return None if payload.get(name) is None else unpacked_numbers(payload[name])
 
 
-def _lots(lots: Lots, size: int) -> Plain:
-    rows = lots.of_rows
+def _strata_payload(strata: Strata, size: int) -> Plain:
+    rows = strata.of_rows
     found: Plain = {
-        "width": lots.width,
-        "sizes": packed_numbers(np.bincount(lots.arms, minlength=size).astype(np.float64)),
-        "totals": packed_numbers(lots.totals),
+        "width": strata.width,
+        "sizes": packed_numbers(np.bincount(strata.arms, minlength=size).astype(np.float64)),
+        "totals": packed_numbers(strata.totals),
     }
     if not rows:
-        found |= {"counts": packed_numbers(lots.counts), "scatter": packed_numbers(lots.scatter)}
-    if lots.items is not None:
-        items, which = np.unique(lots.items, return_inverse=True)
+        found |= {"counts": packed_numbers(strata.counts), "scatter": packed_numbers(strata.scatter)}
+    if strata.items is not None:
+        items, which = np.unique(strata.items, return_inverse=True)
         found |= {"items": packed_hashes(items), "item": packed_numbers(which.astype(np.float64))}
     return found
 
 
-def _from_lots(payload: Plain) -> Lots:
+def _read_strata(payload: Plain) -> Strata:
     sizes, totals = unpacked_numbers(payload["sizes"]).astype(np.int64), unpacked_numbers(payload["totals"])
     if (sizes < 0).any() or int(sizes.sum()) != len(totals):
         raise ValueError("rows that are not as many as was counted")
@@ -512,7 +729,7 @@ def _from_lots(payload: Plain) -> Lots:
     items = None
     if payload.get("items") is not None:
         items = unpacked_hashes(payload["items"])[unpacked_numbers(payload["item"]).astype(np.int64)]
-    lots = Lots(
+    strata = Strata(
         np.repeat(np.arange(len(sizes)), sizes),
         np.ones(len(totals)) if counts is None else counts,
         totals,
@@ -520,12 +737,12 @@ def _from_lots(payload: Plain) -> Lots:
         int(payload["width"]),
         items,
     )
-    same = {len(each) for each in (lots.counts, lots.totals, lots.scatter)}
-    if same != {len(totals)} or (items is not None and len(items) != len(totals)) or (lots.counts < 0).any():
+    same = {len(each) for each in (strata.counts, strata.totals, strata.scatter)}
+    if same != {len(totals)} or (items is not None and len(items) != len(totals)) or (strata.counts < 0).any():
         raise ValueError("rows whose numbers do not match")
-    if lots.width < 1 or lots.width & (lots.width - 1):
-        raise ValueError("a number of lots that is no power of 2")
-    return lots
+    if strata.width < 1 or strata.width & (strata.width - 1):
+        raise ValueError("a number of strata that is no power of 2")
+    return strata
 
 
 _FEWEST, _MOST, _ROOM = 64, 4096, 1_000_000  # points of a table: at least, at most, and over all arms
@@ -556,10 +773,10 @@ def whole_of(results: Sequence[Results]) -> Batch:
         whole = whole._replace(table=_whole_table(results))
     if not all(each.paired for each in results):
         return whole
-    lots = lots_of(results)
-    if lots is None or lots.items is None:
+    strata = strata_of(results)
+    if strata is None or strata.items is None:
         return whole
-    return whole._replace(pairs=sum_pairs(_rows(lots), len(whole.counts), _limits(results, lots)))
+    return whole._replace(pairs=sum_pairs(_rows(strata), len(whole.counts), _limits(results, strata)))
 
 
 def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts | None:
@@ -570,7 +787,7 @@ def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts |
     seed = results[0].seed
     nothing = np.zeros(len(results[0].counts))
     counts, totals = sum((each.counts for each in results), nothing), sum((each.totals for each in results), nothing)
-    if not any(each.lots is not None for each in results):
+    if not any(each.strata is not None for each in results):
         laws = {"binary" if each.form == "successes" and each.law is None else each.law for each in results}
         if laws == {"binary"} and (counts <= _DRAWN).all():
             return _zero_one(
@@ -581,10 +798,10 @@ def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts |
         deviations = {each.sigma for each in results}
         if laws == {"normal"} and len(deviations) == 1 and (sigma := deviations.pop()) is not None:
             return partition_sums(Gaussian(sigma).draw_part_totals, counts, totals, seed, number, parts)
-    lots = lots_of(results)
-    if lots is None:
+    strata = strata_of(results)
+    if strata is None:
         return None
-    rows, arms, limits = _rows(lots), len(counts), _limits(results, lots)
+    rows, arms, limits = _rows(strata), len(counts), _limits(results, strata)
     if rows.items is None or not all(each.paired for each in results):
         return partition_rows(rows, arms, seed, number, parts, limits)
     found = partition_rows(
@@ -593,17 +810,17 @@ def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts |
     return found._replace(pairs=partition_pairs(rows, arms, seed, number, parts, found.partitions, limits))
 
 
-def _limits(results: Sequence[Results], lots: Lots) -> tuple[float, float] | None:
-    """Between which values lie, as the noise model says; as they do themselves, in records of rules 1."""
+def _limits(results: Sequence[Results], strata: Strata) -> tuple[float, float] | None:
+    """Between which values lie: as the noise model says, else as they do themselves."""
     if not _values_known(results):
         return None
     said = next((each.limits for each in results if each.limits is not None), None)
-    values = lots.totals / lots.counts
+    values = strata.totals / strata.counts
     return said or (float(values.min(initial=0.0)), float(values.max(initial=1.0)))
 
 
-def _rows(lots: Lots) -> PartitionRows:
-    return PartitionRows(lots.arms, lots.counts, lots.totals, lots.scatter, lots.items)
+def _rows(strata: Strata) -> PartitionRows:
+    return PartitionRows(strata.arms, strata.counts, strata.totals, strata.scatter, strata.items)
 
 
 def _zero_one(parts: Parts | None, tables: bool) -> Parts | None:
@@ -616,18 +833,18 @@ def _zero_one(parts: Parts | None, tables: bool) -> Parts | None:
     return parts._replace(scatter=scatter, table=table)
 
 
-def lots_of(results: Sequence[Results]) -> Lots | None:
-    """All rows of a batch (or lots of them), arm after arm in random order; None if a file has sums only.
+def strata_of(results: Sequence[Results]) -> Strata | None:
+    """All rows of a batch (or strata of them), arm after arm in random order; None if a file has sums only.
 
     Sums of 0/1 results are rows: only their order is missing.
     """
     size = len(results[0].counts)
-    found = [each.lots if each.lots is not None else _zeros_and_ones(each) for each in results]
+    found = [each.strata if each.strata is not None else _zeros_and_ones(each) for each in results]
     every = [each for each in found if each is not None]
-    return pooled(every, size, results[0].seed) if len(every) == len(results) else None
+    return pool_strata(every, size, results[0].seed) if len(every) == len(results) else None
 
 
-def _zeros_and_ones(each: Results) -> Lots | None:
+def _zeros_and_ones(each: Results) -> Strata | None:
     """The rows of 0/1 sums, in no special order: a dealing permutes them."""
     zero_one = each.form == "successes" or each.law == "binary"
     if not zero_one or each.counts.sum() > _WRITTEN_OUT:
@@ -636,7 +853,7 @@ def _zeros_and_ones(each: Results) -> Lots | None:
     arms = np.repeat(np.arange(len(counts)), counts)
     places = np.arange(len(arms)) - np.repeat(np.cumsum(counts) - counts, counts)
     values = (places < ones[arms]).astype(np.float64)
-    return Lots(arms, np.ones(len(arms)), values, np.zeros(len(arms)), _MOST)
+    return Strata(arms, np.ones(len(arms)), values, np.zeros(len(arms)), _MOST)
 
 
 # --- tables of values
@@ -644,7 +861,7 @@ def _zeros_and_ones(each: Results) -> Lots | None:
 
 def _values_known(results: Sequence[Results]) -> bool:
     """Whether the noise model asks for the values of all rows, and every file tells them."""
-    return all(each.tables and (each.lots is not None or each.form == "successes") for each in results)
+    return all(each.tables and (each.strata is not None or each.form == "successes") for each in results)
 
 
 def _whole_table(results: Sequence[Results]) -> ValueTable:
@@ -654,10 +871,10 @@ def _whole_table(results: Sequence[Results]) -> ValueTable:
     values: list[Floats] = []
     weights: list[Floats] = []
     for each in results:
-        if each.lots is not None:
-            arms.append(each.lots.arms)
-            values.append(each.lots.totals)
-            weights.append(each.lots.counts)
+        if each.strata is not None:
+            arms.append(each.strata.arms)
+            values.append(each.strata.totals)
+            weights.append(each.strata.counts)
         else:  # 0/1 outcomes: the sums are the values
             arms.append(np.tile(np.arange(size), 2))
             values.append(np.repeat([0.0, 1.0], size))
@@ -690,3 +907,40 @@ def _table(points: Floats, columns: Index, shares: Floats, arms: Index, weights:
     if some.any():
         counts += np.bincount(places[some] + 1, weights[some] * shares[some], minlength=size * width)
     return ValueTable(points, counts.astype(np.float64).reshape(size, width))
+
+
+def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
+    """A batch of the arms `names` as one of the arms `wanted`: without those that left, with nothing of the others."""
+    if tuple(names) == tuple(wanted):
+        return batch
+    at = np.array([names.index(name) if name in names else -1 for name in wanted])
+
+    def taken(values: Any, axis: int = 0) -> Any:
+        if values is None:
+            return None
+        found = np.moveaxis(values, axis, 0)[np.maximum(at, 0)]
+        found = np.where((at >= 0).reshape(-1, *(1,) * (values.ndim - 1)), found, 0.0)
+        return np.moveaxis(found, 0, axis)
+
+    def of_table(table: ValueTable | None, axis: int = 0) -> ValueTable | None:
+        return None if table is None else table._replace(counts=taken(table.counts, axis))
+
+    parts, inside = None, batch.parts
+    if inside is not None:
+        counts, totals, scatter = (taken(each, 1) for each in (inside.counts, inside.totals, inside.scatter))
+        parts = Parts(counts, totals, scatter, of_table(inside.table, 1))
+    whole = batch._replace(
+        counts=taken(batch.counts),
+        totals=taken(batch.totals),
+        scatter=taken(batch.scatter),
+        table=of_table(batch.table),
+        parts=parts,
+        pairs=None,
+    )
+    if batch.pairs is None:
+        return whole
+    two, two_wanted = ([f"{one}\n{other}" for one in each for other in each] for each in (names, wanted))
+    both = of_arms(batch.pairs._replace(parts=None if inside is None else inside.pairs), two, two_wanted)
+    if parts is not None:
+        whole = whole._replace(parts=parts._replace(pairs=both.parts))
+    return whole._replace(pairs=both._replace(parts=None))

@@ -1,33 +1,79 @@
-"""Check the lines of a table: one result each, or sums. All problems are collected, then refused together."""
+"""Read results: open, recognise, check every line, add up. All of a file is read, or a DataError lists the problems."""
 
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import date
 from functools import cached_property
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, quiet
-from roundwise.errors import DataError
+from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.formats.messages import quoted, refusal, shown
-from roundwise.formats.sheet import LARGEST, Chunk, Numbers, Sheet, blank, hashes, no_value
-from roundwise.ingest.columns import WATCH, Index, Layout, Names, Options
+from roundwise.formats.readers import sheet_of
+from roundwise.formats.sheet import (
+    LARGEST,
+    Chunk,
+    Numbers,
+    Sheet,
+    blank,
+    hashes,
+    is_path,
+    name_in,
+    no_value,
+    unreadable,
+)
+from roundwise.ingest.columns import (
+    EVERY,
+    WATCH,
+    ArmNames,
+    ColumnLayout,
+    Columns,
+    Index,
+    TellOptions,
+    known_titles,
+    layout,
+)
 from roundwise.ingest.duplicates import (
-    Contents,
-    Earlier,
+    ArmSums,
+    FrameDigest,
+    IdRows,
     Ids,
-    Rows,
-    hashes_read,
+    RecordedFiles,
+    could_repeat,
+    hash_ids,
+    marks,
+    nothing_new,
+    numbered_digest,
     outcome_codes,
     with_arm,
     with_outcome,
 )
-from roundwise.ingest.record import LINES, Contradicted, Source, Spool
-from roundwise.ingest.shared_items import Sketch, Watch
+from roundwise.ingest.record import (
+    LINES,
+    WATCHED,
+    ColumnWatch,
+    Contradicted,
+    ContradictedFile,
+    FileForm,
+    FileStart,
+    Results,
+    RowStore,
+    SumLaw,
+    Sums,
+    ValueSketch,
+    keep_rows,
+    unit_kind,
+    width_for,
+)
 from roundwise.messages import FileNote, Remedy, list_by_arm, option
 from roundwise.noise import Noise
 from roundwise.serialization import Hashes
@@ -40,7 +86,7 @@ EQUAL = 1e-13  # below this share values are equal, but for the rounding of the 
 Said = Callable[[int], tuple[str, str]]  # the place of a line -> what was found there, and the remedy
 
 
-class Lines:
+class CheckedLines:
     """Some lines of a table, of which those that are wrong are put down and taken away."""
 
     def __init__(self, sheet: Sheet, arms: Sequence[str], lines: Sequence[int], index: Index) -> None:
@@ -63,7 +109,7 @@ class Lines:
         return quoted(self.arms[self.index[k]])
 
 
-def check_numbers(lines: Lines, title: str, cells: Sequence[object], found: Floats) -> None:
+def check_numbers(lines: CheckedLines, title: str, cells: Sequence[object], found: Floats) -> None:
     """Cells must be numbers that can be added."""
 
     def said(k: int) -> tuple[str, str]:
@@ -81,7 +127,7 @@ def check_numbers(lines: Lines, title: str, cells: Sequence[object], found: Floa
         lines.refuse(f"numbers {title}", ~(np.abs(found) <= LARGEST), said)
 
 
-def check_outcomes(lines: Lines, noise: Noise, title: str, values: Floats) -> None:
+def check_outcomes(lines: CheckedLines, noise: Noise, title: str, values: Floats) -> None:
     """Single outcomes must be possible under the noise model."""
     low, high, whole, _, said, remedy = noise.outcome
     with np.errstate(invalid="ignore"):
@@ -104,7 +150,7 @@ def check_outcomes(lines: Lines, noise: Noise, title: str, values: Floats) -> No
     )
 
 
-def check_sums(lines: Lines, noise: Noise, titles: dict[str, str], counts: Floats, totals: Floats) -> None:
+def check_sums(lines: CheckedLines, noise: Noise, titles: dict[str, str], counts: Floats, totals: Floats) -> None:
     """Counts must be counts, and totals possible for them."""
     successes = "successes" in titles
     count_title, total_title = shown(titles["count"]), shown(titles["successes" if successes else "total"])
@@ -166,7 +212,9 @@ def _within(count: float, low: float, high: float, title: str) -> str:
     return f"of at least {count * low:.15g}" if upwards else f"between {count * low:.15g} and {count * high:.15g}"
 
 
-def check_squares(lines: Lines, titles: dict[str, str], counts: Floats, totals: Floats, squared: Floats) -> Floats:
+def check_squares(
+    lines: CheckedLines, titles: dict[str, str], counts: Floats, totals: Floats, squared: Floats
+) -> Floats:
     """sum (x - mean)^2 of each line from its sum of squares, which must be large enough for its total."""
     title = shown(titles["squares"])
     with np.errstate(invalid="ignore", over="ignore"):
@@ -203,7 +251,7 @@ def check_squares(lines: Lines, titles: dict[str, str], counts: Floats, totals: 
     return within
 
 
-def check_form(sheet: Sheet, noise: Noise, plan: Layout) -> None:
+def check_form(sheet: Sheet, noise: Noise, plan: ColumnLayout) -> None:
     """Raise an error if the noise model cannot do with such columns."""
     if noise.needs == "squares" and plan.form == "sums" and not plan.squares:
         raise refusal(
@@ -221,7 +269,7 @@ def check_form(sheet: Sheet, noise: Noise, plan: Layout) -> None:
         )
 
 
-class Cells(NamedTuple):
+class ArmCells(NamedTuple):
     """Some lines that have an arm: their numbers, the arm of each, and the cells of the other columns."""
 
     lines: Sequence[int]
@@ -229,27 +277,27 @@ class Cells(NamedTuple):
     columns: Mapping[str, Sequence[object]]
 
 
-def with_arms(sheet: Sheet, names: Names, plan: Layout, chunk: Chunk) -> Cells:
+def with_arms(sheet: Sheet, names: ArmNames, plan: ColumnLayout, chunk: Chunk) -> ArmCells:
     """The lines of a chunk that have an arm of the study."""
     roles = list(plan.places)
     if plan.form == "wide":
-        return _unfolded(names, roles, chunk)
+        return _unfold_wide(names, roles, chunk)
     used = [column for role, column in zip(roles, chunk.columns, strict=True) if not role.startswith(WATCH)]
     index = names.found(sheet.problems, chunk.lines, used[0], used[1:])
     columns = dict(zip(roles[1:], chunk.columns[1:], strict=True))
-    cells = Cells(chunk.lines, index, columns)
+    cells = ArmCells(chunk.lines, index, columns)
     good = index >= 0
     return cells if good.all() else taken(cells, good)
 
 
-def taken(cells: Cells, good: Bools) -> Cells:
+def taken(cells: ArmCells, good: Bools) -> ArmCells:
     """Some of the lines."""
     places = np.flatnonzero(good).tolist()
     columns = {role: [column[k] for k in places] for role, column in cells.columns.items()}
-    return Cells([cells.lines[k] for k in places], cells.arms[good], columns)
+    return ArmCells([cells.lines[k] for k in places], cells.arms[good], columns)
 
 
-def _unfolded(names: Names, roles: Sequence[str], chunk: Chunk) -> Cells:
+def _unfold_wide(names: ArmNames, roles: Sequence[str], chunk: Chunk) -> ArmCells:
     """One line for each cell of a table with one column an arm."""
     at = [i for i, role in enumerate(roles) if role.startswith("arm ")]
     arms = np.array([names.index[roles[i].removeprefix("arm ")] for i in at])
@@ -260,7 +308,7 @@ def _unfolded(names: Names, roles: Sequence[str], chunk: Chunk) -> Cells:
         if i not in at:
             columns[role] = [chunk.columns[i][k] for k in filled for _ in at]
     names.matched += len(lines)
-    return Cells(lines, np.tile(arms, len(filled)).astype(np.int64), columns)
+    return ArmCells(lines, np.tile(arms, len(filled)).astype(np.int64), columns)
 
 
 def check_notation(sheet: Sheet, columns: Sequence[Numbers]) -> None:
@@ -295,9 +343,9 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 class _Checked:
     """Lines of a sheet, and the digest of what was read of them where the sheet has none of its own."""
 
-    def __init__(self, sheet: Sheet, names: Names, noise: Noise, plan: Layout, form: str) -> None:
+    def __init__(self, sheet: Sheet, names: ArmNames, noise: Noise, plan: ColumnLayout, form: str) -> None:
         self._sheet, self._names, self._noise, self._plan = sheet, names, noise, plan
-        self._contents = Contents(form) if sheet.digest is None else None
+        self._contents = FrameDigest(form) if sheet.digest is None else None
 
     def digest(self) -> str:
         """Of a file its own, of a data frame that of what was read."""
@@ -312,11 +360,11 @@ class RowLines(_Checked):
     def __init__(
         self,
         sheet: Sheet,
-        names: Names,
+        names: ArmNames,
         noise: Noise,
-        plan: Layout,
-        options: Options,
-        earlier: Earlier,
+        plan: ColumnLayout,
+        options: TellOptions,
+        earlier: RecordedFiles,
         seed: int,
         file: int,
     ) -> None:
@@ -337,7 +385,9 @@ class RowLines(_Checked):
         self.times: tuple[str, str] | None = None
         recorded = sum(each.rows for each in earlier.told) if options.cumulative and not self.with_ids else 0
         self._watches = {
-            role: Watch(role.removeprefix(WATCH), seed, recorded) for role in plan.places if role.startswith(WATCH)
+            role: ColumnWatch(role.removeprefix(WATCH), seed, recorded)
+            for role in plan.places
+            if role.startswith(WATCH)
         }
 
     def read(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Index, Floats, Hashes | None]]:
@@ -360,7 +410,7 @@ class RowLines(_Checked):
                     self._seen.add(taken(cells, old).lines, cells.arms[old], ids[old], values[old])
                     cells, values, missing, ids = taken(cells, ~old), values[~old], missing[~old], ids[~old]
                     items = None if items is None else items[~old]
-            lines = Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
+            lines = CheckedLines(self._sheet, self._names.arms, cells.lines, cells.arms)
             if missing.any():
                 np.add.at(self.missing, cells.arms[missing], 1.0)
                 self._first_missing = self._first_missing or int(cells.lines[int(np.argmax(missing))])
@@ -410,11 +460,11 @@ class RowLines(_Checked):
             raise DataError(f"{self._sheet.name} has a header but no results. Give one line for each result or arm.")
         self._notes()
 
-    def average(self, spool: Spool, found: Spool) -> None:
-        """Put the rows into another spool, with one for each id: the mean of its rows."""
-        self.ids.average(spool, found)
+    def average(self, row_store: RowStore, found: RowStore) -> None:
+        """Put the rows into another row_store, with one for each id: the mean of its rows."""
+        self.ids.average(row_store, found)
         for index, values, _ in found.after():
-            lines = Lines(self._sheet, self._names.arms, range(1, len(index) + 1), index)
+            lines = CheckedLines(self._sheet, self._names.arms, range(1, len(index) + 1), index)
             wrong = (values != np.floor(values)) if self._noise.outcome.whole else np.zeros(len(index), dtype=np.bool_)
             lines.refuse(
                 "means",
@@ -426,7 +476,7 @@ class RowLines(_Checked):
                 ),
             )
         self._sheet.problems.refuse()
-        self._sheet.note("averaged", rows=spool.rows - found.rows)
+        self._sheet.note("averaged", rows=row_store.rows - found.rows)
 
     @cached_property
     def contradicted(self) -> Contradicted | None:
@@ -436,7 +486,7 @@ class RowLines(_Checked):
         return contradictions(self._seen.one_each(), self._earlier, self._names.arms, self._seed)
 
     @property
-    def sketches(self) -> dict[str, Sketch]:
+    def sketches(self) -> dict[str, ValueSketch]:
         """Of the columns that may identify units."""
         found = {watch.title: watch.sketch(self._names.arms) for watch in self._watches.values()}
         return {title: sketch for title, sketch in found.items() if sketch is not None}
@@ -459,24 +509,20 @@ class RowLines(_Checked):
     def _by_arm(self, counts: Floats) -> dict[str, int]:
         return {arm: int(n) for arm, n in zip(self._names.arms, counts, strict=True) if n}
 
-    def _items(self, cells: Cells) -> Hashes | None:
+    def _items(self, cells: ArmCells) -> Hashes | None:
         if "item" in cells.columns:
-
-            def known(items: Hashes) -> Bools:
-                return self._earlier.known(items) | self._earlier.has(with_arm(items, cells.arms))
-
-            return hashes_read(cells.columns["item"], self._seed, known)
+            return hash_ids(cells.columns["item"], self._seed)
         if self._wide:
             return hashes([f"file {self._file}, line {line}" for line in cells.lines], self._seed)
         return None
 
-    def _refuse_old_items(self, cells: Cells, items: Hashes | None) -> None:
+    def _refuse_old_items(self, cells: ArmCells, items: Hashes | None) -> None:
         """Where arms are compared on items, one that was used before is known: it is no new chance."""
         if items is None or not self._noise.shares_items:
             return
         old = self._earlier.known(items)
         new = ~self._earlier.has(with_arm(items, cells.arms)) if not self._options.again else np.ones_like(old)
-        lines = Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
+        lines = CheckedLines(self._sheet, self._names.arms, cells.lines, cells.arms)
         lines.refuse(
             "an item of an earlier round",
             old & new,
@@ -486,22 +532,19 @@ class RowLines(_Checked):
             ),
         )
 
-    def _ids(self, cells: Cells, items: Hashes | None) -> Hashes | None:
+    def _ids(self, cells: ArmCells, items: Hashes | None) -> Hashes | None:
         if not self.with_ids:
             return None
         role = "id" if "id" in cells.columns else "item"
         nameless = np.array([no_value(cell) for cell in cells.columns[role]], dtype=np.bool_)
         if nameless.any():
-            lines = Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
+            lines = CheckedLines(self._sheet, self._names.arms, cells.lines, cells.arms)
             lines.refuse(
                 f"no {role}", nameless, lambda k: (f"there is no {role} in this row.", "Add it, or remove the row.")
             )
         if role == "id":
-
-            def of_rows(ids: Hashes) -> Hashes:
-                return with_arm(ids, cells.arms) if self._wide else ids
-
-            return of_rows(hashes_read(cells.columns["id"], self._seed, lambda ids: self._earlier.has(of_rows(ids))))
+            ids = hash_ids(cells.columns["id"], self._seed)
+            return with_arm(ids, cells.arms) if self._wide else ids
         assert items is not None
         return with_arm(items, cells.arms)
 
@@ -521,7 +564,7 @@ class RowLines(_Checked):
 class SumLines(_Checked):
     """Lines that stand for many results."""
 
-    def __init__(self, sheet: Sheet, names: Names, noise: Noise, plan: Layout) -> None:
+    def __init__(self, sheet: Sheet, names: ArmNames, noise: Noise, plan: ColumnLayout) -> None:
         super().__init__(sheet, names, noise, plan, f"{plan.form} {len(plan.places)}")
         self._total = "successes" if plan.form == "successes" else "total"
         roles = ("count", self._total, *(("squares",) if plan.squares else ()))
@@ -534,7 +577,7 @@ class SumLines(_Checked):
             cells = with_arms(self._sheet, self._names, plan, chunk)
             if not len(cells.arms):
                 continue
-            lines = Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
+            lines = CheckedLines(self._sheet, self._names.arms, cells.lines, cells.arms)
             found = {}
             for role, reader in self._numbers.items():
                 found[role], _ = reader.read(cells.lines, cells.columns[role])
@@ -560,19 +603,19 @@ class SumLines(_Checked):
         self._sheet.problems.refuse()
 
 
-def contradictions(rows: Rows, earlier: Earlier, arms: Sequence[str], seed: int) -> Contradicted | None:
+def contradictions(rows: IdRows, earlier: RecordedFiles, arms: Sequence[str], seed: int) -> Contradicted | None:
     """What rows whose ids are recorded, one for each id, say otherwise than the record; None if nothing."""
     ids, known = earlier.outcomes
     if not len(ids) or not len(rows.ids):
         return None
 
-    def recorded(which: Rows) -> Bools:
+    def recorded(which: IdRows) -> Bools:
         return np.isin(with_outcome(which.ids, outcome_codes(arms, which.arms, which.values, seed)), known)
 
     wrong = np.isin(rows.ids, ids) & ~recorded(rows)
     if not wrong.any():
         return None
-    other = Rows(rows.ids[wrong], rows.lines[wrong], rows.arms[wrong], rows.values[wrong])
+    other = IdRows(rows.ids[wrong], rows.lines[wrong], rows.arms[wrong], rows.values[wrong])
     gone = np.isnan(other.values)
     late = recorded(other._replace(values=np.full(len(gone), np.nan))) & ~gone
     moved = np.zeros(len(gone), dtype=np.bool_)
@@ -584,5 +627,312 @@ def contradictions(rows: Rows, earlier: Earlier, arms: Sequence[str], seed: int)
     return Contradicted(
         {kind: int(which.sum()) for kind, which in kinds.items() if which.any()},
         tuple(sorted(other.lines.tolist())[:LINES]),
-        tuple(Source(each.digest, each.name, n) for each, n in held if n),
+        tuple(ContradictedFile(each.digest, each.name, n) for each, n in held if n),
     )
+
+
+def read_results(
+    source: object,
+    arms: Sequence[str],
+    noise: Noise,
+    *,
+    parts: int = 1,
+    whole: bool = False,
+    seed: int = 0,
+    file: int = 0,
+    columns: Columns | None = None,
+    options: TellOptions | None = None,
+    earlier: RecordedFiles | None = None,
+) -> Results:
+    """The results in a file or data frame; its batch is to be dealt into so many `parts`, or bet on as a `whole`, too.
+
+    `seed` is the study's, `file` the number of the file in it: rows are kept in an order drawn from both. `columns` are
+    those of the study; `options` say more of this file, and `earlier` what is recorded.
+    """
+    if not 1 <= parts <= 255:
+        raise InputError(f"`parts` is {parts}, but must lie between 1 and 255.")
+    options, earlier = options or TellOptions(), earlier or RecordedFiles()
+    named = (options.columns or Columns()).over(columns or Columns())
+    names = ArmNames(arms, options.ignored)
+    with ExitStack() as stack:
+        path = str(os.fspath(source)) if is_path(source) else "data frame"
+        name = shown(getattr(source, "shown_as", path), 200)  # an upload lies elsewhere than its name says
+        try:
+            sheet = sheet_of(source, path, name, known_titles(named, names.arms), stack)
+            sheet.problems.arms = names.arms
+            reader = FileReader(sheet, names, noise, named, options, earlier, seed, file, stack)
+            found = replace(reader.results(), parts=parts, seed=seed)
+        except OSError as error:
+            raise unreadable(path, error) from None
+    teaches = parts > 1 and not whole and not found.deals
+    return replace(found, notes=(*found.notes, FileNote("teaches_only", file=found.name))) if teaches else found
+
+
+class FileReader:
+    """One file on its way to results."""
+
+    def __init__(
+        self,
+        sheet: Sheet,
+        names: ArmNames,
+        noise: Noise,
+        columns: Columns,
+        options: TellOptions,
+        earlier: RecordedFiles,
+        seed: int,
+        file: int,
+        stack: ExitStack,
+    ) -> None:
+        self.sheet, self.names, self.noise, self.options = sheet, names, noise, options
+        self.earlier, self.seed, self.file, self.stack = earlier, seed, file, stack
+        self._first: Chunk | None = None
+        self._rest: Iterator[Chunk] | None = None
+        self.plan = layout(sheet.top, sheet.header, names.index, sheet.hint, columns, self._guess)
+        self.plan.places.update(self._watched())
+        check_form(sheet, noise, self.plan)
+
+    def results(self) -> Results:
+        """What the file brought."""
+        plan = self.plan
+        found = self._rows() if plan.form in ("rows", "wide") else self._sums()
+        if plan.unused:
+            self.sheet.notes.insert(0, FileNote("unused_columns", file=self.sheet.name, columns=list(plan.unused)))
+        for role in plan.guessed:
+            self.sheet.note("guessed_column", column=plan.titles[role], role=role)
+        if self.names.left_out:
+            self.sheet.note("other_arms", arms={shown(arm): n for arm, n in self.names.left_out.items()})
+        return replace(found, notes=tuple(self.sheet.notes))
+
+    # --- columns
+
+    def _chunks(self) -> Iterator[Chunk]:
+        """The cells of the columns that are used."""
+        places = list(self.plan.places.values())
+        if self._rest is None:
+            yield from self.sheet.chunks(places)
+            return
+        at = {place: i for i, place in enumerate(self._titled())}
+        for each in chain([] if self._first is None else [self._first], self._rest):
+            yield Chunk(each.lines, [each.columns[at[place]] for place in places])
+
+    def _watched(self) -> dict[str, int]:
+        """Columns that are not used and may identify what a row is about, as roles."""
+        if self.plan.form != "rows" or "item" in self.plan.places or self.options.average_ids:
+            return {}
+        titles = [(each.strip(), i) for i, each in enumerate(self.sheet.header)]
+        found = {WATCH + each: i for each, i in titles if each in self.plan.unused and unit_kind(each) is not None}
+        return dict(list(found.items())[:WATCHED])
+
+    def _titled(self) -> list[int]:
+        return [i for i, title in enumerate(self.sheet.header) if title.strip()]
+
+    def _guess(self, role: str, places: Sequence[int]) -> list[int]:
+        """The columns that could be the arm or the outcome, by what is in the first lines."""
+        if self._rest is None:
+            self._rest = self.sheet.chunks(self._titled())
+            self._first = next(self._rest, None)
+        if self._first is None:
+            return []
+        at = {place: i for i, place in enumerate(self._titled())}
+        could = self._could_be_arms if role == "arm" else self._could_be_outcomes
+        return [place for place in places if could(self._first.columns[at[place]])]
+
+    def _could_be_arms(self, cells: Sequence[Any]) -> bool:
+        """Whether a column holds arms, each of them written well or nearly so (what is nearly so is then refused).
+
+        Where the names of other experiments are left out, a single arm is enough.
+        """
+        found, names, ignored = {name_in(cell) for cell in cells} - {""}, self.names, self.options.ignored
+        known = [name for name in found if name in names.index]
+        if EVERY in ignored:
+            return bool(known)
+        near = [name for name in found if name in names.index or names.nearest(name, exact=not known) is not None]
+        return bool(near) and len(near) + len(found & set(ignored)) == len(found)
+
+    def _could_be_outcomes(self, cells: Sequence[object]) -> bool:
+        values, missing = Numbers("", self.sheet.decimal_comma, outcome=True).read(range(len(cells)), cells)
+        low, high, whole, *_ = self.noise.outcome
+        there = values[~missing]
+        fits = (there >= low) & (there <= high)
+        return bool(len(there)) and bool(fits.all()) and (not whole or bool((there == np.floor(there)).all()))
+
+    # --- sums
+
+    def _sums(self) -> Results:
+        size, plan, sheet = len(self.names.arms), self.plan, self.sheet
+        if self.noise.shares_items:
+            raise self._without_items()
+        reader = SumLines(sheet, self.names, self.noise, plan)
+        sums, lines = Sums(size), 0
+        for index, counts, totals, within in reader.read(self._chunks()):
+            sums.add(index, counts, totals, within)
+            lines += len(index)
+        reader.refuse()
+        if not lines:
+            raise DataError(f"{sheet.name} has a header but no results. Give one line for each result or arm.")
+        known = plan.form != "sums" or plan.squares
+        amounts = ArmSums(sums.counts, sums.totals, sums.scatter if known else None)
+        digest = self._digest(reader, not self._is_file)
+        self.earlier.refuse_taught(sheet.name, digest)
+        if self.options.cumulative and not self.earlier.holds(digest):
+            whole = amounts
+            amounts = self.earlier.difference(sheet.name, whole, self.noise, plan.form == "successes")
+            if not amounts.counts.any():
+                raise nothing_new(sheet.name, lines)
+            if amounts is not whole:
+                self._note_cumulative(int(whole.counts.sum() - amounts.counts.sum()), int(amounts.counts.sum()))
+        self._warn(amounts)
+        return Results(
+            sheet.name,
+            digest,
+            cast(FileForm, plan.form),
+            lines,
+            amounts.counts,
+            amounts.totals,
+            amounts.scatter,
+            law=self._law() or ("normal" if self._sigma() else None),
+            sigma=self._sigma(),
+            tables=self.noise.needs == "rows",
+            limits=self._limits(),
+        )
+
+    # --- rows
+
+    def _rows(self) -> Results:
+        sheet, size = self.sheet, len(self.names.arms)
+        row_store = self._open_row_store()
+        reader = RowLines(sheet, self.names, self.noise, self.plan, self.options, self.earlier, self.seed, self.file)
+        if self.noise.shares_items and not reader.has_items:
+            raise self._without_items()
+        for index, values, items in reader.read(self._chunks()):
+            row_store.put(index, values, items)
+        reader.refuse(row_store.rows)
+        if reader.ids.repeated and self.options.average_ids:
+            every, row_store = row_store, self._open_row_store()
+            reader.average(every, row_store)
+        repeatable = not self._is_file and not reader.with_ids and could_repeat(row_store.after())
+        digest = self._digest(reader, repeatable)
+        same = not self.options.again and self.earlier.holds(digest)  # which the study refuses
+        self.earlier.refuse_taught(sheet.name, digest)
+        skipped = 0
+        if self.earlier.told and self.options.cumulative and not reader.with_ids and not same:
+            skipped = self.earlier.recorded_rows(sheet.name, row_store, self.names.arms, self.seed)
+            self._note_cumulative(skipped, row_store.rows - skipped)
+        elif self._is_file and not (self.options.again or self.options.cumulative or reader.with_ids or same):
+            self.earlier.refuse_start(sheet.name, row_store, self.names.arms, self.seed)
+        known = [each.missing for each in self.earlier.told if each.missing is not None] if skipped else []
+        missing = np.maximum(reader.missing - sum(known, np.zeros(size)), 0.0)
+        if row_store.rows <= skipped and not missing.any() and not same:
+            raise nothing_new(sheet.name, skipped + reader.skipped, reader.contradiction())
+        sums = Sums(size)
+        for index, values, _ in row_store.after(skipped):
+            sums.add(index, np.ones(len(index)), values)
+        if not reader.with_ids:
+            self._warn(ArmSums(sums.counts, sums.totals, sums.scatter))
+        law = self._law()
+        keep = law is None or reader.has_items
+        width = None if self.noise.needs == "rows" or reader.has_items else width_for(size)
+        start = None
+        if not reader.with_ids and row_store.rows:
+            mark = marks(row_store.after(), [row_store.rows], self.names.arms, self.seed)[row_store.rows]
+            start = FileStart(row_store.rows, mark)
+        return Results(
+            sheet.name,
+            digest,
+            "rows",
+            row_store.rows - skipped,
+            sums.counts,
+            sums.totals,
+            sums.scatter,
+            keep_rows(row_store.after(skipped), sums.counts, self.seed, self.file, width) if keep else None,
+            law,
+            tables=self.noise.needs == "rows",
+            limits=self._limits(),
+            paired=self.noise.shares_items,
+            missing=missing if missing.any() else None,
+            why=self.options.missing if missing.any() else None,
+            skipped=skipped + reader.skipped,
+            contradicted=reader.contradicted,
+            ids=reader.ids.packed() if reader.with_ids else None,
+            codes=reader.ids.packed_codes(self.seed) if reader.with_ids else None,
+            start=start,
+            sketches=reader.sketches,
+            times=reader.times,
+        )
+
+    @property
+    def _is_file(self) -> bool:
+        return self.sheet.digest is not None
+
+    def _digest(self, reader: RowLines | SumLines, repeatable: bool) -> str:
+        """By which contents are known again; what is `repeatable` by chance has a digest of its own each time.
+
+        So a Python loop that tells a few results at a time is never stopped because they came out the same.
+        """
+        return numbered_digest(reader.digest(), self.file) if repeatable else reader.digest()
+
+    def _warn(self, amounts: ArmSums) -> None:
+        """Note that a file could be a running total, unless somebody said what it is."""
+        if self._is_file and not (self.options.again or self.options.cumulative):
+            found = self.earlier.possible_total(amounts, self.noise)
+            if found is not None:
+                self.sheet.note("possible_total", results=found[0], new=found[1])
+
+    def _open_row_store(self) -> RowStore:
+        found = RowStore()
+        self.stack.callback(found.close)
+        return found
+
+    def _without_items(self) -> DataError:
+        return DataError(
+            f"{self.sheet.name} does not say which results belong to the same item, and this study compares arms on "
+            "the items of both.",
+            Remedy("Name the column of items ({@item_column}), or give one row an item, one column an arm."),
+        )
+
+    def _law(self) -> SumLaw | None:
+        return self.noise.law
+
+    def _limits(self) -> tuple[float, float] | None:
+        """Between which values lie, where all of them are wanted."""
+        low, high = self.noise.mean_range
+        wanted = self.noise.needs == "rows" and self.noise.outcome.limited
+        return (float(low), float(high)) if wanted else None
+
+    def _sigma(self) -> float | None:
+        """What sums must be of, to be dealt as normal ones: results of one, exactly known deviation."""
+        return float(self.noise.sigma) if self.noise.outcome.normal and np.ndim(self.noise.sigma) == 0 else None
+
+    def _note_cumulative(self, old: int, new: int) -> None:
+        self.sheet.note("running_total", recorded=old, new=new)
+
+
+class ColumnPreview(NamedTuple):
+    """The columns of a table; those it could not be read by are taken for nothing."""
+
+    header: tuple[str, ...]
+    taken: dict[str, str]  # "arm", "outcome", "count", ... and the title of the column
+    guessed: tuple[str, ...]  # what was found by the values alone
+    form: str  # rows, sums, successes, wide; empty where the columns are not understood
+
+
+def preview_columns(
+    source: Any, arms: Sequence[str], noise: Noise, columns: Columns, options: TellOptions
+) -> ColumnPreview:
+    """The columns of a file; a table that cannot be opened has none."""
+    named = (options.columns or Columns()).over(columns)
+    with ExitStack() as stack:
+        try:
+            names = ArmNames(arms, options.ignored)
+            path = str(os.fspath(source))
+            sheet = sheet_of(source, path, shown(path), known_titles(named, names.arms), stack)
+        except (RoundwiseError, OSError):
+            return ColumnPreview((), {}, (), "")
+        header = tuple(shown(title) for title in sheet.header if title.strip())
+        try:
+            plan = FileReader(sheet, names, noise, named, options, RecordedFiles(), 0, 0, stack).plan
+        except (RoundwiseError, OSError):
+            return ColumnPreview(header, {}, (), "")
+        return ColumnPreview(
+            header, {role: shown(title) for role, title in plan.titles.items()}, plan.guessed, plan.form
+        )

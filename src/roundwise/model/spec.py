@@ -17,7 +17,7 @@ import typing
 from collections.abc import Callable, Mapping
 from functools import reduce
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Protocol, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -313,18 +313,14 @@ def find_class(kind: Kind, name: str, trusted: bool = False) -> type[Any]:
     return found
 
 
-def check_class(kind: Kind, thing: type) -> None:
+def check_class(kind: Kind, thing: Any) -> None:
     """Raise an InputError unless a class has everything that its kind requires."""
     word, base = KINDS[kind].word, KINDS[kind].base
-    if Protocol in base.__mro__:
-        fields = dataclasses.fields(thing) if dataclasses.is_dataclass(thing) else ()
-        has = {*dir(thing), *(field.name for field in fields)}
-        missing = [each for each in vars(base) if not each.startswith("_") and each not in has]
-    elif not issubclass(thing, base):
-        raise InputError(f"'{thing.__name__}' is no {word}: derive the class from roundwise.{base.__name__}.")
-    else:
-        missing = sorted(getattr(thing, "__abstractmethods__", ()))
-    if base is Question and not isinstance(getattr(thing, "name", None), str):
+    if not issubclass(thing, base):
+        where = "roundwise.thresholds" if kind == "threshold" else "roundwise"
+        raise InputError(f"'{thing.__name__}' is no {word}: derive the class from {where}.{base.__name__}.")
+    missing = sorted(thing.__abstractmethods__)
+    if not hasattr(thing, "name"):
         missing = ["name", *missing]
     if missing:
         raise InputError(f"'{thing.__name__}' is no {word}: it has no {', '.join(f'`{each}`' for each in missing)}.")

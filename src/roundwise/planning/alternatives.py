@@ -41,7 +41,7 @@ class PlanAlternative:
             "words": self.words,
             "value": self.value,
             "samples": self.samples.plain(),
-            "batches": self.batches.plain(),
+            "rounds": self.batches.plain(),
             "within_budget": self.within_budget,
         }
 

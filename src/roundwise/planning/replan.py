@@ -52,7 +52,7 @@ class Outlook:
             "ended": self.ended,
             "runs": self.runs,
             "samples": self.samples.plain(),
-            "batches": self.batches.plain() | {"low": self.between[0], "high": self.between[1]},
+            "more_rounds": self.batches.plain() | {"low": self.between[0], "high": self.between[1]},
             "next_is_last": self.next_is_last,
             "within_budget": self.within_budget,
             "claims": [{"claim": claim, "power": power} for claim, power in self.claims],

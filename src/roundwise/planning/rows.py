@@ -79,7 +79,7 @@ class PlanRow:
             "means": list(self.expected.means),
             "runs": self.runs,
             "samples": self.samples.plain() | {"mean": self.mean_samples},
-            "batches": self.batches.plain() | {"mean": self.mean_batches},
+            "rounds": self.batches.plain() | {"mean": self.mean_batches},
             "days": None if self.days is None else self.days.plain(),
             "cost": None if self.cost is None else self.cost.typical,
             "cost_p95": None if self.cost is None else self.cost.p95,

@@ -188,7 +188,7 @@ def read_plan(path: Path) -> tuple[StudySpec, str]:
 
 
 def _forecast(row: Facts) -> str:
-    typical, rounds = row["samples"]["typical"], row["batches"]["typical"]
+    typical, rounds = row["samples"]["typical"], row["rounds"]["typical"]
     if typical is None:
         return f"if '{row['label']}', no end in sight"
     return f"if '{row['label']}', about {typical:.0f} results in {rounds:.0f} round{'' if rounds == 1 else 's'}"

@@ -146,7 +146,7 @@ class TradeoffPoint:
         return {
             "policy": self.words,
             "samples": self.samples.plain() | {"mean": self.mean_samples},
-            "batches": self.batches.plain() | {"mean": self.mean_batches},
+            "rounds": self.batches.plain() | {"mean": self.mean_batches},
             "cost_mean": self.mean_cost,
             "days_mean": self.mean_days,
             "power": self.power,

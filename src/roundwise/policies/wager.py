@@ -20,7 +20,7 @@ REFILL = 2.0  # an arm that has less is brought to so many times as much: what l
 PRICE, OF_ALL = 120.0, 0.2  # with no price a batch is worth so many samples times sqrt(K), or this share of all so far
 WIDTH = 3.0  # a batch is at most WIDTH sqrt(price / N) times the N samples so far
 NARROWEST = 0.25  # but so much of them is always allowed
-UNSURE = 2.0  # beta: a batch is at least this share of all samples so far, times the chance that the choice is wrong
+UNSURE = 2.0  # beta: a batch is at least this share of all samples so far, times the chance that the leader is wrong
 CROWDED = 0.4  # the same while many arms are near the top, times the doubt and sqrt(K), K at most CROWD
 WIDEST = 6.0  # a batch is at most this times the samples so far, if no growth is said
 CONTENDERS, WIDER = 25.0, 4.0  # so many contenders of more than CROWD arms widen that; by this at most
@@ -88,16 +88,16 @@ class Wager(Policy):
     @quiet
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """Most of the batch in the proportions that settle what is open, the rest alike, and a floor for everyone."""
-        kept, counts, ledger = trial.kept, trial.record.counts, eprocess_for(problem)
-        wanted = ledger.required_pulls(problem, kept.won, kept.choice, kept.known)
+        kept, counts, eprocess = trial.kept, trial.record.counts, eprocess_for(problem)
+        wanted = eprocess.required_pulls(problem, kept.won, kept.alternative, kept.known)
         samples = np.maximum(trial.record.samples, 1.0)
         need = total(wanted.pulls)
-        confidence = ledger.confidence(problem, kept.choice, kept.known)
-        worth = ledger.batch_value * np.maximum(PRICE * math.sqrt(problem.arms), OF_ALL * samples)
+        confidence = eprocess.confidence(problem, kept.alternative, kept.known)
+        worth = eprocess.batch_value * np.maximum(PRICE * math.sqrt(problem.arms), OF_ALL * samples)
         price = self.batch_price or worth
         growth = np.minimum(np.maximum(WIDTH * np.sqrt(price / samples), NARROWEST), self.growth or WIDEST)
         least = np.minimum(np.maximum(SMALLEST, -UNSURE * np.expm1(confidence)), growth)
-        if self.batch_price is None and ledger.shifts:
+        if self.batch_price is None and eprocess.shifts:
             least = np.maximum(least, self._crowd(problem, kept.known, wanted.pulls, confidence))
         size = np.clip((1 + growth) / 3 * need, least * samples, np.maximum(growth, least) * samples)
         unfinished = wanted.unfinished / np.maximum(wanted.unfinished.sum(axis=-1), 1.0)[..., None]

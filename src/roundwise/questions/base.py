@@ -285,19 +285,46 @@ class HalfspaceQuestion(Question):
 
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
         """T* and w* of the easiest right answer; over a ball the distance to half-space j shrinks by radius |a_j|_1."""
-        return self._easiest_complexity(means, radius, np.array([float(sigma)]))
-
-    def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
-        """With n_i results of arm i a form has the variance sum_i a_i^2 sigma_i^2/n_i: coefficients a_i sigma_i."""
-        return self._easiest_complexity(means, radius, sigmas)
+        return self.complexity_with_sigmas(means, radius, np.array([float(sigma)]))
 
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
         """The largest need of one half-space alone, for the easiest right answer."""
-        return self._halfspace_floor(means, radius, np.array([float(sigma)]))
+        return self.floor_with_sigmas(means, radius, np.array([float(sigma)]))
 
+    @quiet
+    def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
+        """With n_i results of arm i a form has the variance sum_i a_i^2 sigma_i^2/n_i: coefficients a_i sigma_i."""
+        values, radii, runs = flatten_runs(means, radius)
+        scales, largest = sigmas / sigmas.max(), float(sigmas.max())
+        same = len(values) > 1 and bool((values == values[:1]).all() and (radii == radii[:1]).all())
+        if same:  # the same means in every run, as in a simulation
+            values, radii = values[:1], radii[:1]
+        best, weights = np.full(len(values), np.inf), np.full(values.shape, 1.0 / values.shape[-1])
+        for answer, there in zip(*self.candidate_answers(values), strict=True):
+            for rows in self._chunks(values):
+                forms, distances = self._distances(answer[rows], values[rows])
+                distances = np.maximum(distances, 0.0)
+                found = halfspace_complexity(forms * scales, distances, radii[rows][:, None], largest)
+                nothing = np.isinf(distances).all(axis=-1)  # no half-space needs to be shown
+                less = there[rows] & (found.value < best[rows])
+                best[rows] = np.where(less, found.value, best[rows])
+                weights[rows] = np.where((less & ~nothing)[:, None], found.weights, weights[rows])
+        if same:
+            best, weights = np.full(runs, best[0]), np.broadcast_to(weights[0], (*runs, values.shape[-1])).copy()
+        return Complexity(best.reshape(runs), weights.reshape((*runs, values.shape[-1])))
+
+    @quiet
     def floor_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Floats:
         """The largest need of one half-space alone, with the deviations of the arms."""
-        return self._halfspace_floor(means, radius, sigmas)
+        values, radii, runs = flatten_runs(means, radius)
+        scales, largest = sigmas / sigmas.max(), float(sigmas.max())
+        least = np.full(len(values), np.inf)
+        for answer, there in zip(*self.candidate_answers(values), strict=True):
+            for rows in self._chunks(values):
+                forms, distances = self._distances(answer[rows], values[rows])
+                found = halfspace_floor(forms * scales, np.maximum(distances, 0.0), radii[rows], largest)
+                least[rows] = np.where(there[rows], np.minimum(least[rows], found), least[rows])
+        return least.reshape(runs)
 
     @quiet
     def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
@@ -355,39 +382,6 @@ class HalfspaceQuestion(Question):
             spread = total(np.where(forms != 0, forms**2 / pulls[..., None, :], 0.0))
             found.append(np.where(there, (np.square(np.maximum(distances, 0.0)) / spread).min(axis=-1), 0.0))
         return np.stack(found)
-
-    @quiet
-    def _easiest_complexity(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
-        values, radii, runs = flatten_runs(means, radius)
-        scales, largest = sigmas / sigmas.max(), float(sigmas.max())
-        same = len(values) > 1 and bool((values == values[:1]).all() and (radii == radii[:1]).all())
-        if same:  # the same means in every run, as in a simulation
-            values, radii = values[:1], radii[:1]
-        best, weights = np.full(len(values), np.inf), np.full(values.shape, 1.0 / values.shape[-1])
-        for answer, there in zip(*self.candidate_answers(values), strict=True):
-            for rows in self._chunks(values):
-                forms, distances = self._distances(answer[rows], values[rows])
-                distances = np.maximum(distances, 0.0)
-                found = halfspace_complexity(forms * scales, distances, radii[rows][:, None], largest)
-                nothing = np.isinf(distances).all(axis=-1)  # no half-space needs to be shown
-                less = there[rows] & (found.value < best[rows])
-                best[rows] = np.where(less, found.value, best[rows])
-                weights[rows] = np.where((less & ~nothing)[:, None], found.weights, weights[rows])
-        if same:
-            best, weights = np.full(runs, best[0]), np.broadcast_to(weights[0], (*runs, values.shape[-1])).copy()
-        return Complexity(best.reshape(runs), weights.reshape((*runs, values.shape[-1])))
-
-    @quiet
-    def _halfspace_floor(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Floats:
-        values, radii, runs = flatten_runs(means, radius)
-        scales, largest = sigmas / sigmas.max(), float(sigmas.max())
-        least = np.full(len(values), np.inf)
-        for answer, there in zip(*self.candidate_answers(values), strict=True):
-            for rows in self._chunks(values):
-                forms, distances = self._distances(answer[rows], values[rows])
-                found = halfspace_floor(forms * scales, np.maximum(distances, 0.0), radii[rows], largest)
-                least[rows] = np.where(there[rows], np.minimum(least[rows], found), least[rows])
-        return least.reshape(runs)
 
     def _chunks(self, means: Floats) -> list[slice]:
         """Runs that are worked on together."""

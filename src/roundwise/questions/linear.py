@@ -26,7 +26,6 @@ from roundwise.questions.base import (
     flatten_runs,
 )
 from roundwise.solvers.design import fit_least_squares, orthonormal_basis, solve_design
-from roundwise.solvers.families import Family
 from roundwise.solvers.halfspaces import Complexity, Halfspaces
 
 
@@ -117,10 +116,6 @@ class Linear(HalfspaceQuestion):
         """As the question has it."""
         return self.question.candidate_answers(means)
 
-    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
-        """T* and w* with one sigma for all arms."""
-        return self.complexity_with_sigmas(means, radius, np.full(1, sigma))
-
     @quiet
     def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
         """T* = min_w max_j 2 sigma^2 c_j'V(w)^-1 c_j / d_j^2; over a ball distances shrink by radius |a_j|_1.
@@ -173,13 +168,8 @@ class Linear(HalfspaceQuestion):
         """As if every arm had the smallest deviation."""
         return self.floor(means, radius, float(sigmas.min()))
 
-    def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
-        """There is none."""
-        return Question.family_complexity(self, means, family)
-
-    def family_complexities(self, means: ArrayLike, family: Family) -> Floats:
-        """There are none."""
-        return Question.family_complexities(self, means, family)
+    family_complexity = Question.family_complexity  # there is none
+    family_complexities = Question.family_complexities
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
         """Those of the question, of the means."""
@@ -196,10 +186,6 @@ class Linear(HalfspaceQuestion):
     def halfspace_texts(self, answer: Answer, names: Sequence[str]) -> list[str]:
         """As the question has it."""
         return self.question.halfspace_texts(answer, names)
-
-    def answer_to_json(self, answer: Answer) -> object:
-        """As the question has it."""
-        return self.question.answer_to_json(answer)
 
     def cli_options(self, names: Sequence[str]) -> None:
         """It takes a file."""

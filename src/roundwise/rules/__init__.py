@@ -1,7 +1,9 @@
-"""When an answer may be given: `glr` with its `thresholds`; `base` has the base class of all rules."""
+"""Stopping rules: likelihood ratios with their thresholds, e-processes, closed testing; `base` has the base class."""
 
 from roundwise.rules.base import ClaimStatus, LinearForm, StoppingRule
 from roundwise.rules.declared import Declared
+from roundwise.rules.eprocess.claims import ClosedTestingRule
+from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.rules.glr import GLR
 from roundwise.rules.thresholds import (
     THRESHOLDS,
@@ -18,7 +20,9 @@ __all__ = [
     "GLR",
     "THRESHOLDS",
     "ClaimStatus",
+    "ClosedTestingRule",
     "Declared",
+    "EProcessRule",
     "KaufmannKoolenPairwise",
     "KaufmannKoolenSum",
     "Lemma32",

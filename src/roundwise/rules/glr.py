@@ -72,5 +72,5 @@ class GLR(StoppingRule[None]):
 
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: None = None) -> Bounds:
         """From its threshold, if that is proved and bounds all arms together; else from one that does."""
-        fits = getattr(self.threshold, "joint", False) and self.threshold.doubt(problem) is None
+        fits = self.threshold.joint and self.threshold.doubt(problem) is None
         return Bounds(lambda: threshold_interval(problem, record, self.threshold if fits else Lemma32ByCounts()))

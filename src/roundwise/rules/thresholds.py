@@ -11,9 +11,10 @@ Arms without results count as pulled once: they add nothing to the deviation tha
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,27 +28,27 @@ from roundwise.solvers.design import orthonormal_basis
 _PRIOR = 0.1  # a, of the threshold `log-det`
 
 
-class Threshold(Protocol):
-    """How much evidence is enough."""
+class Threshold(ABC):
+    """How much evidence is enough. A subclass is a frozen dataclass with a `name`."""
 
-    @property
-    def name(self) -> str:
-        """The name on the command line."""
+    name: ClassVar[str]  # on the command line
+    joint: ClassVar[bool] = False  # whether it bounds the deviations of all arms together
 
+    @abstractmethod
     def value(self, problem: Problem, counts: Floats) -> Floats:
-        """The threshold after these counts; more of them never make it smaller."""
+        """The threshold after these counts; more of them never make it smaller. (K)->()"""
 
+    @abstractmethod
     def at(self, problem: Problem, samples: float) -> float:
-        """The largest value after so many samples, however they were spread over arms that all have some."""
+        """The largest value after this many samples, however they were spread over arms that all have some."""
 
+    @abstractmethod
     def doubt(self, problem: Problem) -> Doubt | None:
         """Return what stands between the threshold and a guarantee, or None."""
 
-    def __hash__(self) -> int: ...
-
 
 @dataclass(frozen=True)
-class Lemma32:
+class Lemma32(Threshold):
     """beta(t, delta) of Lemma 3.2: valid for every question and every sigma-sub-Gaussian arm.
 
     >>> from roundwise.questions import BestArm
@@ -76,7 +77,7 @@ class Lemma32:
 
 
 @dataclass(frozen=True)
-class Lemma32ByCounts:
+class Lemma32ByCounts(Threshold):
     """The theorem of Appendix B, with the real counts in place of t/K: never above Lemma 3.2."""
 
     name = "counts"
@@ -97,7 +98,7 @@ class Lemma32ByCounts:
 
 
 @dataclass(frozen=True)
-class KaufmannKoolenPairwise:
+class KaufmannKoolenPairwise(Threshold):
     """Kaufmann and Koolen's Gaussian threshold for the arms of one half-space, with a union over half-spaces.
 
     For best arm: 2 C_G(ln((K-1)/delta)/2) + 4 ln(4 + ln(t/2)) (docs/baselines.md). A wrong answer must cross one of
@@ -131,7 +132,7 @@ class KaufmannKoolenPairwise:
 
 
 @dataclass(frozen=True)
-class KaufmannKoolenSum:
+class KaufmannKoolenSum(Threshold):
     """Kaufmann and Koolen's Gaussian threshold for the sum over all arms: for every question."""
 
     name = "sum"
@@ -155,7 +156,7 @@ class KaufmannKoolenSum:
 
 
 @dataclass(frozen=True)
-class LogDeterminant:
+class LogDeterminant(Threshold):
     """By the volume of the ellipsoid of what is known: for arms with features, whose d may be far below K.
 
     (1 + a) (ln(1/delta) + ln det(I + V_0^-1 V/a)/2), V = sum_i N_i x_i x_i'/sigma_i^2 and V_0 the same with every arm
@@ -202,7 +203,7 @@ def _whitened(problem: Problem) -> Floats:
 
 
 @dataclass(frozen=True)
-class LogLogHeuristic:
+class LogLogHeuristic(Threshold):
     """ln((1 + ln t)/delta), popular and unproved: for researchers only, without guarantee."""
 
     name = "heuristic"

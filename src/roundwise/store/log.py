@@ -222,7 +222,7 @@ def lines(entries: Sequence[Entry]) -> Iterator[str]:
 
 def first_line(study: str, entries: int, **about: str) -> str:
     """The first line: what follows it."""
-    return json.dumps({"roundwise": "study", "format": FORMAT, "study": study, "entries": entries, **about})
+    return json.dumps({"roundwise": "log", "format": FORMAT, "study": study, "entries": entries, **about})
 
 
 def entry_lines(entries: Sequence[Entry]) -> Iterator[str]:
@@ -299,12 +299,12 @@ def _first(path: str, line: str) -> Plain:
         found = json.loads(line)
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict) or found.get("roundwise") != "study" or not isinstance(found.get("study"), str):
+    if isinstance(found, dict) and found.get("roundwise") == "study":
+        raise DataError(f"{path}, line 1: written by an unreleased version of roundwise (format 0), which is not read.")
+    if not isinstance(found, dict) or found.get("roundwise") != "log" or not isinstance(found.get("study"), str):
         raise DataError(f"{path}, line 1: this is not the log of a study. {_expected()}")
     if "entries" not in found:
         raise DataError(f"{path}, line 1: it does not say how many entries follow; it was changed. {_expected()}")
-    if found.get("format") == 0:
-        raise DataError(f"{path}, line 1: written by an unreleased version of roundwise (format 0), which is not read.")
     if found.get("format") != FORMAT:
         raise DataError(
             f"{path}, line 1: the file has format {found.get('format')!r}, this version of roundwise reads {FORMAT}. "

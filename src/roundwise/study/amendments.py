@@ -10,14 +10,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from roundwise.arrays import Facts, Floats, Plain
 from roundwise.errors import InputError
+from roundwise.ingest import of_arms
 from roundwise.messages import Remedy
-from roundwise.model.batch import Batch, Parts, Trial, ValueTable, budget_before
+from roundwise.model.batch import Batch, Trial, budget_before
 from roundwise.model.estimates import Past
 from roundwise.model.trial import begin
 from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of
@@ -207,40 +208,3 @@ def names_after(settings: StudySpec, change: Change) -> list[str]:
     if change.kind == "dropped":
         return [name for name in settings.arms if name != change.arm]
     return [*settings.arms, change.arm]
-
-
-def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
-    """A batch of the arms `names` as one of the arms `wanted`: without those that left, with nothing of the others."""
-    if tuple(names) == tuple(wanted):
-        return batch
-    at = np.array([names.index(name) if name in names else -1 for name in wanted])
-
-    def taken(values: Any, axis: int = 0) -> Any:
-        if values is None:
-            return None
-        found = np.moveaxis(values, axis, 0)[np.maximum(at, 0)]
-        found = np.where((at >= 0).reshape(-1, *(1,) * (values.ndim - 1)), found, 0.0)
-        return np.moveaxis(found, 0, axis)
-
-    def of_table(table: ValueTable | None, axis: int = 0) -> ValueTable | None:
-        return None if table is None else table._replace(counts=taken(table.counts, axis))
-
-    parts, inside = None, batch.parts
-    if inside is not None:
-        counts, totals, scatter = (taken(each, 1) for each in (inside.counts, inside.totals, inside.scatter))
-        parts = Parts(counts, totals, scatter, of_table(inside.table, 1))
-    whole = batch._replace(
-        counts=taken(batch.counts),
-        totals=taken(batch.totals),
-        scatter=taken(batch.scatter),
-        table=of_table(batch.table),
-        parts=parts,
-        pairs=None,
-    )
-    if batch.pairs is None:
-        return whole
-    two, two_wanted = ([f"{one}\n{other}" for one in each for other in each] for each in (names, wanted))
-    both = of_arms(batch.pairs._replace(parts=None if inside is None else inside.pairs), two, two_wanted)
-    if parts is not None:
-        whole = whole._replace(parts=parts._replace(pairs=both.parts))
-    return whole._replace(pairs=both._replace(parts=None))

@@ -17,7 +17,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.formats.readers import COLUMNS, columns_of
 from roundwise.formats.sheet import is_frame, is_path, opened, unreadable
-from roundwise.ingest import Columns, Options, Words
+from roundwise.ingest import Columns, TellKeywords, TellOptions
 from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.questions import Question
@@ -51,10 +51,10 @@ class RemoteStudy(Study):
         return (None if found["round"] is None else state.outstanding), state
 
     def tell(
-        self, *sources: object, round_over: str | None = None, key: str | None = None, **words: Unpack[Words]
+        self, *sources: object, round_over: str | None = None, key: str | None = None, **words: Unpack[TellKeywords]
     ) -> Report:
         """Record results of the open batch: files or data frames; `round_over` says why the rest will not come."""
-        options = Options(**words)
+        options = TellOptions(**words)
         if not sources and round_over is None:
             raise InputError("Give the results: a file or a data frame.")
         if round_over is not None:
@@ -62,9 +62,9 @@ class RemoteStudy(Study):
         said = options.plain() | ({} if round_over is None else {"round_over": round_over})
         return self._upload("files", sources, said, key)
 
-    def amend(self, replaces: str, source: object | None, why: str, **words: Unpack[Words]) -> Report:
+    def amend(self, replaces: str, source: object | None, why: str, **words: Unpack[TellKeywords]) -> Report:
         """Correct what a recorded file brought (or withdraw it: `source` None), with a reason; nothing is erased."""
-        said = Options(**words).plain() | {"file": replaces, "why": why}
+        said = TellOptions(**words).plain() | {"file": replaces, "why": why}
         return self._upload("amend", () if source is None else (source,), said)
 
     def import_past(self, source: object) -> Report:

@@ -299,7 +299,7 @@ def study_log(name: str, storage: str | None = None) -> list[Event]:
         name: The name of the study.
         storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
     """
-    from roundwise.report import events_of
+    from roundwise.report import list_events
 
     with open_store(storage, create=False) as store:
-        return events_of(store.read(name))
+        return list_events(store.read(name))

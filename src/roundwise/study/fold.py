@@ -18,7 +18,7 @@ import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Bools, Facts, Floats, Plain
-from roundwise.ingest import Results, Sketch, Start, batch_of, merge_sketches, sketches_from, whole_of
+from roundwise.ingest import FileStart, Results, ValueSketch, batch_of, merge_sketches, of_arms, sketches_from, whole_of
 from roundwise.messages import FileNote
 from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before
 from roundwise.model.estimates import Past
@@ -27,7 +27,7 @@ from roundwise.noise.refutation import Held
 from roundwise.policies.base import apportion_pulls
 from roundwise.policies.rounds import as_rounds
 from roundwise.serialization import Unreadable, pack, unpack
-from roundwise.study.amendments import Change, changed, first_arms, of_arms
+from roundwise.study.amendments import Change, changed, first_arms
 from roundwise.study.diagnostics import Agreement, Apart, Splits, agreement
 from roundwise.study.spec import StudySpec
 
@@ -217,9 +217,9 @@ class StudySummary:
     refolded: bool = False  # whether the wealth of earlier rules could not be read, and all was folded anew
     lost: Mapping[str, int] = field(default_factory=dict)  # results without an outcome, by the name of the arm
     contradicted: Mapping[str, int] = field(default_factory=dict)  # by digest: results that later files contradict
-    starts: tuple[Start, ...] = ()  # the rows of the last files, as marks
+    starts: tuple[FileStart, ...] = ()  # the rows of the last files, as marks
     shared_items: bool = False  # whether several arms were tried on the same items
-    sketches: Mapping[str, Sketch] = field(default_factory=dict)  # of columns that may identify units, by title
+    sketches: Mapping[str, ValueSketch] = field(default_factory=dict)  # of columns that may identify units, by title
     surplus: Surplus = field(default_factory=Surplus)
     dealt: bool = False  # whether the order of rows decided which part each was dealt to, given the seed
     passed: tuple[int, ...] = ()  # rounds that no decision has seen: folded anew, an earlier one decided
@@ -287,7 +287,7 @@ class StudySummary:
             refolded=bool(payload["refolded"]),
             lost={str(arm): int(number) for arm, number in payload["lost"].items()},
             contradicted={str(digest): int(number) for digest, number in payload["contradicted"].items()},
-            starts=tuple(Start(int(rows), str(mark)) for rows, mark in payload["starts"]),
+            starts=tuple(FileStart(int(rows), str(mark)) for rows, mark in payload["starts"]),
             shared_items=bool(payload["shared_items"]),
             sketches=sketches_from(payload["sketches"]),
             surplus=Surplus(tuple(int(each) for each in surplus[0]), *(int(each) for each in surplus[1:])),
@@ -376,14 +376,14 @@ def with_contradicted(known: Mapping[str, int], files: Sequence[Results]) -> dic
     return found
 
 
-def with_sketches(sketches: Mapping[str, Sketch], round: Round) -> dict[str, Sketch]:
+def with_sketches(sketches: Mapping[str, ValueSketch], round: Round) -> dict[str, ValueSketch]:
     """The sketches with those of the files of a round."""
     return reduce(merge_sketches, (each.sketches for each in round.files), dict(sketches))
 
 
 def deals_rows(round: Round) -> bool:
     """Whether rows are dealt into parts by their places; sums are not."""
-    return any(each.lots is not None and each.parts > 1 for each in round.files)
+    return any(each.strata is not None and each.parts > 1 for each in round.files)
 
 
 def with_notes(notes: tuple[FileNote, ...], round: Round) -> tuple[FileNote, ...]:
@@ -404,7 +404,7 @@ def sums_only(round: Round) -> bool:
 
 def shares_items(round: Round) -> bool:
     """Whether some item is in several rows: arms that were tried on the same one."""
-    items = [each.lots.items for each in round.files if each.lots is not None and each.lots.items is not None]
+    items = [each.strata.items for each in round.files if each.strata is not None and each.strata.items is not None]
     every = np.concatenate(items) if items else np.zeros(0)
     return len(np.unique(every)) < len(every)
 
@@ -537,7 +537,7 @@ def checkpoint_payload(settings: StudySpec, trial: Trial, summary: StudySummary,
     return {
         "round": summary.rounds,
         "rules": RULES,
-        "claims": {"log_e": pack(won), "log_bar": pack(bars), "shown": pack(shown)},
+        "claims": {"log_e": pack(won), "log_threshold": pack(bars), "shown": pack(shown)},
         "plan": pack(trial.plan.pulls),
         "state": {
             "record": pack(trial.record),

@@ -13,7 +13,7 @@ from roundwise.arrays import Floats, Plain
 from roundwise.contract import check_answer
 from roundwise.deadline import check_deadline
 from roundwise.errors import DataError, InputError
-from roundwise.ingest import Repeats, Results, batch_of
+from roundwise.ingest import Repeats, Results, batch_of, of_arms
 from roundwise.messages import FileNote
 from roundwise.model.batch import Batch, Record, Trial
 from roundwise.model.problem import check_whole_number
@@ -23,7 +23,7 @@ from roundwise.policies.rounds import round_of
 from roundwise.serialization import Unreadable
 from roundwise.store import Entry, EventKind
 from roundwise.study import fold
-from roundwise.study.amendments import Change, names_after, of_arms, with_arms
+from roundwise.study.amendments import Change, names_after, with_arms
 from roundwise.study.fold import ArmResults, Round, StudySummary, Surplus
 from roundwise.study.spec import StudySpec
 

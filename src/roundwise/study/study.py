@@ -20,13 +20,13 @@ from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown
 from roundwise.formats.readers import columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened
-from roundwise.ingest import Amounts, Earlier, Options, Results, Words, read_results
+from roundwise.ingest import ArmSums, RecordedFiles, Results, TellKeywords, TellOptions, read_results
 from roundwise.ingest.duplicates import numbered_digest
 from roundwise.messages import FileNote, Remedy
 from roundwise.model.batch import PARTS
 from roundwise.model.problem import check_whole_number
 from roundwise.questions.base import Wording
-from roundwise.report.wording import several, units_of
+from roundwise.report.wording import choose_units, several
 from roundwise.store import ConflictError, Entry, EventKind, StudyStateError
 from roundwise.store.log import pending_entry, user
 from roundwise.study.amendments import Change, check_change, effect_of_change
@@ -93,16 +93,16 @@ class Study:
 
     def status(self) -> Report:
         """Where the study stands, without intervals: quick, however long it is."""
-        from roundwise.report import report_of
+        from roundwise.report import build_report
 
-        return report_of(self.state, intervals=False)
+        return build_report(self.state, intervals=False)
 
     def report(self) -> Report:
         """The full report, with intervals."""
-        from roundwise.report import report_of
+        from roundwise.report import build_report
 
         entries = self.entries()
-        return report_of(replay(entries) if entries else self.state, intervals=True, entries=entries)
+        return build_report(replay(entries) if entries else self.state, intervals=True, entries=entries)
 
     def __repr__(self) -> str:
         try:
@@ -116,7 +116,7 @@ class Study:
 
     def rounds(self) -> Frame:
         """All rounds as a data frame: round, arm, asked, count, total, mean (needs pandas)."""
-        from roundwise.report.export import frame_of
+        from roundwise.report.export import make_frame
 
         rows: list[tuple[object, ...]] = []
         for each in self.state.rounds:
@@ -124,7 +124,7 @@ class Study:
             for arm, pulls, count, total in zip(each.arms, each.pulls, batch.counts, batch.totals, strict=True):
                 mean = total / count if count else np.nan
                 rows.append((each.number, arm, int(pulls), int(count), float(total), mean))
-        return frame_of(("round", "arm", "asked", "count", "total", "mean"), rows)
+        return make_frame(("round", "arm", "asked", "count", "total", "mean"), rows)
 
     # --- ask and tell
 
@@ -154,7 +154,7 @@ class Study:
         return self._write(step)
 
     def tell(
-        self, *sources: object, round_over: str | None = None, key: str | None = None, **words: Unpack[Words]
+        self, *sources: object, round_over: str | None = None, key: str | None = None, **words: Unpack[TellKeywords]
     ) -> Report:
         """Record results of the open round. What is told is new.
 
@@ -171,7 +171,7 @@ class Study:
         Returns:
             A report without intervals, unless `full_reports` is set.
         """
-        options = Options(**words)
+        options = TellOptions(**words)
         if not sources and round_over is None:
             close = Remedy("If the rest of the round will not come, use {@close_round}.", study=self.name)
             raise InputError("Give the results: a file or a data frame.", close)
@@ -183,10 +183,10 @@ class Study:
         )
 
     def preview(
-        self, *sources: object, round_over: str | None = None, **words: Unpack[Words]
+        self, *sources: object, round_over: str | None = None, **words: Unpack[TellKeywords]
     ) -> tuple[list[Results], Report]:
         """What these sources would bring, and the report after them; nothing is recorded."""
-        options, read = Options(**words), list[Results]()
+        options, read = TellOptions(**words), list[Results]()
 
         def step(state: State) -> tuple[Events, Callable[[State], Report]]:
             found, new = self._read_sources(state, sources, round_over, options)
@@ -202,7 +202,7 @@ class Study:
         return self.tell(round_over=why)
 
     def _read_sources(
-        self, state: State, sources: Sequence[object], round_over: str | None, options: Options
+        self, state: State, sources: Sequence[object], round_over: str | None, options: TellOptions
     ) -> tuple[list[Results], Events]:
         """What was read, and the events that record it."""
         read: list[Results] = []
@@ -243,7 +243,7 @@ class Study:
         source: object,
         first: bool,
         file: int,
-        options: Options,
+        options: TellOptions,
         before: Sequence[Results] = (),
         replaces: Results | None = None,
         arms: tuple[str, ...] | None = None,
@@ -294,7 +294,7 @@ class Study:
 
     # --- changes
 
-    def amend(self, replaces: str, source: object | None, why: str, **words: Unpack[Words]) -> Report:
+    def amend(self, replaces: str, source: object | None, why: str, **words: Unpack[TellKeywords]) -> Report:
         """Correct what a recorded file brought, with a reason; nothing is erased, and all rounds are folded anew.
 
         Args:
@@ -303,7 +303,7 @@ class Study:
             why: the reason, which is recorded.
             **words: describe the file, as those of `tell`.
         """
-        options = Options(**words)
+        options = TellOptions(**words)
         check_reason(why)
 
         def step(state: State) -> Events:
@@ -383,7 +383,7 @@ class Study:
             self._check_teachable(state)
             settings = state.settings
             results = read_results(source, settings.arms, settings.noise, seed=settings.seed, columns=settings.columns)
-            slim = dataclasses.replace(results, lots=None, codes=None)  # ids, so that no row is told again
+            slim = dataclasses.replace(results, strata=None, codes=None)  # ids, so that no row is told again
             if slim.digest in {each.digest for _, each in state.lessons}:
                 raise InputError(f"{results.name} was imported already (identical contents). Nothing was changed.")
             return [(EventKind.PAST_IMPORTED, {"results": slim.payload()})]
@@ -619,9 +619,9 @@ class Study:
             state.apply(pending_entry(self.name, state.seq + 1, kind, payload))
 
     def _report(self, state: State) -> Report:
-        from roundwise.report import report_of
+        from roundwise.report import build_report
 
-        return report_of(state, intervals=bool(state.log), entries=state.log)
+        return build_report(state, intervals=bool(state.log), entries=state.log)
 
 
 def overview(state: State) -> Plain:
@@ -650,7 +650,7 @@ def overview(state: State) -> Plain:
 
 def asked_in_words(settings: StudySpec) -> str:
     """The question of a study in plain words, in the units of its results."""
-    units = units_of(settings.noise)
+    units = choose_units(settings.noise)
     return settings.question.question_text(settings.arms, Wording(units.mean, units.given, units.given_gap))
 
 
@@ -673,8 +673,8 @@ def check_reason(why: str) -> None:
 
 
 def recorded_files(
-    state: State, arms: Sequence[str], options: Options, before: Sequence[Results], replaces: Results | None
-) -> Earlier:
+    state: State, arms: Sequence[str], options: TellOptions, before: Sequence[Results], replaces: Results | None
+) -> RecordedFiles:
     """The recorded files, and those read `before` in the same call, without the one that is replaced.
 
     Ids and running totals need every file. Otherwise marks of the last ones tell whether a file begins with them, and
@@ -690,20 +690,20 @@ def recorded_files(
     waiting = None if state.outstanding is None or replaces is not None else state.outstanding.outstanding
     if state.decided is not None and replaces is None:
         waiting = np.zeros(len(arms))  # nothing was asked for
-    found = Earlier.of(files, arms, waiting)
+    found = RecordedFiles.of(files, arms, waiting)
     if paired and replaces is None:
         now = state.number + 1 if state.outstanding is None else state.outstanding.number
-        lots = [file.lots for each in state.rounds if each.number < now for file in each.files]
-        used = [each.items for each in lots if each is not None and each.items is not None]
+        strata = [file.strata for each in state.rounds if each.number < now for file in each.files]
+        used = [each.items for each in strata if each is not None and each.items is not None]
         found = replace(found, items=np.unique(np.concatenate(used)) if used else None)
-    past = Earlier.of(state.lessons, arms).told
+    past = RecordedFiles.of(state.lessons, arms).told
     if every:
         return replace(found, past=past)
-    total = Amounts(state.record.counts, state.record.totals)
+    total = ArmSums(state.record.counts, state.record.totals)
     uncounted = [] if state.ended else [file for each in state.uncounted for file in each.files]
     for each in [*uncounted, *before]:
-        total = total.plus(Amounts(each.counts, each.totals))
-    return Earlier(found.told, waiting, total, state.summary.starts, past=past)
+        total = total.plus(ArmSums(each.counts, each.totals))
+    return RecordedFiles(found.told, waiting, total, state.summary.starts, past=past)
 
 
 def _effect_of_going_on(state: State) -> str:

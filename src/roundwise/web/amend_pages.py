@@ -17,7 +17,7 @@ from roundwise.study import Study
 from roundwise.web.forms import whole
 from roundwise.web.rendering import page, texts
 from roundwise.web.routing import Pages, address_of
-from roundwise.web.security import CHANGE, study_of
+from roundwise.web.security import MANAGE, study_of
 from roundwise.web.uploads import StagedUploads
 
 Given = Mapping[str, str]
@@ -153,14 +153,14 @@ CHANGES = {
 router = Pages()
 
 
-@router.get("/studies/{name}/change/{kind}", CHANGE)
+@router.get("/studies/{name}/change/{kind}", MANAGE)
 def change(request: Request, name: str, kind: str) -> Response:
     """The form of a change, with what it does to the guarantee."""
     with study_of(request, name) as found:
         return _form(request, found, kind, dict(request.query_params))
 
 
-@router.post("/studies/{name}/change/{kind}/effect", CHANGE)
+@router.post("/studies/{name}/change/{kind}/effect", MANAGE)
 def effect(request: Request, name: str, kind: str, sent: FormData) -> Response:
     """What a change would do to the guarantee as the form stands: a part of the page."""
     _known(kind)
@@ -169,7 +169,7 @@ def effect(request: Request, name: str, kind: str, sent: FormData) -> Response:
     return page(request, "effect.html", effect=said, refused=refused)
 
 
-@router.post("/studies/{name}/change/{kind}", CHANGE)
+@router.post("/studies/{name}/change/{kind}", MANAGE)
 def changed(request: Request, name: str, kind: str, sent: FormData) -> Response:
     """Do it; but first show the sentence, if what was agreed to is another one."""
     each, given = _known(kind), texts(sent)

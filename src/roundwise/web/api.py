@@ -10,10 +10,10 @@ from fastapi.responses import Response
 from roundwise.arrays import Plain
 from roundwise.deadline import Deadline
 from roundwise.report.export import TABLES
-from roundwise.report.model import events_of
+from roundwise.report.model import list_events
 from roundwise.store.log import entry_lines, first_line, stamp
 from roundwise.study.audit import list_studies
-from roundwise.web.bodies import HAND_IN, LOOK, Name, NewPlan, ProblemDetails
+from roundwise.web.bodies import UPLOAD, VIEW, Name, NewPlan, ProblemDetails
 from roundwise.web.reports import FORMATS, attach_file, reports_of
 from roundwise.web.security import study_of
 from roundwise.web.workers import CLIENTS, FORECAST, SLOW, by
@@ -44,14 +44,14 @@ FILES: dict[int | str, Plain] = {
 LINES: dict[int | str, Plain] = {200: {"content": {"application/jsonl": {}}, "description": "JSON lines."}}
 
 
-@router.get("/studies", dependencies=[LOOK], tags=["studies"])
+@router.get("/studies", dependencies=[VIEW], tags=["studies"])
 @by(None)
 def studies(request: Request) -> list[Plain]:
     """All studies: where each stands."""
     return list_studies(request.app.state.storage)
 
 
-@router.get("/studies/{name}", dependencies=[LOOK], tags=["studies"])
+@router.get("/studies/{name}", dependencies=[VIEW], tags=["studies"])
 @by(None)
 def status(request: Request, response: Response, name: Name) -> Plain:
     """Where a study stands, without bounds: the answer or the shortlist, what is still to come, what is open.
@@ -64,7 +64,7 @@ def status(request: Request, response: Response, name: Name) -> Plain:
     return report.plain()
 
 
-@router.get("/studies/{name}/forecast", dependencies=[LOOK], tags=["studies"])
+@router.get("/studies/{name}/forecast", dependencies=[VIEW], tags=["studies"])
 @by(SLOW)
 def forecast(request: Request, name: Name) -> Plain:
     """What it will still take, in one line; null where nothing can be said."""
@@ -73,7 +73,7 @@ def forecast(request: Request, name: Name) -> Plain:
 
 
 @router.get(
-    "/studies/{name}/report", dependencies=[LOOK], response_class=Response, responses=SAID | FILES, tags=["studies"]
+    "/studies/{name}/report", dependencies=[VIEW], response_class=Response, responses=SAID | FILES, tags=["studies"]
 )
 @by(SLOW)
 def report(
@@ -88,15 +88,15 @@ def report(
     return Response(content, media_type=FORMATS[form]) if form in ("json", "html") else attach_file(content, name, form)
 
 
-@router.get("/studies/{name}/log", dependencies=[LOOK], tags=["record"])
+@router.get("/studies/{name}/log", dependencies=[VIEW], tags=["record"])
 @by(None)
 def log(request: Request, name: Name) -> list[Plain]:
     """What happened: every entry of the record, when, by whom, which file, how many rows."""
     with study_of(request, name) as study:
-        return [each.plain() for each in events_of(study.entries())]
+        return [each.plain() for each in list_events(study.entries())]
 
 
-@router.get("/studies/{name}/verify", dependencies=[LOOK], tags=["record"])
+@router.get("/studies/{name}/verify", dependencies=[VIEW], tags=["record"])
 @by(SLOW)
 def verify(request: Request, name: Name) -> Plain:
     """Compute everything again from the record, and list what comes out otherwise than it was recorded."""
@@ -114,7 +114,7 @@ def verify(request: Request, name: Name) -> Plain:
     }
 
 
-@router.get("/studies/{name}/head", dependencies=[LOOK], tags=["record"])
+@router.get("/studies/{name}/head", dependencies=[VIEW], tags=["record"])
 @by(CLIENTS)
 def head(request: Request, name: Name) -> Plain:
     """Where the record ends."""
@@ -130,7 +130,7 @@ def head(request: Request, name: Name) -> Plain:
 
 
 @router.get(
-    "/studies/{name}/record", dependencies=[LOOK], response_class=Response, responses=SAID | LINES, tags=["record"]
+    "/studies/{name}/record", dependencies=[VIEW], response_class=Response, responses=SAID | LINES, tags=["record"]
 )
 @by(CLIENTS)
 def record(
@@ -148,7 +148,7 @@ def record(
     return Response("".join(f"{line}\n" for line in lines), media_type="application/jsonl")
 
 
-@router.get("/studies/{name}/effect", dependencies=[LOOK], tags=["changes"])
+@router.get("/studies/{name}/effect", dependencies=[VIEW], tags=["changes"])
 @by(None)
 def effect(
     request: Request,
@@ -168,7 +168,7 @@ def effect(
         return {"study": name, "what": what, "effect": study.effect(what, **words)}
 
 
-@router.post("/plan", dependencies=[HAND_IN], tags=["studies"])
+@router.post("/plan", dependencies=[UPLOAD], tags=["studies"])
 @by(SLOW)
 def planned(request: Request, body: NewPlan) -> Response:
     """What a study will take: results, rounds, days and cost, and the settings to use. Nothing is recorded."""

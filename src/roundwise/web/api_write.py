@@ -28,8 +28,8 @@ from roundwise.study.api import create_from_spec
 from roundwise.study.audit import imported
 from roundwise.web.api import SAID
 from roundwise.web.bodies import (
-    CHANGE,
-    HAND_IN,
+    MANAGE,
+    UPLOAD,
     AmendBody,
     ArmBody,
     Body,
@@ -70,7 +70,7 @@ MaybeFile = Annotated[UploadFile | None, File(description="The corrected file; w
 Options = Annotated[str, Form(max_length=100_000, description="What is said of the files: options of `tell` as JSON.")]
 
 
-@router.post("/studies", status_code=201, dependencies=[CHANGE], tags=["studies"])
+@router.post("/studies", status_code=201, dependencies=[MANAGE], tags=["studies"])
 @by(WRITERS)
 def create(request: Request, response: Response, body: NewStudy) -> Plain:
     """A new study."""
@@ -82,7 +82,7 @@ def create(request: Request, response: Response, body: NewStudy) -> Plain:
 @router.post(
     "/records",
     status_code=201,
-    dependencies=[CHANGE],
+    dependencies=[MANAGE],
     tags=["record"],
     openapi_extra={"requestBody": {"required": True, "content": {"application/jsonl": {"schema": {"type": "string"}}}}},
 )
@@ -102,7 +102,7 @@ async def take_in(request: Request) -> Plain:
     return await taken()
 
 
-@verbs.delete("", status_code=204, dependencies=[CHANGE], tags=["changes"])
+@verbs.delete("", status_code=204, dependencies=[MANAGE], tags=["changes"])
 @by(WRITERS)
 def remove(request: Request, name: Name) -> None:
     """Forget a study that has no results; its name is free again."""
@@ -110,7 +110,7 @@ def remove(request: Request, name: Name) -> None:
         study.remove()
 
 
-@verbs.post("/ask", dependencies=[HAND_IN], tags=["rounds"])
+@verbs.post("/ask", dependencies=[UPLOAD], tags=["rounds"])
 @by(WRITERS)
 def ask(request: Request, name: Name, body: EmptyBody | None = None) -> Plain:
     """The round to do next: the same one until it is complete or closed; `round` is null once the study is over."""
@@ -118,7 +118,7 @@ def ask(request: Request, name: Name, body: EmptyBody | None = None) -> Plain:
         return round_of(study.ask()) | _stands(study, study.status())
 
 
-@verbs.post("/results", dependencies=[HAND_IN], tags=["rounds"])
+@verbs.post("/results", dependencies=[UPLOAD], tags=["rounds"])
 @by(WRITERS)
 def tell(request: Request, name: Name, body: RowsBody) -> Plain:
     """Record results that are in the request."""
@@ -126,7 +126,7 @@ def tell(request: Request, name: Name, body: RowsBody) -> Plain:
         return _stands(study, study.tell(body.table(), round_over=body.round_over, **body.words()))
 
 
-@verbs.post("/files", dependencies=[HAND_IN], tags=["rounds"])
+@verbs.post("/files", dependencies=[UPLOAD], tags=["rounds"])
 @by(WRITERS)
 def tell_files(request: Request, name: Name, files: Files = [], options: Options = "{}") -> Plain:  # noqa: B006
     """Record results in files: all of them, or none."""
@@ -135,7 +135,7 @@ def tell_files(request: Request, name: Name, files: Files = [], options: Options
         return _stands(study, study.tell(*sources, round_over=said.round_over, **said.words()))
 
 
-@verbs.post("/results/preview", dependencies=[HAND_IN], tags=["rounds"])
+@verbs.post("/results/preview", dependencies=[UPLOAD], tags=["rounds"])
 @by(WRITERS)
 def preview(request: Request, name: Name, body: RowsBody) -> Plain:
     """What recording results that are in the request would bring and change; nothing is recorded."""
@@ -143,7 +143,7 @@ def preview(request: Request, name: Name, body: RowsBody) -> Plain:
         return _previewed(study, [body.table()], body)
 
 
-@verbs.post("/files/preview", dependencies=[HAND_IN], tags=["rounds"])
+@verbs.post("/files/preview", dependencies=[UPLOAD], tags=["rounds"])
 @by(WRITERS)
 def preview_files(request: Request, name: Name, files: Files, options: Options = "{}") -> Plain:
     """What recording files would bring and change; nothing is recorded."""
@@ -152,7 +152,7 @@ def preview_files(request: Request, name: Name, files: Files, options: Options =
         return _previewed(study, sources, said)
 
 
-@verbs.post("/amend", dependencies=[CHANGE], tags=["changes"])
+@verbs.post("/amend", dependencies=[MANAGE], tags=["changes"])
 @by(WRITERS)
 def amend(
     request: Request,
@@ -167,10 +167,10 @@ def amend(
         return _stands(study, study.amend(said.file, source, said.why, **said.words()))
 
 
-@verbs.post("/import-past", dependencies=[CHANGE], tags=["changes"])
+@verbs.post("/import-past", dependencies=[MANAGE], tags=["changes"])
 @by(WRITERS)
 def import_past(request: Request, name: Name, file: OneFile) -> Plain:
-    """Let earlier data say where to look, before the first results; they are no evidence."""
+    """Import earlier data before the first results: they guide the allocation, and are not evidence."""
     with _uploaded(name, [file]) as sources, study_of(request, name) as study:
         return _stands(study, study.import_past(sources[0]))
 
@@ -199,14 +199,14 @@ class Verb(NamedTuple):
 
 for verb in (
     Verb(
-        Study.close_round, ReasonBody, HAND_IN, "rounds", "Count the open round although results are missing for good."
+        Study.close_round, ReasonBody, UPLOAD, "rounds", "Count the open round although results are missing for good."
     ),
-    Verb(Study.drop, ArmBody, CHANGE, "changes", "Leave an arm out from here on."),
-    Verb(Study.add, ArmBody, CHANGE, "changes", "Take in one more arm."),
-    Verb(Study.extend, BudgetBody, CHANGE, "changes", "Allow more results (or fewer) than were planned."),
-    Verb(Study.note, NoteBody, HAND_IN, "changes", "Record a remark; it does nothing to the guarantee."),
-    Verb(Study.end, ReasonBody, CHANGE, "changes", "End it before it is decided; what was not ruled out is reported."),
-    Verb(Study.reopen, ReasonBody, CHANGE, "changes", "Go on with a study that was closed undecided."),
+    Verb(Study.drop, ArmBody, MANAGE, "changes", "Leave an arm out from here on."),
+    Verb(Study.add, ArmBody, MANAGE, "changes", "Take in one more arm."),
+    Verb(Study.extend, BudgetBody, MANAGE, "changes", "Allow more results (or fewer) than were planned."),
+    Verb(Study.note, NoteBody, UPLOAD, "changes", "Record a remark; it does nothing to the guarantee."),
+    Verb(Study.end, ReasonBody, MANAGE, "changes", "End it before it is decided; what was not ruled out is reported."),
+    Verb(Study.reopen, ReasonBody, MANAGE, "changes", "Go on with a study that was closed undecided."),
 ):
     verb.add_to(verbs)
 

@@ -14,7 +14,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import shown
 from roundwise.ingest import Columns
-from roundwise.ingest.columns import Words
+from roundwise.ingest.columns import TellKeywords
 from roundwise.planning.request import PlanRequest
 from roundwise.study.spec import SEED_BITS, StudySpec, ValueType, settings_of
 from roundwise.web.routing import decode_name
@@ -113,15 +113,15 @@ class FileBody(Body):
     """What is said of results: the options of `roundwise tell`."""
 
     columns: Titles | None = None
-    ignore_arms: str | Annotated[list[str], Field(max_length=10_000)] = ()  # type: ignore[assignment]  # as `Words` has it
+    ignore_arms: str | Annotated[list[str], Field(max_length=10_000)] = ()  # type: ignore[assignment]  # as `TellKeywords` has it
     missing: str | None = None
     cumulative: bool = False
     again: bool = False
     average_ids: bool = False
 
-    def words(self) -> Words:
+    def words(self) -> TellKeywords:
         """The same as `Study.tell` takes it."""
-        return Words(
+        return TellKeywords(
             columns=None if self.columns is None else Columns(**self.columns.model_dump()),
             ignore_arms=self.ignore_arms,
             missing=self.missing,
@@ -240,4 +240,4 @@ def allowed(role: str) -> Callable[[Request], Awaitable[None]]:
     return checked
 
 
-LOOK, HAND_IN, CHANGE = (Depends(allowed(role)) for role in ROLES)
+VIEW, UPLOAD, MANAGE = (Depends(allowed(role)) for role in ROLES)

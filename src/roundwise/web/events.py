@@ -19,7 +19,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import RoundwiseError
 from roundwise.store import open_store
 from roundwise.web.api import SAID
-from roundwise.web.bodies import LOOK, Name
+from roundwise.web.bodies import VIEW, Name
 from roundwise.web.security import study_of
 
 PAUSE = 1.0  # seconds between polls
@@ -117,13 +117,13 @@ STREAM: dict[int | str, Plain] = {
 }
 
 
-@router.get("/events", dependencies=[LOOK], response_class=StreamingResponse, responses=SAID | STREAM)
+@router.get("/events", dependencies=[VIEW], response_class=StreamingResponse, responses=SAID | STREAM)
 async def every(request: Request) -> StreamingResponse:
     """What changes in any study, as it happens."""
     return _stream(request, None)
 
 
-@router.get("/studies/{name}/events", dependencies=[LOOK], response_class=StreamingResponse, responses=SAID | STREAM)
+@router.get("/studies/{name}/events", dependencies=[VIEW], response_class=StreamingResponse, responses=SAID | STREAM)
 async def one(request: Request, name: Name) -> StreamingResponse:
     """What changes in one study: an event at once with where it stands, and one whenever its record grows."""
 

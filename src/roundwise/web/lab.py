@@ -24,7 +24,7 @@ from roundwise.noise import Needs
 from roundwise.policies import POLICIES
 from roundwise.render.svg import Axis, Chart, IntervalRow, Svg, draw_intervals, shorten
 from roundwise.report.claim_table import Table
-from roundwise.report.export import csv_text
+from roundwise.report.export import render_csv
 from roundwise.report.wording import count
 from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms
 from roundwise.simulation.run import simulate
@@ -34,7 +34,7 @@ from roundwise.web.forms import QUESTIONS, Form, number, whole
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
 from roundwise.web.routing import Pages
-from roundwise.web.security import HAND_IN, LOOK
+from roundwise.web.security import UPLOAD, VIEW
 from roundwise.web.workers import JobQueue, LabJob
 
 MOST_RUNS = 5000
@@ -252,13 +252,13 @@ def paper_job(runs: int, seed: int = 1) -> LabJob[LabResult]:
 router = Pages()
 
 
-@router.get("/lab", LOOK)
+@router.get("/lab", VIEW)
 def lab(request: Request) -> Response:
     """The form of the lab, and the list of jobs."""
     return _form(request, LabForm())
 
 
-@router.post("/lab", HAND_IN)
+@router.post("/lab", UPLOAD)
 def start(request: Request, sent: FormData) -> Response:
     """Run policies on an instance."""
     known = {each.name for each in fields(LabForm)} - {"policies"}
@@ -272,7 +272,7 @@ def start(request: Request, sent: FormData) -> Response:
     return RedirectResponse(f"/lab/{key}", status_code=303)
 
 
-@router.post("/lab/paper", HAND_IN)
+@router.post("/lab/paper", UPLOAD)
 def start_paper(request: Request, sent: FormData) -> Response:
     """Run the paper's experiments."""
     try:
@@ -282,7 +282,7 @@ def start_paper(request: Request, sent: FormData) -> Response:
     return RedirectResponse(f"/lab/{key}", status_code=303)
 
 
-@router.get("/lab/{key}", LOOK)
+@router.get("/lab/{key}", VIEW)
 def job(request: Request, key: str) -> Response:
     """A job: its progress, or its results."""
     found = replace(_job(request, key))  # as it is now: it may end while the page is made
@@ -291,14 +291,14 @@ def job(request: Request, key: str) -> Response:
     return page(request, part, job=found, parts=result.compared, claims=result.claims)
 
 
-@router.post("/lab/{key}/cancel", HAND_IN)
+@router.post("/lab/{key}/cancel", UPLOAD)
 def cancel(request: Request, key: str, sent: FormData) -> Response:
     """Cancel a job."""
     _job(request, key).cancelled.set()
     return RedirectResponse(f"/lab/{key}", status_code=303)
 
 
-@router.get("/lab/{key}/runs.csv", LOOK)
+@router.get("/lab/{key}/runs.csv", VIEW)
 def runs(request: Request, key: str) -> Response:
     """Every run of a job."""
     found = _job(request, key).result
@@ -312,7 +312,7 @@ def runs(request: Request, key: str) -> Response:
         for title, table in zip(titles, columns, strict=True)
         for values in zip(*(table[name].tolist() for name in heads[1:]), strict=True)
     ]
-    return attach_file(csv_text(heads, rows), "runs", "csv")
+    return attach_file(render_csv(heads, rows), "runs", "csv")
 
 
 def _jobs(request: Request) -> JobQueue[LabResult]:

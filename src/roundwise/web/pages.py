@@ -16,7 +16,7 @@ from roundwise.study.audit import list_studies
 from roundwise.web.rendering import ENVIRONMENT, page, respond, set_cookie, texts
 from roundwise.web.reports import reports_of
 from roundwise.web.routing import Pages
-from roundwise.web.security import COOKIE, LOOK, NAME_COOKIE, AccessControl, name_cookie
+from roundwise.web.security import COOKIE, NAME_COOKIE, VIEW, AccessControl, name_cookie
 
 router = Pages()
 
@@ -88,13 +88,13 @@ def logged_in(request: Request, sent: FormData) -> Response:
     return response
 
 
-@router.get("/me", LOOK)
+@router.get("/me", VIEW)
 def me(request: Request) -> Response:
     """The name under which things are recorded."""
     return page(request, "me.html")
 
 
-@router.post("/me", LOOK)
+@router.post("/me", VIEW)
 def me_named(request: Request, sent: FormData) -> Response:
     """Another name."""
     response = RedirectResponse("/", status_code=303)
@@ -116,7 +116,7 @@ def _keep_name(request: Request, response: Response, name: str) -> None:
     set_cookie(request, response, NAME_COOKIE, name_cookie(name), 31_536_000)
 
 
-@router.get("/", LOOK)
+@router.get("/", VIEW)
 def studies(request: Request) -> Response:
     """The list of studies."""
     storage = request.app.state.storage
@@ -133,7 +133,7 @@ def studies(request: Request) -> Response:
     return respond(request, render)
 
 
-@router.get("/help", LOOK)
+@router.get("/help", VIEW)
 def help_page(request: Request) -> Response:
     """What the page is, in a few words."""
     return page(request, "help.html")

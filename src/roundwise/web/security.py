@@ -45,7 +45,7 @@ SHORTEST = 16  # letters of a token
 KEY_LENGTH = 200  # letters of an idempotency key
 NAME_LENGTH = 60  # letters of a person's name
 EVERYWHERE = ("0.0.0.0", "::")  # addresses that stand for every address of this machine
-ROLES = LOOK, HAND_IN, CHANGE = ("look", "hand in", "change")  # each includes those before it
+ROLES = VIEW, UPLOAD, MANAGE = ("view", "upload", "manage")  # each includes those before it
 COOKIE, NAME_COOKIE = "roundwise", "roundwise-name"
 NAME_HEADER = "x-roundwise-user"  # for programs
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -78,11 +78,10 @@ def _parse_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None
 
 
 def parse_tokens(text: str) -> tuple[tuple[str, str], ...]:
-    """Roles and tokens from lines or commas: `look=..., hand in=..., change=...`; a role may have several."""
+    """Read roles and tokens, one `ROLE=TOKEN` a line or between commas; a role may have several tokens."""
     found: list[tuple[str, str]] = []
     for line in text.replace(",", "\n").splitlines():
         role, separator, token = (each.strip() for each in line.partition("="))
-        role = role.replace("-", " ")
         if not role or role.startswith("#"):
             continue
         if not separator or role not in ROLES:
@@ -103,7 +102,7 @@ def build_access(host: str, names: Sequence[str], tokens: str) -> AccessControl:
     found = parse_tokens(tokens)
     if not found and not is_loopback(host):
         raise InputError(
-            f"{host} is reached from other machines, so tokens are needed: put lines such as change=TOKEN into a file "
+            f"{host} is reached from other machines, so tokens are needed: put lines such as manage=TOKEN into a file "
             "and give --tokens FILE, or set ROUNDWISE_TOKENS. Nothing was started."
         )
     own = {"localhost", "127.0.0.1", "[::1]"} if is_loopback(host) else set()

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from roundwise._version import __version__
 from roundwise.arrays import Plain
 from roundwise.web import api, api_write, events
-from roundwise.web.bodies import LOOK, sentence_of
+from roundwise.web.bodies import VIEW, sentence_of
 from roundwise.web.rendering import HANDLERS, page, respond_with_error
 
 router = APIRouter(prefix="/api/v1", include_in_schema=False)
@@ -50,7 +50,7 @@ class Operation(NamedTuple):
     example: str
 
 
-@router.get("/docs", dependencies=[LOOK])
+@router.get("/docs", dependencies=[VIEW])
 def docs(request: Request) -> Response:
     """What the API does."""
     found = operations(request.app.openapi())

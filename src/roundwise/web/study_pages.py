@@ -9,22 +9,22 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from roundwise.arrays import Plain
 from roundwise.render.svg import escape
-from roundwise.report.export import csv_text
-from roundwise.report.model import events_of
+from roundwise.report.export import render_csv
+from roundwise.report.model import list_events
 from roundwise.report.wording import day
 from roundwise.store.client import segment
 from roundwise.study import Study
 from roundwise.web.rendering import ENVIRONMENT, page, respond, texts
 from roundwise.web.reports import FORMATS, attach_file, reports_of
 from roundwise.web.routing import Pages, address_of
-from roundwise.web.security import HAND_IN, LOOK, link_of, link_store, linked_study, study_of
+from roundwise.web.security import UPLOAD, VIEW, link_of, link_store, linked_study, study_of
 from roundwise.web.views import StudyView, next_round
 from roundwise.web.workers import SLOW
 
 router = Pages()
 
 
-@router.get("/studies/{name}", LOOK)
+@router.get("/studies/{name}", VIEW)
 def study(request: Request, name: str) -> Response:
     """A study."""
     with study_of(request, name) as found:
@@ -42,7 +42,7 @@ def study(request: Request, name: str) -> Response:
         return respond(request, render)
 
 
-@router.get("/studies/{name}/stands", LOOK, by=SLOW)
+@router.get("/studies/{name}/stands", VIEW, by=SLOW)
 def stands(request: Request, name: str) -> Response:
     """Where it stands, with intervals: a part of the page."""
     with study_of(request, name) as found:
@@ -50,7 +50,7 @@ def stands(request: Request, name: str) -> Response:
     return page(request, "stands.html", view=view, study=name, at=address_of(name))
 
 
-@router.get("/studies/{name}/forecast", LOOK, by=SLOW)
+@router.get("/studies/{name}/forecast", VIEW, by=SLOW)
 def forecast(request: Request, name: str) -> Response:
     """What it will still take: a part of the page."""
     with study_of(request, name) as found:
@@ -58,7 +58,7 @@ def forecast(request: Request, name: str) -> Response:
     return HTMLResponse(escape(line) or "no forecast yet")
 
 
-@router.post("/studies/{name}/ask", HAND_IN)
+@router.post("/studies/{name}/ask", UPLOAD)
 def ask(request: Request, name: str, sent: FormData) -> Response:
     """Begin the next round."""
     with study_of(request, name) as found:
@@ -66,18 +66,18 @@ def ask(request: Request, name: str, sent: FormData) -> Response:
     return RedirectResponse(address_of(name), status_code=303)
 
 
-@router.get("/studies/{name}/next.csv", LOOK)
+@router.get("/studies/{name}/next.csv", VIEW)
 def next_csv(request: Request, name: str) -> Response:
     """The next round as a table."""
     with study_of(request, name) as found:
         round_ = next_round(found.state)
     if round_ is None:
         raise HTTPException(404, "Nothing more is asked for in this study.")
-    text = csv_text(("arm", "share", "results", "still_to_come"), [tuple(each) for each in round_.rows])
+    text = render_csv(("arm", "share", "results", "still_to_come"), [tuple(each) for each in round_.rows])
     return attach_file(text, f"{name} round {round_.number}", "csv")
 
 
-@router.get("/studies/{name}/report", LOOK, by=SLOW)
+@router.get("/studies/{name}/report", VIEW, by=SLOW)
 def report(request: Request, name: str) -> Response:
     """The report, its summary first."""
     with study_of(request, name) as found:
@@ -89,7 +89,7 @@ def report(request: Request, name: str) -> Response:
     )
 
 
-@router.post("/studies/{name}/link", HAND_IN)
+@router.post("/studies/{name}/link", UPLOAD)
 def share(request: Request, name: str, sent: FormData) -> Response:
     """Make a link to the report, unless there is one; or withdraw it."""
     with study_of(request, name) as found:
@@ -100,22 +100,22 @@ def share(request: Request, name: str, sent: FormData) -> Response:
     return RedirectResponse(f"{address_of(name)}/report#share-title", status_code=303)
 
 
-@router.get("/studies/{name}/report.{form}", LOOK, by=SLOW)
+@router.get("/studies/{name}/report.{form}", VIEW, by=SLOW)
 def report_file(request: Request, name: str, form: str) -> Response:
     """The report as a file."""
     return _report_file(request, name, form)
 
 
-@router.get("/studies/{name}/record", LOOK)
+@router.get("/studies/{name}/record", VIEW)
 def record(request: Request, name: str) -> Response:
     """Every entry of the record."""
     with study_of(request, name) as found:
-        events = events_of(found.entries())
+        events = list_events(found.entries())
     rows = [(each, day(each.at)) for each in reversed(events)]
     return page(request, "record.html", rows=rows, study=name, at=address_of(name))
 
 
-@router.get("/studies/{name}/verify", LOOK, by=SLOW)
+@router.get("/studies/{name}/verify", VIEW, by=SLOW)
 def verify(request: Request, name: str) -> Response:
     """Everything computed again: a part of the page of the record."""
     with study_of(request, name) as found:

@@ -9,16 +9,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.errors import InputError, RoundwiseError
-from roundwise.ingest import Columns, Options, Results
-from roundwise.ingest.columns import Words
-from roundwise.ingest.read import Looked, looked_at
+from roundwise.ingest import Columns, Results, TellOptions
+from roundwise.ingest.columns import TellKeywords
+from roundwise.ingest.rows import ColumnPreview, preview_columns
 from roundwise.report import Report
 from roundwise.report.wording import count, sentence
 from roundwise.store import ConflictError
 from roundwise.study import Study
 from roundwise.web.rendering import page, texts
 from roundwise.web.routing import Pages, address_of
-from roundwise.web.security import HAND_IN, study_of
+from roundwise.web.security import UPLOAD, study_of
 from roundwise.web.uploads import StagedUploads, Upload
 
 router = Pages()
@@ -46,7 +46,7 @@ class UploadPreview(NamedTuple):
     """A file, how it is read, and what it would change."""
 
     file: str
-    looked: Looked
+    looked: ColumnPreview
     chosen: dict[str, str]  # columns by what they are
     error: str
     rows: list[ArmPreview]
@@ -58,7 +58,7 @@ class UploadPreview(NamedTuple):
     complete: bool
 
 
-@router.post("/studies/{name}/check", HAND_IN)
+@router.post("/studies/{name}/check", UPLOAD)
 def check(request: Request, name: str, sent: FormData) -> Response:
     """Preview a file or a pasted table: its contents, and what would change. Nothing is recorded."""
     staged: StagedUploads = request.app.state.staged
@@ -80,7 +80,7 @@ def check(request: Request, name: str, sent: FormData) -> Response:
     )
 
 
-@router.post("/studies/{name}/record", HAND_IN)
+@router.post("/studies/{name}/record", UPLOAD)
 def record(request: Request, name: str, sent: FormData) -> Response:
     """Record a previewed file, unless the study has changed since."""
     staged: StagedUploads = request.app.state.staged
@@ -108,10 +108,10 @@ def record(request: Request, name: str, sent: FormData) -> Response:
     return RedirectResponse(f"{address_of(name)}?recorded=1", status_code=303)
 
 
-def read_options(given: dict[str, str]) -> Words:
+def read_options(given: dict[str, str]) -> TellKeywords:
     """The options of `tell` that a form gives."""
     named = {role: given[f"column_{role}"] for role in ROLES if given.get(f"column_{role}")}
-    return Words(
+    return TellKeywords(
         columns=Columns(**named) if named else None,
         ignore_arms="*" if given.get("others") else (),
         missing=given.get("missing", "").strip() or None,
@@ -129,11 +129,11 @@ def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> Uploa
     after: Report | None = None
     try:
         words = read_options(given)
-        looked = looked_at(upload, settings.arms, settings.noise, settings.columns, Options(**words))
+        looked = preview_columns(upload, settings.arms, settings.noise, settings.columns, TellOptions(**words))
         read, after = study.preview(upload, round_over=given.get("round_over", "").strip() or None, **words)
     except RoundwiseError as refused:
         error = str(refused)
-        looked = looked_at(upload, settings.arms, settings.noise, settings.columns, Options())
+        looked = preview_columns(upload, settings.arms, settings.noise, settings.columns, TellOptions())
     chosen = {role: given.get(f"column_{role}") or looked.taken.get(role, "") for role in ROLES}
     if not read or after is None:
         return UploadPreview(upload.shown_as, looked, chosen, error, [], 0, 0, 0, [], [], False)

@@ -8,49 +8,49 @@ from typing import Annotated, NamedTuple
 import typer
 
 from roundwise.cli import STUDIES, app
-from roundwise.cli.options import Json, grouped, whole_number
+from roundwise.cli.options import Json, grouped, whole_option
 from roundwise.cli.study.common import FileOptions, Name, Storage, Why, Yes, agreed, end_with_report, show
 from roundwise.errors import InputError
 
 Unrelated = Annotated[
-    bool, typer.Option("--unrelated", help="The reason has nothing to do with any result: all is counted anew.")
+    bool, typer.Option("--unrelated", help="The reason is unrelated to any result; everything is recounted.")
 ]
 
 
-class Way(NamedTuple):
-    """How a change is made."""
+class ChangeOptions(NamedTuple):
+    """The options of every change."""
 
     yes: Yes = False
     storage: Storage = None
     as_json: Json = False
 
 
-def _changed(name: str, way: Way, what: str, done: str, **words: object) -> None:
-    """Make a change, by the name of its method, once it was said what it does; `done` is what is recorded then."""
+def _changed(name: str, options: ChangeOptions, what: str, done: str, **words: object) -> None:
+    """Say what a change (a method of Study) does to the guarantee, ask, make it and show the report."""
     from roundwise.study import load_study
 
-    with load_study(name, way.storage) as study:
-        effect = agreed(study.effect(what, **words), way.yes)
+    with load_study(name, options.storage) as study:
+        effect = agreed(study.effect(what, **words), options.yes)
         end_with_report(study, done)
         found = getattr(study, what)(**words)
-    show(found.plain() if way.as_json else None, f"{effect}\n{found.text()}")
+    show(found.plain() if options.as_json else None, f"{effect}\n{found.text()}")
 
 
 @app.command(rich_help_panel=STUDIES)
 @grouped
 def amend(
     name: Name,
-    file: Annotated[str, typer.Argument(help="The file that was told, by name or the start of its digest.")],
+    file: Annotated[str, typer.Argument(help="Recorded file, by name or by the start of its digest.")],
     why: Why,
     by: Annotated[
-        Path | None, typer.Option("--by", help="The corrected file; without it the old one is withdrawn.")
+        Path | None, typer.Option("--by", help="Corrected file (without it the recorded one is withdrawn).")
     ] = None,
     *,
     said: FileOptions,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Correct or withdraw what a file brought: a new entry with a reason, never an edit."""
+    """Correct or withdraw a recorded file; the record gets a new entry with the reason."""
     from roundwise.study import load_study
 
     if by is None and said != FileOptions():
@@ -63,7 +63,7 @@ def amend(
 
 @app.command(rich_help_panel=STUDIES)
 def close(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_json: Json = False) -> None:
-    """End a study before it is decided; what is not counted is said, and what has not been ruled out."""
+    """End a study early and report what is still undecided."""
     from roundwise.study import load_study
 
     with load_study(name, storage) as study:
@@ -79,13 +79,13 @@ def close(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_js
 def drop(
     *,
     name: Name,
-    arm: Annotated[str, typer.Argument(help="The arm to leave out.")],
+    arm: Annotated[str, typer.Argument(help="Arm to drop.")],
     why: Why,
     unrelated: Unrelated = False,
-    way: Way,
+    options: ChangeOptions,
 ) -> None:
-    """Leave an arm out from here on; it is said first what that does to the guarantee."""
-    _changed(name, way, "drop", f"{arm} is left out", arm=arm, why=why, unrelated=unrelated)
+    """Stop sampling an arm, after showing the effect on the guarantee."""
+    _changed(name, options, "drop", f"{arm} is left out", arm=arm, why=why, unrelated=unrelated)
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -93,53 +93,53 @@ def drop(
 def add(
     *,
     name: Name,
-    arm: Annotated[str, typer.Argument(help="The arm to take in.")],
+    arm: Annotated[str, typer.Argument(help="Name of the new arm.")],
     why: Why = "",
     unrelated: Unrelated = False,
-    way: Way,
+    options: ChangeOptions,
 ) -> None:
-    """Take in one more arm; it is said first what that does to the guarantee."""
-    _changed(name, way, "add", f"{arm} is added", arm=arm, why=why, unrelated=unrelated)
+    """Add an arm, after showing the effect on the guarantee."""
+    _changed(name, options, "add", f"{arm} is added", arm=arm, why=why, unrelated=unrelated)
 
 
 @app.command(rich_help_panel=STUDIES)
 @grouped
 def extend(
     name: Name,
-    budget: Annotated[
-        int, typer.Option("--budget", help="So many results in all.", parser=whole_number, metavar="NUMBER")
-    ],
-    way: Way,
+    budget: Annotated[int, whole_option("budget")],
+    options: ChangeOptions,
 ) -> None:
-    """Allow more results (or fewer) than were planned, for any reason."""
-    _changed(name, way, "extend", "the budget is recorded", budget=budget)
+    """Change the budget of a study."""
+    _changed(name, options, "extend", "the budget is recorded", budget=budget)
 
 
 @app.command("import-past", rich_help_panel=STUDIES)
 @grouped
 def import_past(
-    name: Name, file: Annotated[Path, typer.Argument(help="A file with earlier results of these arms.")], way: Way
+    name: Name,
+    file: Annotated[Path, typer.Argument(help="File of earlier results.")],
+    options: ChangeOptions,
 ) -> None:
-    """Let earlier data say where to look, before the first results; they are no evidence."""
-    _changed(name, way, "import_past", f"{file} is recorded", source=file)
+    """Use earlier data to plan the first rounds; they do not count as evidence."""
+    _changed(name, options, "import_past", f"{file} is recorded", source=file)
 
 
 @app.command(rich_help_panel=STUDIES)
 @grouped
-def reopen(name: Name, why: Why, way: Way) -> None:
-    """Go on with a study that was closed undecided."""
-    _changed(name, way, "reopen", f"'{name}' is open again", why=why)
+def reopen(name: Name, why: Why, options: ChangeOptions) -> None:
+    """Continue a study that was closed undecided."""
+    _changed(name, options, "reopen", f"'{name}' is open again", why=why)
 
 
 @app.command(rich_help_panel=STUDIES)
 def note(
     name: Name,
-    text: Annotated[str, typer.Argument(help="What is to be remembered.")],
+    text: Annotated[str, typer.Argument(help="Text of the note.")],
     yes: Yes = False,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Record a remark; it does nothing to the guarantee, so nothing is asked."""
+    """Add a note to the record; the guarantee is not affected."""
     from roundwise.study import load_study
 
     with load_study(name, storage) as study:
@@ -151,7 +151,7 @@ def note(
 
 @app.command(rich_help_panel=STUDIES)
 def remove(name: Name, yes: Yes = False, storage: Storage = None, as_json: Json = False) -> None:
-    """Forget a study that has no results; its name is free again."""
+    """Delete a study that has no results."""
     from roundwise.study import load_study
 
     with load_study(name, storage) as study:

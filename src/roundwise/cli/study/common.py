@@ -13,7 +13,7 @@ from roundwise.cli.output import print_json, recorded, say
 from roundwise.errors import InputError, RoundwiseError, visible
 
 if TYPE_CHECKING:
-    from roundwise.ingest import Words
+    from roundwise.ingest import TellKeywords
     from roundwise.store import Entry
     from roundwise.study import Study
 
@@ -39,26 +39,29 @@ class FileOptions(NamedTuple):
     average_ids: Annotated[bool, _about_files("--average-ids", "Average the rows of one id to one result.")] = False
 
     @property
-    def words(self) -> Words:
+    def words(self) -> TellKeywords:
         """As `Study.tell` takes it."""
-        given: Words = self._asdict() | {"columns": self.columns.columns(), "ignore_arms": self.ignore_arms or ()}  # type: ignore[assignment]
+        given: TellKeywords = self._asdict() | {
+            "columns": self.columns.columns(),
+            "ignore_arms": self.ignore_arms or (),
+        }  # type: ignore[assignment]
         return given
 
 
-Name = Annotated[str, typer.Argument(help="The name of the study.", metavar="NAME")]
+Name = Annotated[str, typer.Argument(help="Name of the study.", metavar="NAME")]
 Storage = Annotated[
     str | None,
     typer.Option(
         "--storage",
-        help="sqlite:///file.db, postgresql://... or http://server:8000; default ROUNDWISE_STORAGE, else roundwise.db.",
+        help="Storage URL: sqlite:///, postgresql:// or http:// (default ROUNDWISE_STORAGE, else roundwise.db).",
     ),
 ]
-Why = Annotated[str, typer.Option("--why", help="The reason, which is recorded.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
+Why = Annotated[str, typer.Option("--why", help="Reason for the record.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")]
 
 
 def agreed(effect: str, yes: bool) -> str:
-    """Say what something does to the guarantee, and ask; where nobody can answer, `--yes` must be said.
+    """Say what a change does to the guarantee and ask; without a terminal `--yes` is required.
 
     Returns what is left to be said once it is done: the same, if nobody was asked.
     """
@@ -86,7 +89,7 @@ def show(plain: dict[str, object] | None, text: str) -> None:
 
 
 def show_of(entries: Sequence[Entry], plain: dict[str, object] | None, text: str) -> None:
-    """The same for a record, whose guarantee goes into the JSON."""
+    """As `show`, with the guarantee of the record in the JSON."""
     show(None if plain is None else {**plain, "guarantee": guarantee(lambda: entries)}, text)
 
 

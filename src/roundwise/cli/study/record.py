@@ -16,14 +16,14 @@ from roundwise.cli.study.common import Name, Storage, guarantee, show, show_of
 
 @app.command(rich_help_panel=STUDIES)
 def log(name: Name, storage: Storage = None, as_json: Json = False) -> None:
-    """The record of a study: every entry, when, by whom, which file, how many rows."""
-    from roundwise.report import events_of
+    """Show the record of a study: every entry with its time, author, file and rows."""
+    from roundwise.report import list_events
     from roundwise.report.wording import day
     from roundwise.store import open_store
 
     with open_store(storage, create=False) as store:
         entries = store.read(name)
-    found = events_of(entries)
+    found = list_events(entries)
     if as_json:
         plain = {"study": name, "entries": [each.plain() for each in found], "digest": found[-1].digest}
         print_json({**plain, "guarantee": guarantee(lambda: entries)})
@@ -47,11 +47,11 @@ def log(name: Name, storage: Storage = None, as_json: Json = False) -> None:
 @app.command(rich_help_panel=STUDIES)
 def export(
     name: Name,
-    out: Annotated[Path | None, typer.Option("--out", help="The file to write; default NAME.jsonl.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Output file (default NAME.jsonl).")] = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Write the whole record of a study to a file, for an archive or another machine."""
+    """Write the record of a study to a file, for an archive or another storage."""
     from roundwise.store import open_store, write_log
 
     target = file_name(name, ".jsonl") if out is None else out
@@ -66,19 +66,19 @@ def export(
 
 @app.command("import", rich_help_panel=STUDIES)
 def import_study(
-    file: Annotated[Path, typer.Argument(help="A file that `roundwise export` wrote.")],
+    file: Annotated[Path, typer.Argument(help="File written by `roundwise export`.")],
     unsound: Annotated[
-        bool, typer.Option("--unsound", help="Take it in although this version computes something otherwise.")
+        bool, typer.Option("--unsound", help="Import even if recomputation gives different results.")
     ] = False,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Bring a study that was exported into a storage; its chain is checked, and all of it is computed again."""
+    """Import an exported study; its hash chain is checked and everything is recomputed."""
     from roundwise.store import read_log
     from roundwise.study.audit import imported
 
     entries = read_log(file)
-    with progress(len(entries) - 1, "computing it again") as advance:
+    with progress(len(entries) - 1, "recomputing") as advance:
         listing = imported(entries, storage, unsound, advance)
     recorded(f"'{listing.name}' is imported")
     next_ = f"`roundwise verify {quote(listing.name)}` recomputes it."
@@ -90,12 +90,13 @@ def import_study(
 def verify(
     name: Name,
     digest: Annotated[
-        str | None, typer.Option("--digest", help="The digest in a report that you keep: is this still that record?")
+        str | None,
+        typer.Option("--digest", help="Digest from an earlier report, to compare with this record."),
     ] = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Compute a study again from its record, and list what this version finds otherwise than it was recorded."""
+    """Recompute a study from its record and list every difference."""
     from roundwise._version import __version__
     from roundwise.store import open_store
     from roundwise.study.audit import entry_of, verified
@@ -104,14 +105,14 @@ def verify(
     with open_store(storage, create=False) as store:
         entries = store.read(name)
     known = None if digest is None else entry_of(entries, digest)
-    with progress(len(entries) - 1, "computing it again") as advance:
+    with progress(len(entries) - 1, "recomputing") as advance:
         audit = verified(entries, advance)
     found = {
         "study": name,
         "entries": len(entries),
         "digest": entries[-1].digest,
         **({} if known is None else {"known": known.seq}),
-        "batches": audit.counts,
+        "rounds": audit.counts,
         "decided": audit.state.decided is not None,
         "sound": audit.sound,
         "differences": [each._asdict() for each in audit.differences],
@@ -120,7 +121,7 @@ def verify(
     what = f"{audit.plans} plans, {audit.counts} counts and {'the' if audit.verdicts else 'no'} verdict"
     lines = [f"'{name}' is {'sound' if audit.sound else 'NOT sound'}: {len(entries)} entries, unbroken chain."]
     if audit.differences:
-        lines.append(f"{what} were computed again; {len(audit.differences)} came out otherwise:")
+        lines.append(f"{what} were recomputed; {len(audit.differences)} differ:")
         lines += [
             f"- entry {each.entry} (roundwise {each.version}, rules {each.rules}): {each.words}"
             for each in audit.differences
@@ -133,7 +134,7 @@ def verify(
         else:
             lines.append("What was recorded by the rules of this very version should not differ: ask who changed it.")
     else:
-        lines.append(f"{what} were computed again and found the same.")
+        lines.append(f"{what} were recomputed without a difference.")
     if known is not None:
         later = len(entries) - 1 - known.seq
         since = "is its last one" if not later else f"is that of entry {known.seq}, and {later} came after it"

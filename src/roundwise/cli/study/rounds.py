@@ -17,13 +17,13 @@ from roundwise.cli.study.common import FileOptions, Name, Storage, end_with_repo
 @app.command(rich_help_panel=STUDIES)
 def ask(
     name: Name,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the round to this CSV file.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="CSV file to write the round to.")] = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """What to do next: how many results of each arm. The same round until it is complete or closed."""
-    from roundwise.report import report_of
-    from roundwise.report.export import csv_text
+    """Show the next round: how many results to collect for each arm."""
+    from roundwise.report import build_report
+    from roundwise.report.export import render_csv
     from roundwise.study import load_study
     from roundwise.study.guarantee import guarantee_of
 
@@ -31,14 +31,14 @@ def ask(
     with load_study(name, storage) as study:
         asked, state = study.asking()
     if asked is None:
-        report = report_of(state, intervals=False)
+        report = build_report(state, intervals=False)
         show(report.plain() if as_json else None, f"{report.top()}\nNext: {report.next}")
         return
     recorded(f"round {asked.number} of '{name}' is asked for")
     wanted = {arm: int(n) for arm, n in zip(asked.arms, asked.pulls, strict=True)}
     missing = {arm: int(n) for arm, n in zip(asked.arms, asked.outstanding, strict=True)}
     if out is not None:
-        write_file(out, csv_text(ASKED, [(arm, n) for arm, n in missing.items() if n]))
+        write_file(out, render_csv(ASKED, [(arm, n) for arm, n in missing.items() if n]))
     if as_json:
         guarantee = guarantee_of(state).plain()
         plain = {"study": name, "round": asked.number, "results": wanted, "still_to_come": missing}
@@ -64,9 +64,9 @@ def ask(
 @grouped
 def tell(
     name: Name,
-    files: Annotated[list[Path] | None, typer.Argument(help="CSV, JSON, Excel or Parquet files with results.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(help="Result files: CSV, JSON, Excel or Parquet.")] = None,
     round_over: Annotated[
-        str | None, typer.Option("--round-over", help="Close the round although results are missing; say why.")
+        str | None, typer.Option("--round-over", help="Reason to close the round although results are missing.")
     ] = None,
     *,
     said: FileOptions,

@@ -20,7 +20,7 @@ ENDINGS = (".html", ".md", ".pdf", ".xlsx", ".csv", ".json", ".txt")
 
 @app.command(rich_help_panel=STUDIES)
 def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
-    """Where a study stands: what came back, what is still to come, what is open."""
+    """Show where a study stands: results so far, results to come, what is undecided."""
     from roundwise.planning import report_ahead
     from roundwise.study import load_study
 
@@ -31,7 +31,7 @@ def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
 
 @app.command("list", rich_help_panel=STUDIES)
 def list_studies(storage: Storage = None, as_json: Json = False) -> None:
-    """All studies of the storage: their state, answer, and results of their budget."""
+    """List the studies of the storage with their state, answer and budget."""
     from roundwise.report.wording import count
     from roundwise.study import audit
 
@@ -57,15 +57,15 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
 def report(
     name: Name,
     out: Annotated[
-        Path | None, typer.Option("--out", help=f"Write it: {', '.join(ENDINGS)}.", show_default=False)
+        Path | None, typer.Option("--out", help=f"Output file: {', '.join(ENDINGS)}.", show_default=False)
     ] = None,
     table: Annotated[
-        str, typer.Option("--table", help="Which table a .csv file has: arms, claims, rounds or files.")
+        str, typer.Option("--table", help="Table to write as .csv: arms, claims, rounds or files.")
     ] = "arms",
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Everything there is to say about a study: on the screen, or as a page, PDF, Excel workbook, CSV, ..."""
+    """Print the full report of a study, or write it as a page, PDF, Excel workbook or CSV."""
     from roundwise.planning import report_ahead
     from roundwise.report.export import TABLES, browser
     from roundwise.study import load_study

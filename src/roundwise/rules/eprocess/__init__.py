@@ -1,1 +1,1 @@
-"""The wrong answers of each kind of question, and what has been won against them; `ledger` says what one owes."""
+"""E-processes: bets against the wrong answers of each kind of question; `base` has their base class."""

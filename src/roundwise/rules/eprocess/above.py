@@ -17,7 +17,7 @@ from roundwise.noise.parts import PartBets, PartForm
 from roundwise.questions.base import Answer, near_words
 from roundwise.rules.base import ClaimStatus, Interval, LinearForm
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls
-from roundwise.rules.eprocess.bounds import BetHistory, agreed, interval
+from roundwise.rules.eprocess.bounds import BetHistory, interval, match_decision
 from roundwise.rules.eprocess.closed_testing import missing_wealth, reject_closed, wealth_in_goals
 from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, level_of, log_phi, sum_arms
 
@@ -71,47 +71,47 @@ class AboveEProcess(EProcess):
         nothing = np.zeros((*runs, problem.arms))
         return AboveWealth(nothing, nothing, nothing > 0, np.zeros(runs))
 
-    def choice(self, problem: Problem, won: AboveWealth, known: Estimates) -> LevelBets:
+    def choose(self, problem: Problem, won: AboveWealth, known: Estimates) -> LevelBets:
         """The side of the past mean."""
         return LevelBets(known.past.means > self.level)
 
     @quiet
-    def confidence(self, problem: Problem, choice: LevelBets, known: Estimates) -> Floats:
+    def confidence(self, problem: Problem, alternative: LevelBets, known: Estimates) -> Floats:
         """log prod_i Phi(distance from the level in standard errors)."""
         away = self._distances(known) * np.sqrt(known.past.counts / known.variance[..., None])
         return total(log_phi(away))
 
     @quiet
-    def in_parts(
-        self, problem: Problem, won: AboveWealth, known: Estimates, choice: LevelBets, parts: Parts, shifts: bool
+    def update(
+        self, problem: Problem, won: AboveWealth, known: Estimates, alternative: LevelBets, parts: Parts, shifts: bool
     ) -> AboveWealth:
-        """The same after a batch in parts: for each arm and side the average over dealings.
+        """Return the wealth after a batch in parts: for each arm and side the average over partitions.
 
-        With several dealings nothing in the bets on an arm may depend on what others give in this batch, or the product
-        over arms of their averages would be no purse: what the others have won is that of before. In one dealing it
-        may.
+        With several partitions nothing in the bets on an arm may depend on the results of others in this batch, or the
+        product over arms of their averages would be no e-process: the others have their wealth of before. In one
+        partition it may.
         """
         gate, arms = GATE if known.past.counts.any() else FIRST_GATE, problem.arms
         together = parts.partitions == 1 and self.independent
 
         def opened(
-            field: PartsView, tilts: PartBets, gains: Floats, done: Bools, bars: Floats, gone: Floats
+            view: PartsView, part_bets: PartBets, gains: Floats, done: Bools, bars: Floats, gone: Floats
         ) -> OpenNulls | None:
-            higher = field.means > self.level
+            higher = view.means > self.level
             sides = np.concatenate([higher.any(axis=0), ~higher.all(axis=0)]) & ~np.concatenate([done, done])
             at = np.flatnonzero(sides)  # an arm may change its side
             if not at.size:
                 return None
             place, run = at % done.size, at % done.shape[1]
-            arm = (np.arange(len(field.means)) * done.size)[:, None] + place
+            arm = (np.arange(len(view.means)) * done.size)[:, None] + place
             sign = np.broadcast_to(np.where(at < done.size, 1.0, -1.0), arm.shape)
             form = PartForm([arm], [sign], sign * self.level - self.tolerance)
             goal, every = bars.reshape(-1).take(place), gains.flatten()
-            above, spread = higher.reshape(-1).take(arm), tilts.level_variances(self.level)
+            above, spread = higher.reshape(-1).take(arm), part_bets.level_variances(self.level)
 
-            def others(p: int, money: Floats) -> None:
+            def others(p: int, wealth: Floats) -> None:
                 if together and p:
-                    every[at] = money
+                    every[at] = wealth
                     least = self._least(*every.reshape(2, *done.shape))
                     lost = sum_arms(least[None])[0] + gone[0]  # on all arms, those that left included
                     goal[:] = problem.goal + least.reshape(-1).take(place) - lost.take(run)
@@ -126,9 +126,9 @@ class AboveEProcess(EProcess):
                 switch=others,
             )
 
-        money = np.concatenate([won.above, won.below], axis=-1)
+        wealth = np.concatenate([won.above, won.below], axis=-1)
         others_of = (won.settled, self.bars(problem, won), won.gone[..., None])
-        after = bet_on_parts(problem, known, parts, False, opened, money, *others_of, wide=2 * arms)
+        after = bet_on_parts(problem, known, parts, False, opened, wealth, *others_of, wide=2 * arms)
         won = won._replace(above=after[..., :arms], below=after[..., arms:])
         return won._replace(settled=self.decided(problem, won))
 
@@ -160,16 +160,18 @@ class AboveEProcess(EProcess):
         return np.asarray(against.any(axis=-1) | (total(cell) + won.gone >= problem.goal))
 
     @quiet
-    def required_pulls(self, problem: Problem, won: AboveWealth, choice: LevelBets, known: Estimates) -> RequiredPulls:
+    def required_pulls(
+        self, problem: Problem, won: AboveWealth, alternative: LevelBets, known: Estimates
+    ) -> RequiredPulls:
         """n_j = 2 sigma^2 need_j / g_j^2 for each arm that is open."""
-        need = self.needs(problem, won, choice)
+        need = self.needs(problem, won, alternative)
         spread = known.variance[..., None] / np.maximum(known.past.counts, 1.0)
         distance = np.maximum(self._distances(known), np.sqrt(spread))
         return RequiredPulls(2 * known.variance[..., None] * need / distance**2, ~won.settled)
 
-    def needs(self, problem: Problem, won: AboveWealth, choice: LevelBets) -> Floats:
+    def needs(self, problem: Problem, won: AboveWealth, alternative: LevelBets) -> Floats:
         """What the side that each arm is bet on must still win, 0 if it is settled."""
-        mine = np.where(choice.above, won.above, won.below)
+        mine = np.where(alternative.above, won.above, won.below)
         return np.where(won.settled, 0.0, self.bars(problem, won) - mine)
 
     def bars(self, problem: Problem, won: AboveWealth) -> Floats:
@@ -181,9 +183,9 @@ class AboveEProcess(EProcess):
         most = np.maximum(won.above, won.below) + self.others(won)
         return np.asarray(won.settled | (most >= problem.goal))
 
-    def claimed(self, problem: Problem, won: AboveWealth, choice: LevelBets) -> tuple[Bools, Floats]:
+    def claimed(self, problem: Problem, won: AboveWealth, alternative: LevelBets) -> tuple[Bools, Floats]:
         """The side each arm is settled on, or else bet on, and what was won against the sets that disagree."""
-        above = np.where(won.settled, won.above > won.below, choice.above)
+        above = np.where(won.settled, won.above > won.below, alternative.above)
         return above, np.where(above, won.above, won.below) + self.others(won)
 
     def others(self, won: AboveWealth) -> Floats:
@@ -191,7 +193,9 @@ class AboveEProcess(EProcess):
         least = self._least(won.above, won.below)
         return total(least)[..., None] - least + won.gone[..., None]
 
-    def claims(self, problem: Problem, won: AboveWealth, choice: LevelBets, names: Sequence[str]) -> list[ClaimStatus]:
+    def claims(
+        self, problem: Problem, won: AboveWealth, alternative: LevelBets, names: Sequence[str]
+    ) -> list[ClaimStatus]:
         """Of each arm the side that it is on."""
         goal = problem.goal
         return [
@@ -203,7 +207,7 @@ class AboveEProcess(EProcess):
                 about=LinearForm((arm,), (1.0,), self._border(bool(side)), below=not side),
             )
             for arm, (name, side, gain, settled) in enumerate(
-                zip(names, *self.claimed(problem, won, choice), won.settled, strict=True)
+                zip(names, *self.claimed(problem, won, alternative), won.settled, strict=True)
             )
         ]
 
@@ -215,21 +219,17 @@ class AboveEProcess(EProcess):
     def means(self, bets: BetHistory) -> Interval:
         """An end passes the level, less the tolerance, just when the arm is settled on that side."""
         won, (lower, minus) = bets.end.won, bets.of_means(bets.problem.goal)
-        above, _ = self.claimed(bets.problem, won, bets.end.choice)
+        above, _ = self.claimed(bets.problem, won, bets.end.alternative)
         return interval(
-            agreed(lower, self._border(True), won.settled & above),
-            agreed(minus, -self._border(False), won.settled & ~above),
+            match_decision(lower, self._border(True), won.settled & above),
+            match_decision(minus, -self._border(False), won.settled & ~above),
         )
 
     def margins(self, bets: BetHistory) -> Floats:
         """From the level to the bound on its side."""
         lower, upper = self.means(bets)
-        above, _ = self.claimed(bets.problem, bets.end.won, bets.end.choice)
+        above, _ = self.claimed(bets.problem, bets.end.won, bets.end.alternative)
         return np.where(above, lower - self._border(True), self._border(False) - upper)
-
-    def gap_to_leader(self, bets: BetHistory, leader: int | None, spare: Floats) -> None:
-        """Nothing: no arm is the best."""
-        return
 
     def _border(self, above: bool) -> float:
         """From where on an arm may be said to be above, or below."""
@@ -246,7 +246,7 @@ class AboveEProcess(EProcess):
 
 @dataclass(frozen=True)
 class CrossedAboveEProcess(AboveEProcess):
-    """One purse for each side of each arm; a side is shown by rule (R) of claims, with weights of 1 (Proposition 13).
+    """An e-process for each side of each arm; a side is shown by rule (R), with weights of 1 (Proposition 13).
 
     The error, that any arm is ever settled on a wrong side, is at most delta whatever the dependence between arms.
     """
@@ -264,13 +264,13 @@ class CrossedAboveEProcess(AboveEProcess):
 
     def decided(self, problem: Problem, won: AboveWealth) -> Bools:
         """Which arms have a side that is shown."""
-        money, shown = _sides(problem, won)
-        now = reject_closed(money, shown, np.ones(problem.arms))
+        wealth, shown = _sides(problem, won)
+        now = reject_closed(wealth, shown, np.ones(problem.arms))
         return np.asarray(won.settled | now.any(axis=-2))
 
-    def claimed(self, problem: Problem, won: AboveWealth, choice: LevelBets) -> tuple[Bools, Floats]:
+    def claimed(self, problem: Problem, won: AboveWealth, alternative: LevelBets) -> tuple[Bools, Floats]:
         """The side each arm is settled on, or else bet on, and what was won for it, less what it needs beyond delta."""
-        above = np.where(won.settled, won.above > won.below, choice.above)
+        above = np.where(won.settled, won.above > won.below, alternative.above)
         lack = np.log1p(missing_wealth(*_sides(problem, won), np.ones(problem.arms)))
         return above, np.where(above, won.above, won.below) - lack
 
@@ -288,7 +288,7 @@ class CrossedAboveEProcess(AboveEProcess):
         return AboveWealth(above, below, settled, np.minimum(won.gone, lost))
 
     def with_arm(self, won: AboveWealth) -> AboveWealth:
-        """It starts with the smallest purse there is, at most 1 and what any arm had that left (Proposition 18)."""
+        """It starts with the smallest wealth there is, at most 1 and what any arm had that left (Proposition 18)."""
         least = min(float(np.minimum(won.above, won.below).min()), float(won.gone))
         return AboveWealth(
             np.append(won.above, least), np.append(won.below, least), np.append(won.settled, False), won.gone
@@ -300,7 +300,7 @@ class CrossedAboveEProcess(AboveEProcess):
 
 
 def _sides(problem: Problem, won: AboveWealth) -> tuple[Floats, Bools]:
-    """Money on both sides of each arm, and which are shown. (2, K) each"""
+    """Wealth on both sides of each arm, and which are shown. (2, K) each"""
     higher = won.above > won.below
     shown = np.stack([won.settled & higher, won.settled & ~higher], axis=-2)
     return wealth_in_goals(np.stack([won.above, won.below], axis=-2), problem.goal), shown

@@ -18,7 +18,7 @@ from roundwise.noise.parts import Index, PartBets, PartForm
 from roundwise.questions.base import Answer, near_words
 from roundwise.rules.base import ClaimStatus, Interval, LinearForm
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls
-from roundwise.rules.eprocess.bounds import BetHistory, agreed, interval, means_of
+from roundwise.rules.eprocess.bounds import BetHistory, interval, match_decision, means_of
 from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, level_of, log_phi, sum_arms
 
 
@@ -59,38 +59,44 @@ class BeyondLevelEProcess(EProcess):
             np.zeros(runs), np.zeros(runs, dtype=np.bool_), arms, np.zeros(arms.shape, dtype=np.bool_)
         )
 
-    def choice(self, problem: Problem, won: BeyondLevelWealth, known: Estimates) -> ExtremeArm:
+    def choose(self, problem: Problem, won: BeyondLevelWealth, known: Estimates) -> ExtremeArm:
         """The arm whose mean lies furthest beyond."""
         return ExtremeArm(np.where(known.past.counts > 0, self._beyond(known), -np.inf).argmax(axis=-1))
 
     @quiet
-    def confidence(self, problem: Problem, choice: ExtremeArm, known: Estimates) -> Floats:
+    def confidence(self, problem: Problem, alternative: ExtremeArm, known: Estimates) -> Floats:
         """Yes: how sure the one arm is beyond; no: how sure all are not."""
         away, root = self._beyond(known), np.sqrt(known.past.counts / known.variance[..., None])
-        chosen = np.take_along_axis(away, choice.arm[..., None], axis=-1)[..., 0]
-        yes = np.take_along_axis((away + self.tolerance) * root, choice.arm[..., None], axis=-1)[..., 0]
+        chosen = np.take_along_axis(away, alternative.arm[..., None], axis=-1)[..., 0]
+        yes = np.take_along_axis((away + self.tolerance) * root, alternative.arm[..., None], axis=-1)[..., 0]
         return np.where(chosen > 0, log_phi(yes), total(log_phi((self.tolerance - away) * root)))
 
     @quiet
-    def in_parts(
-        self, problem: Problem, won: BeyondLevelWealth, known: Estimates, choice: ExtremeArm, parts: Parts, shifts: bool
+    def update(
+        self,
+        problem: Problem,
+        won: BeyondLevelWealth,
+        known: Estimates,
+        alternative: ExtremeArm,
+        parts: Parts,
+        shifts: bool,
     ) -> BeyondLevelWealth:
-        """The same after a batch in parts: the average over its dealings counts, at its end."""
+        """Return the wealth after a batch in parts: the average over its partitions, at its end."""
         first = not known.past.history
 
-        def opened(field: PartsView, tilts: PartBets, gains: Floats, lost: Bools) -> OpenNulls | None:
-            size, arms, n = field.means.shape
+        def opened(view: PartsView, part_bets: PartBets, gains: Floats, lost: Bools) -> OpenNulls | None:
+            size, arms, n = view.means.shape
             at = np.flatnonzero(~lost)
             if not at.size:
                 return None
-            beyond = (field.means - self.level) * self._sign
+            beyond = (view.means - self.level) * self._sign
             place = (np.arange(size) * (arms * n))[:, None]
-            chosen = np.where(field.inverse < 1e8, beyond, -np.inf).argmax(axis=1) * n + place + np.arange(n)
+            chosen = np.where(view.inverse < 1e8, beyond, -np.inf).argmax(axis=1) * n + place + np.arange(n)
             arm = np.where(at < arms * n, place + at % (arms * n), chosen.take(at % n, axis=1))
             sign = np.broadcast_to(np.where(at < arms * n, -self._sign, self._sign), arm.shape)
             form = PartForm([arm], [sign], sign * self.level - self.tolerance)
-            spread = tilts.level_variances(self.level)
-            live = self._confident(beyond, field, chosen, spread)[:, at % n] if first else None
+            spread = part_bets.level_variances(self.level)
+            live = self._confident(beyond, view, chosen, spread)[:, at % n] if first else None
             variance = spread.reshape(-1).take(arm) if spread.size > 1 else spread.item()
             return OpenNulls(form, at, problem.goal, gate=lambda z: live, variance=variance, level=level_of(form))
 
@@ -101,9 +107,9 @@ class BeyondLevelEProcess(EProcess):
             none, won.none_lost | (none >= problem.goal), arms, won.arms_lost | (arms >= problem.goal)
         )
 
-    def _confident(self, beyond: Floats, field: PartsView, chosen: Index, variances: Floats) -> Bools:
+    def _confident(self, beyond: Floats, view: PartsView, chosen: Index, variances: Floats) -> Bools:
         """Whether what the parts before say is more likely right than wrong; never before the first. (P, n)"""
-        error = np.sqrt(field.inverse * variances)
+        error = np.sqrt(view.inverse * variances)
         yes = ((beyond + self.tolerance) / error).reshape(-1).take(chosen)
         no = sum_arms(log_phi((self.tolerance - beyond) / error))
         live = np.where(beyond.reshape(-1).take(chosen) > 0, log_phi(yes), no) >= math.log(0.5)
@@ -128,12 +134,12 @@ class BeyondLevelEProcess(EProcess):
 
     @quiet
     def required_pulls(
-        self, problem: Problem, won: BeyondLevelWealth, choice: ExtremeArm, known: Estimates
+        self, problem: Problem, won: BeyondLevelWealth, alternative: ExtremeArm, known: Estimates
     ) -> RequiredPulls:
         """Yes: the one arm; no: every arm that is open; as for a level."""
         goal = problem.goal
         away = self._beyond(known)
-        chosen = np.arange(problem.arms) == choice.arm[..., None]
+        chosen = np.arange(problem.arms) == alternative.arm[..., None]
         yes = (np.where(chosen, away, -np.inf).max(axis=-1) > 0)[..., None]
         need = np.where(yes, (goal - won.none)[..., None], goal - won.arms)
         aimed = np.where(yes, chosen, ~won.arms_lost)
@@ -144,7 +150,7 @@ class BeyondLevelEProcess(EProcess):
         )
 
     def claims(
-        self, problem: Problem, won: BeyondLevelWealth, choice: ExtremeArm, names: Sequence[str]
+        self, problem: Problem, won: BeyondLevelWealth, alternative: ExtremeArm, names: Sequence[str]
     ) -> list[ClaimStatus]:
         """That some mean is beyond, and of each arm that it is not."""
         goal, near = problem.goal, near_words(self.tolerance)
@@ -172,21 +178,17 @@ class BeyondLevelEProcess(EProcess):
         won, ends = bets.end.won, bets.of_means(bets.problem.goal)
         beyond, inner = ends if self.beyond_is_above else ends[::-1]
         beyond = beyond if won.none_lost else np.minimum(beyond, self._sign * self._border(True))
-        inner = agreed(inner, -self._sign * self._border(False), won.arms_lost)
+        inner = match_decision(inner, -self._sign * self._border(False), won.arms_lost)
         return interval(beyond, inner) if self.beyond_is_above else interval(inner, beyond)
 
     def margins(self, bets: BetHistory) -> Floats:
         """Of the arm that looked furthest beyond, and of each arm."""
         won, goal, arms = bets.end.won, bets.problem.goal, bets.problem.arms
         yes, no = (self._sign * self._border(each) for each in (True, False))
-        chosen = [means_of(arms, self._sign, bet.choice.arm) for bet in bets.placed]
-        some = agreed(bets.bound(chosen[-1], goal, chosen), yes, won.none_lost)
-        every = agreed(bets.bound(means_of(arms, -self._sign), goal), -no, won.arms_lost)
+        chosen = [means_of(arms, self._sign, bet.alternative.arm) for bet in bets.placed]
+        some = match_decision(bets.bound(chosen[-1], goal, chosen), yes, won.none_lost)
+        every = match_decision(bets.bound(means_of(arms, -self._sign), goal), -no, won.arms_lost)
         return np.append(some - yes, every + no)
-
-    def gap_to_leader(self, bets: BetHistory, leader: int | None, spare: Floats) -> None:
-        """Nothing: no arm is the best."""
-        return
 
     def _beyond(self, known: Estimates) -> Floats:
         return (known.past.means - self.level) * self._sign

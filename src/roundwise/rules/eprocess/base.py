@@ -1,7 +1,7 @@
-"""What a ledger owes: the wrong answers of one kind of question, and how much has been won against each.
+"""The base class of e-processes: the wrong answers of one kind of question, and the wealth against each.
 
 "One true null" (docs/why-the-guarantee-holds.md, Proposition 2): the means lie in at least one cell whose answer is
-right; money is bet against every cell; an answer is given when the cells of all other answers have lost 1/delta times
+right; there are bets against every cell; an answer is given when the cells of all other answers have lost 1/delta times
 the stake. An error needs that the one true cell lost, which has probability at most delta. No union over arms or looks
 is paid for.
 """
@@ -11,8 +11,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Generic, NamedTuple
-
-import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.model.batch import Parts
@@ -44,23 +42,23 @@ class EProcess(ABC, Generic[Wealth, Alternative]):
 
     @abstractmethod
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Wealth:
-        """The money before the first batch."""
+        """The wealth before the first batch."""
 
     @abstractmethod
-    def choice(self, problem: Problem, won: Wealth, known: Estimates) -> Alternative:
+    def choose(self, problem: Problem, won: Wealth, known: Estimates) -> Alternative:
         """What to bet on in the next batch, from the past alone."""
 
     @abstractmethod
-    def confidence(self, problem: Problem, choice: Alternative, known: Estimates) -> Floats:
-        """log of the probability that the choice points the right way, as far as the past tells. ()"""
+    def confidence(self, problem: Problem, alternative: Alternative, known: Estimates) -> Floats:
+        """log of the probability that the alternative points the right way, as far as the past tells. ()"""
 
     @abstractmethod
-    def in_parts(
-        self, problem: Problem, won: Wealth, known: Estimates, choice: Alternative, parts: Parts, shifts: bool
+    def update(
+        self, problem: Problem, won: Wealth, known: Estimates, alternative: Alternative, parts: Parts, shifts: bool
     ) -> Wealth:
-        """The money after a batch in parts: each is bet on with what those before it showed, dealing by dealing.
+        """The wealth after a batch in parts: each is bet on with what those before it showed, partition by partition.
 
-        What counts is the average over dealings, at the end of the batch. With `shifts`, estimates within the batch
+        What counts is the average over partitions, at the end of the batch. With `shifts`, estimates within the batch
         come from differences, too.
         """
 
@@ -77,36 +75,40 @@ class EProcess(ABC, Generic[Wealth, Alternative]):
         """Whether a cell that holds these means has lost: it must be so with probability at most delta. ()"""
 
     @abstractmethod
-    def required_pulls(self, problem: Problem, won: Wealth, choice: Alternative, known: Estimates) -> RequiredPulls:
+    def required_pulls(
+        self, problem: Problem, won: Wealth, alternative: Alternative, known: Estimates
+    ) -> RequiredPulls:
         """The pulls that would settle what is open."""
 
     @abstractmethod
-    def claims(self, problem: Problem, won: Wealth, choice: Alternative, names: Sequence[str]) -> list[ClaimStatus]:
+    def claims(
+        self, problem: Problem, won: Wealth, alternative: Alternative, names: Sequence[str]
+    ) -> list[ClaimStatus]:
         """What must be shown, one line each. One run only, as all that follows."""
 
     @abstractmethod
     def all_rejected(self, problem: Problem, won: Wealth) -> bool:
         """Whether every answer has been ruled out: the right one, too."""
 
-    @abstractmethod
     def means(self, bets: BetHistory) -> Interval:
-        """Bounds of means that hold at all times and agree with the decision.
+        """Return bounds of means that hold at all times and agree with the decision.
 
         For each arm an interval that holds its mean with probability at least 1 - delta; for a question about a level
         each end with probability at least 1 - 2 delta: delta for the bound itself, and delta for the decision.
         """
+        return bets.intervals()
 
     @abstractmethod
     def margins(self, bets: BetHistory) -> Floats:
-        """By how much each claim holds, at least, in their order: positive just where it is shown.
+        """Return by how much each claim holds, at least, in their order: positive just where it is shown.
 
-        Each is a bound on one side, which holds with probability at least 1 - 2 delta at all times: delta for the
-        bound itself, and delta for the decision, with which it agrees.
+        Each is a one-sided bound, which holds with probability at least 1 - 2 delta at all times: delta for the bound
+        itself, and delta for the decision, with which it agrees.
         """
 
-    @abstractmethod
     def gap_to_leader(self, bets: BetHistory, leader: int | None, spare: Floats) -> GapToLeader | None:
-        """How far arms are behind, where the best one is asked for; the leader is that of the estimates, if None."""
+        """Return how far arms are behind the leader (None: that of the estimates), if the best arm is asked for."""
+        return None
 
     def without(self, problem: Problem, won: Wealth, arm: int) -> Wealth:
         """Return the wealth without an arm (Proposition 22). One run only."""
@@ -115,8 +117,3 @@ class EProcess(ABC, Generic[Wealth, Alternative]):
     def with_arm(self, won: Wealth) -> Wealth:
         """Return the wealth with one more arm, the last (Proposition 23). One run only."""
         raise NotImplementedError
-
-
-def reached_goal(need: Floats, gain: Floats, after: Floats, goal: Floats | float) -> Bools:
-    """Whether a bet won what was needed: `after` may round to below the goal although it did, or to the goal before."""
-    return np.asarray((need > 0) & ((gain >= need) | (after >= goal)))

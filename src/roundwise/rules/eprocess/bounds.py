@@ -38,8 +38,8 @@ from roundwise.rules.eprocess.bet_sizes import BOLDEST_PART, LEAST_RATIO, NEED_S
 from roundwise.rules.eprocess.engine import table_cells
 from roundwise.solvers.halfspaces import Halfspaces, pairs, range_of_forms
 
-DEALINGS, FEWEST = 16, 4  # at most, and for very many forms
-_ROOM = 2000  # forms times dealings
+MOST_PARTITIONS, FEWEST_PARTITIONS = 16, 4  # at most, and for very many forms
+_ROOM = 2000  # forms times partitions
 PARTS = 6  # of each, at most: neighbours are put together
 
 
@@ -53,7 +53,7 @@ class PartBatches(NamedTuple):
 
 def parts_to_batches(past: Past, parts: Parts, pieces: Halfspaces, shape: tuple[int, ...]) -> PartBatches:
     """A batch in parts, with forms of this shape."""
-    some = int(np.clip(_ROOM // max(shape[-1], 1), FEWEST, DEALINGS))
+    some = int(np.clip(_ROOM // max(shape[-1], 1), FEWEST_PARTITIONS, MOST_PARTITIONS))
     own = _batches(parts, some)
     known = _known(past, own)
     if parts.pairs is not None:
@@ -89,9 +89,9 @@ def _known(past: Past, parts: Batch) -> Past:
     )
 
 
-def _batches(parts: Parts, dealings: int) -> Batch:
+def _batches(parts: Parts, partitions: int) -> Batch:
     """The first partitions, with neighbouring parts joined, so that they end where fewer parts end."""
-    some = (..., slice(dealings), slice(None), slice(None))
+    some = (..., slice(partitions), slice(None), slice(None))
     counts, totals = parts.counts[some], parts.totals[some]
     scatter = None if parts.scatter is None else parts.scatter[some]
     rows = None if parts.table is None else parts.table.counts[(*some, slice(None))]
@@ -129,14 +129,14 @@ SHORT = 0.4  # standard errors by which the aim falls short of what the estimate
 RESERVE = 0.0004  # times bar^3: how far ahead of the results drifts join what is aimed
 _POINTS = 16  # of the grid
 _ABOVE, _BELOW = 2.5, 3.0  # where it ends: standard errors above the estimate, and beyond sqrt(2 bar) below it
-_NOTHING = -1e4  # log of no money
+_NOTHING = -1e4  # log of no wealth
 _MOST = 600.0  # log of what a bet multiplies, at most
 
 Gain = Callable[[Floats], Floats]  # values (P) -> log of what the batch multiplies, which falls in the value (P)
 
 
-class Aimed(NamedTuple):
-    """One batch: which drifts join the money that is aimed before it, and what it multiplies that money with."""
+class ScheduledBets(NamedTuple):
+    """One batch: which drifts join the wealth that is aimed before it, and what it multiplies that wealth with."""
 
     joins: Bools  # (k, P)
     moved: int  # so many drifts, the first ones, have joined for every form
@@ -149,11 +149,11 @@ class _Stand(NamedTuple):
     estimate: Floats
     past: Floats  # variance of the estimate
     new: Floats  # and of the form of the batch's means
-    live: Bools  # where both can be reckoned with
+    live: Bools  # where both are positive and finite
     batches: int  # before it
 
 
-class Course:
+class BoundBetSchedule:
     """The batches one after the other: what is known and was won, as far as sizes need it."""
 
     def __init__(self, noise: Noise, bar: float, units: Floats, drifts: Floats, log_weights: Floats) -> None:
@@ -162,18 +162,18 @@ class Course:
         self.joined: Bools | None = None  # (k, P)
         self.moved = 0
         self.values = 0  # distinct values of rows that were seen in a batch, at most
-        self.low = self.step = self.money = np.zeros(0)  # of the grid: (P), (P), (G, P)
+        self.low = self.step = self.wealth = np.zeros(0)  # of the grid: (P), (P), (G, P)
 
     @quiet
     def batch(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, earlier: Sequence[FixedSizeBet]
-    ) -> Aimed | None:
+    ) -> ScheduledBets | None:
         """The bets on one more batch; None if it has no past. `earlier` are the bets of all drifts before."""
         past, shared = known.past, self.noise.shares_items
         spread = Spread(_variances(self.noise, past), self.noise.difference_variances(past, pieces) if shared else None)
         before = Batch(past.counts, past.totals, pairs=None if past.pairs is None else Batch(*past.pairs[:2]))
-        mean, variance = spread.told(before, pieces)
-        new = spread.told(batch, pieces)[1]
+        mean, variance = spread.statistics(before, pieces)
+        new = spread.statistics(batch, pieces)[1]
         live = np.isfinite(variance) & np.isfinite(new) & (variance > 0) & (new > 0)
         if not live.any():
             return None
@@ -184,7 +184,7 @@ class Course:
         small = (stand.past <= SMALL * (stand.past + stand.new)).all()
         whole = small or batch.parts is None or self.values > VALUES
         parts = None if whole or batch.parts is None else parts_to_batches(past, batch.parts, pieces, live.shape)
-        return Aimed(joins, self.moved, self._played(past, batch, pieces, parts, stand, spread))
+        return ScheduledBets(joins, self.moved, self._played(past, batch, pieces, parts, stand, spread))
 
     def seen(self, batch: Batch) -> None:
         """Keep of a batch that was bet on what the next ones need."""
@@ -192,7 +192,7 @@ class Course:
         self.values = max([self.values, *(int(table.values.shape[-1]) for table in tables)])
 
     def _joining(self, stand: _Stand, units: Floats, earlier: Sequence[FixedSizeBet]) -> Bools:
-        """Which drifts join now, and their money with what is aimed."""
+        """Which drifts join now, and their wealth with what is aimed."""
         estimate, past, new, live, _ = stand
         drift = self.drifts * np.sqrt(units)
         reach = RESERVE * self.bar**3 * math.sqrt(2 * self.bar)
@@ -201,7 +201,7 @@ class Course:
         joins = ready if self.joined is None else ready & ~self.joined
         self.joined = ready if self.joined is None else self.joined | ready
         self.moved = int(np.argmin(self.joined.reshape(len(ready), -1).all(axis=1)))
-        first = not self.money.size
+        first = not self.wealth.size
         points = self._moved_to(estimate, past)
         some = np.flatnonzero(joins.reshape(len(joins), -1).any(axis=1))
         if some.size:
@@ -210,7 +210,7 @@ class Course:
             else:
                 size = drift[some, None]
                 won = self.log_weights[some, None] + size * (estimate - points - size / 2) / past
-            self.money = np.logaddexp(self.money, log_sum_exp(np.where(joins[some, None], won, _NOTHING)))
+            self.wealth = np.logaddexp(self.wealth, log_sum_exp(np.where(joins[some, None], won, _NOTHING)))
         return joins
 
     def _moved_to(self, estimate: Floats, past: Floats) -> Floats:
@@ -218,13 +218,13 @@ class Course:
         error, below = np.sqrt(past), math.sqrt(2 * self.bar) + _BELOW
         low, step = estimate - below * error, (below + _ABOVE) / (_POINTS - 1) * error
         points = low + np.arange(_POINTS).reshape(-1, *(1,) * low.ndim) * step
-        if self.money.size:
+        if self.wealth.size:
             place = (points - self.low) / self.step
             left = np.clip(place.astype(np.intp), 0, _POINTS - 2)
-            one, other = (np.take_along_axis(self.money, left + i, axis=0) for i in (0, 1))
-            self.money = one + (place - left) * (other - one)
+            one, other = (np.take_along_axis(self.wealth, left + i, axis=0) for i in (0, 1))
+            self.wealth = one + (place - left) * (other - one)
         else:
-            self.money = np.full(points.shape, _NOTHING)
+            self.wealth = np.full(points.shape, _NOTHING)
         self.low, self.step = low, step
         return points
 
@@ -233,9 +233,9 @@ class Course:
     ) -> Gain:
         """The sizes of all parts, one after the other, and the bets of these sizes."""
         if lined is None:
-            value, variance = (each[..., None, None, :] for each in spread.told(batch, pieces))
+            value, variance = (each[..., None, None, :] for each in spread.statistics(batch, pieces))
         else:
-            value, variance = spread.of_parts.told(lined.parts, lined.pieces)
+            value, variance = spread.of_parts.statistics(lined.parts, lined.pieces)
         sizes, stakes = self._sizes(value, 1.0 / variance, stand, _under(self.noise, spread.own, pieces))
         if lined is None:
             sizes, stakes = sizes[..., 0, 0, :], stakes[..., 0, 0, :]
@@ -248,19 +248,19 @@ class Course:
         self, value: Floats, ahead: Floats, stand: _Stand, under: Callable[[Floats], Floats | float]
     ) -> tuple[Floats, Floats]:
         """Slopes and stakes of all parts, from the form in each and its precision. (M, C, P)"""
-        money = np.repeat(self.money[..., None, :], value.shape[-3], axis=-2)  # (G, M, P)
+        wealth = np.repeat(self.wealth[..., None, :], value.shape[-3], axis=-2)  # (G, M, P)
         low, step, estimate, past, new = (each[..., None, :] for each in (self.low, self.step, *stand[:3]))
         live = stand.live[..., None, :]
         points = low + np.arange(_POINTS).reshape(-1, *(1,) * low.ndim) * step
         bold = past > min(BOLD, SOONER * stand.batches) * (past + new)
         kappa = part_shares_of_rest(value.shape[-2])
-        precision, mean = (np.broadcast_to(each, money.shape[1:]) for each in (1.0 / past, estimate))
+        precision, mean = (np.broadcast_to(each, wealth.shape[1:]) for each in (1.0 / past, estimate))
         sizes, stakes = np.zeros(value.shape), np.zeros(value.shape)
         for p, share in enumerate(kappa):
             here = live & (ahead[..., p, :] > 0)
             seen, at_part = np.where(here, ahead[..., p, :], 0.0), np.where(here, value[..., p, :], 0.0)
             rest = seen / share
-            needs = np.maximum(self.bar - money, 0.0)
+            needs = np.maximum(self.bar - wealth, 0.0)
             spare = (mean - points) * np.sqrt(rest) + SHORT - np.sqrt(2.0 * needs)  # it falls along the grid
             place = np.clip((spare >= 0).sum(axis=0) - 1, 0, _POINTS - 2)
             one, other = _around(spare, place)
@@ -270,10 +270,10 @@ class Course:
             q, stake = _sized((mean - aim) * np.sqrt(precision), rest / precision, need + part * (more - need), bold)
             q = np.where(here, np.minimum(q * (math.sqrt(share) * under(aim)), BOLDEST_PART), 0.0)
             sizes[..., p, :], stakes[..., p, :] = q, stake
-            money += _won(q * ((at_part - points) * np.sqrt(seen) - q / 2), stake)
+            wealth += _won(q * ((at_part - points) * np.sqrt(seen) - q / 2), stake)
             mean = (precision * mean + seen * at_part) / (precision + seen)
             precision = precision + seen
-        self.money = _average_partitions(money)
+        self.wealth = _average_partitions(wealth)
         return sizes, stakes
 
 
@@ -291,11 +291,11 @@ class Spread(NamedTuple):
 
     @property
     def of_parts(self) -> Spread:
-        """The same for parts of dealings."""
+        """Return the same for the parts of random partitions."""
         apart = self.apart
         return Spread(self.own[..., None, None, :], None if apart is None else apart[..., None, None, :])
 
-    def told(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
+    def statistics(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
         """Forms of the means of results, and their variance; two arms by their items, if they have any. (P), (P)"""
         means, per_row = means_and_inverse_counts(batch)
         value, variance = form_values(means, pieces), form_variances(self.own * per_row, pieces)
@@ -332,7 +332,7 @@ def _variances(noise: Noise, past: Past) -> Floats:
 
 
 def _under(noise: Noise, own: Floats, pieces: Halfspaces) -> Callable[[Floats], Floats | float]:
-    """What makes slopes right at values of single rates, where results vary otherwise than they do. (M, P)"""
+    """Return what corrects slopes at values of single rates, where results have another variance. (M, P)"""
     family, (single, arm, factor) = noise.family, single_arms(pieces)
     if family is None or not noise.outcome.whole or not single.any():
         return lambda values: 1.0
@@ -363,14 +363,14 @@ def _won(logs: Floats, stakes: Floats) -> Floats:
 
 
 def _average_partitions(logs: Floats) -> Floats:
-    """log of the average over the dealings. (M, P)->(P)"""
+    """log of the average over the partitions. (M, P)->(P)"""
     if logs.shape[-2] == 1:
         return np.asarray(logs[..., 0, :])
     top = logs.max(axis=-2)
     return np.log(np.exp(logs - top[..., None, :]).mean(axis=-2)) + top
 
 
-if TYPE_CHECKING:  # of a ledger: named tuples of arrays, of any kind where it is not said which
+if TYPE_CHECKING:  # of an e-process: named tuples of arrays, of any kind where it is not said which
     from typing_extensions import TypeVar
 
     Wealth = TypeVar("Wealth", default=Any)
@@ -391,15 +391,15 @@ _WIDEST = 24  # times
 
 Exceeded = Callable[[Floats], Bools]  # (P): of values, which are ruled out; a half-line
 Excess = Callable[[Floats], Floats]  # (P): the same where it is at least 0; it falls in the values
-_GONE = -1e300  # log of the money of a drift that was moved
+_GONE = -1e300  # log of the wealth of a drift that was moved
 
 
 class RuleState(NamedTuple, Generic[Wealth, Alternative]):
-    """The money, what was seen, and what the next batch will be bet on."""
+    """The wealth, what was seen, and what the next batch will be bet on."""
 
     won: Wealth
     known: Estimates
-    choice: Alternative  # fixed before the next batch
+    alternative: Alternative  # fixed before the next batch
 
 
 class PlacedBet(NamedTuple, Generic[Wealth, Alternative]):
@@ -407,7 +407,7 @@ class PlacedBet(NamedTuple, Generic[Wealth, Alternative]):
 
     won: Wealth
     known: Estimates
-    choice: Alternative
+    alternative: Alternative
     part: Batch
     first: bool = False  # whether it is the first batch, or a part of it
 
@@ -492,33 +492,33 @@ class BetHistory:
         drifts, log_weights = (rungs.reshape(-1, *(1,) * units.ndim) for rungs in _ladder(bar))
         stages = list(self._stages(changing or [forms] * len(self.placed), bool(changing), bar, drifts, log_weights))
 
-        def course(values: Floats) -> Iterator[Floats]:
+        def wealth(values: Floats) -> Iterator[Floats]:
             logs, aimed = log_weights + np.zeros(values.shape), np.full(values.shape, _GONE)
-            for steady, aim in stages:
+            for fixed_size, aim in stages:
                 if aim is not None:
                     if aim.joins.any():
                         joins = aim.joins[len(log_weights) - len(logs) :]
                         aimed = np.logaddexp(aimed, log_sum_exp(np.where(joins, logs, _GONE)))
                         logs = np.where(joins, _GONE, logs)[aim.moved - (len(log_weights) - len(logs)) :]
                     aimed = aimed + aim.gain(values)
-                logs = logs + steady(values)
+                logs = logs + fixed_size(values)
                 yield np.logaddexp(aimed, log_sum_exp(logs.copy()))
 
-        return course
+        return wealth
 
     def _stages(
         self, forms: Sequence[Halfspaces], changing: bool, bar: float, drifts: Floats, log_weights: Floats
-    ) -> Iterator[tuple[FixedSizeBet, Aimed | None]]:
+    ) -> Iterator[tuple[FixedSizeBet, ScheduledBets | None]]:
         """The bets of each drift on each batch, and those that are aimed."""
         bettor, units = self.problem.noise, self.end.known.past.first
-        course = Course(bettor, bar, units, drifts, log_weights)
+        schedule = BoundBetSchedule(bettor, bar, units, drifts, log_weights)
         earlier: list[FixedSizeBet] = []
         for bet, pieces in zip(self.placed, forms, strict=True):
             if changing and not bet.known.past.history:  # what forms change to comes from the past
                 continue
-            aim = None if bet.first else course.batch(bet.known, bet.part, pieces, earlier)
-            earlier.append(bettor.fixed_size_bet(bet.known.past, bet.part, pieces, units, drifts[course.moved :]))
-            course.seen(bet.part)
+            aim = None if bet.first else schedule.batch(bet.known, bet.part, pieces, earlier)
+            earlier.append(bettor.fixed_size_bet(bet.known.past, bet.part, pieces, units, drifts[schedule.moved :]))
+            schedule.seen(bet.part)
             yield earlier[-1], aim
 
 
@@ -527,7 +527,7 @@ def interval(lower: Floats, minus: Floats) -> Interval:
     return Interval(lower, np.maximum(lower, -minus))
 
 
-def agreed(bound: Floats, asked: Floats | float, shown: Bools) -> Floats:
+def match_decision(bound: Floats, asked: Floats | float, shown: Bools) -> Floats:
     """The bound, moved to the side of what is asked on which the decision sees it."""
     return np.where(shown, np.maximum(bound, np.nextafter(asked, np.inf)), np.minimum(bound, asked))
 

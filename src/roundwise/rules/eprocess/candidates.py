@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Array, Bools, Floats, quiet, total
-from roundwise.model.batch import Batch, Parts
+from roundwise.model.batch import Parts
 from roundwise.model.estimates import Estimates, FormEstimate, form_values, form_variances
 from roundwise.model.problem import Problem
 from roundwise.noise.bets import is_pair
 from roundwise.noise.parts import Index, columns, parts_data
 from roundwise.questions.base import Answer
-from roundwise.rules.base import ClaimStatus, GapToLeader, Interval, LinearForm
-from roundwise.rules.eprocess.base import EProcess, RequiredPulls, reached_goal
-from roundwise.rules.eprocess.bounds import BetHistory, agreed
+from roundwise.rules.base import ClaimStatus, GapToLeader, LinearForm
+from roundwise.rules.eprocess.base import EProcess, RequiredPulls
+from roundwise.rules.eprocess.bounds import BetHistory, match_decision
 from roundwise.rules.eprocess.engine import (
     OpenNulls,
     PartsView,
@@ -37,7 +37,6 @@ from roundwise.rules.eprocess.engine import (
     log_phi,
     sum_arms,
     view_parts,
-    whole_bet,
 )
 from roundwise.solvers import program
 from roundwise.solvers.halfspaces import Halfspaces
@@ -71,18 +70,18 @@ class CandidateBefore(NamedTuple):
 
 def bet_on_candidates(
     problem: Problem,
-    purses: PartitionWealth,
+    wealth: PartitionWealth,
     known: Estimates,
     start: CandidateBefore | None,
     parts: Parts,
     shifts: bool,
 ) -> PartitionWealth:
-    """The purses of each run, (n) runs, after a batch in parts, averaged over its dealings."""
-    several, runs = parts.partitions, purses.bank.size
+    """The wealth of each run, (n) runs, after a batch in parts, averaged over its partitions."""
+    several, runs = parts.partitions, wealth.bank.size
     data, first = parts_data(known.past, parts), not known.past.history
     means = None if first else columns(known.means, several)
     spread, beside = (
-        PartitionWealth(*_repeated(purses, several)),
+        PartitionWealth(*_repeated(wealth, several)),
         None if start is None else CandidateBefore(*_repeated(start, several)),
     )
     found = [
@@ -110,26 +109,26 @@ def _pieces(problem: Problem) -> int:
 
 
 def _of_columns(
-    problem: Problem, purses: PartitionWealth, field: PartsView, start: CandidateBefore | None
+    problem: Problem, wealth: PartitionWealth, view: PartsView, start: CandidateBefore | None
 ) -> PartitionWealth:
-    """The purses of each column after all parts."""
-    question, data = problem.question, field.seen
+    """The wealth of each column after all parts."""
+    question, data = problem.question, view.data
     parts, arms, n = data.counts.shape
-    answer = question.answer(np.moveaxis(field.means, 1, -1))  # (P, n, ...)
+    answer = question.answer(np.moveaxis(view.means, 1, -1))  # (P, n, ...)
     names = np.asarray(answer, dtype=np.float64).reshape(parts, n, -1).transpose(0, 2, 1)  # (P, A, n)
     form, scale = forms_of(question.halfspaces(answer, arms), parts, arms, n)
     number = scale.shape[1]
-    tilts, ledger = problem.noise.part_bets(data), _Accounts(purses, names)
+    part_bets, accounts = problem.noise.part_bets(data), _Accounts(wealth, names)
 
     def likely(z: Floats) -> None:
-        ledger.confident = sum_arms(log_phi(z).reshape(parts, number, n)) >= math.log(0.5)
-        ledger.confident[0] &= bool(data.before.counts.any())
+        accounts.confident = sum_arms(log_phi(z).reshape(parts, number, n)) >= math.log(0.5)
+        accounts.confident[0] &= bool(data.before.counts.any())
 
     extra = None if start is None else partial(_more, start, names, scale)
-    bets = OpenNulls(form, np.arange(number * n), problem.goal, gate=likely, extra=extra, switch=ledger.switch)
-    gains = bet_on_nulls(bets, np.zeros(number * n), field, tilts)
-    ledger.put_back(gains)
-    return ledger.purses
+    bets = OpenNulls(form, np.arange(number * n), problem.goal, gate=likely, extra=extra, switch=accounts.switch)
+    gains = bet_on_nulls(bets, np.zeros(number * n), view, part_bets)
+    accounts.put_back(gains)
+    return accounts.wealth
 
 
 def _more(start: CandidateBefore, names: Floats, scale: Floats, before: Floats) -> Floats:
@@ -140,45 +139,47 @@ def _more(start: CandidateBefore, names: Floats, scale: Floats, before: Floats) 
 
 
 class _Accounts:
-    """Whose purse the bets on each part are paid from: kept while the parts are gone through."""
+    """Whose wealth the bets on each part are paid from: kept while the parts are gone through."""
 
-    def __init__(self, purses: PartitionWealth, names: Floats) -> None:
-        self.purses = PartitionWealth(*(each.copy() for each in purses))
-        self.names, self.confident = names, np.zeros((len(names), purses.bank.size), dtype=np.bool_)  # said by `likely`
+    def __init__(self, wealth: PartitionWealth, names: Floats) -> None:
+        self.wealth = PartitionWealth(*(each.copy() for each in wealth))
+        self.names, self.confident = names, np.zeros((len(names), wealth.bank.size), dtype=np.bool_)  # set by the gate
         self.number: Index | None = None  # of each part's candidate, -1 if it was not opened before: for few columns
-        if self.purses.answers.size < _FEW_NAMES:
-            match = (self.purses.answers == names[:, None]).all(axis=2)  # (P, C, n)
+        if self.wealth.answers.size < _FEW_NAMES:
+            match = (self.wealth.answers == names[:, None]).all(axis=2)  # (P, C, n)
             self.number = np.where(match.any(axis=1), match.argmax(axis=1), -1)
-        self.current = np.full(purses.bank.size, -1)  # the candidate of each column, -1 if it was not opened
-        changed = np.ones((len(names), purses.bank.size), dtype=np.bool_)
+        self.current = np.full(wealth.bank.size, -1)  # the candidate of each column, -1 if it was not opened
+        changed = np.ones((len(names), wealth.bank.size), dtype=np.bool_)
         (names[1:] != names[:-1]).any(axis=1, out=changed[1:])
         self.changed = changed
         self.some_changed: list[bool] = np.logical_or.reduce(changed, axis=1).tolist()
         self.all_opened = False
 
     def switch(self, p: int, gains: Floats) -> None:
-        """Before part p: the money of those whose candidate is another now is put back, and that of the other taken."""
+        """Before part p: put back the wealth of candidates that changed, and take that of the new ones."""
         if not (self.some_changed[p] or (self.confident[p].any() and not self.all_opened)):
             return
         moved = self.changed[p] | (self.confident[p] & (self.current < 0))
         who = np.flatnonzero(moved)
         if not who.size:
             return
-        money = gains.reshape(-1, self.current.size)
-        self._put_back(money, who)
+        amounts = gains.reshape(-1, self.current.size)
+        self._put_back(amounts, who)
         number = self._number(p, who)
         self.current[who] = number
         self.all_opened = bool((self.current >= 0).all())
-        money[:, who] = np.where(number >= 0, self.purses.gains[np.maximum(number, 0), :, who].T, np.inf)  # inf: no bet
+        amounts[:, who] = np.where(
+            number >= 0, self.wealth.gains[np.maximum(number, 0), :, who].T, np.inf
+        )  # inf: no bet
 
     def put_back(self, gains: Floats) -> None:
         """After the last part."""
         self._put_back(gains.reshape(-1, self.current.size), np.arange(self.current.size))
 
-    def _put_back(self, money: Floats, who: Index) -> None:
+    def _put_back(self, amounts: Floats, who: Index) -> None:
         who = who[self.current[who] >= 0]
         if who.size:
-            self.purses.gains[self.current[who], :, who] = money[:, who].T
+            self.wealth.gains[self.current[who], :, who] = amounts[:, who].T
 
     def _number(self, p: int, who: Index) -> Index:
         """The candidate of part p in these columns, opened if it is new and likely enough; else -1."""
@@ -186,30 +187,30 @@ class _Accounts:
         if self.number is not None:
             number = self.number[p, who]
         else:
-            match = (self.purses.answers[:, :, who] == wanted).all(axis=1)
+            match = (self.wealth.answers[:, :, who] == wanted).all(axis=1)
             number = np.where(match.any(axis=0), match.argmax(axis=0), -1)
         new = np.flatnonzero((number < 0) & self.confident[p, who])
         if new.size:
             columns_ = who[new]
-            visited = (self.purses.answers[:, 0, columns_] >= 0).sum(axis=0)
-            self.purses = self.purses.longer(int(visited.max()) + 1)
-            self.purses.answers[visited, :, columns_] = wanted[:, new].T
-            self.purses.gains[visited, :, columns_] = (math.log(OPENING) + self.purses.bank[columns_])[:, None]
-            self.purses.bank[columns_] += math.log(1.0 - OPENING)
+            visited = (self.wealth.answers[:, 0, columns_] >= 0).sum(axis=0)
+            self.wealth = self.wealth.longer(int(visited.max()) + 1)
+            self.wealth.answers[visited, :, columns_] = wanted[:, new].T
+            self.wealth.gains[visited, :, columns_] = (math.log(OPENING) + self.wealth.bank[columns_])[:, None]
+            self.wealth.bank[columns_] += math.log(1.0 - OPENING)
             number[new], self.number = visited, None  # there are more now
         return number
 
 
-def _averaged(purses: PartitionWealth, dealings: int, runs: int) -> PartitionWealth:
-    """The purses of each run, averaged over its dealings: column m * runs + i is dealing m of run i."""
-    found = PartitionWealth(*(each[..., :runs].copy() for each in purses))
-    money = np.exp(found.gains)
+def _averaged(wealth: PartitionWealth, partitions: int, runs: int) -> PartitionWealth:
+    """The wealth of each run, averaged over its partitions: column m * runs + i is partition m of run i."""
+    found = PartitionWealth(*(each[..., :runs].copy() for each in wealth))
+    amounts = np.exp(found.gains)
     bank = np.exp(found.bank)
-    for m in range(1, dealings):
+    for m in range(1, partitions):
         here = slice(m * runs, (m + 1) * runs)
-        bank += np.exp(purses.bank[here])
-        for c in range(len(purses.answers)):
-            named = purses.answers[c][:, here]
+        bank += np.exp(wealth.bank[here])
+        for c in range(len(wealth.answers)):
+            named = wealth.answers[c][:, here]
             some = np.flatnonzero(named[0] >= 0)
             if not some.size:
                 continue
@@ -217,11 +218,11 @@ def _averaged(purses: PartitionWealth, dealings: int, runs: int) -> PartitionWea
             visited = (found.answers[:, 0, some] >= 0).sum(axis=0)
             number = np.where(match.any(axis=0), match.argmax(axis=0), visited)
             found = found.longer(int(number.max()) + 1)
-            money = _pad(money, len(found.answers) - len(money), 0.0)
+            amounts = _pad(amounts, len(found.answers) - len(amounts), 0.0)
             found.answers[number, :, some] = named[:, some].T
-            money[number, :, some] += np.exp(purses.gains[c][:, here][:, some]).T
+            amounts[number, :, some] += np.exp(wealth.gains[c][:, here][:, some]).T
     with np.errstate(divide="ignore"):
-        return PartitionWealth(found.answers, np.log(money / dealings), np.log(bank / dealings))
+        return PartitionWealth(found.answers, np.log(amounts / partitions), np.log(bank / partitions))
 
 
 def _repeated(arrays: tuple[Floats, ...], times: int) -> list[Floats]:
@@ -274,7 +275,7 @@ class CandidateEProcess(EProcess):
             np.zeros(runs),
         )
 
-    def choice(self, problem: Problem, won: CandidateWealth, known: Estimates) -> Candidate:
+    def choose(self, problem: Problem, won: CandidateWealth, known: Estimates) -> Candidate:
         """The answer of the estimates: a candidate of before, or the next one."""
         answer = problem.question.answer(known.means)
         numbers = self._numbers(answer, known.past.counts.shape[:-1])
@@ -285,59 +286,39 @@ class CandidateEProcess(EProcess):
         return Candidate(number, numbers, problem.noise.estimate_forms(known, pieces))
 
     @quiet
-    def confidence(self, problem: Problem, choice: Candidate, known: Estimates) -> Floats:
+    def confidence(self, problem: Problem, alternative: Candidate, known: Estimates) -> Floats:
         """log prod_p Phi(margin of piece p in standard errors)."""
-        error = known.error(choice.forecast)
-        return total(log_phi(choice.forecast.value / error))
-
-    def settled(
-        self, problem: Problem, won: CandidateWealth, known: Estimates, choice: Candidate, batch: Batch
-    ) -> CandidateWealth:
-        """The candidate's money after the batch; that of the others waits."""
-        new = choice.number >= (won.answers[..., 0] >= 0).sum(axis=-1)
-        sure = (self.confidence(problem, choice, known) >= math.log(0.5)) & (known.past.counts > 0).any(axis=-1)
-        live = ~new | sure
-        here = choice.number[..., None, None]
-        won = _extended(won, int(choice.number.max(initial=0)) + 1)
-        gains = self._gains(won, choice)
-        lost = np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
-        need = np.where(live[..., None] & ~lost, problem.goal - gains, 0.0)
-        gain = whole_bet(problem, batch, choice.forecast, need)
-        after = gains + gain
-        answers, all_gains, all_lost = won.answers.copy(), won.gains.copy(), won.lost.copy()
-        for array, value in (
-            (answers, choice.answer),
-            (all_gains, after),
-            (all_lost, lost | reached_goal(need, gain, after, problem.goal)),
-        ):
-            kept = np.take_along_axis(array, here, axis=-2)[..., 0, :]
-            np.put_along_axis(array, here, np.where(live[..., None], value, kept)[..., None, :], axis=-2)
-        return CandidateWealth(
-            answers, all_gains, all_lost, won.bank + np.where(live & new, math.log(1.0 - OPENING), 0.0)
-        )
+        error = known.error(alternative.forecast)
+        return total(log_phi(alternative.forecast.value / error))
 
     @quiet
-    def in_parts(
-        self, problem: Problem, won: CandidateWealth, known: Estimates, choice: Candidate, parts: Parts, shifts: bool
+    def update(
+        self,
+        problem: Problem,
+        won: CandidateWealth,
+        known: Estimates,
+        alternative: Candidate,
+        parts: Parts,
+        shifts: bool,
     ) -> CandidateWealth:
-        """The same after a batch in parts."""
+        """Return the wealth after a batch in parts."""
         runs = won.bank.shape
-        purses = PartitionWealth(*(_columns(each, runs) for each in (won.answers, won.gains, won.bank)))
+        wealth = PartitionWealth(*(_columns(each, runs) for each in (won.answers, won.gains, won.bank)))
         start = None
         if shifts and known.past.batches > 1:
-            without = form_variances(1.0 / np.maximum(known.past.counts, 1.0), choice.forecast.pieces)
-            with_shifts = choice.forecast.leverage
+            without = form_variances(1.0 / np.maximum(known.past.counts, 1.0), alternative.forecast.pieces)
+            with_shifts = alternative.forecast.leverage
             extra = np.where(np.isfinite(with_shifts), np.maximum(with_shifts - without, 0.0), 0.0)
-            start = CandidateBefore(*(_columns(each, runs) for each in (choice.answer, without, extra)))
-        after = bet_on_candidates(problem, purses, known, start, parts, shifts)
-        won = _extended(won, len(after.answers))
+            start = CandidateBefore(*(_columns(each, runs) for each in (alternative.answer, without, extra)))
+        after = bet_on_candidates(problem, wealth, known, start, parts, shifts)
+        won = extend_candidates(won, len(after.answers))
         answers, gains, bank = (_runs(each, runs) for each in after)
         return CandidateWealth(answers, gains, won.lost | (gains >= problem.goal), bank)
 
-    def _gains(self, won: CandidateWealth, choice: Candidate) -> Floats:
+    def _gains(self, won: CandidateWealth, alternative: Candidate) -> Floats:
         """What was won against each piece of the candidate; one that is new starts with its share of the bank."""
-        won = _extended(won, int(choice.number.max(initial=0)) + 1)
-        gains = np.take_along_axis(won.gains, choice.number[..., None, None], axis=-2)[..., 0, :]
+        won = extend_candidates(won, int(alternative.number.max(initial=0)) + 1)
+        gains = np.take_along_axis(won.gains, alternative.number[..., None, None], axis=-2)[..., 0, :]
         return np.where(np.isneginf(gains), (won.bank + math.log(OPENING))[..., None], gains)
 
     def stops(self, problem: Problem, won: CandidateWealth) -> Bools:
@@ -364,36 +345,36 @@ class CandidateEProcess(EProcess):
         wrong = ~question.correct(answers, np.broadcast_to(means, (*visited.shape, problem.arms)))
         return np.asarray((visited & wrong & lost).any(axis=-1))
 
-    def open_needs(self, problem: Problem, won: CandidateWealth, choice: Candidate) -> tuple[Bools, Floats]:
+    def open_needs(self, problem: Problem, won: CandidateWealth, alternative: Candidate) -> tuple[Bools, Floats]:
         """Which pieces of the candidate are open, and what is still to be won against each. (P), (P)"""
-        won = _extended(won, int(choice.number.max(initial=0)) + 1)
-        open_ = ~np.take_along_axis(won.lost, choice.number[..., None, None], axis=-2)[..., 0, :]
-        return open_, problem.goal - self._gains(won, choice)
+        won = extend_candidates(won, int(alternative.number.max(initial=0)) + 1)
+        open_ = ~np.take_along_axis(won.lost, alternative.number[..., None, None], axis=-2)[..., 0, :]
+        return open_, problem.goal - self._gains(won, alternative)
 
     @quiet
     def required_pulls(
-        self, problem: Problem, won: CandidateWealth, choice: Candidate, known: Estimates
+        self, problem: Problem, won: CandidateWealth, alternative: Candidate, known: Estimates
     ) -> RequiredPulls:
         """min sum n subject to sum_s f_s^2/n_s <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
-        open_, need = self.open_needs(problem, won, choice)
-        error = known.error(choice.forecast)
-        distance = np.maximum(choice.forecast.value, error)
+        open_, need = self.open_needs(problem, won, alternative)
+        error = known.error(alternative.forecast)
+        distance = np.maximum(alternative.forecast.value, error)
         limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
-        unfinished = _touched(problem.arms, choice.forecast.pieces, open_)
+        unfinished = _touched(problem.arms, alternative.forecast.pieces, open_)
         if problem.noise.shares_items:
-            between = problem.noise.difference_variances(known.past, choice.forecast.pieces)
-            spread = np.where(is_pair(choice.forecast.pieces), between, known.variance[..., None])
+            between = problem.noise.difference_variances(known.past, alternative.forecast.pieces)
+            spread = np.where(is_pair(alternative.forecast.pieces), between, known.variance[..., None])
             items = np.where(open_, 2 * spread * need / distance**2, 0.0)
-            return RequiredPulls(_shared(problem.arms, choice.forecast.pieces, items), unfinished)
-        return RequiredPulls(_allocation(problem.arms, choice.forecast.pieces, limits), unfinished)
+            return RequiredPulls(_shared(problem.arms, alternative.forecast.pieces, items), unfinished)
+        return RequiredPulls(_allocation(problem.arms, alternative.forecast.pieces, limits), unfinished)
 
     def claims(
-        self, problem: Problem, won: CandidateWealth, choice: Candidate, names: Sequence[str]
+        self, problem: Problem, won: CandidateWealth, alternative: Candidate, names: Sequence[str]
     ) -> list[ClaimStatus]:
         """What makes the candidate right: the one that won, once there is one, else that of the estimates."""
-        number = self.number(won, choice)
-        won = _extended(won, number + 1)
-        answer = self._named(problem, won, choice, number)
+        number = self.number(won, alternative)
+        won = extend_candidates(won, number + 1)
+        answer = self._named(problem, won, alternative, number)
         gains = np.where(np.isneginf(won.gains[number]), won.bank + math.log(OPENING), won.gains[number])
         pieces = problem.question.halfspaces(answer, problem.arms)
         forms = zip(pieces.arms.tolist(), pieces.coefficients.tolist(), pieces.offsets.tolist(), strict=True)
@@ -431,24 +412,20 @@ class CandidateEProcess(EProcess):
         )
         return bool(found.status == 0 and found.x[-1] <= 0)
 
-    def means(self, bets: BetHistory) -> Interval:
-        """They have nothing to agree with."""
-        return bets.intervals()
-
     def margins(self, bets: BetHistory) -> Floats:
         """Of each piece of the candidate that is claimed, from bets on it since the estimates first named it.
 
         At 2^c/delta for the c-th that they named, from 1: who that is was known before each of its bets.
         """
-        end, number = bets.end, self.number(bets.end.won, bets.end.choice)
-        pieces = self._pieces(bets.problem, end.won, end.choice, number)
-        shown = _extended(end.won, number + 1).lost[number]
-        named = self._numbers(self._named(bets.problem, end.won, end.choice, number), ())
-        seen = [bet.choice.answer if bet.known.past.counts.any() else None for bet in bets.placed]
+        end, number = bets.end, self.number(bets.end.won, bets.end.alternative)
+        pieces = self._pieces(bets.problem, end.won, end.alternative, number)
+        shown = extend_candidates(end.won, number + 1).lost[number]
+        named = self._numbers(self._named(bets.problem, end.won, end.alternative, number), ())
+        seen = [bet.alternative.answer if bet.known.past.counts.any() else None for bet in bets.placed]
         first = next((i for i, each in enumerate(seen) if each is not None and (each == named).all()), len(seen))
         others = {tuple(each.tolist()) for each in seen[:first] if each is not None}
         bound = bets.since(first).bound(pieces, bets.problem.goal + (len(others) + 1) * math.log(2))
-        return agreed(bound, pieces.offsets, shown) - pieces.offsets
+        return match_decision(bound, pieces.offsets, shown) - pieces.offsets
 
     def gap_to_leader(self, bets: BetHistory, leader: int | None, spare: Floats) -> GapToLeader | None:
         """What is to spare, less the tolerance."""
@@ -456,19 +433,19 @@ class CandidateEProcess(EProcess):
             return None
         who = int(bets.end.known.means.argmax()) if leader is None else leader
         return GapToLeader(
-            None, np.insert(spare + bets.end.choice.forecast.pieces.offsets, who, 0.0), bets.gap_to_leader(who)
+            None, np.insert(spare + bets.end.alternative.forecast.pieces.offsets, who, 0.0), bets.gap_to_leader(who)
         )
 
-    def _named(self, problem: Problem, won: CandidateWealth, choice: Candidate, number: int) -> Answer:
-        return _answer(problem, choice.answer if number == choice.number else won.answers[number])
+    def _named(self, problem: Problem, won: CandidateWealth, alternative: Candidate, number: int) -> Answer:
+        return _answer(problem, alternative.answer if number == alternative.number else won.answers[number])
 
-    def _pieces(self, problem: Problem, won: CandidateWealth, choice: Candidate, number: int) -> Halfspaces:
-        return problem.question.halfspaces(self._named(problem, won, choice, number), problem.arms)
+    def _pieces(self, problem: Problem, won: CandidateWealth, alternative: Candidate, number: int) -> Halfspaces:
+        return problem.question.halfspaces(self._named(problem, won, alternative, number), problem.arms)
 
-    def number(self, won: CandidateWealth, choice: Candidate) -> int:
+    def number(self, won: CandidateWealth, alternative: Candidate) -> int:
         """The candidate that won, or that of the estimates. One run only."""
         complete = won.lost.all(axis=-1)
-        return int(complete.argmax() if complete.any() else choice.number)
+        return int(complete.argmax() if complete.any() else alternative.number)
 
     def _numbers(self, answer: Answer, runs: tuple[int, ...]) -> Floats:
         return np.asarray(answer, dtype=np.float64).reshape((*runs, -1))
@@ -480,7 +457,7 @@ def _answer(problem: Problem, numbers: Floats) -> Answer:
     return numbers.reshape(like.shape).astype(like.dtype)
 
 
-def _extended(won: CandidateWealth, candidates: int) -> CandidateWealth:
+def extend_candidates(won: CandidateWealth, candidates: int) -> CandidateWealth:
     """Room for so many candidates."""
     extra = candidates - won.gains.shape[-2]
     if extra <= 0:

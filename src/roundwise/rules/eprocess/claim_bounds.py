@@ -52,7 +52,7 @@ class ClaimStep(NamedTuple):
     gains: Floats  # (L), log E after it
     shown: Bools  # (L), after it
     pairs: Batch | None = None  # (K^2), of arms that share items
-    parts: tuple[Batch, ...] = ()  # of a first batch, as it was dealt first, where bounds need them
+    parts: tuple[Batch, ...] = ()  # of a first batch, as it was partitioned first, where bounds need them
 
     @property
     def batch(self) -> Batch:
@@ -60,10 +60,10 @@ class ClaimStep(NamedTuple):
         return Batch(self.counts, self.totals, self.scatter, pairs=self.pairs)
 
 
-Towards = Callable[[Past, Batch, Halfspaces, Floats, Floats], Floats]  # past, batch, pieces, need, rho -> log e (L)
+BudgetBets = Callable[[Past, Batch, Halfspaces, Floats, Floats], Floats]  # past, batch, pieces, need, rho -> log e (L)
 
 
-def single_step(
+def single_bounds(
     problem: Problem, steps: Sequence[ClaimStep], pieces: Halfspaces, bars: Floats, first: int = 0
 ) -> Floats:
     """The largest value that each form was shown to exceed by bets of its own, at all times and all forms together. (P)
@@ -86,7 +86,7 @@ def single_step(
 def single_bets(
     problem: Problem, steps: Sequence[ClaimStep], pieces: Halfspaces, bars: Floats, first: int
 ) -> tuple[list[FixedSizeBet], Past]:
-    """The bets of `single_step`, and the past after them, with the guess before it."""
+    """The bets of `single_bounds`, and the past after them, with the guess before it."""
     past, bets, drifts = guess(problem, steps[first].counts.shape), list[FixedSizeBet](), np.sqrt(2 * bars)[None]
     units = units_of(steps[first])
     for number, step in enumerate(steps):
@@ -133,8 +133,8 @@ def with_guess(problem: Problem, past: Past) -> Past:
     return past._replace(counts=past.counts + first.counts, totals=past.totals + first.totals)
 
 
-def agreeing(
-    problem: Problem, question: Claims, steps: Sequence[ClaimStep], towards: Towards, joined: NDArray[np.intp]
+def bounds_matching_decision(
+    problem: Problem, question: Claims, steps: Sequence[ClaimStep], budget_bets: BudgetBets, joined: NDArray[np.intp]
 ) -> Floats:
     """For each line that is open the largest value up to its level that the rule would have shown it to exceed. (L)
 
@@ -144,20 +144,20 @@ def agreeing(
     pieces, past = question.bets(()), Past.none(steps[0].counts.shape)
     for step in steps:
         past = past.plus(step.batch)
-    won = purses_at(problem, question, steps, towards, joined)
+    won = wealth_at(problem, question, steps, budget_bets, joined)
     found = _ends(lambda values: won(values)[0], problem, past, pieces, question.odds)
     return np.minimum(found, pieces.offsets)
 
 
-def purses_at(
+def wealth_at(
     problem: Problem,
     question: Claims,
     steps: Sequence[ClaimStep],
-    towards: Towards,
+    budget_bets: BudgetBets,
     joined: NDArray[np.intp],
     times: int = 1,
 ) -> Callable[[Floats], tuple[Bools, Floats]]:
-    """For values in the place of levels, so many `times` each: which are exceeded at some time, and the purses. (L)"""
+    """For values in the place of levels, `times` each: which are exceeded at some time, and the wealth. (L)"""
     pieces, weights = repeated(question.bets(()), times), np.asarray(question.weights, dtype=np.float64)
     sides = len(pieces.offsets) // (weights.size * times)
 
@@ -167,11 +167,11 @@ def purses_at(
     lines, joining, shape = each(weights), each(joined), (-1, question.number)
     wanted, starts = [], []
     before = np.zeros(sides * weights.size, dtype=np.bool_)
-    least = 0.0  # of the purses that are open, at most 1
+    least = 0.0  # of the claims that are open, at most 1
     for s, step in enumerate(steps):  # what each had to have for (R): what others lack after it, before it shows more
         there = np.tile(joined, sides) <= s
-        money = wealth_in_goals(step.gains, problem.goal).reshape(shape)
-        lack = each(missing_wealth(money, (before | ~there).reshape(shape), weights))
+        amounts = wealth_in_goals(step.gains, problem.goal).reshape(shape)
+        lack = each(missing_wealth(amounts, (before | ~there).reshape(shape), weights))
         wanted.append(problem.goal + np.log1p(lack / lines))
         starts.append(least)
         before = step.shown
@@ -185,7 +185,7 @@ def purses_at(
         for s, (step, bar, start) in enumerate(zip(steps, wanted, starts, strict=True)):
             there, logs = joining <= s, np.where(joining == s, start, logs)
             need = np.where(shown | ~there | ~np.isfinite(logs), 0.0, np.repeat(step.bars, times) - logs)
-            logs = logs + towards(past, step.batch, moved, need, step.rho)
+            logs = logs + budget_bets(past, step.batch, moved, need, step.rho)
             ever |= there & ~shown & (logs >= bar - 1e-12)
             past, shown = past.plus(step.batch), np.repeat(step.shown, times)
         return ever, logs
@@ -342,7 +342,7 @@ class ClaimTail(NamedTuple):
     drifts: Floats  # (k, 2J)
     units: Floats  # (F, K), of each family of claims
     family: Floats  # (2J)
-    purses: WealthGrid | None = None  # (L), those of the rule itself, at levels up to what is claimed
+    wealth: WealthGrid | None = None  # (L), those of the rule itself, at levels up to what is claimed
 
     @property
     def claims(self) -> int:
@@ -406,7 +406,7 @@ MOST_STEPS = 12  # batches that are kept one by one for bounds
 
 
 class ClaimState(NamedTuple):
-    """The purses, what was shown and when, what is known, and what can be expected. Lines: claims, then opposites."""
+    """The wealth, what was shown and when, what is known, and what can be expected. Lines: claims, then opposites."""
 
     gains: Floats  # (L), log E
     shown: Bools  # (L)
@@ -504,7 +504,7 @@ def mean_bounds(problem: Problem, record: Record, batches: Sequence[Batch]) -> B
 
 
 def parts_of(batch: Batch) -> tuple[Batch, ...]:
-    """The parts of a batch as it was dealt first; itself if it was not."""
+    """The parts of a batch as it was partitioned first; itself if it was not."""
     parts = batch.parts
     return (batch,) if parts is None else tuple(parts.batch(p) for p in range(parts.number))
 
@@ -537,7 +537,7 @@ def _open_ended(problem: Problem, steps: Sequence[ClaimStep], pieces: Halfspaces
 
 
 def describe_claims(
-    problem: Problem, trial: Trial, names: Sequence[str], towards: Towards, chances: Floats
+    problem: Problem, trial: Trial, names: Sequence[str], budget_bets: BudgetBets, chances: Floats
 ) -> list[ClaimStatus]:
     """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected of it.
 
@@ -547,7 +547,7 @@ def describe_claims(
     number = question.number
     evidence, bars = lines_of(problem, kept)
     against = adjusted_of(problem, kept)
-    value, (lower, single) = _sizes(problem, kept), _lower(problem, kept, towards)
+    value, (lower, single) = _sizes(problem, kept), _lower(problem, kept, budget_bets)
     settled = np.tile(sides_of(problem, kept.shown).any(axis=-2), len(kept.shown) // number)
     chances = np.where(kept.shown, 1.0, np.where(settled, np.nan, chances))
     last = kept.past.history
@@ -593,7 +593,7 @@ def _sizes(problem: Problem, kept: ClaimState) -> Floats:
     return np.where(np.isfinite(kept.error[: question.number]), value, np.nan)
 
 
-def _lower(problem: Problem, kept: ClaimState, towards: Towards) -> tuple[Floats, Floats]:
+def _lower(problem: Problem, kept: ClaimState, budget_bets: BudgetBets) -> tuple[Floats, Floats]:
     """Of each line what it exceeds, at least, agreeing with what is shown; then of each opposite. (2J)
 
     Where there are no opposites, upper bounds of the claims take their place. Then the same by single steps alone.
@@ -606,22 +606,22 @@ def _lower(problem: Problem, kept: ClaimState, towards: Towards) -> tuple[Floats
         return nothing, nothing
     shown, level = kept.shown, pieces.offsets
     both = both_sides(question)
-    every, ahead = grown_of(problem, kept), ahead_of(kept)
+    every, ahead = padded_steps(problem, kept), had_budget(kept)
     single = nothing.copy()
     if not question.odds:
         for family, first in enumerate(each for each in every.families if each < len(every.steps)):
             own = every.joined == first
             bars, here = bars_of(problem, own, family), np.tile(own, 2)
-            by = single_step if ahead else _open_ended
+            by = single_bounds if ahead else _open_ended
             single[here] = by(problem, every.steps, select_pieces(both.bets(()), here), np.tile(bars, 2), first)
     tail, number = kept.tail, question.number
     if tail is not None and tail.track is not None:
         single = np.maximum(single, _pad_ends(tail.track.ends, tail.claims, number))
     found = single[:lines]
-    if agrees(problem, kept, ahead):
-        found = np.maximum(found, agreeing(problem, question, every.steps, towards, every.joined))
-        if tail is not None and tail.purses is not None:
-            found = np.maximum(found, _pad_ends(tail.purses.ends, tail.claims, number))
+    if bounds_use_wealth(problem, kept, ahead):
+        found = np.maximum(found, bounds_matching_decision(problem, question, every.steps, budget_bets, every.joined))
+        if tail is not None and tail.wealth is not None:
+            found = np.maximum(found, _pad_ends(tail.wealth.ends, tail.claims, number))
     found = np.where(shown, np.maximum(found, level), np.minimum(found, level))
     return np.append(found, single[lines:]), single
 
@@ -631,13 +631,13 @@ def both_sides(question: Claims) -> Claims:
     return question if len(question.lines.forms) > question.number else replace(question, sides="two", names=())
 
 
-def ahead_of(kept: ClaimState) -> bool:
+def had_budget(kept: ClaimState) -> bool:
     """Whether there was a budget to bet towards, at all times."""
     return all(np.isfinite(step.rho).all() for step in kept.steps)
 
 
-def agrees(problem: Problem, kept: ClaimState, ahead: bool) -> bool:
-    """Whether bounds are made of the purses of the rule, too: where what is won falls as the level rises."""
+def bounds_use_wealth(problem: Problem, kept: ClaimState, ahead: bool) -> bool:
+    """Whether bounds are made of the wealth of the rule, too: where what is won falls as the level rises."""
     return ahead and _whole(kept) and (claims_of(problem).odds or problem.noise.monotone_budget_bets)
 
 
@@ -648,7 +648,7 @@ def _pad_ends(ends: Floats, before: int, number: int) -> Floats:
     return found.reshape(-1)
 
 
-def grown_of(problem: Problem, kept: ClaimState) -> PaddedClaims:
+def padded_steps(problem: Problem, kept: ClaimState) -> PaddedClaims:
     """The batches that are kept, with all arms and lines there are now."""
     return pad_to_claims(kept.steps, problem.arms, claims_of(problem).number, len(kept.shown))
 
@@ -669,7 +669,7 @@ def _whole(kept: ClaimState) -> bool:
 
 def note_joint_bounds(problem: Problem, kept: ClaimState) -> Note:
     """Return the note on what all bounds promise together."""
-    times = 2 if len(grown_of(problem, kept).families) < 2 else 3
+    times = 2 if len(padded_steps(problem, kept).families) < 2 else 3
     return Note("joint_bounds", times=times, changed=not _whole(kept))
 
 
@@ -701,14 +701,14 @@ class ClaimHistory(TypedDict):
 
 
 def update_history(
-    problem: Problem, kept: ClaimState, batch: Batch, turn: BatchOutcome, towards: Towards
+    problem: Problem, kept: ClaimState, batch: Batch, turn: BatchOutcome, budget_bets: BudgetBets
 ) -> ClaimHistory:
     """What bounds are made of after a batch; `kept` is before it. Of one run: of several it stays as it is."""
     steps = kept.steps
     if batch.counts.ndim > 1:
         return ClaimHistory(steps=steps, tail=kept.tail)
     if len(steps) >= MOST_STEPS:
-        tail = carried_on(problem, kept, batch, turn, towards) if batch.counts.any() else kept.tail
+        tail = carried_on(problem, kept, batch, turn, budget_bets) if batch.counts.any() else kept.tail
         return ClaimHistory(steps=steps, tail=tail)
     share = np.full(batch.counts.shape[:-1], np.nan) if turn.rho is None else turn.rho
     step = ClaimStep(batch.counts, batch.totals, batch.scatter, share, turn.bars, turn.gains, turn.shown, batch.pairs)
@@ -718,34 +718,36 @@ def update_history(
 
 
 @quiet
-def carried_on(problem: Problem, kept: ClaimState, batch: Batch, turn: BatchOutcome, towards: Towards) -> ClaimTail:
+def carried_on(
+    problem: Problem, kept: ClaimState, batch: Batch, turn: BatchOutcome, budget_bets: BudgetBets
+) -> ClaimTail:
     """What bounds are made of after a batch that is not kept by itself; `kept` is before it. One run only."""
     question = claims_of(problem)
-    tail = _tail(problem, kept, towards) if kept.tail is None else kept.tail
+    tail = _tail(problem, kept, budget_bets) if kept.tail is None else kept.tail
     there = np.arange(question.number) < tail.claims
     if tail.track is not None:
         own = select_pieces(both_sides(question).bets(()), np.tile(there, 2))
         tail = update_grid(problem, tail, own, kept.past.plus(batch), with_guess(problem, kept.past), batch)
-    if tail.purses is None or turn.rho is None:
+    if tail.wealth is None or turn.rho is None:
         return tail
     mine = np.tile(there, len(kept.shown) // question.number)
     pieces = select_pieces(question.bets(()), mine)
     level, error = pieces.offsets, kept.error[mine]
-    track = tail.purses.laid(*_below(level, kept.value[mine] + level, error, tail.purses.ends), error)
+    track = tail.wealth.laid(*_below(level, kept.value[mine] + level, error, tail.wealth.ends), error)
     size = track.logs.shape[-1]
     values, logs = track.values.reshape(-1), track.logs.reshape(-1)
     still = np.repeat(~kept.shown[mine], size) & np.isfinite(logs)
     need = np.where(still, np.repeat(turn.bars[mine], size) - logs, 0.0)
-    logs = logs + towards(kept.past, batch, repeated(pieces, size)._replace(offsets=values), need, turn.rho)
-    weights, money = weights_of(problem), sides_of(problem, wealth_in_goals(turn.gains, problem.goal))
-    lack = missing_wealth(money, sides_of(problem, kept.shown), weights)
-    bars = np.tile(problem.goal + np.log1p(lack / weights), len(money))[mine] - 1e-12
-    return tail._replace(purses=track.reached(bars, logs.reshape(track.logs.shape), ~kept.shown[mine]))
+    logs = logs + budget_bets(kept.past, batch, repeated(pieces, size)._replace(offsets=values), need, turn.rho)
+    weights, amounts = weights_of(problem), sides_of(problem, wealth_in_goals(turn.gains, problem.goal))
+    lack = missing_wealth(amounts, sides_of(problem, kept.shown), weights)
+    bars = np.tile(problem.goal + np.log1p(lack / weights), len(amounts))[mine] - 1e-12
+    return tail._replace(wealth=track.reached(bars, logs.reshape(track.logs.shape), ~kept.shown[mine]))
 
 
-def _tail(problem: Problem, kept: ClaimState, towards: Towards) -> ClaimTail:
+def _tail(problem: Problem, kept: ClaimState, budget_bets: BudgetBets) -> ClaimTail:
     """What was won against values about the ends in the batches that are kept, to go on with."""
-    question, every, ahead = claims_of(problem), grown_of(problem, kept), ahead_of(kept)
+    question, every, ahead = claims_of(problem), padded_steps(problem, kept), had_budget(kept)
     both, number, steps = both_sides(question).bets(()), question.number, every.steps
     families = [each for each in every.families if each < len(steps)]
     size, none = FINE if ahead else COARSE, np.zeros(2 * number)
@@ -761,20 +763,20 @@ def _tail(problem: Problem, kept: ClaimState, towards: Towards) -> ClaimTail:
             won = sum((bet(values.reshape(-1))[0] for bet in bets), np.zeros(values.size))
             track.logs[0, here], units[k] = won.reshape(values.shape), units_of(steps[first])
         else:
-            track.logs[0, here] = _money(problem, steps, own, bars[here], first, values)
+            track.logs[0, here] = _wealth_without_budget(problem, steps, own, bars[here], first, values)
             units[k] = np.maximum(kept.past.counts, 1.0)
     drifts = np.sqrt(2 * bars)[None]
     if not ahead:
         drifts, shares = start_drifts(bars)
         track = track._replace(logs=track.logs + shares[..., None])
-    purses = None
-    if agrees(problem, kept, ahead):
+    wealth = None
+    if bounds_use_wealth(problem, kept, ahead):
         level = question.bets(()).offsets
         ends = _below(level, kept.value + level, kept.error, np.full(level.shape, -np.inf))
-        purses = WealthGrid(*ends, np.zeros((1, len(level), COARSE)), np.full(level.shape, -np.inf))
-        won = purses_at(problem, question, steps, towards, every.joined, COARSE)(purses.values.reshape(-1))[1]
-        purses = purses._replace(logs=won.reshape(purses.logs.shape))
-    return ClaimTail(None if question.odds else track, bars, drifts, units, family, purses)
+        wealth = WealthGrid(*ends, np.zeros((1, len(level), COARSE)), np.full(level.shape, -np.inf))
+        won = wealth_at(problem, question, steps, budget_bets, every.joined, COARSE)(wealth.values.reshape(-1))[1]
+        wealth = wealth._replace(logs=won.reshape(wealth.logs.shape))
+    return ClaimTail(None if question.odds else track, bars, drifts, units, family, wealth)
 
 
 def _below(level: Floats, estimate: Floats, error: Floats, ends: Floats) -> tuple[Floats, Floats]:
@@ -783,7 +785,7 @@ def _below(level: Floats, estimate: Floats, error: Floats, ends: Floats) -> tupl
     return np.minimum(np.maximum(estimate - BELOW * wide, ends), level - wide), level
 
 
-def _money(
+def _wealth_without_budget(
     problem: Problem, steps: Sequence[ClaimStep], pieces: Halfspaces, bars: Floats, first: int, values: Floats
 ) -> Floats:
     """log of what the bets that bounds without a budget are made of have won against values of each piece. (P, G)"""

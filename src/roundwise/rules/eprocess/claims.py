@@ -1,4 +1,4 @@
-"""The rule of claims: one purse a claim, never reset; a closed test after every batch; what is shown stays shown.
+"""The rule of claims: one e-process a claim, never reset; a closed test after every batch; what is shown stays shown.
 
 (docs/why-the-guarantee-holds.md, Propositions 13 to 17.) Before a batch it is fixed what must be won; where a budget
 says how much is to come, bets are made towards it, and otherwise they are those of every other question.
@@ -65,9 +65,9 @@ def bet_on_claims(
     extra = np.maximum(forecast.leverage - without, 0.0) / without**2 if late else bars
     pieces = claims_of(problem).bets(())  # the same in all runs
 
-    def opened(field: PartsView, tilts: PartBets, money: Floats, goal: Floats, extra: Floats) -> OpenNulls | None:
-        size, arms, n = field.means.shape
-        at = np.flatnonzero((goal > -np.inf) & _fed(pieces, field.seen.counts))
+    def opened(view: PartsView, part_bets: PartBets, wealth: Floats, goal: Floats, extra: Floats) -> OpenNulls | None:
+        size, arms, n = view.means.shape
+        at = np.flatnonzero((goal > -np.inf) & _fed(pieces, view.data.counts))
         if not at.size:  # results of arms that have nothing open
             return None
         form, scale = forms_at(pieces, at, size, arms, n)
@@ -158,7 +158,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
             nothing, nothing > 0, nothing, nothing, past, nothing, nothing + np.inf, nothing + np.inf,
             np.ones_like(past.counts), none == 0, none + np.nan, zero + np.inf, zero > 0, zero,
         )  # fmt: skip
-        return self.looked(problem, kept, None)._replace(means=None)
+        return self.update_forecast(problem, kept, None)._replace(means=None)
 
     def fold(self, problem: Problem, kept: ClaimState, plan: BatchPlan, batch: Batch) -> ClaimState:
         """Bet on the batch what was fixed before; then see what is shown."""
@@ -171,7 +171,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         else:
             rho = self._share(plan, size)
             need = np.where(kept.shown | ~np.isfinite(kept.gains), 0.0, bars - kept.gains)
-            gains = kept.gains + self.towards(problem, kept.past, batch, question.bets(size.shape), need, rho)
+            gains = kept.gains + self.budget_bets(problem, kept.past, batch, question.bets(size.shape), need, rho)
         past = kept.past.plus(batch)
         after = kept.rounds + (size > 0)
         shown = self._shown(problem, gains, kept.shown)
@@ -186,31 +186,31 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
             over=kept.over if plan.last is None else kept.over | (plan.last & (size > 0)),
             rounds=after,
             **update_history(
-                problem, kept, batch, BatchOutcome(rho, bars, gains, shown), partial(self.towards, problem)
+                problem, kept, batch, BatchOutcome(rho, bars, gains, shown), partial(self.budget_bets, problem)
             ),
         )
         if plan.left is None:
-            return self.looked(problem, kept, None)
+            return self.update_forecast(problem, kept, None)
         beyond = np.maximum(size - plan.pulls.sum(axis=-1), 0.0)  # more came than was asked for
-        return self.looked(problem, kept, np.maximum(plan.left - beyond, 0.0))
+        return self.update_forecast(problem, kept, np.maximum(plan.left - beyond, 0.0))
 
     def warm_start(self, problem: Problem, kept: ClaimState, batch: Batch, left: Floats | None) -> ClaimState:
         """With earlier results known, of which nothing is won: they teach estimates, and so who is fed. (24)"""
-        return self.looked(problem, kept._replace(taught=kept.seen.plus(batch)), left)
+        return self.update_forecast(problem, kept._replace(taught=kept.seen.plus(batch)), left)
 
     def with_budget(self, problem: Problem, kept: ClaimState, left: Floats) -> ClaimState:
-        """After another budget was said, of which so many results are left: purses go on with what they have."""
-        return self.looked(problem, kept._replace(over=np.zeros_like(kept.over)), left)
+        """After another budget was said, which leaves this many results: every claim keeps its wealth."""
+        return self.update_forecast(problem, kept._replace(over=np.zeros_like(kept.over)), left)
 
     def why_final(self, problem: Problem, kept: ClaimState) -> str | None:
-        """Why no budget lets it go on; None if an unsettled claim has something in its purse. One run."""
+        """Say why no budget lets it continue; None if an unsettled claim has wealth left. One run."""
         if self.finished(problem, kept):
             return _all_shown(problem, kept)
         if (sides_of(problem, np.isfinite(kept.gains)) & open_of(problem, kept)).any():
             return None
         return "the last round was bet on as the last one, which left nothing to what it did not show"
 
-    def towards(
+    def budget_bets(
         self, problem: Problem, past: Past, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats
     ) -> Floats:
         """log e of every line, bet towards the budget; of a last bet the cash is kept. (L)"""
@@ -303,8 +303,8 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected."""
         forecast, kept = self.forecast(problem, trial), trial.kept
         if kept.taught is not None:  # sizes are those of the results
-            trial = trial._replace(kept=self.looked(problem, kept._replace(taught=None), None))
-        return describe_claims(problem, trial, names, partial(self.towards, problem), forecast)
+            trial = trial._replace(kept=self.update_forecast(problem, kept._replace(taught=None), None))
+        return describe_claims(problem, trial, names, partial(self.budget_bets, problem), forecast)
 
     @quiet
     def forecast(self, problem: Problem, trial: Trial) -> Floats:
@@ -318,7 +318,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         if items is None and not question.odds:
             kept = self._unshifted(kept, pieces, form_variances(1.0 / kept.seen.counts, pieces))
         need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
-        fed = self.outlook(problem, kept, left).fed & open_of(problem, kept) & ~kept.over
+        fed = self.conditional_power(problem, kept, left).fed & open_of(problem, kept) & ~kept.over
         return power_by_line(question.forms, pieces, fed, need, kept.value, kept.error, kept.spread, left, items)
 
     def evidence(self, problem: Problem, trial: Trial, names: Sequence[str]) -> tuple[Floats, Floats, Bools]:
@@ -351,11 +351,11 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
             return reject_independent(sides_of(problem, gains), sides_of(problem, shown), problem.goal).reshape(
                 shown.shape
             )
-        money = wealth_in_goals(sides_of(problem, gains), problem.goal)
-        return reject_closed(money, sides_of(problem, shown), weights_of(problem)).reshape(shown.shape)
+        wealth = wealth_in_goals(sides_of(problem, gains), problem.goal)
+        return reject_closed(wealth, sides_of(problem, shown), weights_of(problem)).reshape(shown.shape)
 
     @quiet
-    def looked(self, problem: Problem, kept: ClaimState, left: Floats | None) -> ClaimState:
+    def update_forecast(self, problem: Problem, kept: ClaimState, left: Floats | None) -> ClaimState:
         """With the estimates, and with what can be expected of the results that are left."""
         question, past = claims_of(problem), kept.seen
         pieces = question.bets(past.counts.shape[:-1])
@@ -382,7 +382,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         if left is None:
             return kept
         plain = question.odds or problem.noise.shares_items
-        found = self.outlook(problem, kept if plain else self._unshifted(kept, pieces, pooled), left)
+        found = self.conditional_power(problem, kept if plain else self._unshifted(kept, pieces, pooled), left)
         some = left > 0  # of nothing, nothing is to be expected
         return kept._replace(
             fed=found.fed, chances=found.chances * some[..., None], expected=np.where(some, found.expected, 0.0)
@@ -402,7 +402,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         error = np.where(np.isfinite(pooled), np.sqrt(kept.spread[..., :1] * pooled), np.inf)
         return kept._replace(value=np.where(agrees, value, kept.value), error=np.where(agrees, error, kept.error))
 
-    def outlook(self, problem: Problem, kept: ClaimState, left: Floats) -> PowerForecast:
+    def conditional_power(self, problem: Problem, kept: ClaimState, left: Floats) -> PowerForecast:
         """What can be expected of so many results."""
         question = claims_of(problem)
         need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
@@ -422,9 +422,9 @@ def _all_shown(problem: Problem, kept: ClaimState) -> str:
 def with_claims(
     rule: ClosedTestingRule, before: Problem, kept: ClaimState, after: Problem, left: Floats | None = None
 ) -> ClaimState:
-    """The purses of a question with more claims at its end, and arms that are new, if there are any, after the others.
+    """Return the state of a question with more claims, and perhaps more arms, after those there are.
 
-    A claim that joins starts with the smallest purse that is open, at most 1, whatever the reason. `left` results are
+    A claim that joins starts with the smallest wealth that is open, at most 1, whatever the reason. `left` results are
     still to come. What bounds are made of stays: those of the claims there are go on.
     """
     old, new = claims_of(before), claims_of(after)
@@ -459,15 +459,15 @@ def with_claims(
         tail=None if kept.tail is None else kept.tail.of_arms(more),
         out=None if kept.out is None else _padded(kept.out, new.number) > 0,
     )
-    return rule.looked(after, kept, left)
+    return rule.update_forecast(after, kept, left)
 
 
 def left_out(
     rule: ClosedTestingRule, problem: Problem, kept: ClaimState, arms: Bools, left: Floats | None = None
 ) -> ClaimState:
-    """Claims about these arms are not fed any more, for whatever reason; their purses stay in rule (R) as they are."""
+    """Return the state in which claims about these arms are not fed any more; their wealth stays in rule (R)."""
     out = np.asarray(((claims_of(problem).forms != 0) & arms).any(axis=-1))
-    return rule.looked(problem, kept._replace(out=out), left)
+    return rule.update_forecast(problem, kept._replace(out=out), left)
 
 
 def _ends_agree(old: Claims, new: Claims) -> bool:

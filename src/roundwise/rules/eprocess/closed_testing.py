@@ -1,6 +1,6 @@
 """The closed test of many claims with weighted means of e-values, in no more time than it takes to add them up.
 
-Money is in units of 1/delta on an axis of sides (the claim, and its opposite if that can be shown) before the axis of
+Wealth is in units of 1/delta on an axis of sides (the claim, and its opposite if that can be shown) before the axis of
 claims. (docs/why-the-guarantee-holds.md, Proposition 13.)
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats, total, tree_take
 
-_MOST = 50.0  # log of the money that counts
+_MOST = 50.0  # log of the wealth that counts
 _NOTHING = 1e6  # -log of what counts as nothing
 _SLACK = 1e-12  # relative: a bet that pays just what was needed must count
 
@@ -20,23 +20,23 @@ def wealth_in_goals(gains: Floats, goal: float) -> Floats:
     return np.exp(np.minimum(gains - goal, _MOST))
 
 
-def reject_closed(money: Floats, shown: Bools, weights: Floats) -> Bools:
+def reject_closed(wealth: Floats, shown: Bools, weights: Floats) -> Bools:
     """What is shown by now: rule (R), repeated until nothing changes. `(D, J),(D, J),(J)->(D, J)`
 
     A claim is shown if w_j (X_j - 1) is at least what all other claims lack, w_i max(1 - X_i, 0), each counted with the
     smaller of its sides that are not shown.
     """
-    rich = np.asarray(((money * (1.0 + _SLACK) >= 1.0) & ~shown).any(axis=(-2, -1)))  # what others lack is not below 0
+    rich = np.asarray(((wealth * (1.0 + _SLACK) >= 1.0) & ~shown).any(axis=(-2, -1)))  # what others lack is not below 0
     if not rich.any():
         return shown
     if rich.ndim == 1 and not rich.all():
         some, found = np.flatnonzero(rich), shown.copy(order="K")
-        found[some] = reject_closed(tree_take(money, some), tree_take(shown, some), weights)
+        found[some] = reject_closed(tree_take(wealth, some), tree_take(shown, some), weights)
         return found
     while True:
         now = shown | (
-            weights[..., None, :] * (money * (1.0 + _SLACK) - 1.0)
-            >= missing_wealth(money, shown, weights)[..., None, :]
+            weights[..., None, :] * (wealth * (1.0 + _SLACK) - 1.0)
+            >= missing_wealth(wealth, shown, weights)[..., None, :]
         )
         if (now == shown).all():
             return shown
@@ -46,7 +46,7 @@ def reject_closed(money: Floats, shown: Bools, weights: Floats) -> Bools:
 def reject_independent(gains: Floats, shown: Bools, goal: float) -> Bools:
     """The same for claims whose e-values may be multiplied (Proposition 28). `(D, J),(D, J)->(D, J)`
 
-    A claim is shown if its money times all that other claims lost reaches 1/delta.
+    A claim is shown if its wealth times all that other claims lost reaches 1/delta.
     """
     while True:
         now = shown | (gains >= goal + lost_by_others(gains, shown)[..., None, :] - _SLACK)
@@ -61,15 +61,15 @@ def lost_by_others(gains: Floats, shown: Bools) -> Floats:
     return np.maximum(total(lost)[..., None] - lost, 0.0)
 
 
-def missing_wealth(money: Floats, shown: Bools, weights: Floats) -> Floats:
+def missing_wealth(wealth: Floats, shown: Bools, weights: Floats) -> Floats:
     """What the claims other than each lack. `(D, J),(D, J),(J)->(J)`"""
-    lack = weights * np.maximum(1.0 - least_of(money, shown), 0.0)
+    lack = weights * np.maximum(1.0 - least_of(wealth, shown), 0.0)
     return total(lack)[..., None] - lack
 
 
-def least_of(money: Floats, shown: Bools) -> Floats:
+def least_of(wealth: Floats, shown: Bools) -> Floats:
     """The smaller of the sides of each claim that are not shown, infinite if both are. `(D, J),(D, J)->(J)`"""
-    return np.asarray(np.where(shown, np.inf, money).min(axis=-2))
+    return np.asarray(np.where(shown, np.inf, wealth).min(axis=-2))
 
 
 def open_weight(shown: Bools, weights: Floats) -> Floats:
@@ -77,13 +77,13 @@ def open_weight(shown: Bools, weights: Floats) -> Floats:
     return total(np.where(shown.all(axis=-2), 0.0, weights))
 
 
-def adjusted_e_values(money: Floats, shown: Bools, weights: Floats) -> Floats:
+def adjusted_e_values(wealth: Floats, shown: Bools, weights: Floats) -> Floats:
     """The adjusted e-value of each line, in units of 1/delta: the least weighted mean over all sets it is in. (D, J)
 
     The sets are of the claims of which something is not shown; the least mean is over a line and those below it. For a
     line that is not shown it is at least 1 just where rule (R) shows it.
     """
-    least = least_of(money, shown)
+    least = least_of(wealth, shown)
     inside = np.isfinite(least)
     order = np.argsort(least, axis=-1, kind="stable")
     heavy = np.where(inside, weights, 0.0)
@@ -91,11 +91,11 @@ def adjusted_e_values(money: Floats, shown: Bools, weights: Floats) -> Floats:
     rank = np.argsort(order, axis=-1, kind="stable")
     weight = np.cumsum(np.take_along_axis(np.broadcast_to(heavy, order.shape), order, axis=-1), axis=-1)
     amount = np.cumsum(np.take_along_axis(held, order, axis=-1), axis=-1)
-    found = money.copy()
+    found = wealth.copy()
     for k in range(order.shape[-1]):
-        own = rank <= k  # then its least side is among those added up, and is put back by its own money
+        own = rank <= k  # then its least side is among those added up, and is put back by its own wealth
         mass = weight[..., k, None] + np.where(own, weights - heavy, weights)
-        for side in range(money.shape[-2]):
-            paid = amount[..., k, None] + weights * money[..., side, :] - np.where(own, held, 0.0)
+        for side in range(wealth.shape[-2]):
+            paid = amount[..., k, None] + weights * wealth[..., side, :] - np.where(own, held, 0.0)
             found[..., side, :] = np.minimum(found[..., side, :], paid / mass)
     return found

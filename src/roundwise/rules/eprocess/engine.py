@@ -22,15 +22,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Array, Bools, Floats, quiet
+from roundwise.arrays import Array, Bools, Floats
 from roundwise.deadline import check_deadline
-from roundwise.model.batch import Batch, Parts, part_shares_of_rest
-from roundwise.model.estimates import Estimates, FormEstimate, form_variances
+from roundwise.model.batch import Parts, part_shares_of_rest
+from roundwise.model.estimates import Estimates
 from roundwise.model.problem import Problem
-from roundwise.noise.gaussian import SubGaussian
 from roundwise.noise.parts import (
     NO_ROWS,
-    GaussianPartBets,
     Index,
     LogFactor,
     PartBets,
@@ -76,17 +74,17 @@ class PartsView:
     inverse: Floats  # (P, K, n), 1/(N + c)
     share: Floats | None  # (P, K, n), f: of this batch in what is known; None if its shift is not estimated
     weight: Floats | None  # (P, n), 1 / sum_j N_j f_j
-    seen: PartsData
+    data: PartsData
 
     @cached_property
     def per_row(self) -> Floats:
         """1 / rows of the part. (P, K, n)"""
-        return per_row(self.seen.counts)
+        return per_row(self.data.counts)
 
     @cached_property
     def new(self) -> Floats:
         """Means of the part. (P, K, n)"""
-        return self.seen.totals * self.per_row
+        return self.data.totals * self.per_row
 
 
 def per_row(counts: Floats) -> Floats:
@@ -95,16 +93,16 @@ def per_row(counts: Floats) -> Floats:
     return np.divide(1.0, found, out=found)
 
 
-def average_partitions(logs: Floats, runs: tuple[int, ...], dealings: int) -> Floats:
-    """log of the average over dealings of what was won: columns (K, n) back to runs (K)."""
-    found = logs.reshape(-1, dealings, *runs[::-1])
-    if dealings == 1:
+def average_partitions(logs: Floats, runs: tuple[int, ...], partitions: int) -> Floats:
+    """log of the average over partitions of what was won: columns (K, n) back to runs (K)."""
+    found = logs.reshape(-1, partitions, *runs[::-1])
+    if partitions == 1:
         return found[:, 0].transpose()
     top = found.max(axis=1, keepdims=True)
     sums = np.zeros_like(top[:, 0])
-    for m in range(dealings):  # in the same order however many runs there are
+    for m in range(partitions):  # in the same order however many runs there are
         sums += np.exp(found[:, m] - top[:, 0])
-    return (np.log(sums / dealings) + top[:, 0]).transpose()
+    return (np.log(sums / partitions) + top[:, 0]).transpose()
 
 
 def chunks(shape: tuple[int, ...]) -> Iterator[slice]:
@@ -139,14 +137,14 @@ def first_largest(values: Floats) -> Index:
     return np.where(values[:, 0] == top, 0, found)
 
 
-def view_parts(seen: PartsData, mu: Floats | None, shifts: bool) -> PartsView:
+def view_parts(data: PartsData, mu: Floats | None, shifts: bool) -> PartsView:
     """What is known before each part, after earlier batches with means mu (K, n), or in a first batch (None)."""
-    counts, N = seen.counts, seen.before.counts
-    c, t = sums_before(counts), sums_before(seen.totals)
+    counts, N = data.counts, data.before.counts
+    c, t = sums_before(counts), sums_before(data.totals)
     if mu is None:
         inverse = 1.0 / np.maximum(c, _FEWEST)
         t *= inverse
-        return PartsView(t, inverse, None, None, seen)
+        return PartsView(t, inverse, None, None, data)
     inverse = N + c
     np.maximum(inverse, _FEWEST, out=inverse)
     np.divide(1.0, inverse, out=inverse)
@@ -164,7 +162,7 @@ def view_parts(seen: PartsData, mu: Floats | None, shifts: bool) -> PartsView:
         np.multiply(f, shift[:, None], out=x)
         t -= x
     t += mu
-    return PartsView(t, inverse, f if shifts else None, weight, seen)
+    return PartsView(t, inverse, f if shifts else None, weight, data)
 
 
 def table_cells(z: Floats, ratio: Floats) -> Index:
@@ -191,7 +189,7 @@ def settle_parts(
     gains: Floats,
     z: Floats,
     ratio: Floats,
-    tilt: LogFactor,
+    log_factor: LogFactor,
     live: Bools | None,
     switch: Switch | None = None,
     jump: int = 0,
@@ -232,7 +230,7 @@ def settle_parts(
             q *= few[p]
         np.minimum(q, BOLDEST_PART, out=q)
         q *= bet
-        x = tilt(p, q)
+        x = log_factor(p, q)
         if mixed[p]:
             x = np.where(bet, x, 0.0)  # where there is nothing to bet on, it may be anything
         np.minimum(x, 600.0, out=x)
@@ -317,8 +315,8 @@ def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> 
 def evaluate_forms(
     form: PartForm,
     run: Index | None,
-    tilts: PartBets,
-    field: PartsView,
+    part_bets: PartBets,
+    view: PartsView,
     extra: Callable[[Floats], Floats] | None,
     level: Floats | None = None,
     variance: Floats | float | None = None,
@@ -329,24 +327,24 @@ def evaluate_forms(
     that each is about, None if they are about all columns in turn. With a `level` each form is about one arm, and its
     variance is guessed from that arm alone.
     """
-    value, before = form.of(field.means), form.squares(field.inverse)
+    value, before = form.of(view.means), form.squares(view.inverse)
     value -= form.offsets
     more = None if extra is None else extra(before)
-    if field.share is not None and field.weight is not None:
-        x = form.of(field.share)
+    if view.share is not None and view.weight is not None:
+        x = form.of(view.share)
         x *= x
         if run is None:
-            x.reshape(len(x), -1, field.weight.shape[1])[...] *= field.weight[:, None]
+            x.reshape(len(x), -1, view.weight.shape[1])[...] *= view.weight[:, None]
         else:
-            x *= field.weight.take(run, axis=1)
+            x *= view.weight.take(run, axis=1)
         before += x
     if more is not None:
         before += more
-    error = before * (_variance(form, tilts, field, level) if variance is None else variance)
+    error = before * (_variance(form, part_bets, view, level) if variance is None else variance)
     value /= np.sqrt(error, out=error)
-    new, leverage = form.of(field.new), form.squares(field.per_row)
+    new, leverage = form.of(view.new), form.squares(view.per_row)
     new -= form.offsets
-    z, of_items = value, tilts.paired_statistics(form)
+    z, of_items = value, part_bets.paired_statistics(form)
     if of_items is not None:
         z, before, leverage = (
             np.where(form.pair, ours, usual) for ours, usual in zip(of_items, (z, before, leverage), strict=True)
@@ -361,30 +359,30 @@ def level_of(form: PartForm) -> Floats | None:
     return form.offsets * form.factors[0]
 
 
-def _variance(form: PartForm, tilts: PartBets, field: PartsView, level: Floats | None) -> Floats | float:
+def _variance(form: PartForm, part_bets: PartBets, view: PartsView, level: Floats | None) -> Floats | float:
     """A guess at the variance of a result before each part."""
     if level is not None:
         found = np.zeros(level.shape)
         for each in np.unique(level):
-            own = np.broadcast_to(tilts.level_variances(float(each)), field.means.shape).reshape(-1)
+            own = np.broadcast_to(part_bets.level_variances(float(each)), view.means.shape).reshape(-1)
             found = np.where(level == each, own.take(form.places[0]), found)
         return found
-    variances = tilts.variances
+    variances = part_bets.variances
     if variances.size == 1:
         return float(variances.flat[0])
-    return form.mean_of(np.broadcast_to(variances, field.means.shape), field.inverse)
+    return form.mean_of(np.broadcast_to(variances, view.means.shape), view.inverse)
 
 
-def bet_of_form(tilts: PartBets, form: PartForm, new: Floats, leverage: Floats, level: Floats | None) -> LogFactor:
+def bet_of_form(part_bets: PartBets, form: PartForm, new: Floats, leverage: Floats, level: Floats | None) -> LogFactor:
     """The bet on every form; with a `level`, of one arm from its results alone."""
     if level is None or form.factors is None:
-        return tilts.forms(form, new, leverage)
+        return part_bets.forms(form, new, leverage)
     sign, arm = form.factors[0], form.places[0]
 
     def on(levels: list[float]) -> LogFactor:
         first, *rest = levels
         if not rest:
-            return tilts.levels(arm, sign, new.copy(), leverage, first)
+            return part_bets.levels(arm, sign, new.copy(), leverage, first)
         return choose_factor(level == first, lambda: on([first]), lambda: on(rest))
 
     return on(np.unique(level).tolist())
@@ -406,7 +404,7 @@ class OpenNulls(NamedTuple):
     variance: Floats | float | None = None  # of a result, for z; None: of the arms of the form, weighted
     level: Floats | None = None
     switch: Switch | None = None
-    money: Floats | None = None  # (c), if it is not that of the nulls themselves
+    wealth: Floats | None = None  # (c), if it is not that of the nulls themselves
 
 
 Opened = Callable[..., OpenNulls | None]
@@ -418,48 +416,34 @@ def bet_on_parts(
     parts: Parts,
     shifts: bool,
     opened: Opened,
-    money: Floats,
+    wealth: Floats,
     *others: Array,
     wide: int = 0,
 ) -> Floats:
     """log of what each null has after a batch in parts. (N)"""
     several, data, first = parts.partitions, parts_data(known.past, parts), not known.past.history
     means = None if first else columns(known.means, several)
-    gains, rest = columns(money, several), [columns(each, several) for each in others]
+    gains, rest = columns(wealth, several), [columns(each, several) for each in others]
     found = gains.copy()
     size, arms, n = data.counts.shape
     for here in chunks((size, max(arms, wide), n)):
-        field = view_parts(data.at(here), None if means is None else means[:, here], shifts)
-        tilts = problem.noise.part_bets(field.seen)
-        bets = opened(field, tilts, gains[:, here], *(each[:, here] for each in rest))
+        view = view_parts(data.at(here), None if means is None else means[:, here], shifts)
+        part_bets = problem.noise.part_bets(view.data)
+        bets = opened(view, part_bets, gains[:, here], *(each[:, here] for each in rest))
         if bets is not None:
             flat = found[:, here].reshape(-1)
-            flat[bets.at] = bet_on_nulls(bets, flat, field, tilts)
+            flat[bets.at] = bet_on_nulls(bets, flat, view, part_bets)
             found[:, here] = flat.reshape(len(found), -1)
-    return average_partitions(found, money.shape[:-1], several)
+    return average_partitions(found, wealth.shape[:-1], several)
 
 
-def bet_on_nulls(bets: OpenNulls, flat: Floats, field: PartsView, tilts: PartBets) -> Floats:
+def bet_on_nulls(bets: OpenNulls, flat: Floats, view: PartsView, part_bets: PartBets) -> Floats:
     """log of what the open nulls have after all parts. (c)"""
-    z, before, new, leverage = evaluate_forms(bets.form, bets.run, tilts, field, bets.extra, bets.level, bets.variance)
-    live = can_bet(before, leverage, None if bets.gate is None else bets.gate(z))
-    tilt = bet_of_form(tilts, bets.form, new, leverage, bets.level)
-    before /= leverage
-    money = flat.take(bets.at) if bets.money is None else bets.money
-    return settle_parts(bets.goal, money, z, before, tilt, live, bets.switch, field.seen.jump)
-
-
-@quiet
-def whole_bet(problem: Problem, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-    """log e of forms that need all arms of a batch (arms with features), by its sigma, as one part. (P)"""
-    new = SubGaussian(problem.sigma).standard_score(batch, forecast.pieces)
-    past = forecast.value / np.sqrt(problem.sigma**2 * forecast.leverage)
-    leverage = form_variances(1.0 / batch.counts, forecast.pieces)
-    live = np.isfinite(past) & np.isfinite(new) & (need > 0)
-    z, ratio, value, one = (
-        np.where(live, each, fill).reshape(1, -1)
-        for each, fill in ((past, 0.0), (forecast.leverage / leverage, 1.0), (new, 0.0), (np.ones(need.shape), 1.0))
+    z, before, new, leverage = evaluate_forms(
+        bets.form, bets.run, part_bets, view, bets.extra, bets.level, bets.variance
     )
-    tilt = GaussianPartBets(1.0).forms(PartForm([], None, value), value, one)
-    won = settle_parts(need.reshape(-1), np.zeros(need.size), z, ratio, tilt, live.reshape(1, -1))
-    return won.reshape(need.shape)
+    live = can_bet(before, leverage, None if bets.gate is None else bets.gate(z))
+    log_factor = bet_of_form(part_bets, bets.form, new, leverage, bets.level)
+    before /= leverage
+    wealth = flat.take(bets.at) if bets.wealth is None else bets.wealth
+    return settle_parts(bets.goal, wealth, z, before, log_factor, live, bets.switch, view.data.jump)

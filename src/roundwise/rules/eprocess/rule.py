@@ -1,7 +1,7 @@
-"""The stopping rule of Wager: predictable bets against every wrong answer (docs/why-the-guarantee-holds.md).
+"""The betting rule: predictable bets against every wrong answer (docs/why-the-guarantee-holds.md).
 
-Before each batch it is fixed, from past data alone, what to bet on (`choice`); the batch then multiplies what was won
-against each cell of the question's ledger. How the batch was sampled does not matter.
+Before each batch the `alternative` that is bet on is fixed from past data alone; the batch then multiplies the wealth
+against each cell of the question's e-process. How the batch was sampled does not matter.
 """
 
 from __future__ import annotations
@@ -41,14 +41,23 @@ class SavedState(NamedTuple, Generic[Wealth]):
 
 @dataclass(frozen=True)
 class EProcessRule(StoppingRule[RuleState]):
-    """Stop when every wrong answer has lost 1/delta times the stake. It works with every policy.
+    """Stop when the e-processes against all wrong answers have reached 1/delta.
+
+    Bets that are fixed before each batch multiply the wealth against every wrong answer; the answer that is left is
+    right with probability at least 1 - delta, however batches are sampled and however often results are looked at
+    (docs/why-the-guarantee-holds.md). The rule serves every question but claims, every noise model and every policy
+    that takes a `stopping` rule:
+
+    >>> from roundwise.policies import RoundRobin
+    >>> RoundRobin(stopping=EProcessRule()).stopping.any_time
+    True
 
     Args:
-        shifts: Whether estimates use differences within batches, where the question compares arms, so that
-            a shift of all arms in a batch does not matter.
+        shifts: Whether a question that compares arms is estimated from differences within batches, so that a shift of
+            all arms from one batch to the next does no harm.
     """
 
-    shifts: bool = True  # estimates from differences within batches, where the question compares arms
+    shifts: bool = True
     any_time: ClassVar[bool] = True
     learns: ClassVar[bool] = True
     migrates: ClassVar[bool] = True
@@ -70,15 +79,15 @@ class EProcessRule(StoppingRule[RuleState]):
 
     def fold(self, problem: Problem, kept: RuleState, plan: BatchPlan, batch: Batch) -> RuleState:
         """Bet on the batch with what was fixed before, or on its parts with what those before showed; then fix anew."""
-        ledger = eprocess_for(problem)
+        eprocess = eprocess_for(problem)
         parts = batch.parts or stack_parts((batch,))
-        won = ledger.in_parts(problem, *kept, parts._replace(jump=plan.jump), self.shifts and ledger.shifts)
+        won = eprocess.update(problem, *kept, parts._replace(jump=plan.jump), self.shifts and eprocess.shifts)
         return self._kept(problem, won, kept.known.past.plus(batch))
 
     def replayed(self, problem: Problem, batches: Sequence[Batch]) -> BetHistory:
         """What bounds are made of: all batches with what was fixed before each, and what is kept after them.
 
-        The first comes in its parts if it has any, since it has no past; of its dealings the first.
+        The first comes in its parts if it has any, since it has no past; of its partitions the first.
         """
         kept = self.start(problem, batches[0].counts.shape[:-1])
         placed = []
@@ -108,10 +117,10 @@ class EProcessRule(StoppingRule[RuleState]):
         return eprocess_for(problem).answer(problem, trial.kept.won, trial.kept.known)
 
     def _kept(self, problem: Problem, won: Any, past: Past) -> RuleState:
-        ledger = eprocess_for(problem)
-        known = estimate_from(past, problem.noise.variance(past), self.shifts and ledger.shifts)
-        choice = ledger.choice(problem, won, known)
-        return RuleState(won, known._replace(fit=None), choice)  # the choice has what it needs of the fit
+        eprocess = eprocess_for(problem)
+        known = estimate_from(past, problem.noise.variance(past), self.shifts and eprocess.shifts)
+        alternative = eprocess.choose(problem, won, known)
+        return RuleState(won, known._replace(fit=None), alternative)  # the alternative has what it needs of the fit
 
     def state_tag(self, problem: Problem) -> str:
         """The kind of e-process."""
@@ -127,13 +136,13 @@ class EProcessRule(StoppingRule[RuleState]):
 
     def effect_of_change(self, problem: Problem, dropped: bool) -> str | None:
         """By the e-process, where a rule is proved (Propositions 22 and 23)."""
-        ledger = eprocess_for(problem)
-        return ledger.dropping if dropped else ledger.adding
+        eprocess = eprocess_for(problem)
+        return eprocess.dropping if dropped else eprocess.adding
 
     def migrate(self, before: Problem, after: Problem, kept: RuleState, dropped: int | None, past: Past) -> RuleState:
         """The wealth that is valid for the other arms."""
-        ledger = eprocess_for(before)
-        won = ledger.with_arm(kept.won) if dropped is None else ledger.without(before, kept.won, dropped)
+        eprocess = eprocess_for(before)
+        won = eprocess.with_arm(kept.won) if dropped is None else eprocess.without(before, kept.won, dropped)
         return self._kept(after, won, past)
 
     def warm_start(self, problem: Problem, kept: RuleState, batch: Batch, left: Floats | None) -> RuleState:
@@ -152,25 +161,25 @@ class EProcessRule(StoppingRule[RuleState]):
         )
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
-        """Those of the ledger."""
-        return eprocess_for(problem).claims(problem, trial.kept.won, trial.kept.choice, names)
+        """Those of the e-process."""
+        return eprocess_for(problem).claims(problem, trial.kept.won, trial.kept.alternative, names)
 
     def standing(self, problem: Problem, trial: Trial) -> TrialStatus:
         """Whether bets compare arms, and whether they went wrong."""
-        ledger = eprocess_for(problem)
-        emptied = ledger.all_rejected(problem, trial.kept.won)
-        return TrialStatus(self.shifts and ledger.shifts, emptied, ledger.bounds_match_decision)
+        eprocess = eprocess_for(problem)
+        emptied = eprocess.all_rejected(problem, trial.kept.won)
+        return TrialStatus(self.shifts and eprocess.shifts, emptied, eprocess.bounds_match_decision)
 
     def bounds(
         self, problem: Problem, record: Record, batches: Sequence[Batch], kept: RuleState | None = None
     ) -> Bounds:
         """From the same bets, folded once; they agree with the decision that was made, if it is `kept`."""
-        ledger, bets = eprocess_for(problem), self.replayed(problem, batches)
+        eprocess, bets = eprocess_for(problem), self.replayed(problem, batches)
         bets = bets if kept is None else BetHistory(problem, bets.placed, kept)
         return Bounds(
-            partial(ledger.means, bets),
-            partial(ledger.margins, bets),
-            partial(ledger.gap_to_leader, bets),
+            partial(eprocess.means, bets),
+            partial(eprocess.margins, bets),
+            partial(eprocess.gap_to_leader, bets),
             bets.against,
         )
 
@@ -205,7 +214,7 @@ def _(question: SomeBeyond, problem: Problem) -> EProcess:
 
 @build_eprocess.register
 def _(question: Linear, problem: Problem) -> EProcess:
-    return LinearEProcess(_orthonormal(problem))
+    return LinearEProcess(shifts=False, basis=_orthonormal(problem))
 
 
 def _orthonormal(problem: Problem) -> Floats:

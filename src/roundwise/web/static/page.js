@@ -25,7 +25,7 @@
   document.addEventListener("change", (event) => {
     const form = near(event, "form");
     if (!form) return;
-    if (event.target.id === "file" && form.id === "hand-in" && event.target.files.length) form.requestSubmit();
+    if (event.target.id === "file" && form.id === "upload" && event.target.files.length) form.requestSubmit();
     if (event.target.matches("[data-recheck]")) {
       const again = form.querySelector("button.recheck");
       if (again) again.click();
