@@ -336,7 +336,7 @@ class TestARefutedModel:
         with run(storage, "sigma too small", "best arm") as study:
             told, report = study.status(), study.report()
         for each in (told, report):
-            assert each.guarantee.codes[0] == "refuted"
+            assert [reason.code for reason in each.guarantee.reasons] == ["refuted"]
             assert not bounded(each)
         reason = str(report.guarantee)
         stands, danger = f"The guarantee is {reason}.", f"Danger: {re.escape(str(report.dangers[0]))}"

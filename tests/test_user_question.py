@@ -7,7 +7,6 @@ import pytest
 
 from roundwise import PET, BestArm, Gaussian, GaussianArms, Problem, Statements, TopK, Wager, simulate
 from roundwise.calibration.live import Nowhere, Remembered
-from roundwise.model.trial import begin
 from roundwise.questions import Complexity, HalfspaceQuestion, Halfspaces, pairs
 from roundwise.questions.base import describe_halfspaces
 from roundwise.rules.eprocess.candidates import CandidateEProcess
@@ -47,7 +46,7 @@ class InMemory(Remembered):
 
     def __init__(self, settings):
         Study.__init__(self, "podium", Nowhere())
-        self._now = State("podium", settings, begin(settings.problem, settings.policy), "today")
+        self._now = State("podium", settings, "today")
 
 
 def test_it_is_simulated_with_bets_and_with_the_papers_rule():

@@ -12,7 +12,7 @@ ones collide with probability 3e-8, and a row is then skipped.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import NamedTuple
@@ -266,6 +266,7 @@ class RecordedFiles:
     starts: Sequence[FileStart] = ()  # of files that are not here
     items: Hashes | None = None  # of earlier rounds, ascending; None where it does not matter
     past: Sequence[Results] = ()  # what was imported to teach: never evidence
+    is_recorded: Callable[[str], bool] = lambda digest: False  # whether a file that is not here has these contents
 
     @classmethod
     def of(
@@ -288,8 +289,8 @@ class RecordedFiles:
         return ids, np.concatenate([_NONE, *(with_outcome(*each) for each in some)])
 
     def holds(self, digest: str) -> bool:
-        """Whether a file of the same contents is among them."""
-        return any(each.digest == digest for each in self.told)
+        """Whether a file of the same contents is recorded."""
+        return any(each.digest == digest for each in self.told) or self.is_recorded(digest)
 
     def has(self, ids: Hashes) -> Bools:
         """Which ids are among them."""

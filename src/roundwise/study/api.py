@@ -26,7 +26,7 @@ from roundwise.store.client import Part, Server, segment
 from roundwise.study.fold import Round
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
-from roundwise.study.study import FRAME, Study, check_reason, overview
+from roundwise.study.study import FRAME, Study, overview
 
 if TYPE_CHECKING:
     from roundwise.report import Report
@@ -55,10 +55,7 @@ class RemoteStudy(Study):
     ) -> Report:
         """Record results of the open batch: files or data frames; `round_over` says why the rest will not come."""
         options = TellOptions(**words)
-        if not sources and round_over is None:
-            raise InputError("Give the results: a file or a data frame.")
-        if round_over is not None:
-            check_reason(round_over)
+        self._check_told(sources, round_over)
         said = options.plain() | ({} if round_over is None else {"round_over": round_over})
         return self._upload("files", sources, said, key)
 

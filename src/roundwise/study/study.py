@@ -172,11 +172,7 @@ class Study:
             A report without intervals, unless `full_reports` is set.
         """
         options = TellOptions(**words)
-        if not sources and round_over is None:
-            close = Remedy("If the rest of the round will not come, use {@close_round}.", study=self.name)
-            raise InputError("Give the results: a file or a data frame.", close)
-        if round_over is not None:
-            check_reason(round_over)
+        self._check_told(sources, round_over)
         asked = options.plain() | {"round_over": round_over}
         return self._record(
             lambda state: self._read_sources(state, sources, round_over, options)[1], "tell", asked, sources, key
@@ -196,6 +192,13 @@ class Study:
         state = self.state
         _, result = self._work_out(state, step)
         return read, result(state)
+
+    def _check_told(self, sources: Sequence[object], round_over: str | None) -> None:
+        if not sources and round_over is None:
+            close = Remedy("If the rest of the round will not come, use {@close_round}.", study=self.name)
+            raise InputError("Give the results: a file or a data frame.", close)
+        if round_over is not None:
+            check_reason(round_over)
 
     def close_round(self, why: str) -> Report:
         """Close the open round although results are missing: they will not come."""
@@ -262,7 +265,10 @@ class Study:
             file=file,
             columns=settings.columns,
             options=options,
-            earlier=recorded_files(state, arms or settings.arms, options, before, replaces),
+            earlier=replace(
+                recorded_files(state, arms or settings.arms, options, before, replaces),
+                is_recorded=lambda digest: replaces is None and self._recorded_round(state, digest) is not None,
+            ),
         )
         recorded = self._recorded_round(state, results.digest)
         if recorded is None:
