@@ -91,7 +91,7 @@ def questions():
     }
 
 
-def evidence_of(question, policy, seed, several):
+def describe_evidence(question, policy, seed, several):
     """log of what was won for what the data favour, and whether the study is over: one seed, one batch."""
     problem = Problem(question, 2, 0.05, Binary())
     trial = begin(problem, policy)
@@ -111,7 +111,7 @@ def names(seeds):
     row("question", "M", "evidence (5 to 95 %)", "decided", f"one verdict of {seeds}")
     for name, (question, policy) in questions().items():
         for several in SEVERAL:
-            found = [evidence_of(question, policy, seed, several) for seed in range(seeds)]
+            found = [describe_evidence(question, policy, seed, several) for seed in range(seeds)]
             low, high = np.exp(np.quantile([each for each, _ in found], [0.05, 0.95]))
             share = np.mean([done for _, done in found])
             row(name, several, f"{low:.3g} to {high:.3g} : 1", f"{share:.0%}", "yes" if share in (0, 1) else "no")

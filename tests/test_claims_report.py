@@ -15,7 +15,7 @@ from roundwise.planning.replan import Outlook
 from roundwise.planning.rows import Quantiles
 from roundwise.report.charts import draw_evidence, thresholds_by_round
 from roundwise.report.claim_table import claim_table
-from roundwise.report.model import Course
+from roundwise.report.model import EvidenceHistory
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.study.audit import verified
 from studies import rates, studies, sums
@@ -265,12 +265,12 @@ class TestTheChart:
         """Drawn as it is now, what passes it had seemed to be shown long before it was."""
         study = doses(make)
         found = study.report()
-        assert all(len(each.log_bar) == len(each.rounds) == 1 for each in found.courses)
-        assert [each.log_bar[-1] for each in found.courses] == [each.log_bar for each in found.claim_rows]
+        assert all(len(each.log_threshold) == len(each.rounds) == 1 for each in found.courses)
+        assert [each.log_threshold[-1] for each in found.courses] == [each.log_threshold for each in found.claim_rows]
         high, low = math.log(80), math.log(40)
         open_, shown = (
-            Course("75mg beats placebo", (1, 2, 3), (1.0, 4.0, 4.1), (high, high, low), True, 3),
-            Course("300mg beats placebo", (1, 2, 3), (2.0, 5.0, 5.0), (high, low, low), True, 2),
+            EvidenceHistory("75mg beats placebo", (1, 2, 3), (1.0, 4.0, 4.1), (high, high, low), True, 3),
+            EvidenceHistory("300mg beats placebo", (1, 2, 3), (2.0, 5.0, 5.0), (high, low, low), True, 2),
         )
         assert thresholds_by_round([open_, shown]) == {1: high, 2: high, 3: low}  # in the end all are shown
         chart = draw_evidence(replace(found, courses=(open_, shown)))

@@ -69,7 +69,7 @@ class TestStudies:
         for _ in range(2):
             assert told(plain) == told(taught)
             one, other = plain.report().claim_rows, taught.report().claim_rows
-            for name in ("log_evidence", "log_bar", "shown", "estimate", "lower", "upper"):
+            for name in ("log_evidence", "log_threshold", "shown", "estimate", "lower", "upper"):
                 assert [getattr(row, name) for row in one] == [getattr(row, name) for row in other], name
             assert other[1].shown or other[1].chance > one[1].chance
 

@@ -300,9 +300,9 @@ class TestStudies:
             log = store.read("s")
         old = replay(log)
         assert (old.trial.done, old.decided["answer"]) == (False, 1)
-        from roundwise.report import report_of
+        from roundwise.report import build_report
 
-        report = report_of(old, intervals=False)
+        report = build_report(old, intervals=False)
         assert (report.status, report.answer) == ("decided", "b")
         assert report.guarantee.reasons == (Reason("answer_not_reproduced"),)
         assert "at most 5 %" not in report.text() + report.markdown() + report.html()

@@ -3,6 +3,7 @@
 import ast
 import doctest
 import importlib
+import inspect
 import os
 import pkgutil
 import re
@@ -16,7 +17,10 @@ import pytest
 
 import roundwise
 from roundwise import environments, errors, thresholds
+from roundwise.arena import run_arena
+from roundwise.calibration import calibrate
 from roundwise.cli import main
+from roundwise.simulation.sweep import run_sweep
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -191,6 +195,23 @@ def test_the_reference_has_every_public_name():
     assert sorted(listed["roundwise"]) == sorted({*roundwise.__all__} - constants)
     raised = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, Exception)}
     assert raised <= set(everything)
+
+
+def test_docstrings_name_every_parameter():
+    """So that `help()` says what the fields and arguments are."""
+    public = (roundwise, roundwise.policies, thresholds, environments)
+    every = {name: getattr(module, name) for module in public for name in module.__all__}
+    every |= {each.__name__: each for each in (run_sweep, run_arena, calibrate)}
+    silent = {}
+    for name in sorted({*every} - {"Report", "Study", "StudyPlan"}):  # made by functions, not by users
+        if not callable(every[name]) or (isinstance(every[name], type) and issubclass(every[name], Exception)):
+            continue
+        said = inspect.getdoc(every[name]) or ""
+        parameters = inspect.signature(every[name]).parameters.values()
+        named = [each.name for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+        if missing := [each for each in named if not re.search(rf"\b{each}\b", said)]:
+            silent[name] = missing
+    assert silent == {}
 
 
 MODULES = [

@@ -14,7 +14,7 @@ import make
 
 from roundwise import BestArm, Binary, DataError, create_study, import_study, verify_study
 from roundwise.errors import RoundwiseError
-from roundwise.report import report_of
+from roundwise.report import build_report
 from roundwise.store import write_log
 from roundwise.store.log import Head, extended
 from roundwise.study.audit import imported, verified
@@ -72,9 +72,9 @@ def test_it_is_refused_or_read(logs, seed):
             log[0].study, Head(), [(kind, json.dumps(payload)) for kind, payload in texts], datetime.now(UTC)
         )
         try:
-            report_of(replay(entries), intervals=False).text()
+            build_report(replay(entries), intervals=False).text()
             study = make.InMemory(entries)
-            report_of(study.state, intervals=False).text()
+            build_report(study.state, intervals=False).text()
             study.ask()
             verified(entries)
         except RoundwiseError as error:

@@ -22,7 +22,7 @@ from roundwise.cli.options import read_names
 from roundwise.ingest import Columns, RecordedFiles, Results, TellOptions, batch_of, read_results
 from roundwise.planning.request import read_scenarios
 from roundwise.planning.study_plan import PLAN_FORMAT, read_plan
-from roundwise.report import report_of
+from roundwise.report import build_report
 from roundwise.simulation.sweep.grid import read_grid
 from roundwise.simulation.tables import read_features, read_forms, read_outcomes, read_wide
 from roundwise.store import read_log, write_log
@@ -97,7 +97,7 @@ def examples(tmp_path_factory):
 
 def imported(path):
     state = replay(read_log(path))
-    return report_of(state, intervals=False).text()
+    return build_report(state, intervals=False).text()
 
 
 READERS = {

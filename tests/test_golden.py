@@ -12,7 +12,7 @@ import make
 from roundwise._version import RULES
 from roundwise.policies import PET, OptBBAI, RoundRobin, TrackAndStop, Wager
 from roundwise.policies.conditional_power import ConditionalPower
-from roundwise.report import report_of
+from roundwise.report import build_report
 from roundwise.rules import GLR, Declared
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.rule import EProcessRule
@@ -81,7 +81,7 @@ def every_plan_differs(monkeypatch):
 
 def reported(state):
     """The report, with bounds where the rule has some."""
-    return report_of(state, intervals=state.settings.question.name != "claims")
+    return build_report(state, intervals=state.settings.question.name != "claims")
 
 
 def won_by(state):
@@ -124,7 +124,7 @@ def test_a_state_that_cannot_be_read_is_counted_anew(studies, monkeypatch):
                 patch.setattr(rule, "state_tag", lambda self, problem: "unknown/1")
             state = study.state
             after = won_by(state)
-            assert report_of(state, intervals=False).text()
+            assert build_report(state, intervals=False).text()
         if before is not None:
             if state.checkpoint["rules"] == RULES:  # by other rules, other numbers
                 np.testing.assert_allclose(after, before, rtol=1e-9, atol=1e-9)

@@ -24,7 +24,7 @@ from roundwise import (
 )
 from roundwise.messages import Condition, Guarantee, Reason
 from roundwise.policies import OptBBAI, TriBBAI
-from roundwise.report import report_of
+from roundwise.report import build_report
 from roundwise.rules.eprocess.above import AboveWealth as Sets
 from roundwise.rules.eprocess.candidates import CandidateWealth
 from roundwise.rules.eprocess.rule import eprocess_for
@@ -189,7 +189,7 @@ class TestEverythingRuledOut:
         lost = state.trial.kept.won
         assert not emptied(state)
         assert not emptied(with_won(state, lost._replace(lost=np.array([True, False]))))
-        report = report_of(with_won(state, lost._replace(lost=np.array([True, True]))), intervals=False)
+        report = build_report(with_won(state, lost._replace(lost=np.array([True, True]))), intervals=False)
         assert report.guarantee.codes == ("all_rejected",)
         assert [each.code for each in report.dangers] == ["all_rejected"]
 
@@ -200,7 +200,7 @@ class TestEverythingRuledOut:
         assert not emptied(with_won(state, won._replace(arms_lost=every)))
         assert not emptied(with_won(state, won._replace(none_lost=np.array(True))))
         both = with_won(state, won._replace(arms_lost=every, none_lost=np.array(True)))
-        report = report_of(both, intervals=False)
+        report = build_report(both, intervals=False)
         assert report.guarantee.codes == ("all_rejected",)
 
     def test_above(self, study):

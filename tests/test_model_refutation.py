@@ -116,9 +116,10 @@ def left_out(report):
         found.append((f"difference of {arm.name}", arm.difference, arm.difference_lower, arm.difference_upper))
         found.append((f"lift of {arm.name}", arm.lift, arm.lift_lower, arm.lift_upper))
         if arm.mean is not None:
-            found.append((f"{arm.name} behind the best", best - arm.mean, arm.gap_to_leader, None))
+            found.append((f"{arm.name} behind the best", best - arm.mean, arm.gap_to_best_lower, None))
         if arm.mean is not None and leads is not None and arm.name != leads:
-            found.append((f"{arm.name} behind the leader", means[leads] - arm.mean, arm.trails_least, arm.trails_most))
+            ends = arm.gap_to_leader_lower, arm.gap_to_leader_upper
+            found.append((f"{arm.name} behind the leader", means[leads] - arm.mean, *ends))
     for claim in report.claim_rows:
         found.append((claim.claim, claim.estimate, claim.lower, claim.upper))
         found.append((f"{claim.claim}, single", claim.estimate, claim.single_lower, claim.single_upper))
@@ -298,7 +299,11 @@ def ends(what):
 
 def bounded(report):
     """Whether a report has any bound."""
-    arms = [each for arm in report.arm_rows for each in (arm.lower, arm.upper, arm.gap_to_leader, arm.trails_most)]
+    arms = [
+        each
+        for arm in report.arm_rows
+        for each in (arm.lower, arm.upper, arm.gap_to_best_lower, arm.gap_to_leader_upper)
+    ]
     arms += [each for arm in report.arm_rows for each in (arm.difference_lower, arm.difference_upper, arm.lift_lower)]
     claims = [each for row in report.claim_rows for each in (row.lower, row.upper, row.single_lower, row.single_upper)]
     return any(each is not None for each in [*arms, *claims])
@@ -411,7 +416,7 @@ class TestTheHeadline:
                 rows = [(arm, rng.normal(means[arm])) for arm, n in batch.table for _ in range(int(n))]
                 study.tell({"arm": [arm for arm, _ in rows], "outcome": [value for _, value in rows]})
             report = study.report()
-        others = {each.name: each.gap_to_leader for each in report.arm_rows if each.name != "a"}
+        others = {each.name: each.gap_to_best_lower for each in report.arm_rows if each.name != "a"}
         assert min(others, key=others.get) == "c"
         mean, least = report.units.value(report.arm_rows[0].mean, "near"), report.units.gap(others["c"], "down")
         assert report.headline == f"a is best: {mean}, ahead of every other arm by at least {least}"

@@ -32,7 +32,7 @@ from roundwise import (
 from roundwise.ingest import read_results
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.policies import OptBBAI
-from roundwise.report import report_of
+from roundwise.report import build_report
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.store import StoreError, open_store
 
@@ -162,7 +162,7 @@ def test_what_came_after_the_batch_that_decides_now_enters_means_and_bounds(stor
         state = study.state
         assert state.trial.done
         assert (len(state.batches), int(state.trial.record.batches)) == (3, 2)
-        report = report_of(state, intervals=True)
+        report = build_report(state, intervals=True)
         late = int(state.batches[2].counts.sum())
         assert (
             report.results == sum(int(each.counts.sum()) for each in state.batches) == 60 + sum(map(int, counts)) + late

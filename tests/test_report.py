@@ -38,7 +38,7 @@ from roundwise import (
     final_answer,
 )
 from roundwise.policies import OptBBAI
-from roundwise.report import report_of
+from roundwise.report import build_report
 from roundwise.report.export import BROWSERS
 from roundwise.report.terminal import arm_table, claim_table, file_table, round_table
 from roundwise.report.wording import odds, per_cent
@@ -166,7 +166,7 @@ class TestForms:
         assert [cell or "state" for row in claims for cell in row] == cells
         for row, claim in zip(claims[1:], report.claim_rows, strict=True):
             assert row[0] in report.text()
-            assert (row[2], row[3]) == (odds(claim.log_bar), f"shown in round {claim.shown_at}")
+            assert (row[2], row[3]) == (odds(claim.log_threshold), f"shown in round {claim.shown_at}")
 
     def test_the_page_needs_nothing_else(self, odd):
         page = odd.html()
@@ -250,7 +250,7 @@ class TestForms:
     def test_json_is_strict_before_any_result(self, study):
         for policy in (Wager(), PET(), TrackAndStop(), OptBBAI()):
             live = study(policy=policy)
-            for report in (live.report(), report_of(live.state, intervals=False)):
+            for report in (live.report(), build_report(live.state, intervals=False)):
                 plain = json.loads(report.json(), parse_constant=pytest.fail)
                 assert (plain["answer"], plain["results"]) == (None, 0)
                 assert [arm["mean"] for arm in plain["arms"]] == [None] * 4
@@ -281,7 +281,7 @@ class TestTheFirstLine:
         report = live.report()
         found = re.search(r"Guest checkout.* 62.8 %.*Big button\D*([\d.]+) points", report.headline)
         assert report.answer == "Guest checkout"
-        behind = next(each.gap_to_leader for each in report.arm_rows if each.name == "Big button")
+        behind = next(each.gap_to_best_lower for each in report.arm_rows if each.name == "Big button")
         assert 0 <= 100 * behind - float(found[1]) < 0.1  # rounded away from what it bounds
         assert report.text().splitlines()[0] == f"{report.headline}."
         (row,) = [line for line in report.text().splitlines() if line.startswith("Guest checkout ") and "430" in line]
@@ -382,8 +382,8 @@ class TestTheEvidenceIsTheStoppingRule:
             report = live.tell(world(asked.pulls))
             assert stops(question, report.claim_rows) == (report.status == "decided")
             for claim in report.claim_rows:
-                assert claim.shown == (claim.log_evidence >= claim.log_bar - 1e-9), claim
-                assert claim.log_bar >= math.log(20) - 1e-12
+                assert claim.shown == (claim.log_evidence >= claim.log_threshold - 1e-9), claim
+                assert claim.log_threshold >= math.log(20) - 1e-12
         assert report.guarantee.status == "kept"
 
     @pytest.mark.parametrize("noise", [Binary(), Bounded(-1, 3), Poisson(), UnknownVariance()])
@@ -393,7 +393,7 @@ class TestTheEvidenceIsTheStoppingRule:
         while (asked := live.ask()) is not None:
             report = live.tell(world(asked.pulls))
             assert stops(BestArm(), report.claim_rows) == (report.status == "decided")
-            assert all(claim.shown == (claim.log_evidence >= claim.log_bar - 1e-9) for claim in report.claim_rows)
+            assert all(claim.shown == (claim.log_evidence >= claim.log_threshold - 1e-9) for claim in report.claim_rows)
 
     def test_the_papers_rule(self, study):
         live = study(policy=TrackAndStop(first_time=100))
@@ -401,7 +401,7 @@ class TestTheEvidenceIsTheStoppingRule:
         while (asked := live.ask()) is not None:
             report = live.tell(world(asked.pulls))
             (claim,) = report.claim_rows
-            assert claim.shown == (claim.log_evidence > claim.log_bar) == (report.status == "decided")
+            assert claim.shown == (claim.log_evidence > claim.log_threshold) == (report.status == "decided")
         assert claim.claim == "b is the best arm, against every other answer"
 
     def test_a_policy_that_tests_only_at_the_end_of_its_phases(self, study):
@@ -424,7 +424,9 @@ class TestTheEvidenceIsTheStoppingRule:
         assert any(each.code == "exact_rounds" for each in report.notes)
 
     def test_almost(self, odd):
-        claim = replace(odd.claim_rows[0], log_evidence=math.log(19.9), log_bar=math.log(20), shown=False, arm=None)
+        claim = replace(
+            odd.claim_rows[0], log_evidence=math.log(19.9), log_threshold=math.log(20), shown=False, arm=None
+        )
         assert "almost 20 : 1" in replace(odd, claim_rows=(claim,)).text()
 
     def testodds(self):
@@ -459,8 +461,8 @@ class TestIntervals:
             live.tell(world(asked.pulls))
             report = live.report()
             for arm, claim in zip(report.arm_rows, report.claim_rows, strict=True):
-                assert bool(arm.gap_to_leader) == claim.shown  # behind the best just when it is ruled out
-                assert arm.gap_to_leader == claim.margins
+                assert bool(arm.gap_to_best_lower) == claim.shown  # behind the best just when it is ruled out
+                assert arm.gap_to_best_lower == claim.margins
                 assert arm.lower is None or arm.lower <= arm.mean
                 assert arm.upper is None or arm.mean <= arm.upper
         best = next(arm for arm in report.arm_rows if arm.name == report.answer)

@@ -37,7 +37,7 @@ from roundwise import (
 )
 from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.policies.base import Limited
-from roundwise.report.headline import answer_by_name
+from roundwise.report.headline import name_answer
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.store import StudyExistsError, UnknownStudyError, open_store
 from roundwise.store.log import Head, extended
@@ -145,7 +145,7 @@ class TestWholeStudies:
             report = finished(study, World(Gaussian(1.0), means))
             assert report.status == "decided"
             right = answer if isinstance(answer, tuple) else (answer,)
-            assert report.answer in [answer_by_name(question, each, ARMS) for each in right]
+            assert report.answer in [name_answer(question, each, ARMS) for each in right]
             same_as_a_plain_trial(study)
             assert study.ask() is None
 

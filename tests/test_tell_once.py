@@ -40,7 +40,7 @@ def work(tmp_path, monkeypatch):
     counted(readers, "text_sheet", "files read")
     counted(database.Store, "_after", "reads of the log")
     for module in (build, __import__("roundwise.report").report):
-        counted(module, "report_of", "reports")
+        counted(module, "build_report", "reports")
     parse = json.loads
 
     def parsed(text, **words):

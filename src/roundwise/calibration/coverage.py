@@ -17,7 +17,7 @@ from roundwise.errors import InputError
 from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin
 from roundwise.policies import ConditionalPower, Policy, Rounds, Wager
-from roundwise.report import Report, report_of
+from roundwise.report import Report, build_report
 from roundwise.rules import ClaimStatus
 from roundwise.rules.eprocess.bounds import means_of
 from roundwise.rules.eprocess.claim_bounds import claims_of
@@ -136,7 +136,7 @@ MISSED: dict[str, tuple[Missed, float, str]] = {
         "best of 5, tie",
     ),
     "behind the best, at least": (
-        lambda report, means: _out(report.arm_rows[0].gap_to_leader, float(means.max() - means[0]), None),
+        lambda report, means: _out(report.arm_rows[0].gap_to_best_lower, float(means.max() - means[0]), None),
         2.0,
         "best of 5, tie",
     ),
@@ -188,8 +188,8 @@ def _pair_spare(report: Report, means: Floats) -> bool:
 
 
 def _behind_most(report: Report, means: Floats) -> bool:
-    leader = next((i for i, each in enumerate(report.arm_rows) if each.trails_most == 0), 0)
-    return _out(None, float(means[leader] - means[0]), report.arm_rows[0].trails_most)
+    leader = next((i for i, each in enumerate(report.arm_rows) if each.gap_to_leader_upper == 0), 0)
+    return _out(None, float(means[leader] - means[0]), report.arm_rows[0].gap_to_leader_upper)
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ class Reported:
             if asked is None:
                 return False
             as_drawn(study, lived.rows(asked.table, means, rng), rng)
-            if self.missed(report_of(study.state, intervals=True), means):
+            if self.missed(build_report(study.state, intervals=True), means):
                 return True
         return False
 

@@ -219,7 +219,12 @@ class Failed(NamedTuple):
 
 
 class CalibrationResult(NamedTuple):
-    """What a calibration counted, and what it could not."""
+    """What a calibration counted.
+
+    Attributes:
+        found: The counts of each cell.
+        failed: The cells that could not be counted, and why.
+    """
 
     found: list[CellCount]
     failed: list[Failed]

@@ -33,16 +33,31 @@ class Declaration(NamedTuple):
 
 
 class BatchPlan(NamedTuple, Generic[Memory]):
-    """The next batch: how often to pull each arm, and what the policy must remember."""
+    """The next batch: how often to pull each arm, and what the policy must remember. See also `plan`, a forecast.
 
-    pulls: Floats  # (K), whole numbers
-    may_stop: Bools  # (), whether the stopping rule is asked before this batch is pulled
-    memory: Memory = None  # type: ignore[assignment]  # a named tuple of the policy, if it needs one
-    parts: int = 1  # into how many parts of the order in which rows came the batch is to be cut
-    declared: Declaration | None = None  # in every plan of a policy that stops by its own rule
-    left: Floats | None = None  # (), results that will be asked for after this batch, where a budget says how many
-    last: Bools | None = None  # (), whether it was said before its results that this batch is the last
-    jump: int = 0  # how bold the bets on its parts are, as `Parts.jump`
+    Attributes:
+        pulls: Pulls of each arm, whole numbers, (K).
+        may_stop: Whether the stopping rule is asked before this batch is pulled, ().
+        memory: What the policy must remember, a named tuple of arrays; None if nothing.
+        parts: Into how many parts of the order in which rows came the batch is cut.
+        declared: The answer, in every plan of a policy that stops by its own rule.
+        left: Results that will be asked for after this batch, where a budget says how many, ().
+        last: Whether it was said before its results that this batch is the last, ().
+        jump: How bold the bets on its parts are: 0 as usual, -1 less, 1 more.
+
+    >>> from roundwise import BestArm, Problem, Wager
+    >>> Wager().first(Problem(BestArm(), arms=2), runs=()).pulls
+    array([30., 30.])
+    """
+
+    pulls: Floats
+    may_stop: Bools
+    memory: Memory = None  # type: ignore[assignment]
+    parts: int = 1
+    declared: Declaration | None = None
+    left: Floats | None = None
+    last: Bools | None = None
+    jump: int = 0
 
 
 def budget_before(plan: BatchPlan) -> Floats | None:
@@ -53,10 +68,14 @@ def budget_before(plan: BatchPlan) -> Floats | None:
 class Batch(NamedTuple):
     """What came back: how often each arm was really pulled, and the sum of its rewards.
 
-    Some noise models ask for more: the spread, sum (x - mean)^2 within each arm, or a table of the values. Where the
-    rows came in an order that has nothing to do with their values, `parts` are the batch cut into pieces of that order.
-    Where arms were tried on the same items, `pairs` are the differences of every two of them, as results of K^2 arms:
-    number a K + b is what a had more than b, on each item that both were tried on.
+    Attributes:
+        counts: Results of each arm, (K).
+        totals: The sum of the results of each arm, (K).
+        scatter: sum (x - mean)^2 within each arm, (K), for noise models that need it.
+        table: How often each arm had each value, for noise models that need it.
+        parts: The batch cut into parts, where the rows came in an order that does not depend on their values.
+        pairs: Where arms were tried on the same items, the differences of every two of them as results of K^2 arms:
+            number a K + b is the result of a minus that of b, on each item that both were tried on.
     """
 
     counts: Floats
@@ -64,7 +83,7 @@ class Batch(NamedTuple):
     scatter: Floats | None = None
     table: ValueTable | None = None
     parts: Parts | None = None
-    pairs: Batch | None = None  # it has no parts and no pairs of its own
+    pairs: Batch | None = None
 
 
 class Parts(NamedTuple):
@@ -212,10 +231,22 @@ class Record(NamedTuple):
 
 
 class Trial(NamedTuple, Generic[Memory, Kept]):
-    """An experiment under way: what came back, what is planned next, and whether it may stop."""
+    """An experiment under way, in one run or many.
+
+    Attributes:
+        record: Everything that came back so far, as sums.
+        batch: The last batch.
+        plan: The next batch; while a policy plans, the one just pulled.
+        kept: The state of the stopping rule.
+        done: Whether the rule has stopped, ().
+
+    >>> from roundwise import BestArm, Problem, Wager, begin
+    >>> begin(Problem(BestArm(), arms=2), Wager()).plan.pulls
+    array([30., 30.])
+    """
 
     record: Record
-    batch: Batch  # the last one
-    plan: BatchPlan[Memory]  # the next one; while a policy plans, the one just pulled
-    kept: Kept  # what the stopping rule keeps
-    done: Bools  # ()
+    batch: Batch
+    plan: BatchPlan[Memory]
+    kept: Kept
+    done: Bools

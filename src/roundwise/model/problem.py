@@ -16,7 +16,13 @@ from roundwise.questions.base import Answer
 
 @dataclass(frozen=True)
 class Problem:
-    """A question asked of `arms` arms: find the answer with error probability at most delta.
+    """A question asked of a number of arms: find the answer with error probability at most delta.
+
+    Args:
+        question: What is asked about the means.
+        arms: K, how many arms there are.
+        delta: The error probability.
+        noise: What is assumed of the rewards.
 
     >>> from roundwise.questions import BestArm
     >>> Problem(BestArm(), arms=10, delta=0.05).sigma
@@ -24,7 +30,7 @@ class Problem:
     """
 
     question: Question
-    arms: int  # K
+    arms: int
     delta: float = 0.05
     noise: Noise = field(default_factory=Gaussian)
 

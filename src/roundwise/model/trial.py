@@ -19,7 +19,13 @@ from roundwise.questions.base import Answer
 
 
 def begin(problem: Problem, policy: Policy[Memory], runs: tuple[int, ...] = ()) -> Trial[Memory]:
-    """The trial before its first batch."""
+    """Return the trial before its first batch.
+
+    Args:
+        problem: The question, the number of arms, delta and the noise model.
+        policy: How to sample, and when to stop.
+        runs: The shape of independent runs, () for one experiment.
+    """
     policy.check(problem)
     nothing = zeros((*runs, problem.arms))
     return Trial(
@@ -32,7 +38,14 @@ def begin(problem: Problem, policy: Policy[Memory], runs: tuple[int, ...] = ()) 
 
 
 def advance(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batch: Batch) -> Trial[Memory]:
-    """The trial after a batch; a plan that asks for nothing is passed over."""
+    """Return the trial after a batch; plans that ask for nothing are skipped.
+
+    Args:
+        problem: The problem of the trial.
+        policy: The policy of the trial.
+        trial: The trial before the batch.
+        batch: What came back for `trial.plan`; it may be more or less than planned.
+    """
     trial = _step(problem, policy, trial, batch)
     for _ in range(100):
         idle = ~trial.done & ~cannot_stop(problem, policy, trial) & (trial.plan.pulls.sum(axis=-1) == 0)
@@ -52,7 +65,13 @@ def cannot_stop(problem: Problem, policy: Policy, trial: Trial) -> Bools:
 
 
 def final_answer(problem: Problem, policy: Policy, trial: Trial) -> Answer:
-    """The answer, where the trial is done."""
+    """Return the answer where the trial is done.
+
+    Args:
+        problem: The problem of the trial.
+        policy: The policy of the trial.
+        trial: The trial.
+    """
     return policy.stopping.answer(problem, trial)
 
 

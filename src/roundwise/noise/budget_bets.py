@@ -1,8 +1,8 @@
 """Bets towards a budget: one batch's e-value for "a form of the means exceeds its offset", made for what is to come.
 
 `need` is the log of what must still be won, `rho` the share of this batch in what it and all later ones will tell, 1
-for the last. An exact law of the batch's statistic is turned into the most powerful test at the budget, in money: what
-is held after the batch is the bar times the chance, if the null is true, that this test will reject (Proposition 14).
+for the last. An exact law of the batch's statistic is turned into the most powerful test at the budget: the
+wealth after the batch is the bar times the chance, if the null is true, that this test will reject (Proposition 14).
 Where only moments are known, one drift is bet on that reaches the bar at the budget (Propositions 15 and 16).
 
 All functions are elementwise and give log e-values; 0.0 (no bet) where nothing is needed or no bet is possible. An

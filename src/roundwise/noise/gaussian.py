@@ -115,6 +115,9 @@ class Gaussian(_Normal):
 class HeteroscedasticGaussian(_Normal):
     """Normal rewards with known standard deviations, one for each arm, exactly.
 
+    Args:
+        sigmas: The standard deviation of each arm.
+
     >>> HeteroscedasticGaussian((1.0, 0.5)).sigma  # the largest
     1.0
     """

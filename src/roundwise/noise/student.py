@@ -209,14 +209,14 @@ def _variance(scatter: Floats, freedom: Floats) -> Floats:
 
 
 def _within(batch: Batch) -> tuple[Floats, Floats]:
-    """The sum of squares about each arm's mean, 0 if it was not told, and its degrees of freedom. (K), (K)"""
+    """The sum of squares about each arm's mean, 0 if it is not known, and its degrees of freedom. (K), (K)"""
     scatter = np.zeros_like(batch.counts) if batch.scatter is None else batch.scatter
     return scatter, np.maximum(batch.counts - 1.0, 0.0)
 
 
 @np.errstate(all="ignore")
 def fixed_size_student_bet(sizes: Floats, new: Floats, error: Floats, dof: Floats) -> Floats:
-    """The same for a steady bet: `new` is less the value, `error` has `dof` degrees of freedom. `(k),(),(),()->(k)`"""
+    """log e of fixed-size bets: `new` is less the value, `error` has `dof` degrees of freedom. `(k),(),(),()->(k)`"""
     t = np.clip(new / error, -HUGE, HUGE)
     rho = t / np.hypot(np.sqrt(dof), t)
     nodes, log_weights = (each.reshape(NODES, 1, *dof.shape) for each in _rule(tuple(dof.reshape(-1).tolist())))

@@ -35,12 +35,17 @@ class Left(NamedTuple):
 class Agarwal(Policy):
     """Best arm or top-k in exactly `rounds` batches, if the k-th mean leads the next by `gap` or more.
 
+    Args:
+        gap: Delta, the smallest lead, in the units of the rewards.
+        rounds: How many batches.
+        stopping: The stopping rule, by default that of its proof.
+
     >>> from roundwise.questions import BestArm
     >>> Agarwal(gap=0.1, rounds=2).sizes(Problem(BestArm(), arms=1000))
     [1000, 145]
     """
 
-    gap: float = 0.1  # Delta, in the units of the rewards
+    gap: float = 0.1
     rounds: int = 2
     stopping: StoppingRule = UNSAID
     name = "agarwal"

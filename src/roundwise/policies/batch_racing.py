@@ -23,17 +23,22 @@ PROVED = Declared(proof="Jun et al. 2016, AISTATS; for sub-Gaussian rewards docs
 
 @dataclass(frozen=True)
 class BatchRacing(Policy):
-    """Top-k or best arm in batches of `batch` pulls, which go to the arms left that have fewest; at most `most` each.
+    """Top-k or best arm in batches of equal size, which go to the arms left that have fewest pulls.
 
     A batch may lack a few pulls where arms are alike and their number does not divide it.
+
+    Args:
+        batch: b, the pulls of a batch.
+        most: The most pulls of one arm in a batch.
+        stopping: The stopping rule, by default that of its proof.
 
     >>> from roundwise.questions import TopK
     >>> BatchRacing(batch=100).first(Problem(TopK(2), arms=10), runs=()).pulls.tolist()[:2]
     [10.0, 10.0]
     """
 
-    batch: float = 1000.0  # b
-    most: float | None = None  # pulls of one arm in a batch
+    batch: float = 1000.0
+    most: float | None = None
     stopping: StoppingRule = PROVED
     name = "batch-racing"
 

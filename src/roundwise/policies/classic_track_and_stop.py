@@ -22,13 +22,18 @@ from roundwise.rules import GLR, StoppingRule
 class ClassicTrackAndStop(Policy):
     """D-tracking: an arm with fewer than sqrt(t) - K/2 pulls, if there is one, else the one farthest behind t w*.
 
+    Args:
+        batch: b, pulls that are planned at a time; 1 is the original.
+        own: Whether weights use the divergences of the noise model's own family, where it has one (0/1, counts).
+        stopping: The stopping rule; any rule keeps its guarantee under this sampling.
+
     >>> from roundwise.questions import BestArm
     >>> ClassicTrackAndStop().first(Problem(BestArm(), arms=3), runs=()).pulls.tolist()
     [1.0, 1.0, 1.0]
     """
 
-    batch: int = 1  # b
-    own: bool = False  # weights with the divergences of the noise model's own family, where it has one (0/1, counts)
+    batch: int = 1
+    own: bool = False
     stopping: StoppingRule = field(default_factory=GLR)
     name = "classic-track-and-stop"
 

@@ -24,17 +24,27 @@ UNIFORM = 0.3  # share of it that goes to all that are fed alike
 
 @dataclass(frozen=True)
 class ConditionalPower(Policy):
-    """Claims that are not shown are fed as long as they have a chance, and their control as sqrt(their number).
+    """For questions of claims: feed the claims that can still be shown, and their control as sqrt(their number).
 
-    Within a budget (`Rounds`) the claims to feed are those with the largest sum of chances to be shown by its end, each
-    time anew. Without one a batch is sized so that those are shown that cost the least for each, if the estimates are
-    right; `growth` bounds it by so many times the samples so far.
+    Within a budget (`Rounds`) the claims to feed are those with the largest sum of chances to be shown by its end,
+    updated after every batch. Without one, a batch is sized so that the claims that cost least are shown, if the
+    estimates are right.
+
+    Args:
+        first_pulls: Pulls of each arm in the first batch, where no round size is given.
+        growth: The most pulls of a batch, in multiples of the samples so far.
+        eta: Of the rule: a claim is shown when the chance that the test at the budget rejects passes 1 - eta.
+        cash: Of the rule: the share of each claim's wealth that is kept from a last bet, to continue after the budget.
+
+    >>> from roundwise.questions import Claims
+    >>> ConditionalPower().first(Problem(Claims.against_control(5, 0), arms=5), runs=()).pulls.tolist()
+    [60.0, 30.0, 30.0, 30.0, 30.0]
     """
 
-    first_pulls: float = 30.0  # of each arm, where nothing else is said
+    first_pulls: float = 30.0
     growth: float = 1.0
-    eta: float = ETA  # of the rule: show when the chance that the test at the budget rejects passes 1 - eta
-    cash: float = 0.0  # of the rule: kept from a last bet
+    eta: float = ETA
+    cash: float = 0.0
     name = "conditional-power"
 
     def __post_init__(self) -> None:

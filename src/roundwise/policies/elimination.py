@@ -26,14 +26,19 @@ PROVED = Declared(proof="docs/baselines.md, elimination")
 
 @dataclass(frozen=True)
 class Elimination(Policy):
-    """Best arm (also within a tolerance) or top-k: rounds end at `first_pulls` pulls of each arm, times `growth`, ...
+    """Best arm (also within a tolerance) or top-k by rounds of elimination.
+
+    Args:
+        first_pulls: n_1, pulls of each arm at the end of the first round.
+        growth: By how much n_r grows from round to round.
+        stopping: The stopping rule, by default that of its proof.
 
     >>> from roundwise.questions import BestArm
     >>> Elimination().first(Problem(BestArm(), arms=10), runs=()).pulls.sum()
     np.float64(5000.0)
     """
 
-    first_pulls: float = 500.0  # n_1
+    first_pulls: float = 500.0
     growth: float = 4.0
     stopping: StoppingRule = PROVED
     name = "elimination"

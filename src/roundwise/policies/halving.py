@@ -33,9 +33,12 @@ def accuracy(problem: Problem, r: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Hillel(Policy):
-    """In round r every arm left has (2/e_r^2) ln(4 K r^2 / delta) pulls in all, e_r = 2^-r; who is e_r behind leaves.
+    """Best arm: in round r every arm left has (2/e_r^2) ln(4 K r^2 / delta) pulls in all, e_r = 2^-r.
 
-    It ends when one arm is left, or with a tolerance when e_r is at most half of it.
+    An arm e_r behind the best leaves. It ends when one arm is left, or with a tolerance when e_r is at most half of it.
+
+    Args:
+        stopping: The stopping rule, by default that of its proof.
 
     >>> from roundwise.questions import BestArm
     >>> float(Hillel().pulls(Problem(BestArm(), arms=10), np.array(1.0)))  # 8 ln(800) = 53.5
@@ -73,9 +76,12 @@ class Hillel(Policy):
 
 @dataclass(frozen=True)
 class Karpov(Policy):
-    """In round r every arm left has (8/e_r^2) ln(4 K r^2 / delta) pulls in all, e_r = 2^-r.
+    """Top-k: in round r every arm left has (8/e_r^2) ln(4 K r^2 / delta) pulls in all, e_r = 2^-r.
 
-    Who is more than e_r above the (k+1)-th mean is accepted, who is more than e_r below the k-th is rejected.
+    An arm more than e_r above the (k+1)-th mean is accepted, one more than e_r below the k-th is rejected.
+
+    Args:
+        stopping: The stopping rule, by default that of its proof.
 
     >>> from roundwise.questions import TopK
     >>> float(Karpov().pulls(Problem(TopK(2), arms=10), np.array(1.0)))  # 32 ln(800) = 213.9

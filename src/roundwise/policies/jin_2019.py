@@ -42,12 +42,17 @@ class Sieve(NamedTuple):
 
 @dataclass(frozen=True)
 class Jin2019(Policy):
-    """Two batches a round: all that are left; then again one of the best of them, whom the others must beat to stay.
+    """Best arm within a tolerance eps, in two batches a round: all arms left, then one of the best of them again.
 
-    `seed` draws which of the best: it must be chosen without looking at the data.
+    The others must beat the arm that was pulled again to stay.
+
+    Args:
+        c: The constant of Q = c / eps^2.
+        seed: Draws which of the best arms is pulled again; choose it without looking at the data.
+        stopping: The stopping rule, by default that of its proof.
     """
 
-    c: float = 8.0  # Q = c / eps^2
+    c: float = 8.0
     seed: int = 1
     stopping: StoppingRule = PROVED
     name = "jin-2019"

@@ -25,12 +25,16 @@ PROVED = Declared(proof="Kalyanakrishnan et al. 2012, ICML; also docs/baselines.
 class LUCB(Policy):
     """Best arm (also within a tolerance) or top-k; after every arm was pulled once, two arms at a time.
 
+    Args:
+        batch: Pulls of a batch, half for each of the two arms; 2 is the original.
+        stopping: The stopping rule, by default that of its proof.
+
     >>> from roundwise.questions import BestArm
     >>> round(float(LUCB().radius(Problem(BestArm(), arms=10), np.array([50.0]), np.array(100.0))[0]), 4)
     0.9786
     """
 
-    batch: float = 2.0  # b
+    batch: float = 2.0
     stopping: StoppingRule = PROVED
     name = "lucb"
 

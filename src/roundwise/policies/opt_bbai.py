@@ -44,6 +44,11 @@ class OptBBAIState(NamedTuple):
 class OptBBAI(Policy):
     """Stages I to III as Tri-BBAI; then rounds r = 1, 2, ... that halve the accuracy eps_r = 2^-r / 4.
 
+    Args:
+        alpha: The constant of stages II and III, above 1.
+        c: The constant of the rounds. 32 is recalled from the paper; with less there is no guarantee.
+        stopping: The stopping rule, by default that of its proof.
+
     >>> from roundwise.questions import BestArm
     >>> float(OptBBAI().round_pulls(Problem(BestArm(), arms=10, delta=0.05), np.array(1.0), np.array(0.0)))
     24515.0

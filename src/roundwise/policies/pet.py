@@ -26,10 +26,18 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True)
 class PET(Policy):
-    """Sample uniformly until the complexity is known well enough, then in its proportions.
+    """Phased Explore then Track: sample uniformly until the complexity is known, then in its proportions.
 
     Phase r guesses the complexity T_r = T_0 2^r. Its first batch brings every arm to T_r 32 ln(2 sqrt(2K) T_r)
     pulls; if the worst case over the ball around the means is at most T_r, the second batch settles it.
+
+    Args:
+        stopping: The stopping rule; second batches are sized for its threshold (for that of Lemma 3.2 if it has none).
+        guess: T_0, the complexity that phase 0 guesses.
+        exploration: The constant 32 of the uniform batches.
+        growth: By how much the guess grows from phase to phase, 2 in the paper.
+        test_every_batch: Whether to test after first batches, too; the paper tests at the end of a phase only.
+        own: Whether weights use the divergences of the noise model's own family, where it has one (0/1, counts).
 
     >>> from roundwise.questions import BestArm
     >>> PET().first(Problem(BestArm(), arms=10), runs=()).pulls.sum()
@@ -37,11 +45,11 @@ class PET(Policy):
     """
 
     stopping: StoppingRule = field(default_factory=GLR)
-    guess: float = 1.0  # T_0
+    guess: float = 1.0
     exploration: float = 32.0
     growth: float = 2.0
-    test_every_batch: bool = False  # the paper tests at the end of a phase only
-    own: bool = False  # weights with the divergences of the noise model's own family, where it has one (0/1, counts)
+    test_every_batch: bool = False
+    own: bool = False
     name = "pet"
 
     def __post_init__(self) -> None:

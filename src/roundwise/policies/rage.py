@@ -36,12 +36,15 @@ class RageState(NamedTuple):
 
 @dataclass(frozen=True)
 class Rage(Policy):
-    """Best arm or above a level, of arms with features: batch r has `first` x (dimension) x growth^(r-1) pulls.
+    """Best arm or above a level, of arms with features; arms without features have the unit vectors.
 
-    Arms without features have the unit vectors.
+    Args:
+        first_pulls: Pulls of the first batch for each dimension of the features.
+        growth: By how much batches grow from round to round.
+        stopping: The stopping rule, by default that of its proof.
     """
 
-    first_pulls: float = 100.0  # of each dimension
+    first_pulls: float = 100.0
     growth: float = 3.0
     stopping: StoppingRule = PROVED
     name = "rage"

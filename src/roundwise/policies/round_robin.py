@@ -22,7 +22,12 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class RoundRobin(Policy):
-    """Every arm equally often, in batches that end at `first` samples, `first` times `growth`, and so on.
+    """Every arm equally often, in batches that end at `first_time` samples, times `growth`, and so on.
+
+    Args:
+        stopping: The stopping rule; any rule keeps its guarantee under this sampling.
+        first_time: Samples at the end of the first batch.
+        growth: By how much the samples grow from batch to batch.
 
     >>> from roundwise.questions import BestArm
     >>> RoundRobin().first(Problem(BestArm(), arms=10), runs=()).pulls.tolist()[:2]

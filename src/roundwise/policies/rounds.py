@@ -28,10 +28,17 @@ class RoundState(NamedTuple):
 
 @dataclass(frozen=True)
 class Rounds(Policy):
-    """At most `budget` results in all, `round` of them at a time, in the proportions of `split`: each only if given.
+    """A policy within a budget, in rounds of one size, with a fixed split; each only if given.
 
-    Every plan says how many results are left after it, and whether it is the last one, before it is pulled. What would
-    be left at the end and is less than half a round is added to the last one.
+    Every plan says how many results are left after it, and whether it is the last one, before it is pulled. A rest at
+    the end that is less than half a round is added to the last one.
+
+    Args:
+        policy: The policy within.
+        budget: The most results in all.
+        round: How many results each batch has.
+        split: The shares of the arms in all results.
+        told: Whether plans say how many results are left; if not, they are only cut off.
 
     >>> from roundwise.policies.wager import Wager
     >>> from roundwise.questions import BestArm
@@ -43,7 +50,7 @@ class Rounds(Policy):
     budget: float | None = None
     round: float | None = None
     split: tuple[float, ...] | None = None
-    told: bool = True  # whether plans say how many results are left; if not, they are only cut off
+    told: bool = True
 
     def __post_init__(self) -> None:
         for name, value in (("budget", self.budget), ("round", self.round)):

@@ -33,13 +33,18 @@ class Led(NamedTuple):
 class TopTwo(Policy):
     """Best arm (also within a tolerance): the leader or its most dangerous challenger.
 
+    Args:
+        batch: b, pulls that are planned at a time; 1 is the original.
+        share: beta, the leader's share of the pulls.
+        stopping: The stopping rule; any rule keeps its guarantee under this sampling.
+
     >>> from roundwise.questions import BestArm
     >>> TopTwo(batch=30).first(Problem(BestArm(), arms=3), runs=()).pulls.tolist()
     [10.0, 10.0, 10.0]
     """
 
-    batch: int = 1  # b
-    share: float = 0.5  # beta
+    batch: int = 1
+    share: float = 0.5
     stopping: StoppingRule = field(default_factory=GLR)
     name = "top-two"
 

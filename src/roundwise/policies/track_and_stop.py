@@ -19,9 +19,20 @@ from roundwise.rules import GLR, StoppingRule
 class TrackAndStop(Policy):
     """Sample in the proportions w* at the empirical means, updated between batches only.
 
-    D-tracking steers all pulls so far towards w*, C-tracking only those of the batch; forced exploration keeps every
-    arm at sqrt(t) - K/2 pulls at least. The paper does not say which of them it ran; the heavy tail of its third figure
-    is there in all of them (docs/reproducing.md).
+    The paper does not say which variant it ran; the heavy tail of its third figure is there in all of them
+    (docs/reproducing.md).
+
+    Args:
+        stopping: The stopping rule; any rule keeps its guarantee under this sampling.
+        tracking: "D" steers all pulls so far towards w*, "C" only those of the batch.
+        forced: Whether every arm is kept at sqrt(t) - K/2 pulls at least (forced exploration).
+        first_time: Samples at the end of the first batch.
+        growth: By how much the samples grow from batch to batch.
+        own: Whether weights use the divergences of the noise model's own family, where it has one (0/1, counts).
+
+    >>> from roundwise.questions import BestArm
+    >>> TrackAndStop().first(Problem(BestArm(), arms=10), runs=()).pulls.sum()
+    np.float64(900.0)
     """
 
     stopping: StoppingRule = field(default_factory=GLR)
@@ -29,7 +40,7 @@ class TrackAndStop(Policy):
     forced: bool = True
     first_time: float = 900.0
     growth: float = 2.0
-    own: bool = False  # weights with the divergences of the noise model's own family, where it has one (0/1, counts)
+    own: bool = False
     name = "track-and-stop"
 
     def __post_init__(self) -> None:

@@ -31,6 +31,10 @@ class TriBBAI(Policy):
 
     Asymptotic only: the last stage returns the best-looking arm without a test, so for a delta such as 0.05 the
     error exceeds delta by far.
+
+    Args:
+        alpha: The constant of stages II and III, above 1.
+        stopping: The stopping rule, by default its own, without a guarantee.
     """
 
     alpha: float = 1.05

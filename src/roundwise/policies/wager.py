@@ -31,13 +31,17 @@ CAUTIOUS, BOLD = 20.0, 250.0  # of the price over K: bets are less bold below, a
 
 @dataclass(frozen=True)
 class Wager(Policy):
-    """Batches sized so that the open bets are won, if the estimates are right.
+    """Batches sized so that the open bets of its stopping rule are won, if the estimates are right.
 
-    `batch_price` is what a batch is worth to you, in samples: the first batch, the size of all others and how bold the
-    bets are follow from it, and nothing else needs tuning. The first batch has at least `first_pulls` of each arm.
-    `growth` bounds a batch by so many times the samples so far (6 if it is not said, and up to 24 where more than 100
-    arms crowd near the top). `max_batch` and `min_per_arm` limit every batch; an arm
-    that is pulled at all is pulled at least `min_per_arm` times.
+    Args:
+        stopping: The betting rule.
+        first_pulls: The least pulls of each arm in the first batch; more at a high price.
+        growth: The most pulls of a batch, in multiples of the samples so far (by default 6, and up to 24 where more
+            than 100 arms crowd near the top).
+        batch_price: What a batch is worth to you, in samples. The first batch, the size of all others and how bold the
+            bets are follow from it; nothing else needs tuning.
+        max_batch: The most pulls of a batch.
+        min_per_arm: The least pulls of an arm that is pulled at all.
 
     >>> from roundwise.questions import BestArm
     >>> Wager().first(Problem(BestArm(), arms=10), runs=()).pulls.sum()
@@ -45,9 +49,9 @@ class Wager(Policy):
     """
 
     stopping: EProcessRule = field(default_factory=EProcessRule)
-    first_pulls: float = 30.0  # n0, of each arm; more at a high price
-    growth: float | None = None  # at most
-    batch_price: float | None = None  # lambda
+    first_pulls: float = 30.0
+    growth: float | None = None
+    batch_price: float | None = None
     max_batch: float | None = None
     min_per_arm: float = 0.0
     name = "wager"

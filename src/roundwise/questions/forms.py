@@ -42,6 +42,7 @@ class Statements(SidesQuestion):
     """Which of the statements `forms[j] . means > levels[j]` hold? The answer is a mask over the statements.
 
     With a tolerance a statement may be said to hold or not where its form is within it of the level.
+    `names` are the names of the statements in reports.
 
     >>> beats_control = Statements.against_control(arms=3, control=0, margin=0.1)
     >>> beats_control.answer([1.0, 1.05, 1.3]).tolist()

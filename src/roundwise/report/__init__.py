@@ -1,6 +1,6 @@
 """One report for the terminal, Markdown, HTML, JSON, notebooks, PDF, Excel and CSV: `facts` says what, others how."""
 
-from roundwise.report.build import Report, report_of
-from roundwise.report.model import Arm, Event, Shown, events_of
+from roundwise.report.build import Report, build_report
+from roundwise.report.model import ArmRow, ClaimRow, Event, list_events
 
-__all__ = ["Arm", "Event", "Report", "Shown", "events_of", "report_of"]
+__all__ = ["ArmRow", "ClaimRow", "Event", "Report", "build_report", "list_events"]

@@ -13,13 +13,21 @@ from roundwise.arrays import Plain
 from roundwise.ingest import Results
 from roundwise.messages import Guarantee, option
 from roundwise.questions.base import Wording
-from roundwise.report.estimates import courses_of, measured
-from roundwise.report.export import Frame, csv_of, frame, markdown_of, plain_of, print_pdf, workbook_of
-from roundwise.report.headline import Findings, answer_by_name, headline_of, open_words
+from roundwise.report.estimates import measure, trace_evidence
+from roundwise.report.export import (
+    Frame,
+    frame,
+    print_pdf,
+    render_json,
+    render_markdown,
+    render_table_csv,
+    render_workbook,
+)
+from roundwise.report.headline import Findings, name_answer, open_words, write_headline
 from roundwise.report.html import render_report, render_report_card
-from roundwise.report.model import Cell, Contents, Event, Told, events_of
-from roundwise.report.terminal import text_of, top_of
-from roundwise.report.wording import clause, ends, rounds, share, units_of
+from roundwise.report.model import Event, FileRow, ReportData, RoundRow, list_events
+from roundwise.report.terminal import render_text, render_top
+from roundwise.report.wording import choose_units, clause, ends, rounds, share
 from roundwise.store import Entry
 from roundwise.store.log import stamp
 from roundwise.study.fold import Round
@@ -29,7 +37,7 @@ from roundwise.study.state import State
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Report(Contents):
+class Report(ReportData):
     """Everything there is to say about a study, for a screen, a page, a notebook, a spreadsheet or a program."""
 
     @property
@@ -49,7 +57,7 @@ class Report(Contents):
 
     def plain(self) -> Plain:
         """The report as JSON."""
-        return plain_of(self)
+        return render_json(self)
 
     def json(self) -> str:
         """The report as JSON text."""
@@ -57,15 +65,15 @@ class Report(Contents):
 
     def top(self) -> str:
         """The headline for a terminal; above it what became of the guarantee, unless it was kept, and all dangers."""
-        return "\n".join(top_of(self))
+        return "\n".join(render_top(self))
 
     def text(self) -> str:
         """The report for a terminal."""
-        return text_of(self)
+        return render_text(self)
 
     def markdown(self) -> str:
         """The report as Markdown."""
-        return markdown_of(self)
+        return render_markdown(self)
 
     def html(self) -> str:
         """The report as one HTML page that needs nothing else."""
@@ -77,11 +85,11 @@ class Report(Contents):
 
     def xlsx(self) -> bytes:
         """The report as an Excel workbook: summary, arms, claims, rounds, files (needs openpyxl)."""
-        return workbook_of(self)
+        return render_workbook(self)
 
     def csv(self, table: str = "arms") -> str:
         """One table as CSV: arms, claims, rounds or files."""
-        return csv_of(self, table)
+        return render_table_csv(self, table)
 
     def _repr_html_(self) -> str:
         """For a notebook."""
@@ -91,21 +99,21 @@ class Report(Contents):
         return f"<Report of '{self.study}', {self.status}: {self.headline}>"
 
 
-def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> Report:
+def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> Report:
     """The report of a study; `intervals` takes up to a few seconds.
 
     Dates, people and what came before the last checkpoint come from all `entries`; without them nothing old is read.
     """
     asked = state.rounds if entries or intervals else state.recent
-    settings, record, events = state.settings, state.record, events_of(entries)
+    settings, record, events = state.settings, state.record, list_events(entries)
     question = settings.question
     verdict = state.decided or state.verdict()
     status = "decided" if verdict is not None else "undecided" if state.closed is None else "closed"
-    courses = courses_of(state, entries)
-    rows, claims = measured(state, None if verdict is None else verdict["answer"], courses, intervals)
+    courses = trace_evidence(state, entries)
+    rows, claims = measure(state, None if verdict is None else verdict["answer"], courses, intervals)
     courses = tuple(each._replace(claim=row.claim) for each, row in zip(courses, claims, strict=bool(courses)))
     widths = [each.upper - each.lower for each in rows if each.lower is not None and each.upper is not None]
-    units = units_of(settings.noise, sorted(widths)[len(widths) // 2] if widths else None)
+    units = choose_units(settings.noise, sorted(widths)[len(widths) // 2] if widths else None)
     rising = not question.seeks_low_means
     control = question.control
     waiting = state.awaited
@@ -115,7 +123,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         claims,
         units,
         None if control is None else settings.arms[control],
-        answer_by_name(question, None if verdict is None else verdict["answer"], settings.arms),
+        name_answer(question, None if verdict is None else verdict["answer"], settings.arms),
         None if verdict is None else str(verdict["words"]),
     )
     guarantee = guarantee_of(state)
@@ -127,7 +135,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         asks=question.question_text(settings.arms, wording),
         status=status,
         answer=found.answer,
-        headline=headline_of(found, _why(state)),
+        headline=write_headline(found, _why(state)),
         delta=settings.delta,
         results=int(record.samples),
         late=int(state.late.counts.sum()),
@@ -137,7 +145,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         still_to_come={} if waiting is None else _by_name(settings.arms, waiting.outstanding),
         arm_rows=tuple(rows),
         claim_rows=tuple(claims),
-        cells=cells_of_rounds(asked),
+        cells=tabulate_rounds(asked),
         files=_files(state, asked, events),
         courses=courses,
         assumed=settings.noise.words,
@@ -180,7 +188,7 @@ def _why(state: State) -> str:
     return "Not decided yet" if state.over is None else f"Undecided ({state.over})"
 
 
-def _files(state: State, rounds: Sequence[Round], events: Sequence[Event]) -> tuple[Told, ...]:
+def _files(state: State, rounds: Sequence[Round], events: Sequence[Event]) -> tuple[FileRow, ...]:
     """Every file whose results are in the study, with when and by whom it was recorded."""
     recorded = {each.sha256: each for each in events if each.sha256 is not None}
     files: list[tuple[int | None, Results]] = []
@@ -191,7 +199,7 @@ def _files(state: State, rounds: Sequence[Round], events: Sequence[Event]) -> tu
     for number, each in files:
         event = recorded.get(each.digest)
         found.append(
-            Told(
+            FileRow(
                 name=each.name,
                 round=number,
                 results=int(each.counts.sum()),
@@ -276,7 +284,7 @@ def _by_name(names: tuple[str, ...], values: Iterable[float]) -> dict[str, int]:
 # --- what each round brought, and what it did to the evidence
 
 
-def cells_of_rounds(rounds: Sequence[Round]) -> tuple[Cell, ...]:
+def tabulate_rounds(rounds: Sequence[Round]) -> tuple[RoundRow, ...]:
     """What every round brought of every arm that it asked for or had."""
     found = []
     for asked in rounds:
@@ -285,7 +293,7 @@ def cells_of_rounds(rounds: Sequence[Round]) -> tuple[Cell, ...]:
             if pulls or count:
                 mean = float(total / count) if count else None
                 found.append(
-                    Cell(
+                    RoundRow(
                         round=asked.number,
                         arm=arm,
                         asked=int(pulls),

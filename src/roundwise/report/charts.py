@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from roundwise.render.svg import SERIES, Axis, Chart, IntervalRow, Svg, draw_intervals, shorten
-from roundwise.report.model import Contents, Course
+from roundwise.report.model import EvidenceHistory, ReportData
 from roundwise.report.wording import count, odds
 
 MOST_ARMS = 60  # in a chart of intervals
@@ -15,7 +15,7 @@ MOST_CLAIMS = 12  # in a chart of evidence
 MOST_LINES = 8  # arms whose means are followed
 
 
-def draw_means(report: Contents) -> Svg:
+def draw_means(report: ReportData) -> Svg:
     """Draw the mean of each arm with its interval, and the level if there is one; empty without intervals."""
     arms = [each for each in report.ranked if None not in (each.mean, each.lower, each.upper)]
     if not arms or len(arms) > MOST_ARMS:
@@ -37,7 +37,7 @@ def draw_means(report: Contents) -> Svg:
     return chart.render(f"{units.mean} of each arm with its interval ({report.ends})")
 
 
-def draw_evidence(report: Contents) -> Svg:
+def draw_evidence(report: ReportData) -> Svg:
     """Draw the evidence for each claim by round against its threshold, on a log scale, with a legend."""
     courses = [each for each in report.courses if each.rounds]
     if not courses:
@@ -67,14 +67,14 @@ def draw_evidence(report: Contents) -> Svg:
     if more := len(courses) - len(drawn):
         chart.explain(f"and {count(more)} more, which are nearer to the threshold", "threshold")
     first, last = odds(bars[rounds[0]]), odds(bars[rounds[-1]])
-    same = len({odds(each.log_bar) for each in report.claim_rows}) == 1
+    same = len({odds(each.log_threshold) for each in report.claim_rows}) == 1
     which = "bar" if same else "highest bar of what was open"
     moved = f", {first} in the first round and {last} now" if first != last else f": {last}"
     caption = f"Odds won for each claim, by round (log scale). The dashed line is the {which}{moved}."
     return chart.render("Evidence for each claim, round by round, against the bar it must pass", caption)
 
 
-def draw_means_by_round(report: Contents) -> Svg:
+def draw_means_by_round(report: ReportData) -> Svg:
     """Draw the mean of each leading arm over all rounds up to each, with a legend; empty before the second round."""
     ranked = [each for each in report.ranked if each.mean is not None][:MOST_LINES]
     colors = _colors(report, [each.name for each in ranked])
@@ -104,7 +104,7 @@ def draw_means_by_round(report: Contents) -> Svg:
     return chart.render(f"{report.units.mean} of each arm by round")
 
 
-def _colors(report: Contents, names: Sequence[str]) -> dict[str, int]:
+def _colors(report: ReportData, names: Sequence[str]) -> dict[str, int]:
     """The color of each arm: that of the claim about it in the chart of evidence, else one that is free."""
     claims = {each.claim: each.arm or each.compares for each in report.claim_rows}
     drawn = farthest_courses([each for each in report.courses if each.rounds])
@@ -113,15 +113,15 @@ def _colors(report: Contents, names: Sequence[str]) -> dict[str, int]:
     return {name: (taken[name] if name in taken else next(left)) % SERIES for name in names}
 
 
-def thresholds_by_round(courses: Sequence[Course]) -> dict[int, float]:
+def thresholds_by_round(courses: Sequence[EvidenceHistory]) -> dict[int, float]:
     """By round, the highest threshold of a claim not yet shown; if all were shown, the highest that was reached."""
     found: dict[int, tuple[bool, float]] = {}
     for each in courses:
-        for number, won, bar in zip(each.rounds, each.log_evidence, each.log_bar, strict=True):
+        for number, won, bar in zip(each.rounds, each.log_evidence, each.log_threshold, strict=True):
             found[number] = max(found.get(number, (False, -math.inf)), (won < bar, bar))
     return {number: bar for number, (_, bar) in found.items()}
 
 
-def farthest_courses(courses: Sequence[Course]) -> list[Course]:
+def farthest_courses(courses: Sequence[EvidenceHistory]) -> list[EvidenceHistory]:
     """The courses to draw: open claims first, the farthest from their threshold first."""
     return sorted(courses, key=lambda each: (each.shown, each.log_evidence[-1]))[:MOST_CLAIMS]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from roundwise.errors import visible
 from roundwise.questions.claims import ODDS
-from roundwise.report.model import Contents, Shown
-from roundwise.report.ratios import RATIO, ratio_words
+from roundwise.report.model import RATIO, ClaimRow, ReportData
 from roundwise.report.wording import TINY, number, odds
 
 MOST = 60  # rows of a table; programs get all
@@ -28,7 +27,7 @@ ONE_BY_ONE = (
 ALL_BOUNDS = " Bounds of what is claimed are on one side, {units}; what they promise is in the notes."
 
 
-def claim_table(report: Contents) -> Table:
+def claim_table(report: ReportData) -> Table:
     """What must be shown, for people."""
     rows = report.claim_rows
     rows = rows if len(rows) <= MOST else tuple(sorted(rows, key=lambda each: each.log_evidence)[:MOST])
@@ -38,7 +37,7 @@ def claim_table(report: Contents) -> Table:
         ["to be shown", "evidence", "needed", "", *(["so far"] if sizes else []), *(["forecast"] if chances else [])]
     ]
     for each in rows:
-        won, bar = odds(each.log_evidence), odds(each.log_bar)
+        won, bar = odds(each.log_evidence), odds(each.log_threshold)
         if won == bar and not each.shown:
             won = f"almost {won}"
         row = [each.claim, won, bar, _stands(report, each)]
@@ -48,7 +47,7 @@ def claim_table(report: Contents) -> Table:
     return table
 
 
-def evidence_of(report: Contents) -> str:
+def describe_evidence(report: ReportData) -> str:
     """How to read the table of claims."""
     rows = report.claim_rows
     bounded = any(each.lower is not None or each.upper is not None for each in rows)
@@ -65,12 +64,12 @@ def evidence_of(report: Contents) -> str:
     return said.format(settled=settled) + (bounds.format(units=units) if bounded else "")
 
 
-def at_least(report: Contents, bound: float) -> str:
+def at_least(report: ReportData, bound: float) -> str:
     """A bound from below in words; nothing is said of a size that is next to none."""
     return "more than 0" if bound < TINY else f"at least {report.units.gap(bound, 'down')}"
 
 
-def _stands(report: Contents, claim: Shown) -> str:
+def _stands(report: ReportData, claim: ClaimRow) -> str:
     if not claim.shown:
         if claim.arm is not None and report.status == "decided":
             return "the only one left"
@@ -81,15 +80,15 @@ def _stands(report: Contents, claim: Shown) -> str:
     return f"shown{at}"
 
 
-def _bounded(claim: Shown) -> bool:
+def _bounded(claim: ClaimRow) -> bool:
     return claim.lower is not None or claim.upper is not None
 
 
-def _size(report: Contents, claim: Shown) -> str:
+def _size(report: ReportData, claim: ClaimRow) -> str:
     """The estimate of what a claim is about, with its bound."""
     units = report.units
     if claim.scale == RATIO:
-        return ratio_words(claim)
+        return _describe_ratio(claim)
     gap = claim.arm is not None or claim.gap
     say = units.gap if gap else units.value
     if claim.scale == ODDS:
@@ -110,7 +109,20 @@ def _size(report: Contents, claim: Shown) -> str:
     return of + ", ".join(parts)
 
 
-def _strictly(reached: str, passed: str, claim: Shown, bound: float) -> str:
+def _strictly(reached: str, passed: str, claim: ClaimRow, bound: float) -> str:
     """A bound that just agrees with the decision lies beyond what was asked, by an amount that no digit shows."""
     agrees = claim.shown and claim.compares is None and claim.margins is not None and claim.margins < TINY
     return passed if agrees or 0 < abs(bound) < TINY else reached
+
+
+def _describe_ratio(claim: ClaimRow) -> str:
+    """Its size, and what is shown of it."""
+    shown, than = "shown" if claim.shown else "not shown", "be at most" if claim.below else "exceed"
+    parts = [f"{shown} to {than} {claim.margin:g}"]
+    if claim.estimate is not None:
+        parts.insert(0, number(claim.estimate))
+    if claim.lower is not None and claim.margin is not None and claim.lower > claim.margin + TINY:
+        parts.append(f"at least {number(claim.lower, 'down')}")
+    if claim.upper is not None and claim.margin is not None and claim.upper < claim.margin - TINY:
+        parts.append(f"at most {number(claim.upper, 'up')}")
+    return f"{RATIO} {', '.join(parts)}"

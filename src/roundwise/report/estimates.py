@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats, Plain
+from roundwise.noise.base import Outcome
 from roundwise.questions.claims import ODDS
-from roundwise.report.model import Arm, Course, Point, Shown
-from roundwise.report.ratios import as_ratio
-from roundwise.report.wording import units_of
+from roundwise.report.model import RATIO, ArmRow, ClaimRow, EvidenceHistory, Point
+from roundwise.report.wording import choose_units
 from roundwise.rules import ClaimStatus
 from roundwise.rules.base import Bounds, Interval, LinearForm
 from roundwise.serialization import Unreadable
@@ -27,7 +27,9 @@ MOST_COURSES = 200  # claims, and rounds, up to which their course is followed
 MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
 
 
-def measured(state: State, answer: object, courses: Sequence[Course], intervals: bool) -> tuple[list[Arm], list[Shown]]:
+def measure(
+    state: State, answer: object, courses: Sequence[EvidenceHistory], intervals: bool
+) -> tuple[list[ArmRow], list[ClaimRow]]:
     """The arms and what is claimed of them, with bounds where they are wanted; the bets are folded once."""
     settings, record = state.settings, state.record
     rule = settings.policy.stopping
@@ -57,14 +59,14 @@ def measured(state: State, answer: object, courses: Sequence[Course], intervals:
     return _placed(state, arms, found, answer), [_around_estimate(each) if hold else _unbounded(each) for each in found]
 
 
-def _around_estimates(arm: Arm, best: float | None, leading: float | None) -> Arm:
+def _around_estimates(arm: ArmRow, best: float | None, leading: float | None) -> ArmRow:
     """An arm none of whose bounds leaves out its own estimate: a wider interval holds where a narrower one does."""
     if arm.mean is None:
         return arm
     lower, upper = _around(arm.mean, arm.lower, arm.upper)
-    behind = None if best is None else _around(best - arm.mean, arm.gap_to_leader, None)[0]
-    trails: tuple[float | None, float | None] = arm.trails_least, arm.trails_most
-    if leading is not None and arm.trails_most != 0.0:
+    behind = None if best is None else _around(best - arm.mean, arm.gap_to_best_lower, None)[0]
+    trails: tuple[float | None, float | None] = arm.gap_to_leader_lower, arm.gap_to_leader_upper
+    if leading is not None and arm.gap_to_leader_upper != 0.0:
         trails = _around(leading - arm.mean, *trails)
     difference = _around(arm.difference, arm.difference_lower, arm.difference_upper)
     lift = _around(arm.lift, arm.lift_lower, arm.lift_upper)
@@ -72,9 +74,9 @@ def _around_estimates(arm: Arm, best: float | None, leading: float | None) -> Ar
         arm,
         lower=lower,
         upper=upper,
-        gap_to_leader=behind,
-        trails_least=trails[0],
-        trails_most=trails[1],
+        gap_to_best_lower=behind,
+        gap_to_leader_lower=trails[0],
+        gap_to_leader_upper=trails[1],
         difference_lower=difference[0],
         difference_upper=difference[1],
         lift_lower=lift[0],
@@ -83,14 +85,14 @@ def _around_estimates(arm: Arm, best: float | None, leading: float | None) -> Ar
     )
 
 
-def _around_estimate(claim: Shown) -> Shown:
+def _around_estimate(claim: ClaimRow) -> ClaimRow:
     """The same for a claim."""
     lower, upper = _around(claim.estimate, claim.lower, claim.upper)
     single = _around(claim.estimate, claim.single_lower, claim.single_upper)
     return replace(claim, lower=lower, upper=upper, single_lower=single[0], single_upper=single[1])
 
 
-def _unbounded(claim: Shown) -> Shown:
+def _unbounded(claim: ClaimRow) -> ClaimRow:
     """A claim without bounds."""
     return replace(claim, lower=None, upper=None, single_lower=None, single_upper=None, margins=None)
 
@@ -102,7 +104,7 @@ def _around(estimate: float | None, lower: float | None, upper: float | None) ->
     return None if lower is None else min(lower, estimate), None if upper is None else max(upper, estimate)
 
 
-def _arms(state: State) -> list[Arm]:
+def _arms(state: State) -> list[ArmRow]:
     """What came back of every arm; also what is recorded and does not count yet."""
     record, waiting = state.record, state.awaited
     open_ = None if waiting is None or not waiting.files else waiting.whole
@@ -114,7 +116,7 @@ def _arms(state: State) -> list[Arm]:
     for i, name in enumerate(state.settings.arms):
         n, more = int(record.counts[i]), 0 if open_ is None else int(open_.counts[i])
         found.append(
-            Arm(
+            ArmRow(
                 name=name,
                 index=i,
                 results=n,
@@ -127,7 +129,7 @@ def _arms(state: State) -> list[Arm]:
     return found
 
 
-def _bounded(arms: list[Arm], bounds: Bounds, spare: Floats | None, leader: int | None) -> list[Arm]:
+def _bounded(arms: list[ArmRow], bounds: Bounds, spare: Floats | None, leader: int | None) -> list[ArmRow]:
     """The arms with bounds on their means, and with how far they are behind."""
     unknown = np.full(len(arms), np.nan)
     lower, upper = bounds.means()
@@ -140,15 +142,15 @@ def _bounded(arms: list[Arm], bounds: Bounds, spare: Floats | None, leader: int 
             arm,
             lower=_known(low),
             upper=_known(high),
-            gap_to_leader=_known(behind),
-            trails_least=_known(at_least),
-            trails_most=_known(at_most),
+            gap_to_best_lower=_known(behind),
+            gap_to_leader_lower=_known(at_least),
+            gap_to_leader_upper=_known(at_most),
         )
         for arm, low, high, behind, at_least, at_most in columns
     ]
 
 
-def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[ClaimStatus]) -> list[Arm]:
+def _compared(state: State, arms: list[ArmRow], bounds: Bounds, claims: Sequence[ClaimStatus]) -> list[ArmRow]:
     """The arms with their differences from the control, if there is one: as the rule estimates them, if it does, with
     bounds that agree with what is shown.
 
@@ -201,7 +203,7 @@ def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Cl
     return compared
 
 
-def _lifts(state: State, base: Arm, low: float, high: float) -> tuple[float, float] | None:
+def _lifts(state: State, base: ArmRow, low: float, high: float) -> tuple[float, float] | None:
     """Bounds on a difference as a share of the control's mean, never below -1; None where means may be negative."""
     if state.settings.noise.outcome.low < 0 or not base.mean or base.mean <= 0:
         return None
@@ -228,7 +230,7 @@ class _Seen(NamedTuple):
         return cls(state, means, counts, best, {name: i for i, name in enumerate(state.settings.arms)})
 
 
-def _shown(seen: _Seen, claim: ClaimStatus, spare: float | None) -> Shown:
+def _shown(seen: _Seen, claim: ClaimStatus, spare: float | None) -> ClaimRow:
     """A claim with the size of what it is about; what a rule computes itself stays."""
     state, means, counts = seen.state, seen.means, seen.counts
     estimate = lower = upper = None
@@ -247,12 +249,12 @@ def _shown(seen: _Seen, claim: ClaimStatus, spare: float | None) -> Shown:
     own: Plain = {name: getattr(claim, name, None) for name in ("estimate", "lower", "upper", "chance", "shown_at")}
     if claim.scale == ODDS:
         own |= {name: math.exp(own[name]) for name in ("estimate", "lower", "upper") if own[name] is not None}
-    found = Shown(
+    found = ClaimRow(
         claim=_in_units(state, claim),
         shown=claim.shown,
         shown_at=own["shown_at"],
         log_evidence=claim.evidence,
-        log_bar=claim.bar,
+        log_threshold=claim.bar,
         estimate=estimate if own["estimate"] is None else own["estimate"],
         lower=lower if own["lower"] is None else own["lower"],
         upper=upper if own["upper"] is None else own["upper"],
@@ -269,12 +271,41 @@ def _shown(seen: _Seen, claim: ClaimStatus, spare: float | None) -> Shown:
         single_lower=claim.single_lower,
         single_upper=claim.single_upper,
     )
-    return found if claim.scale in (None, ODDS) else as_ratio(found, about, means, state.settings.noise.outcome)
+    return found if claim.scale in (None, ODDS) else _as_ratio(found, about, means, state.settings.noise.outcome)
+
+
+def _as_ratio(claim: ClaimRow, about: LinearForm | None, means: Floats, outcome: Outcome) -> ClaimRow:
+    """A claim y - r p > 0 with y/p for its size, where no result is below 0; any other as it is.
+
+    What is bounded is y - r p. From y - r p >= L >= 0 follows y/p >= r + L/p, and p is at most the largest result;
+    where L < 0 nothing follows, as p may be as small as it likes: there is no bound then. Likewise above.
+    """
+    if about is None or about.level != 0 or not outcome.low >= 0:
+        return claim
+    (y, p), factors = about.arms, about.factors
+    if factors[0] < 0:
+        y, p, factors = p, y, factors[::-1]
+    margin = -factors[1] / factors[0]
+    over, under = claim.shown and not claim.below, claim.shown and claim.below  # then its own bound is on its side of 0
+    lower, upper = (
+        margin + bound / outcome.high if bound is not None and (side * bound > 0 or own) else None
+        for bound, side, own in ((claim.lower, 1, over), (claim.upper, -1, under))
+    )
+    single_lower, single_upper = (
+        margin + bound / outcome.high if bound is not None and side * bound > 0 else None
+        for bound, side in ((claim.single_lower, 1), (claim.single_upper, -1))
+    )
+    known = claim.estimate is not None and means[p] > 0
+    estimate = float(means[y] / means[p]) if known else None
+    return replace(
+        claim, scale=RATIO, estimate=estimate, lower=lower, upper=upper, margin=margin,
+        single_lower=single_lower, single_upper=single_upper,
+    )  # fmt: skip
 
 
 def _in_units(state: State, claim: ClaimStatus) -> str:
     """What a claim says, with the level or tolerance that was chosen in the units of the results."""
-    question, units, words = state.settings.question, units_of(state.settings.noise), claim.words
+    question, units, words = state.settings.question, choose_units(state.settings.noise), claim.words
     level, tolerance = question.level, question.tolerance
     near = f" (or is within {tolerance:g})"
     close = f" (or is within {units.given_gap(tolerance)})" if words.endswith(near) else ""
@@ -285,7 +316,7 @@ def _in_units(state: State, claim: ClaimStatus) -> str:
     return words + close
 
 
-def _as_compared(claim: Shown, arm: Arm | None) -> Shown:
+def _as_compared(claim: ClaimRow, arm: ArmRow | None) -> ClaimRow:
     """A claim against the control with the bound of that comparison: one number for one thing."""
     if arm is None:
         return claim
@@ -314,7 +345,7 @@ def _about(state: State, claim: ClaimStatus) -> LinearForm | None:
     return about._replace(factors=tuple(-each for each in about.factors), level=-about.level, below=True)
 
 
-def _placed(state: State, arms: list[Arm], claims: Sequence[Shown], answer: object) -> list[Arm]:
+def _placed(state: State, arms: list[ArmRow], claims: Sequence[ClaimRow], answer: object) -> list[ArmRow]:
     """The arms with their place: who may still be the best, who is out, who is the answer."""
     out = {each.arm for each in claims if each.arm is not None and each.shown}
     if any(each.arm is not None for each in claims):
@@ -332,7 +363,7 @@ def _known(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def courses_of(state: State, entries: Sequence[Entry]) -> tuple[Course, ...]:
+def trace_evidence(state: State, entries: Sequence[Entry]) -> tuple[EvidenceHistory, ...]:
     """The evidence after every round, as it was recorded, for each claim that is made now."""
     if not entries:
         return ()
@@ -364,11 +395,11 @@ def courses_of(state: State, entries: Sequence[Entry]) -> tuple[Course, ...]:
         for words in found.keys() & then.keys():
             found[words][int(entry.payload["round"])] = then[words]
     return tuple(
-        Course(
+        EvidenceHistory(
             claim=words,
             rounds=tuple(steps),
             log_evidence=tuple(each.log_evidence for each in steps.values()),
-            log_bar=tuple(each.log_bar for each in steps.values()),
+            log_threshold=tuple(each.log_threshold for each in steps.values()),
             shown=bool(steps) and list(steps.values())[-1].shown,
             shown_at=_since([(number, each.shown) for number, each in steps.items()]),
         )

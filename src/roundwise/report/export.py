@@ -16,16 +16,16 @@ from typing import Any
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown, visible
-from roundwise.report.claim_table import Table, claim_table, evidence_of
-from roundwise.report.model import Contents
+from roundwise.report.claim_table import Table, claim_table, describe_evidence
+from roundwise.report.model import ReportData
 from roundwise.report.terminal import (
     arm_table,
-    claims_apart,
-    danger_of,
-    facts_of,
+    describe_guarantee,
+    describe_places,
+    describe_version,
     file_table,
-    foot_of,
-    legend_of,
+    has_claim_table,
+    list_facts,
     round_table,
 )
 from roundwise.report.wording import sentence
@@ -37,14 +37,14 @@ Frame = Any  # of pandas, which is imported only if it is asked for
 ARM_COLUMNS = {
     "arm": "name",
     **{each: each for each in ("results", "missing", "waiting", "mean", "lower", "upper")},
-    "behind_best_at_least": "gap_to_leader",
-    "behind_leader_at_least": "trails_least",
-    "behind_leader_at_most": "trails_most",
+    "gap_to_best_lower": "gap_to_best_lower",
+    "gap_to_leader_lower": "gap_to_leader_lower",
+    "gap_to_leader_upper": "gap_to_leader_upper",
     **{f"{each}{end}": f"{each}{end}" for each in ("difference", "lift") for end in ("", "_lower", "_upper")},
     "place": "place",
 }
 CLAIM_COLUMNS = (
-    *("claim", "shown", "shown_at", "log_evidence", "log_bar"),
+    *("claim", "shown", "shown_at", "log_evidence", "log_threshold"),
     *("estimate", "lower", "upper", "scale", "chance"),
     *("log_adjusted", "single_lower", "single_upper"),
 )
@@ -52,23 +52,23 @@ CELL_COLUMNS = ("round", "arm", "asked", "results", "mean", "counts")
 FILE_COLUMNS = ("file", "round", "results", "rows", "skipped", "contradicts", "at", "by", "sha256")
 
 
-def arm_records(report: Contents) -> Records:
+def arm_records(report: ReportData) -> Records:
     """All arms, the best first."""
     rows = [[getattr(each, name) for name in ARM_COLUMNS.values()] for each in report.ranked]
     return [(*row[:-1], row[-1] or None) for row in rows]
 
 
-def claim_records(report: Contents) -> Records:
+def claim_records(report: ReportData) -> Records:
     """All that must be shown."""
     return [tuple(getattr(each, name) for name in CLAIM_COLUMNS) for each in report.claim_rows]
 
 
-def cell_records(report: Contents) -> Records:
+def cell_records(report: ReportData) -> Records:
     """What every round brought of every arm."""
     return [tuple(getattr(each, name) for name in CELL_COLUMNS) for each in report.cells]
 
 
-def file_records(report: Contents) -> Records:
+def file_records(report: ReportData) -> Records:
     """Every file that counts or will."""
     found: Records = []
     for each in report.files:
@@ -86,13 +86,13 @@ TABLES = {
 }
 
 
-def frame(report: Contents, table: str) -> Frame:
+def frame(report: ReportData, table: str) -> Frame:
     """One table as a data frame."""
     columns, records = TABLES[table]
-    return frame_of(columns, records(report))
+    return make_frame(columns, records(report))
 
 
-def frame_of(columns: Sequence[str], rows: Records) -> Frame:
+def make_frame(columns: Sequence[str], rows: Records) -> Frame:
     """Rows as a data frame."""
     try:
         import pandas as pd
@@ -101,7 +101,7 @@ def frame_of(columns: Sequence[str], rows: Records) -> Frame:
     return pd.DataFrame(rows, columns=list(columns))
 
 
-def plain_of(report: Contents) -> Plain:
+def render_json(report: ReportData) -> Plain:
     """The report as JSON: names in place of indices, times as ISO 8601."""
 
     def records(columns: Sequence[str], rows: Records) -> list[Plain]:
@@ -138,15 +138,15 @@ LONGEST = 32_000  # letters of a cell that Excel opens
 DANGEROUS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the start of a formula
 
 
-def csv_of(report: Contents, table: str) -> str:
+def render_table_csv(report: ReportData, table: str) -> str:
     """One table as CSV."""
     if table not in TABLES:
         raise unknown("table", table, TABLES)
     columns, records = TABLES[table]
-    return csv_text(columns, records(report))
+    return render_csv(columns, records(report))
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def render_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table as CSV, in which no text can be taken for a formula."""
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
@@ -169,7 +169,7 @@ def neutral(cell: object) -> object:
     return visible(text, LONGEST)
 
 
-def workbook_of(report: Contents) -> bytes:
+def render_workbook(report: ReportData) -> bytes:
     """An Excel workbook with a summary and every table."""
     try:
         from openpyxl import Workbook
@@ -225,24 +225,24 @@ def _seen(value: object) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value or "")
 
 
-def markdown_of(report: Contents) -> str:
+def render_markdown(report: ReportData) -> str:
     """The report as Markdown."""
     lines = ["<!-- roundwise report -->", f"# {escaped(report.study)}", ""]
-    lines += [line for each in danger_of(report) for line in (f"> **{escaped(each)}**", "")]
+    lines += [line for each in describe_guarantee(report) for line in (f"> **{escaped(each)}**", "")]
     lines += [line for each in report.dangers for line in (f"> {escaped(str(each))}", "")]
     lines += [f"**{escaped(sentence(report.headline))}**", "", escaped(report.sentence), ""]
-    lines += [f"- {name}: {escaped(value)}" for name, value in facts_of(report)]
+    lines += [f"- {name}: {escaped(value)}" for name, value in list_facts(report)]
     lines += ["", "## Arms", "", *pipes(arm_table(report)), ""]
-    lines += [escaped(legend), ""] if (legend := legend_of(report)) else []
-    if claims_apart(report):
-        lines += ["## Evidence", "", evidence_of(report), "", *pipes(claim_table(report)), ""]
+    lines += [escaped(legend), ""] if (legend := describe_places(report)) else []
+    if has_claim_table(report):
+        lines += ["## Evidence", "", describe_evidence(report), "", *pipes(claim_table(report)), ""]
     if report.cells:
         lines += ["## Rounds", "", *pipes(round_table(report)), ""]
     if report.files:
         lines += ["## Files", "", *pipes(file_table(report)), ""]
     if report.notes:
         lines += ["## Notes", "", *(f"- {escaped(str(each))}" for each in report.notes), ""]
-    lines += ["## To reproduce", "", *_commands(visible(report.reproduce)), "", foot_of(report), ""]
+    lines += ["## To reproduce", "", *_commands(visible(report.reproduce)), "", describe_version(report), ""]
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from roundwise.messages import GuaranteeStatus
 from roundwise.questions import Above, BestArm, Claims, Linear, Question, SomeBeyond
-from roundwise.report.model import Arm, Contents, Shown
+from roundwise.report.model import ArmRow, ClaimRow, ReportData
 from roundwise.report.wording import TINY, Units, count, few, share
 
 
@@ -18,15 +18,15 @@ class Findings(NamedTuple):
     """What a headline is made of."""
 
     question: Question
-    arms: Sequence[Arm]  # the best first
-    claims: Sequence[Shown]
+    arms: Sequence[ArmRow]  # the best first
+    claims: Sequence[ClaimRow]
     units: Units
     control: str | None
     answer: Any  # by name, as JSON
     words: str | None  # of the answer, as the question says it
 
 
-def headline_of(found: Findings, why: str) -> str:
+def write_headline(found: Findings, why: str) -> str:
     """The answer, or else `why` there is none, and what is shown and what is open."""
     if found.words is None:
         return f"{why}. {open_words(found)}"
@@ -34,7 +34,7 @@ def headline_of(found: Findings, why: str) -> str:
     return found.words if said is None else said
 
 
-def answer_by_name(question: Question, answer: Any, arms: Sequence[str]) -> Any:
+def name_answer(question: Question, answer: Any, arms: Sequence[str]) -> Any:
     """An answer as JSON, with names in place of indices: of arms, or of what the question names itself."""
     names = question.answer_names(arms)
     if answer is None or isinstance(answer, bool):
@@ -89,7 +89,7 @@ def _said(found: Findings, shown: bool) -> list[str]:
     return [each.claim for each in found.claims if each.shown is shown]
 
 
-def sized(found: Findings, arm: Arm) -> str:
+def sized(found: Findings, arm: ArmRow) -> str:
     """An arm with its mean."""
     return arm.name if arm.mean is None else f"{arm.name} ({found.units.value(arm.mean, 'near')})"
 
@@ -104,11 +104,11 @@ def _best(found: Findings) -> str | None:
     second = next((each for each in found.arms if each is not first and each.mean is not None), None)
     if second is None:
         return said
-    if not tolerance and second.gap_to_leader:
-        least = min(each.gap_to_leader or 0.0 for each in found.arms if each is not first)
+    if not tolerance and second.gap_to_best_lower:
+        least = min(each.gap_to_best_lower or 0.0 for each in found.arms if each is not first)
         if least <= TINY:
             return f"{said}, ahead of {sized(found, second)}"
-        whom = second.name if least == second.gap_to_leader else "every other arm"
+        whom = second.name if least == second.gap_to_best_lower else "every other arm"
         return f"{said}, ahead of {whom} by at least {found.units.gap(least, 'down')}"
     return f"{said}; the next is {sized(found, second)}"
 
@@ -188,7 +188,7 @@ def claims_words(found: Findings) -> str:
     return ". ".join(f"{word}: {few(names, 6)}" for word, names in said if names)
 
 
-def _ahead(found: Findings, arm: Arm) -> str:
+def _ahead(found: Findings, arm: ArmRow) -> str:
     if arm.difference is None:
         return arm.name
     gap, bound = found.units.gap, arm.difference_lower
@@ -206,10 +206,10 @@ ANSWERS: tuple[tuple[type[Question], Callable[[Findings], str | None]], ...] = (
 )
 
 
-def in_a_hundred(delta: float) -> str:
+def describe_odds_of_error(delta: float) -> str:
     """A probability as people count: 5 in 100.
 
-    >>> in_a_hundred(0.05), in_a_hundred(0.001), in_a_hundred(0.025)
+    >>> describe_odds_of_error(0.05), describe_odds_of_error(0.001), describe_odds_of_error(0.025)
     ('5 in 100', '1 in 1\\xa0000', '25 in 1\\xa0000')
     """
     of = 100
@@ -218,12 +218,12 @@ def in_a_hundred(delta: float) -> str:
     return f"{count(round(delta * of))} in {count(of)}"
 
 
-def meaning(report: Contents) -> list[str]:
+def meaning(report: ReportData) -> list[str]:
     """A few sentences: what is known, how sure it is, what to do and what not to do."""
     return [*_known(report), *_sure(report), *_do(report)]
 
 
-def _known(report: Contents) -> list[str]:
+def _known(report: ReportData) -> list[str]:
     if report.status == "decided":
         return ["It is decided, for good: what stands above is the answer."]
     out = [each.name for each in report.arm_rows if each.place == "out"]
@@ -239,8 +239,8 @@ def _known(report: Contents) -> list[str]:
     return ["Nothing is ruled out yet: what leads now may lead by luck."]
 
 
-def _sure(report: Contents) -> list[str]:
-    often = in_a_hundred(report.delta)
+def _sure(report: ReportData) -> list[str]:
+    often = describe_odds_of_error(report.delta)
     said = f"Of many studies like this one at most {often} say something wrong, however often one looks."
     if report.guarantee.kept:
         return [said]
@@ -249,7 +249,7 @@ def _sure(report: Contents) -> list[str]:
     return ["There is no guarantee: the red box says why. Treat what it shows as a hint."]
 
 
-def _do(report: Contents) -> list[str]:
+def _do(report: ReportData) -> list[str]:
     if report.status == "decided":
         return ["You can act on it. More results make the numbers finer, and do not change the answer."]
     if report.status == "closed":
@@ -259,7 +259,7 @@ def _do(report: Contents) -> list[str]:
     return ["If you must stop today, report only what is shown."]
 
 
-def under_the_headline(report: Contents) -> str:
+def write_subheadline(report: ReportData) -> str:
     """A sentence under the headline: how sure the shortlist, or the answer, is."""
     if report.guarantee.status is GuaranteeStatus.VOID:
         return ""

@@ -8,18 +8,18 @@ from roundwise.errors import visible
 from roundwise.render.html import render_card, render_page
 from roundwise.render.svg import Svg
 from roundwise.report.charts import draw_evidence, draw_means
-from roundwise.report.claim_table import Table, claim_table, evidence_of
-from roundwise.report.headline import meaning, under_the_headline
-from roundwise.report.model import Contents
+from roundwise.report.claim_table import Table, claim_table, describe_evidence
+from roundwise.report.headline import meaning, write_subheadline
+from roundwise.report.model import ReportData
 from roundwise.report.terminal import (
     arm_table,
-    claims_apart,
-    danger_of,
-    extent_of,
-    facts_of,
+    describe_extent,
+    describe_guarantee,
+    describe_places,
+    describe_version,
     file_table,
-    foot_of,
-    legend_of,
+    has_claim_table,
+    list_facts,
     round_table,
 )
 from roundwise.report.wording import sentence
@@ -28,13 +28,13 @@ from roundwise.report.wording import sentence
 class ReportView:
     """What templates show of a report: each part in words, made when a template asks for it."""
 
-    def __init__(self, report: Contents) -> None:
+    def __init__(self, report: ReportData) -> None:
         self.report = report
-        self.dangers = [*danger_of(report), *map(str, report.dangers)]
-        self.headline, self.under = sentence(report.headline), under_the_headline(report)
+        self.dangers = [*describe_guarantee(report), *map(str, report.dangers)]
+        self.headline, self.under = sentence(report.headline), write_subheadline(report)
         self.kind = {"decided": "decided", "closed": "closed"}.get(report.status, "open")  # the headline's color
-        self.extent, self.meaning, self.facts = extent_of(report), meaning(report), facts_of(report)
-        self.legend, self.foot = legend_of(report), foot_of(report)
+        self.extent, self.meaning, self.facts = describe_extent(report), meaning(report), list_facts(report)
+        self.legend, self.foot = describe_places(report), describe_version(report)
         self.out = {visible(each.name) for each in report.arm_rows if each.place == "out"}
 
     @cached_property
@@ -45,12 +45,12 @@ class ReportView:
     @cached_property
     def claims(self) -> Table:
         """The table of claims, where claims are not about single arms."""
-        return claim_table(self.report) if claims_apart(self.report) else []
+        return claim_table(self.report) if has_claim_table(self.report) else []
 
     @cached_property
     def evidence_words(self) -> str:
         """How to read the table of claims."""
-        return evidence_of(self.report)
+        return describe_evidence(self.report)
 
     @cached_property
     def rounds(self) -> Table:
@@ -73,11 +73,11 @@ class ReportView:
         return draw_evidence(self.report)
 
 
-def render_report(report: Contents) -> str:
+def render_report(report: ReportData) -> str:
     """Render a report as one HTML page that needs nothing else."""
     return render_page("report_page.html", view=ReportView(report))
 
 
-def render_report_card(report: Contents) -> str:
+def render_report_card(report: ReportData) -> str:
     """Render a report for a notebook: the headline, the arms and the charts."""
     return render_card("report_card.html", view=ReportView(report))

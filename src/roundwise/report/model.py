@@ -13,9 +13,11 @@ from roundwise.messages import Danger, Guarantee, Note
 from roundwise.report.wording import Units, several
 from roundwise.store.log import Entry, EventKind, stamp
 
+RATIO = "ratio"  # the scale of a claim about the ratio of two means
+
 
 @dataclass(frozen=True, kw_only=True)
-class Arm:
+class ArmRow:
     """One arm: what came back, and bounds that hold at all times; None for what was not computed or is not known."""
 
     name: str
@@ -28,9 +30,9 @@ class Arm:
     lower: float | None = None  # of the mean
     upper: float | None = None
     widened: bool = False  # whether these were extended to the mean, which they had left out
-    gap_to_leader: float | None = None  # how far behind the best, at least; 0 as long as it may be the best
-    trails_least: float | None = None  # how far behind the arm that leads, at least
-    trails_most: float | None = None  # how far behind the arm that leads, at most; 0 for itself
+    gap_to_best_lower: float | None = None  # how far behind the best, at least; 0 as long as it may be the best
+    gap_to_leader_lower: float | None = None  # how far behind the arm that leads, at least
+    gap_to_leader_upper: float | None = None  # how far behind the arm that leads, at most; 0 for itself
     difference: float | None = None  # from the control
     difference_lower: float | None = None
     difference_upper: float | None = None
@@ -41,14 +43,14 @@ class Arm:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class ClaimRow:
     """Something that must be shown, how much speaks for it, and how large what it is about is."""
 
     claim: str
     shown: bool
     shown_at: int | None  # the round from which on it was shown
     log_evidence: float
-    log_bar: float
+    log_threshold: float
     estimate: float | None = None  # of what the claim is about
     lower: float | None = None
     upper: float | None = None
@@ -68,7 +70,7 @@ class Shown:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class FileRow:
     """A file that was recorded."""
 
     name: str
@@ -83,7 +85,7 @@ class Told:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class RoundRow:
     """What one round brought of one arm."""
 
     round: int
@@ -94,13 +96,13 @@ class Cell:
     counts: bool  # whether the decision has seen it
 
 
-class Course(NamedTuple):
+class EvidenceHistory(NamedTuple):
     """How the evidence for a claim went, round by round."""
 
     claim: str
     rounds: tuple[int, ...]
     log_evidence: tuple[float, ...]
-    log_bar: tuple[float, ...]  # what it had to reach then, or had reached
+    log_threshold: tuple[float, ...]  # what it had to reach then, or had reached
     shown: bool
     shown_at: int | None  # the round from which on it was shown
 
@@ -109,12 +111,12 @@ class Point(NamedTuple):
     """How a claim stood after a round."""
 
     log_evidence: float
-    log_bar: float
+    log_threshold: float
     shown: bool
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Contents:
+class ReportData:
     """Everything there is to say about a study."""
 
     study: str
@@ -130,11 +132,11 @@ class Contents:
     budget: int | None
     rounds: int  # that count
     still_to_come: dict[str, int]  # results of the open round
-    arm_rows: tuple[Arm, ...]  # in the order of the study
-    claim_rows: tuple[Shown, ...]
-    cells: tuple[Cell, ...]
-    files: tuple[Told, ...]
-    courses: tuple[Course, ...]
+    arm_rows: tuple[ArmRow, ...]  # in the order of the study
+    claim_rows: tuple[ClaimRow, ...]
+    cells: tuple[RoundRow, ...]
+    files: tuple[FileRow, ...]
+    courses: tuple[EvidenceHistory, ...]
     assumed: str
     units: Units
     rising: bool  # whether the best arm is the one with the highest mean
@@ -164,7 +166,7 @@ class Contents:
         return [str(each) for each in (*self.dangers, *self.notes)]
 
     @cached_property
-    def ranked(self) -> tuple[Arm, ...]:
+    def ranked(self) -> tuple[ArmRow, ...]:
         """The arms, the best first; those without results last."""
         sign = -1.0 if self.rising else 1.0
         return tuple(sorted(self.arm_rows, key=lambda arm: (arm.mean is None, sign * (arm.mean or 0.0))))
@@ -195,7 +197,7 @@ class Event:
         return asdict(self)
 
 
-def events_of(entries: Sequence[Entry]) -> list[Event]:
+def list_events(entries: Sequence[Entry]) -> list[Event]:
     """Every entry of a record; one of a kind that is not known is listed, too."""
     found, number = [], None
     for entry in entries:

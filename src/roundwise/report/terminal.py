@@ -9,7 +9,7 @@ from functools import partial
 from roundwise.errors import visible
 from roundwise.messages import GuaranteeStatus
 from roundwise.report.claim_table import MOST, Table, at_least, claim_table
-from roundwise.report.model import Arm, Contents
+from roundwise.report.model import ArmRow, ReportData
 from roundwise.report.wording import (
     TINY,
     Side,
@@ -28,14 +28,18 @@ from roundwise.report.wording import (
 )
 
 
-def arm_table(report: Contents, most: int = MOST) -> Table:
+def arm_table(report: ReportData, most: int = MOST) -> Table:
     """The arms for people, the best first: only the columns that have something to say."""
     arms, units = report.ranked, report.units
 
     def any_of(name: str) -> bool:
         return any(getattr(each, name) is not None for each in arms)
 
-    bounds, behind, trails = any_of("lower") or any_of("upper"), any_of("gap_to_leader"), any_of("trails_most")
+    bounds, behind, trails = (
+        any_of("lower") or any_of("upper"),
+        any_of("gap_to_best_lower"),
+        any_of("gap_to_leader_upper"),
+    )
     places, waiting, compared = any(each.place for each in arms), report.waiting > 0, any_of("difference")
     head = ["arm", "results", units.mean]
     head += [report.ends] if bounds else []
@@ -51,9 +55,10 @@ def arm_table(report: Contents, most: int = MOST) -> Table:
     for each in arms[:most]:
         digits = max(decimals(each.mean or 0.0), least) if units.rates else None  # the bounds have those of the mean
         say = partial(per_cent, digits=digits) if units.rates else units.value
+        bare = partial(per_cent, digits=digits, unit=False) if units.rates else units.value
         row = [each.name, count(each.results), "-" if each.mean is None else say(each.mean, "near")]
         row[-1] += " *" if each.widened else ""
-        row += [_between(say, each.lower, each.upper)] if bounds else []
+        row += [_between(say, bare, each.lower, each.upper)] if bounds else []
         row += [_against(report, each)] if compared else []
         row += [_lift(each)] if compared and any_of("lift") else []
         row += [_trailing(report, each)] if trails else []
@@ -64,7 +69,7 @@ def arm_table(report: Contents, most: int = MOST) -> Table:
     return table
 
 
-def file_table(report: Contents) -> Table:
+def file_table(report: ReportData) -> Table:
     """The files, the last first."""
     rows = [["file", "round", "results", "recorded", "by"]]
     for each in reversed(report.files[-MOST:]):
@@ -74,7 +79,7 @@ def file_table(report: Contents) -> Table:
     return rows
 
 
-def round_table(report: Contents) -> Table:
+def round_table(report: ReportData) -> Table:
     """The rounds: what was asked, what came."""
     rows = [["round", "asked", "results", "arms", ""]]
     found: dict[int, tuple[int, int, int, bool]] = {}
@@ -87,15 +92,18 @@ def round_table(report: Contents) -> Table:
     return rows
 
 
-def _between(value: Callable[[float, Side], str], lower: float | None, upper: float | None) -> str:
+Say = Callable[[float, Side], str]
+
+
+def _between(value: Say, bare: Say, lower: float | None, upper: float | None) -> str:
     if lower is None:
         return "no bound yet" if upper is None else f"at most {value(upper, 'up')}"
     if upper is None:
         return f"at least {value(lower, 'down')}"
-    return f"{value(lower, 'down').removesuffix(' %')} to {value(upper, 'up')}"
+    return f"{bare(lower, 'down')} to {value(upper, 'up')}"
 
 
-def _against(report: Contents, arm: Arm) -> str:
+def _against(report: ReportData, arm: ArmRow) -> str:
     if arm.name == report.control:
         return "-"
     if arm.difference is None:
@@ -106,12 +114,12 @@ def _against(report: Contents, arm: Arm) -> str:
         return text
 
     def end(value: float | None, side: Side) -> str:
-        return "?" if value is None else signed(value, gap(value, side).lstrip("-").removesuffix(" points"))
+        return "?" if value is None else signed(value, gap(value, side, unit=False).lstrip("-"))
 
     return f"{text} ({end(arm.difference_lower, 'down')} to {end(arm.difference_upper, 'up')})"
 
 
-def _lift(arm: Arm) -> str:
+def _lift(arm: ArmRow) -> str:
     if arm.lift is None:
         return "-"
     text = f"{100 * arm.lift:+.1f} %"
@@ -125,19 +133,21 @@ def signed(value: float, text: str) -> str:
     return text if abs(value) < TINY else f"-{text}" if value < 0 else f"+{text}"
 
 
-def _trailing(report: Contents, arm: Arm) -> str:
+def _trailing(report: ReportData, arm: ArmRow) -> str:
     """How far behind the leader: from what is shown to the bound."""
-    if arm.trails_most == 0.0:
+    if arm.gap_to_leader_upper == 0.0:
         return "leads"
-    gap, least = report.units.gap, arm.trails_least if arm.trails_least is not None else arm.gap_to_leader
-    most = None if arm.trails_most is None else gap(arm.trails_most, "up")
+    gap, least = (
+        report.units.gap,
+        arm.gap_to_leader_lower if arm.gap_to_leader_lower is not None else arm.gap_to_best_lower,
+    )
+    most = None if arm.gap_to_leader_upper is None else gap(arm.gap_to_leader_upper, "up")
     if least is not None and least > 0:
-        bound = gap(least, "down").removesuffix(" points")
-        return f"{bound} to {most}" if most is not None else f"at least {gap(least, 'down')}"
+        return f"{gap(least, 'down', unit=False)} to {most}" if most is not None else f"at least {gap(least, 'down')}"
     return "no bound yet" if most is None else f"at most {most}"
 
 
-def _place(report: Contents, arm: Arm) -> str:
+def _place(report: ReportData, arm: ArmRow) -> str:
     row = next((each for each in report.claim_rows if each.arm == arm.name), None)
     if row is None or (not row.shown and report.status == "decided"):
         return arm.place
@@ -145,21 +155,21 @@ def _place(report: Contents, arm: Arm) -> str:
         at = "" if row.shown_at is None else f", round {row.shown_at}"
         by = (
             ""
-            if arm.gap_to_leader is None or arm.trails_most is not None
-            else f"; behind by {at_least(report, arm.gap_to_leader)}"
+            if arm.gap_to_best_lower is None or arm.gap_to_leader_upper is not None
+            else f"; behind by {at_least(report, arm.gap_to_best_lower)}"
         )
         return f"out{at}{by}"
-    return f"{arm.place} ({odds(row.log_evidence).removesuffix(' : 1')} of {odds(row.log_bar)})"
+    return f"{arm.place} ({odds(row.log_evidence, unit=False)} of {odds(row.log_threshold)})"
 
 
-def _waiting(report: Contents, arm: Arm) -> str:
+def _waiting(report: ReportData, arm: ArmRow) -> str:
     if not arm.waiting:
         return "-"
     mean = "" if arm.waiting_mean is None else f", {report.units.value(arm.waiting_mean, 'near')}"
     return f"{count(arm.waiting)}{mean}"
 
 
-def waiting_words(report: Contents) -> str:
+def describe_outstanding(report: ReportData) -> str:
     """What is still to come of the open round."""
     names = [f"{arm} {count(n)}" for arm, n in report.still_to_come.items()]
     return f"{', '.join(names[:30])}{', ...' if len(names) > 30 else ''}"
@@ -168,33 +178,38 @@ def waiting_words(report: Contents) -> str:
 NUMERIC = re.compile(r"(almost |below )?[-+]?[\d.,^\s]*( to [-+]?[\d.]+)?( %| : 1| \*)*|-")
 
 
-def text_of(report: Contents) -> str:
+def render_text(report: ReportData) -> str:
     """The report for a terminal."""
-    lines = [*top_of(report), "", f"{report.study}: {report.asks}", f"{extent_of(report)}; {promise_of(report)}."]
-    lines += [f"{report.assumed} {history_of(report)}".strip(), ""]
-    lines += [*aligned(arm_table(report)), ""]
-    lines += [legend, ""] if (legend := legend_of(report)) else []
-    lines += [*aligned(claim_table(report)), ""] if claims_apart(report) else []
+    lines = [
+        *render_top(report),
+        "",
+        f"{report.study}: {report.asks}",
+        f"{describe_extent(report)}; {describe_error(report)}.",
+    ]
+    lines += [f"{report.assumed} {describe_history(report)}".strip(), ""]
+    lines += [*align_columns(arm_table(report)), ""]
+    lines += [legend, ""] if (legend := describe_places(report)) else []
+    lines += [*align_columns(claim_table(report)), ""] if has_claim_table(report) else []
     if report.still_to_come:
-        lines += [f"Still to come: {waiting_words(report)}.", ""]
+        lines += [f"Still to come: {describe_outstanding(report)}.", ""]
     lines += [f"Note: {each}" for each in report.notes]
     lines += [] if report.forecast is None else [f"Forecast: {report.forecast}."]
     lines += [] if report.digest is None else [f"The record ends with {report.digest}."]
     return "\n".join(visible(line) for line in [*lines, f"Next: {report.next}"])
 
 
-def top_of(report: Contents) -> list[str]:
+def render_top(report: ReportData) -> list[str]:
     """What became of the guarantee, unless it was kept, what endangers it, and then the headline."""
     dangers = [f"Danger: {each}" for each in report.dangers]
-    return [visible(each) for each in [*danger_of(report), *dangers, sentence(report.headline)]]
+    return [visible(each) for each in [*describe_guarantee(report), *dangers, sentence(report.headline)]]
 
 
-def danger_of(report: Contents) -> list[str]:
+def describe_guarantee(report: ReportData) -> list[str]:
     """What became of the guarantee, as a sentence, unless it was kept."""
     return [] if report.guarantee.kept else [f"The guarantee is {report.guarantee}."]
 
 
-def extent_of(report: Contents) -> str:
+def describe_extent(report: ReportData) -> str:
     """How much came back: of the budget, in how many rounds."""
     of = "" if report.budget is None else f" of at most {count(report.budget)}"
     waiting = f", and {count(report.waiting)} of the open round, which do not count yet" if report.waiting else ""
@@ -206,7 +221,7 @@ def extent_of(report: Contents) -> str:
     return f"{came} in {rounds(report.rounds)}{waiting}"
 
 
-def promise_of(report: Contents) -> str:
+def describe_error(report: ReportData) -> str:
     """How likely an error is."""
     if report.guarantee.kept:
         return f"wrong with probability at most {share(report.delta)}"
@@ -215,7 +230,7 @@ def promise_of(report: Contents) -> str:
     return f"an error of {share(report.delta)} was aimed at, without a guarantee"
 
 
-def history_of(report: Contents) -> str:
+def describe_history(report: ReportData) -> str:
     """When, by whom, with how many files."""
     if report.created is None:
         return ""
@@ -225,36 +240,40 @@ def history_of(report: Contents) -> str:
     return f"Started {day(report.created)}{last}{who}{files}."
 
 
-def legend_of(report: Contents) -> str:
+def describe_places(report: ReportData) -> str:
     """How to read the place of an arm."""
     if not report.claim_rows or report.claim_rows[0].arm is None:
         return ""
-    bar = odds(report.claim_rows[0].log_bar)
+    bar = odds(report.claim_rows[0].log_threshold)
     return f"An arm is out once the odds that it is not the best reach {bar}; the study stops when one is left."
 
 
-def claims_apart(report: Contents) -> bool:
+def has_claim_table(report: ReportData) -> bool:
     """Whether claims have a table of their own; those that rule out arms stand with the arms."""
     return bool(report.claim_rows) and report.claim_rows[0].arm is None
 
 
-def facts_of(report: Contents) -> list[tuple[str, str]]:
+def list_facts(report: ReportData) -> list[tuple[str, str]]:
     """What was asked, how much came back, and what was promised."""
-    found = [("Question", report.asks), ("Results", extent_of(report)), ("Error", capital(promise_of(report)))]
+    found = [
+        ("Question", report.asks),
+        ("Results", describe_extent(report)),
+        ("Error", capital(describe_error(report))),
+    ]
     found += [("Assumed", report.assumed), ("Allocation", capital(report.allocated))]
-    found += [("History", history)] if (history := history_of(report)) else []
-    found += [("Still to come", waiting_words(report))] if report.still_to_come else []
+    found += [("History", history)] if (history := describe_history(report)) else []
+    found += [("Still to come", describe_outstanding(report))] if report.still_to_come else []
     found += [("Forecast", report.forecast)] if report.forecast is not None else []
     return [(name, visible(value)) for name, value in found]
 
 
-def foot_of(report: Contents) -> str:
+def describe_version(report: ReportData) -> str:
     """The version, and the last entry of the record."""
     digest = "" if report.digest is None else f"; the record ends with {report.digest}"
     return f"roundwise {report.version}{digest}"
 
 
-def aligned(table: Table) -> list[str]:
+def align_columns(table: Table) -> list[str]:
     """A table in columns; numbers to the right."""
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
     right = [i > 0 and all(NUMERIC.fullmatch(row[i]) for row in table[1:]) for i in range(len(widths))]

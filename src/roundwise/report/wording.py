@@ -31,9 +31,9 @@ class Units(NamedTuple):
         """One value."""
         return per_cent(value, side) if self.rates else self._plain(value, side)
 
-    def gap(self, gap: float, side: Side = "near") -> str:
-        """A difference of two values, without a sign."""
-        return points(gap, side) if self.rates else self._plain(gap, side)
+    def gap(self, gap: float, side: Side = "near", unit: bool = True) -> str:
+        """A difference of two values, with its `unit` if there is one."""
+        return points(gap, side, unit) if self.rates else self._plain(gap, side)
 
     def given(self, value: float) -> str:
         """A value that somebody chose: a level."""
@@ -50,14 +50,14 @@ class Units(NamedTuple):
         return f"{shown:.{self.decimals}f}" if shown or abs(value) < TINY else number(value, side)
 
 
-def units_of(noise: Noise, width: float | None = None) -> Units:
+def choose_units(noise: Noise, width: float | None = None) -> Units:
     """Per cent and points for 0/1 results, plain numbers for others: as many digits as bounds of this `width` allow."""
     if noise.outcome.rates or not width or not math.isfinite(width) or not 1e-9 < width < 1e9:
         return Units(noise.outcome.rates)
     return Units(False, max(0, 1 - math.floor(math.log10(width))))
 
 
-def per_cent(share: float, side: Side = "near", digits: int | None = None) -> str:
+def per_cent(share: float, side: Side = "near", digits: int | None = None, unit: bool = True) -> str:
     """A rate in per cent: a tenth of a point, finer near 0 and 100; or with so many decimals.
 
     >>> per_cent(0.3784), per_cent(0.03478), per_cent(0.0004321), per_cent(0.99952), per_cent(1.0), per_cent(-0.5)
@@ -66,7 +66,7 @@ def per_cent(share: float, side: Side = "near", digits: int | None = None) -> st
     ('90.0 %', '40.00 %', '99.5 %', '0 %')
     """
     digits = decimals(share) if digits is None or not decimals(share) else digits
-    return f"{rounded(100 * share, digits, side):.{digits}f} %"
+    return f"{rounded(100 * share, digits, side):.{digits}f}{' %' if unit else ''}"
 
 
 def decimals(share: float) -> int:
@@ -86,16 +86,17 @@ def alike(shares: Sequence[float], most: int = 2) -> int:
     return min(max(map(decimals, shares), default=1) or 1, most)
 
 
-def points(gap: float, side: Side = "near") -> str:
+def points(gap: float, side: Side = "near", unit: bool = True) -> str:
     """A difference of two rates in percentage points.
 
     >>> points(0.0214), points(0.1138), points(0.000321), points(0.01), points(0.0219, "down")
     ('2.1 points', '11.4 points', '0.032 points', '1.0 points', '2.1 points')
     """
+    name = " points" if unit else ""
     if abs(gap) < TINY:
-        return "0 points"
+        return f"0{name}"
     decimals = 1 if abs(gap) >= 0.01 else 1 - math.floor(math.log10(100 * abs(gap)))
-    return f"{rounded(100 * gap, decimals, side):.{decimals}f} points"
+    return f"{rounded(100 * gap, decimals, side):.{decimals}f}{name}"
 
 
 def number(value: float | None, side: Side = "near") -> str:
@@ -122,18 +123,19 @@ def rounded(value: float, decimals: int, side: Side) -> float:
     return whole / 10.0**decimals
 
 
-def odds(log: float) -> str:
-    """Evidence as odds.
+def odds(log: float, unit: bool = True) -> str:
+    """Evidence as odds, as "20 : 1" or without that `unit` as "20".
 
     >>> [odds(log) for log in (3.0, -1.0, -12.0, 100.0)]
     ['20 : 1', '0.37 : 1', 'below 0.01 : 1', '10^43 : 1']
     """
+    to_one = " : 1" if unit else ""
     if log < math.log(0.01):
-        return "below 0.01 : 1"
+        return f"below 0.01{to_one}"
     if log > 30:
-        return f"10^{log / math.log(10):.0f} : 1"
+        return f"10^{log / math.log(10):.0f}{to_one}"
     value = math.exp(log)
-    return f"{value:,.0f} : 1".replace(",", "\N{NO-BREAK SPACE}") if value >= 10 else f"{value:.2g} : 1"
+    return (count(value + 0.5) if value >= 10 else f"{value:.2g}") + to_one
 
 
 def ends(delta: float, level: bool) -> str:

@@ -41,7 +41,7 @@ class Declared(StoppingRule[PlanFollowed]):
         return "declared/1"
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> PlanFollowed:
-        """Nothing came back otherwise than planned."""
+        """No batch differed from its plan."""
         return PlanFollowed(np.ones(runs, dtype=np.bool_))
 
     def fold(self, problem: Problem, kept: PlanFollowed, plan: BatchPlan, batch: Batch) -> PlanFollowed:
@@ -54,7 +54,7 @@ class Declared(StoppingRule[PlanFollowed]):
         return np.asarray(_declaration(trial.plan).made & trial.kept.exact)
 
     def broken(self, problem: Problem, trial: Trial[Any, PlanFollowed]) -> Bools:
-        """Whether some batch came back otherwise than planned."""
+        """Whether some batch differed from its plan."""
         return np.asarray(~trial.kept.exact)
 
     def answer(self, problem: Problem, trial: Trial[Any, PlanFollowed]) -> Answer:

@@ -137,7 +137,11 @@ class Arms(Environment[World]):
 
 @dataclass(frozen=True, eq=False)
 class GaussianArms(Arms):
-    """Normal rewards. `means` are K numbers, or a function (rng, runs) -> (runs, K).
+    """Normal rewards.
+
+    Args:
+        means: K numbers, or a function (rng, runs) -> (runs, K) for random instances.
+        sigma: The standard deviation of a reward.
 
     >>> GaussianArms([1.0, 0.5]).arms
     2
@@ -189,7 +193,12 @@ class GaussianArms(Arms):
 
 @dataclass(frozen=True, eq=False)
 class FamilyArms(Arms):
-    """Rewards of the family that a noise model is: 0/1 outcomes, counts, or those of a model of your own."""
+    """Rewards of a noise model's one-parameter family: 0/1 outcomes, counts, or a model of your own.
+
+    Args:
+        means: K numbers, or a function (rng, runs) -> (runs, K) for random instances.
+        noise: The noise model, which has a `family`.
+    """
 
     noise: Noise
 
@@ -364,7 +373,14 @@ def numbered(arms: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class RandomGaps:
-    """Random instances: the best arm at `best`, all others uniform in [low, high] (Section 3.6 of the paper)."""
+    """Means of random instances: the best arm at `best`, all others uniform (Section 3.6 of the paper).
+
+    Args:
+        arms: How many arms.
+        best: The mean of the best arm, the first.
+        low: The lower end of the range of all others.
+        high: The upper end.
+    """
 
     arms: int = 10
     best: float = 1.0

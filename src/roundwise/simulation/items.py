@@ -59,13 +59,17 @@ class _ItemArms(ItemEnvironment[World]):
 
 @dataclass(frozen=True, eq=False)
 class ItemReplay(ItemEnvironment[World]):
-    """Items drawn, with replacement, from a table: one row an item, one column an arm.
+    """Items drawn, with replacement, from a table.
+
+    Args:
+        table: One row an item, one column an arm, (I, K).
+        labels: The names of the arms.
 
     >>> ItemReplay([[1, 0], [1, 1], [0, 0], [1, 0]]).noise.name
     'paired-binary'
     """
 
-    table: ArrayLike  # (I, K)
+    table: ArrayLike
     labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -122,9 +126,15 @@ class ItemReplay(ItemEnvironment[World]):
 
 @dataclass(frozen=True, eq=False)
 class NormalItems(_ItemArms):
-    """Normal results: of the variance of each arm a share is common to all arms on an item."""
+    """Normal results on shared items.
 
-    sigmas: ArrayLike = 1.0  # of each arm
+    Args:
+        means: K numbers.
+        sigmas: The standard deviation of each arm, or of all.
+        shared: The share of each arm's variance that is common to all arms on an item.
+    """
+
+    sigmas: ArrayLike = 1.0
     shared: float = 0.5
 
     @property
@@ -152,10 +162,13 @@ class NormalItems(_ItemArms):
 
 @dataclass(frozen=True, eq=False)
 class StickItems(_ItemArms):
-    """0/1 results, or the mean of several: an arm is right on an item if its mean is above a stick.
+    """0/1 results on shared items, or the mean of several: an arm is right on an item if its mean is above a stick.
 
-    With probability `shared` all arms of an item are measured with one stick, else each with its own; with a negative
-    one every second arm is measured with the rest of it, so that arms are against each other.
+    Args:
+        means: K rates.
+        shared: The probability that all arms of an item are measured with one stick, else each with its own; if
+            negative, every second arm is measured with the rest of it, so that arms are negatively correlated.
+        sticks: How many 0/1 results are averaged.
     """
 
     shared: float = 0.5

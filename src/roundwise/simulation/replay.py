@@ -20,12 +20,16 @@ from roundwise.simulation.tables import read_outcomes
 class Replay(Environment[World]):
     """Real outcomes, drawn with or without replacement; the truth is the mean of the table, known exactly.
 
-    `counts[i, j]` is how often arm i had the outcome `outcomes[j]`.
+    Args:
+        labels: The names of the arms.
+        outcomes: The values that occur, (m).
+        counts: How often each arm had each outcome, (K, m).
+        replacement: Whether outcomes are drawn with replacement; without it there is no guarantee.
     """
 
     labels: tuple[str, ...]
-    outcomes: Floats  # (m)
-    counts: Floats  # (K, m)
+    outcomes: Floats
+    counts: Floats
     replacement: bool = True
 
     def __post_init__(self) -> None:

@@ -281,15 +281,32 @@ def simulate(
     cluster: Cluster | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Runs]:
-    """Run every policy `runs` times; one `Runs` for each, in order.
+    """Run every policy many times in an environment whose truth is known.
 
-    `noise` is what the algorithms assume of the rewards, by default what is true of the environment. A run that reaches
-    `max_samples` (at most 2^53, beyond which numbers are not exact) or `max_batches`, or whose data is used up, ends
-    undecided. With a `budget` nothing is asked for beyond it, and plans say how many results are left: claims are bet
-    on towards it. A `round` is the size of every batch, a `split` the shares of the arms in it. `workers` is how many
-    processes to use, `cluster` the address, the scheduler file or a client of a dask cluster to use instead; the
-    numbers stay the same. `progress` is called with the number of runs done. Each function of `watch` is called with
-    trials that have just ended, with the policy's own plan in them, and returns one value for each run.
+    All policies see the same instances and the same stream of noise; adding a policy changes nothing for the others.
+
+    Args:
+        question: What is asked.
+        environment: Where rewards come from.
+        policies: The policies, in a list or by name.
+        runs: How often each policy is run.
+        delta: The error probability that the stopping rules allow.
+        noise: What the algorithms assume of the rewards, by default what is true of the environment.
+        seed: The seed of the random numbers.
+        keep_counts: Whether to keep the results of each arm (`Runs.counts`).
+        max_samples: A run that reaches it ends undecided (at most 2^53, beyond which numbers are not exact).
+        max_batches: A run that reaches it ends undecided.
+        budget: Nothing is asked for beyond it, and plans say how many results are left: claims are bet on towards it.
+        round: The size of every batch.
+        split: The shares of the arms in all results.
+        watch: Functions that are called with trials that have just ended, with the policy's own plan in them, and
+            return one value for each run.
+        workers: How many processes to use; the numbers do not depend on it.
+        cluster: Address, scheduler file or client of a dask cluster to use in place of processes.
+        progress: Called with the number of runs that were just finished.
+
+    Returns:
+        One `Runs` for each policy, in order.
 
     >>> from roundwise import BestArm, GaussianArms, PET
     >>> (runs,) = simulate(BestArm(), GaussianArms([1.0, 0.0]), [PET()], runs=10)

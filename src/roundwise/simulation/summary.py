@@ -15,22 +15,44 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True, kw_only=True)
 class Runs:
-    """What happened in each run of one policy."""
+    """What happened in each run of one policy. Arrays have one value for each run unless it says otherwise.
+
+    Attributes:
+        policy: The name of the policy.
+        problem: The question, the number of arms, delta and the noise model.
+        samples: How many results were used.
+        batches: In how many batches.
+        decided: False where a limit ended the run first.
+        answer: The answer, meaningless where not decided.
+        correct: Whether the run decided, and correctly.
+        complexity: T* of the run's instance, for its easiest right answer.
+        lower_bound: What no delta-correct algorithm can stay below on average, on the run's instance.
+        counts: Results of each arm, (runs, K), if `keep_counts` was set.
+        watched: The values of each function of `watch`.
+        doubt: Why there is no guarantee, or None.
+        bound_for: Which rewards the lower bound holds for, if not for these.
+        true_shown: How many true claims were shown, for questions of claims.
+
+    >>> from roundwise import BestArm, GaussianArms, Wager, simulate
+    >>> (runs,) = simulate(BestArm(), GaussianArms([1.0, 0.0]), [Wager()], runs=10)
+    >>> runs.summary.error
+    0.0
+    """
 
     policy: str
     problem: Problem
-    samples: Floats  # (runs)
+    samples: Floats
     batches: Floats
-    decided: Bools  # False where a limit ended the run first
-    answer: Array  # meaningless where not decided
+    decided: Bools
+    answer: Array
     correct: Bools
-    complexity: Floats  # T* of the run's instance: that of its easiest right answer
-    lower_bound: Floats  # what no delta-correct algorithm can stay below on average, on the run's instance
-    counts: Floats | None = None  # (runs, K), on request
+    complexity: Floats
+    lower_bound: Floats
+    counts: Floats | None = None
     watched: dict[str, Array] = field(default_factory=dict)
-    doubt: str | None = None  # why there is no guarantee, or None
-    bound_for: str | None = None  # of which rewards the lower bound speaks, unless of these
-    true_shown: Floats | None = None  # (runs), how many true claims were shown, if the question is of claims
+    doubt: str | None = None
+    bound_for: str | None = None
+    true_shown: Floats | None = None
 
     @property
     def summary(self) -> Summary:
@@ -65,7 +87,28 @@ class Runs:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Runs of one policy in a few numbers."""
+    """Runs of one policy in a few numbers.
+
+    Attributes:
+        policy: The name of the policy.
+        runs: How many runs there were.
+        samples_mean: The mean number of results.
+        samples_se: Its standard error.
+        samples_quantiles: Quantiles of the number of results, by name ("5%", ..., "95%").
+        batches_mean: The mean number of batches.
+        batches_se: Its standard error.
+        batches_max: The largest number of batches.
+        error: Wrong answers, as a share of all runs.
+        error_upper_95: The exact 95 % upper confidence bound on the error probability.
+        undecided: The share of runs that a limit ended first.
+        lower_bound: What no delta-correct algorithm can stay below on average; a mean over the instances.
+        samples_over_lower_bound: The mean of the runs' ratios; None if a run is undecided or has no bound.
+        doubt: Why there is no guarantee, or None.
+        bound_for: Which rewards the lower bound holds for, if not for these.
+        true_shown_mean: The mean number of true claims shown, for questions of claims.
+        true_shown_se: Its standard error.
+        each_shown: How often each claim was shown, then each opposite.
+    """
 
     policy: str
     runs: int
@@ -75,16 +118,16 @@ class Summary:
     batches_mean: float
     batches_se: float
     batches_max: int
-    error: float  # wrong answers, as a share of all runs
-    error_upper_95: float  # exact 95 % upper confidence bound on the error probability
-    undecided: float  # share of runs that a limit ended first
-    lower_bound: float  # what no delta-correct algorithm can stay below on average; a mean over the instances
-    samples_over_lower_bound: float | None  # mean of the runs' ratios; None if a run is undecided or has none
-    doubt: str | None  # why there is no guarantee, or None
-    bound_for: str | None  # of which rewards the lower bound speaks, unless of these
-    true_shown_mean: float | None = None  # true claims shown, if the question is of claims
+    error: float
+    error_upper_95: float
+    undecided: float
+    lower_bound: float
+    samples_over_lower_bound: float | None
+    doubt: str | None
+    bound_for: str | None
+    true_shown_mean: float | None = None
     true_shown_se: float | None = None
-    each_shown: tuple[float, ...] = ()  # how often each claim was shown, then each opposite
+    each_shown: tuple[float, ...] = ()
 
     def plain(self) -> Plain:
         """The summary as JSON."""

@@ -220,7 +220,12 @@ def create_from_spec(name: str, spec: StudySpec, storage: str | None = None, loa
 
 
 def load_study(name: str, storage: str | None = None) -> Study:
-    """A study that exists."""
+    """Return a study that exists; an UnknownStudyError if there is none of this name.
+
+    Args:
+        name: The name of the study.
+        storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+    """
     store = open_store(storage, create=False)
     try:
         store.known(name)

@@ -196,7 +196,11 @@ UNKNOWN = {
 
 
 def list_studies(storage: str | None = None) -> list[Plain]:
-    """A line about each study, by name, without reading their logs."""
+    """Return a line about each study, by name, without reading their logs.
+
+    Args:
+        storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+    """
     rows = []
     with open_store(storage, create=False) as store:
         for each in store.studies():
@@ -248,9 +252,12 @@ def imported(
 
 
 def verify_study(name: str, storage: str | None = None, digest: str | None = None) -> Audit:
-    """An audit of a study: everything is computed again from its record, and every difference is listed.
+    """Audit a study: recompute everything from its record and list every difference.
 
-    With the `digest` of a report that was kept: an error, unless the record is still the one it was taken of.
+    Args:
+        name: The name of the study.
+        storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+        digest: The digest of a report that was kept: raise an error unless the record still contains it.
     """
     with open_store(storage, create=False) as store:
         entries = store.read(name)
@@ -260,7 +267,13 @@ def verify_study(name: str, storage: str | None = None, digest: str | None = Non
 
 
 def export_study(name: str, path: str | Path, storage: str | None = None) -> Path:
-    """Write the whole record of a study to a file, which appears complete or not at all."""
+    """Write the whole record of a study to a file, which appears complete or not at all.
+
+    Args:
+        name: The name of the study.
+        path: The file to write.
+        storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+    """
     with open_store(storage, create=False) as store:
         entries = store.read(name)
     write_log(Path(path), entries)
@@ -268,17 +281,25 @@ def export_study(name: str, path: str | Path, storage: str | None = None) -> Pat
 
 
 def import_study(path: str | Path, storage: str | None = None, unsound: bool = False) -> Study:
-    """Bring a study that was exported into a storage; its chain is checked, and all of it is computed again.
+    """Bring an exported study into a storage; its chain is checked, and all of it is recomputed.
 
-    Where something comes out otherwise than this very version would have recorded it, it must be said to be `unsound`.
+    Args:
+        path: The exported file.
+        storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+        unsound: Accept a record that this version recomputes differently.
     """
     listing = imported(read_log(Path(path)), storage, unsound)
     return load_study(listing.name, storage)
 
 
 def study_log(name: str, storage: str | None = None) -> list[Event]:
-    """Every entry of the record of a study: when, by whom, what, which file, how many rows."""
-    from roundwise.report import events_of
+    """Return every entry of the record of a study: when, by whom, what, which file, how many rows.
+
+    Args:
+        name: The name of the study.
+        storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+    """
+    from roundwise.report import list_events
 
     with open_store(storage, create=False) as store:
-        return events_of(store.read(name))
+        return list_events(store.read(name))

@@ -537,7 +537,7 @@ def checkpoint_payload(settings: StudySpec, trial: Trial, summary: StudySummary,
     return {
         "round": summary.rounds,
         "rules": RULES,
-        "claims": {"log_e": pack(won), "log_bar": pack(bars), "shown": pack(shown)},
+        "claims": {"log_e": pack(won), "log_threshold": pack(bars), "shown": pack(shown)},
         "plan": pack(trial.plan.pulls),
         "state": {
             "record": pack(trial.record),

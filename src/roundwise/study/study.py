@@ -26,7 +26,7 @@ from roundwise.messages import FileNote, Remedy
 from roundwise.model.batch import PARTS
 from roundwise.model.problem import check_whole_number
 from roundwise.questions.base import Wording
-from roundwise.report.wording import several, units_of
+from roundwise.report.wording import choose_units, several
 from roundwise.store import ConflictError, Entry, EventKind, StudyStateError
 from roundwise.store.log import pending_entry, user
 from roundwise.study.amendments import Change, check_change, effect_of_change
@@ -93,16 +93,16 @@ class Study:
 
     def status(self) -> Report:
         """Where the study stands, without intervals: quick, however long it is."""
-        from roundwise.report import report_of
+        from roundwise.report import build_report
 
-        return report_of(self.state, intervals=False)
+        return build_report(self.state, intervals=False)
 
     def report(self) -> Report:
         """The full report, with intervals."""
-        from roundwise.report import report_of
+        from roundwise.report import build_report
 
         entries = self.entries()
-        return report_of(replay(entries) if entries else self.state, intervals=True, entries=entries)
+        return build_report(replay(entries) if entries else self.state, intervals=True, entries=entries)
 
     def __repr__(self) -> str:
         try:
@@ -116,7 +116,7 @@ class Study:
 
     def rounds(self) -> Frame:
         """All rounds as a data frame: round, arm, asked, count, total, mean (needs pandas)."""
-        from roundwise.report.export import frame_of
+        from roundwise.report.export import make_frame
 
         rows: list[tuple[object, ...]] = []
         for each in self.state.rounds:
@@ -124,7 +124,7 @@ class Study:
             for arm, pulls, count, total in zip(each.arms, each.pulls, batch.counts, batch.totals, strict=True):
                 mean = total / count if count else np.nan
                 rows.append((each.number, arm, int(pulls), int(count), float(total), mean))
-        return frame_of(("round", "arm", "asked", "count", "total", "mean"), rows)
+        return make_frame(("round", "arm", "asked", "count", "total", "mean"), rows)
 
     # --- ask and tell
 
@@ -619,9 +619,9 @@ class Study:
             state.apply(pending_entry(self.name, state.seq + 1, kind, payload))
 
     def _report(self, state: State) -> Report:
-        from roundwise.report import report_of
+        from roundwise.report import build_report
 
-        return report_of(state, intervals=bool(state.log), entries=state.log)
+        return build_report(state, intervals=bool(state.log), entries=state.log)
 
 
 def overview(state: State) -> Plain:
@@ -650,7 +650,7 @@ def overview(state: State) -> Plain:
 
 def asked_in_words(settings: StudySpec) -> str:
     """The question of a study in plain words, in the units of its results."""
-    units = units_of(settings.noise)
+    units = choose_units(settings.noise)
     return settings.question.question_text(settings.arms, Wording(units.mean, units.given, units.given_gap))
 
 

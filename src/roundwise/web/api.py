@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from roundwise.arrays import Plain
 from roundwise.deadline import Deadline
 from roundwise.report.export import TABLES
-from roundwise.report.model import events_of
+from roundwise.report.model import list_events
 from roundwise.store.log import entry_lines, first_line, stamp
 from roundwise.study.audit import list_studies
 from roundwise.web.bodies import UPLOAD, VIEW, Name, NewPlan, ProblemDetails
@@ -93,7 +93,7 @@ def report(
 def log(request: Request, name: Name) -> list[Plain]:
     """What happened: every entry of the record, when, by whom, which file, how many rows."""
     with study_of(request, name) as study:
-        return [each.plain() for each in events_of(study.entries())]
+        return [each.plain() for each in list_events(study.entries())]
 
 
 @router.get("/studies/{name}/verify", dependencies=[VIEW], tags=["record"])

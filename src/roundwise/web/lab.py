@@ -24,7 +24,7 @@ from roundwise.noise import Needs
 from roundwise.policies import POLICIES
 from roundwise.render.svg import Axis, Chart, IntervalRow, Svg, draw_intervals, shorten
 from roundwise.report.claim_table import Table
-from roundwise.report.export import csv_text
+from roundwise.report.export import render_csv
 from roundwise.report.wording import count
 from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms
 from roundwise.simulation.run import simulate
@@ -312,7 +312,7 @@ def runs(request: Request, key: str) -> Response:
         for title, table in zip(titles, columns, strict=True)
         for values in zip(*(table[name].tolist() for name in heads[1:]), strict=True)
     ]
-    return attach_file(csv_text(heads, rows), "runs", "csv")
+    return attach_file(render_csv(heads, rows), "runs", "csv")
 
 
 def _jobs(request: Request) -> JobQueue[LabResult]:

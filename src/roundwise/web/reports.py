@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from roundwise.deadline import Deadline, OverBudgetError, held
-from roundwise.report import Report, report_of
+from roundwise.report import Report, build_report
 from roundwise.study import Study, replay
 from roundwise.study.audit import Audit, verified
 from roundwise.web.workers import FORECAST, arrival
@@ -95,7 +95,7 @@ class ReportCache:
 
         def make() -> Report:
             entries = study.entries()
-            return report_of(replay(entries), intervals=False, entries=entries)
+            return build_report(replay(entries), intervals=False, entries=entries)
 
         return self.compute_once(study, ("brief",), make)
 

@@ -9,8 +9,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from roundwise.arrays import Plain
 from roundwise.render.svg import escape
-from roundwise.report.export import csv_text
-from roundwise.report.model import events_of
+from roundwise.report.export import render_csv
+from roundwise.report.model import list_events
 from roundwise.report.wording import day
 from roundwise.store.client import segment
 from roundwise.study import Study
@@ -73,7 +73,7 @@ def next_csv(request: Request, name: str) -> Response:
         round_ = next_round(found.state)
     if round_ is None:
         raise HTTPException(404, "Nothing more is asked for in this study.")
-    text = csv_text(("arm", "share", "results", "still_to_come"), [tuple(each) for each in round_.rows])
+    text = render_csv(("arm", "share", "results", "still_to_come"), [tuple(each) for each in round_.rows])
     return attach_file(text, f"{name} round {round_.number}", "csv")
 
 
@@ -110,7 +110,7 @@ def report_file(request: Request, name: str, form: str) -> Response:
 def record(request: Request, name: str) -> Response:
     """Every entry of the record."""
     with study_of(request, name) as found:
-        events = events_of(found.entries())
+        events = list_events(found.entries())
     rows = [(each, day(each.at)) for each in reversed(events)]
     return page(request, "record.html", rows=rows, study=name, at=address_of(name))
 

@@ -14,10 +14,10 @@ from roundwise.render.svg import Svg
 from roundwise.report import Report
 from roundwise.report.charts import draw_means_by_round
 from roundwise.report.claim_table import Table, claim_table
-from roundwise.report.headline import in_a_hundred
+from roundwise.report.headline import describe_odds_of_error
 from roundwise.report.html import ReportView
-from roundwise.report.model import Shown
-from roundwise.report.terminal import arm_table, claims_apart
+from roundwise.report.model import ClaimRow
+from roundwise.report.terminal import arm_table, has_claim_table
 from roundwise.report.wording import day, odds
 from roundwise.study.state import State
 
@@ -88,7 +88,7 @@ class StudyView(ReportView):
         by = f" by {report.by[0]}" if report.by else ""
         self.bounded = bounded
         self.started = f"started {day(report.created)}{by}" if report.created else ""
-        self.wrong = f"wrong at most {in_a_hundred(report.delta)}"
+        self.wrong = f"wrong at most {describe_odds_of_error(report.delta)}"
         self.bar_title, self.bar_legend = _describe_bars(report)
         self.heads, self.options = _list_options(report)
         self.claim_table: Table = claim_table(report) if report.claim_rows else []
@@ -97,7 +97,7 @@ class StudyView(ReportView):
     @cached_property
     def claim_bars(self) -> list[ClaimBar]:
         """The claims with their bars, where they are not about one option each."""
-        if not claims_apart(self.report) or self.bar_title:
+        if not has_claim_table(self.report) or self.bar_title:
             return []
         head, *rows = self.claim_table
         sizes = {row[0]: row[head.index("so far")] for row in rows} if "so far" in head else {}
@@ -125,7 +125,7 @@ def _list_options(report: Report) -> tuple[list[str], list[Option]]:
             bars.setdefault(name, _draw_bar(each, done, report.status == "decided"))
     options = []
     for arm, row in zip(report.ranked, rows, strict=True):
-        leads = arm.name in answer or (report.answer is None and arm.trails_most == 0.0)
+        leads = arm.name in answer or (report.answer is None and arm.gap_to_leader_upper == 0.0)
         place = arm.place if at is None else row[at]
         cells = [_typeset(row[i]) for i in shown]
         options.append(Option(arm.name, cells, place, bars.get(arm.name), arm.place == "out", leads))
@@ -141,16 +141,16 @@ def _typeset(cell: str) -> str:
     return re.sub(r"(?<![\w.])-(?=\d)", "\N{MINUS SIGN}", cell).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
-def _draw_bar(claim: Shown, done: str, decided: bool) -> Bar:
+def _draw_bar(claim: ClaimRow, done: str, decided: bool) -> Bar:
     """The bar of a claim; `done` is the word for a claim that is shown."""
     if claim.shown:
         return Bar(100.0, "done", done + ("" if claim.shown_at is None else f", round {claim.shown_at}"))
     if claim.arm is not None and decided:
         return Bar(0.0, "open", "the only one left")
-    won, needed = odds(claim.log_evidence), odds(claim.log_bar)
-    part = 0.0 if claim.log_bar <= 0 else claim.log_evidence / claim.log_bar
+    won, needed = odds(claim.log_evidence), odds(claim.log_threshold)
+    part = 0.0 if claim.log_threshold <= 0 else claim.log_evidence / claim.log_threshold
     filled = round(min(max(part, 0.0), 1.0) * MARK, 1)
-    words = f"{'almost ' if won == needed else ''}{won.removesuffix(' : 1')} of {needed}"
+    words = f"{'almost ' if won == needed else ''}{odds(claim.log_evidence, unit=False)} of {needed}"
     return Bar(filled, "given-up", f"given up at {words}") if claim.given_up else Bar(filled, "open", words)
 
 
@@ -159,8 +159,8 @@ def _describe_bars(report: Report) -> tuple[str, str]:
     if not report.claim_rows:
         return "", ""
     first = report.claim_rows[0]
-    open_ = {odds(each.log_bar) for each in report.claim_rows if not each.shown}
-    needed = odds(first.log_bar) if not open_ else open_.pop() if len(open_) == 1 else "the odds below each bar"
+    open_ = {odds(each.log_threshold) for each in report.claim_rows if not each.shown}
+    needed = odds(first.log_threshold) if not open_ else open_.pop() if len(open_) == 1 else "the odds below each bar"
     moves = f"at the mark ({needed}); evidence moves when a round is complete."
     if first.arm is not None:
         return "is it out?", f"The bar is the evidence that this option is not the best. It is out {moves}"

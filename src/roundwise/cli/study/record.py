@@ -17,13 +17,13 @@ from roundwise.cli.study.common import Name, Storage, guarantee, show, show_of
 @app.command(rich_help_panel=STUDIES)
 def log(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     """Show the record of a study: every entry with its time, author, file and rows."""
-    from roundwise.report import events_of
+    from roundwise.report import list_events
     from roundwise.report.wording import day
     from roundwise.store import open_store
 
     with open_store(storage, create=False) as store:
         entries = store.read(name)
-    found = events_of(entries)
+    found = list_events(entries)
     if as_json:
         plain = {"study": name, "entries": [each.plain() for each in found], "digest": found[-1].digest}
         print_json({**plain, "guarantee": guarantee(lambda: entries)})

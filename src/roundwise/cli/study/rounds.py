@@ -22,8 +22,8 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Show the next round: how many results to collect for each arm."""
-    from roundwise.report import report_of
-    from roundwise.report.export import csv_text
+    from roundwise.report import build_report
+    from roundwise.report.export import render_csv
     from roundwise.study import load_study
     from roundwise.study.guarantee import guarantee_of
 
@@ -31,14 +31,14 @@ def ask(
     with load_study(name, storage) as study:
         asked, state = study.asking()
     if asked is None:
-        report = report_of(state, intervals=False)
+        report = build_report(state, intervals=False)
         show(report.plain() if as_json else None, f"{report.top()}\nNext: {report.next}")
         return
     recorded(f"round {asked.number} of '{name}' is asked for")
     wanted = {arm: int(n) for arm, n in zip(asked.arms, asked.pulls, strict=True)}
     missing = {arm: int(n) for arm, n in zip(asked.arms, asked.outstanding, strict=True)}
     if out is not None:
-        write_file(out, csv_text(ASKED, [(arm, n) for arm, n in missing.items() if n]))
+        write_file(out, render_csv(ASKED, [(arm, n) for arm, n in missing.items() if n]))
     if as_json:
         guarantee = guarantee_of(state).plain()
         plain = {"study": name, "round": asked.number, "results": wanted, "still_to_come": missing}

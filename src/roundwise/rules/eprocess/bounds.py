@@ -149,7 +149,7 @@ class _Stand(NamedTuple):
     estimate: Floats
     past: Floats  # variance of the estimate
     new: Floats  # and of the form of the batch's means
-    live: Bools  # where both can be reckoned with
+    live: Bools  # where both are positive and finite
     batches: int  # before it
 
 
@@ -332,7 +332,7 @@ def _variances(noise: Noise, past: Past) -> Floats:
 
 
 def _under(noise: Noise, own: Floats, pieces: Halfspaces) -> Callable[[Floats], Floats | float]:
-    """What makes slopes right at values of single rates, where results vary otherwise than they do. (M, P)"""
+    """Return what corrects slopes at values of single rates, where results have another variance. (M, P)"""
     family, (single, arm, factor) = noise.family, single_arms(pieces)
     if family is None or not noise.outcome.whole or not single.any():
         return lambda values: 1.0
@@ -494,14 +494,14 @@ class BetHistory:
 
         def wealth(values: Floats) -> Iterator[Floats]:
             logs, aimed = log_weights + np.zeros(values.shape), np.full(values.shape, _GONE)
-            for steady, aim in stages:
+            for fixed_size, aim in stages:
                 if aim is not None:
                     if aim.joins.any():
                         joins = aim.joins[len(log_weights) - len(logs) :]
                         aimed = np.logaddexp(aimed, log_sum_exp(np.where(joins, logs, _GONE)))
                         logs = np.where(joins, _GONE, logs)[aim.moved - (len(log_weights) - len(logs)) :]
                     aimed = aimed + aim.gain(values)
-                logs = logs + steady(values)
+                logs = logs + fixed_size(values)
                 yield np.logaddexp(aimed, log_sum_exp(logs.copy()))
 
         return wealth

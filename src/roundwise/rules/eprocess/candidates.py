@@ -156,28 +156,30 @@ class _Accounts:
         self.all_opened = False
 
     def switch(self, p: int, gains: Floats) -> None:
-        """Before part p: the money of those whose candidate is another now is put back, and that of the other taken."""
+        """Before part p: put back the wealth of candidates that changed, and take that of the new ones."""
         if not (self.some_changed[p] or (self.confident[p].any() and not self.all_opened)):
             return
         moved = self.changed[p] | (self.confident[p] & (self.current < 0))
         who = np.flatnonzero(moved)
         if not who.size:
             return
-        money = gains.reshape(-1, self.current.size)
-        self._put_back(money, who)
+        amounts = gains.reshape(-1, self.current.size)
+        self._put_back(amounts, who)
         number = self._number(p, who)
         self.current[who] = number
         self.all_opened = bool((self.current >= 0).all())
-        money[:, who] = np.where(number >= 0, self.wealth.gains[np.maximum(number, 0), :, who].T, np.inf)  # inf: no bet
+        amounts[:, who] = np.where(
+            number >= 0, self.wealth.gains[np.maximum(number, 0), :, who].T, np.inf
+        )  # inf: no bet
 
     def put_back(self, gains: Floats) -> None:
         """After the last part."""
         self._put_back(gains.reshape(-1, self.current.size), np.arange(self.current.size))
 
-    def _put_back(self, money: Floats, who: Index) -> None:
+    def _put_back(self, amounts: Floats, who: Index) -> None:
         who = who[self.current[who] >= 0]
         if who.size:
-            self.wealth.gains[self.current[who], :, who] = money[:, who].T
+            self.wealth.gains[self.current[who], :, who] = amounts[:, who].T
 
     def _number(self, p: int, who: Index) -> Index:
         """The candidate of part p in these columns, opened if it is new and likely enough; else -1."""
@@ -202,7 +204,7 @@ class _Accounts:
 def _averaged(wealth: PartitionWealth, partitions: int, runs: int) -> PartitionWealth:
     """The wealth of each run, averaged over its partitions: column m * runs + i is partition m of run i."""
     found = PartitionWealth(*(each[..., :runs].copy() for each in wealth))
-    money = np.exp(found.gains)
+    amounts = np.exp(found.gains)
     bank = np.exp(found.bank)
     for m in range(1, partitions):
         here = slice(m * runs, (m + 1) * runs)
@@ -216,11 +218,11 @@ def _averaged(wealth: PartitionWealth, partitions: int, runs: int) -> PartitionW
             visited = (found.answers[:, 0, some] >= 0).sum(axis=0)
             number = np.where(match.any(axis=0), match.argmax(axis=0), visited)
             found = found.longer(int(number.max()) + 1)
-            money = _pad(money, len(found.answers) - len(money), 0.0)
+            amounts = _pad(amounts, len(found.answers) - len(amounts), 0.0)
             found.answers[number, :, some] = named[:, some].T
-            money[number, :, some] += np.exp(wealth.gains[c][:, here][:, some]).T
+            amounts[number, :, some] += np.exp(wealth.gains[c][:, here][:, some]).T
     with np.errstate(divide="ignore"):
-        return PartitionWealth(found.answers, np.log(money / partitions), np.log(bank / partitions))
+        return PartitionWealth(found.answers, np.log(amounts / partitions), np.log(bank / partitions))
 
 
 def _repeated(arrays: tuple[Floats, ...], times: int) -> list[Floats]:

@@ -157,7 +157,7 @@ def wealth_at(
     joined: NDArray[np.intp],
     times: int = 1,
 ) -> Callable[[Floats], tuple[Bools, Floats]]:
-    """For values in the place of levels, so many `times` each: which are exceeded at some time, and the purses. (L)"""
+    """For values in the place of levels, `times` each: which are exceeded at some time, and the wealth. (L)"""
     pieces, weights = repeated(question.bets(()), times), np.asarray(question.weights, dtype=np.float64)
     sides = len(pieces.offsets) // (weights.size * times)
 
@@ -170,8 +170,8 @@ def wealth_at(
     least = 0.0  # of the claims that are open, at most 1
     for s, step in enumerate(steps):  # what each had to have for (R): what others lack after it, before it shows more
         there = np.tile(joined, sides) <= s
-        money = wealth_in_goals(step.gains, problem.goal).reshape(shape)
-        lack = each(missing_wealth(money, (before | ~there).reshape(shape), weights))
+        amounts = wealth_in_goals(step.gains, problem.goal).reshape(shape)
+        lack = each(missing_wealth(amounts, (before | ~there).reshape(shape), weights))
         wanted.append(problem.goal + np.log1p(lack / lines))
         starts.append(least)
         before = step.shown
@@ -342,7 +342,7 @@ class ClaimTail(NamedTuple):
     drifts: Floats  # (k, 2J)
     units: Floats  # (F, K), of each family of claims
     family: Floats  # (2J)
-    purses: WealthGrid | None = None  # (L), those of the rule itself, at levels up to what is claimed
+    wealth: WealthGrid | None = None  # (L), those of the rule itself, at levels up to what is claimed
 
     @property
     def claims(self) -> int:
@@ -620,8 +620,8 @@ def _lower(problem: Problem, kept: ClaimState, budget_bets: BudgetBets) -> tuple
     found = single[:lines]
     if bounds_use_wealth(problem, kept, ahead):
         found = np.maximum(found, bounds_matching_decision(problem, question, every.steps, budget_bets, every.joined))
-        if tail is not None and tail.purses is not None:
-            found = np.maximum(found, _pad_ends(tail.purses.ends, tail.claims, number))
+        if tail is not None and tail.wealth is not None:
+            found = np.maximum(found, _pad_ends(tail.wealth.ends, tail.claims, number))
     found = np.where(shown, np.maximum(found, level), np.minimum(found, level))
     return np.append(found, single[lines:]), single
 
@@ -728,21 +728,21 @@ def carried_on(
     if tail.track is not None:
         own = select_pieces(both_sides(question).bets(()), np.tile(there, 2))
         tail = update_grid(problem, tail, own, kept.past.plus(batch), with_guess(problem, kept.past), batch)
-    if tail.purses is None or turn.rho is None:
+    if tail.wealth is None or turn.rho is None:
         return tail
     mine = np.tile(there, len(kept.shown) // question.number)
     pieces = select_pieces(question.bets(()), mine)
     level, error = pieces.offsets, kept.error[mine]
-    track = tail.purses.laid(*_below(level, kept.value[mine] + level, error, tail.purses.ends), error)
+    track = tail.wealth.laid(*_below(level, kept.value[mine] + level, error, tail.wealth.ends), error)
     size = track.logs.shape[-1]
     values, logs = track.values.reshape(-1), track.logs.reshape(-1)
     still = np.repeat(~kept.shown[mine], size) & np.isfinite(logs)
     need = np.where(still, np.repeat(turn.bars[mine], size) - logs, 0.0)
     logs = logs + budget_bets(kept.past, batch, repeated(pieces, size)._replace(offsets=values), need, turn.rho)
-    weights, money = weights_of(problem), sides_of(problem, wealth_in_goals(turn.gains, problem.goal))
-    lack = missing_wealth(money, sides_of(problem, kept.shown), weights)
-    bars = np.tile(problem.goal + np.log1p(lack / weights), len(money))[mine] - 1e-12
-    return tail._replace(purses=track.reached(bars, logs.reshape(track.logs.shape), ~kept.shown[mine]))
+    weights, amounts = weights_of(problem), sides_of(problem, wealth_in_goals(turn.gains, problem.goal))
+    lack = missing_wealth(amounts, sides_of(problem, kept.shown), weights)
+    bars = np.tile(problem.goal + np.log1p(lack / weights), len(amounts))[mine] - 1e-12
+    return tail._replace(wealth=track.reached(bars, logs.reshape(track.logs.shape), ~kept.shown[mine]))
 
 
 def _tail(problem: Problem, kept: ClaimState, budget_bets: BudgetBets) -> ClaimTail:
@@ -763,7 +763,7 @@ def _tail(problem: Problem, kept: ClaimState, budget_bets: BudgetBets) -> ClaimT
             won = sum((bet(values.reshape(-1))[0] for bet in bets), np.zeros(values.size))
             track.logs[0, here], units[k] = won.reshape(values.shape), units_of(steps[first])
         else:
-            track.logs[0, here] = _money(problem, steps, own, bars[here], first, values)
+            track.logs[0, here] = _wealth_without_budget(problem, steps, own, bars[here], first, values)
             units[k] = np.maximum(kept.past.counts, 1.0)
     drifts = np.sqrt(2 * bars)[None]
     if not ahead:
@@ -785,7 +785,7 @@ def _below(level: Floats, estimate: Floats, error: Floats, ends: Floats) -> tupl
     return np.minimum(np.maximum(estimate - BELOW * wide, ends), level - wide), level
 
 
-def _money(
+def _wealth_without_budget(
     problem: Problem, steps: Sequence[ClaimStep], pieces: Halfspaces, bars: Floats, first: int, values: Floats
 ) -> Floats:
     """log of what the bets that bounds without a budget are made of have won against values of each piece. (P, G)"""

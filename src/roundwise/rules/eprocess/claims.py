@@ -351,8 +351,8 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
             return reject_independent(sides_of(problem, gains), sides_of(problem, shown), problem.goal).reshape(
                 shown.shape
             )
-        money = wealth_in_goals(sides_of(problem, gains), problem.goal)
-        return reject_closed(money, sides_of(problem, shown), weights_of(problem)).reshape(shown.shape)
+        wealth = wealth_in_goals(sides_of(problem, gains), problem.goal)
+        return reject_closed(wealth, sides_of(problem, shown), weights_of(problem)).reshape(shown.shape)
 
     @quiet
     def update_forecast(self, problem: Problem, kept: ClaimState, left: Floats | None) -> ClaimState:

@@ -38,17 +38,29 @@ LISTS = {"delta": 0.05, "sigma": 1.0, "runs": 1000, "seed": 1}  # one value or a
 
 @dataclass(frozen=True, eq=False)
 class SweepCell:
-    """One policy on one problem: what is computed and stored as a whole."""
+    """One policy on one problem: what is computed and stored as a whole.
+
+    Attributes:
+        problem: The question, the number of arms, delta and the noise model.
+        environment: Where rewards come from.
+        policy: How to sample.
+        runs: How many runs.
+        seed: The seed of the random numbers.
+        limits: max_samples, max_batches, budget, round and split, where given.
+        world: The instance as plain data.
+        question: What the question is called.
+        instance: What the instance is called.
+    """
 
     problem: Problem
     environment: Environment
     policy: Policy
     runs: int
     seed: int
-    limits: Plain  # max_samples, max_batches, budget, round, split
-    world: Plain  # the instance as plain data
-    question: str  # what the question is called
-    instance: str  # what the instance is called
+    limits: Plain
+    world: Plain
+    question: str
+    instance: str
 
     @property
     def limited(self) -> Policy:
@@ -98,14 +110,23 @@ class SweepCell:
 
 @dataclass(frozen=True)
 class SweepGrid:
-    """The cells of a sweep, each once, and why some combinations have none."""
+    """The cells of a sweep.
+
+    Attributes:
+        cells: Each combination once.
+        impossible: Why some combinations have no cell, one sentence each.
+    """
 
     cells: list[SweepCell]
     impossible: list[str]
 
 
 def read_grid(path: Path) -> SweepGrid:
-    """The cells that a file describes; a DataError says where the file is wrong."""
+    """Return the cells that a TOML file describes; a DataError says where the file is wrong.
+
+    Args:
+        path: The file (docs/scale.md shows one).
+    """
     try:
         with path.open("rb") as file:
             found = tomllib.load(file)
