@@ -126,6 +126,7 @@ class TestBudgets:
         assert (after.trial.plan.left, bool(after.trial.plan.last)) == (before.plan.left, bool(before.plan.last))
         assert verified(study.entries()).differences == ()
 
+    @pytest.mark.long
     @pytest.mark.parametrize("cash", [0.0, 0.02])
     def test_claims_go_on_after_the_end_with_what_is_left(self, make, cash):
         study = make(**CLAIMS, budget=90, round=50, policy=ConditionalPower(cash=cash))
@@ -177,6 +178,7 @@ class TestBudgets:
         with pytest.raises(InputError, match="ended"):
             study.extend(300)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("cash", [0.0, 0.3])
     def test_whoever_extends_whenever_nothing_is_shown_keeps_the_error(self, cash):
         """Three times the budget is doubled after its end; 20 % of the studies may be wrong."""

@@ -247,6 +247,7 @@ def test_a_policy_of_ones_own(here):
     assert "Nobody" in wrong.stderr
 
 
+@pytest.mark.long
 def test_the_arena_from_python(tmp_path):
     contests = [each for each in fixed() if each.problem.arms <= 5][:1]
     found = run_arena(tmp_path, contests=contests, policies={"mine": RoundRobin(first_time=100.0)}, runs=2)

@@ -254,6 +254,7 @@ def missed(law: str, runs: int, seed: int, delta: float = 0.2) -> dict[str, int]
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("law", LAWS)
 def test_the_truth_is_rarely_ruled_out(law: str) -> None:
     found = missed(law, 1000, 1)

@@ -68,6 +68,7 @@ def few(cells):
     return [each for each in cells if each.row == "best of 2, tie" and each.delta == 0.5][:3]
 
 
+@pytest.mark.long
 class TestTheGrid:
     def test_a_combination_is_measured_or_refused_with_a_sentence(self, cells, refused):
         """`product` tries each; anything but an InputError would be raised here."""

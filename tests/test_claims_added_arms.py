@@ -43,6 +43,7 @@ class TestArmsThatJoin:
         assert (after.claim_rows[-1].lower, after.claim_rows[-1].upper) == (None, None)
         assert after.claim_rows[-1].chance is not None
 
+    @pytest.mark.long
     @pytest.mark.parametrize("budget", [800, None], ids=["budget", "no budget"])
     def test_they_never_widen_and_the_new_arm_gets_its_own(self, make, budget):
         study = doses(make, budget=budget)
@@ -74,6 +75,7 @@ class TestArmsThatJoin:
             if not (one.shown or other.shown):
                 assert one.upper == pytest.approx(other.upper, abs=1e-9)
 
+    @pytest.mark.long
     @pytest.mark.parametrize("noise", [Gaussian(1.0), Binary()], ids=lambda each: each.name)
     def test_they_hold(self, noise):
         """All lower bounds of all rounds, and all upper ones, with an arm that joins because of what was seen."""
@@ -82,6 +84,7 @@ class TestArmsThatJoin:
             wrong += np.any(list(_grown(noise, seed, delta)), axis=0)
         assert (wrong / runs <= 3 * delta).all()
 
+    @pytest.mark.long
     def test_a_bound_passes_the_margin_just_where_the_claim_is_shown(self):
         seen = set()
         for seed in range(8):

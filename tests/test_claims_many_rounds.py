@@ -60,6 +60,7 @@ def ends(problem, kept):
 
 
 class TestTheyGoOn:
+    @pytest.mark.long
     @pytest.mark.parametrize("budget", [60, None])
     @pytest.mark.parametrize("noise", [Gaussian(1.0), Binary(), UnknownVariance(), Poisson()], ids=lambda n: n.name)
     def test_nearly_as_if_all_rounds_were_kept(self, noise, budget, monkeypatch):
@@ -76,6 +77,7 @@ class TestTheyGoOn:
             assert (many[:, 0] <= best[:, 0] + 1e-9).all()
             assert (many[:, 1] >= best[:, 1] - 1e-9).all()
 
+    @pytest.mark.long
     def test_odds_ratios_too(self, monkeypatch):
         problem, rounds = asked(Binary(), odds=True), 30
         course = list(folded(problem, rounds, 40, means=np.array([0.3, 0.3, 0.33])))
@@ -106,6 +108,7 @@ class TestTheyGoOn:
         assert best - 3 * gap < found.ends[0] <= best
         assert gap < 0.1 * math.sqrt(2 / (N * rounds))
 
+    @pytest.mark.long
     def test_claims_that_join(self, make):
         """What was added among the first rounds goes on, too; what is added later has no bounds, and takes none."""
         study = make(question=Claims.against_control(ARMS, "p"), arms=ARMS, budget=6000, round=60, split="equal")
@@ -142,6 +145,7 @@ class TestTheyHold:
             wrong += bool((kept.tail.track.ends[:2] > 0).any())
         assert wrong <= 0.2 * runs + 3 * math.sqrt(0.16 * runs)
 
+    @pytest.mark.long
     def test_more_rounds_take_no_more_room(self, make):
         study = make(question=Claims.against_control(ARMS, "p"), arms=ARMS, budget=6000, round=60, split="equal")
         sizes = []

@@ -45,6 +45,7 @@ def continued(study, batches=2):
             break
 
 
+@pytest.mark.long
 def test_it_is_opened_reported_verified_and_continued(studies):
     for study in studies:
         state = study.state
@@ -87,6 +88,7 @@ def won_by(state):
     return fold.evidence(state.settings, state.trial)[0]
 
 
+@pytest.mark.long
 def test_it_goes_on_in_a_version_whose_every_plan_differs(studies, every_plan_differs):
     differences = 0
     for study in studies:
@@ -110,6 +112,7 @@ def test_it_goes_on_in_a_version_whose_every_plan_differs(studies, every_plan_di
     assert differences or len(studies) == 1
 
 
+@pytest.mark.long
 def test_a_state_that_cannot_be_read_is_counted_anew(studies, monkeypatch):
     """The batches are facts; the guarantee says on what it then rests."""
 

@@ -394,3 +394,12 @@ def test_out_of_iterations_the_gap_is_true(monkeypatch, iterations):
     assert (found.gap > TOLERANCE).any()
     assert (found.total >= best.total * (1 - TOLERANCE)).all()
     assert (found.total / (1 + found.gap) <= best.total).all()
+
+
+def test_a_run_that_breaks_down_keeps_its_best_pulls(monkeypatch):
+    """What a singular system gives: the pulls still meet the limits, and the gap is a number."""
+    monkeypatch.setattr(program, "_solution", lambda matrix, y: np.full_like(y, np.nan))
+    c = top_k_limits(np.random.default_rng(18).uniform(0, 1, (5, 6)), 2)
+    found = solve_bipartite(c)
+    assert_feasible(pair_matrix(2, 4), c.reshape(5, -1), found.pulls)
+    assert np.isfinite(found.gap).all()

@@ -108,6 +108,7 @@ def test_tables_of_usual_scales_are_exact(steps: int) -> None:
     np.testing.assert_array_equal(table.counts.sum(axis=2)[:, 0], 40.0)
 
 
+@pytest.mark.long
 def test_the_table_of_a_part_knows_nothing_of_later_parts() -> None:
     """Rows of the last part of one dealing are changed, to few values, to many, to the ends: the parts before stay."""
     rng = np.random.default_rng(7)

@@ -206,6 +206,7 @@ class TestKept:
 
 
 class TestParts:
+    @pytest.mark.long
     def test_they_hold_all_rows(self):
         for size in range(1, 30):
             table = {"arm": ["a"] * size, "outcome": np.arange(float(size))}

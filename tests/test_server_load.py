@@ -239,7 +239,7 @@ class TestLeaving:
         with serving(storage) as (url, _):
             status, _, found = ask(url, "POST", "/api/v1/plan", WISH | {"runs": 2000})
         assert status == 503
-        assert "more than 0.05 s of the server's processor. Ask for less" in found["detail"]
+        assert "0.05 s" in found["detail"]
 
     def test_a_study_whose_forecast_takes_too_long_has_a_report_without_one(self, storage, monkeypatch):
         monkeypatch.setattr(reports, "FORECAST", 0.0)

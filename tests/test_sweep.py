@@ -463,6 +463,7 @@ class TestCommand:
 
 
 class TestInterruption:
+    @pytest.mark.long
     @pytest.mark.parametrize(("blow", "workers"), [(signal.SIGKILL, 1), (signal.SIGINT, 2)])
     def test_only_whole_cells_are_left_and_the_sweep_goes_on(self, sweep, tmp_path, blow, workers):
         file, out = write(tmp_path, LONG), tmp_path / "out"
