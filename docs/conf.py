@@ -18,7 +18,8 @@ project_copyright = "the authors of roundwise"
 root_doc = "docs/index"
 include_patterns = ["docs/**.md", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
 exclude_patterns = [".*", "src", "tests", "benchmarks", "results", "site"]
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+napoleon_use_ivar = True  # named tuples list their fields once
 suppress_warnings = ["myst.header"]
 
 myst_enable_extensions = ["dollarmath"]

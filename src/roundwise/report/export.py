@@ -54,8 +54,11 @@ FILE_COLUMNS = ("file", "round", "results", "rows", "skipped", "contradicts", "a
 
 def arm_records(report: ReportData) -> Records:
     """All arms, the best first."""
-    rows = [[getattr(each, name) for name in ARM_COLUMNS.values()] for each in report.ranked]
-    return [(*row[:-1], row[-1] or None) for row in rows]
+    texts = {"place"}  # null if empty
+    return [
+        tuple((getattr(each, name) or None) if name in texts else getattr(each, name) for name in ARM_COLUMNS.values())
+        for each in report.ranked
+    ]
 
 
 def claim_records(report: ReportData) -> Records:

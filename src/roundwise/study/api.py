@@ -174,9 +174,11 @@ def create_study(
         StudyExistsError: If there is a study of this name and `load_if_exists` is false.
 
     Example:
-        study = create_study("checkout", question=BestArm(), arms=["red", "green"], noise=Binary())
-        while (round_ := study.ask()) is not None:
-            report = study.tell(collect(round_))
+        ::
+
+            study = create_study("checkout", question=BestArm(), arms=["red", "green"], noise=Binary())
+            while (round_ := study.ask()) is not None:
+                report = study.tell(collect(round_))
     """
     spec = StudySpec.declare(
         question=question,
