@@ -65,7 +65,7 @@ def outcome(work):
         return found.number, found.table
     times = {"created", "changed", "waiting_since", "by", "digest", "reproduce"}
     plain = found.plain()
-    if plain["created"] is None or plain["digest"] is None:  # a brief report has only those rounds that are at hand
+    if plain["created"] is None or plain["changed"] is None:  # a brief report has only those rounds that are at hand
         times |= {"by_round", "files"}
     return {key: value for key, value in plain.items() if key not in times}
 

@@ -732,3 +732,14 @@ def test_a_policy_that_is_limited_already(file):
     limited = Limited(PET(guess=100), 300, 0)
     with create_study("x", question=BestArm(), arms=ARMS, noise=Gaussian(), policy=limited, storage=file) as study:
         assert study.ask().pulls.sum() <= 300
+
+
+def test_every_report_has_the_digest_of_the_record(tmp_path):
+    """So that `study.expected` guards whatever report it is taken from."""
+    with create_study(
+        "s", question=BestArm(), arms=["a", "b"], noise=Binary(), storage=f"sqlite:///{tmp_path}/s.db"
+    ) as study:
+        study.ask()
+        told = {"arm": ["a", "b"], "count": [10, 10], "successes": [3, 4]}
+        for report in (lambda: study.status(), lambda: study.tell(told), lambda: study.note("hm"), study.report):
+            assert report().digest == study.store.head("s").digest

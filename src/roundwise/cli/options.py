@@ -253,6 +253,8 @@ def question_from(
     if features is not None:
         return Linear(question_from(text, form, claims, arms), read_features(features, arms))
     said = parse_spec("question", text)
+    if said["name"] == Linear.name:
+        raise InputError("Give the question about the arms (--question best-arm, ...) together with --features FILE.")
     if claims is not None and claims != ClaimOptions() and said["name"] != Claims.name:
         raise InputError(f"--control, --margin, --futility and --two-sided go with --question claims, not '{text}'.")
     if said["name"] == Claims.name and claims is None:

@@ -463,19 +463,14 @@ class RowLines(_Checked):
     def average(self, row_store: RowStore, found: RowStore) -> None:
         """Put the rows into another row_store, with one for each id: the mean of its rows."""
         self.ids.average(row_store, found)
-        for index, values, _ in found.after():
-            lines = CheckedLines(self._sheet, self._names.arms, range(1, len(index) + 1), index)
-            wrong = (values != np.floor(values)) if self._noise.outcome.whole else np.zeros(len(index), dtype=np.bool_)
-            lines.refuse(
-                "means",
-                wrong,
-                lambda k, lines=lines, values=values: (  # type: ignore[misc]
-                    f"the mean {values[k]:.6g} of the rows of one id of arm {lines.arm(k)} is no whole number, which "
-                    "this study needs.",
-                    f"Give one row an id, or create a study with {option('range', low=0, high=1)}.",
-                ),
-            )
-        self._sheet.problems.refuse()
+        for _, values, _ in found.after():
+            broken = values[values != np.floor(values)] if self._noise.outcome.whole else values[:0]
+            if broken.size:
+                raise refusal(
+                    self._sheet.name,
+                    f"the mean of the rows of one id is {broken[0]:.6g}, and this study needs whole numbers.",
+                    Remedy("Give one row for each id, or create a study with {@range}.", low=0, high=1),
+                )
         self._sheet.note("averaged", rows=row_store.rows - found.rows)
 
     @cached_property

@@ -104,5 +104,6 @@ def check_whole_number(name: str, value: object, least: int) -> int:
     except (TypeError, ValueError, OverflowError):
         good = False
     if not good:
-        raise InputError(f"`{name}` is {value!r}, but must be a whole number of at least {least}.")
+        found = f"{value:g}" if isinstance(value, float) else repr(value)
+        raise InputError(f"`{name}` is {found}, but must be a whole number of at least {least}.")
     return int(number)

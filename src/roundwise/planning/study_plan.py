@@ -182,6 +182,8 @@ def read_plan(path: Path) -> tuple[StudySpec, str]:
         forecast = _forecast(row)
     except RoundwiseError as error:
         raise DataError(f"{path}: the settings of this plan cannot be used: {error}") from None
+    except FileNotFoundError:
+        raise DataError(f"There is no file {path}.", Remedy("Write a plan with {@plan_file}.")) from None
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError):
         raise DataError(f"{path} is no plan.", Remedy("Write one with {@plan_file}.")) from None
     return settings, forecast

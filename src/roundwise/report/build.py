@@ -169,7 +169,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         changed=events[-1].at if events else None,
         waiting_since=_waiting_since(state, status, events),
         by=tuple(dict.fromkeys(each.by for each in events)),
-        digest=events[-1].digest if events else None,
+        digest=events[-1].digest if events else None if state.last is None else state.last.digest,
         version=__version__,
     )
 

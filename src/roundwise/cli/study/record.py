@@ -12,6 +12,7 @@ from roundwise.cli import STUDIES, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import check_output, file_name, number, print_json, print_table, progress, recorded, say
 from roundwise.cli.study.common import Name, Storage, guarantee, show, show_of
+from roundwise.messages import several
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -118,7 +119,8 @@ def verify(
         "differences": [each._asdict() for each in audit.differences],
         "guarantee": guarantee_of(audit.state).plain(),
     }
-    what = f"{audit.plans} plans, {audit.counts} counts and {'the' if audit.verdicts else 'no'} verdict"
+    verdict = "the verdict" if audit.verdicts else "no verdict"
+    what = f"{several(audit.plans, 'plan')}, {several(audit.counts, 'count')} and {verdict}"
     lines = [f"'{name}' is {'sound' if audit.sound else 'NOT sound'}: {len(entries)} entries, unbroken chain."]
     if audit.differences:
         lines.append(f"{what} were recomputed; {len(audit.differences)} differ:")
