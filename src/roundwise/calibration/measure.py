@@ -78,9 +78,10 @@ def runs_of(cell: CalibrationCell, runs: int) -> int:
 
 def sizes_of(cells: Sequence[CalibrationCell], runs: int | None) -> dict[str, int]:
     """The runs of each cell, by its digest; without a number so many that each has power by itself."""
-    if runs is not None:
-        return {cell.digest: runs_of(cell, runs) for cell in cells}
     level = cell_level(len(cells))
+    if runs is not None:  # a broken copy has power in every run, or missing it would say nothing
+        needed = {cell.digest: runs_needed(cell.delta, level) if cell.must_fail else 0 for cell in cells}
+        return {cell.digest: max(runs_of(cell, runs), needed[cell.digest]) for cell in cells}
     return {cell.digest: runs_needed(cell.delta, level) for cell in cells}
 
 
