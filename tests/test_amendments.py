@@ -454,7 +454,8 @@ class TestRequests:
         seq = study.state.seq
         results, report = study.preview(sums(a=(30, 15), b=(30, 9), c=(30, 4)))
         assert (len(results), report.rounds, study.state.seq) == (1, 1, seq)
-        assert study.tell(sums(a=(30, 15), b=(30, 9), c=(30, 4))).plain() == report.plain()
+        told = study.tell(sums(a=(30, 15), b=(30, 9), c=(30, 4))).plain()
+        assert told | {"digest": ""} == report.plain() | {"digest": ""}
 
 
 def _after_the_decision(study, came):

@@ -463,12 +463,13 @@ class RowLines(_Checked):
     def average(self, row_store: RowStore, found: RowStore) -> None:
         """Put the rows into another row_store, with one for each id: the mean of its rows."""
         self.ids.average(row_store, found)
-        for _, values, _ in found.after():
-            broken = values[values != np.floor(values)] if self._noise.outcome.whole else values[:0]
-            if broken.size:
+        for index, values, _ in found.after():
+            broken = np.flatnonzero(values != np.floor(values)) if self._noise.outcome.whole else index[:0]
+            for k in broken[:1]:
                 raise refusal(
                     self._sheet.name,
-                    f"the mean of the rows of one id is {broken[0]:.6g}, and this study needs whole numbers.",
+                    f"the mean of the rows of one id of arm {quoted(self._names.arms[index[k]])} is {values[k]:.6g}, "
+                    "and this study needs whole numbers.",
                     Remedy("Give one row for each id, or create a study with {@range}.", low=0, high=1),
                 )
         self._sheet.note("averaged", rows=row_store.rows - found.rows)
