@@ -553,7 +553,7 @@ class Study:
                 except ConflictError:
                     continue
                 state.log = [*state.log, *entries] if state.log else ()
-                state.last = entries[-1]
+                state.last = entries[-1] if entries else state.last
                 if self.on_recorded is not None:
                     self.on_recorded()
             return result(state)
