@@ -28,7 +28,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.model.batch import Batch, Parts, split_counts
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import advance, begin
 from roundwise.simulation import environments
 from run import PAPER, row
 
@@ -102,7 +102,9 @@ def describe_evidence(question, policy, seed, several):
     kept = trial.kept
     if hasattr(kept, "gains"):
         return float(kept.gains.max()), bool(kept.shown.any())
-    best = max(float(np.max(np.where(np.isfinite(each), each, -9.0))) for each in kept.won if each.dtype == np.float64)
+    best = max(
+        float(np.max(np.where(np.isfinite(each), each, -9.0))) for each in kept.wealth if each.dtype == np.float64
+    )
     return best, bool(trial.done)
 
 

@@ -103,7 +103,7 @@ def measured(entries, rng):
                 spent["ask"].append(seconds)
             with load_study("s", url) as study:
                 results = batch(asked, rng)
-                spent["tell"].append(cpu(lambda: study.tell(results, again=True))[0])  # noqa: B023 - called here
+                spent["tell"].append(cpu(lambda: study.tell(results, new=True))[0])  # noqa: B023 - called here
             with load_study("s", url) as study:
                 spent["status"].append(cpu(study.status)[0])
             with load_study("s", url) as study:
@@ -118,7 +118,7 @@ def main():
     study = InMemory(settings(which, most))
     found = {}
     for number in range(1, most + 1):
-        study.tell(batch(study.ask(), rng), again=True)
+        study.tell(batch(study.ask(), rng), new=True)
         if number in (10, most):
             size = len(next(each for each in reversed(study.store.entries) if each.kind == "counted").text)
             print(f"after {number} batches the state takes {size} characters", flush=True)

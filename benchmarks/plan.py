@@ -94,7 +94,7 @@ def tables(found: StudyPlan) -> str:
         shown.append(markdown(power_table(found)))
     if len(found.front) > 1:
         shown.append(markdown(front_table(found)))
-    return "\n\n".join(shown).replace("> ", "")
+    return "\n\n".join(shown)
 
 
 def write() -> None:
@@ -130,7 +130,7 @@ def studies(name: str, first: int, number: int, keep: Path | None) -> None:
     claims = bool(found.rows[0].claims)
     chances = said.shown if claims else said.decided[:, None]
     pairs = [(f"chance {j + 1}", chances[:, j], real[:, 3 + j if claims else 0]) for j in range(chances.shape[1])]
-    pairs += [("results", said.samples, real[:, 1]), ("rounds", said.batches, real[:, 2])]
+    pairs += [("results", said.samples, real[:, 1]), ("rounds", said.rounds, real[:, 2])]
     print(f"{name}: {len(real)} studies, {found.recommended.words if found.recommended else wish.policy.name}")
     for what, forecast, came in pairs:
         apart = np.mean(forecast) - np.mean(came)

@@ -79,9 +79,9 @@ def prepare(storage: str) -> None:
         for _ in range(ROUNDS):
             asked = study.ask()
             assert asked is not None
-            study.tell(results(asked.table, rng), again=True)
+            study.tell(results(asked.table, rng), new=True)
         study.ask()
-        payload, state = study.state.settings.to_json(), study.state
+        payload, state = study.state.spec.to_json(), study.state
     from roundwise.study.study import overview
 
     with open_store(storage) as store:
@@ -159,7 +159,7 @@ def waits(url: str, storage: str, beside: str) -> list[float]:
                     study.ask()
                     rows = {"arm": ["a", "b"], "count": [5, 5], "successes": [i % 3, 2]}
                     begun = time.perf_counter()
-                    study.tell(rows, again=True)
+                    study.tell(rows, new=True)
                     found.append(1000 * (time.perf_counter() - begun))
         finally:
             other.kill()

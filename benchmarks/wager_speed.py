@@ -28,9 +28,8 @@ from roundwise import (
     simulate,
 )
 from roundwise.environments import PoissonArms
-from roundwise.model.batch import Batch
-from roundwise.model.random_partition import partition_sums
-from roundwise.model.trial import advance, begin
+from roundwise.model.batch import Batch, partition_sums
+from roundwise.model.problem import advance, begin
 from run import SIGMA_1, cpu, header, row
 from wager_cases import HELD_OUT, INSTANCES, LOCATELLI
 

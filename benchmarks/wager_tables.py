@@ -19,7 +19,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.environments import Replay
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import advance, begin
 from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.simulation.environments import FIRST_PARTITIONS, PARTITIONS
 from roundwise.theory.figures.canvas import new_figure, save
@@ -168,7 +168,7 @@ def dial(seed, runs=1000):
 
 def figure(seed, path, runs=1000):
     """The same as a figure: a line for an instance, a star for no price."""
-    drawing, axes = new_figure()
+    drawing, (axes,) = new_figure()
     shown = (
         "gap 0.1 (2)",
         "paper's random instances (10 arms)",

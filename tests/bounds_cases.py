@@ -8,7 +8,7 @@ import numpy as np
 
 from roundwise import Above, AnyAbove, BestArm, Largest, MinimumBelow, Problem, Statements, TopK
 from roundwise.theory.bounds import Promise
-from roundwise.theory.bounds.curves import scaled
+from roundwise.theory.figures.bounds import scaled
 
 MARGIN = Statements.against_control(arms=4, control=0, margin=0.1)
 SCORES = Largest([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 2]], offsets=[0.5, 0.5, 0.0])

@@ -72,14 +72,14 @@ class Life:
         record = self.folder / "kept.jsonl"
         record.write_bytes(gzip.decompress(log.read_bytes()))
         with import_study(record, storage=self.storage) as study:
-            self.name, settings, report = study.name, study.state.settings, study.report()
+            self.name, settings, report = study.name, study.state.spec, study.report()
         self.noise = NAMES.get(settings.noise.name, "--sigma 0.5")
         self.question, self.keys = settings.question.name, "none"
         self.means = dict.fromkeys("abcdefgh", 0.4)
         self.doubted |= not report.guarantee.kept
         for arm in report.arm_rows:
-            waiting = arm.waiting * (arm.waiting_mean or 0)
-            self.base[arm.name] = (arm.results + arm.waiting, arm.results * (arm.mean or 0) + waiting)
+            waiting = arm.pending * (arm.pending_mean or 0)
+            self.base[arm.name] = (arm.results + arm.pending, arm.results * (arm.mean or 0) + waiting)
         return self
 
     def _tables(self, arms):
@@ -123,7 +123,7 @@ class Life:
 
     def step(self):
         """Something happens."""
-        if self.random.random() < 0.7 and self.looked(lambda study: study.state.outstanding) is None:
+        if self.random.random() < 0.7 and self.looked(lambda study: study.state.open_round) is None:
             self.does("ask s", lambda study: study.ask())
         kinds = {"tell": 12, "change": 3, "amend": 2, "over": 1.5, "end": 1, "extend": 1, "past": 1, "move": 1}
         self.anew = False
@@ -132,7 +132,7 @@ class Life:
     def tell(self):
         """What was asked for comes back: all, half or more of it, with gaps, with rows told before, or told twice."""
         draw, state = self.random.choice, self.looked(lambda study: study.state)
-        late, asked, arms = state.decided is not None, state.outstanding, state.settings.arms
+        late, asked, arms = state.decided is not None, state.open_round, state.spec.arms
         wanted = (
             dict.fromkeys(arms, 5) if asked is None else dict(zip(arms, asked.outstanding.astype(int), strict=True))
         )
@@ -157,7 +157,7 @@ class Life:
             self.told(name, rows, late, "--ignore-arms *", {"ignore_arms": "*"})
         else:
             name = self.file(rows, sums=not (keyed or self.keys == "wide") and draw([True, False]))
-            if self.told(name, rows, late, "" if keyed else "--new", {} if keyed else {"again": True}) and kind:
+            if self.told(name, rows, late, "" if keyed else "--new", {} if keyed else {"new": True}) and kind:
                 assert not self.does(f"tell s {self.folder / name}"), "the same file counts twice"
 
     def told(self, name, rows, late, flags="", words=None):
@@ -171,14 +171,14 @@ class Life:
     def change(self):
         """An arm leaves or joins."""
         draw, before = self.random.choice, self.looked(lambda study: study.state)
-        unrelated, arms = draw([True, False]), before.settings.arms
+        unrelated, arms = draw([True, False]), before.spec.arms
         verb, arm = draw([("drop", draw(arms)), ("add", draw("efgh"))])
         flag = " --unrelated" if unrelated else ""
         work = lambda study: getattr(study, verb)(arm, "dear", unrelated=unrelated)  # noqa: E731
         if self.does(f"{verb} s {arm} --why dear --yes{flag}", work):
             self.gone = self.gone | {arm} if verb == "drop" else self.gone - {arm}
             self.anew = True
-            if unrelated and before.settings.question.name != "claims":
+            if unrelated and before.spec.question.name != "claims":
                 self.noted.add("arm_dropped" if verb == "drop" else "arm_added")
 
     def amend(self):
@@ -201,7 +201,7 @@ class Life:
 
     def over(self):
         """The rest of a round does not come."""
-        asked = self.looked(lambda study: study.state.outstanding)
+        asked = self.looked(lambda study: study.state.open_round)
         if self.does("tell s --round-over nobody", lambda study: study.close_round("nobody")):
             self.noted |= {"short_rounds"} if asked.missing else set()
 
@@ -218,7 +218,7 @@ class Life:
 
     def past(self):
         """Earlier data teach, and are never told."""
-        arms = self.looked(lambda study: study.state.settings.arms)
+        arms = self.looked(lambda study: study.state.spec.arms)
         name = self.file(self.fresh({arm: self.random.randrange(1, 30) for arm in arms}))
         source = self.folder / name
         if self.does(f"import-past s {source} --yes", lambda study: study.import_past(source)):
@@ -264,7 +264,7 @@ class Life:
         if self.keys == "none":
             head, lines = head[1:], [row[1:] for row in rows]
         if self.keys == "wide":
-            arms = sorted({row[1] for row in rows} | set(self.looked(lambda study: study.state.settings.arms)))
+            arms = sorted({row[1] for row in rows} | set(self.looked(lambda study: study.state.spec.arms)))
             cells = {row[:2]: row[2] for row in rows}
             head, lines = (
                 arms,

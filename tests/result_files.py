@@ -14,7 +14,7 @@ def reader(folder):
         (folder / name).write_bytes(contents if isinstance(contents, bytes) else contents.encode())
         columns = words.pop("study", None)
         earlier = RecordedFiles(told, waiting, past=past)
-        return read_results(name, ARMS, noise, columns=columns, options=TellOptions(**words), earlier=earlier, seed=3)
+        return read_results(name, ARMS, noise, columns=columns, options=TellOptions(**words), recorded=earlier, seed=3)
 
     return call
 

@@ -49,7 +49,7 @@ def studies(folder, wish, means, number, first=0):
                 pulled += asked.pulls.sum()
                 told(folder / "batch.csv", wish.noise, means, asked, rng, wish.missing, wish.deviation)
                 over = "they will not come" if wish.missing else None
-                study.tell(folder / "batch.csv", again=True, round_over=over)
+                study.tell(folder / "batch.csv", new=True, round_over=over)
             ends.append(_end(study.state, pulled))
         for file in folder.glob(f"{store.name}*"):
             file.unlink()

@@ -35,13 +35,13 @@ def rates(study, **wanted):
     """Tell the batch that is asked for, with these rates."""
     asked = study.ask()
     n = {arm: int(each) for arm, each in zip(asked.arms, asked.pulls, strict=True) if each}
-    return study.tell(sums(**{arm: (each, round(each * wanted[arm])) for arm, each in n.items()}), again=True)
+    return study.tell(sums(**{arm: (each, round(each * wanted[arm])) for arm, each in n.items()}), new=True)
 
 
 def same_when_read_again(study):
     """The state from the checkpoint is that of the whole log, and an audit finds nothing."""
     recent, whole = study.state, replay(study.entries())
-    assert recent.settings.to_json() == whole.settings.to_json()
+    assert recent.spec.to_json() == whole.spec.to_json()
     assert recent.trial.plan.pulls.tolist() == whole.trial.plan.pulls.tolist()
     assert repr(recent.trial.kept) == repr(whole.trial.kept)
     assert verified(study.entries()).differences == ()

@@ -24,7 +24,7 @@ from roundwise import (
 from roundwise.arrays import tree_map
 from roundwise.environments import PoissonArms, Replay
 from roundwise.model.batch import Batch
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import advance, begin
 from roundwise.study.diagnostics import SURPRISING
 
 FIVE = GaussianArms([0.3, 0.2, 0.1, 0.0, 0.0])

@@ -20,12 +20,11 @@ from roundwise import (
     plan,
 )
 from roundwise.ingest import Columns
-from roundwise.messages import Note
+from roundwise.messages import Note, count
 from roundwise.model.batch import Batch
-from roundwise.model.trial import advance
+from roundwise.model.problem import advance
 from roundwise.policies import PET
 from roundwise.questions import Claims
-from roundwise.report.wording import count
 from roundwise.store import UnknownStudyError
 from roundwise.study import fold as counting
 from roundwise.study.audit import verified
@@ -121,7 +120,7 @@ class TestBudgets:
         study.amend(second, sums(placebo=(25, 6), high=(25, 10)), "a typing error")
         study.amend(study.state.rounds[1].files[0].digest, sums(placebo=(25, 6), high=(25, 9)), "it was none")
         after = study.state
-        assert after.settings.budget == 200
+        assert after.spec.budget == 200
         assert after.trial.kept.gains == pytest.approx(before.kept.gains, rel=1e-12)
         assert (after.trial.plan.left, bool(after.trial.plan.last)) == (before.plan.left, bool(before.plan.last))
         assert verified(study.entries()).differences == ()
@@ -152,7 +151,7 @@ class TestBudgets:
         assert study.state.trial.kept.gains == pytest.approx(kept.gains)
         while (asked := study.ask()) is not None:
             study.tell(
-                sums(**{arm: (n, round(n * (0.2 if arm == "placebo" else 0.7))) for arm, n in asked.table}), again=True
+                sums(**{arm: (n, round(n * (0.2 if arm == "placebo" else 0.7))) for arm, n in asked.table}), new=True
             )
         assert any(row["shown"] for row in study.report().plain()["claims"])
         assert [each.kind for each in study.entries()].count("decided") == 2
@@ -223,11 +222,11 @@ class TestThePast:
         assert study.import_past(sums(a=(500, 100), b=(500, 400), c=(500, 250))).guarantee.status == "kept"
         state = study.state
         assert state.trial.record.samples == 0
-        assert state.trial.kept.won.gains.tolist() == [0.0, 0.0, 0.0]
+        assert state.trial.kept.wealth.gains.tolist() == [0.0, 0.0, 0.0]
         assert state.trial.kept.alternative.leader == 1
         for each in (study, plain):
             rates(each, a=0.3, b=0.7, c=0.5)
-        taught, untaught = (each.state.trial.kept.won.gains for each in (study, plain))
+        taught, untaught = (each.state.trial.kept.wealth.gains for each in (study, plain))
         assert (
             taught[[0, 2]] > untaught[[0, 2]]
         ).all()  # a batch that came as sums is bet on, now that there is a past
@@ -240,7 +239,7 @@ class TestThePast:
         study.ask()
         for again in (False, True):
             with pytest.raises(DataError, match="imported"):
-                study.tell(rows, again=again)
+                study.tell(rows, new=again)
         assert study.tell({name: cells[:45] for name, cells in rows.items()}).results == 0  # other results wait
 
     def test_no_id_of_it_counts(self, make):
@@ -250,10 +249,10 @@ class TestThePast:
         study.ask()
         for again in (False, True):
             with pytest.raises(DataError, match=r"imported as earlier data|brings nothing new"):
-                study.tell({name: cells[::-1] for name, cells in rows.items()}, again=again)
+                study.tell({name: cells[::-1] for name, cells in rows.items()}, new=again)
         more = {"user": [5, 99, 98], "arm": ["c", "a", "b"], "outcome": [0, 1, 0]}
         study.tell(more)
-        assert study.state.waiting.results == 2
+        assert study.state.open_results.results == 2
 
     def test_nor_after_rounds_of_which_nothing_came(self, make, tmp_path):
         """Each of them is a checkpoint, made without a look at any file."""
@@ -285,7 +284,7 @@ class TestThePast:
                 study.import_past(first)
         study.import_past(sums(b=(30, 9), c=(30, 17), d=(30, 20)))
         rates(study, **arms)
-        assert len(study.state.lessons) == 2
+        assert len(study.state.past) == 2
         same_when_read_again(study)
 
     def test_it_comes_first(self, make):
@@ -318,7 +317,7 @@ class TestClosingAndRemoving:
         study = make()
         study.ask()
         study.tell(sums(a=(10, 5), b=(3, 1)))
-        waiting = study.state.waiting
+        waiting = study.state.open_results
         assert (waiting.round, waiting.results, waiting.counts.tolist()) == (1, 13, [10, 3, 0])
         assert waiting.means.tolist() == [0.5, 1 / 3, 0.0]
         assert "The 13 results told of round 1 are not counted." in study.effect("end")
@@ -352,9 +351,9 @@ class TestRounds:
         asked = study.ask()
         assert (asked.pulls.tolist(), asked.by_number) == ([30, 15, 15], True)
         report = study.tell(sums(a=(40, 20), b=(10, 5)))
-        assert study.state.outstanding.outstanding.sum() == 10
+        assert study.state.open_round.outstanding.sum() == 10
         report = study.tell(sums(c=(15, 5)))  # 65 of 60
-        assert (report.rounds, report.still_to_come) == (1, {})
+        assert (report.rounds, report.remaining) == (1, {})
         (surplus,) = [each for each in report.guarantee.conditions if each.code == "surplus"]
         assert (surplus.fields["rounds"], surplus.fields["came"], surplus.fields["asked"]) == ([1], 65, 60)
         assert not any("never came" in each for each in report.warnings)
@@ -365,9 +364,9 @@ class TestRounds:
         study = make(round=60, split="3:2:1")
         rates(study, a=0.5, b=0.5, c=0.5)
         study.add("d")
-        assert study.state.settings.split == (3.0, 2.0, 1.0, 1.0)
+        assert study.state.spec.split == (3.0, 2.0, 1.0, 1.0)
         study.drop("b", "sold out")
-        assert study.state.settings.split == (3.0, 1.0, 1.0)
+        assert study.state.spec.split == (3.0, 1.0, 1.0)
         assert study.ask().pulls.sum() == 60
         same_when_read_again(study)
 
@@ -492,10 +491,10 @@ class TestWhatIsSaid:
         assert "wait for the rest" not in text
         assert "do not count yet" not in text
         assert "Still to come" not in text
-        assert (found.waiting, found.plain()["still_to_come"]) == (0, {})
+        assert (found.pending, found.plain()["remaining"]) == (0, {})
         assert Note("incomplete_round", round=1, results=6) in found.notes
         listed = list_studies(f"sqlite:///{tmp_path}/studies.db")[0]
-        assert (listed["since"], listed["waiting"], listed["state"]) == (None, 0, "closed")
+        assert (listed["since"], listed["pending"], listed["state"]) == (None, 0, "closed")
 
     def test_results_of_rounds_after_the_one_that_decides_now(self, make):
         study = make()
@@ -524,11 +523,11 @@ class TestWhatIsSaid:
         for k, wins in enumerate(({"a": 40, "b": 45}, {"a": 41, "b": 46}, {"a": 20, "b": 25})):
             study.ask()
             study.tell(told(100 * k, wins, 100 if k < 2 else 50))
-        assert study.report().waiting == 100
+        assert study.report().pending == 100
         first = study.state.rounds[0].files[0].digest
         study.amend(first, told(0, {"a": 10, "b": 75}), "the wrong file")
         found = study.report()
-        assert (found.status, found.rounds, found.results, found.waiting, found.still_to_come) == (
+        assert (found.status, found.rounds, found.results, found.pending, found.remaining) == (
             "decided", 1, 500, 0, {}
         )  # fmt: skip
         _after_the_decision(study, 300)
@@ -560,7 +559,7 @@ class TestWhatIsSaid:
         right = sums(
             **{arm: (each, round(each * p)) for (arm, each), p in zip(n.items(), (0.4, 0.45, 0.2), strict=True)}
         )
-        study.amend(study.state.rounds[0].files[0].digest, right, "no, it was right", again=True)
+        study.amend(study.state.rounds[0].files[0].digest, right, "no, it was right", new=True)
         after = study.report()
         assert (after.status, after.results, after.rounds) == (before.status, before.results, before.rounds)
         assert after.late == 0
@@ -572,7 +571,7 @@ class TestWhatIsSaid:
         study = make(**CLAIMS, budget=900, round=300)
         for _ in range(2):
             study.ask()
-            study.tell(sums(placebo=(100, 30), low=(100, 33), high=(100, 40)), again=True)
+            study.tell(sums(placebo=(100, 30), low=(100, 33), high=(100, 40)), new=True)
         first = study.state.rounds[0].files[0].digest
         study.amend(first, sums(placebo=(100, 5), low=(100, 90), high=(100, 95)), "typing error")
         assert study.report().status == "decided"
@@ -608,9 +607,9 @@ class TestWhatIsSaid:
         with pytest.raises(DataError, match="brings nothing new"):
             study.tell(grown)
         study.amend(study.state.rounds[0].files[0].digest, None, "of another day")
-        assert study.state.waiting.results == 1
+        assert study.state.open_results.results == 1
         study.tell(grown)
-        assert study.state.waiting.results == 4
+        assert study.state.open_results.results == 4
 
     def test_no_arm_without_a_share(self, make):
         with pytest.raises(InputError, match="arm"):

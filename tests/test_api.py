@@ -63,7 +63,7 @@ class TestVerbs:
         assert (asked["round"], asked["asked"]) == (1, dict.fromkeys(ARMS, 30))
         assert sum(asked["shares"].values()) == pytest.approx(1)
         _, _, told = ask(url, "POST", f"{path}/results", {"rows": ROWS[:2], "name": "monday"})
-        assert told["still_to_come"] == {"Guest checkout": 30}
+        assert told["remaining"] == {"Guest checkout": 30}
         assert ask(url, "POST", f"{path}/ask")[2]["shares"] == {"Control": 0, "Big button": 0, "Guest checkout": 1}
         _, _, told = ask(url, "POST", f"{path}/results", {"columns_of": {k: [v] for k, v in ROWS[2].items()}})
         assert (told["rounds"], told["results"]) == (1, 90)
@@ -256,7 +256,7 @@ class TestOnce:
         ("verb", "body"),
         [
             ("results", {"rows": ROWS[1:]}),  # other contents
-            ("results", {"rows": ROWS, "again": True}),  # other options
+            ("results", {"rows": ROWS, "new": True}),  # other options
             ("note", {"text": "x"}),  # another verb
             ("end", {"why": "x"}),
         ],

@@ -450,7 +450,7 @@ class TestNames:
     @pytest.mark.long
     @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
     def test_odd_ones_are_names(self, tmp_path_factory, site, name):
-        from roundwise.store.client import segment
+        from roundwise.store.remote import segment
 
         url, _, _ = site
         arms = [name, "b"]

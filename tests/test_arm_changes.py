@@ -17,7 +17,7 @@ from roundwise import (
 from roundwise.messages import Condition
 from roundwise.policies import PET, TrackAndStop
 from roundwise.questions import Claims
-from roundwise.rules.eprocess import best_arm
+from roundwise.rules.eprocess import cells
 from roundwise.study.amendments import Change, changed
 from roundwise.study.spec import StudySpec
 from studies import rates, same_when_read_again, studies, sums
@@ -33,12 +33,12 @@ class TestDropping:
     def test_the_best_arm_of_those_that_stay(self, make):
         study = make()
         rates(study, a=0.5, b=0.6, c=0.3)
-        before = study.state.trial.kept.won
+        before = study.state.trial.kept.wealth
         assert "cut to what was won against c" in study.effect("drop", arm="c", why="sold out")
         report = study.drop("c", "sold out")
-        won = study.state.trial.kept.won
+        won = study.state.trial.kept.wealth
         np.testing.assert_array_equal(won.gains, np.minimum(before.gains[:2], before.gains[2]))
-        assert study.state.settings.arms == ("a", "b")
+        assert study.state.spec.arms == ("a", "b")
         assert report.guarantee.status == "kept"
         same_when_read_again(study)
         for _ in range(20):
@@ -53,28 +53,28 @@ class TestDropping:
             question=BestArm(), arms=("a", "b", "c", "d"), noise=Gaussian(1.0), delta=0.05, policy=Wager(), seed=1
         )
         goal = settings.problem.goal
-        won = best_arm.BestArmWealth(np.array([goal + 1, 0.5, goal + 2, -1.0]), np.array([True, False, True, False]))
-        from roundwise.model.trial import begin
+        won = cells.BestArmWealth(np.array([goal + 1, 0.5, goal + 2, -1.0]), np.array([True, False, True, False]))
+        from roundwise.model.problem import begin
 
         start = begin(settings.problem, settings.policy)
-        trial = start._replace(kept=start.kept._replace(won=won))
+        trial = start._replace(kept=start.kept._replace(wealth=won))
         for arm, gains, lost in (
             ("a", [0.5, goal + 1, -1.0], [False, True, False]),
             ("b", [0.5, 0.5, -1.0], [False, False, False]),
             ("d", [-1.0, -1.0, -1.0], [False, False, False]),
         ):
             _, after = changed(settings, trial, Change("dropped", arm, "", False, 0), [])
-            assert after.kept.won.gains.tolist() == gains
-            assert after.kept.won.lost.tolist() == lost
+            assert after.kept.wealth.gains.tolist() == gains
+            assert after.kept.wealth.lost.tolist() == lost
 
     def test_above_a_level_what_was_lost_stays_lost(self, make):
         """Every set of the arms that stay has what it had with the better side of the arm that left, and no more."""
         study = make(question=Above(0.5))
         rates(study, a=0.7, b=0.4, c=0.55)
         rates(study, a=0.7, b=0.4, c=0.45)
-        before = study.state.trial.kept.won
+        before = study.state.trial.kept.wealth
         study.drop("c", "too dear")
-        after = study.state.trial.kept.won
+        after = study.state.trial.kept.wealth
         assert (after.above.tolist(), after.below.tolist()) == (before.above[:2].tolist(), before.below[:2].tolist())
         assert after.gone == min(before.above[2], before.below[2]) < 0
         assert after.settled.tolist() == before.settled[:2].tolist()
@@ -88,12 +88,12 @@ class TestDropping:
             for each in (study, other):
                 each.ask()
                 told = {"arm": ["a", "b", "c"], "count": [30] * 3, "total": [a, b, 9.0]}
-                arms = len(each.state.settings.arms)
+                arms = len(each.state.spec.arms)
                 each.tell({key: values[:arms] for key, values in told.items()}, round_over="enough")
         report = study.drop("c", "the supplier closed", unrelated=True)
         assert Condition("arm_dropped", arm="c") in report.guarantee.conditions
-        assert study.state.trial.kept.won.gains.any()
-        assert study.state.trial.kept.won.gains.tolist() == other.state.trial.kept.won.gains.tolist()
+        assert study.state.trial.kept.wealth.gains.any()
+        assert study.state.trial.kept.wealth.gains.tolist() == other.state.trial.kept.wealth.gains.tolist()
         assert study.state.trial.plan.pulls.tolist() == other.state.trial.plan.pulls.tolist()
         same_when_read_again(study)
 
@@ -180,9 +180,9 @@ class TestAdding:
     def test_the_best_arm_starts_with_the_least_evidence_against_it(self, make):
         study = make()
         rates(study, a=0.5, b=0.7, c=0.1)
-        before = study.state.trial.kept.won
+        before = study.state.trial.kept.wealth
         report = study.add("d", "a new idea")
-        won = study.state.trial.kept.won
+        won = study.state.trial.kept.wealth
         assert won.gains.tolist() == [*before.gains, before.gains.min()]
         assert won.lost.tolist() == [*before.lost, False]
         assert (report.guarantee.status, study.ask().pulls[3] > 0) == ("kept", True)
@@ -197,7 +197,7 @@ class TestAdding:
         study = make(question=Above(0.5))
         rates(study, a=0.7, b=0.4, c=0.55)
         study.add("d")
-        won = study.state.trial.kept.won
+        won = study.state.trial.kept.wealth
         assert (won.above[3], won.below[3], won.settled[3]) == (0.0, 0.0, False)
         same_when_read_again(study)
 
@@ -222,7 +222,7 @@ class TestAdding:
         report = study.amend(digest, sums(a=(30, 15), b=(30, 20), c=(29, 9)), "miscounted")
         assert "amended" in report.guarantee.codes
         after = study.state
-        assert after.settings.arms == ("b", "c", "d")
+        assert after.spec.arms == ("b", "c", "d")
         assert after.trial.record.counts.tolist() == [counts[0], counts[1] - 1, counts[2]]
         same_when_read_again(study)
 
@@ -238,7 +238,7 @@ def test_the_guarantee_of_the_best_arm_when_arms_leave_and_join_because_of_resul
     wrong, runs, delta = 0, 300, 0.2
     policy = Wager(first_pulls=20)
     from roundwise.model.batch import Batch
-    from roundwise.model.trial import advance, begin
+    from roundwise.model.problem import advance, begin
 
     for _ in range(runs):
         settings = StudySpec(
@@ -254,13 +254,13 @@ def test_the_guarantee_of_the_best_arm_when_arms_leave_and_join_because_of_resul
             seen.append((settings.arms, batch))
             if trial.done:
                 break
-            gains = trial.kept.won.gains[1:]
+            gains = trial.kept.wealth.gains[1:]
             if r in (1, 3) and len(settings.arms) > 2:
                 arm = settings.arms[1 + int(gains.argmax())]
                 settings, trial = changed(settings, trial, Change("dropped", arm, "", False, r + 1), seen)
             elif r in (2, 4):
                 settings, trial = changed(settings, trial, Change("added", f"new {r}", "", False, r + 1), seen)
-        wrong += bool(trial.kept.won.lost[0])
+        wrong += bool(trial.kept.wealth.lost[0])
     assert wrong <= runs * delta + 3 * np.sqrt(runs * delta * (1 - delta))
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from roundwise import Above, BestArm, Gaussian, Wager
 from roundwise.arrays import tree_map
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import advance, begin
 from roundwise.noise import PairedBinary
 from roundwise.policies.conditional_power import ConditionalPower
 from roundwise.questions import Claims
-from roundwise.simulation.environments import GaussianArms, World, draw_batch
+from roundwise.simulation.environments import ArmState, GaussianArms, draw_batch
 from roundwise.simulation.items import StickItems
 from roundwise.solvers.halfspaces import pairs
 from roundwise.study.amendments import Change, changed
@@ -48,7 +48,7 @@ class Life:
             shared = isinstance(problem.noise, PairedBinary)
             world = (StickItems if shared else GaussianArms)(self.truth)
             several = tree_map(lambda each: np.asarray(each)[None], plan._replace(memory=None))
-            batch, _ = draw_batch(problem, world, self.rng, World(self.truth[None]), several)
+            batch, _ = draw_batch(problem, world, self.rng, ArmState(self.truth[None]), several)
             batch = tree_map(lambda each: each[0], batch)
             self.trial = advance(problem, self.settings.policy, self.trial, batch)
             self.seen.append((self.names, batch))
@@ -94,7 +94,7 @@ def drop_most_hostile(life):
             return
         place = int(money.argmin())
     else:
-        won = kept.won
+        won = kept.wealth
         money = won.gains if isinstance(life.settings.question, BestArm) else np.minimum(won.above, won.below)
         place = 1 + int(money[1:].argmax())
     life.change("dropped", life.names[place])

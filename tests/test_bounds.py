@@ -30,7 +30,7 @@ from roundwise.theory.bounds import (
     sequence_probability,
     upper_bounds,
 )
-from roundwise.theory.bounds.curves import batch_curve, scaled, trade_off
+from roundwise.theory.figures.bounds import batch_curve, scaled, trade_off
 
 
 @pytest.mark.long

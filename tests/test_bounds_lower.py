@@ -42,7 +42,7 @@ from roundwise.theory.bounds import (
     scaling_error,
     sequence_probability,
 )
-from roundwise.theory.bounds.curves import measured
+from roundwise.theory.figures.bounds import measured
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from bounds_cases import CASES, spread_means
 from roundwise import GLR, PET, Above, BestArm, GaussianArms, InputError, Problem, TopK, simulate
 from roundwise.model.batch import Batch
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import advance, begin
 from roundwise.theory.bounds import (
     estimable_complexity,
     estimation_radius,

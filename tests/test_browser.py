@@ -144,7 +144,7 @@ def test_from_a_plan_to_a_report(chrome, own):
         page.click("text=Begin round 1")
         for number in range(1, 31):
             with load_study("checkout", storage) as study:
-                asked = study.state.outstanding
+                asked = study.state.open_round
             rates = dict(zip(ARMS, (0.31, 0.30, 0.33, 0.42), strict=True))
             if number == 1:
                 told(page, table_of(asked, rates, heads=("id", "arm", "outcome")).replace("Control", "control", 1))
@@ -194,7 +194,7 @@ def test_an_option_is_taken_out_after_its_sentence(chrome, own):
         page.wait_for_selector("text=Where it stands")
         assert "Big button" not in page.inner_text("#stands")
     with load_study("begun", storage) as study:
-        assert study.state.settings.arms == tuple(arm for arm in ARMS if arm != "Big button")
+        assert study.state.spec.arms == tuple(arm for arm in ARMS if arm != "Big button")
 
 
 def test_policies_are_compared(chrome, site):
@@ -247,7 +247,7 @@ def test_with_the_keyboard_alone(chrome, own):
         page.keyboard.press("Enter")
         reached(page, "pasted", 3)
         with load_study("begun", storage) as study:
-            text = table_of(study.state.outstanding)
+            text = table_of(study.state.open_round)
         page.keyboard.insert_text(text)
         reached(page, "Preview", 3)
         page.keyboard.press("Enter")
@@ -285,7 +285,7 @@ def test_without_any_script(chrome, own):
     with opened(chrome, address, java_script_enabled=False) as page:
         page.goto("/studies/begun")
         with load_study("begun", storage) as study:
-            text = table_of(study.state.outstanding)
+            text = table_of(study.state.open_round)
         page.set_input_files("#file", {"name": "day.csv", "mimeType": "text/csv", "buffer": text.encode()})
         page.click("text=Preview")
         page.click("button.main:has-text('Record')")
@@ -296,11 +296,11 @@ def test_without_any_script(chrome, own):
         page.click("text=Take it out")
         page.wait_for_selector("#effect >> text=Short form")  # another sentence than was on the screen: nothing is done
         with load_study("begun", storage) as study:
-            assert "Short form" in study.state.settings.arms
+            assert "Short form" in study.state.spec.arms
         page.click("text=Take it out")
         page.wait_for_selector("text=Where it stands")
     with load_study("begun", storage) as study:
-        assert "Short form" not in study.state.settings.arms
+        assert "Short form" not in study.state.spec.arms
         assert study.state.trial.record.samples > 0
 
 

@@ -39,8 +39,8 @@ from roundwise.errors import InputError
 from roundwise.ingest import record
 from roundwise.model.batch import Parts
 from roundwise.model.problem import Problem
-from roundwise.noise import NOISES, poisson, student
-from roundwise.noise.parts import arm_sums, product_factor
+from roundwise.noise import NOISES, gaussian, poisson
+from roundwise.noise.bets import arm_sums, product_factor
 from roundwise.policies import POLICIES
 from roundwise.policies import base as policies
 from roundwise.questions import QUESTIONS, BestArm, Linear
@@ -288,8 +288,8 @@ def dealt_alike(monkeypatch):
 
 HOLES = {
     "Poisson counts and 'largest'": lambda m: m.setattr(poisson._PoissonPartBets, "forms", as_a_level),
-    "statements on levels": lambda m: m.setattr(student._StudentPartBets, "forms", over_all_arms),
-    "Opt-BBAI, batches of at most 1000": lambda m: m.setattr(policies, "_together", lambda before, batch: batch),
+    "statements on levels": lambda m: m.setattr(gaussian._StudentPartBets, "forms", over_all_arms),
+    "Opt-BBAI, batches of at most 1000": lambda m: m.setattr(policies, "_join", lambda pulled, batch: batch),
     "Opt-BBAI, batches settled at 30 rows": lambda m: m.setattr(
         Declared, "fold", lambda self, p, kept, plan, batch: kept
     ),

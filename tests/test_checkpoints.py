@@ -8,7 +8,7 @@ import pytest
 
 from roundwise import PET, Above, AnyAbove, BestArm, MinimumBelow, RoundRobin, TopK, TrackAndStop, Wager
 from roundwise.model.batch import Batch, ValueTable
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import advance, begin
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
 from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.policies.base import Limited
@@ -126,7 +126,7 @@ def folded(question, noise, policy, batches=22, seed=0):
 
 
 def checkpoint(settings, trial, rules=None):
-    found = fold.checkpoint_payload(settings, trial, fold.start_summary(settings), {"through": 1})
+    found = fold.checkpoint_payload(settings, trial, fold.start_summary(settings), {"last_folded": 1})
     return json.loads(json.dumps(found | ({} if rules is None else {"rules": rules}), allow_nan=False))
 
 
@@ -165,7 +165,7 @@ def test_other_rules_carry_what_was_won(question):
     """Wealth, past, record and plan are taken over; what is bet on next is chosen anew, here by the same rules."""
     for settings, trial in folded(question, Gaussian(0.5), Wager(first_pulls=5, growth=0.4), batches=4):
         again = fold.restore_trial(settings, checkpoint(settings, trial, rules=0))
-        same(again.kept.won, trial.kept.won)
+        same(again.kept.wealth, trial.kept.wealth)
         same(again.kept.known.past, trial.kept.known.past)
         same(again.plan.pulls, trial.plan.pulls)
         same(again.record, trial.record)

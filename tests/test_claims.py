@@ -10,7 +10,7 @@ from roundwise import Binary, HeteroscedasticGaussian, InputError, Problem, Stat
 from roundwise.questions import Claims
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.closed_testing import adjusted_e_values, least_of, reject_closed
-from roundwise.solvers.families import BinaryFamily
+from roundwise.solvers.halfspaces import BinaryFamily
 
 
 def brute(money, shown, weights):

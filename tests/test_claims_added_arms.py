@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from roundwise import Binary, Claims, ConditionalPower, Gaussian, Poisson, Problem, Rounds, UnknownVariance
-from roundwise.model.batch import Batch, Record, budget_before, stack_parts
-from roundwise.model.trial import advance, begin
+from roundwise.model.batch import Batch, stack_parts
+from roundwise.model.problem import Record, advance, begin, budget_before
 from roundwise.rules.eprocess.claims import ClosedTestingRule, with_claims
 from roundwise.study.audit import verified
 from studies import rates, studies, sums
@@ -28,7 +28,7 @@ def doses(make, name="s", budget=800, round=200):
     study = make(name, question=Claims.against_control(DOSES, "placebo"), arms=DOSES, budget=budget, round=round)
     study.ask()
     study.tell(sums(placebo=(80, 25), **{"25mg": (40, 9), "75mg": (40, 21), "300mg": (40, 32)}))
-    if study.state.outstanding is not None:
+    if study.state.open_round is not None:
         study.close_round("enough")
     return study
 
@@ -67,7 +67,7 @@ class TestArmsThatJoin:
         told = {"placebo": (150, 45), "25mg": (90, 27), "75mg": (80, 40), "300mg": (80, 64)}
         for study, more in ((joined, {"450mg": (60, 30)}), (alone, {})):
             study.ask()
-            study.tell(sums(**told, **more), again=True)
+            study.tell(sums(**told, **more), new=True)
         found = [each.report().claim_rows[:3] for each in (joined, alone)]
         steps = [study.state.trial.kept.steps[-1].counts[:4].tolist() for study in (joined, alone)]
         assert steps[0] == steps[1]

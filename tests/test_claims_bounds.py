@@ -18,7 +18,7 @@ from roundwise import (
     UnknownVariance,
 )
 from roundwise.model.batch import Batch
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import advance, begin
 from roundwise.rules.eprocess.claims import ClosedTestingRule, with_claims
 
 RULE = ClosedTestingRule()

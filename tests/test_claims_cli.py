@@ -145,7 +145,7 @@ def test_other_claims_than_against_one_control(roundwise, tmp_path):
         assert code == 0
         assert all(each in out for each in claims)
     with load_study("file", storage=f"sqlite:///{tmp_path}/s.db") as found:
-        assert found.state.settings.question.forms.tolist() == [[-1.0, 1.0, 0.0]]
+        assert found.state.spec.question.forms.tolist() == [[-1.0, 1.0, 0.0]]
     file.write_text("name,x,b,a,above\nb over a,0,1,-1,0\n")
     code, _, err = roundwise("new", "other", "--question", "claims", "--file", file, *at)
     assert (code, "x, b, a" in err) == (2, True)

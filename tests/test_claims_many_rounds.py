@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from roundwise import Binary, Claims, ConditionalPower, Gaussian, Poisson, Problem, UnknownVariance
-from roundwise.model.batch import Batch, BatchPlan
-from roundwise.model.trial import begin
+from roundwise.model.batch import Batch
+from roundwise.model.problem import BatchPlan, begin
 from roundwise.rules.eprocess import claim_bounds
 from roundwise.rules.eprocess.claim_bounds import FINE
 from roundwise.rules.eprocess.claims import ClosedTestingRule
@@ -117,7 +117,7 @@ class TestTheyGoOn:
         def told():
             asked = study.ask()
             n = dict(zip(asked.arms, asked.pulls.astype(int).tolist(), strict=True))
-            study.tell(sums(**{arm: (each, int(rng.binomial(each, 0.4))) for arm, each in n.items()}), again=True)
+            study.tell(sums(**{arm: (each, int(rng.binomial(each, 0.4))) for arm, each in n.items()}), new=True)
 
         for k in range(24):
             if k in (4, 13):
@@ -151,7 +151,7 @@ class TestTheyHold:
         sizes = []
         for _ in range(30):
             study.ask()
-            study.tell(sums(p=(20, 6), x=(20, 7), y=(20, 8)), again=True)
+            study.tell(sums(p=(20, 6), x=(20, 7), y=(20, 8)), new=True)
             sizes.append(len(study.entries()[-1].text))
         assert max(sizes[14:]) < 1.1 * min(sizes[14:])
         same_when_read_again(study)

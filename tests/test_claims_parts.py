@@ -19,9 +19,8 @@ from roundwise import (
     simulate,
 )
 from roundwise.environments import PoissonArms
-from roundwise.model.batch import Batch, BatchPlan
-from roundwise.model.random_partition import partition_sums
-from roundwise.model.trial import advance, begin
+from roundwise.model.batch import Batch, partition_sums
+from roundwise.model.problem import BatchPlan, advance, begin
 from roundwise.questions import Claims
 from roundwise.rules.eprocess import claims
 from roundwise.rules.eprocess.claims import ClosedTestingRule
@@ -185,7 +184,7 @@ class TestMultiplied:
 
 def test_chances_on_shared_items_are_those_of_each_difference():
     """Two arms have the same rate; one agrees with the control item by item, the other does not."""
-    from roundwise.model.crossed import pair_sums
+    from roundwise.model.batch import pair_sums
 
     rng = np.random.default_rng(4)
     control = rng.random(400) < 0.5

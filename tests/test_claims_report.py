@@ -10,12 +10,11 @@ from scipy import stats
 
 from roundwise import Binary, Claims, ConditionalPower, Gaussian, Problem, Rounds, UnknownVariance
 from roundwise.model.batch import Batch
-from roundwise.model.trial import advance, begin
-from roundwise.planning.replan import Outlook
-from roundwise.planning.rows import Quantiles
+from roundwise.model.problem import advance, begin
+from roundwise.planning import Outlook, Quantiles
 from roundwise.report.charts import draw_evidence, thresholds_by_round
-from roundwise.report.claim_table import claim_table
 from roundwise.report.model import EvidenceHistory
+from roundwise.report.text import as_rows, claim_table
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.study.audit import verified
 from studies import rates, studies, sums
@@ -96,7 +95,7 @@ class TestForecasts:
         found = lines(study.report())
         assert (found["300mg beats placebo"].shown, found["300mg beats placebo"].chance) == (True, 1.0)
         assert found["300mg does not beat placebo"].chance is None
-        stands = {row[0]: row[3] for row in claim_table(study.report())}
+        stands = {row[0]: row[3] for row in as_rows(claim_table(study.report()))}
         assert stands["300mg beats placebo"] == "shown in round 1"
         assert stands["300mg does not beat placebo"] == "other side shown"  # no result is asked for it
         assert stands["25mg beats placebo"] == stands["25mg does not beat placebo"] == "open"
@@ -117,7 +116,7 @@ class TestForecasts:
     def test_many_rounds_are_not_said_twice(self):
         spread = Quantiles(typical=1.0, p95=1.0)
         words = {"study": "s", "results": 1, "rounds": 1, "budget": None, "ended": None, "runs": 9}
-        words |= {"samples": spread, "batches": spread, "next_is_last": 0.1, "within_budget": None}
+        words |= {"samples": spread, "more_rounds": spread, "next_is_last": 0.1, "within_budget": None}
         line = Outlook(**words, between=(6.0, math.inf)).line
         assert line == "about 6 more rounds, or many more"
         assert Outlook(**words, between=(1.0, 1.0)).line == "about 1 more round"
@@ -235,7 +234,7 @@ class TestWords:
         assert [row["scale"] for row in report.plain()["claims"]] == ["ratio", "ratio"]
         assert (x.lower, x.upper, y.upper) == (None, None, None)
         state = study.state
-        form = RULE.claims(state.settings.problem, state.trial, state.settings.arms)[1]
+        form = RULE.claims(state.spec.problem, state.trial, state.spec.arms)[1]
         assert form.lower > 0
         assert 1.1 < y.lower == 1.1 + form.lower < y.estimate  # a rate is at most 1
         assert re.search(r"ratio 1\.6\d*, shown to exceed 1\.1, at least 1\.1\d+ ", report.text())

@@ -24,7 +24,7 @@ from roundwise import (
 from roundwise.arrays import tree_take
 from roundwise.environments import PoissonArms, Replay
 from roundwise.model.batch import Batch
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import advance, begin
 from roundwise.policies import ConditionalPower, RoundRobin, Rounds, TriBBAI
 from roundwise.questions import Claims
 from roundwise.rules.eprocess.claims import ClosedTestingRule

@@ -8,7 +8,7 @@ import pytest
 
 from roundwise import Binary, Claims, ConditionalPower, Problem, Rounds, create_study, load_study
 from roundwise.model.batch import Batch
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import advance, begin
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 
 DOSES = ("placebo", "25mg", "75mg", "150mg", "300mg")
@@ -35,7 +35,7 @@ def told(study, seed=1):
     rng, batches = np.random.default_rng(seed), []
     while (asked := study.ask()) is not None:
         rows = [(arm, int(x)) for arm, n in asked.table for x in rng.binomial(1, RATES[arm], n)]
-        study.tell(pd.DataFrame(rows, columns=["arm", "outcome"]), again=True)
+        study.tell(pd.DataFrame(rows, columns=["arm", "outcome"]), new=True)
         counts = [sum(arm == name for arm, _ in rows) for name in DOSES]
         batches.append(
             Batch(np.array(counts, float), np.array([sum(x for a, x in rows if a == n) for n in DOSES], float))
@@ -81,12 +81,12 @@ def test_a_claim_that_was_shown_stays_when_the_study_is_loaded_again(storage):
         for _ in range(2):
             asked = study.ask()
             rows = [(arm, int(turned[arm])) for arm, n in asked.table for _ in range(n)]
-            study.tell(pd.DataFrame(rows, columns=["arm", "outcome"]), again=True)
+            study.tell(pd.DataFrame(rows, columns=["arm", "outcome"]), new=True)
     with load_study("doses", storage) as study:
         assert [row.shown for row in study.report().claim_rows] == [False, False, False, True]
         asked = study.ask()
         rows = [(a, int(a == "placebo")) for a, n in asked.table for _ in range(n)]
-        study.tell(pd.DataFrame(rows, columns=["arm", "outcome"]), again=True)
+        study.tell(pd.DataFrame(rows, columns=["arm", "outcome"]), new=True)
         shown = study.report().claim_rows[3]
         assert shown.shown
         assert shown.shown_at == 1 or shown.shown_at == 2
@@ -114,7 +114,7 @@ def test_without_a_budget_the_only_file_of_the_first_round_can_be_withdrawn(stor
         assert asked is not None
         assert sum(n for _, n in asked.table) > 0
         if withdrawn == 1:  # as if it began anew
-            first = ConditionalPower().first(study.state.settings.problem, ())
+            first = ConditionalPower().first(study.state.spec.problem, ())
             assert [n for _, n in asked.table] == first.pulls.tolist()
 
 

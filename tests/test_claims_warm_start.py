@@ -17,8 +17,8 @@ from roundwise import (
     load_study,
     verify_study,
 )
-from roundwise.model.batch import Batch, budget_before
-from roundwise.model.trial import advance, begin
+from roundwise.model.batch import Batch
+from roundwise.model.problem import advance, begin, budget_before
 from roundwise.noise import PairedBinary
 
 ARMS = ("p", "x", "y")
@@ -44,7 +44,7 @@ def told(study, rates=(0.4, 0.3, 0.55)):
     asked = dict(study.ask().table)
     rows = [(arm, n, round(rates[ARMS.index(arm)] * n)) for arm, n in asked.items() if n]
     names, counts, successes = map(list, zip(*rows, strict=True))
-    study.tell({"arm": names, "count": counts, "successes": successes}, again=True)
+    study.tell({"arm": names, "count": counts, "successes": successes}, new=True)
     return asked
 
 

@@ -196,7 +196,7 @@ class TestLosses:
                 return self.threads
 
         client = Client()
-        slots = places._threads(client)
+        slots = places._count_threads(client)
         assert slots() == 2
         client.threads = {"a": 4, "b": 3}
         assert slots() == 7
@@ -205,7 +205,7 @@ class TestLosses:
 
     def test_a_late_worker_of_another_version_is_refused(self):
         with pytest.raises(places.ClusterError, match="cluster"):
-            places._worked("0.0.1", b"")
+            places._work_on("0.0.1", b"")
 
     @pytest.mark.long
     def test_a_scheduler_that_dies(self, tmp_path, monkeypatch, capfd):

@@ -23,17 +23,14 @@ from roundwise import (
     simulate,
 )
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, stack_parts
-from roundwise.model.crossed import pair_sums, partition_pairs, sum_pairs
+from roundwise.model.batch import Batch, PartitionRows, pair_sums, partition_pairs, stack_parts, sum_pairs
 from roundwise.model.estimates import Estimates, Past
-from roundwise.model.problem import Problem
-from roundwise.model.random_partition import PartitionRows
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import Problem, advance, begin
 from roundwise.noise import PairedBinary, PairedBounded
+from roundwise.noise.bets import PartForm, parts_data
 from roundwise.noise.budget_bets import binomial_budget_bet
-from roundwise.noise.parts import PartForm, parts_data
 from roundwise.rules.eprocess import bounds
-from roundwise.rules.eprocess.above import AboveEProcess, AboveWealth, CrossedAboveEProcess
+from roundwise.rules.eprocess.cells import AboveEProcess, AboveWealth, CrossedAboveEProcess
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.items import ItemReplay, NormalItems
 from roundwise.solvers.halfspaces import Halfspaces, pairs
@@ -197,7 +194,7 @@ def struck(world, question, runs, batches, delta=0.1, seed=5):
         pulls = np.clip(trial.plan.pulls, 1, 300)
         batch, state = world.pull_parts(rng, state, pulls, trial.plan.parts, 1)
         trial = advance(problem, policy, trial._replace(plan=trial.plan._replace(pulls=pulls)), batch)
-        ever |= eprocess_for(problem).false_rejection(problem, trial.kept.won, means)
+        ever |= eprocess_for(problem).false_rejection(problem, trial.kept.wealth, means)
     return ever.mean()
 
 
@@ -222,7 +219,7 @@ def replayed(world, runs, batches, delta, seed=6):
         batch, state = world.pull_parts(rng, state, pulls, 12 if number else 4, 2 if number else 1)
         told.append(batch)
     arms = np.broadcast_to(np.array([[0, 1], [1, 0]]), (runs, 2, 2))
-    return Wager().stopping.replayed(problem, told), Halfspaces(arms, None, np.zeros(2), True)
+    return Wager().stopping.replay(problem, told), Halfspaces(arms, None, np.zeros(2), True)
 
 
 def missed(name, runs, delta=0.2):
@@ -310,8 +307,6 @@ def test_the_items_of_the_leader_serve_all():
     trial = begin(problem, policy, (1,))
     batch, _ = world.pull_parts(rng, world.initial_state(rng, 1), trial.plan.pulls, trial.plan.parts, 1)
     trial = advance(problem, policy, trial, batch)
-    wanted = (
-        eprocess_for(problem).required_pulls(problem, trial.kept.won, trial.kept.alternative, trial.kept.known).pulls[0]
-    )
+    wanted = eprocess_for(problem).required_pulls(problem, trial.kept).pulls[0]
     leader = int(trial.kept.alternative.leader[0])
     assert wanted[leader] == pytest.approx(np.delete(wanted, leader).max())

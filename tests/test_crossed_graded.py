@@ -22,10 +22,9 @@ from roundwise import (
 )
 from roundwise.model.batch import Batch, Parts, ValueTable
 from roundwise.model.estimates import Estimates, Past
-from roundwise.model.problem import Problem
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import Problem, advance, begin
 from roundwise.noise import PairedBinary, PairedBounded
-from roundwise.noise.parts import PartForm, parts_data
+from roundwise.noise.bets import PartForm, parts_data
 from roundwise.rules.eprocess import claims
 from roundwise.rules.eprocess.claim_bounds import ClaimStep, pad_to_claims
 from roundwise.rules.eprocess.rule import eprocess_for
@@ -241,7 +240,7 @@ def struck(name, runs, batches, delta=0.05, seed=11):
         pulls = np.clip(trial.plan.pulls, 1, 120)
         batch, state = world.pull_parts(rng, state, pulls, trial.plan.parts, 1)
         trial = advance(problem, policy, trial._replace(plan=trial.plan._replace(pulls=pulls)), batch)
-        ever |= eprocess_for(problem).false_rejection(problem, trial.kept.won, means)
+        ever |= eprocess_for(problem).false_rejection(problem, trial.kept.wealth, means)
     return int(ever.sum())
 
 

@@ -48,7 +48,7 @@ def told(each, tmp_path, **words):
 
 def test_a_study_of_items_is_decided_and_its_guarantee_kept(tmp_path):
     with study(tmp_path, Binary(), seed=None) as each:
-        assert each.state.settings.noise == PairedBinary()
+        assert each.state.spec.noise == PairedBinary()
         told(each, tmp_path)
         assert each.state.decided is not None
         assert guarantee_of(each.state).kept
@@ -86,7 +86,7 @@ def test_a_wide_table_has_items(tmp_path):
         lines = [f"{s + 6:.1f},{s:.1f}" for s in rng.uniform(0, 4, int(asked.pulls.max()))]
         (tmp_path / "w.csv").write_text("\n".join(["a,b", *lines]))
         each.tell(tmp_path / "w.csv")
-        assert each.state.trial.kept.won.lost.tolist() == [False, True]  # 6 ahead on every item
+        assert each.state.trial.kept.wealth.lost.tolist() == [False, True]  # 6 ahead on every item
         assert guarantee_of(each.state).kept
 
 
@@ -115,7 +115,7 @@ def test_an_item_of_an_earlier_round_is_refused(tmp_path):
         asked = each.ask()
         (tmp_path / "again.csv").write_text("arm,outcome,question_id\na,1,q3\nb,0,q999\n")
         with pytest.raises(RoundwiseError, match="'q3'"):
-            each.tell(tmp_path / "again.csv", again=True)
+            each.tell(tmp_path / "again.csv", new=True)
         assert asked is not None
 
 

@@ -158,7 +158,7 @@ class TestNotes:
         rows = [f"u{i},{ARMS[i % 3]},{i % 2}" for i in range(400)]
         with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), seed=1, round=300) as study:
             for day in range(1, 5):
-                if study.state.outstanding is None:
+                if study.state.open_round is None:
                     study.ask()
                 (tmp_path / f"day{day}.csv").write_text(
                     "user,arm,outcome\n" + "\n".join(rows[: 100 * day]) + "\nx,d,1\n"

@@ -20,7 +20,8 @@ from roundwise import (
     simulate,
 )
 from roundwise.messages import Condition, Reason
-from roundwise.model.batch import Batch, Declaration
+from roundwise.model.batch import Batch
+from roundwise.model.problem import Declaration
 from roundwise.policies import OptBBAI, Policy, TriBBAI
 from roundwise.policies.base import Limited, everywhere, undeclared
 from roundwise.rules import Declared
@@ -39,7 +40,7 @@ class TestTrial:
 
     def played(self, policy, change, batches=400):
         """Trials of three runs; `change(number, counts)` makes of what is planned what comes back."""
-        from roundwise.model.trial import advance, begin
+        from roundwise.model.problem import advance, begin
 
         trial = begin(self.problem, policy, (3,))
         for number in range(batches):

@@ -101,7 +101,7 @@ def test_a_full_disk_can_still_be_read(sound, tmp_path, capfd):
     def work(acknowledge):
         disk.Failing(1, errno.ENOSPC, for_good=True, only=["pwrite64", "pwrite", "ftruncate"])
         with load_study("s", f"sqlite:///{path}") as study:
-            acknowledge(int(study.report().waiting), len(study.entries()))
+            acknowledge(int(study.report().pending), len(study.entries()))
             study.note("it is full")
 
     with child(work) as (pid, pipe):
@@ -130,7 +130,7 @@ def test_a_read_only_disk_can_be_read(sound, tmp_path, log):
         subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
         with load_study("s", url) as study:
             assert [entry.kind for entry in study.entries()][3:] == ["noted"] * log
-            assert study.report().waiting == 1
+            assert study.report().pending == 1
             with pytest.raises(StoreError, match="cannot be opened for writing"):
                 study.note("no")
     finally:

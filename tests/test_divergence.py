@@ -9,8 +9,13 @@ import pytest
 from scipy.optimize import brentq, linprog, minimize
 
 from roundwise import Above, AnyAbove, BestArm, InputError, Largest, MinimumBelow, Statements, TopK
-from roundwise.solvers.families import BinaryFamily, ExponentialFamily, NormalFamily, PoissonFamily
-from roundwise.solvers.halfspaces import halfspace_complexity
+from roundwise.solvers.halfspaces import (
+    BinaryFamily,
+    ExponentialFamily,
+    NormalFamily,
+    PoissonFamily,
+    halfspace_complexity,
+)
 from strategies import family_evidence
 
 BINARY, POISSON, EXPONENTIAL = BinaryFamily(), PoissonFamily(), ExponentialFamily()

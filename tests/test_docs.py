@@ -136,7 +136,7 @@ def test_names_with_a_module_are_there():
     """`module.function` in backticks, on a page or in a docstring, where the first word is a module of the package."""
     known, missing = places(), []
     for each in ("report", "study", "trial", "plan"):  # also what such an object is called where it is used
-        del known[each]
+        known.pop(each, None)
     for text in (*PAGES, *PACKAGE.rglob("*.py")):
         for name in re.findall(r"`(?:roundwise\.)?([a-z_]+(?:\.\w+)+)`", text.read_text(encoding="utf-8")):
             parts = name.split(".")

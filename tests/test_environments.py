@@ -78,7 +78,7 @@ class TestTables:
             ("arm,outcome,count\na,1,2\na,0,2\n", "arms"),
             ("arm,outcome,count\na,1,2\nb,1,2\n", "every outcome is 1"),
             ("arm,outcome,count\na,1,2\na,0,1\nb,1,0\n", "'b'"),
-            ("instance,arm,outcome,count\nx,a,1,2\ny,a,1,2\n", "--instance"),
+            ("instance,arm,outcome,count\nx,a,1,2\ny,a,1,2\n", "Choose an instance"),
         ],
     )
     def test_tables_that_cannot_be_used(self, tmp_path, text, message):

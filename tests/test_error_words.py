@@ -7,9 +7,9 @@ import pytest
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.messages import OPTIONS, Remedy, Surface, option, rendering_for
 from roundwise.store import open_store
-from roundwise.store.client import Server
+from roundwise.store.database import parse_url, sentences
 from roundwise.store.log import read_log
-from roundwise.store.url import parse_url, sentences
+from roundwise.store.remote import Server
 
 SHELL = "`roundwise "  # how a command is written
 
@@ -65,13 +65,13 @@ def test_the_same_error_in_python_and_at_the_shell(fails, python, shell, tmp_pat
 
 def test_an_error_is_rendered_where_it_is_shown():
     """Not where it is raised; also after it was sent from another process."""
-    error = pickle.loads(pickle.dumps(InputError("It is recorded.", Remedy("Use {@again}; see {file}.", file="{x}"))))
-    assert error.remedy.options == ("again",)
+    error = pickle.loads(pickle.dumps(InputError("It is recorded.", Remedy("Use {@new}; see {file}.", file="{x}"))))
+    assert error.remedy.options == ("new",)
     said = []
     for surface in Surface:
         with rendering_for(surface):
             said.append(str(error))
-    assert said == [f"It is recorded. Use {OPTIONS['again'][i]}; see {{x}}." for i in range(3)]
+    assert said == [f"It is recorded. Use {OPTIONS['new'][i]}; see {{x}}." for i in range(3)]
 
 
 def test_settings_need_no_entry():

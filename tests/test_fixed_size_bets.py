@@ -14,8 +14,8 @@ from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Past
 from roundwise.noise.bets import log_factor_of_size
 from roundwise.noise.bounded import fixed_size_difference_bet, fixed_size_level_bet
+from roundwise.noise.gaussian import fixed_size_student_bet
 from roundwise.noise.poisson import fixed_size_poisson_bet
-from roundwise.noise.student import fixed_size_student_bet
 from roundwise.solvers.halfspaces import Halfspaces
 
 SIZES = np.array([1e-3, 0.1, 1.0, 3.0, 30.0])

@@ -24,7 +24,7 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.planning.forecast import dealings_for, simulate_ahead, without_budget
+from roundwise.planning.forecast import partitions_for, simulate_ahead, without_budget
 from roundwise.planning.scenarios import (
     Data,
     TableArms,
@@ -86,8 +86,8 @@ class TestDealings:
 
     def test_few_where_arms_are_many(self):
         few, many = (Problem(BestArm(), arms, 0.05, Binary()) for arms in (3, 1000))
-        assert [dealings_for(few, first) for first in (True, False)] == [16, 4]
-        assert [dealings_for(many, first) for first in (True, False)] == [4, 1]
+        assert [partitions_for(few, first) for first in (True, False)] == [16, 4]
+        assert [partitions_for(many, first) for first in (True, False)] == [4, 1]
 
 
 class TestWorlds:
@@ -174,7 +174,7 @@ class TestAhead:
         ends = simulate_ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
         (runs,) = simulate(BestArm(), BernoulliArms(rates), [policy], runs=400, seed=2, keep_counts=True)
         assert agree(ends.samples, runs.samples)
-        assert agree(ends.batches, runs.batches)
+        assert agree(ends.rounds, runs.batches)
         for i in range(3):
             assert agree(ends.counts[:, i], runs.counts[:, i])
         assert ends.decided.all()
@@ -195,7 +195,7 @@ class TestAhead:
         problem = Problem(BestArm(), 3, 0.05, Binary())
         policy = Rounds(Wager(), budget=1000, round=100, split=(2, 1, 1))
         ends = simulate_ahead(problem, policy, BernoulliArms([0.6, 0.4, 0.4]), runs=50, seed=1)
-        assert np.array_equal(ends.samples, 100 * ends.batches)
+        assert np.array_equal(ends.samples, 100 * ends.rounds)
         assert np.array_equal(ends.counts[:, 0], ends.samples / 2)
 
     def test_without_the_budget(self):
@@ -226,7 +226,7 @@ class TestAhead:
         (fine,) = simulate(BestArm(), world, [limited], runs=150, seed=1)
         assert coarse.steps < fine.batches.max()
         assert np.median(fine.batches) > 60
-        assert coarse.batches == pytest.approx(np.ceil(coarse.samples / 50), abs=0.07 * np.max(coarse.batches))
+        assert coarse.rounds == pytest.approx(np.ceil(coarse.samples / 50), abs=0.07 * np.max(coarse.rounds))
         assert np.mean(coarse.samples) / np.mean(fine.samples) == pytest.approx(1.0, abs=0.2)
 
     def test_claims_without_a_budget_end_when_all_that_is_true_is_shown(self):

@@ -86,7 +86,7 @@ def test_it_is_refused_or_read(logs, seed):
 def test_results_that_there_cannot_be_are_refused(logs):
     """0/1 results with a total of -1000, or more successes than results."""
     for total in (-1000, 1000):
-        log = next(each for each in logs if each[0].study == "taught")
+        log = next(each for each in logs if each[0].study == "warm_started")
         texts = [(entry.kind, json.loads(entry.text)) for entry in log]
         told = next(payload for kind, payload in texts if kind == "told")
         told["results"]["totals"][0] = total

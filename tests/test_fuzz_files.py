@@ -23,10 +23,10 @@ from roundwise.ingest import Columns, RecordedFiles, Results, TellOptions, batch
 from roundwise.planning.request import read_scenarios
 from roundwise.planning.study_plan import PLAN_FORMAT, read_plan
 from roundwise.report import build_report
-from roundwise.simulation.sweep.grid import read_grid
+from roundwise.simulation.sweep import read_grid
 from roundwise.simulation.tables import read_features, read_forms, read_outcomes, read_wide
 from roundwise.store import read_log, write_log
-from roundwise.store.url import parse_url
+from roundwise.store.database import parse_url
 from roundwise.study.spec import arm_names
 from roundwise.study.state import replay
 
@@ -59,7 +59,7 @@ def check(kind, seed, folder):
     path.write_bytes(fuzz.fuzzed(kind, seed))
     words = {"parts": 4, "seed": seed, "columns": columns, "options": options}
     try:
-        found = read_results(path, fuzz.ARMS, noise, **words, earlier=recorded(noise, columns, seed))
+        found = read_results(path, fuzz.ARMS, noise, **words, recorded=recorded(noise, columns, seed))
     except (DataError, InputError) as error:
         said = str(error)
         assert "input." in said, said
@@ -89,8 +89,8 @@ def examples(tmp_path_factory):
         study.ask()
         study.tell({"arm": fuzz.ARMS, "count": [30, 30, 30], "successes": [9, 12, 20]})
         write_log(folder / "log.jsonl", study.entries())
-        settings = study.state.settings.to_json()
-    rows = [{"label": "+5 points", "samples": {"typical": 900}, "rounds": {"typical": 3}}]
+        settings = study.state.spec.to_json()
+    rows = [{"lead": 0.05, "means": [0.3, 0.3, 0.35], "samples": {"typical": 900}, "rounds": {"typical": 3}}]
     plan = {"format": PLAN_FORMAT, "rows": rows, "target": 0, "recommended": {"settings": settings}}
     return {"log": [(folder / "log.jsonl").read_bytes()], "plan": [json.dumps(plan).encode()]}
 

@@ -38,7 +38,7 @@ def studies(request, tmp_path):
 def continued(study, batches=2):
     """Go on with a study for a few batches."""
     rng = np.random.default_rng(0)
-    if (waiting := study.state.waiting) is not None:
+    if (waiting := study.state.open_results) is not None:
         study.close_round(f"no more of round {waiting.round}")
     for _ in range(batches):
         if make.step(study, make.ALIKE, rng) is None:
@@ -81,11 +81,11 @@ def every_plan_differs(monkeypatch):
 
 def reported(state):
     """The report, with bounds where the rule has some."""
-    return build_report(state, intervals=state.settings.question.name != "claims")
+    return build_report(state, intervals=state.spec.question.name != "claims")
 
 
 def won_by(state):
-    return fold.evidence(state.settings, state.trial)[0]
+    return fold.evidence(state.spec, state.trial)[0]
 
 
 @pytest.mark.long
@@ -93,7 +93,7 @@ def test_it_goes_on_in_a_version_whose_every_plan_differs(studies, every_plan_di
     differences = 0
     for study in studies:
         state = study.state
-        if state.checkpoint is not None and not state.pending:
+        if state.checkpoint is not None and not state.pending_changes:
             recorded = unpack_array(state.checkpoint["claims"]["log_e"])
             np.testing.assert_array_equal(won_by(state), recorded)  # what was won is carried on
         assert not state.summary.refolded

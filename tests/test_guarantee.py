@@ -22,11 +22,11 @@ from roundwise import (
     TrackAndStop,
     create_study,
 )
-from roundwise.messages import Condition, Guarantee, Reason
+from roundwise.messages import Condition, Danger, Guarantee, Reason
 from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.report import build_report
-from roundwise.rules.eprocess.above import AboveWealth as Sets
 from roundwise.rules.eprocess.candidates import CandidateWealth
+from roundwise.rules.eprocess.cells import AboveWealth as Sets
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.study.audit import verified
 from roundwise.study.guarantee import standing
@@ -106,7 +106,7 @@ class TestWhatHappened:
         live.tell(sums((90, 40), (10, 5)), sums((0, 0), (20, 9)))
         live.ask()
         live.tell(sums((200, 90), (0, 0)))
-        left = int(live.state.outstanding.outstanding[1])
+        left = int(live.state.open_round.outstanding[1])
         assert live.tell(sums((0, 0), (left, left // 2))).guarantee.status == "kept"
 
     @pytest.mark.parametrize("by_number", [False, True])
@@ -178,15 +178,15 @@ class TestWhatHappened:
 
 def with_won(state, won):
     other = copy.copy(state)
-    trial = state.trial._replace(kept=state.trial.kept._replace(won=won))
-    other.put(state.settings, trial, state.summary)
+    trial = state.trial._replace(kept=state.trial.kept._replace(wealth=won))
+    other.put(state.spec, trial, state.summary)
     return other
 
 
 class TestEverythingRuledOut:
     def test_best_arm(self, study):
         state = study().state
-        lost = state.trial.kept.won
+        lost = state.trial.kept.wealth
         assert not emptied(state)
         assert not emptied(with_won(state, lost._replace(lost=np.array([True, False]))))
         report = build_report(with_won(state, lost._replace(lost=np.array([True, True]))), intervals=False)
@@ -195,7 +195,7 @@ class TestEverythingRuledOut:
 
     def test_any_above(self, study):
         state = study(question=AnyAbove(0.5)).state
-        won = state.trial.kept.won
+        won = state.trial.kept.wealth
         every = np.array([True, True])
         assert not emptied(with_won(state, won._replace(arms_lost=every)))
         assert not emptied(with_won(state, won._replace(none_lost=np.array(True))))
@@ -296,3 +296,12 @@ def test_arms_that_were_tried_on_the_same_items(tmp_path):
         live.ask()
         live.tell(rows, columns=Columns(item="item"))
         assert "shared_items" not in live.report().guarantee.codes
+
+
+def test_surplus_is_stated_per_arm_without_totals_of_the_round():
+    """8 beyond the request for their arms, in a round of 90 of which 68 came: totals would contradict that."""
+    for message in (Condition, Danger):
+        text = str(message("surplus", added=8, rounds=[1], came=68, asked=90))
+        assert "8 results beyond the request for their arms (round 1)" in text
+        assert "68" not in text
+        assert "90" not in text

@@ -27,7 +27,7 @@ from roundwise import (
     Wager,
 )
 from roundwise.model.batch import Batch, join_parts
-from roundwise.model.trial import advance, begin, final_answer
+from roundwise.model.problem import advance, begin, final_answer
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.thresholds import KaufmannKoolenPairwise
 from test_wager import (
@@ -115,9 +115,9 @@ class TestCounts:
         pulls = np.where(silent, 0.0, trial.plan.pulls)
         after = advance(problem, Wager(), trial, Batch(pulls, pulls * 0.1, pulls))
         others = np.where(silent, 0.0, 1.0).astype(bool)
-        np.testing.assert_array_equal(after.kept.won.gains[others], trial.kept.won.gains[others])
-        np.testing.assert_array_equal(after.kept.won.lost[others], trial.kept.won.lost[others])
-        assert np.isfinite(after.kept.won.gains).all()
+        np.testing.assert_array_equal(after.kept.wealth.gains[others], trial.kept.wealth.gains[others])
+        np.testing.assert_array_equal(after.kept.wealth.lost[others], trial.kept.wealth.lost[others])
+        assert np.isfinite(after.kept.wealth.gains).all()
         assert np.isfinite(after.plan.pulls).all()
         assert (after.plan.pulls.sum(axis=-1) > 0).all()
 
@@ -130,7 +130,7 @@ class TestCounts:
         assert (final_answer(problem, Wager(), after) == final_answer(problem, Wager(), trial)).all()
         assert (after.done == trial.done).all()
         if question.name == "best-arm":
-            same(after.kept.won, trial.kept.won)
+            same(after.kept.wealth, trial.kept.wealth)
 
     def test_a_search_with_silent_arms_still_ends(self):
         means = np.array([0.5, 0.0, 0.1])
@@ -151,7 +151,7 @@ class TestFirstBatch:
         trial = begin(problem, Wager())
         pulls = trial.plan.pulls
         trial = advance(problem, Wager(), trial, Batch(pulls, pulls * [5.0, 0.0, 0.0]))
-        assert (trial.kept.won.gains == 0).all()
+        assert (trial.kept.wealth.gains == 0).all()
         assert not trial.done
         assert trial.kept.alternative.leader == 0
         trial = advance(problem, Wager(), trial, Batch(trial.plan.pulls, trial.plan.pulls * [5.0, 0.0, 0.0]))
@@ -201,7 +201,7 @@ class TestSeveralFiles:
             files = [Batch(n, noise_of(rng, n)) for n in cut(trial.plan._replace(parts=4))]
             for batch in tell(files):
                 trial = advance(problem, policy, trial, batch)
-            ever |= trial.kept.won.lost[:, 0]
+            ever |= trial.kept.wealth.lost[:, 0]
         return int(ever.sum())
 
     def test_held_and_joined_they_are_one_batch(self):
@@ -344,7 +344,7 @@ class TestDependence:
         """Which arms are above: ten arms that are wrong together."""
 
         def all_rejected(problem):
-            return lambda trial: trial.kept.won.below.sum(axis=-1) >= math.log(1 / problem.delta)
+            return lambda trial: trial.kept.wealth.below.sum(axis=-1) >= math.log(1 / problem.delta)
 
         assert kept(rejected(Above(0.0), self.paired(0.0), all_rejected, arms=10), RUNS, DELTA)
         assert broken(rejected(Above(0.0), self.paired(correlation), all_rejected, arms=10), RUNS, DELTA)
@@ -372,23 +372,23 @@ class TestNoiseModels:
                 pulls = np.full(2, 60.0)
                 trial = advance(problem, Wager(), trial, Batch(pulls, np.array(totals)))
             trials.append(trial)
-        same(trials[0].kept.won, trials[1].kept.won)
-        assert (trials[0].kept.won.gains != 0).all()
+        same(trials[0].kept.wealth, trials[1].kept.wealth)
+        assert (trials[0].kept.wealth.gains != 0).all()
 
 
 def bets_by_rival(problem, policy, world, won, batches, seed):
     """What was won against each cell in favour of each arm, after more batches; and where cell 0 was ever rejected."""
     rng = np.random.default_rng(seed)
     trial = begin(problem, policy, (len(won),))
-    trial = trial._replace(kept=trial.kept._replace(won=trial.kept.won._replace(gains=won.sum(axis=-1))))
+    trial = trial._replace(kept=trial.kept._replace(wealth=trial.kept.wealth._replace(gains=won.sum(axis=-1))))
     happened = np.zeros(len(won), dtype=bool)
     for r in range(batches):
         before = trial.kept
         rival = before.alternative.rivals.pieces.arms[..., 0]
         trial = advance(problem, policy, trial, world(rng, trial.plan, r))
-        gain = trial.kept.won.gains - before.won.gains
+        gain = trial.kept.wealth.gains - before.wealth.gains
         won = won + gain[..., None] * (rival[..., None] == np.arange(problem.arms))
-        happened |= trial.kept.won.lost[:, 0]
+        happened |= trial.kept.wealth.lost[:, 0]
     return won, happened
 
 
@@ -405,13 +405,13 @@ class TestChangesOfMind:
             wrong = np.zeros(RUNS, dtype=bool)
             for addition in range(6):
                 trial = begin(problem, policy, (RUNS,))
-                begun = trial.kept._replace(won=trial.kept.won._replace(gains=gains))
+                begun = trial.kept._replace(wealth=trial.kept.wealth._replace(gains=gains))
                 ended = play(
                     problem, policy, normal(np.zeros(2)), RUNS, 6, addition, arm_0_rejected(problem),
                     start=trial._replace(kept=begun),
                 )  # fmt: skip
                 wrong |= ended.happened
-                after = ended.trial.kept.won.gains
+                after = ended.trial.kept.wealth.gains
                 gains = np.stack([start_of(after), after[:, 1]], axis=-1)
             return int(wrong.sum())
 
@@ -451,7 +451,7 @@ class TestChangesOfMind:
     def test_what_was_won_in_favour_of_a_dropped_arm_is_no_evidence_among_the_others(self):
         """The best of three arms is dropped: the other two, equal, have both lost against it."""
         problem = Problem(BestArm(), 3, DELTA, SIGMA_1)
-        gains = play(problem, Wager(), normal(np.array([1.0, 0.0, 0.0])), RUNS, 4, 1).trial.kept.won.gains
+        gains = play(problem, Wager(), normal(np.array([1.0, 0.0, 0.0])), RUNS, 4, 1).trial.kept.wealth.gains
         assert broken(int((gains[:, 1] >= problem.goal).sum()), RUNS, DELTA)
         assert kept(int((np.minimum(gains[:, 1], gains[:, 0]) >= problem.goal).sum()), RUNS, DELTA)
 
@@ -460,7 +460,7 @@ class TestChangesOfMind:
         problem = Problem(BestArm(), 2, 0.01, SIGMA_1)
 
         def reaches(delta):
-            return lambda trial: trial.kept.won.gains[:, 0] >= math.log(1 / delta)
+            return lambda trial: trial.kept.wealth.gains[:, 0] >= math.log(1 / delta)
 
         times = int(play(problem, Wager(), normal(np.zeros(2)), RUNS, 12, 1, reaches(0.3)).happened.sum())
         assert kept(times, RUNS, 0.3)
@@ -474,7 +474,7 @@ class TestChangesOfMind:
         assert kept(int(left.happened.sum()), RUNS, 0.1)
         early = play(problem, Wager(first_pulls=10), normal(means), RUNS, 2, 1).trial
         assert broken(int((early.record.means.argmax(axis=-1) != 0).sum()), RUNS, 0.1)
-        assert (~early.kept.won.lost).sum(axis=-1).mean() > 2  # which the set says
+        assert (~early.kept.wealth.lost).sum(axis=-1).mean() > 2  # which the set says
 
     @pytest.mark.long
     def test_peeking_is_free(self):

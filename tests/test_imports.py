@@ -21,14 +21,11 @@ ORDER = (
     "model.batch",
     "questions",
     "model.estimates",
-    "model.random_partition",
-    "model.crossed",
     "noise",
     "model.problem",
     "rules",
     "thresholds",
     "policies",
-    "model.trial",
     "model.spec",
     "contract",
     "formats",
@@ -57,11 +54,20 @@ def modules():
     }
 
 
+def running(node):
+    """All nodes of a tree, without what is under `if TYPE_CHECKING`."""
+    yield node
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.If) and isinstance(each.test, ast.Name) and each.test.id == "TYPE_CHECKING":
+            continue
+        yield from running(each)
+
+
 def imported(name, path, known):
-    """The modules of the package that a module imports anywhere in its code."""
+    """The modules of the package that a module imports anywhere in its code, but for the types of annotations."""
     here = name.removesuffix(".__init__").split(".")
     package = here if path.name == "__init__.py" else here[:-1]
-    for node in ast.walk(parsed(path)):
+    for node in running(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom):

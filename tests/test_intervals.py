@@ -28,7 +28,7 @@ from roundwise import (
 from roundwise.arrays import tree_map
 from roundwise.environments import PoissonArms, Replay
 from roundwise.model.batch import Batch, join_parts
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import advance, begin
 from roundwise.rules.eprocess import bounds as intervals
 from roundwise.rules.eprocess.bounds import _end, _ladder, match_decision
 
@@ -45,7 +45,7 @@ def to_spare(problem, rule, batches):
 
 def behind_leader(problem, rule, batches, leader):
     """How far each arm is behind the leader, at most."""
-    return rule.replayed(problem, batches).gap_to_leader(leader)
+    return rule.replay(problem, batches).gap_to_leader(leader)
 
 
 def studied(problem, environment, policy, seed, most=30):

@@ -24,10 +24,9 @@ from roundwise import (
     Wager,
 )
 from roundwise.model.batch import Batch
-from roundwise.model.trial import advance, begin
-from roundwise.rules.eprocess.any_beyond_level import BeyondLevelEProcess
-from roundwise.rules.eprocess.best_arm import BestArmEProcess
+from roundwise.model.problem import advance, begin
 from roundwise.rules.eprocess.bounds import means_of
+from roundwise.rules.eprocess.cells import BestArmEProcess, BeyondLevelEProcess
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.solvers.halfspaces import pairs
 from test_intervals import MEANS, NOISES, behind_leader, mean_intervals, studied, to_spare
@@ -57,7 +56,7 @@ def times_ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
     means = mean + test_wager.scale(mean) * away  # tables have one mean only
     problem, policy = Problem(asked(mean), 5, DELTA, model), Wager(first_pulls=10, growth=0.6)
     batches = played(problem, policy, (world_of or usual)(means), runs, 10, seed)
-    bets = policy.stopping.replayed(problem, batches)
+    bets = policy.stopping.replay(problem, batches)
     ledger = eprocess_for(problem)
 
     def times(forms, truth):

@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import binom
 
 from roundwise import GLR, BestArm, Bounded, GaussianArms, Problem, simulate
-from roundwise.model.batch import Batch, BatchPlan, ValueTable, join_parts
-from roundwise.model.trial import advance, begin, final_answer
+from roundwise.model.batch import Batch, ValueTable, join_parts
+from roundwise.model.problem import BatchPlan, advance, begin, final_answer
 from roundwise.policies import OptBBAI, Policy, TriBBAI
 from roundwise.policies.base import Limited, everywhere
 

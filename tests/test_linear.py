@@ -40,10 +40,11 @@ from roundwise.model.batch import Batch, stack_parts
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.spec import from_spec
 from roundwise.policies import Rage
-from roundwise.policies.base import best_weights, within_by_own
+from roundwise.policies.base import best_weights, complexity_within
+from roundwise.rules.eprocess.engine import RuleState
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.solvers.design import solve_design
-from roundwise.solvers.families import BinaryFamily, NormalFamily
+from roundwise.solvers.halfspaces import BinaryFamily, NormalFamily
 from roundwise.thresholds import LogDeterminant
 
 INNER = {
@@ -328,9 +329,9 @@ class TestBets:
         assert (choice.answer == 0).all()
         counts = np.tile([3.0, 2.0, 0.0, 4.0, 1.0], (runs, 1))
         totals = counts * means + np.sqrt(counts) * rng.normal(size=(runs, 5))
-        before = ledger._gains(won, choice)
+        before = ledger.of_candidate(won, choice)[0]
         parts = stack_parts((Batch(counts, totals),))
-        after = ledger.update(problem, won, known, choice, parts, False)
+        after = ledger.update(problem, RuleState(won, known, choice), parts, False)
         found = np.exp(after.gains[:, 0, 0] - before[:, 0])
         assert found.mean() <= 1 + 3 * found.std() / np.sqrt(runs)
         assert found.std() > 0.05  # something was bet
@@ -418,7 +419,7 @@ def test_pet_and_track_and_stop_may_use_the_divergences_of_the_rewards():
     np.testing.assert_allclose(best_weights(problem, means, True), own)
     assert np.abs(best_weights(problem, means, False) - own).max() > 0.01
     radius = np.array([0.01])
-    found = within_by_own(problem, means, radius, np.array([1e9]))
+    found = complexity_within(problem, means, radius, np.array([1e9]), own=True)
     np.testing.assert_allclose(found.weights, own)
     corners = means + 0.01 * np.array(list(itertools.product([-1, 1], repeat=3)))
     assert problem.evidence(found.value[:, None] * found.weights, corners).min() == pytest.approx(1.0, rel=1e-6)

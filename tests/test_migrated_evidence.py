@@ -12,7 +12,6 @@ import pytest
 
 from roundwise import Above, BestArm, Binary, Gaussian
 from roundwise.model.problem import Problem
-from roundwise.rules.eprocess.above import LevelBets
 from roundwise.rules.eprocess.rule import eprocess_for
 
 DELTA = 0.05
@@ -62,7 +61,7 @@ def bet(problem, won, gains):
 def evidence_for(problem, won, above):
     """log of the evidence that each arm is above, or below, if nothing were settled yet."""
     nothing = won._replace(settled=np.zeros_like(won.settled))
-    return eprocess_for(problem).claimed(problem, nothing, LevelBets(np.full(problem.arms, above)))[1]
+    return eprocess_for(problem).evidence(problem, nothing, np.full(problem.arms, above))
 
 
 def sides(tolerance):

@@ -32,9 +32,9 @@ from roundwise import (
     load_study,
 )
 from roundwise.model.batch import Batch
-from roundwise.noise import PairedBinary, refutation
-from roundwise.noise.refutation import BAR, FALSE_ALARM, Held, further
-from roundwise.report.terminal import arm_table
+from roundwise.noise import PairedBinary, base
+from roundwise.noise.base import BAR, FALSE_ALARM, RefutationState, update_refutation
+from roundwise.report.text import arm_table, as_rows
 from roundwise.study.audit import list_studies
 from serving import served
 from test_study_cli import works  # noqa: F401 - a fixture
@@ -140,9 +140,9 @@ def batch_of(rows):
 
 
 def kept_after(noise, batches):
-    held = Held.none(len(batches[0].counts))
+    held = RefutationState.none(len(batches[0].counts))
     for batch in batches:
-        held = further(noise, held, batch)
+        held = update_refutation(noise, held, batch)
     return held
 
 
@@ -158,21 +158,21 @@ class TestTheTests:
     def test_a_mean_of_values_in_a_range(self, n, mean):
         ones = np.arange(n + 1)
         chance = stats.binom.pmf(ones, n, mean)
-        far = n * refutation._deviance(Binary(), None, ones / n, np.full(n + 1, mean))
-        for tilt, log_factor in zip(refutation._TILTS, refutation._CHERNOFF, strict=True):
+        far = n * base._deviance(Binary(), None, ones / n, np.full(n + 1, mean))
+        for tilt, log_factor in zip(base._TILTS, base._CHERNOFF, strict=True):
             assert chance @ np.exp(tilt * far + log_factor) <= 1.0 + 1e-12
 
     @pytest.mark.parametrize("mean", [0.01, 0.7, 30.0])
     def test_a_mean_of_counts(self, mean):
         events = np.arange(2000)
         chance = stats.poisson.pmf(events, 3 * mean)
-        far = 3 * refutation._deviance(Poisson(), None, events / 3, np.full(2000, mean))
+        far = 3 * base._deviance(Poisson(), None, events / 3, np.full(2000, mean))
         seen = chance > 0
-        for tilt, log_factor in zip(refutation._TILTS, refutation._CHERNOFF, strict=True):
+        for tilt, log_factor in zip(base._TILTS, base._CHERNOFF, strict=True):
             assert np.exp(np.log(chance[seen]) + tilt * far[seen] + log_factor).sum() <= 1.0 + 1e-9
 
     def test_a_normal_square(self):
-        for tilt, log_factor in zip(refutation._TILTS, refutation._NORMAL, strict=True):
+        for tilt, log_factor in zip(base._TILTS, base._NORMAL, strict=True):
             found, _ = integrate.quad(lambda z, u=tilt, f=log_factor: np.exp(u * z**2 / 2 + f - z**2 / 2), -90, 90)
             assert found == pytest.approx(np.sqrt(2 * np.pi))
 
@@ -187,7 +187,7 @@ class TestTheTests:
         found, _ = integrate.quad(lambda t: mixture(t) * stats.t.pdf(t, n - 1), -np.inf, np.inf)
         assert found == pytest.approx(1.0, abs=1e-6)
         bar = np.log(mixture(2.0))
-        radius = refutation._radius(np.array([float(n)]), np.array([3.0]), float(bar))
+        radius = base._radius(np.array([float(n)]), np.array([3.0]), float(bar))
         assert radius[0] == pytest.approx(2.0 * np.sqrt(3.0 / (n - 1) / n))
 
     @pytest.mark.parametrize(
@@ -199,8 +199,8 @@ class TestTheTests:
         batches = [batch_of([rng.integers(0, 2, n).astype(float) for n in each]) for each in sizes]
         held = kept_after(noise, batches)
         counts, totals = (np.array([getattr(each, name) for each in batches]) for name in ("counts", "totals"))
-        means, sigmas = totals.sum(0) / counts.sum(0), refutation._sigmas(noise)
-        each = refutation._deviance(noise, sigmas, totals / np.maximum(counts, 1), np.broadcast_to(means, counts.shape))
+        means, sigmas = totals.sum(0) / counts.sum(0), base._sigmas(noise)
+        each = base._deviance(noise, sigmas, totals / np.maximum(counts, 1), np.broadcast_to(means, counts.shape))
         assert held.deviance == pytest.approx((counts * each).sum(0))
         assert held.cells.tolist() == [3, 4]
 
@@ -229,10 +229,10 @@ def false_alarms(model, studies, rounds=12):
     noise, draw = MODELS[model]
     rng, found = np.random.default_rng(5), 0
     for _ in range(studies):
-        held = Held.none(3)
+        held = RefutationState.none(3)
         sizes = rng.integers(2, 40, 3)
         for _ in range(rounds):
-            held = further(noise, held, batch_of([draw(rng, a, n) for a, n in enumerate(sizes)]))
+            held = update_refutation(noise, held, batch_of([draw(rng, a, n) for a, n in enumerate(sizes)]))
             order = (held.totals / held.counts).argsort()
             sizes = np.array([5, 20, 60])[order] * (rng.random(3) < 0.9)
         found += refuted(held)
@@ -253,7 +253,7 @@ class TestATrueModel:
 
     def test_would_be_with_a_factor_too_large(self, monkeypatch):
         """The check above can fail: without what a deviance costs, true models are refuted."""
-        monkeypatch.setattr(refutation, "_CHERNOFF", np.zeros(len(refutation._TILTS)))
+        monkeypatch.setattr(base, "_CHERNOFF", np.zeros(len(base._TILTS)))
         assert false_alarms("binary", 50) > 5
 
     def test_an_open_ended_level(self):
@@ -273,7 +273,7 @@ class TestReports:
             for what, low, high in (("mean", "lower", "upper"), *(ends(each) for each in ("difference", "lift"))):
                 cells = [float(row[each]) if row[each] not in (None, "") else None for each in (what, low, high)]
                 assert cells[0] is None or not excludes(*cells)
-        head, *rows = arm_table(report)
+        head, *rows = as_rows(arm_table(report))
         for row in rows:
             cell = dict(zip(head, row, strict=True))
             printed = re.fullmatch(r"(-?[\d.]+) to (-?[\d.]+)( %)?", cell.get(report.ends, ""))

@@ -35,7 +35,7 @@ from roundwise.cli import loaded, main
 from roundwise.cli.output import check_output, file_name, write_file
 from roundwise.errors import StoreError, visible
 from roundwise.report.export import MARK
-from roundwise.store.url import parse_url, sentences
+from roundwise.store.database import parse_url, sentences
 
 GRID = """
 runs = 5
@@ -212,10 +212,10 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("name", "contents"),
         [
-            ("asked.csv", "arm,still_to_come,successes\nred,10,4\n"),
-            ("asked.csv", "arm,still_to_come\nred,10,4\n"),
-            ("asked.csv", "arm,still_to_come\nred,4 of 10\n"),
-            ("asked.csv", "arm;still_to_come\r\nred;10\r\n"),
+            ("asked.csv", "arm,remaining,successes\nred,10,4\n"),
+            ("asked.csv", "arm,remaining\nred,10,4\n"),
+            ("asked.csv", "arm,remaining\nred,4 of 10\n"),
+            ("asked.csv", "arm;remaining\r\nred;10\r\n"),
             ("rounds.csv", "round,arm,asked,results,mean,counts,note\n1,red,5,5,.4,,ok\n"),
             ("mine.csv", "arm,outcome,experiment\nred,1,roundwise-1\n"),
             ("mine.txt", "results of roundwise\nred 1\n"),
@@ -332,7 +332,7 @@ class TestFiles:
             pass
         assert shell(here, "ask", "f", "--out", "plan.csv").returncode == 0
         rows = list(csv.reader((here / "plan.csv").read_text().splitlines()))
-        assert rows == [["arm", "still_to_come"], ["'=cmd|' /C calc'!A0", "30"], ["b", "30"]]
+        assert rows == [["arm", "remaining"], ["'=cmd|' /C calc'!A0", "30"], ["b", "30"]]
 
 
 class TestPasswords:
@@ -369,7 +369,7 @@ class TestListAndLog:
     def test_list(self, here):
         (found,) = json.loads(shell(here, "list", "--json").stdout)
         assert (found["name"], found["state"], found["answer"]) == ("checkout", "waiting", None)
-        assert (found["results"], found["waiting"], found["budget"]) == (0, 30, 500)
+        assert (found["results"], found["pending"], found["budget"]) == (0, 30, 500)
         assert found["since"] > found["created"][:10]
         out = shell(here, "list").stdout
         for words in ("waiting", "0 of 500", found["since"][:10]):

@@ -17,10 +17,10 @@ from roundwise import (
 )
 from roundwise.environments import RandomGaps
 from roundwise.model.batch import Batch
-from roundwise.model.trial import advance, begin, final_answer
+from roundwise.model.problem import advance, begin, final_answer
 from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.policies.base import filled
-from roundwise.policies.pet import _sufficient
+from roundwise.policies.paper import _sufficient
 from roundwise.rules import Lemma32
 from test_policies import played
 

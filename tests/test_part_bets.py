@@ -25,8 +25,9 @@ from roundwise import (
     Wager,
 )
 from roundwise.model.batch import Batch, Parts, ValueTable, part_shares_of_rest, split_counts
-from roundwise.model.trial import advance, begin
-from roundwise.noise.parts import EarlierSums, PartForm, PartsData, ValueRows
+from roundwise.model.estimates import Past
+from roundwise.model.problem import advance, begin
+from roundwise.noise.bets import PartForm, PartsData
 from roundwise.rules.eprocess import bet_sizes
 from roundwise.rules.eprocess.engine import first_largest, settle_parts, table_cells
 
@@ -107,7 +108,7 @@ def seen_of(past_counts, past_totals, counts, totals, scatter=None, past_scatter
     n = np.shape(totals)[-1]
     wide = [np.broadcast_to(np.asarray(each, dtype=float)[:, None], (2, n)) for each in (past_counts, past_totals)]
     freedom = np.maximum(wide[0] - 1.0, 0.0)
-    before = EarlierSums(wide[0], wide[1], np.full((2, n), float(past_scatter)), freedom)
+    before = Past(wide[0], wide[1], np.full((2, n), float(past_scatter)), freedom, ())
     part = np.broadcast_to(np.asarray(counts, dtype=float)[:, None], (2, n))[None].copy()
     return PartsData(
         before, part, np.asarray(totals, dtype=float)[None], None if scatter is None else scatter[None], rows
@@ -182,7 +183,7 @@ def test_values_in_a_range(size: float, margin: float) -> None:
     every = np.array(list(itertools.product(range(3), repeat=4)))  # two of a, two of b
     table = np.stack([[(every[:, :2] == v).sum(axis=1), (every[:, 2:] == v).sum(axis=1)] for v in range(3)])
     totals = np.stack([values[every[:, :2]].sum(axis=1), values[every[:, 2:]].sum(axis=1)])
-    rows = ValueRows(values, table[:, None].astype(float))
+    rows = ValueTable(values, table[:, None].astype(float))
     seen = seen_of((40, 30), (70, 50), (2, 2), totals, np.zeros_like(totals), 20.0, rows)
     places, n = both(len(every)), len(every)
     tilts = Bounded(1, 3).part_bets(seen)
@@ -290,7 +291,7 @@ def test_best_arm_as_a_plain_loop() -> None:
                             gains[i] = one_bet(problem.goal, gains[i], z[i], spread[i] / v, share[p], new, v)
             c, t = c + rows, t + sums
         trial = advance(problem, policy, trial, batch)
-        np.testing.assert_allclose(trial.kept.won.gains, gains, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(trial.kept.wealth.gains, gains, rtol=1e-9, atol=1e-9)
         assert number == 0 or np.abs(gains).max() > 0.5
         N, mu = trial.record.counts, trial.kept.known.means
 
@@ -334,7 +335,7 @@ def test_extremes_and_levels_as_a_plain_loop() -> None:
                             problem.goal, each[i], z, rows[i] / N[i], share[p], -side * new[i], 1 / rows[i]
                         )
             N, T = N + rows, T + sums
-        won = advance(problem, Wager(), trial, batch).kept.won
+        won = advance(problem, Wager(), trial, batch).kept.wealth
         if isinstance(question, Above):
             np.testing.assert_allclose([won.above, won.below], [plus, minus], rtol=1e-9, atol=1e-9)
         else:
@@ -425,15 +426,15 @@ def test_dealings_that_are_alike_count_as_one_and_runs_do_not_see_each_other(que
             ),
         )
         many = advance(problem, policy, many, wide)
-        for alone, beside in zip(leaves(one.kept.won), leaves(many.kept.won), strict=True):
+        for alone, beside in zip(leaves(one.kept.wealth), leaves(many.kept.wealth), strict=True):
             assert all(np.array_equal(alone, each, equal_nan=True) for each in beside)
         assert np.array_equal(one.plan.pulls, many.plan.pulls[1])
         if not isinstance(question, Above):  # whose arms are bet on apart from each other if there are several dealings
-            for alone, averaged in zip(leaves(one.kept.won), leaves(several.kept.won), strict=True):
+            for alone, averaged in zip(leaves(one.kept.wealth), leaves(several.kept.wealth), strict=True):
                 np.testing.assert_allclose(np.asarray(averaged, dtype=float), np.asarray(alone, dtype=float), atol=1e-9)
         moved |= any(
             np.isfinite(each).all() and np.abs(np.asarray(each, dtype=float)).max() > 0.3
-            for each in leaves(one.kept.won)[:1]
+            for each in leaves(one.kept.wealth)[:1]
         )
         if one.done:
             break
@@ -461,7 +462,7 @@ def test_a_shift_of_a_whole_batch_changes_nothing(question) -> None:
         )
         trials = [advance(problem, policy, trial, each) for trial, each in zip(trials, (batch, moved), strict=True)]
         assert np.array_equal(trials[0].plan.pulls, trials[1].plan.pulls)
-        np.testing.assert_allclose(trials[0].kept.won.gains, trials[1].kept.won.gains, atol=1e-8)
+        np.testing.assert_allclose(trials[0].kept.wealth.gains, trials[1].kept.wealth.gains, atol=1e-8)
 
 
 def test_settling_stops_at_the_goal_and_takes_no_bet_where_there_is_none() -> None:

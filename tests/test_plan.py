@@ -32,8 +32,7 @@ from roundwise import (
     Wager,
 )
 from roundwise.model.spec import parse_quantity
-from roundwise.planning.quantities import Costs, one_for_each
-from roundwise.planning.request import build_ladder
+from roundwise.planning.request import Costs, build_ladder, one_for_each
 from roundwise.planning.tradeoff import policy_words
 from roundwise.render import html as html_renderer
 
@@ -69,9 +68,9 @@ class TestNumbers:
             parse_quantity(text)
 
     def test_one_for_each(self):
-        assert one_for_each(2, NAMES, "price").tolist() == [2, 2, 2, 2]
-        assert one_for_each("1,2,3,4", NAMES, "price").tolist() == [1, 2, 3, 4]
-        assert one_for_each("guest=4,big=3,short=2,control=1", NAMES, "price").tolist() == [1, 2, 3, 4]
+        assert one_for_each(2, NAMES, "price") == (2, 2, 2, 2)
+        assert one_for_each("1,2,3,4", NAMES, "price") == (1, 2, 3, 4)
+        assert one_for_each("guest=4,big=3,short=2,control=1", NAMES, "price") == (1, 2, 3, 4)
         with pytest.raises(InputError, match="numbers"):
             one_for_each([1, 2], NAMES, "price")
         with pytest.raises(InputError, match=r"'gast'.*'guest'"):
@@ -179,7 +178,7 @@ class TestCosts:
     @pytest.mark.long
     def test_dear_rounds_are_few(self):
         rounds = [
-            planned(sample_cost=1, round_cost=price, runs=40).recommended.mean_batches for price in (1, 3000, 10**6)
+            planned(sample_cost=1, round_cost=price, runs=40).recommended.mean_rounds for price in (1, 3000, 10**6)
         ]
         assert rounds == sorted(rounds, reverse=True)
         assert rounds[0] > rounds[2] + 1
@@ -195,7 +194,7 @@ class TestCosts:
         found = planned(leads="10%").front
         best = [each for each in found if each.front]
         assert len(best) >= 3
-        assert [each.mean_batches for each in best] == sorted((each.mean_batches for each in best), reverse=True)
+        assert [each.mean_rounds for each in best] == sorted((each.mean_rounds for each in best), reverse=True)
         assert sum(each.recommended for each in found) == 1
 
     @pytest.mark.long

@@ -24,7 +24,7 @@ from roundwise import (
 )
 from roundwise.arrays import tree_map
 from roundwise.ingest import Columns
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import advance, begin
 from roundwise.planning import first_line, outlook_line, replan
 from roundwise.planning.forecast import ForecastStart, simulate_ahead
 from roundwise.planning.scenarios import Data, allowed_world
@@ -68,7 +68,7 @@ def forecast_agrees(folder, name, number):
         assert lower <= ended[:, j].sum() <= upper
         error = math.sqrt(2 * chance * (1 - chance) / 2000)
         assert abs(shown[:, j].mean() - chance) <= stats.norm.isf(FALSE_ALARM) * error + 1e-9
-    for ours, said in ((real[:, 1], fresh.samples), (real[:, 2], fresh.batches)):
+    for ours, said in ((real[:, 1], fresh.samples), (real[:, 2], fresh.rounds)):
         error = math.hypot(np.std(ours) / math.sqrt(number), np.std(said) / math.sqrt(2000))
         assert abs(np.mean(ours) - np.mean(said)) <= stats.norm.isf(FALSE_ALARM) * error + 1e-9
 
@@ -125,7 +125,7 @@ def covered(noise, number, runs, seed=1, arms=4):
             trial, rounds = advance(problem, policy, trial, batch), rounds + 1
         needed = trial.record.samples[0] - before if trial.done[0] else np.inf
         within += needed <= np.quantile(ends.samples, 0.95, method="higher")
-        chances.append((ends.batches == 1).mean())
+        chances.append((ends.rounds == 1).mean())
         last.append(rounds == 1 and trial.done[0])
     return within, np.array(chances), np.array(last)
 
@@ -165,9 +165,9 @@ class TestARunningStudy:
 
     def test_from_the_first_round_to_the_last(self, study, tmp_path):
         assert outlook_line(study.state) is None  # nothing to go by
-        little = dataclasses.replace(study.state.settings, budget=2000)
+        little = dataclasses.replace(study.state.spec, budget=2000)
         assert "there is an answer within the budget with probability" in first_line(little)
-        plenty = dataclasses.replace(study.state.settings, budget=None)
+        plenty = dataclasses.replace(study.state.spec, budget=None)
         assert " results in " in first_line(plenty)
         self.told_a_round(study, tmp_path)
         found = replan(study.state, runs=200)
@@ -178,7 +178,7 @@ class TestARunningStudy:
         assert 0 <= found.next_is_last <= found.within_budget <= 1
         assert outlook_line(study.state).startswith("about ")
         assert replan(study.state, runs=200) == found
-        assert found.plain()["more_rounds"]["typical"] == found.batches.typical
+        assert found.plain()["more_rounds"]["typical"] == found.more_rounds.typical
 
     def test_a_round_that_is_outstanding(self, study, tmp_path):
         self.told_a_round(study, tmp_path)

@@ -68,7 +68,7 @@ def test_the_command_and_the_file_create_the_same_study(works, words):
     works(*shlex.split(found["command"])[1:])
     works("new", "t", "--from-plan", "plan.json")
     with load_study("s") as one, load_study("t") as other:
-        kept = [{**study.state.settings.to_json(), "seed": 0} for study in (one, other)]
+        kept = [{**study.state.spec.to_json(), "seed": 0} for study in (one, other)]
     assert kept[0] == kept[1]
     assert json.loads(json.dumps(kept[0])) == {**found["recommended"]["settings"], "seed": 0}
 

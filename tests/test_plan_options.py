@@ -91,7 +91,7 @@ def test_a_study_as_planned(name, tmp_path):
 
 def _settings(name, store):
     with load_study(name, store) as study:
-        return study.state.settings.to_json()
+        return study.state.spec.to_json()
 
 
 @pytest.mark.long

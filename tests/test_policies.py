@@ -26,7 +26,7 @@ from roundwise import (
 )
 from roundwise.arrays import tree_take
 from roundwise.model.batch import Batch
-from roundwise.model.trial import advance, begin, final_answer
+from roundwise.model.problem import advance, begin, final_answer
 from roundwise.policies import (
     LUCB,
     Agarwal,

@@ -14,11 +14,10 @@ from scipy import stats
 
 from roundwise import Above, BestArm, Largest, MinimumBelow, Statements, TopK, Wager
 from roundwise.ingest import batch_of, read_results
+from roundwise.model import batch as batches
 from roundwise.model import estimates as past
-from roundwise.model import random_partition
 from roundwise.model.batch import Batch, ValueTable, split_counts
-from roundwise.model.problem import Problem
-from roundwise.model.trial import advance, begin, final_answer
+from roundwise.model.problem import Problem, advance, begin, final_answer
 from roundwise.noise import (
     Binary,
     Bounded,
@@ -43,7 +42,7 @@ def test_means_that_move_must_all_lie_in_one_cell() -> None:
         means = np.array([-0.1, 10.0]) if r % 2 == 0 else np.array([10.0, -0.1])
         pulls = trial.plan.pulls
         trial = advance(problem, policy, trial, Batch(pulls, rng.normal(pulls * means, np.sqrt(pulls))))
-    assert trial.kept.won.arms_lost.all()
+    assert trial.kept.wealth.arms_lost.all()
     assert trial.done
     assert not final_answer(problem, policy, trial)
 
@@ -78,7 +77,7 @@ def test_a_permutation_for_each_file_of_a_sorted_list_makes_the_parts_repeat_eac
 @pytest.mark.long
 def test_rows_of_several_files_are_dealt_as_those_of_one(monkeypatch) -> None:
     """The first part of a sorted list in 40 files has as many ones as chance has it. (Seeds are fixed.)"""
-    monkeypatch.setattr(random_partition, "DEALINGS", random_partition.FEWEST)
+    monkeypatch.setattr(batches, "PARTITIONS", batches.FEWEST)
     files, size, ones = 40, 20, 400
     rows, found = np.repeat([0.0, 1.0], ones).reshape(files, size), []
     for seed in range(150):
@@ -129,9 +128,7 @@ def test_plans_are_as_large_and_as_spread_as_theorem_9_needs(
         pulls, before, trial_before = trial.plan.pulls, float(trial.record.samples), trial
         if r:
             kept = trial_before.kept
-            unfinished = (
-                eprocess_for(problem).required_pulls(problem, kept.won, kept.alternative, kept.known).unfinished
-            )
+            unfinished = eprocess_for(problem).required_pulls(problem, kept).unfinished
             assert (smallest - 1e-6) * before <= pulls.sum() <= (2.1 * growth + 2.1 + least) * before  # (W1)
             assert unfinished.any()
             assert (pulls[unfinished] >= 0.3 * smallest * before / 4 - 1e-6).all()  # (W2)
@@ -151,7 +148,7 @@ def test_with_a_limit_of_five_an_arm_every_unfinished_arm_is_in_every_batch(ques
     for _ in range(150):
         pulls, kept = trial.plan.pulls, trial.kept
         if trial.record.samples >= 30 * 4:
-            wanted = eprocess_for(problem).required_pulls(problem, kept.won, kept.alternative, kept.known)
+            wanted = eprocess_for(problem).required_pulls(problem, kept)
             assert pulls.sum() == 20
             assert (pulls[wanted.unfinished] >= 1).all()
             checked += 1
@@ -214,7 +211,7 @@ def test_what_ends_at_the_end_of_the_range_and_what_never_does(question: Above, 
         ones = np.floor(pulls * mean * np.array([1.0, 0.5]))
         table = ValueTable(np.array([0.0, 1.0]), np.stack([pulls - ones, ones], axis=-1))
         trial = advance(problem, policy, trial, Batch(pulls, ones, None, table if isinstance(noise, Bounded) else None))
-    won = trial.kept.won
+    won = trial.kept.wealth
     assert trial.done == (not isinstance(noise, UnknownVariance))
     assert trial.done or all((each == 0).all() for each in won[:-1])
 

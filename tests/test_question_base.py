@@ -8,7 +8,7 @@ import pytest
 from roundwise import Above, BestArm, InputError, Largest, Problem, Question, Statements, TopK
 from roundwise.model.spec import check_class
 from roundwise.questions import HalfspaceQuestion, pairs
-from roundwise.solvers.families import BinaryFamily, PoissonFamily
+from roundwise.solvers.halfspaces import BinaryFamily, PoissonFamily
 
 CLOSED = [
     BestArm(),

@@ -19,9 +19,17 @@ from roundwise import (
     Wager,
 )
 from roundwise.ingest import Results, batch_of, read_results
-from roundwise.model.batch import Batch, part_edges, part_shares_of_rest, split_counts
-from roundwise.model.random_partition import GRID, PartitionRows, partition_rows, partition_sums
-from roundwise.model.trial import advance, begin
+from roundwise.model.batch import (
+    GRID,
+    Batch,
+    PartitionRows,
+    part_edges,
+    part_shares_of_rest,
+    partition_rows,
+    partition_sums,
+    split_counts,
+)
+from roundwise.model.problem import advance, begin
 
 
 def rows_of(arms, values) -> PartitionRows:
@@ -173,7 +181,9 @@ def test_forty_seeds_give_one_verdict(question) -> None:
     for seed in range(40):
         parts = partition_sums(Binary().draw_part_totals, counts, totals, seed, 1, plan.plan.parts)
         trial = advance(problem, policy, plan, Batch(counts, totals, parts=parts))
-        evidence.append(float(np.max(trial.kept.won.above if isinstance(question, Above) else trial.kept.won.gains)))
+        evidence.append(
+            float(np.max(trial.kept.wealth.above if isinstance(question, Above) else trial.kept.wealth.gains))
+        )
         done.add(bool(trial.done))
     assert len(done) == 1
     assert np.ptp(evidence) < 1.0  # log: a factor of e; with one dealing they differ by far more
@@ -183,7 +193,9 @@ def test_forty_seeds_give_one_verdict(question) -> None:
         assert parts is not None
         one = parts._replace(totals=parts.totals[:1])
         trial = advance(problem, policy, plan, Batch(counts, totals, parts=one))
-        single.append(float(np.max(trial.kept.won.above if isinstance(question, Above) else trial.kept.won.gains)))
+        single.append(
+            float(np.max(trial.kept.wealth.above if isinstance(question, Above) else trial.kept.wealth.gains))
+        )
     assert np.std(single) > 2 * np.std(evidence)
 
 
@@ -202,4 +214,4 @@ def test_sums_of_exactly_normal_results_are_dealt_in_a_study_and_of_others_not()
     assert batch_of(bounded_).parts is None
     assert bounded_[0].notes[0].code == "teaches_only"
     with pytest.raises(DataError, match="deviation"):
-        Results.from_payload({**exact[0].payload(), "law": None})
+        Results.from_payload({**exact[0].payload(), "distribution": None})

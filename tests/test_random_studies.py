@@ -23,13 +23,13 @@ class Looked(Life):
         """What must hold of any study."""
         report, status, state = self.looked(lambda study: (study.report(), study.status(), study.state))
         plain, brief = json.loads(report.json()), json.loads(status.json())
-        alike = ["status", "answer", "guarantee", "results", "waiting", "rounds", "still_to_come"]
+        alike = ["status", "answer", "guarantee", "results", "pending", "rounds", "remaining"]
         if not self.base:  # checkpoints of earlier versions do not say how rounds were split, which a status needs
             alike.append("dangers")
         for each in alike:
             assert plain[each] == brief[each], f"report and status differ in {each}"
         (row,) = list_studies(storage=self.storage)
-        for each in ("results", "waiting", "guarantee"):
+        for each in ("results", "pending", "guarantee"):
             assert row[each] == plain[each], f"report and list differ in {each}"
         assert (row["answer"] is None) == (plain["answer"] is None)
         self.counted(plain)
@@ -48,7 +48,7 @@ class Looked(Life):
         for arm in plain["arms"]:
             values = [row[2] for rows in self.rows.values() for row in rows if row[1] == arm["arm"]]
             base, total = self.base.get(arm["arm"], (0, 0.0))
-            came, told = arm["results"] + arm["waiting"], base + len(values)
+            came, told = arm["results"] + arm["pending"], base + len(values)
             assert came == told or (plain["status"] == "closed" and came < told), f"{arm['arm']}: {came} of {told}"
             if arm["results"] == told > 0:
                 assert arm["mean"] * came == pytest.approx(total + sum(values), rel=1e-6, abs=1e-6)
@@ -68,7 +68,7 @@ class Looked(Life):
 
     def agreed(self, report, state):
         """Bounds agree with what is shown, and arms that left are open in nothing."""
-        assert not self.gone & report.still_to_come.keys()
+        assert not self.gone & report.remaining.keys()
         settled = {each.label for each in report.claim_rows if each.shown}
         for each in report.claim_rows:
             left = self.gone & {each.compares, each.label}

@@ -61,7 +61,7 @@ class TestTheSameContents:
             same = written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n", "tuesday.csv")
             with pytest.raises(InputError, match="round"):
                 study.tell(same)
-            report = study.tell(same, again=True, round_over="that is all")
+            report = study.tell(same, new=True, round_over="that is all")
             assert report.results == 80
             assert any(each.code == "same_contents" for each in report.notes)
             with pytest.raises(InputError, match="identical contents"):
@@ -72,7 +72,7 @@ class TestTheSameContents:
                           max_round=40, policy=Wager(first_pulls=20)) as study:  # fmt: skip
             for day in ("monday", "tuesday"):
                 study.ask()
-                study.tell(written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n", f"{day}.csv"), again=True)
+                study.tell(written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n", f"{day}.csv"), new=True)
             digests = [each.digest for asked in study.state.rounds for each in asked.files]
             assert len(set(digests)) == 2
             study.amend("tuesday.csv", None, "a test run")
@@ -168,8 +168,8 @@ def test_what_came_after_the_batch_that_decides_now_enters_means_and_bounds(stor
             report.results == sum(int(each.counts.sum()) for each in state.batches) == 60 + sum(map(int, counts)) + late
         )
         assert [each.fields["results"] for each in report.notes if each.code == "after_decision"] == [late]
-        rule = state.settings.policy.stopping
-        lower, upper = rule.bounds(state.settings.problem, state.record, state.batches).means()
+        rule = state.spec.policy.stopping
+        lower, upper = rule.bounds(state.spec.problem, state.record, state.batches).means()
         means = state.record.means  # no interval leaves out its own mean
         found = [(each.lower, each.upper) for each in report.arm_rows]
         expected = np.stack([np.minimum(lower, means), np.maximum(upper, means)], axis=1)
@@ -182,7 +182,7 @@ def test_a_budget_must_cover_the_arms(storage):
 
 
 def test_an_error_that_is_certain():
-    with pytest.raises(InputError, match="all but certain"):
+    with pytest.raises(InputError, match="must be below"):
         Problem(BestArm(), 2, delta=1 - 1e-12)
 
 

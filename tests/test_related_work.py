@@ -10,7 +10,7 @@ import pytest
 from roundwise import GLR, BestArm, Binary, GaussianArms, InputError, Problem, SubGaussian, TopK, simulate
 from roundwise.environments import RandomGaps
 from roundwise.model.batch import Batch
-from roundwise.model.trial import advance, begin, final_answer
+from roundwise.model.problem import advance, begin, final_answer
 from roundwise.policies import (
     LUCB,
     POLICIES,
@@ -23,8 +23,8 @@ from roundwise.policies import (
     Karpov,
     TopTwo,
 )
-from roundwise.policies.agarwal import repeated_log
-from roundwise.solvers.families import BinaryFamily
+from roundwise.policies.racing import repeated_log
+from roundwise.solvers.halfspaces import BinaryFamily
 from roundwise.thresholds import KaufmannKoolenPairwise
 
 LONG = 60_000

@@ -32,7 +32,7 @@ from roundwise import (
     verify_study,
 )
 from roundwise.errors import ConflictError, StudyExistsError, UnknownStudyError
-from roundwise.store import StudyStateError, client, open_store
+from roundwise.store import StudyStateError, open_store, remote
 from roundwise.study.api import RemoteStudy
 from roundwise.study.study import Study
 
@@ -161,7 +161,7 @@ def test_every_verb_comes_to_the_same(both, tmp_path, question, noise):
         assert (number, found) == (number, expected)
     assert errors > 8
     with here, there:
-        assert there.state.settings.to_json() == here.state.settings.to_json()
+        assert there.state.spec.to_json() == here.state.spec.to_json()
         assert [each.kind for each in there.entries()] == [each.kind for each in here.entries()]
         assert str(there.rounds()) == str(here.rounds())
     assert verify_study(name, both[1]).sound
@@ -183,11 +183,11 @@ class TestCreated:
         payloads = []
         for storage in both:
             with create_study("words", storage=storage, **words) as study:
-                payloads.append(study.state.settings.to_json())
+                payloads.append(study.state.spec.to_json())
             with create_study("words", storage=storage, load_if_exists=True, **words) as again:
-                assert again.state.settings.to_json() == payloads[-1]
+                assert again.state.spec.to_json() == payloads[-1]
             with create_study("items", storage=storage, **words | {"columns": Columns(item="plate")}) as shared:
-                payloads.append(shared.state.settings.to_json())
+                payloads.append(shared.state.spec.to_json())
             with pytest.raises(StudyExistsError, match="'words'"):
                 create_study("words", storage=storage, **words)
             with pytest.raises(InputError, match="with other settings"):
@@ -285,7 +285,7 @@ def cut_once(monkeypatch, when):
     sent = http.client.HTTPConnection.request
     monkeypatch.setattr(http.client.HTTPConnection, "request", request)
     monkeypatch.setattr(http.client.HTTPConnection, "getresponse", lost)
-    monkeypatch.setattr(client, "WAITS", (0.0, 0.0))
+    monkeypatch.setattr(remote, "WAITS", (0.0, 0.0))
     return left
 
 
@@ -332,7 +332,7 @@ class TestLost:
 
     def test_a_connection_that_stays_lost_is_said(self, server_at, monkeypatch):
         study = create_study("gone", question=BestArm(), arms=ARMS, noise=Binary(), storage=server_at)
-        monkeypatch.setattr(client, "WAITS", (0.0,))
+        monkeypatch.setattr(remote, "WAITS", (0.0,))
 
         def never(self):
             raise http.client.RemoteDisconnected("Remote end closed connection without response")
@@ -359,7 +359,7 @@ class TestLost:
         )
         path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
         back = threading.Event()  # nothing here depends on the clock: the client tries again when the other is up
-        monkeypatch.setattr(client, "time", SimpleNamespace(sleep=lambda _: back.wait(300)))
+        monkeypatch.setattr(remote, "time", SimpleNamespace(sleep=lambda _: back.wait(300)))
         with serving.process(storage, PYTHONPATH=path, DIES="1") as (first, url):
             study = create_study("killed", question=BestArm(), arms=ARMS, noise=Binary(), storage=url)
             study.ask()

@@ -40,8 +40,8 @@ from roundwise import (
 from roundwise.policies import OptBBAI
 from roundwise.report import build_report
 from roundwise.report.export import BROWSERS
-from roundwise.report.terminal import arm_table, claim_table, file_table, round_table
-from roundwise.report.wording import odds, per_cent
+from roundwise.report.model import odds, per_cent
+from roundwise.report.text import arm_table, as_rows, claim_table, file_table, round_table
 from roundwise.thresholds import KaufmannKoolenPairwise, KaufmannKoolenSum, Lemma32ByCounts, LogLogHeuristic
 from test_study import ARMS, QUESTIONS, World, finished
 
@@ -71,7 +71,7 @@ def odd(study):
     five = {"arm": ODD[:-1], "count": [30] * 5, "successes": [3, 6, 9, 12, 28]}
     live.tell(five, round_over="<script>alert(1)</script>")
     live.ask()
-    live.tell({"arm": ODD, "count": [90] * 6, "successes": [3, 6, 9, 12, 80, 1]}, round_over="enough", again=True)
+    live.tell({"arm": ODD, "count": [90] * 6, "successes": [3, 6, 9, 12, 80, 1]}, round_over="enough", new=True)
     return live.report()
 
 
@@ -123,7 +123,9 @@ def _unmarked(text):
 
 def shown(report, table):
     """A table of the report as its readers see it."""
-    return {"arms": arm_table, "claims": claim_table, "rounds": round_table, "files": file_table}[table](report)
+    return as_rows(
+        {"arms": arm_table, "claims": claim_table, "rounds": round_table, "files": file_table}[table](report)
+    )
 
 
 class TestForms:
@@ -149,7 +151,7 @@ class TestForms:
             assert list(claim) == list(odd.claims.columns)
         for form in (odd.markdown(), odd.html(), text):
             assert "690 results in 2 rounds" in html.unescape(form)
-            for said in (*odd.warnings, odd.asks):
+            for said in (*odd.warnings, odd.question_text):
                 assert said in html.unescape(_unmarked(form))
         assert plain["results"] == sum(arm["results"] for arm in plain["arms"]) == 150 + 540
         assert plain["by_round"] == odd.by_round.replace({np.nan: None}).to_dict("records")
@@ -277,7 +279,7 @@ class TestTheFirstLine:
         live = study(noise=Binary(), arms=("Guest checkout", "Big button"))
         live.tell({"arm": live.ask().arms, "count": [30, 30], "successes": [12, 10]})
         told = {"arm": live.ask().arms, "count": [400, 400], "successes": [258, 100]}
-        live.tell(told, round_over="enough", again=True)
+        live.tell(told, round_over="enough", new=True)
         report = live.report()
         found = re.search(r"Guest checkout.* 62.8 %.*Big button\D*([\d.]+) points", report.headline)
         assert report.answer == "Guest checkout"
@@ -292,7 +294,7 @@ class TestTheFirstLine:
         live.ask()
         live.tell({"arm": ARMS, "count": [30] * 4, "successes": [1, 15, 16, 2]})
         live.ask()
-        report = live.tell({"arm": ARMS, "count": [90] * 4, "successes": [3, 45, 48, 6]}, round_over="x", again=True)
+        report = live.tell({"arm": ARMS, "count": [90] * 4, "successes": [3, 45, 48, 6]}, round_over="x", new=True)
         assert re.search(r"c \(53.3 %\).*b \(50.0 %\).*d.*a", report.headline)
 
     @pytest.mark.parametrize(
@@ -571,5 +573,5 @@ def test_what_is_missing_stands_with_its_arm(study):
     live.tell(rows, missing="left the study")
     report = live.report()
     assert [(each.name, each.missing) for each in report.arm_rows] == [("a", 0), ("b", 30)]
-    assert arm_table(report)[0][-1] == "missing"
+    assert as_rows(arm_table(report))[0][-1] == "missing"
     assert [each.fields["arm"] for each in report.dangers if each.code == "missing_differ"] == ["b"]

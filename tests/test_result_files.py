@@ -77,13 +77,13 @@ class TestColumns:
     def test_a_round_that_was_asked_for_is_no_table_of_results(self, tell, noise):
         """What `ask --out` wrote, told by mistake: how many are asked for must not be taken for outcomes."""
         asked = r"line 1: this is a round that was asked for; it has no results\.\n  Write them down\. Give the columns"
-        for header, rows in (("arm,still_to_come", "placebo,1"), ("arm,still_to_come,clicks", "placebo,30,1")):
+        for header, rows in (("arm,remaining", "placebo,1"), ("arm,remaining,clicks", "placebo,30,1")):
             with pytest.raises(DataError, match=asked):
                 tell(table(rows, header=header), noise)
-        filled = table("placebo,30,1", header="arm,still_to_come,outcome")  # the results beside what was asked for
+        filled = table("placebo,30,1", header="arm,remaining,outcome")  # the results beside what was asked for
         assert tell(filled, noise).totals.tolist() == [1, 0, 0]
         with pytest.raises(DataError, match="but no column 'count'"):
-            tell(table("placebo,30,1", header="arm,still_to_come,successes"), noise)
+            tell(table("placebo,30,1", header="arm,remaining,successes"), noise)
 
     def test_never_guessed_where_the_first_line_is_no_header(self, tell):
         for text in ("placebo,1\n25mg,0\n", "x,1\nplacebo,0\n"):
@@ -216,11 +216,15 @@ class TestMissing:
 
     def test_they_are_counted_with_a_reason(self, tell):
         found = tell(self.TEXT, missing="moved away")
-        assert (found.counts.tolist(), found.missing.tolist(), found.why) == ([1, 0, 1], [2, 1, 0], "moved away")
+        assert (found.counts.tolist(), found.missing.tolist(), found.missing_reason) == (
+            [1, 0, 1],
+            [2, 1, 0],
+            "moved away",
+        )
         missing = FileNote("missing_outcomes", file="results.csv", arms={"placebo": 2, "25mg": 1}, why="moved away")
         assert found.notes == (missing,)
         back = Results.from_payload(json.loads(json.dumps(found.payload())))
-        assert (back.missing.tolist(), back.why) == ([2, 1, 0], "moved away")
+        assert (back.missing.tolist(), back.missing_reason) == ([2, 1, 0], "moved away")
         with pytest.raises(InputError, match="empty"):
             tell(self.TEXT, missing=" ")
 
@@ -241,7 +245,7 @@ class TestMissing:
             study.ask()
             rows = {"arm": ["a", "b"] * 200, "outcome": np.arange(400.0) % 7}
             rows["outcome"][:80:2] = np.nan
-            report = study.tell(rows, missing="ill", again=True)
+            report = study.tell(rows, missing="ill", new=True)
             assert study.state.lost == {"a": 41, "b": 2}
             assert any(each.code == "missing_differ" for each in report.dangers)
 

@@ -8,6 +8,7 @@ import pytest
 from result_files import ARMS, WITH_IDS, reader, users
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, create_study
 from roundwise.ingest import RecordedFiles, Results, read_results
+from roundwise.ingest.duplicates import sums_of_arms
 from roundwise.messages import Danger, FileNote
 from roundwise.serialization import packed_hashes, unpacked_hashes
 
@@ -30,14 +31,14 @@ class TestIds:
         with pytest.raises(DataError, match=r"results.csv"):
             tell(users("3,25mg,1", "1,placebo,1"), study=WITH_IDS, told=[first, back])
         with pytest.raises(DataError, match="brings nothing new"):  # whoever says that it is new
-            tell(users("1,placebo,1"), study=WITH_IDS, told=[first], again=True)
-        assert tell(users("1,placebo,1", "5,25mg,1"), study=WITH_IDS, told=[first], again=True).rows == 1
+            tell(users("1,placebo,1"), study=WITH_IDS, told=[first], new=True)
+        assert tell(users("1,placebo,1", "5,25mg,1"), study=WITH_IDS, told=[first], new=True).rows == 1
 
     def test_numbers_and_texts_are_one_id(self, tell):
         first = tell(users("1,placebo,1", " 2 ,25mg,0"), study=WITH_IDS)
         frame = {"user": [1.0, 2], "arm": ["placebo", "25mg"], "outcome": [1, 0]}
         with pytest.raises(DataError, match="nothing new"):
-            read_results(frame, ARMS, Binary(), columns=WITH_IDS, earlier=RecordedFiles([first]), seed=3)
+            read_results(frame, ARMS, Binary(), columns=WITH_IDS, recorded=RecordedFiles([first]), seed=3)
 
     def test_whole_numbers_with_a_point_are_the_same(self, tell):
         """A table writes 7 as 7.0 once a cell of its column was empty."""
@@ -53,7 +54,7 @@ class TestIds:
     def test_hashes_are_keyed_by_the_study(self, tell):
         frame = {"user": [1, 2], "arm": ["placebo", "25mg"], "outcome": [1, 0]}
         one, two = (read_results(frame, ARMS, Binary(), columns=WITH_IDS, seed=seed) for seed in (1, 2))
-        assert not set(one.hashes.tolist()) & set(two.hashes.tolist())
+        assert not set(one.id_hashes.tolist()) & set(two.id_hashes.tolist())
 
     def test_several_rows_of_one_id(self, tell):
         text = users("1,placebo,1", "2,25mg,0", "1,placebo,0", "2,25mg,0")
@@ -125,9 +126,9 @@ class TestContradictions:
         again = users("5,25mg,1", "4, placebo ,0.0", " 3 ,25mg,", "2,25mg,no", "1,placebo,1e0")
         found = tell(again, noise, study=WITH_IDS, told=[first], missing="lost")
         assert (found.skipped, found.contradicted) == (4, None)
-        earlier = RecordedFiles.of([(ARMS, first)], ["25mg", "new", "placebo"])
+        earlier = RecordedFiles(sums_of_arms([(ARMS, first)], ["25mg", "new", "placebo"]))
         frame = {"user": [1, 2, 9], "arm": ["placebo", "25mg", "new"], "outcome": [0, 0, 1]}
-        found = read_results(frame, ["25mg", "new", "placebo"], noise, columns=WITH_IDS, earlier=earlier, seed=3)
+        found = read_results(frame, ["25mg", "new", "placebo"], noise, columns=WITH_IDS, recorded=earlier, seed=3)
         assert found.contradicted.plain()["lines"] == [1]
 
     def test_means_of_several_rows_are_compared(self, tell):
@@ -146,7 +147,7 @@ class TestContradictions:
     def test_records_without_outcomes_of_ids(self, tell):
         """As earlier versions wrote them: nothing can be said."""
         first = tell(users(*self.FIRST), study=WITH_IDS, missing="not yet").payload()
-        del first["codes"]
+        del first["id_outcomes"]
         found = tell(users("1,placebo,0", "5,25mg,1"), study=WITH_IDS, told=[Results.from_payload(first)])
         assert (found.skipped, found.contradicted) == (1, None)
 
@@ -154,7 +155,7 @@ class TestContradictions:
         first = tell(users(*self.FIRST), study=WITH_IDS, missing="not yet")
         found = tell(users("1,placebo,0", "5,25mg,1"), study=WITH_IDS, told=[first]).payload()
         for forged in (
-            {"codes": [1, 2, 3]},
+            {"id_outcomes": [1, 2, 3]},
             {"contradicted": {"kinds": {}, "lines": [], "files": []}},
             {"contradicted": {"kinds": {"outcome": -1}, "lines": [], "files": []}},
             {"contradicted": {"kinds": {"outcome": 1}, "lines": ["x"], "files": []}},

@@ -534,7 +534,7 @@ def test_a_damaged_payload(tell):
             ("strata", each)
             for each in (3, {}, {**payload["strata"], "totals": [1]}, {**payload["strata"], "width": 3})
         ],
-        *[("form", "x"), ("law", "x"), ("parts", 0), ("seed", None), ("start", [1]), ("missing", [1])],
+        *[("form", "x"), ("distribution", "x"), ("parts", 0), ("seed", None), ("start", [1]), ("missing", [1])],
     ]
     for key, value in wrong:
         with pytest.raises(DataError, match="results"):

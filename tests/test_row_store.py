@@ -22,9 +22,9 @@ from roundwise import (
     load_study,
 )
 from roundwise.ingest import Results, batch_of, parts_of, read_results, record, strata_of
-from roundwise.model import random_partition
+from roundwise.model import batch as batches
 from roundwise.model.batch import split_counts
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import advance, begin
 
 ALARM = 1e-4  # the probability with which each of these tests fails by chance alone, at most
 
@@ -32,6 +32,12 @@ ALARM = 1e-4  # the probability with which each of these tests fails by chance a
 def pieces(batch):
     """The parts of the first dealing."""
     return [batch.parts.batch(p) for p in range(batch.parts.number)]
+
+
+def sums_of(strata):
+    found = record.Sums(2)
+    found.add(strata.arms, strata.counts, strata.totals, strata.scatter)
+    return found
 
 
 def cut_into_files(values, files, order):
@@ -54,7 +60,7 @@ def read(tables, noise, seed, arms=2):
 @pytest.fixture
 def few_dealings(monkeypatch):
     """Luck is averaged out over fewer dealings than in a study: what is wrong in one shows more, and sooner."""
-    monkeypatch.setattr(random_partition, "DEALINGS", random_partition.FEWEST)
+    monkeypatch.setattr(batches, "PARTITIONS", batches.FEWEST)
 
 
 @pytest.mark.long
@@ -68,7 +74,7 @@ def test_the_best_arm_is_struck_off_in_the_first_batch_with_at_most_delta(order,
         values = rng.normal([[1e-6], [0.0]], 1.0, (2, 80))
         batch = read(cut_into_files(values, 20, order), Gaussian(1.0), int(rng.integers(2**53)))
         assert batch.parts.number == 4
-        wrong += bool(advance(problem, policy, begin(problem, policy), batch).kept.won.lost[0])
+        wrong += bool(advance(problem, policy, begin(problem, policy), batch).kept.wealth.lost[0])
     assert wrong <= binom.isf(ALARM, runs, 0.05)
 
 
@@ -157,7 +163,7 @@ class TestKept:
         assert len(found.arms) == 2 * 4096
         for each, name in ((found, "counts"), (found, "totals")):
             np.testing.assert_allclose(np.bincount(each.arms, getattr(each, name)), getattr(whole, name), atol=1e-9)
-        np.testing.assert_allclose(found.sums(2).scatter, whole.scatter, rtol=1e-12)
+        np.testing.assert_allclose(sums_of(found).scatter, whole.scatter, rtol=1e-12)
         first = found.counts[found.arms == 0]
         expected = len(first) * (first.sum() / 4096) * (1 - 1 / 4096)  # of sum (x - mean)^2, multinomial
         assert np.sum((first - first.mean()) ** 2) == pytest.approx(expected, rel=0.15)  # 6 standard errors
@@ -193,9 +199,9 @@ class TestKept:
         files = [self.read(each, seed=3, file=i) for i, each in enumerate(pieces, 1)]
         pool = strata_of(files)
         whole = self.read(table)
-        np.testing.assert_allclose(pool.sums(2).counts, whole.counts)
-        np.testing.assert_allclose(pool.sums(2).totals, whole.totals, rtol=1e-12)
-        np.testing.assert_allclose(pool.sums(2).scatter, whole.scatter, rtol=1e-12)
+        np.testing.assert_allclose(sums_of(pool).counts, whole.counts)
+        np.testing.assert_allclose(sums_of(pool).totals, whole.totals, rtol=1e-12)
+        np.testing.assert_allclose(sums_of(pool).scatter, whole.scatter, rtol=1e-12)
         assert np.bincount(pool.arms).tolist() == ([64, 64] if cut < 7 else [195, 205])
         for each in range(3):
             parts = parts_of(files, 4)
@@ -305,14 +311,14 @@ class TestSeed:
             with create_study(
                 "same", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=f"sqlite:///{tmp_path}/{i}.db"
             ) as study:
-                seeds.add(study.state.settings.seed)
+                seeds.add(study.state.spec.seed)
         assert len(seeds) == 3  # 1e-15 by chance
 
     def test_it_may_be_given_and_is_kept(self, tmp_path):
         given = {"question": BestArm(), "arms": ("a", "b"), "noise": Binary(), "storage": f"sqlite:///{tmp_path}/x.db"}
         create_study("s", **given, seed=7).close()
         with load_study("s", given["storage"]) as study:
-            assert study.state.settings.seed == 7
+            assert study.state.spec.seed == 7
         create_study("s", **given, load_if_exists=True).close()  # whatever would be drawn now
         with pytest.raises(ValueError, match="settings"):
             create_study("s", **given, load_if_exists=True, seed=8)

@@ -25,7 +25,7 @@ class TestRunningTotals:
         found = tell(self.LATER, told=[first], waiting=np.array([99.0, 99, 99]))
         assert found.counts.tolist() == [15, 20, 0]
         assert found.notes == (FileNote("possible_total", file="results.csv", results=35, new=13),)
-        assert tell(self.LATER, told=[first], again=True).notes == ()
+        assert tell(self.LATER, told=[first], new=True).notes == ()
         assert tell(self.LATER, told=[first], waiting=np.array([15.0, 20, 0])).notes == ()
         for clear in ("placebo,9,4\n25mg,20,5\n", "placebo,15,3\n25mg,20,5\n", "placebo,11,9\n25mg,20,5\n"):
             assert tell("arm,count,successes\n" + clear, told=[first]).notes == ()
@@ -101,7 +101,7 @@ class TestRunningTotals:
         short, text = tell(table("placebo,0", "placebo,0")), table("placebo,0", "placebo,0", "25mg,1", "25mg,0")
         with pytest.raises(DataError, match="file"):
             tell(text, told=[short])
-        assert tell(text, told=[short], again=True).rows == 4
+        assert tell(text, told=[short], new=True).rows == 4
 
     def test_rows_of_any_of_the_last_files(self, tmp_path):
         """Also of one in the middle, of rounds that are counted."""
@@ -125,15 +125,15 @@ class TestRunningTotals:
         taught = tell(text)
         for again in (False, True):
             with pytest.raises(DataError, match="imported"):
-                tell(text, past=[taught], again=again)
+                tell(text, past=[taught], new=again)
         longer = text + "25mg,0\n"
         with pytest.raises(DataError, match="imported as earlier data"):
             tell(longer, past=[taught])
-        assert tell(longer, past=[taught], again=True).rows == 4
+        assert tell(longer, past=[taught], new=True).rows == 4
 
     def test_not_both(self):
         with pytest.raises(InputError, match="not both"):
-            TellOptions(cumulative=True, again=True)
+            TellOptions(cumulative=True, new=True)
 
     def test_files_of_one_call_are_compared_with_each_other(self, tmp_path):
         one, two = (table(*(f"{'ab'[i % 2]},{i}" for i in range(n))) for n in (10, 12))
@@ -144,7 +144,7 @@ class TestRunningTotals:
             study.ask()
             with pytest.raises(DataError, match="file"):
                 study.tell(*files)
-            assert study.tell(*files, cumulative=True).still_to_come == {"a": 24, "b": 24}
+            assert study.tell(*files, cumulative=True).remaining == {"a": 24, "b": 24}
 
 
 def study_of(folder, noise=None):
@@ -179,14 +179,14 @@ class TestPython:
             for _ in range(5):
                 study.tell({"arm": ["a"], "outcome": [1]})
                 study.tell({"arm": ["b"], "count": [1], "successes": [0]})
-            assert study.state.waiting.counts.tolist() == [5, 5]
+            assert study.state.open_results.counts.tolist() == [5, 5]
 
     def test_a_running_total_is_one_if_it_is_said(self, tmp_path):
         with study_of(tmp_path) as study:
             study.ask()
             for n in (5, 9):
                 report = study.tell({"arm": ["a", "b"], "count": [n, n], "successes": [n // 2, 1]}, cumulative=True)
-            assert report.still_to_come == {"a": 21, "b": 21}
+            assert report.remaining == {"a": 21, "b": 21}
 
     def test_the_same_rows_are_refused_where_that_is_no_chance(self, tmp_path):
         """A cell of a notebook that is run twice."""

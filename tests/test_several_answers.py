@@ -30,7 +30,7 @@ from roundwise import (
 from roundwise.noise import Binary
 from roundwise.policies import LUCB, Elimination
 from roundwise.questions import top_k as sets
-from roundwise.solvers.families import BinaryFamily
+from roundwise.solvers.halfspaces import BinaryFamily
 from roundwise.theory.bounds import centre, lower_bound_at, sample_lower_bound, scaling_error, shared_lower_bound
 from strategies import assert_optimal, family_evidence
 

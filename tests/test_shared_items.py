@@ -135,7 +135,7 @@ def test_users_who_come_back_every_day_with_their_own_arm(make):
     study.ask()
     for day in range(3):
         table = {"arm": list("abc") * 50, "outcome": [(i + day) % 2 for i in range(150)], "user": range(150)}
-        report = study.tell(table, again=True)
+        report = study.tell(table, new=True)
         assert ("user" in repeats(report)) == (day > 0)
     assert repeats(report) == {"user": (150, 150, 0)}
 

@@ -34,7 +34,7 @@ from roundwise.simulation import run as lockstep
 from roundwise.simulation.summary import error_upper_bound
 from roundwise.theory import paper
 from roundwise.theory.figures import paper as figures
-from roundwise.theory.figures.canvas import new_panels
+from roundwise.theory.figures.canvas import new_figure
 from roundwise.thresholds import KaufmannKoolenPairwise, KaufmannKoolenSum, Lemma32, Lemma32ByCounts, LogLogHeuristic
 
 PAPER = GaussianArms(RandomGaps())
@@ -199,8 +199,8 @@ class TestReferenceValues:
 
 
 HEAVY_TAIL = (
-    "the heavy tail reproduces: 16 of 16 readings have runs of more than 100 000 samples, PET has none; with and "
-    "without forced exploration such runs lift the mean above the 95 % quantile, so means are not compared"
+    "the heavy tail reproduces: 16 of 16 readings have runs of more than 100 000 samples, PET has none. With and "
+    "without forced exploration they lift the mean above the 95 % quantile: means are not compared"
 )
 
 
@@ -220,9 +220,9 @@ def test_a_run_that_was_cut_is_no_result_in_the_figure():
     samples = runs.samples.copy()
     samples[:3] = paper.LIMIT
     samples[3] = paper.LIMIT / 2
-    _, (whole, cut) = new_panels(2, 8, 4)
-    figures._draw_boxes(whole, [runs], "samples", ["all"])
-    figures._draw_boxes(cut, [dataclasses.replace(runs, samples=samples)], "samples", ["some cut"])
+    _, (whole, cut) = new_figure(8, 4, panels=2)
+    figures.draw_boxes(whole, [runs], "samples", ["all"])
+    figures.draw_boxes(cut, [dataclasses.replace(runs, samples=samples)], "samples", ["some cut"])
     drawn = [np.concatenate([line.get_ydata() for line in axes.lines]) for axes in (whole, cut)]
     assert drawn[1][np.isfinite(drawn[1])].max() == paper.LIMIT / 2
     assert [np.isnan(each).any() for each in drawn] == [False, True]  # the mean

@@ -700,10 +700,3 @@ class TestCheckpoints:
         store.append("s", [("told", {})], 0, overview={"state": "open"})
         store.append("s", [("told", {})], 1)
         assert store.studies()[0].overview == {"state": "open"}
-
-
-def test_an_export_of_an_unreleased_version_is_refused_in_one_sentence(tmp_path):
-    path = tmp_path / "old.jsonl"
-    path.write_text('{"roundwise": "study", "format": 1, "study": "s", "entries": 0}\n')
-    with pytest.raises(DataError, match=r"line 1: written by an unreleased version of roundwise \(format 0\)"):
-        read_log(path)

@@ -341,7 +341,7 @@ USES = (  # whatever reads or writes a store
     lambda store: store.read("s"),
     lambda store: store.recent("s"),
     lambda store: store.head("s"),
-    lambda store: store.known("another"),
+    lambda store: store.head("another"),
     lambda store: store.link("s"),
     lambda store: store.make_link("s"),
     lambda store: [entry.payload["text"] for entry in store.find("s", "request k")],

@@ -25,7 +25,6 @@ import postgres
 from processes import child, ended
 from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
 from roundwise.store import ConflictError, StoreError, database, open_store, read_log, write_log
-from roundwise.store import url as url_module
 
 ARMS = ("a", "b")
 
@@ -695,7 +694,7 @@ class TestMounts:
             lines = [self.LINE.format(where="/", kind="ext4"), "nonsense\n"]
             lines += [self.LINE.format(where=str(where).replace(" ", "\\040"), kind=kind) for where, kind in mounts]
             (tmp_path / "mountinfo").write_text("".join(lines))
-            monkeypatch.setattr(url_module, "MOUNTS", tmp_path / "mountinfo")
+            monkeypatch.setattr(database, "MOUNTS", tmp_path / "mountinfo")
 
         return pretend
 
@@ -743,12 +742,12 @@ class TestMounts:
             open_store(f"sqlite:///{tmp_path}/x.db")
 
     def test_a_system_that_does_not_say(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(url_module, "MOUNTS", tmp_path / "none")
+        monkeypatch.setattr(database, "MOUNTS", tmp_path / "none")
         open_store(f"sqlite:///{tmp_path}/x.db").close()
 
     @pytest.mark.skipif(not Path("/proc/self/mountinfo").exists(), reason="Linux says what is mounted in /proc")
     def test_this_system_does_say(self, tmp_path):
-        assert all(url_module.mount(tmp_path))
+        assert all(database.mount(tmp_path))
 
     def test_a_single_file(self, path, file, tmp_path, mounted):
         """As containers are given one: its log would stay in the container, and go with it."""
@@ -852,9 +851,9 @@ def hostile(url, folder, kills, seed):
             with load_study(name, url) as study:
                 for i in range(1000):
                     number = start + 2 * i + who
-                    study.tell(results(folder, number), again=True)  # two rows are soon the same
+                    study.tell(results(folder, number), new=True)  # two rows are soon the same
                     acknowledge(number)
-                    if study.state.outstanding is None:
+                    if study.state.open_round is None:
                         study.ask()
 
         def comes_and_goes():
@@ -901,7 +900,7 @@ def hostile(url, folder, kills, seed):
                 there = told(study)
                 assert len(there) == len(set(there))
                 found.update(there)
-                if study.state.outstanding is None and not study.state.trial.done:
+                if study.state.open_round is None and not study.state.trial.done:
                     study.ask()
         assert not failures.exists(), failures.read_text()
         assert acknowledged <= found, (life, acknowledged - found)

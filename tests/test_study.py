@@ -37,7 +37,7 @@ from roundwise import (
 )
 from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.policies.base import Limited
-from roundwise.report.headline import name_answer
+from roundwise.report.text import name_answer
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.store import StudyExistsError, UnknownStudyError, open_store
 from roundwise.store.log import Head, extended
@@ -116,7 +116,7 @@ def plain_trial(settings, batches):
 
 def same_as_a_plain_trial(study):
     state = study.state
-    plans, answer = plain_trial(state.settings, state.batches)
+    plans, answer = plain_trial(state.spec, state.batches)
     assert len(plans) == len(state.rounds) + 1
     for plan, asked in zip(plans, state.rounds, strict=False):
         assert np.array_equal(plan, asked.pulls)
@@ -240,7 +240,7 @@ class TestWholeStudies:
         create_study("x", question=BestArm(), arms=ARMS, noise=Binary()).close()
         assert (tmp_path / "elsewhere.db").exists()
         with load_study("x") as study:
-            assert study.state.settings.arms == ARMS
+            assert study.state.spec.arms == ARMS
 
 
 @pytest.fixture
@@ -272,14 +272,14 @@ class TestPartialResults:
         assert study.ask().pulls.tolist() == [30, 30]
         assert study.state.seq == seq  # nothing was recorded by asking again
         report = study.tell(sums(a=(10, 5)))
-        assert (report.rounds, report.still_to_come) == (0, {"a": 20, "b": 30})
+        assert (report.rounds, report.remaining) == (0, {"a": 20, "b": 30})
         assert "50 results of round 1 are still to come" in report.next
         again = study.ask()
         assert (again.number, again.outstanding.tolist()) == (1, [20, 30])
         study.tell(sums(b=(35, 7)))  # more than asked
         assert study.ask().outstanding.tolist() == [20, 0]
         report = study.tell(sums(a=(20, 11)))
-        assert (report.rounds, report.results, report.still_to_come) == (1, 65, {})
+        assert (report.rounds, report.results, report.remaining) == (1, 65, {})
         assert study.ask().number == 2
 
     def test_several_files_at_once(self, study, tmp_path):
@@ -357,14 +357,14 @@ class TestPartialResults:
         assert report.warnings == []
         same = study.report()
         assert (same.rounds, same.results) == (1, 65)
-        plans, _ = plain_trial(study.state.settings, study.state.batches)
+        plans, _ = plain_trial(study.state.spec, study.state.batches)
         assert np.array_equal(study.ask().pulls, plans[-1])
 
     def test_a_file_that_decides_with_another(self, study):
         study.ask()
         study.tell(sums(a=(30, 15), b=(30, 16)))
         study.ask()
-        report = study.tell(sums(a=(300, 50), b=(300, 280)), sums(a=(7, 1)), again=True)
+        report = study.tell(sums(a=(300, 50), b=(300, 280)), sums(a=(7, 1)), new=True)
         assert (report.status, report.results) == ("decided", 667)
         assert study.state.decided["samples"] == 667
 
@@ -441,7 +441,7 @@ class TestWhatIsRefused:
             ({"max_round": 1}, "round"),
             ({"min_per_arm": -1}, "`min_per_arm` is -1"),
             ({"question": TopK(2)}, "."),
-            ({"policy": PET(), "noise": Poisson()}, "Poisson counts have no sigma"),
+            ({"policy": PET(), "noise": Poisson()}, "has no sigma"),
             ({"policy": Wager(stopping=EProcessRule(shifts=False))}, "settings"),
             ({"policy": TrackAndStop(stopping=EProcessRule())}, "settings"),
             ({"name": ""}, "cannot be called"),
@@ -517,7 +517,7 @@ class TestResuming:
             assert other.seq == state.seq
             assert other.decided == state.decided
             assert other.trial.record.totals.tolist() == state.trial.record.totals.tolist()
-            assert repr(other.trial.kept.won) == repr(state.trial.kept.won)
+            assert repr(other.trial.kept.wealth) == repr(state.trial.kept.wealth)
             assert other.trial.plan.pulls.tolist() == state.trial.plan.pulls.tolist()
 
     def test_the_verdict_is_recorded_with_what_decides_it(self, decided):
@@ -682,16 +682,16 @@ class TestAmendments:
         study.ask()
         study.tell(sums(a=(10, 5)))
         report = study.amend(study.state.rounds[0].files[0].digest, sums(a=(12, 5)), "two more")
-        assert (report.rounds, report.still_to_come) == (0, {"a": 18, "b": 30})
+        assert (report.rounds, report.remaining) == (0, {"a": 18, "b": 30})
         report = study.amend(study.state.rounds[0].files[0].digest, None, "all wrong")
-        assert (report.rounds, report.still_to_come) == (0, {"a": 30, "b": 30})
+        assert (report.rounds, report.remaining) == (0, {"a": 30, "b": 30})
         assert study.ask().number == 1
 
     def test_a_correction_may_complete_a_batch(self, study):
         study.ask()
         study.tell(sums(a=(10, 5), b=(30, 9)))
         report = study.amend(study.state.rounds[0].files[0].digest, sums(a=(30, 15), b=(30, 9)), "a page was missing")
-        assert (report.rounds, report.still_to_come) == (1, {})
+        assert (report.rounds, report.remaining) == (1, {})
 
     def test_what_cannot_be_amended(self, decided):
         seq = decided.state.seq

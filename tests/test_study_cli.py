@@ -87,7 +87,7 @@ class TestCommands:
         out = works("ask", "checkout", "--out", "batch.csv")
         assert "round 1: collect 90 results." in out
         assert "written to batch.csv" in out
-        assert (tmp_path / "batch.csv").read_text().split() == ["arm,still_to_come", "red,30", "green,30", "blue,30"]
+        assert (tmp_path / "batch.csv").read_text().split() == ["arm,remaining", "red,30", "green,30", "blue,30"]
         table(tmp_path / "1.csv", ("red", 30, 15), ("green", 30, 24))
         out = works("tell", "checkout", "1.csv")
         assert "Recorded 1.csv" in out
@@ -95,7 +95,7 @@ class TestCommands:
         assert "30 results of round 1 are still to come" in out
         assert "blue 30" in works("status", "checkout")
         works("ask", "checkout", "--out", "batch.csv")
-        assert (tmp_path / "batch.csv").read_text().split() == ["arm,still_to_come", "blue,30"]
+        assert (tmp_path / "batch.csv").read_text().split() == ["arm,remaining", "blue,30"]
         out = works("tell", "checkout", "--round-over", "blue was sold out")
         assert "blue was sold out" in out
         for week in (2, 3):
@@ -200,7 +200,7 @@ class TestCommands:
     def test_arms_from_a_file(self, works, tmp_path):
         (tmp_path / "arms.txt").write_bytes(b"\xef\xbb\xbfred\r\n\r\nblue one\r\n")
         works("new", "x", "-q", "best-arm", "--arms-file", "arms.txt", "--binary")
-        assert works("ask", "x", "--json")["still_to_come"] == {"red": 30, "blue one": 30}
+        assert works("ask", "x", "--json")["remaining"] == {"red": 30, "blue one": 30}
 
     def test_many_arms_are_shown_in_part(self, works, tmp_path):
         (tmp_path / "arms.txt").write_text("\n".join(f"arm {i}" for i in range(100)))
@@ -237,7 +237,7 @@ class TestCommands:
         found = json_of("amend", "checkout", "second.csv", "--by", "third.csv", "--why", "wrong week")
         assert (found["status"], found["answer"]) == ("undecided", None)
         assert json_of("ask", "checkout")["round"] == 3
-        assert json_of("status", "checkout")["still_to_come"]
+        assert json_of("status", "checkout")["remaining"]
         found = json_of("verify", "checkout")
         assert found.pop("guarantee")["conditions"][0]["name"] == "second.csv"
         assert found.pop("digest") == load_study("checkout").entries()[-1].digest
@@ -252,7 +252,7 @@ class TestCommands:
         assert [each["name"] for each in json_of("list")] == ["checkout"]
         assert json_of("export", "checkout")["file"] == "checkout.jsonl"
         assert json_of("import", "checkout.jsonl", "--storage", "sqlite:///copy.db")["entries"] == 11
-        assert json_of("report", "checkout")["still_to_come"]
+        assert json_of("report", "checkout")["remaining"]
         assert len(json_of("log", "checkout")["entries"]) > 8
         assert json_of("close", "checkout", "--why", "enough")["status"] == "closed"
         assert json_of("ask", "checkout")["status"] == "closed"
@@ -351,7 +351,7 @@ class TestMistakes:
             (("--sigma", -1), "`sigma` is -1, but must be a positive number"),
             (("--binary", "--delta", 5), "`delta` is 5, but must lie strictly between 0 and 1. For 5 % write"),
             (("--binary", "--policy", "pett"), "There is no policy called 'pett'. Did you mean 'pet'?"),
-            (("--counts", "--policy", "pet"), "Poisson counts have no sigma"),
+            (("--counts", "--policy", "pet"), "has no sigma"),
             (("--binary", "--max-round", 2), "arms"),
             (("--binary", "--k", 2), "'best-arm'"),
             (("--binary", "--margin", 2), "go with --question claims"),

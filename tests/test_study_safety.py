@@ -100,7 +100,7 @@ def test_kill_at_any_moment_of_tell(url, tmp_path):
                         recorded = [*recorded, number]
                 state = again.state
                 assert told(state) == recorded
-                if state.outstanding is None:
+                if state.open_round is None:
                     assert not state.trial.done
                     again.ask()
     with load_study("s", url) as study:
@@ -108,7 +108,7 @@ def test_kill_at_any_moment_of_tell(url, tmp_path):
         batches = state.batches
         assert state.trial.record.samples == sum(batch.counts.sum() for batch in batches)
         assert sum(batch.counts.sum() for batch in batches) + (
-            0 if state.outstanding is None else state.outstanding.counts.sum()
+            0 if state.open_round is None else state.open_round.counts.sum()
         ) == len(ARMS) * len(recorded)
 
 

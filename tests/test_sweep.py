@@ -19,9 +19,9 @@ import roundwise.cli.output
 import roundwise.cli.sweep
 from roundwise import PET, BestArm, DataError, GaussianArms, TopK, simulate
 from roundwise.environments import RandomGaps
+from roundwise.model.spec import to_spec
 from roundwise.render.svg import merge_legends
-from roundwise.simulation.sweep import is_finished, read_grid, run_cells, run_sweep, summary_row
-from roundwise.simulation.sweep.run import folder_of_cells, relabel
+from roundwise.simulation.sweep import is_finished, read_grid, relabel, run_cells, run_sweep, summary_row
 from roundwise.theory.figures.sweep import draw_problems, draw_sweep
 
 duckdb = pytest.importorskip("duckdb")
@@ -83,7 +83,7 @@ def write(folder, text=SMALL, name="study.toml"):
 
 
 def cells_in(folder):
-    return sorted(folder_of_cells(folder).glob("*"))
+    return sorted((folder / "cells").glob("*"))
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ class TestGrid:
         for level in (0, 1):
             text += f'[[question]]\nname = "statements"\nforms = [[1, 0, 0], [0, 1, 0]]\nlevels = [{level}, 0.2]\n'
         cells = read_grid(write(tmp_path, text)).cells
-        problems = {(cell.question, cell.instance): cell.content["question"] | cell.world for cell in cells}
+        problems = {(cell.question, cell.instance): to_spec(cell.problem.question) | cell.world for cell in cells}
         assert {name for _, name in problems} == {
             "fixed", "4 random arms", "4 random arms, sigma 2", "4 random arms (2)"
         }  # fmt: skip
@@ -262,7 +262,7 @@ def _without(table):
 
 def _columns(folder):
     with duckdb.connect() as connection:
-        pattern = str(folder_of_cells(folder) / "*.parquet")
+        pattern = str((folder / "cells") / "*.parquet")
         return connection.execute("select * from read_parquet(?) order by cell, run", [pattern]).fetchnumpy()
 
 
@@ -299,7 +299,7 @@ class TestCells:
         cells = read_grid(write(tmp_path)).cells
         run_cells(cells, tmp_path, workers=2)
         with duckdb.connect() as connection:
-            pattern = str(folder_of_cells(tmp_path) / "*.parquet")
+            pattern = str((tmp_path / "cells") / "*.parquet")
             found = connection.execute(
                 "select count(*), count(distinct cell) from read_parquet(?)", [pattern]
             ).fetchone()

@@ -11,8 +11,8 @@ from scipy.special import lambertw, zeta
 from scipy.stats import binom
 
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, BatchPlan, Record, Trial
-from roundwise.model.problem import Problem
+from roundwise.model.batch import Batch
+from roundwise.model.problem import BatchPlan, Problem, Record, Trial
 from roundwise.noise import Binary, Bounded, Gaussian, SubGaussian
 from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Statements, TopK
 from roundwise.rules import GLR, KaufmannKoolenPairwise, KaufmannKoolenSum, Lemma32, Lemma32ByCounts, LogLogHeuristic

@@ -15,7 +15,8 @@ from roundwise import PET, BestArm, GaussianArms, Problem, RoundRobin, TrackAndS
 from roundwise.cli import complexity as _complexity_command  # noqa: F401 - registers the command
 from roundwise.environments import RandomGaps
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, BatchPlan, Record, Trial
+from roundwise.model.batch import Batch
+from roundwise.model.problem import BatchPlan, Record, Trial
 from roundwise.rules import GLR
 from roundwise.theory.bounds import (
     centre,
@@ -32,7 +33,7 @@ from roundwise.theory.bounds import (
     upper_bounds,
     worst_case,
 )
-from roundwise.theory.bounds.curves import scaled
+from roundwise.theory.figures.bounds import scaled
 from strategies import assert_optimal
 
 

@@ -25,7 +25,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.contract import check_question
-from roundwise.environments import Environment, World
+from roundwise.environments import ArmState, Environment
 from roundwise.model.batch import Batch
 from roundwise.model.problem import Problem
 from roundwise.planning import plan
@@ -405,7 +405,7 @@ class Coins(Environment):
         return ("a", "b", "c") if self.mistake == "names" else ("a", "b")
 
     def initial_state(self, rng, runs):
-        return World(np.full((1 if self.mistake == "runs" else runs, 2), [0.7, 0.3]))
+        return ArmState(np.full((1 if self.mistake == "runs" else runs, 2), [0.7, 0.3]))
 
     def pull(self, rng, world, pulls, needs="sums"):
         counts = pulls + 1 if self.mistake == "more" else pulls

@@ -254,11 +254,11 @@ def test_a_study_of_ones_own_is_read_in_another_process(here, recipes, limits):
     rule = policy.Doubling(20, GLR(threshold.Stricter(1.1)))
     settings = {"question": question.Podium(), "arms": NAMES, "noise": noise.Marks(5.0), "policy": rule, **limits}
     with create_study("exam", storage=URL, **settings) as study:
-        assert study.state.settings.to_json()["question"] == {"name": "my_question:Podium"}
+        assert study.state.spec.to_json()["question"] == {"name": "my_question:Podium"}
         report = finished(study, np.random.default_rng(1))
         assert (report.status, report.answer, report.guarantee.status) == ("decided", list(NAMES[:2]), "kept")
     with load_study("exam", URL) as again:
-        found = again.state.settings
+        found = again.state.spec
     assert (found.question, found.noise) == (question.Podium(), noise.Marks(5.0))
     assert found.acting == (Limited(rule, 60) if limits else rule)
     own = [word for name in MODULES for word in ("--own", name)]

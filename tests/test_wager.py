@@ -42,11 +42,11 @@ from roundwise import (
 )
 from roundwise.arrays import tree_map, tree_take
 from roundwise.environments import RandomGaps, Replay
-from roundwise.model.batch import Batch, BatchPlan, Parts, ValueTable, join_parts, stack_parts
+from roundwise.model.batch import Batch, Parts, ValueTable, join_parts, stack_parts
 from roundwise.model.batch import split_counts as cut_counts
 from roundwise.model.estimates import signal_share
-from roundwise.model.trial import advance, begin, final_answer
-from roundwise.noise.parts import GaussianPartBets
+from roundwise.model.problem import BatchPlan, advance, begin, final_answer
+from roundwise.noise import bets
 from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.rules.eprocess.bet_sizes import slopes
 from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
@@ -158,7 +158,7 @@ NOISES = {
 
 def arm_0_rejected(problem):
     """Best arm: the cell of arm 0, which is among the best."""
-    return lambda trial: trial.kept.won.lost[..., 0]
+    return lambda trial: trial.kept.wealth.lost[..., 0]
 
 
 def a_piece_rejected(problem):
@@ -166,14 +166,14 @@ def a_piece_rejected(problem):
 
     By Proposition 3 with this choice of one true piece for each answer, it has probability at most delta.
     """
-    return lambda trial: trial.kept.won.lost[..., 0].any(axis=-1)
+    return lambda trial: trial.kept.wealth.lost[..., 0].any(axis=-1)
 
 
 def piece_of_arm_0_rejected(problem):
     """Tolerance: for any candidate but arm 0, that arm 0 leads it by the tolerance, which is just true."""
 
     def event(trial):
-        won = trial.kept.won
+        won = trial.kept.wealth
         return (won.lost[..., 0] & (won.answers[..., 0] > 0)).any(axis=-1)
 
     return event
@@ -184,7 +184,7 @@ def half_the_arms_rejected(problem):
     inside = np.arange(problem.arms) < problem.arms / 2
 
     def event(trial):
-        won = trial.kept.won
+        won = trial.kept.wealth
         against = (won.settled & (inside != (won.above > won.below))).any(axis=-1)
         return against | (np.where(inside, won.below, won.above).sum(axis=-1) >= math.log(1 / problem.delta))
 
@@ -193,12 +193,12 @@ def half_the_arms_rejected(problem):
 
 def none_rejected(problem):
     """Minimum and any-above: the cell "no arm is beyond", just true."""
-    return lambda trial: trial.kept.won.none_lost
+    return lambda trial: trial.kept.wealth.none_lost
 
 
 def arm_0_beyond_rejected(problem):
     """Minimum and any-above: the cell "arm 0 is beyond", just true."""
-    return lambda trial: trial.kept.won.arms_lost[..., 0]
+    return lambda trial: trial.kept.wealth.arms_lost[..., 0]
 
 
 # name: the question for so many arms with a common mean, the event, how far all arms but the first are below the mean
@@ -336,13 +336,13 @@ class TestControls:
         assert not kept(int(ended.happened.sum()), 400, 0.1)
 
     def test_inflated_bets_are_caught(self, monkeypatch):
-        honest = GaussianPartBets._log_factor
+        honest = bets.gaussian_factor
 
         def inflated(*known):
             tilt = honest(*known)
             return lambda p, q: tilt(p, q) + 0.1 * (q > 0)
 
-        monkeypatch.setattr(GaussianPartBets, "_log_factor", inflated)
+        monkeypatch.setattr(bets, "gaussian_factor", inflated)
         for boundary in ("best arm, tie", "above, on the level", "minimum on the level: yes"):
             times = at_boundary(boundary, "sub-Gaussian, normal", 3, 8, 0.1, runs=400, batches=10, seed=1)
             assert not kept(times, 400, 0.1)
@@ -352,8 +352,8 @@ class TestControls:
 
         def peeking(self, problem, kept, plan, batch):
             seen = honest(self, problem, kept, plan, batch)
-            won = eprocess_for(problem).update(problem, kept.won, seen.known, seen.alternative, batch.parts, True)
-            return seen._replace(won=won)
+            won = eprocess_for(problem).update(problem, seen._replace(wealth=kept.wealth), batch.parts, True)
+            return seen._replace(wealth=won)
 
         honest = EProcessRule.fold
         monkeypatch.setattr(EProcessRule, "fold", peeking)
@@ -554,7 +554,7 @@ class TestFront:
             trial = begin(problem, policy)
             for counts in (np.full(4, 100.0), np.array([50_000.0, 50_000.0, 4_000.0, 10.0])):
                 trial = advance(problem, policy, trial, Batch(counts, counts * means))
-            assert trial.kept.won.lost.tolist() == [False, False, True, True]
+            assert trial.kept.wealth.lost.tolist() == [False, False, True, True]
             after = trial.record.counts + trial.plan.pulls
             assert trial.plan.pulls[2] == 0
             assert after[3] == pytest.approx(share * after.sum() / 4, rel=0.05)
@@ -577,9 +577,9 @@ class TestFront:
         parts = Parts(np.full((1, 2, 2), 25.0), np.array([[[20.0, 12.0], [3.0, 9.0]]]))
         batch = Batch(np.full(2, 50.0), np.array([32.0, 12.0]), parts=parts)
         plan = BatchPlan(batch.counts, np.asarray(True), jump=jump)
-        found = EProcessRule().fold(problem, kept, plan, batch).won.gains
+        found = EProcessRule().fold(problem, kept, plan, batch).wealth.gains
         monkeypatch.setattr("roundwise.rules.eprocess.engine.slopes", lambda other, own=slopes: own(jump))
-        expected = EProcessRule().fold(problem, kept, plan._replace(jump=0), batch).won.gains
+        expected = EProcessRule().fold(problem, kept, plan._replace(jump=0), batch).wealth.gains
         assert found.tolist() == expected.tolist()
         assert (found != 0).any()
 
@@ -623,12 +623,11 @@ class TestPredictability:
         problem, trial = self.after(question, 2, noise)
         batch = normal(self.MEANS)(np.random.default_rng(9), trial.plan, 2)
         ledger = eprocess_for(problem)
-        fixed = {"alternative": trial.kept.alternative, "known": trial.kept.known}
-        settled = ledger.update(problem, trial.kept.won, parts=batch.parts, shifts=ledger.shifts, **fixed)
-        same(advance(problem, Wager(), trial, batch).kept.won, settled)
+        settled = ledger.update(problem, trial.kept, batch.parts, ledger.shifts)
+        same(advance(problem, Wager(), trial, batch).kept.wealth, settled)
         whole = batch._replace(parts=None)
-        settled = ledger.update(problem, trial.kept.won, parts=stack_parts((whole,)), shifts=ledger.shifts, **fixed)
-        same(advance(problem, Wager(), trial, whole).kept.won, settled)
+        settled = ledger.update(problem, trial.kept, stack_parts((whole,)), ledger.shifts)
+        same(advance(problem, Wager(), trial, whole).kept.wealth, settled)
 
     @pytest.mark.parametrize("question", SEVEN.values(), ids=SEVEN)
     def test_the_next_outcomes_change_the_next_plan_but_not_this_one(self, question):
@@ -645,7 +644,7 @@ class TestPredictability:
         plan = Wager().first(problem, ())
         parts = [Batch(n, n * 9.0 * (np.arange(3) == 0) * (i == 0)) for i, n in enumerate(cut(plan))]
         kept = EProcessRule().fold(problem, EProcessRule().start(problem, ()), plan, join_parts(parts[:1]))
-        assert (kept.won.gains == 0).all()
+        assert (kept.wealth.gains == 0).all()
 
     @pytest.mark.parametrize("question", SEVEN.values(), ids=SEVEN)
     def test_permuted_runs_are_permuted_results(self, question):
@@ -753,7 +752,7 @@ class TestLimits:
             [Wager()],
             runs=200,
             noise=SIGMA_1,
-            watch={"open": lambda trial: (~trial.kept.won.lost).sum(axis=-1)},
+            watch={"open": lambda trial: (~trial.kept.wealth.lost).sum(axis=-1)},
             **limit,
         )
         assert runs.summary.undecided > 0.5
@@ -784,7 +783,7 @@ class TestAbove:
         trial, settled, undone = begin(problem, policy, (200,)), np.zeros((200, 4), dtype=bool), 0
         for number in range(14):
             trial = advance(problem, policy, trial, world(rng, trial.plan, number)._replace(parts=None))
-            won = trial.kept.won
+            won = trial.kept.wealth
             lost = np.where(sets, won.below[:, None, :], won.above[:, None, :]).sum(axis=-1) >= problem.goal - 1e-12
             side = won.above > won.below
             now = (lost[..., None] | (sets == side[:, None, :])).all(axis=1)

@@ -22,8 +22,8 @@ from roundwise import (
 from roundwise.arrays import tree_map
 from roundwise.environments import PoissonArms
 from roundwise.model.batch import Batch
-from roundwise.model.trial import advance, begin
-from roundwise.noise import student
+from roundwise.model.problem import advance, begin
+from roundwise.noise import gaussian
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.solvers.halfspaces import Halfspaces
 from test_wager import binary, bounded, kept, normal, play, poisson, same
@@ -50,7 +50,7 @@ def rejections(wrong):
     """
 
     def event(trial):
-        won = trial.kept.won
+        won = trial.kept.wealth
         here = np.apply_along_axis(wrong, -1, won.answers)
         lost = np.take_along_axis(won.lost, np.maximum(here, 0)[..., None], axis=-1)[..., 0]
         return (lost & (here >= 0)).any(axis=-1)
@@ -116,7 +116,7 @@ class TestCounts:
         rule, some = EProcessRule(), Batch(np.array([40.0, 40.0, 0.0]), np.array([80.0, 60.0, 0.0]))
         kept_after = rule.fold(problem, rule.start(problem, ()), Wager().first(problem, ()), some)
         kept_after = rule.fold(problem, kept_after, Wager().first(problem, ()), some)
-        assert kept_after.won.lost[0].all()
+        assert kept_after.wealth.lost[0].all()
 
 
 class TestUnknownVariance:
@@ -142,7 +142,7 @@ class TestUnknownVariance:
         def pooled(self, form, value, leverage):
             return self._log_factor(value, leverage, *self._pooled(form.places[0][0] % self.data.counts.shape[-1]))
 
-        monkeypatch.setattr(student._StudentPartBets, "forms", pooled)
+        monkeypatch.setattr(gaussian._StudentPartBets, "forms", pooled)
         with pytest.raises(AssertionError):
             self.test_levels_and_unequal_deviations(30)
 
@@ -177,9 +177,9 @@ class TestAlone:
         if question is OVERLAPPING:
             assert len(np.unique(together.kept.alternative.answer)) > 1
         for i, trial in enumerate(alone):
-            many = trial.kept.won.gains.shape[0]
-            won = tree_map(lambda array, i=i: array[i], together.kept.won)
-            same(tree_map(lambda array, many=many: array[:many] if array.ndim else array, won), trial.kept.won)
+            many = trial.kept.wealth.gains.shape[0]
+            won = tree_map(lambda array, i=i: array[i], together.kept.wealth)
+            same(tree_map(lambda array, many=many: array[:many] if array.ndim else array, won), trial.kept.wealth)
             same(tree_map(lambda array, i=i: array[i], together.plan.pulls), trial.plan.pulls)
 
 

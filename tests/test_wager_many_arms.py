@@ -8,8 +8,7 @@ import pytest
 
 from roundwise import BestArm, GaussianArms, SubGaussian, Wager, simulate
 from roundwise.model.batch import PARTS, Batch
-from roundwise.model.problem import Problem
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import Problem, advance, begin
 from roundwise.rules.eprocess.rule import eprocess_for
 
 SIGMA_1 = SubGaussian(1.0)
@@ -54,7 +53,7 @@ class TestWidth:
         means = crowd(arms, near)
         problem, trial = after(Wager(), means, *counts)
         kept = trial.kept
-        wanted = eprocess_for(problem).required_pulls(problem, kept.won, kept.alternative, kept.known).pulls
+        wanted = eprocess_for(problem).required_pulls(problem, kept).pulls
         if widest is None:
             widest = 6 * wanted.sum() ** 2 / (wanted**2).sum() / 25
             assert 8 < widest < 20
@@ -79,11 +78,11 @@ class TestGate:
         trial = begin(problem, Wager(), (2,))
         counts = np.full((2, means.size), float(each))
         trial = advance(problem, Wager(), trial, Batch(counts, counts * means))
-        assert not trial.kept.won.gains.any()
+        assert not trial.kept.wealth.gains.any()
         rng, world = np.random.default_rng(5), GaussianArms(means)
         pulls = np.full((2, means.size), float(new))
         batch, _ = world.pull_parts(rng, world.initial_state(rng, 2), pulls, PARTS, 1, SIGMA_1.needs)
-        return advance(problem, Wager(), trial, batch).kept.won.gains
+        return advance(problem, Wager(), trial, batch).kept.wealth.gains
 
     def test_near_rivals_are_let_alone(self):
         found = self.won(crowd(120))

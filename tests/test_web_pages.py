@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from roundwise import list_studies, load_study
-from roundwise.store.client import segment
+from roundwise.store.remote import segment
 from roundwise.web.amend_pages import CHANGES
 from serving import ARMS, example, examples, served, table_of
 from test_docs import ROOT, files_in
@@ -149,7 +149,7 @@ def test_the_list_says_where_each_study_stands(shown):
 def test_a_study_says_the_same_as_its_report(shown):
     with load_study("checkout", shown.storage) as study:
         report = study.report()
-        asked = study.state.outstanding
+        asked = study.state.open_round
     quick, whole = shown.get(at("checkout")).text, shown.get(f"{at('checkout')}/stands").text
     assert report.headline.partition(".")[0] in quick
     for arm in report.arm_rows:
@@ -159,7 +159,7 @@ def test_a_study_says_the_same_as_its_report(shown):
     for number in asked.pulls:
         assert f">{int(number)}</td>" in quick
     text = shown.get(f"{at('checkout')}/next.csv").text
-    assert text.splitlines()[0] == "arm,share,results,still_to_come"
+    assert text.splitlines()[0] == "arm,share,results,remaining"
     assert sum(int(line.split(",")[2]) for line in text.splitlines()[1:]) == 600
 
 
@@ -182,7 +182,7 @@ def test_any_name_has_an_address(own, name):
     assert [each["name"] for each in list_studies(own.storage)] == [name]
     assert post(own, f"{made.headers['location']}/ask").status_code == 303
     with load_study(name, own.storage) as study:
-        assert study.state.outstanding is not None
+        assert study.state.open_round is not None
 
 
 def test_a_form_without_its_secret_is_refused(own):
@@ -202,7 +202,7 @@ class TestHandIn:
 
     def asked(self, own):
         with load_study("checkout", own.storage) as study:
-            return study.state.outstanding
+            return study.state.open_round
 
     def looked(self, own, text, name="day.csv", **fields):
         return post(own, f"{at('checkout')}/check", fields, files={"file": (name, text.encode())})

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from roundwise import Above, AnyAbove, BestArm, Binary, Bounded, Gaussian, MinimumBelow, Poisson, SubGaussian
-from roundwise.model.batch import Batch, BatchPlan, ValueTable
-from roundwise.model.problem import Problem
+from roundwise.model.batch import Batch, ValueTable
+from roundwise.model.problem import BatchPlan, Problem
 from roundwise.rules.eprocess.rule import EProcessRule
 
 ROWS = (5, 4)  # results of each arm in the batch
@@ -74,7 +74,7 @@ def test_the_mean_of_the_wealth_is_at_most_one(name, lead):
     for question in (BestArm(), Above(mean), AnyAbove(mean), MinimumBelow(mean)):
         problem, rule = Problem(question, 2, 0.05, noise), EProcessRule()
         known = rule.warm_start(problem, rule.start(problem, (runs,)), past, None)
-        wealth = rule.fold(problem, known, BatchPlan(counts, np.ones(runs, dtype=bool)), batch).won
+        wealth = rule.fold(problem, known, BatchPlan(counts, np.ones(runs, dtype=bool)), batch).wealth
         for logs in wealth:
             if logs.dtype == bool or logs.shape[:1] != (runs,):
                 continue

@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING
 
 from roundwise._version import __version__
 from roundwise.errors import DataError, InputError, RoundwiseError, StoreError
-from roundwise.model.batch import Batch, BatchPlan, Trial
-from roundwise.model.problem import Problem
-from roundwise.model.trial import advance, begin, final_answer
+from roundwise.model.batch import Batch
+from roundwise.model.problem import BatchPlan, Problem, Trial, advance, begin, final_answer
 from roundwise.noise import (
     Binary,
     Bounded,

@@ -14,11 +14,10 @@ import numpy as np
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.errors import InputError
 from roundwise.messages import Doubt
-from roundwise.model.batch import Batch, BatchPlan, Record, ValueTable
+from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, Past
-from roundwise.model.problem import Problem
+from roundwise.model.problem import BatchPlan, Problem, Record, begin
 from roundwise.model.spec import check_class
-from roundwise.model.trial import begin
 from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.questions import Above, BestArm, Question
@@ -300,7 +299,7 @@ def _wealth(noise: Noise, question: Question, pilot: Batch, batch: Batch) -> Any
     before = rule.warm_start(problem, rule.start(problem, batch.counts.shape[:-1]), pilot, None)
     return rule.fold(
         problem, before, BatchPlan(batch.counts, np.ones(batch.counts.shape[:-1], dtype=np.bool_)), batch
-    ).won
+    ).wealth
 
 
 def _sums(low: float, width: float, rows: Floats, successes: Floats) -> tuple[Floats, Floats]:

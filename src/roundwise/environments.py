@@ -10,18 +10,19 @@ An environment of your own derives from `Environment` (docs/own.md).
 """
 
 from roundwise.simulation.environments import (
+    ArmState,
     BernoulliArms,
     Environment,
     FamilyArms,
     GaussianArms,
     PoissonArms,
     RandomGaps,
-    World,
 )
 from roundwise.simulation.items import ItemReplay, NormalItems, StickItems
 from roundwise.simulation.replay import Replay
 
 __all__ = [
+    "ArmState",
     "BernoulliArms",
     "Environment",
     "FamilyArms",
@@ -32,5 +33,4 @@ __all__ = [
     "RandomGaps",
     "Replay",
     "StickItems",
-    "World",
 ]

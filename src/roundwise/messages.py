@@ -180,11 +180,11 @@ class Guarantee:
 class Remedy:
     """What to do about an error: a template with fields, in which `{@name}` is an option or a command of `OPTIONS`.
 
-    >>> remedy = Remedy("Use {@again}, or {@close_round}.", study="checkout")
+    >>> remedy = Remedy("Use {@new}, or {@close_round}.", study="checkout")
     >>> remedy.options
-    ('again', 'close_round')
+    ('new', 'close_round')
     >>> print(remedy)
-    Use `again=True`, or `study.close_round(REASON)`.
+    Use `new=True`, or `study.close_round(REASON)`.
     >>> with rendering_for(Surface.SHELL):
     ...     print(remedy)
     Use --new, or `roundwise tell checkout --round-over REASON`.
@@ -396,23 +396,22 @@ def _repeated_danger(*, column: str, **fields: Any) -> str:
     )
 
 
-def _surplus(rounds: Sequence[int], came: float, asked: float) -> str:
-    which = f"{'round' if len(rounds) == 1 else 'rounds'} {few([str(each) for each in rounds])}"
-    return f"{which}: {count(came)} arrived, {count(asked)} were requested"
-
-
-def _surplus_condition(*, added: float, rounds: Sequence[int], came: float, asked: float) -> str:
+def _surplus(added: float, rounds: Sequence[int]) -> str:
+    which = few([str(each) for each in rounds])
     return (
-        f"the {several(added, 'result')} beyond the request that arrived after others of the same round "
-        f"({_surplus(rounds, came, asked)}) were not added because of those"
+        f"{several(added, 'result')} beyond the request for their arms (round{'' if len(rounds) == 1 else 's'} {which})"
     )
 
 
-def _surplus_danger(*, added: float, rounds: Sequence[int], came: float, asked: float) -> str:
+def _surplus_condition(*, added: float, rounds: Sequence[int], **totals: float) -> str:
+    return f"the {_surplus(added, rounds)} that arrived after others of the same round were not added because of those"
+
+
+def _surplus_danger(*, added: float, rounds: Sequence[int], **totals: float) -> str:
     return (
-        f"{several(added, 'result')} beyond the request arrived after others of the same round "
-        f"({_surplus(rounds, came, asked)}). If they were added because of what those showed, the guarantee does not "
-        "hold. Record surplus results in one call with the rest of the round, or in the next round."
+        f"{_surplus(added, rounds)} arrived after others of the same round. If they were added because of what those "
+        "showed, the guarantee does not hold. Record surplus results in one call with the rest of the round, or in the "
+        "next round."
     )
 
 
@@ -650,7 +649,7 @@ Danger.table = {
 }
 OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at the command line, what to use on the page
     "amend": ("`study.amend`", "`roundwise amend`", "“Correct or withdraw a file”"),
-    "again": ("`again=True`", "--new", "the box “all of it is new”"),
+    "new": ("`new=True`", "--new", "the box “all of it is new”"),
     "average_ids": ("`average_ids=True`", "--average-ids", "the box “several rows of one id are one result”"),
     "cumulative": ("`cumulative=True`", "--cumulative", "the box “a running total”"),
     "ignore_arms": ("`ignore_arms=NAMES`", "--ignore-arms NAMES", "the box “leave out other options”"),

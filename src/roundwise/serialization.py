@@ -1,6 +1,6 @@
 """Trees of arrays as JSON, and back: the same bits, also of inf, nan and -0.0. Few numbers are readable, many packed.
 
-What a study keeps between rounds (`model.batch.Trial`) is a tree of named tuples of arrays. Only names of fields are
+What a study keeps between rounds (`model.problem.Trial`) is a tree of named tuples of arrays. Only names of fields are
 written, never those of Python classes or modules: whoever reads a tree says of which type it is.
 """
 

@@ -123,7 +123,7 @@ def step(study, means, rng):
     """One batch; None once the study is over."""
     asked = study.ask()
     if asked is not None:
-        study.tell(results(asked, study.state.settings.noise, means, rng), again=True)
+        study.tell(results(asked, study.state.spec.noise, means, rng), new=True)
     return asked
 
 
@@ -197,7 +197,7 @@ def eventful():
     study.drop("b", "sold out")
     step(study, ALIKE, rng)
     yield study
-    study = begun("taught")
+    study = begun("warm_started")
     study.import_past({"arm": list(ARMS), "count": [100] * 3, "successes": [10, 50, 90]})
     step(study, ALIKE, rng)
     yield study
@@ -229,7 +229,7 @@ def main():
     folder.mkdir()
     whole = 0
     for entries in logs():
-        data = gzip.compress("".join(f"{line}\n" for line in lines(entries)).encode(), mtime=0)
+        data = gzip.compress("".join(lines(entries)).encode(), mtime=0)
         (folder / f"{entries[0].study.replace(' ', '_').replace(',', '')}.jsonl.gz").write_bytes(data)
         whole += len(data)
     print(f"{len(list(folder.iterdir()))} logs, {whole} bytes, in {folder}")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from roundwise.arena.contests import Contest, Entrant, always, entrants, fixed
 from roundwise.arena.ranking import Standing, standings
@@ -15,16 +16,14 @@ from roundwise.errors import InputError
 from roundwise.formats.small_table import read_rows
 from roundwise.policies import Policy
 from roundwise.simulation.run import simulate
-from roundwise.simulation.sweep import SweepCell, is_finished, run_cells, summary_row
-from roundwise.simulation.sweep.grid import question_words
+from roundwise.simulation.sweep import SweepCell, describe, is_finished, run_cells, summary_row
 
 MANY_ARMS = 100.0  # beyond it the runs are fewer in proportion
 FEWER = 10  # times fewer runs of sequential yardsticks, which take long
 TIMED = 4  # runs of which the time is taken
 
 
-@dataclass(frozen=True, eq=False)
-class Match:
+class Match(NamedTuple):
     """One entrant in one contest."""
 
     contest: Contest
@@ -93,34 +92,31 @@ def match_entrants(contests: Sequence[Contest], entrants: Sequence[Entrant], run
     entries: list[Match] = []
     refused: dict[str, list[str]] = {}
     for contest in contests:
+        share = min(1.0, MANY_ARMS / contest.problem.arms)
         for entrant in entrants:
             policy = entrant.made(contest)
             if policy is None:
                 continue
-            cell = _cell(contest, policy, runs if not entrant.sequential else -(-runs // FEWER), seed)
+            cell = SweepCell(
+                contest.problem,
+                contest.instance.environment,
+                policy,
+                max(1, math.ceil((-(-runs // FEWER) if entrant.sequential else runs) * share)),
+                seed,
+                {"budget": contest.budget},
+                contest.instance.plain,
+                describe(contest.problem.question),
+                contest.name,
+            )
             try:
                 cell.limited.check(contest.problem)
             except InputError as error:
-                who = refused.setdefault(str(error), [])
-                who += [] if entrant.name in who else [entrant.name]
+                names = refused.setdefault(str(error), [])
+                if entrant.name not in names:
+                    names.append(entrant.name)
             else:
                 entries.append(Match(contest, entrant, cell))
     return Matches(entries, refused)
-
-
-def _cell(contest: Contest, policy: Policy, runs: int, seed: int) -> SweepCell:
-    share = min(1.0, MANY_ARMS / contest.problem.arms)
-    return SweepCell(
-        contest.problem,
-        contest.instance.environment,
-        policy,
-        max(1, math.ceil(runs * share)),
-        seed,
-        {"budget": contest.budget},
-        contest.instance.plain,
-        question_words(contest.problem.question),
-        contest.name,
-    )
 
 
 def run_matches(
@@ -132,24 +128,22 @@ def run_matches(
         progress(sum(entry.cell.runs for entry in draw.entries) - sum(cell.runs for cell in missing))
     run_cells(missing, folder, workers=workers, progress=progress)
     times = Times(folder / "times.csv")
-    return [_row(entry, folder, times) for entry in draw.entries]
-
-
-def _row(entry: Match, folder: Path, times: Times) -> Plain:
-    contest = entry.contest
-    return {
-        "contest": contest.name,
-        "source": contest.source,
-        "entrant": entry.entrant.name,
-        "sequential": entry.entrant.sequential,
-        "arms": contest.problem.arms,
-        "budget": contest.budget,
-        "near_tie": contest.near_tie,
-        **summary_row(entry.cell, folder),
-        "question": contest.question,
-        "true": contest.true_claims,
-        "ms_a_run": times.of(entry.cell),
-    }
+    return [
+        {
+            "contest": contest.name,
+            "source": contest.source,
+            "entrant": entrant.name,
+            "sequential": entrant.sequential,
+            "arms": contest.problem.arms,
+            "budget": contest.budget,
+            "near_tie": contest.near_tie,
+            **summary_row(cell, folder),
+            "question": contest.question,
+            "true": contest.true_claims,
+            "ms_a_run": times.of(cell),
+        }
+        for contest, entrant, cell in draw.entries
+    ]
 
 
 class Times:
@@ -164,23 +158,12 @@ class Times:
     def of(self, cell: SweepCell) -> float:
         """The time of this cell; taken now if it is not known."""
         if cell.digest not in self._known:
-            self._known[cell.digest] = _taken(cell)
-            fresh = not self._path.exists()
+            problem, runs = cell.problem, min(TIMED, cell.runs)
+            options: Plain = {"runs": runs, "delta": problem.delta, "noise": problem.noise, "seed": cell.seed}
+            start = time.process_time()
+            simulate(problem.question, cell.environment, [cell.limited], **options)
+            self._known[cell.digest] = 1000.0 * (time.process_time() - start) / runs
+            header = "" if self._path.exists() else "cell,ms_a_run\n"
             with self._path.open("a", newline="", encoding="utf-8") as file:
-                file.write(("cell,ms_a_run\n" if fresh else "") + f"{cell.digest},{self._known[cell.digest]:.4g}\n")
+                file.write(f"{header}{cell.digest},{self._known[cell.digest]:.4g}\n")
         return self._known[cell.digest]
-
-
-def _taken(cell: SweepCell) -> float:
-    runs = min(TIMED, cell.runs)
-    start = time.process_time()
-    simulate(
-        cell.problem.question,
-        cell.environment,
-        [cell.limited],
-        runs=runs,
-        delta=cell.problem.delta,
-        noise=cell.problem.noise,
-        seed=cell.seed,
-    )
-    return 1000.0 * (time.process_time() - start) / runs

@@ -13,9 +13,7 @@ from roundwise.calibration.laws import LAWS, Law
 from roundwise.calibration.rules import RULES, Rule
 from roundwise.calibration.shapes import SHAPES, Shape
 from roundwise.errors import InputError
-from roundwise.model.batch import Trial
-from roundwise.model.problem import Problem
-from roundwise.model.trial import advance, begin, final_answer
+from roundwise.model.problem import Problem, Trial, advance, begin, final_answer
 from roundwise.noise import Gaussian
 from roundwise.policies import Policy
 from roundwise.simulation.environments import Environment, draw_batch

@@ -11,7 +11,7 @@ from roundwise.calibration.cells import CalibrationCell
 from roundwise.calibration.live import SOURCES, Remembered, RowSource
 from roundwise.calibration.shapes import TINY
 from roundwise.calibration.telling import file_of, tell_once
-from roundwise.model.trial import final_answer
+from roundwise.model.problem import final_answer
 from roundwise.policies import ConditionalPower, Policy, Wager
 from roundwise.questions import Above, BestArm, Claims, Question
 from roundwise.simulation.environments import Generator
@@ -71,8 +71,8 @@ class Changed:
 def _is_wrong(study: Remembered, means: dict[str, float]) -> bool:
     """Whether what is true of the present arms has been ruled out, or a wrong answer given."""
     state = study.state
-    problem, policy = state.settings.problem, state.settings.policy
-    truth = np.array([means[name] for name in state.settings.arms])
+    problem, policy = state.spec.problem, state.spec.policy
+    truth = np.array([means[name] for name in state.spec.arms])
     if bool(policy.stopping.false_rejection(problem, state.trial, truth)):
         return True
     decided = bool(state.trial.done)
@@ -83,7 +83,7 @@ def _observed(study: Remembered) -> list[str]:
     """The present arms, from the smallest observed mean to the largest."""
     state = study.state
     order = np.argsort(state.record.totals / np.maximum(state.record.counts, 1.0), kind="stable")
-    return [state.settings.arms[i] for i in order]
+    return [state.spec.arms[i] for i in order]
 
 
 def _drop(which: int) -> Made:
@@ -91,9 +91,9 @@ def _drop(which: int) -> Made:
 
     def change(study: Remembered, means: dict[str, float], rng: Generator) -> None:
         state = study.state
-        if state.decided is None and len(state.settings.arms) - len(state.settings.left_out) > 2:
-            kept = {state.settings.arms[0]} if state.settings.question.separate_claims else set()  # a control stays
-            gone = kept.union(state.settings.left_out)
+        if state.decided is None and len(state.spec.arms) - len(state.spec.left_out) > 2:
+            kept = {state.spec.arms[0]} if state.spec.question.separate_claims else set()  # a control stays
+            gone = kept.union(state.spec.left_out)
             study.drop([name for name in _observed(study) if name not in gone][which], "it looks like that")
 
     return change
@@ -126,7 +126,7 @@ def _exchanged(study: Remembered, means: dict[str, float], rng: Generator) -> No
 def _extend(study: Remembered, means: dict[str, float], rng: Generator) -> None:
     """A larger budget whenever the end of the present one is near and something is open."""
     state = study.state
-    budget, open_ = state.settings.budget, not bool(np.all(state.trial.kept.shown))
+    budget, open_ = state.spec.budget, not bool(np.all(state.trial.kept.shown))
     if budget is not None and open_ and state.record.samples + 30 > budget and budget < 200:
         study.extend(budget + 50)
 

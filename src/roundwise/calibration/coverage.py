@@ -14,8 +14,7 @@ from roundwise.calibration.live import SOURCES, Lived, LivePath, Remembered, Row
 from roundwise.calibration.shapes import SHAPES, Shape
 from roundwise.calibration.telling import as_drawn
 from roundwise.errors import InputError
-from roundwise.model.problem import Problem
-from roundwise.model.trial import advance, begin
+from roundwise.model.problem import Problem, advance, begin
 from roundwise.policies import ConditionalPower, Policy, Rounds, Wager
 from roundwise.report import Report, build_report
 from roundwise.rules import ClaimStatus
@@ -65,7 +64,7 @@ class Covered:
         np.add.at(dense, (np.arange(problem.arms)[:, None], forms.arms), forms.coefficients)
         values = np.broadcast_to(dense @ means, (runs, problem.arms))
         forms = tree_map(lambda array: np.broadcast_to(array, (runs, *array.shape)), forms)
-        bets = POLICY.stopping.replayed(problem, batches)
+        bets = POLICY.stopping.replay(problem, batches)
         return int(bets.ruled_out(forms, problem.goal)(values)[:, 0].sum())
 
 

@@ -30,11 +30,11 @@ from roundwise.noise import (
 )
 from roundwise.simulation.environments import (
     Arms,
+    ArmState,
     BernoulliArms,
     Environment,
     Generator,
     PoissonArms,
-    World,
     numbered,
 )
 from roundwise.simulation.items import ItemReplay, NormalItems, StickItems
@@ -115,7 +115,7 @@ class TwoPoint(Arms):
         """Sub-Gaussian with sigma 1."""
         return SubGaussian(1.0)
 
-    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+    def pull(self, rng: Generator, world: ArmState, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ArmState]:
         """One binomial draw for the total of each arm."""
         heads = rng.binomial(pulls.astype(np.int64), 0.5)
         return Batch(pulls, pulls * world.means + 2.0 * heads - pulls), world

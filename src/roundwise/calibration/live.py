@@ -27,7 +27,7 @@ from roundwise.calibration.telling import (
     without_an_arm,
 )
 from roundwise.errors import InputError
-from roundwise.model.trial import final_answer
+from roundwise.model.problem import final_answer
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.policies import PET, Policy, RoundRobin, Wager
 from roundwise.simulation.environments import Environment, Generator
@@ -170,7 +170,7 @@ class Lived:
     def one(self, shape: Shape, rng: Generator) -> bool:
         """Whether that happened in one study."""
         means, state = self.state(shape, rng)
-        settings = state.settings
+        settings = state.spec
         if state.decided is not None:
             answer = final_answer(settings.problem, settings.policy, state.trial)
             assert state.decided["answer"] == settings.question.answer_to_json(answer)

@@ -278,7 +278,7 @@ def draw(found: Sequence[CellCount], path: Path) -> None:
     from roundwise.theory.figures.canvas import new_figure, save
 
     rng = np.random.default_rng(0)
-    picture, axes = new_figure(8.0, 4.2)
+    picture, (axes,) = new_figure(8.0, 4.2)
     parts = [part for part in PARTS if any(each.cell.part == part for each in found)]
     for x, part in enumerate(parts):
         mine = [each for each in found if each.cell.part == part and each.cell.delta > 0]

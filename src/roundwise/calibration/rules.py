@@ -8,8 +8,8 @@ import numpy as np
 
 from roundwise.arrays import Bools
 from roundwise.messages import Doubt, Reason
-from roundwise.model.batch import Batch, BatchPlan, Trial
-from roundwise.model.problem import Problem
+from roundwise.model.batch import Batch
+from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.policies import (
     LUCB,
     PET,

@@ -27,7 +27,7 @@ def file_of(**columns: Array | Sequence[float]) -> Path:
 def tell_once(study: Study, path: Path) -> None:
     """Tell a file; results that came out the same as others are new ones here."""
     try:
-        study.tell(path, again=True)
+        study.tell(path, new=True)
     finally:
         path.unlink()
 
@@ -45,7 +45,7 @@ def hand_in(study: Study, rows: Rows, rng: Generator) -> None:
 
 def is_open(study: Study) -> bool:
     """Whether a batch is outstanding."""
-    return study.state.outstanding is not None
+    return study.state.open_round is not None
 
 
 def as_drawn(study: Study, rows: Rows, rng: Generator) -> None:
@@ -114,7 +114,7 @@ def sums(study: Study, rows: Rows, rng: Generator) -> None:
         "count": [len(v) for v in values],
         "total": [float(v.sum()) for v in values],
     }
-    if study.state.settings.noise.needs == "squares":
+    if study.state.spec.noise.needs == "squares":
         columns["squares"] = [float((v**2).sum()) for v in values]
     tell_once(study, file_of(**columns))
 
@@ -132,7 +132,7 @@ def rows_and_sums(study: Study, rows: Rows, rng: Generator) -> None:
 def corrected(study: Study, digest: str, path: Path | None, why: str) -> None:
     """Put a file in the place of another, or nothing; results that came out the same as others are new ones here."""
     try:
-        study.amend(digest, path, why, again=True)
+        study.amend(digest, path, why, new=True)
     finally:
         if path is not None:
             path.unlink()

@@ -126,7 +126,7 @@ def _print(found: Overview, delta: float, seen: Summary | None, problem: Problem
 
 def _sentences(found: Overview, problem: Problem) -> list[str]:
     """What the lower bound on batches is about, and what it says; why it, or a theorem as stated, says nothing."""
-    from roundwise.theory.bounds.lower import stated_for
+    from roundwise.theory.bounds import stated_for
 
     said = []
     promise = found.promise

@@ -30,11 +30,11 @@ from roundwise.cli.output import number, print_json, print_table
 from roundwise.errors import InputError
 from roundwise.model.problem import Problem
 from roundwise.noise import HeteroscedasticGaussian, SubGaussian
-from roundwise.policies.rounds import shares
+from roundwise.policies.base import shares
 from roundwise.questions import Complexity, Question
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.environments import numbered
-from roundwise.solvers.families import BinaryFamily, ExponentialFamily, Family, PoissonFamily
+from roundwise.solvers.halfspaces import BinaryFamily, ExponentialFamily, Family, PoissonFamily
 
 Radius = Annotated[float, typer.Option("--radius", help="Distance from --means over which to take the worst case.")]
 
@@ -70,7 +70,7 @@ def complexity(
         raise InputError("Odds ratios have no complexity; `roundwise simulate` and `roundwise plan` take them.")
     goal.check_means(values)
     if not (radius >= 0 and math.isfinite(radius)):
-        raise InputError(f"`radius` is {radius:g}, but must be a number of at least 0.")
+        raise InputError(f"--radius is {radius:g}, but must be a number of at least 0.")
     apart = None if sigmas is None else HeteroscedasticGaussian(tuple(numbers(sigmas, "--sigmas").tolist()))
     problem = Problem(goal, len(values), delta, SubGaussian(sigma) if apart is None else apart)
     family = _family(binary, poisson, exponential, apart, features is not None or radius > 0)

@@ -65,8 +65,10 @@ def print_json(value: object) -> None:
     say(json.dumps(_plain(value), indent=2, allow_nan=False))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | float]], lines: bool = False) -> None:
-    """A table for the terminal, numbers to the right and never broken."""
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str | float]], lines: bool = False, longest: int = CELL
+) -> None:
+    """Print a table with numbers to the right, never broken, and texts of at most `longest` letters."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -76,7 +78,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | float]], l
         text = any(isinstance(cell, str) and not _numeric(cell) for cell in (row[i] for row in rows))
         table.add_column(column, justify="left" if text else "right", overflow="fold", no_wrap=not text)
     for row in rows:
-        table.add_row(*(visible(each, CELL) if isinstance(each, str) else number(each) for each in row))
+        table.add_row(*(visible(each, longest) if isinstance(each, str) else number(each) for each in row))
     target = io.StringIO()
     Console(width=console_width(), highlight=False, markup=False, file=target).print(table)
     say(target.getvalue().rstrip("\n"))
@@ -165,7 +167,7 @@ SWEPT = re.compile(  # the columns of a sweep
     rb"batches_se,batches_max,error,error_upper_95,undecided,sample_lower_bound,lower_bound_for,"
     rb"samples_over_lower_bound,guarantee,caveat(,true_shown_mean,true_shown_se)?\r\n"
 )
-ASKED = ("arm", "still_to_come")  # the columns of a round that is asked for
+ASKED = ("arm", "remaining")  # the columns of a round that is asked for
 
 
 def check_output(path: Path | None, theirs: bool = True) -> None:
@@ -260,7 +262,7 @@ def _our_table(contents: bytes) -> bool:
     """Whether a CSV file has the columns of one of our tables and no cell besides."""
     from roundwise.report.export import TABLES
 
-    ours = (ASKED, *(columns for columns, _ in TABLES.values()))
+    ours = (ASKED, *TABLES.values())
     known = contents.startswith(tuple(f"{','.join(columns)}\n".encode() for columns in ours))
     if not (known or SWEPT.match(contents)):
         return False

@@ -53,5 +53,6 @@ def paper(
         ("the paper", "measured", "verdict"),
         [(each.paper, each.measured, each.verdict) for each in claims],
         lines=True,
+        longest=2000,
     )
     print(f"Figures and tables are in {out}: {', '.join(path.name for path in files)}.")

@@ -14,7 +14,7 @@ import typer
 from roundwise.cli import PLANNING, app
 from roundwise.cli.options import Json, StudyOptions, grouped
 from roundwise.cli.output import check_output, console_width, print_json, say, write_file
-from roundwise.cli.study.common import Storage
+from roundwise.cli.study.rounds import Storage
 from roundwise.errors import InputError
 from roundwise.planning.request import PlanRequest
 from roundwise.study.spec import settings_of
@@ -84,7 +84,7 @@ def _write(found: StudyPlan, out: Path) -> None:
 
 def _plan_rest(study: str, storage: str | None, settings: dict[str, Any], as_json: bool) -> None:
     from roundwise.planning import Costs, replan
-    from roundwise.planning.quantities import one_for_each
+    from roundwise.planning.request import one_for_each
     from roundwise.study import load_study
 
     with load_study(study, storage) as loaded:
@@ -93,9 +93,9 @@ def _plan_rest(study: str, storage: str | None, settings: dict[str, Any], as_jso
             for name, (about, _) in settings_of(PlanRequest).items()
             if settings.get(name) is not None
         }
-        arms, prices = loaded.state.settings.arms, given.get("sample_cost")
+        arms, prices = loaded.state.spec.arms, given.get("sample_cost")
         costs = Costs(
-            sample=None if prices is None else tuple(one_for_each(prices, arms, "sample cost").tolist()),
+            sample=None if prices is None else one_for_each(prices, arms, "sample cost"),
             round=given.get("round_cost", 0.0),
             days=given.get("round_days"),
         )

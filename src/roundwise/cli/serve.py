@@ -19,7 +19,7 @@ import typer
 
 from roundwise.cli import STUDIES, app
 from roundwise.cli.output import say
-from roundwise.cli.study.common import Storage
+from roundwise.cli.study.rounds import Storage
 from roundwise.errors import DataError, InputError
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from roundwise.errors import InputError
 from roundwise.model.spec import from_spec, noise_from_spec
 from roundwise.noise import NOISES, HeteroscedasticGaussian, Noise, SubGaussian
 from roundwise.policies import POLICIES, usual_policy
-from roundwise.policies.rounds import shares
+from roundwise.policies.base import shares
 from roundwise.simulation.environments import BernoulliArms, Environment, FamilyArms, GaussianArms, PoissonArms
 from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate as run

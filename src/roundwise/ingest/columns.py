@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import repeat
 from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Facts, Plain
+from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import quoted, refusal, shown, some
 from roundwise.formats.sheet import Problems, blank, name_in
@@ -31,7 +31,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "squares": (),
 }
 _SUMS = ("count", "total", "successes", "squares")
-_TO_COME = "still_to_come"  # a column of what is asked for: a round is no table of results
+_TO_COME = "remaining"  # a column of what is asked for: a round is no table of results
 
 
 @dataclass(frozen=True)
@@ -49,29 +49,19 @@ class Columns:
     item: str | None = None  # of what several arms were tried on: a question, a plate
 
     def __post_init__(self) -> None:
-        named = [name.strip() if isinstance(name, str) else name for name in asdict(self).values() if name is not None]
-        for name in named:
-            if not isinstance(name, str) or not name:
-                raise InputError("The name of a column is empty. Give it as it stands in the header of the file.")
+        named = [name.strip() if isinstance(name, str) else name for name in self.payload().values()]
+        if not all(isinstance(name, str) and name for name in named):
+            raise InputError("The name of a column is empty. Give it as it stands in the header of the file.")
         if len({name.casefold() for name in named}) < len(named):
             raise InputError("One column is named twice. Give the arm, the outcome, ids, times and items one each.")
 
     def over(self, other: Columns) -> Columns:
         """These names, and those of `other` where there is none."""
-        own, rest = asdict(self), asdict(other)
-        return Columns(**{key: rest[key] if own[key] is None else own[key] for key in own})
+        return Columns(**other.payload() | self.payload())
 
     def payload(self) -> dict[str, str]:
         """The names as JSON."""
         return {key: name for key, name in asdict(self).items() if name is not None}
-
-    @classmethod
-    def from_payload(cls, payload: Facts) -> Columns:
-        """The names that `payload` was made of."""
-        return cls(**{each.name: payload.get(each.name) for each in fields(cls)})
-
-
-NAMELESS = Columns()  # names that every table may have
 
 
 WATCH = "watch "  # before the title of a column that is not used but may identify units, as a role
@@ -103,27 +93,45 @@ def known_titles(columns: Columns, arms: Collection[str]) -> set[str]:
 
 
 def layout(
-    where: str,
-    header: Sequence[str],
-    arms: Collection[str] = (),
-    hint: str = "",
-    columns: Columns | None = None,
-    guess: Guess | None = None,
+    where: str, header: Sequence[str], arms: Collection[str], hint: str, columns: Columns, guess: Guess
 ) -> ColumnLayout:
-    """The layout of a table with this header; `guess` looks at the cells where the header does not tell."""
-    columns = columns or Columns()
+    """Find out which column is what.
+
+    Args:
+        where: The file, and the line of its header.
+        header: The titles.
+        arms: The names of the arms: in a wide table each has a column.
+        hint: What to say if the columns are wrong.
+        columns: Names that the user gave.
+        guess: Looks at the cells where the header does not tell.
+    """
     titles = [title.strip() for title in header]
-    places = {role: _place(where, titles, role, name) for role, name in columns.payload().items()}
+    places = {role: _named_place(where, titles, role, name.strip()) for role, name in columns.payload().items()}
     named = set(places)
-    places |= _by_name(where, titles, places)
+    places |= _usual_places(where, titles, places)
     if columns.outcome is not None:  # then the others are only columns with a common name
         places = {role: place for role, place in places.items() if role not in _SUMS}
-    wide = _wide(where, titles, arms, places)
-    if wide is not None:
-        return wide
-    guessed = {} if _no_header(titles, arms) else _guessed(where, titles, places, guess)
-    has = places.keys() | guessed.keys()
-    places |= guessed
+    more = tuple(role for role in ("id", "time", "item") if role in places)
+    guessed: dict[str, int] = {}
+    form: Literal["rows", "sums", "successes", "wide"] = "wide"
+    if columns_of_arms := _arm_places(where, titles, arms, places):
+        places |= columns_of_arms
+        roles = tuple(columns_of_arms)
+    else:
+        if not any(title in arms or title[:1].isdigit() for title in titles):  # else these are results, no header
+            guessed = _guessed_places(where, titles, places, guess)
+        places |= guessed
+        form, roles = _choose_form(where, titles, places, named, arms, hint)
+    used = {role: places[role] for role in (*roles, *more)}
+    unused = tuple(title for i, title in enumerate(titles) if title and i not in used.values())
+    return ColumnLayout(form, used, {role: titles[place] for role, place in used.items()}, unused, tuple(guessed))
+
+
+def _choose_form(
+    where: str, titles: Sequence[str], places: Mapping[str, int], named: Set[str], arms: Collection[str], hint: str
+) -> tuple[Literal["rows", "sums", "successes"], tuple[str, ...]]:
+    """The form of a table that has one column of arms, and the roles of its columns."""
+    has = places.keys()
     complete: list[tuple[Literal["rows", "sums", "successes"], tuple[str, ...]]] = []
     if {"arm", "outcome"} <= has:
         complete.append(("rows", ("arm", "outcome")))
@@ -132,7 +140,7 @@ def layout(
     if {"arm", "count", "successes"} <= has:
         complete.append(("successes", ("arm", "count", "successes")))
     if not complete:
-        raise _wrong(where, titles, has, arms, hint)
+        raise _incomplete(where, titles, has, arms, hint)
     form, roles = complete[0]
     if len(complete) > 1 or (form == "rows" and "count" in has and "outcome" not in named):
         mixed = [titles[places[n]] for n in ("outcome", "count", "total", "successes") if n in has]
@@ -142,122 +150,89 @@ def layout(
             Remedy("Remove or rename those that do not belong, or name the outcome: {@outcome_column}. " + ACCEPTED),
         )
     if form != "rows" and {"id", "item"} & named:
-        raise refusal(
-            where,
-            "sums have no ids and no items.",
-            Remedy("Give one row a result, or leave out {@id_column} and {@item_column}."),
-        )
-    roles += tuple(role for role in ("id", "time", "item") if role in places)
-    return _layout(form, roles, places, titles, guessed)
+        remedy = Remedy("Give one row a result, or leave out {@id_column} and {@item_column}.")
+        raise refusal(where, "sums have no ids and no items.", remedy)
+    return form, roles
 
 
-def _layout(
-    form: Literal["rows", "sums", "successes", "wide"],
-    roles: Sequence[str],
-    places: Mapping[str, int],
-    titles: Sequence[str],
-    guessed: Collection[str] = (),
-) -> ColumnLayout:
-    used = {role: places[role] for role in roles}
-    unused = tuple(title for i, title in enumerate(titles) if title and i not in used.values())
-    return ColumnLayout(form, used, {role: titles[place] for role, place in used.items()}, unused, tuple(guessed))
-
-
-def _place(where: str, titles: Sequence[str], role: str, name: str) -> int:
+def _named_place(where: str, titles: Sequence[str], role: str, name: str) -> int:
     """Where the column is that the user named."""
-    name = name.strip()
     at = [i for i, title in enumerate(titles) if title == name]
     at = at or [i for i, title in enumerate(titles) if title.casefold() == name.casefold()]
     if len(at) == 1:
         return at[0]
-    found = [title for title in titles if title]
-    near = difflib.get_close_matches(name[:100], [title[:100] for title in found[:500]], n=1, cutoff=0.6)
-    hint = f" Did you mean {quoted(near[0])}?" if near else ""
-    said = f"there is no column {quoted(name)}" if not at else f"there are {len(at)} columns {quoted(name)}"
-    raise refusal(
-        where,
-        f"{said}, only {list_quoted(found)}.{hint}" if not at else f"{said}.",
-        Remedy(f"Name it with {{@{role}_column}}."),
-    )
+    said = f"there are {len(at)} columns {quoted(name)}."
+    if not at:
+        found = [title for title in titles if title]
+        near = difflib.get_close_matches(name[:100], [title[:100] for title in found[:500]], n=1, cutoff=0.6)
+        said = f"there is no column {quoted(name)}, only {list_quoted(found)}."
+        said += f" Did you mean {quoted(near[0])}?" if near else ""
+    raise refusal(where, said, Remedy(f"Name it with {{@{role}_column}}."))
 
 
-def _by_name(where: str, titles: Sequence[str], named: Mapping[str, int]) -> dict[str, int]:
+def _usual_places(where: str, titles: Sequence[str], named: Mapping[str, int]) -> dict[str, int]:
     """Where each known column is: under its own name, or else under another that means the same."""
-    folded = [title.casefold() for title in titles]
+    folded = {i: title.casefold() for i, title in enumerate(titles) if i not in named.values()}
     places: dict[str, int] = {}
     for name, others in _NAMES.items():
         if name in named:
             continue
-        at = [i for i, title in enumerate(folded) if title == name and i not in named.values()]
-        at = at or [i for i, title in enumerate(folded) if title in others and i not in named.values()]
+        at = [i for i, title in folded.items() if title == name] or [i for i, each in folded.items() if each in others]
         if len(at) > 1:
+            choice = f", or use {{@{name}_column}}." if name in ("arm", "outcome") else "."
             raise refusal(
                 where,
                 f"the columns {list_quoted([titles[i] for i in at])} all mean '{name}'.",
-                Remedy(
-                    f"Keep one of them, called '{name}'"
-                    + (f", or use {{@{name}_column}}." if name in ("arm", "outcome") else ".")
-                ),
+                Remedy(f"Keep one of them, called '{name}'" + choice),
             )
         if at:
             places[name] = at[0]
     return places
 
 
-def _wide(where: str, titles: Sequence[str], arms: Collection[str], places: Mapping[str, int]) -> ColumnLayout | None:
-    """One row an item and one column an arm, if no column has arms or outcomes and two arms or more have a column."""
-    if {"arm", "outcome"} & places.keys():
-        return None
-    extras = {role: places[role] for role in ("id", "time", "item") if role in places}
-    at = [(title, i) for i, title in enumerate(titles) if title in arms and i not in extras.values()]
-    if len(at) < 2:
+def _arm_places(
+    where: str, titles: Sequence[str], arms: Collection[str], places: Mapping[str, int]
+) -> dict[str, int] | None:
+    """The columns of a wide table, one an arm: if no column has arms or outcomes, and two arms or more have one."""
+    extras = {places[role] for role in ("id", "time", "item") if role in places}
+    at = [(title, i) for i, title in enumerate(titles) if title in arms and i not in extras]
+    if {"arm", "outcome"} & places.keys() or len(at) < 2:
         return None
     found = dict(at)
     if len(found) < len(at):
         twice = next(title for title, i in at if found[title] != i)
         raise refusal(where, f"there are two columns {quoted(twice)}.", "Give every arm one column.")
-    every = {**{f"arm {title}": i for title, i in at}, **extras}
-    return _layout("wide", tuple(every), every, titles)
+    return {f"arm {title}": i for title, i in at}
 
 
-def _no_header(titles: Sequence[str], arms: Collection[str]) -> bool:
-    """Whether the first line looks like results."""
-    return any(title in arms or title[:1].isdigit() for title in titles)
-
-
-def _guessed(where: str, titles: Sequence[str], places: Mapping[str, int], guess: Guess | None) -> dict[str, int]:
+def _guessed_places(where: str, titles: Sequence[str], places: Mapping[str, int], guess: Guess) -> dict[str, int]:
     """The arm and the outcome where no header tells them and the cells of one column alone could be them."""
     found: dict[str, int] = {}
-    if guess is None or _TO_COME in titles:
+    if _TO_COME in titles:
         return found
     sums = {"count", "total"} <= places.keys() or {"count", "successes"} <= places.keys()
     for role in ("arm", "outcome"):
-        if role in places or (role == "outcome" and (sums or not {"arm"} <= places.keys() | found.keys())):
+        if role in places or (role == "outcome" and (sums or "arm" not in places.keys() | found.keys())):
             continue
         taken = {*places.values(), *found.values()}
         could = guess(role, [i for i, title in enumerate(titles) if title and i not in taken])
         if len(could) > 1:
-            what = "has the arms" if role == "arm" else "is the outcome"
-            raise refusal(
-                where,
-                f"it is not clear which column {what}: it could be {list_quoted([titles[i] for i in could])}.",
-                Remedy(f"Use {{@{role}_column}}."),
-            )
+            what, names = "has the arms" if role == "arm" else "is the outcome", [titles[i] for i in could]
+            unclear = f"it is not clear which column {what}: it could be {list_quoted(names)}."
+            raise refusal(where, unclear, Remedy(f"Use {{@{role}_column}}."))
         if could:
             found[role] = could[0]
     return found
 
 
-def _wrong(where: str, titles: Sequence[str], has: Set[str], arms: Collection[str], hint: str) -> DataError:
+def _incomplete(where: str, titles: Sequence[str], has: Set[str], arms: Collection[str], hint: str) -> DataError:
     found = [title for title in titles if title]
-    if "arm" not in has:
-        missing = "arm"
-    else:
+    missing = "arm"
+    if "arm" in has:
         missing = "count" if {"total", "successes"} & has else "total" if "count" in has else "outcome"
     if _TO_COME in titles and not has & {*_SUMS}:
-        return refusal(
-            where, "this is a round that was asked for; it has no results.", Remedy("Write them down. " + ACCEPTED)
-        )
+        said = "this is a round that was asked for; it has no results."
+        return refusal(where, said, Remedy("Write them down. " + ACCEPTED))
     said = f"found {list_quoted(found)}, but no column '{missing}'." if found else "the header is empty."
     if found and found[0] in arms:
         return refusal(where, said, Remedy("The first line must be the header. " + ACCEPTED))
@@ -274,7 +249,7 @@ class TellKeywords(TypedDict, total=False):
     ignore_arms: str | Sequence[str]
     missing: str | None
     cumulative: bool
-    again: bool
+    new: bool
     average_ids: bool
 
 
@@ -286,23 +261,20 @@ class TellOptions:
     ignore_arms: str | Sequence[str] = ()  # names (a list, or with commas between them) that are no arms; "*" for all
     missing: str | None = None  # why rows have no outcome: they are then counted as missing
     cumulative: bool = False  # it is a running total: what is recorded is taken off
-    again: bool = False  # all of it is new, whatever it looks like
+    new: bool = False  # all of it is new, whatever it looks like
     average_ids: bool = False  # several rows of one id are one result, their mean
 
     def __post_init__(self) -> None:
         if self.missing is not None and not self.missing.strip():
             raise InputError("The reason why outcomes are missing is empty. Say it in a few words: it is recorded.")
-        if self.cumulative and self.again:
-            raise InputError(
-                "A file is a running total or all new, not both.", Remedy("Use {@cumulative} or {@again}.")
-            )
+        if self.cumulative and self.new:
+            raise InputError("A file is a running total or all new, not both.", Remedy("Use {@cumulative} or {@new}."))
         if self.columns is not None and not isinstance(self.columns, Columns):
             raise InputError("`columns` must be Columns(arm=..., outcome=..., id=..., time=..., item=...).")
 
     def plain(self) -> Plain:
         """What was said, as JSON."""
-        said = {each.name: getattr(self, each.name) for each in fields(self)}
-        said = {key: value for key, value in said.items() if value not in (None, (), "", False)}
+        said = {key: value for key, value in vars(self).items() if value not in (None, (), "", False)}
         if self.columns is not None:
             said["columns"] = self.columns.payload()
         return said | ({"ignore_arms": list(self.ignored)} if self.ignored else {})
@@ -336,12 +308,12 @@ class ArmNames:
         both = self._ignored & self.index.keys()
         if both:
             raise InputError(f"{quoted(min(both))} is an arm of this study and cannot be ignored.")
-        self._near: dict[str, str] | None = None
+        self._folded: dict[str, str] | None = None  # the arms as `_fold` writes them
+        self._slips: dict[str, bool] = {}  # whether a name is a mistyped arm
         self._unknown: dict[str, None] = {}
+        self._unknown_lines: list[int] = []
         self.left_out: dict[str, int] = {}  # names that were ignored, and how often
-        self.matched = 0
-        self._lines: list[int] = []  # of names that are no arms
-        self._slips: dict[str, bool] = {}
+        self.matched = 0  # lines with an arm
 
     def found(
         self, problems: Problems, lines: Sequence[int], cells: Sequence[Any], others: Sequence[Sequence[object]]
@@ -355,17 +327,21 @@ class ArmNames:
             name = name_in(cells[k])
             if name in self.index:
                 index[k] = self.index[name]
-            elif name in self._ignored or (EVERY in self._ignored and name and not self._meant(name)):
+            elif name in self._ignored or (EVERY in self._ignored and name and not self._is_slip(name)):
                 index[k] = IGNORED
                 self.left_out[shown(name)] = self.left_out.get(shown(name), 0) + 1
-            elif not name and all(blank(column[k]) for column in others):
+            elif name:
+                self._unknown_lines.append(int(lines[k]))
+                if len(self._unknown) < _REMEMBERED:
+                    self._unknown.setdefault(name[:200])
+            elif all(blank(column[k]) for column in others):
                 index[k] = BLANK
             else:
-                self._refused(problems, int(lines[k]), name)
+                problems.one("no arm", int(lines[k]), "there is no name of an arm.", "Add it, or remove the line.")
         self.matched += int((index >= 0).sum())
         return index
 
-    def _meant(self, name: str) -> bool:
+    def _is_slip(self, name: str) -> bool:
         """Whether a name is an arm of this study that was mistyped, and none of another experiment."""
         found = self._slips.get(name)
         if found is None:
@@ -376,13 +352,12 @@ class ArmNames:
 
     def nearest(self, name: str, exact: bool = False) -> str | None:
         """The arm that was probably meant; with `exact` only if capitals, blanks and hyphens alone are different."""
-        if self._near is None:
-            self._near = {_folded(arm): arm for arm in reversed(self.arms[:200_000])}
-        near = self._near.get(_folded(name[:200]))
+        if self._folded is None:
+            self._folded = {_fold(arm): arm for arm in reversed(self.arms[:200_000])}
+        near = self._folded.get(_fold(name[:200]))
         if near is not None or exact or len(name) > 100:
             return near
-        close = difflib.get_close_matches(name, self.arms[:2000], n=1, cutoff=0.5)
-        return close[0] if close else None
+        return next(iter(difflib.get_close_matches(name, self.arms[:2000], n=1, cutoff=0.5)), None)
 
     def refuse_others(self, problems: Problems) -> None:
         """Put down all names that are no arms; raise an error if none of the table is one."""
@@ -393,7 +368,7 @@ class ArmNames:
         slips = any(self.nearest(name, exact=True) for name in near)  # each of which is told the right name
         if not self.matched and not slips:
             raise refusal(
-                f"{problems.name}, {problems.unit} {self._lines[0]}",
+                f"{problems.name}, {problems.unit} {self._unknown_lines[0]}",
                 f"there is no arm {quoted(next(iter(unknown)))} in this study, nor any other of this file "
                 f"({', '.join(shown(name) for name in sorted(unknown)[:3])}, ...).",
                 f"Is it a file of another study? The arms of this one are {some(self.arms)}.",
@@ -411,16 +386,8 @@ class ArmNames:
             "Correct the name, also its capitals; to leave out rows of other experiments, use "
             f"{option('ignore_arms')} ('*' for all)."
         )
-        for line in self._lines:
+        for line in self._unknown_lines:
             problems.one("arms", line, found, remedy)
-
-    def _refused(self, problems: Problems, line: int, name: str) -> None:
-        if not name:
-            problems.one("no arm", line, "there is no name of an arm.", "Add it, or remove the line.")
-            return
-        if len(self._unknown) < _REMEMBERED:
-            self._unknown.setdefault(name[:200])
-        self._lines.append(line)
 
 
 def _slip(name: str, arm: str) -> bool:
@@ -441,6 +408,6 @@ def _slip(name: str, arm: str) -> bool:
     return longer[at].isalpha() and longer[at + 1 :] == shorter[at:]
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     """A name without capitals, blanks, hyphens and underscores."""
     return "".join(letter for letter in name.casefold() if not letter.isspace() and letter not in "-_")

@@ -24,9 +24,9 @@ from roundwise.errors import DataError
 from roundwise.formats.messages import quoted, refusal
 from roundwise.formats.sheet import Sheet, hashes, key_of, whole
 from roundwise.ingest.columns import Index
-from roundwise.ingest.record import Chunks, FileStart, Results, RowStore
+from roundwise.ingest.record import LINES, Chunks, Contradicted, ContradictedFile, FileStart, Results, RowStore
 from roundwise.messages import FileNote, Remedy, option
-from roundwise.model.random_partition import splitmix64
+from roundwise.model.batch import splitmix64
 from roundwise.noise import Noise
 from roundwise.serialization import Hashes, packed_hashes, packed_numbers
 
@@ -49,11 +49,13 @@ def with_outcome(ids: Hashes, codes: Hashes) -> Hashes:
     return splitmix64(ids ^ splitmix64(codes))
 
 
-def outcome_codes(names: Sequence[str], arms: Index, values: Floats, seed: int) -> Hashes:
+def outcome_codes(names: Sequence[str], rows: IdRows, seed: int) -> Hashes:
     """A 32-bit hash of each row's arm, by its name, and value, to seven digits; nan is a value, too."""
     with np.errstate(over="ignore"):
-        small = np.where(np.isnan(values), np.nan, values).astype(np.float32) + np.float32(0.0)  # one nan, no -0
-    codes = hashes(names, seed)[arms] ^ splitmix64(small.view(np.uint32).astype(np.uint64))
+        small = np.where(np.isnan(rows.values), np.nan, rows.values).astype(np.float32) + np.float32(
+            0.0
+        )  # one nan, no -0
+    codes = hashes(names, seed)[rows.arms] ^ splitmix64(small.view(np.uint32).astype(np.uint64))
     return codes >> np.uint64(32)
 
 
@@ -145,59 +147,65 @@ class IdRows(NamedTuple):
 
 
 class Ids:
-    """Hashes of the ids, with the line and arm of each."""
+    """Hashes of the ids of a table, with the line, arm and value of each."""
 
-    def __init__(self, sheet: Sheet, arms: Sequence[str], what: str) -> None:
-        self._sheet, self._arms, self._what = sheet, arms, what
-        self._added: list[IdRows] = []
-        self._known: IdRows | None = None
+    def __init__(self, sheet: Sheet, arms: Sequence[str], key: str) -> None:
+        self._sheet, self._arms, self._key = sheet, arms, key  # an "id" or an "item"
+        self._chunks: list[IdRows] = []
 
     def add(self, lines: Sequence[int], arms: Index, ids: Hashes, values: Floats) -> None:
         """Append rows; those without a value have nan."""
-        self._added.append(IdRows(ids, np.asarray(lines, dtype=np.int64), arms, values))
-        self._known = None
+        self._chunks.append(IdRows(ids, np.asarray(lines, dtype=np.int64), arms, values))
+
+    @property
+    def rows(self) -> IdRows:
+        """All rows."""
+        if len(self._chunks) != 1:
+            none = np.zeros(0, dtype=np.int64)
+            every = [IdRows(none.astype(np.uint64), none, none, none.astype(np.float64)), *self._chunks]
+            self._chunks = [IdRows(*(np.concatenate(each) for each in zip(*every, strict=True)))]
+        return self._chunks[0]
 
     @property
     def repeated(self) -> bool:
         """Whether one id has several rows."""
-        return bool(len(self._again()[0]))
+        return bool(len(self._repetitions()[0]))
 
-    def refuse(self) -> None:
-        """Put down ids that have several rows."""
-        self.refuse_several_arms()
-        rows, (first, second) = self._rows(), self._again()
-        same = rows.arms[first] == rows.arms[second]
-        if same.any():
-            k = int(np.argmin(np.where(same, rows.lines[second], _LAST)))
-            self._sheet.problems.one(
-                "several rows of one id",
-                int(rows.lines[second[k]]),
-                f"{_blockhave(int(same.sum()))} the {self._what} of an earlier row and the same arm; this one that of "
-                f"{self._sheet.unit} {int(rows.lines[first[k]])}.",
-                "Results of one user or patient depend on each other: give one row for each, or say "
-                f"{option('average_ids')}.",
-            )
+    def _repetitions(self) -> tuple[Index, Index]:
+        """Places of the first row of an id, and of each row that repeats it."""
+        ids = self.rows.ids
+        order = np.argsort(ids, kind="stable")
+        new = np.ones(len(ids), dtype=np.bool_)
+        new[1:] = ids[order[1:]] != ids[order[:-1]]
+        first = order[np.flatnonzero(new)][np.cumsum(new) - 1]
+        return first[~new], order[~new]
 
-    def refuse_several_arms(self) -> None:
-        """Put down ids that are in several arms."""
-        rows, (first, second) = self._rows(), self._again()
+    def refuse(self, several_rows: bool = True) -> None:
+        """Put down ids that are in several arms, and those with `several_rows` of one."""
+        rows, (first, second) = self.rows, self._repetitions()
         other = rows.arms[first] != rows.arms[second]
-        if other.any():
-            k = int(np.argmin(np.where(other, rows.lines[second], _LAST)))
-            names = " and ".join(quoted(self._arms[rows.arms[each[k]]]) for each in (first, second))
-            self._sheet.problems.one(
-                "one id in several arms",
-                int(rows.lines[second[k]]),
-                f"{_blockhave(int(other.sum()))} the id of a row of another arm; this one that of {self._sheet.unit} "
-                f"{int(rows.lines[first[k]])} ({names}).",
-                "Remove those ids: who was in several arms cannot tell them apart.",
-            )
+        for kind, wrong in (("one id in several arms", other), ("several rows of one id", ~other & several_rows)):
+            if not wrong.any():
+                continue
+            many, k = int(wrong.sum()), int(np.argmin(np.where(wrong, rows.lines[second], _LAST)))
+            have, before = "1 row has" if many == 1 else f"{many} rows have", int(rows.lines[first[k]])
+            if wrong is other:
+                names = " and ".join(quoted(self._arms[rows.arms[each[k]]]) for each in (first, second))
+                whose = f"the id of a row of another arm; this one that of {self._sheet.unit} {before} ({names})."
+                remedy = "Remove those ids: who was in several arms cannot tell them apart."
+            else:
+                same = f"the {self._key} of an earlier row and the same arm"
+                whose = f"{same}; this one that of {self._sheet.unit} {before}."
+                remedy = (
+                    "Results of one user or patient depend on each other: give one row for each, or say "
+                    f"{option('average_ids')}."
+                )
+            self._sheet.problems.one(kind, int(rows.lines[second[k]]), f"{have} {whose}", remedy)
 
     def average(self, row_store: RowStore, found: RowStore) -> None:
-        """Put the rows into another row_store, one for each id: the mean of its rows, where the first stood."""
-        rows = self._rows()
-        good = ~np.isnan(rows.values)
-        ids, arms = rows.ids[good], rows.arms[good]
+        """Put the rows into another row store, one for each id: the mean of its rows, where the first stood."""
+        good = ~np.isnan(self.rows.values)
+        ids, arms = self.rows.ids[good], self.rows.arms[good]
         values = np.concatenate([values for _, values, _ in row_store.after()])
         items = [each for _, _, each in row_store.after() if each is not None]
         _, first, which, counts = np.unique(ids, return_index=True, return_inverse=True, return_counts=True)
@@ -208,16 +216,15 @@ class Ids:
 
     def packed(self) -> str:
         """All ids, each once, for the record."""
-        return packed_hashes(np.unique(self._rows().ids))
+        return packed_hashes(np.unique(self.rows.ids))
 
-    def packed_codes(self, seed: int) -> str | list[float | int | str]:
+    def packed_outcomes(self, seed: int) -> str | list[float | int | str]:
         """Of each of these ids, a hash of its arm and outcome."""
-        rows = self.one_each()
-        return packed_numbers(outcome_codes(self._arms, rows.arms, rows.values, seed).astype(np.float64))
+        return packed_numbers(outcome_codes(self._arms, self.one_each(), seed).astype(np.float64))
 
     def one_each(self) -> IdRows:
         """One row for each id, ascending: with the mean of its values, and the line of the first."""
-        rows = self._rows()
+        rows = self.rows
         ids, first, which, counts = np.unique(rows.ids, return_index=True, return_inverse=True, return_counts=True)
         there = ~np.isnan(rows.values)
         some = np.bincount(which[there], minlength=len(ids))
@@ -226,34 +233,38 @@ class Ids:
         values = np.where(counts == 1, rows.values[first], means)
         return IdRows(ids, rows.lines[first], rows.arms[first], values)
 
-    def _rows(self) -> IdRows:
-        if self._known is None:
-            if len(self._added) != 1:
-                none = np.zeros(0, dtype=np.int64)
-                every = [IdRows(none.astype(np.uint64), none, none, none.astype(np.float64)), *self._added]
-                self._added = [IdRows(*(np.concatenate(each) for each in zip(*every, strict=True)))]
-            self._known = self._added[0]
-        return self._known
 
-    def _again(self) -> tuple[Index, Index]:
-        """Places of the first row of an id, and of each row that repeats it."""
-        ids = self._rows().ids
-        order = np.argsort(ids, kind="stable")
-        new = np.ones(len(ids), dtype=np.bool_)
-        new[1:] = ids[order[1:]] != ids[order[:-1]]
-        first = order[np.flatnonzero(new)][np.cumsum(new) - 1]
-        return first[~new], order[~new]
+def contradictions(seen: Ids, recorded: RecordedFiles, arms: Sequence[str], seed: int) -> Contradicted | None:
+    """What rows whose ids are recorded say that the record does not; None if nothing."""
+    rows, (ids, known) = seen.one_each(), recorded.outcomes
+    if not len(ids) or not len(rows.ids):
+        return None
 
+    def is_recorded(which: IdRows) -> Bools:
+        return np.isin(with_outcome(which.ids, outcome_codes(arms, which, seed)), known)
 
-def _blockhave(many: int) -> str:
-    return "1 row has" if many == 1 else f"{many} rows have"
+    wrong = np.isin(rows.ids, ids) & ~is_recorded(rows)
+    if not wrong.any():
+        return None
+    other = IdRows(rows.ids[wrong], rows.lines[wrong], rows.arms[wrong], rows.values[wrong])
+    gone = np.isnan(other.values)
+    late = is_recorded(other._replace(values=np.full(len(gone), np.nan))) & ~gone
+    by_arm = (is_recorded(other._replace(arms=np.full(len(gone), arm))) for arm in range(len(arms)))
+    moved = np.any(list(by_arm), axis=0) & ~gone
+    kinds = {"outcome": ~(moved | late | gone), "arm": moved, "late": late & ~moved, "gone": gone}
+    files = [
+        ContradictedFile(each.digest, each.name, int(np.isin(other.ids, each.id_hashes).sum()))
+        for each in recorded.told
+        if each.id_outcomes is not None
+    ]
+    return Contradicted(
+        {kind: int(which.sum()) for kind, which in kinds.items() if which.any()},
+        tuple(sorted(other.lines.tolist())[:LINES]),
+        tuple(each for each in files if each.rows),
+    )
 
 
 _NONE: Hashes = np.zeros(0, dtype=np.uint64)
-IN_ORDER = Remedy(
-    "The rows of a running total must come in the order in which they were recorded; with a column of ids "
-    "({@id_column}) any order will do."
-)
 
 
 @dataclass(frozen=True)
@@ -268,46 +279,36 @@ class RecordedFiles:
     past: Sequence[Results] = ()  # what was imported to teach: never evidence
     is_recorded: Callable[[str], bool] = lambda digest: False  # whether a file that is not here has these contents
 
-    @classmethod
-    def of(
-        cls, files: Iterable[tuple[Sequence[str], Results]], arms: Sequence[str], waiting: Floats | None = None
-    ) -> RecordedFiles:
-        """The files with the arms that each was told for, as results of the present arms."""
-        return cls([_of_arms(each, names, arms) for names, each in files], waiting)
-
     @cached_property
     def ids(self) -> Hashes:
         """Of all rows, ascending."""
-        found = [each.hashes for each in (*self.told, *self.past) if each.ids is not None]
+        found = [each.id_hashes for each in (*self.told, *self.past) if each.ids is not None]
         return np.unique(np.concatenate([_NONE, *found]))
 
     @cached_property
     def outcomes(self) -> tuple[Hashes, Hashes]:
         """Ids of which it is known what was recorded, and each of them with that."""
-        some = [(each.hashes, each.outcomes) for each in self.told if each.codes is not None]
+        some = [(each.id_hashes, each.outcome_hashes) for each in self.told if each.id_outcomes is not None]
         ids = np.concatenate([_NONE, *(each for each, _ in some)])
         return ids, np.concatenate([_NONE, *(with_outcome(*each) for each in some)])
+
+    @cached_property
+    def sums(self) -> ArmSums | None:
+        """Of all results; None without any."""
+        if self.total is not None or not self.told:
+            return self.total
+        return reduce(ArmSums.plus, map(ArmSums.of, self.told))
 
     def holds(self, digest: str) -> bool:
         """Whether a file of the same contents is recorded."""
         return any(each.digest == digest for each in self.told) or self.is_recorded(digest)
 
     def has(self, ids: Hashes) -> Bools:
-        """Which ids are among them."""
         return among(self.ids, ids)
 
-    def known(self, items: Hashes) -> Bools:
+    def has_item(self, items: Hashes) -> Bools:
         """Which items were used in an earlier round."""
         return among(_NONE if self.items is None else self.items, items)
-
-    @cached_property
-    def together(self) -> ArmSums | None:
-        """The sums of all results; None without any."""
-        if self.total is not None:
-            return self.total
-        return reduce(ArmSums.plus, [_amounts(each) for each in self.told]) if self.told else None
-
-    # --- files
 
     def refuse_start(self, name: str, row_store: RowStore, arms: Sequence[str], seed: int) -> None:
         """Raise an error where a file begins with the rows of one that is recorded, or was imported to teach."""
@@ -322,7 +323,7 @@ class RecordedFiles:
             raise refusal(
                 name,
                 f"it begins with the {max(same)} rows of a file that is recorded.",
-                Remedy("Use {@cumulative} to count only what comes after them, or {@again} if all of it is new."),
+                Remedy("Use {@cumulative} to count only what comes after them, or {@new} if all of it is new."),
             )
 
     def refuse_taught(self, name: str, digest: str) -> None:
@@ -336,31 +337,25 @@ class RecordedFiles:
 
         Exactly the awaited results need no warning.
         """
-        low, high, *_ = noise.outcome
-        if self.together is None or not file.contains(self.together, low, high):
+        if self.sums is None or not file.contains(self.sums, noise.outcome.low, noise.outcome.high):
             return None
         if self.waiting is not None and np.array_equal(file.counts, self.waiting):
             return None
         results = int(file.counts.sum())
-        return results, results - int(self.together.counts.sum())
-
-    # --- running totals
+        return results, results - int(self.sums.counts.sum())
 
     def recorded_rows(self, name: str, row_store: RowStore, arms: Sequence[str], seed: int) -> int:
         """How many rows at the start of a running total are recorded; an error unless all that are recorded are."""
         if any(each.form != "rows" for each in self.told):
-            raise refusal(
-                name,
-                "sums are recorded, which rows cannot be compared with.",
-                Remedy("Give sums again, or use {@again}."),
-            )
+            found = "sums are recorded, which rows cannot be compared with."
+            raise refusal(name, found, Remedy("Give sums again, or use {@new}."))
         skipped, left = 0, {each.start for each in self.told if each.start is not None}
         while left and skipped < row_store.rows:
-            found = marks(row_store.after(skipped), [each.rows for each in left], arms, seed)
-            same_starts = [each for each in left if found.get(each.rows) == each.mark]
-            if not same_starts:
+            known = marks(row_store.after(skipped), [each.rows for each in left], arms, seed)
+            same = [each for each in left if known.get(each.rows) == each.mark]
+            if not same:
                 break
-            longest = max(same_starts, key=lambda start: start.rows)
+            longest = max(same, key=lambda start: start.rows)
             skipped += longest.rows
             left.remove(longest)
         recorded = sum(each.rows for each in self.told)
@@ -368,22 +363,25 @@ class RecordedFiles:
             raise refusal(
                 name,
                 f"it begins with {skipped} of the {recorded} rows that are recorded, so it is no running total.",
-                IN_ORDER,
+                Remedy(
+                    "The rows of a running total must come in the order in which they were recorded; with a column of "
+                    "ids ({@id_column}) any order will do."
+                ),
             )
         return skipped
 
     def difference(self, name: str, file: ArmSums, noise: Noise, zero_one: bool) -> ArmSums:
         """What a running total brings beyond what is recorded; an error where it cannot be one."""
-        if self.together is None or not self.together.counts.any():
+        if self.sums is None or not self.sums.counts.any():
             return file
         low, high = (0.0, 1.0) if zero_one else (noise.outcome.low, noise.outcome.high)
-        if not file.contains(self.together, low, high):
+        if not file.contains(self.sums, low, high):
             raise refusal(
                 name,
                 "this is no running total: some arm has less than what is recorded.",
                 Remedy("Give the sums of everything since the study began, or leave out {@cumulative}."),
             )
-        rest = file.minus(self.together)
+        rest = file.minus(self.sums)
         return rest._replace(scatter=None if rest.scatter is None else np.maximum(rest.scatter, 0.0))
 
 
@@ -394,8 +392,11 @@ class ArmSums(NamedTuple):
     totals: Floats
     scatter: Floats | None = None  # sum (x - mean)^2 within each arm
 
+    @classmethod
+    def of(cls, results: Results) -> ArmSums:
+        return cls(results.counts, results.totals, results.scatter)
+
     def plus(self, other: ArmSums) -> ArmSums:
-        """Both together."""
         both = ArmSums(self.counts + other.counts, self.totals + other.totals)
         if self.scatter is None or other.scatter is None:
             return both
@@ -435,24 +436,23 @@ def _imported(name: str, past: Results) -> DataError:
 
 def nothing_new(name: str, rows: int, but: FileNote | None = None) -> DataError:
     """All that a file brings is recorded, `but` some of it differs from the record."""
-    otherwise = "" if but is None else f" {but.text}"
-    return DataError(f"{name} brings nothing new: all of its {rows} rows are recorded.{otherwise} Nothing was changed.")
+    differs = "" if but is None else f" {but.text}"
+    return DataError(f"{name} brings nothing new: all of its {rows} rows are recorded.{differs} Nothing was changed.")
 
 
-def _of_arms(each: Results, names: Sequence[str], wanted: Sequence[str]) -> Results:
-    """The sums of the arms that are wanted; 0 of those that were not there."""
-    if list(names) == list(wanted):
-        return each
+def sums_of_arms(files: Iterable[tuple[Sequence[str], Results]], wanted: Sequence[str]) -> list[Results]:
+    """The files, each with the arms that it was told for, as sums of the arms that are wanted."""
+    return [each if list(names) == list(wanted) else _sums_of_arms(each, names, wanted) for names, each in files]
+
+
+def _sums_of_arms(each: Results, names: Sequence[str], wanted: Sequence[str]) -> Results:
     place = {name: i for i, name in enumerate(names)}
-    at = np.array([place.get(name, len(names)) for name in wanted], dtype=np.int64)
+    at = np.array([place.get(name, len(names)) for name in wanted], dtype=np.int64)  # the last is 0
 
-    def taken(values: Floats | None) -> Floats | None:
-        return None if values is None else np.append(values, 0.0)[at]
+    def taken(values: Floats) -> Floats:
+        return np.append(values, 0.0)[at]
 
-    counts, totals = np.append(each.counts, 0.0)[at], np.append(each.totals, 0.0)[at]
-    scatter, missing = taken(each.scatter), taken(each.missing)
-    return replace(each, counts=counts, totals=totals, scatter=scatter, missing=missing, strata=None)
-
-
-def _amounts(each: Results) -> ArmSums:
-    return ArmSums(each.counts, each.totals, each.scatter)
+    scatter = None if each.scatter is None else taken(each.scatter)
+    missing = None if each.missing is None else taken(each.missing)
+    sums = replace(each, counts=taken(each.counts), totals=taken(each.totals), scatter=scatter, missing=missing)
+    return replace(sums, strata=None)

@@ -9,9 +9,9 @@ row therefore draws a number from the seed, the number of its file, its arm and 
   scatter. A row draws its stratum by itself, whatever the order of rows and the way they were cut into files, and
   strata of the same number in several files are one stratum. So they are again random sets of the rows of the batch.
 
-A random partition (`roundwise.model.random_partition`) permutes all rows (or strata) of an arm in the batch and cuts
-them. File boundaries do not matter to it, so a sorted list cut into files does no harm. Rows with items are partitioned
-item by item, with all arms that were tried on it.
+A random partition (`roundwise.model.batch`) permutes all rows (or strata) of an arm in the batch and cuts them. File
+boundaries do not matter to it, so a sorted list cut into files does no harm. Rows with items are partitioned item by
+item, with all arms that were tried on it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from __future__ import annotations
 import binascii
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -33,11 +33,23 @@ from roundwise.formats.messages import shown
 from roundwise.formats.sheet import hashes, no_value, whole
 from roundwise.ingest.columns import Index
 from roundwise.messages import FileNote
-from roundwise.model.batch import Batch, Parts, ValueTable, join_parts
-from roundwise.model.crossed import max_pair_partitions, partition_pairs, sum_pairs
-from roundwise.model.random_partition import PartitionRows, partition_rows, partition_sums, splitmix64
+from roundwise.model.batch import (
+    Batch,
+    PartitionRows,
+    Parts,
+    ValueTable,
+    join_parts,
+    max_pair_partitions,
+    partition_pairs,
+    partition_rows,
+    partition_sums,
+    splitmix64,
+    sum_pairs,
+)
 from roundwise.noise import Binary, Gaussian, Poisson
 from roundwise.serialization import Hashes, packed_hashes, packed_numbers, unpacked_hashes, unpacked_numbers
+
+# --- columns that may identify what a row is about
 
 WATCHED = 8  # columns that are looked at
 ROWS = 1_000_000  # of a file that are looked at
@@ -66,10 +78,8 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _JOINED = re.compile(rf"({_PEOPLE.pattern}|{_THINGS.pattern}|{_CATEGORIES.pattern})(ids?|uuid|guid|name)")
 _NUMBERED = re.compile(r"(row|line|result)?[^a-z]*ids?", re.IGNORECASE)
 
-Kind = Literal["person", "people", "thing"]
 
-
-def unit_kind(title: str) -> Kind | None:
+def unit_kind(title: str) -> Literal["person", "people", "thing"] | None:
     """What a column of this title may identify: a "person" for sure, "people" or a "thing" if its values look like it.
 
     >>> [unit_kind(each) for each in ("user_id", "PatientID", "userid", "patient", "question_id", "order_id")]
@@ -94,6 +104,16 @@ def unit_kind(title: str) -> Kind | None:
     return "people" if _PEOPLE.fullmatch(last) else None
 
 
+class Repeats(NamedTuple):
+    """How the values of a column of identifiers repeat."""
+
+    title: str
+    values: int
+    repeated: int  # those with several rows
+    several: int  # those in several arms
+    exact: bool
+
+
 class ValueSketch(NamedTuple):
     """Some values of a column, as hashes in ascending order, and what is known of each; merged, of several files."""
 
@@ -108,38 +128,22 @@ class ValueSketch(NamedTuple):
     def of(cls, values: Hashes, arms: Hashes) -> ValueSketch:
         """The sketch of a column: the hash of its value in each row, and of the arm."""
         found, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-        first, last = np.full(len(found), np.iinfo(np.uint64).max), np.zeros(len(found), dtype=np.uint64)
-        np.minimum.at(first, which, arms)
-        np.maximum.at(last, which, arms)
-        several = first != last
-        marked = np.where(several, _SEVERAL, (first >> np.uint64(32)) | np.uint64(1))
-        most = slice(_KEPT)
+        marks = _common_marks(which, (arms >> np.uint64(32)) | np.uint64(1), len(found))
+        repeated, several = int((counts > 1).sum()), int((marks == _SEVERAL).sum())
         per_value = len(values) / max(len(found), 1)
-        return cls(
-            found[most], counts[most], marked[most], int((counts > 1).sum()), int(several.sum()), float(per_value)
-        )
+        return cls(found[:_KEPT], counts[:_KEPT], marks[:_KEPT], repeated, several, per_value)
 
     def merged(self, other: ValueSketch) -> ValueSketch:
         """The sketch of both columns, one below the other."""
         full = [each.values[-1] for each in (self, other) if len(each.values) >= _KEPT]
         top = min(full, default=np.iinfo(np.uint64).max)
-        every = np.concatenate([self.values, other.values])
-        values, which = np.unique(every, return_inverse=True)
+        values, which = np.unique(np.concatenate([self.values, other.values]), return_inverse=True)
         counts = np.bincount(which, np.concatenate([self.counts, other.counts])).astype(np.int64)
-        marked = np.concatenate([self.arms, other.arms])
-        first, last = np.full(len(values), np.iinfo(np.uint64).max), np.zeros(len(values), dtype=np.uint64)
-        np.minimum.at(first, which, marked)
-        np.maximum.at(last, which, marked)
-        arms = np.where(first == last, first, _SEVERAL)
-        some = slice(min(int(np.searchsorted(values, top, side="right")), _KEPT))
-        return ValueSketch(
-            values[some],
-            counts[some],
-            arms[some],
-            max(self.repeated, other.repeated),
-            max(self.several, other.several),
-            min(self.per_value, other.per_value),
-        )
+        marks = _common_marks(which, np.concatenate([self.arms, other.arms]), len(values))
+        size = min(int(np.searchsorted(values, top, side="right")), _KEPT)
+        repeated, several = max(self.repeated, other.repeated), max(self.several, other.several)
+        per_value = min(self.per_value, other.per_value)
+        return ValueSketch(values[:size], counts[:size], marks[:size], repeated, several, per_value)
 
     def repeats(self, title: str) -> Repeats | None:
         """How values of the column repeat, if it is one of identifiers, and they do.
@@ -156,26 +160,31 @@ class ValueSketch(NamedTuple):
             return None
         exact = size < _KEPT
         values = size if exact else round((size - 1) * (2.0**64 / float(self.values[-1])))
-        share = values / size
-        return Repeats(
-            title, values, max(round(repeated * share), self.repeated), max(round(several * share), self.several), exact
-        )
+        repeated, several = (round(each * (values / size)) for each in (repeated, several))
+        return Repeats(title, values, max(repeated, self.repeated), max(several, self.several), exact)
 
     def payload(self) -> list[object]:
-        """As JSON has it."""
-        numbers = (self.counts.astype(np.float64), self.arms.astype(np.float64))
-        rest = [self.repeated, self.several, self.per_value]
-        return [packed_hashes(self.values), *map(packed_numbers, numbers), *rest]
+        """The sketch as JSON."""
+        numbers = (packed_numbers(each.astype(np.float64)) for each in (self.counts, self.arms))
+        return [packed_hashes(self.values), *numbers, self.repeated, self.several, self.per_value]
+
+    @classmethod
+    def from_payload(cls, payload: Sequence[Any]) -> ValueSketch:
+        """The sketch that `payload` was made of; a ValueError where it contradicts itself."""
+        values, counts, arms = unpacked_hashes(payload[0]), unpacked_numbers(payload[1]), unpacked_numbers(payload[2])
+        repeated, several, per_value = payload[3:]
+        if len({len(values), len(counts), len(arms)}) > 1 or len(values) > _KEPT:
+            raise ValueError("values, rows and arms that are not as many as each other")
+        numbers = counts.astype(np.int64), arms.astype(np.uint64)
+        return cls(values, *numbers, int(repeated), int(several), float(per_value))
 
 
-class Repeats(NamedTuple):
-    """How the values of a column of identifiers repeat."""
-
-    title: str
-    values: int
-    repeated: int  # those with several rows
-    several: int  # those in several arms
-    exact: bool
+def _common_marks(which: Index, marks: Hashes, size: int) -> Hashes:
+    """Of each value the mark of all its rows; `_SEVERAL` where they have different ones."""
+    first, last = np.full(size, np.iinfo(np.uint64).max), np.zeros(size, dtype=np.uint64)
+    np.minimum.at(first, which, marks)
+    np.maximum.at(last, which, marks)
+    return np.where(first == last, first, _SEVERAL)
 
 
 def merge_sketches(one: Mapping[str, ValueSketch], other: Mapping[str, ValueSketch]) -> dict[str, ValueSketch]:
@@ -189,53 +198,39 @@ def merge_sketches(one: Mapping[str, ValueSketch], other: Mapping[str, ValueSket
     return found
 
 
-def sketches_from(payload: Mapping[str, Plain]) -> dict[str, ValueSketch]:
+def sketches_payload(sketches: Mapping[str, ValueSketch]) -> Plain:
+    """Sketches as JSON, by title."""
+    return {title: each.payload() for title, each in sketches.items()}
+
+
+def sketches_from(payload: Mapping[str, Sequence[Any]]) -> dict[str, ValueSketch]:
     """The sketches that were written down; a ValueError where they contradict themselves."""
-    found = {}
-    for title, each in payload.items():
-        values, counts, arms, repeated, several, per_value = each
-        sketch = ValueSketch(
-            unpacked_hashes(values),
-            unpacked_numbers(counts).astype(np.int64),
-            unpacked_numbers(arms).astype(np.uint64),
-            int(repeated),
-            int(several),
-            float(per_value),
-        )
-        if len({len(sketch.values), len(sketch.counts), len(sketch.arms)}) > 1 or len(sketch.values) > _KEPT:
-            raise ValueError("values, rows and arms that are not as many as each other")
-        found[str(title)] = sketch
-    return found
+    return {str(title): ValueSketch.from_payload(each) for title, each in payload.items()}
 
 
 class ColumnWatch:
     """One column on its way to a sketch: the hash of its value in each row that counts, and the arm."""
 
     def __init__(self, title: str, seed: int, skip: int) -> None:
-        self.title, self._seed, self._skip = title, seed, skip
-        self._values: list[Hashes] = []
-        self._arms: list[Index] = []
-        self._good: list[Bools] = []
-        self._rows = -skip
+        self.title, self._seed = title, seed
+        self._chunks: list[tuple[Hashes, Index, Bools]] = []  # values, arms, whether the row counts
+        self._rows = -skip  # a running total begins with rows that are recorded already
 
     def add(self, cells: Sequence[object], arms: Index, good: Bools) -> None:
         """Append rows, of which the `good` ones count."""
         if self._rows >= ROWS:
             return
-        self._values.append(hashes((whole(cell) for cell in cells), self._seed))
-        self._arms.append(arms)
         some = good & ~np.array([no_value(cell) for cell in cells], dtype=np.bool_)
-        if self._rows < 0:  # of a running total, what is recorded already
-            places = np.cumsum(good) + self._rows
-            some &= places > 0
-        self._good.append(some)
+        if self._rows < 0:
+            some &= np.cumsum(good) + self._rows > 0
+        self._chunks.append((hashes((whole(cell) for cell in cells), self._seed), arms, some))
         self._rows += int(good.sum())
 
     def sketch(self, names: Sequence[str]) -> ValueSketch | None:
         """The sketch of the column; None where it is empty, or just numbers the rows."""
-        if not self._values:
+        if not self._chunks:
             return None
-        values, arms, good = np.concatenate(self._values), np.concatenate(self._arms), np.concatenate(self._good)
+        values, arms, good = (np.concatenate(each) for each in zip(*self._chunks, strict=True))
         if not good.any() or self._numbers_rows(values, arms):
             return None
         return ValueSketch.of(values[good], hashes(names, self._seed)[arms[good]])
@@ -245,14 +240,16 @@ class ColumnWatch:
         if _NUMBERED.fullmatch(self.title) is None:
             return False
         numbers = hashes(range(len(values) + 1), self._seed)
-        order = np.argsort(arms, kind="stable")
         ends = np.cumsum(np.bincount(arms))[:-1]
-        by_arm = [each for each in np.split(values[order], ends) if len(each)]
+        by_arm = [each for each in np.split(values[np.argsort(arms, kind="stable")], ends) if len(each)]
         return any(
             all(np.array_equal(each, numbers[start : start + len(each)]) for each in rows)
             for rows in ([values], by_arm)
             for start in (0, 1)
         )
+
+
+# --- sums and rows
 
 
 class Sums:
@@ -302,24 +299,74 @@ _IN_MEMORY = 64 << 20  # bytes of rows kept in memory before they go to a tempor
 
 @dataclass(frozen=True, eq=False)
 class Strata:
-    """IdRows, or strata of rows, arm after arm, in random order within each arm. All arrays have one number a lot."""
+    """Rows, or strata of rows, arm after arm, in random order within each arm. All arrays have one number a stratum."""
 
     arms: Index  # ascending
     counts: Floats  # 1 for a single row
     totals: Floats
-    scatter: Floats  # sum (x - mean)^2 within the lot: 0 for a single row
-    width: int  # an arm has either single rows or just so many strata, of which the n-th has number n
+    scatter: Floats  # sum (x - mean)^2 within the stratum: 0 for a single row
+    width: int  # an arm has either single rows or this many strata, of which the n-th has number n
     items: Hashes | None = None  # only of single rows
+
+    @classmethod
+    def of_values(cls, arms: Index, values: Floats, width: int, items: Hashes | None = None) -> Strata:
+        """Single rows."""
+        return cls(arms, np.ones(len(arms)), values, np.zeros(len(arms)), width, items)
 
     @property
     def of_rows(self) -> bool:
-        """Whether every lot is a single row."""
+        """Whether every stratum is a single row."""
         return bool((self.counts == 1).all())
 
-    def sums(self, size: int) -> Sums:
-        """Counts, totals and scatter of all strata, for so many arms."""
-        found = Sums(size)
-        found.add(self.arms, self.counts, self.totals, self.scatter)
+    def in_strata(self, size: int) -> Bools:
+        """Which arms have strata of several rows."""
+        return np.bincount(self.arms, self.counts, minlength=size) > np.bincount(self.arms, minlength=size)
+
+    def with_strata(self, many: Bools, sums: Sums) -> Strata:
+        """These rows, and the strata of the arms that have `many`, arm after arm."""
+        every = np.concatenate([self.arms, np.repeat(np.flatnonzero(many), self.width)])
+        order = np.argsort(every, kind="stable")
+        return Strata(
+            every[order],
+            np.concatenate([self.counts, sums.counts])[order],
+            np.concatenate([self.totals, sums.totals])[order],
+            np.concatenate([self.scatter, sums.scatter])[order],
+            self.width,
+            None if self.items is None or many.any() else self.items[order],
+        )
+
+    def payload(self, size: int) -> Plain:
+        """The strata of so many arms as JSON."""
+        found: Plain = {
+            "width": self.width,
+            "sizes": packed_numbers(np.bincount(self.arms, minlength=size).astype(np.float64)),
+            "totals": packed_numbers(self.totals),
+        }
+        if not self.of_rows:
+            found |= {"counts": packed_numbers(self.counts), "scatter": packed_numbers(self.scatter)}
+        if self.items is not None:
+            items, which = np.unique(self.items, return_inverse=True)
+            found |= {"items": packed_hashes(items), "item": packed_numbers(which.astype(np.float64))}
+        return found
+
+    @classmethod
+    def from_payload(cls, payload: Plain) -> Strata:
+        """The strata that `payload` was made of; a ValueError where it contradicts itself."""
+        sizes, totals = unpacked_numbers(payload["sizes"]).astype(np.int64), unpacked_numbers(payload["totals"])
+        if (sizes < 0).any() or int(sizes.sum()) != len(totals):
+            raise ValueError("rows that are not as many as was counted")
+        found = cls.of_values(np.repeat(np.arange(len(sizes)), sizes), totals, int(payload["width"]))
+        if payload.get("counts") is not None:
+            counts, scatter = unpacked_numbers(payload["counts"]), unpacked_numbers(payload["scatter"])
+            found = replace(found, counts=counts, scatter=scatter)
+        if payload.get("items") is not None:
+            places = unpacked_numbers(payload["item"]).astype(np.int64)
+            found = replace(found, items=unpacked_hashes(payload["items"])[places])
+        columns = [found.counts, found.scatter, *([] if found.items is None else [found.items])]
+        if {len(each) for each in columns} != {len(totals)} or (found.counts < 0).any():
+            raise ValueError("rows whose numbers do not match")
+        if found.width < 1 or found.width & (found.width - 1):
+            raise ValueError("a number of strata that is no power of 2")
         return found
 
 
@@ -341,11 +388,12 @@ def keep_rows(rows: Chunks, counts: Floats, seed: int, file: int, width: int | N
     """The rows of a file, of which each arm has `counts`: in strata where they are more than `width` (None: never)."""
     size = len(counts)
     many = np.zeros(size, dtype=np.bool_) if width is None else counts > width
-    strata = 0 if width is None else width
+    strata = width or MOST
     compact = np.cumsum(many) - 1
     sums = Sums(int(many.sum()) * strata)
     seen = np.zeros(size, dtype=np.int64)
-    single: list[tuple[Index, Keys, Floats, Hashes | None]] = []
+    single: list[tuple[Index, Keys, Floats, Hashes]] = []
+    has_items = True
     for arms, values, items in rows:
         drawn = draw_keys(seed, arms, places_in_arm(arms, seen), file)
         few = ~many[arms]
@@ -353,25 +401,14 @@ def keep_rows(rows: Chunks, counts: Floats, seed: int, file: int, width: int | N
             most = ~few
             number = (drawn[most] >> np.uint64(65 - strata.bit_length())).astype(np.int64)
             sums.add(compact[arms[most]] * strata + number, np.ones(int(most.sum())), values[most])
-        if few.any():
-            single.append((arms[few], drawn[few], values[few], None if items is None else items[few]))
-    arms = np.concatenate([each[0] for each in single]) if single else np.zeros(0, dtype=np.int64)
-    drawn = np.concatenate([each[1] for each in single]) if single else np.zeros(0, dtype=np.uint64)
-    values = np.concatenate([each[2] for each in single]) if single else np.zeros(0)
-    of_items = [each[3] for each in single if each[3] is not None]
+        has_items &= items is not None
+        single.append((arms[few], drawn[few], values[few], drawn[:0] if items is None else items[few]))
+    if not single:
+        return Strata.of_values(np.zeros(0, dtype=np.int64), np.zeros(0), strata)
+    arms, drawn, values, known_items = (np.concatenate(each) for each in zip(*single, strict=True))
     order = np.lexsort((drawn, arms))
-    arms, values = arms[order], values[order]
-    found = (np.concatenate(of_items)[order] if of_items else None) if len(of_items) == len(single) else None
-    every = np.concatenate([arms, np.repeat(np.flatnonzero(many), strata)])
-    by_arm = np.argsort(every, kind="stable")
-    return Strata(
-        every[by_arm],
-        np.concatenate([np.ones(len(arms)), sums.counts])[by_arm],
-        np.concatenate([values, sums.totals])[by_arm],
-        np.concatenate([np.zeros(len(arms)), sums.scatter])[by_arm],
-        width or MOST,
-        found,
-    )
+    found = Strata.of_values(arms[order], values[order], strata, known_items[order] if has_items else None)
+    return found.with_strata(many, sums)
 
 
 def places_in_arm(arms: Index, seen: Index) -> Index:
@@ -392,42 +429,22 @@ def pool_strata(files: Sequence[Strata], size: int, seed: int) -> Strata:
     if len(files) == 1:
         return files[0]
     width = min(each.width for each in files)
-    joined = [
-        np.concatenate([getattr(each, name) for each in files]) for name in ("arms", "counts", "totals", "scatter")
-    ]
-    arms, counts, totals, scatter = joined
+    in_strata = np.any([each.in_strata(size) for each in files], axis=0)
+    numbers = []  # the stratum of each row: its place if there are strata, drawn if there are single rows
+    for i, each in enumerate(files, 1):
+        places = places_in_arm(each.arms, np.zeros(size, dtype=np.int64))
+        drawn = draw_keys(seed, each.arms, places, _NUMBERS + i) >> np.uint64(65 - width.bit_length())
+        own = places * width // each.width
+        numbers.append(np.where(each.in_strata(size)[each.arms], own, drawn.astype(np.int64)))
+    columns = zip(*((each.arms, each.counts, each.totals, each.scatter) for each in files), strict=True)
+    arms, counts, totals, scatter = (np.concatenate(each) for each in columns)
     items = [each.items for each in files if each.items is not None]
-    numbers = np.concatenate([_numbers(each, size, seed, i, width) for i, each in enumerate(files, 1)])
-    in_strata = np.zeros(size, dtype=np.bool_)
-    for each in files:
-        in_strata |= _in_strata(each, size)
     many = in_strata[arms]
     compact = np.cumsum(in_strata) - 1
     sums = Sums(int(in_strata.sum()) * width)
-    sums.add(compact[arms[many]] * width + numbers[many], counts[many], totals[many], scatter[many])
-    every = np.concatenate([arms[~many], np.repeat(np.flatnonzero(in_strata), width)])
-    order = np.argsort(every, kind="stable")
-    return Strata(
-        every[order],
-        np.concatenate([counts[~many], sums.counts])[order],
-        np.concatenate([totals[~many], sums.totals])[order],
-        np.concatenate([scatter[~many], sums.scatter])[order],
-        width,
-        np.concatenate(items)[order] if len(items) == len(files) and not many.any() else None,
-    )
-
-
-def _in_strata(strata: Strata, size: int) -> NDArray[np.bool_]:
-    """Which arms have strata of several rows."""
-    return np.bincount(strata.arms, strata.counts, minlength=size) > np.bincount(strata.arms, minlength=size)
-
-
-def _numbers(strata: Strata, size: int, seed: int, file: int, width: int) -> Index:
-    """The stratum of each: its place if there are strata, drawn if there are single rows."""
-    places = places_in_arm(strata.arms, np.zeros(size, dtype=np.int64))
-    drawn = draw_keys(seed, strata.arms, places, _NUMBERS + file) >> np.uint64(65 - width.bit_length())
-    own = places * width // strata.width
-    return np.where(_in_strata(strata, size)[strata.arms], own, drawn.astype(np.int64))
+    sums.add(compact[arms[many]] * width + np.concatenate(numbers)[many], counts[many], totals[many], scatter[many])
+    every = np.concatenate(items) if len(items) == len(files) and not many.any() else None
+    return Strata(arms[~many], counts[~many], totals[~many], scatter[~many], width, every).with_strata(in_strata, sums)
 
 
 class RowStore:
@@ -464,6 +481,8 @@ class RowStore:
         self._file.close()
 
 
+# --- results as they are recorded
+
 LINES = 20  # whose numbers are kept
 _KINDS = ("outcome", "arm", "late", "gone")  # another outcome or arm, an outcome where there was none, none any more
 
@@ -484,11 +503,6 @@ class Contradicted:
     lines: tuple[int, ...]  # the first of them
     files: tuple[ContradictedFile, ...]
 
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-        return sum(self.kinds.values())
-
     def note(self, file: str, unit: str, key: str) -> FileNote:
         """The note on these rows of a file; a `unit` is a line or a row of the table, `key` an id or an item."""
         names = list(dict.fromkeys(source.name for source in self.files))
@@ -504,15 +518,14 @@ class Contradicted:
         """What the payload was made of."""
         kinds = {str(kind): int(payload["kinds"][kind]) for kind in _KINDS if kind in payload["kinds"]}
         files = tuple(ContradictedFile(str(digest), str(name), int(rows)) for digest, name, rows in payload["files"])
-        found = cls(kinds, tuple(int(line) for line in payload["lines"]), files)
         if not kinds or min(*kinds.values(), *(each.rows for each in files), 1) < 1:
             raise ValueError("rows that contradict nothing")
-        return found
+        return cls(kinds, tuple(int(line) for line in payload["lines"]), files)
 
     def plain(self) -> Plain:
         """For programs."""
         names = [source.name for source in self.files]
-        return {"rows": self.rows, **self.kinds, "lines": list(self.lines), "recorded_by": names}
+        return {"rows": sum(self.kinds.values()), **self.kinds, "lines": list(self.lines), "recorded_by": names}
 
 
 FileForm = Literal["rows", "sums", "successes"]
@@ -538,21 +551,21 @@ class Results:
     totals: Floats  # (K)
     scatter: Floats | None = None  # (K), sum (x - mean)^2 within each arm, where it is known
     strata: Strata | None = None  # the rows, in random order; None of sums, and where sums say as much
-    law: SumLaw | None = None  # what makes sums as good as rows: their parts can be drawn
-    tables: bool = False  # the noise model asks for the values of all rows
+    distribution: SumLaw | None = None  # what makes sums as good as rows: their parts can be drawn
+    needs_values: bool = False  # the noise model asks for the values of all rows
     limits: tuple[float, float] | None = None  # between which they lie, if it does
     paired: bool = False  # the noise model compares arms on the items of both
     parts: int = 1  # into how many parts the batch is to be dealt
     seed: int = 0  # of the dealing
     missing: Floats | None = None  # (K), rows without an outcome
-    why: str | None = None  # they have none, in the user's words
+    missing_reason: str | None = None  # in the user's words
     skipped: int = 0  # rows that were recorded before
     contradicted: Contradicted | None = None  # those of them that say something else
     ids: str | None = None  # packed hashes of the ids of all rows
-    codes: str | list[float | int | str] | None = None  # of each of these ids, a packed hash of its arm and outcome
+    id_outcomes: str | list[float | int | str] | None = None  # packed hashes of the arm and outcome of each id
     start: FileStart | None = None
     sketches: Mapping[str, ValueSketch] = field(default_factory=dict)  # of columns that may identify units, by title
-    together: bool = False  # it was told in one call with the file before it
+    same_call: bool = False  # it was told in one call with the file before it
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
     notes: tuple[FileNote, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
     sigma: float | None = None  # the deviation of one result, where sums are of exactly normal ones
@@ -560,20 +573,10 @@ class Results:
     @property
     def values(self) -> tuple[Floats, ...] | None:
         """All values of each arm, in random order, where the noise model asks for them and rows were told."""
-        if self.strata is None or not self.tables:
+        if self.strata is None or not self.needs_values:
             return None
         ends = np.cumsum(np.bincount(self.strata.arms, minlength=len(self.counts)))
         return tuple(np.split(self.strata.totals, ends[:-1]))
-
-    @property
-    def deals(self) -> bool:
-        """Whether it can be dealt into parts."""
-        return self.strata is not None or self.law is not None or self.form == "successes"
-
-    @property
-    def slim(self) -> Results:
-        """The same without rows and ids, which may be many."""
-        return replace(self, strata=None, ids=None, codes=None)
 
     def reconciled(self, digest: str) -> Results:
         """The same after the file of this digest, which some rows contradicted, was corrected or withdrawn."""
@@ -586,164 +589,101 @@ class Results:
         return replace(self, contradicted=None, notes=notes)
 
     @cached_property
-    def hashes(self) -> Hashes:
+    def id_hashes(self) -> Hashes:
         """Of the ids of all rows, ascending."""
         return np.zeros(0, dtype=np.uint64) if self.ids is None else unpacked_hashes(self.ids)
 
     @cached_property
-    def outcomes(self) -> Hashes:
+    def outcome_hashes(self) -> Hashes:
         """Of each of these ids, a hash of its arm and outcome."""
-        found = np.zeros(0) if self.codes is None else unpacked_numbers(self.codes)
+        found = np.zeros(0) if self.id_outcomes is None else unpacked_numbers(self.id_outcomes)
         return found.astype(np.uint64)
 
     def payload(self) -> Plain:
         """The results as JSON has them; `from_payload` brings back the same bits."""
-        more = {
-            "scatter": None if self.scatter is None else packed_numbers(self.scatter),
-            "strata": None if self.strata is None else _strata_payload(self.strata, len(self.counts)),
-            "law": self.law,
-            "sigma": self.sigma,
-            "tables": self.tables or None,
-            "limits": None if self.limits is None else list(self.limits),
-            "paired": self.paired or None,
-            "missing": None if self.missing is None else packed_numbers(self.missing),
-            "why": self.why,
-            "skipped": self.skipped or None,
-            "contradicted": None if self.contradicted is None else self.contradicted.payload(),
-            "ids": self.ids,
-            "codes": self.codes,
-            "start": None if self.start is None else list(self.start),
-            "sketches": {title: each.payload() for title, each in self.sketches.items()} or None,
-            "together": self.together or None,
-            "times": None if self.times is None else list(self.times),
-            "notes": [each.values() for each in self.notes] or None,
-        }
-        return {
-            "name": self.name,
-            "digest": self.digest,
-            "form": self.form,
-            "rows": self.rows,
-            "counts": packed_numbers(self.counts),
-            "totals": packed_numbers(self.totals),
-            "parts": self.parts,
-            "seed": self.seed,
-            **{key: each for key, each in more.items() if each is not None},
-        }
+        found: Plain = {}
+        for each in fields(self):
+            value = vars(self)[each.name]
+            if each.name in _REQUIRED or isinstance(value, np.ndarray) or value not in (None, False, (), {}):
+                found[each.name] = _TO_JSON.get(each.name, _unchanged)(value)
+        return found if self.strata is None else found | {"strata": self.strata.payload(len(self.counts))}
 
     @classmethod
     def from_payload(cls, payload: Plain) -> Results:
         """The results that `payload` was made of."""
         try:
-            counts = unpacked_numbers(payload["counts"])
-            start, times, against, limits = (payload.get(each) for each in ("start", "times", "contradicted", "limits"))
-            found = cls(
-                **{name: payload[name] for name in ("name", "digest", "form", "rows", "parts", "seed")},
-                counts=counts,
-                totals=unpacked_numbers(payload["totals"]),
-                scatter=_maybe(payload, "scatter"),
-                strata=None if payload.get("strata") is None else _read_strata(payload["strata"]),
-                law=payload.get("law"),
-                sigma=None if payload.get("sigma") is None else float(payload["sigma"]),
-                tables=bool(payload.get("tables", False)),
-                limits=None if limits is None else (float(limits[0]), float(limits[1])),
-                paired=bool(payload.get("paired", False)),
-                missing=_maybe(payload, "missing"),
-                why=payload.get("why"),
-                skipped=payload.get("skipped", 0),
-                contradicted=None if against is None else Contradicted.from_payload(against),
-                ids=payload.get("ids"),
-                codes=payload.get("codes"),
-                start=None if start is None else FileStart(int(start[0]), str(start[1])),
-                sketches=sketches_from(payload["sketches"]) if "sketches" in payload else {},
-                together=bool(payload.get("together", False)),
-                times=None if times is None else (str(times[0]), str(times[1])),
-                notes=tuple(map(FileNote.from_values, payload.get("notes", ()))),
-            )
+            given = {name: payload[name] for name in _REQUIRED}
+            given |= {each.name: payload[each.name] for each in fields(cls) if payload.get(each.name) is not None}
+            found = cls(**{name: _FROM_JSON.get(name, _unchanged)(value) for name, value in given.items()})
             _check(found)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError, binascii.Error) as error:
             raise DataError(f"These are not results as roundwise records them: {shown(repr(error), 200)}.") from None
         return found
 
 
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+_REQUIRED = ("name", "digest", "form", "rows", "counts", "totals", "parts", "seed")
+_TO_JSON: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("counts", "totals", "scatter", "missing"), packed_numbers),
+    **dict.fromkeys(("limits", "start", "times"), list),
+    "contradicted": Contradicted.payload,
+    "sketches": sketches_payload,
+    "notes": lambda notes: [each.values() for each in notes],
+}
+_FROM_JSON: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("counts", "totals", "scatter", "missing"), unpacked_numbers),
+    **dict.fromkeys(("needs_values", "paired", "same_call"), bool),
+    "strata": Strata.from_payload,
+    "sigma": float,
+    "limits": lambda ends: (float(ends[0]), float(ends[1])),
+    "contradicted": Contradicted.from_payload,
+    "start": lambda start: FileStart(int(start[0]), str(start[1])),
+    "sketches": sketches_from,
+    "times": lambda times: (str(times[0]), str(times[1])),
+    "notes": lambda notes: tuple(map(FileNote.from_values, notes)),
+}
+
+
 def _check(found: Results) -> None:
     """Raise a ValueError if numbers contradict each other: such a record was damaged, or made up."""
-    if found.form not in ("rows", "sums", "successes") or found.law not in (None, "binary", "poisson", "normal"):
-        raise ValueError("a form that is not known")
-    if (found.law == "normal") != (found.sigma is not None and 0 < found.sigma < np.inf):
-        raise ValueError("a deviation of what is not normal, or none")
-    if (
-        not isinstance(found.parts, int)
-        or not 1 <= found.parts <= 255
-        or not isinstance(found.seed, int)
-        or found.seed < 0
-    ):
-        raise ValueError("parts or seed")
-    if not all(isinstance(each, str) for each in (found.name, found.digest)):
-        raise ValueError("names that are no text")
-    size = len(found.counts)
-    for name, least in (("counts", 0.0), ("totals", -np.inf), ("scatter", 0.0), ("missing", 0.0)):
-        each = getattr(found, name)
+
+    def require(good: object, what: str) -> None:
+        if not good:
+            raise ValueError(what)
+
+    size, strata = len(found.counts), found.strata
+    known = found.distribution in (None, "binary", "poisson", "normal")
+    require(found.form in ("rows", "sums", "successes") and known, "a form that is not known")
+    normal = found.sigma is not None and 0 < found.sigma < np.inf
+    require((found.distribution == "normal") == normal, "a deviation of what is not normal, or none")
+    require(isinstance(found.parts, int) and 1 <= found.parts <= 255, "parts")
+    require(isinstance(found.seed, int) and found.seed >= 0, "seed")
+    require(isinstance(found.name, str) and isinstance(found.digest, str), "names that are no text")
+    sums = {"counts": found.counts, "totals": found.totals, "scatter": found.scatter, "missing": found.missing}
+    for name, each in sums.items():
         if each is None:
             continue
-        if each.shape != (size,) or not np.isfinite(each).all() or (each < least).any():
-            raise ValueError(name)
-        if name in ("counts", "missing") and (each != np.floor(each)).any():
-            raise ValueError(f"{name} that are not whole numbers")
-    if found.codes is not None and len(found.outcomes) != len(found.hashes):
-        raise ValueError("ids that are not as many as what is known of them")
-    strata = found.strata
-    if strata is not None and found.tables and not strata.of_rows:
-        raise ValueError("strata in place of rows")
-    if strata is not None and found.limits is not None and strata.totals.size:
+        least = -np.inf if name == "totals" else 0.0
+        require(each.shape == (size,) and np.isfinite(each).all() and (each >= least).all(), name)
+        whole_numbers = name in ("totals", "scatter") or (each == np.floor(each)).all()
+        require(whole_numbers, f"{name} that are not whole numbers")
+    same = found.id_outcomes is None or len(found.outcome_hashes) == len(found.id_hashes)
+    require(same, "ids that are not as many as what is known of them")
+    if strata is None:
+        return
+    require(strata.of_rows or not found.needs_values, "strata in place of rows")
+    counted = np.bincount(strata.arms, strata.counts, minlength=size)
+    require(np.array_equal(counted, found.counts), "rows that are not as many as was counted")
+    if found.limits is not None and strata.totals.size:
         low, high = found.limits
-        if not (np.isfinite([low, high]).all() and low <= strata.totals.min() and strata.totals.max() <= high):
-            raise ValueError("values beyond their limits")
-    if strata is not None and not np.array_equal(np.bincount(strata.arms, strata.counts, minlength=size), found.counts):
-        raise ValueError("rows that are not as many as was counted")
+        inside = low <= strata.totals.min() and strata.totals.max() <= high
+        require(np.isfinite([low, high]).all() and inside, "values beyond their limits")
 
 
-def _maybe(payload: Plain, name: str) -> Floats | None:
-    return None if payload.get(name) is None else unpacked_numbers(payload[name])
-
-
-def _strata_payload(strata: Strata, size: int) -> Plain:
-    rows = strata.of_rows
-    found: Plain = {
-        "width": strata.width,
-        "sizes": packed_numbers(np.bincount(strata.arms, minlength=size).astype(np.float64)),
-        "totals": packed_numbers(strata.totals),
-    }
-    if not rows:
-        found |= {"counts": packed_numbers(strata.counts), "scatter": packed_numbers(strata.scatter)}
-    if strata.items is not None:
-        items, which = np.unique(strata.items, return_inverse=True)
-        found |= {"items": packed_hashes(items), "item": packed_numbers(which.astype(np.float64))}
-    return found
-
-
-def _read_strata(payload: Plain) -> Strata:
-    sizes, totals = unpacked_numbers(payload["sizes"]).astype(np.int64), unpacked_numbers(payload["totals"])
-    if (sizes < 0).any() or int(sizes.sum()) != len(totals):
-        raise ValueError("rows that are not as many as was counted")
-    counts = _maybe(payload, "counts")
-    items = None
-    if payload.get("items") is not None:
-        items = unpacked_hashes(payload["items"])[unpacked_numbers(payload["item"]).astype(np.int64)]
-    strata = Strata(
-        np.repeat(np.arange(len(sizes)), sizes),
-        np.ones(len(totals)) if counts is None else counts,
-        totals,
-        np.zeros(len(totals)) if counts is None else unpacked_numbers(payload["scatter"]),
-        int(payload["width"]),
-        items,
-    )
-    same = {len(each) for each in (strata.counts, strata.totals, strata.scatter)}
-    if same != {len(totals)} or (items is not None and len(items) != len(totals)) or (strata.counts < 0).any():
-        raise ValueError("rows whose numbers do not match")
-    if strata.width < 1 or strata.width & (strata.width - 1):
-        raise ValueError("a number of strata that is no power of 2")
-    return strata
-
+# --- the batch of a round
 
 _FEWEST, _MOST, _ROOM = 64, 4096, 1_000_000  # points of a table: at least, at most, and over all arms
 _DRAWN = 10**9 - 1  # results of an arm from which NumPy draws without replacement
@@ -770,10 +710,8 @@ def whole_of(results: Sequence[Results]) -> Batch:
     batches = [Batch(each.counts, each.totals, each.scatter if known else None) for each in results]
     whole = batches[0] if len(batches) == 1 else join_parts(batches)._replace(parts=None)
     if _values_known(results):
-        whole = whole._replace(table=_whole_table(results))
-    if not all(each.paired for each in results):
-        return whole
-    strata = strata_of(results)
+        whole = whole._replace(table=_value_table(results))
+    strata = strata_of(results) if all(each.paired for each in results) else None
     if strata is None or strata.items is None:
         return whole
     return whole._replace(pairs=sum_pairs(_rows(strata), len(whole.counts), _limits(results, strata)))
@@ -788,25 +726,23 @@ def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts |
     nothing = np.zeros(len(results[0].counts))
     counts, totals = sum((each.counts for each in results), nothing), sum((each.totals for each in results), nothing)
     if not any(each.strata is not None for each in results):
-        laws = {"binary" if each.form == "successes" and each.law is None else each.law for each in results}
+        how = counts, totals, seed, number, parts
+        laws = {each.distribution or ("binary" if each.form == "successes" else None) for each in results}
         if laws == {"binary"} and (counts <= _DRAWN).all():
-            return _zero_one(
-                partition_sums(Binary().draw_part_totals, counts, totals, seed, number, parts), results[0].tables
-            )
+            return _zero_one(partition_sums(Binary().draw_part_totals, *how), results[0].needs_values)
         if laws == {"poisson"} and (totals <= _DRAWN).all():
-            return partition_sums(Poisson().draw_part_totals, counts, totals, seed, number, parts)
+            return partition_sums(Poisson().draw_part_totals, *how)
         deviations = {each.sigma for each in results}
         if laws == {"normal"} and len(deviations) == 1 and (sigma := deviations.pop()) is not None:
-            return partition_sums(Gaussian(sigma).draw_part_totals, counts, totals, seed, number, parts)
+            return partition_sums(Gaussian(sigma).draw_part_totals, *how)
     strata = strata_of(results)
     if strata is None:
         return None
     rows, arms, limits = _rows(strata), len(counts), _limits(results, strata)
     if rows.items is None or not all(each.paired for each in results):
         return partition_rows(rows, arms, seed, number, parts, limits)
-    found = partition_rows(
-        rows, arms, seed, number, parts, limits, max_pair_partitions(arms, parts, limits is not None)
-    )
+    most = max_pair_partitions(arms, parts, limits is not None)
+    found = partition_rows(rows, arms, seed, number, parts, limits, most)
     return found._replace(pairs=partition_pairs(rows, arms, seed, number, parts, found.partitions, limits))
 
 
@@ -829,84 +765,63 @@ def _zero_one(parts: Parts | None, tables: bool) -> Parts | None:
         return None
     scatter = np.maximum(parts.totals - parts.totals**2 / np.maximum(parts.counts, 1.0), 0.0)
     both = np.stack([parts.counts - parts.totals, parts.totals], axis=-1)
-    table = ValueTable(np.array([0.0, 1.0]), both) if tables else None
-    return parts._replace(scatter=scatter, table=table)
+    return parts._replace(scatter=scatter, table=ValueTable(np.array([0.0, 1.0]), both) if tables else None)
 
 
 def strata_of(results: Sequence[Results]) -> Strata | None:
     """All rows of a batch (or strata of them), arm after arm in random order; None if a file has sums only.
 
-    Sums of 0/1 results are rows: only their order is missing.
+    Sums of 0/1 results are rows in no special order: a dealing permutes them.
     """
-    size = len(results[0].counts)
-    found = [each.strata if each.strata is not None else _zeros_and_ones(each) for each in results]
-    every = [each for each in found if each is not None]
-    return pool_strata(every, size, results[0].seed) if len(every) == len(results) else None
-
-
-def _zeros_and_ones(each: Results) -> Strata | None:
-    """The rows of 0/1 sums, in no special order: a dealing permutes them."""
-    zero_one = each.form == "successes" or each.law == "binary"
-    if not zero_one or each.counts.sum() > _WRITTEN_OUT:
-        return None
-    counts, ones = each.counts.astype(np.int64), each.totals.astype(np.int64)
-    arms = np.repeat(np.arange(len(counts)), counts)
-    places = np.arange(len(arms)) - np.repeat(np.cumsum(counts) - counts, counts)
-    values = (places < ones[arms]).astype(np.float64)
-    return Strata(arms, np.ones(len(arms)), values, np.zeros(len(arms)), _MOST)
-
-
-# --- tables of values
+    found = []
+    for each in results:
+        strata = each.strata
+        if strata is None:
+            zero_one = each.form == "successes" or each.distribution == "binary"
+            if not zero_one or each.counts.sum() > _WRITTEN_OUT:
+                return None
+            counts, ones = each.counts.astype(np.int64), each.totals.astype(np.int64)
+            arms = np.repeat(np.arange(len(counts)), counts)
+            places = np.arange(len(arms)) - np.repeat(np.cumsum(counts) - counts, counts)
+            strata = Strata.of_values(arms, (places < ones[arms]).astype(np.float64), _MOST)
+        found.append(strata)
+    return pool_strata(found, len(results[0].counts), results[0].seed)
 
 
 def _values_known(results: Sequence[Results]) -> bool:
     """Whether the noise model asks for the values of all rows, and every file tells them."""
-    return all(each.tables and (each.strata is not None or each.form == "successes") for each in results)
+    return all(each.needs_values and (each.strata is not None or each.form == "successes") for each in results)
 
 
-def _whole_table(results: Sequence[Results]) -> ValueTable:
-    """How often each arm had each value."""
-    size = len(results[0].counts)
-    arms: list[Index] = []
-    values: list[Floats] = []
-    weights: list[Floats] = []
-    for each in results:
-        if each.strata is not None:
-            arms.append(each.strata.arms)
-            values.append(each.strata.totals)
-            weights.append(each.strata.counts)
-        else:  # 0/1 outcomes: the sums are the values
-            arms.append(np.tile(np.arange(size), 2))
-            values.append(np.repeat([0.0, 1.0], size))
-            weights.append(np.concatenate([each.counts - each.totals, each.totals]))
-    points, columns, shares = _points(np.concatenate(values), size)
-    return _table(points, columns, shares, np.concatenate(arms), np.concatenate(weights), size)
-
-
-def _points(values: Floats, arms: int) -> tuple[Floats, Index, Floats]:
-    """The values of a table, the column each row falls in, and its share of the column after that.
+def _value_table(results: Sequence[Results]) -> ValueTable:
+    """How often each arm had each value.
 
     Up to some thousand distinct values the table is exact. Beyond, it has evenly spaced points and a row is shared
     between its two neighbours so that its mean stays. The bets multiply 1 + slope (x - middle), whose logarithm is
     concave in x: sharing can only lower what a bet wins, so the guarantee stands.
     """
-    most = int(np.clip(_ROOM // arms, _FEWEST, _MOST))
+    size = len(results[0].counts)
+    rows: list[tuple[Index, Floats, Floats]] = []  # arm, value, how often
+    for each in results:
+        if each.strata is not None:
+            rows.append((each.strata.arms, each.strata.totals, each.strata.counts))
+        else:  # 0/1 outcomes: the sums are the values
+            often = np.concatenate([each.counts - each.totals, each.totals])
+            rows.append((np.tile(np.arange(size), 2), np.repeat([0.0, 1.0], size), often))
+    arms, values, weights = (np.concatenate(each) for each in zip(*rows, strict=True))
+    most = int(np.clip(_ROOM // size, _FEWEST, _MOST))
     if len(np.unique(values[: 4 * _MOST])) <= most and len(exact := np.unique(values)) <= most:
-        return exact, np.searchsorted(exact, values), np.zeros(len(values))
-    points = np.linspace(values.min(), values.max(), most)
-    columns = np.clip(np.searchsorted(points, values, side="right") - 1, 0, most - 2)
-    shares = np.clip((values - points[columns]) / (points[columns + 1] - points[columns]), 0.0, 1.0)
-    return points, columns, shares
-
-
-def _table(points: Floats, columns: Index, shares: Floats, arms: Index, weights: Floats, size: int) -> ValueTable:
-    width = len(points)
-    places = arms * width + columns
-    counts = np.bincount(places, weights * (1.0 - shares), minlength=size * width)
+        points, columns, shares = exact, np.searchsorted(exact, values), np.zeros(len(values))
+    else:
+        points = np.linspace(values.min(), values.max(), most)
+        columns = np.clip(np.searchsorted(points, values, side="right") - 1, 0, most - 2)
+        shares = np.clip((values - points[columns]) / (points[columns + 1] - points[columns]), 0.0, 1.0)
+    places, cells = arms * len(points) + columns, size * len(points)
+    counts = np.bincount(places, weights * (1.0 - shares), minlength=cells)
     some = shares > 0
     if some.any():
-        counts += np.bincount(places[some] + 1, weights[some] * shares[some], minlength=size * width)
-    return ValueTable(points, counts.astype(np.float64).reshape(size, width))
+        counts += np.bincount(places[some] + 1, weights[some] * shares[some], minlength=cells)
+    return ValueTable(points, counts.astype(np.float64).reshape(size, len(points)))
 
 
 def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
@@ -922,25 +837,20 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
         found = np.where((at >= 0).reshape(-1, *(1,) * (values.ndim - 1)), found, 0.0)
         return np.moveaxis(found, 0, axis)
 
-    def of_table(table: ValueTable | None, axis: int = 0) -> ValueTable | None:
+    def taken_table(table: ValueTable | None, axis: int) -> ValueTable | None:
         return None if table is None else table._replace(counts=taken(table.counts, axis))
 
-    parts, inside = None, batch.parts
+    inside = batch.parts
+    parts = None
     if inside is not None:
-        counts, totals, scatter = (taken(each, 1) for each in (inside.counts, inside.totals, inside.scatter))
-        parts = Parts(counts, totals, scatter, of_table(inside.table, 1))
-    whole = batch._replace(
-        counts=taken(batch.counts),
-        totals=taken(batch.totals),
-        scatter=taken(batch.scatter),
-        table=of_table(batch.table),
-        parts=parts,
-        pairs=None,
-    )
-    if batch.pairs is None:
-        return whole
-    two, two_wanted = ([f"{one}\n{other}" for one in each for other in each] for each in (names, wanted))
-    both = of_arms(batch.pairs._replace(parts=None if inside is None else inside.pairs), two, two_wanted)
-    if parts is not None:
-        whole = whole._replace(parts=parts._replace(pairs=both.parts))
-    return whole._replace(pairs=both._replace(parts=None))
+        sums = (taken(inside.counts, 1), taken(inside.totals, 1), taken(inside.scatter, 1))
+        parts = Parts(*sums, taken_table(inside.table, 1))
+    counts, totals, scatter = (taken(each) for each in batch[:3])
+    table = taken_table(batch.table, 0)
+    pairs = None
+    if batch.pairs is not None:
+        two, two_wanted = ([f"{one}\n{other}" for one in each for other in each] for each in (names, wanted))
+        both = of_arms(batch.pairs._replace(parts=None if inside is None else inside.pairs), two, two_wanted)
+        parts = None if parts is None else parts._replace(pairs=both.parts)
+        pairs = both._replace(parts=None)
+    return Batch(counts, totals, scatter, table, parts, pairs)

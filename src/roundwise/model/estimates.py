@@ -8,7 +8,7 @@ then on batches are no longer kept one by one, so what is kept stays bounded how
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,6 @@ from roundwise.solvers.halfspaces import Halfspaces
 
 CROWD = 100  # with more arms there are rules for those that crowd near the top
 FEW = 16  # batches up to which a loop over pairs of them is faster than one stacked array
-_PAIRS, _SMALL = 3, 20_000  # from so many batches on they are worked on at once, if these are no more numbers
 _LOOSE = 1e-9  # a prior on the shifts, so wide that it matters only where a shift cannot be told from the means
 
 
@@ -81,8 +80,15 @@ class Past(NamedTuple):
         scatter, freedom = self.scatter, self.freedom
         if batch.scatter is not None:
             scatter, freedom = scatter + batch.scatter, freedom + np.maximum(batch.counts - 1.0, 0.0)
-        counts, totals = self.counts + batch.counts, self.totals + batch.totals
-        return Past(counts, totals, scatter, freedom, history, earlier, _with_pairs(self.pairs, batch.pairs))
+        counts, totals, pairs = self.counts + batch.counts, self.totals + batch.totals, self.pairs
+        if batch.pairs is not None:
+            pairs = self.of_pairs.plus(batch.pairs)._replace(history=(), earlier=None)
+        return Past(counts, totals, scatter, freedom, history, earlier, pairs)
+
+    def map_sums(self, function: Callable[[Floats], Floats]) -> Past:
+        """Each of the four sums through a function, without the history."""
+        counts, totals, scatter, freedom = (function(each) for each in self[:4])
+        return Past(counts, totals, scatter, freedom, ())
 
     @property
     def of_pairs(self) -> Past:
@@ -108,14 +114,6 @@ class Past(NamedTuple):
     def means(self) -> Floats:
         """The pooled means; 0 for an arm without results."""
         return self.totals / np.maximum(self.counts, 1.0)
-
-
-def _with_pairs(before: Past | None, new: Batch | None) -> Past | None:
-    """The differences of every two arms with those of one more batch."""
-    if new is None:
-        return before
-    before = Past.none(new.counts.shape) if before is None else before
-    return before.plus(new)._replace(history=(), earlier=None)
 
 
 class FormEstimate(NamedTuple):
@@ -188,18 +186,16 @@ class Estimates(NamedTuple):
     variance: Floats  # (), a guess at the variance of one result
     fit: BatchShiftFit | ArmMeanFit | None = None  # if there are shifts
 
+    @quiet
     def forecast(self, pieces: Halfspaces) -> FormEstimate:
         """What the past says of these forms."""
-        return FormEstimate(pieces, form_values(self.means, pieces) - pieces.offsets, self._leverage(pieces))
+        spread = form_variances(1.0 / self.past.counts, pieces)
+        leverage = spread if self.fit is None else self.fit.leverage(spread, pieces)
+        return FormEstimate(pieces, form_values(self.means, pieces) - pieces.offsets, leverage)
 
     def error(self, forecast: FormEstimate) -> Floats:
         """The standard error of each form. (P)"""
         return np.sqrt(self.variance[..., None] * forecast.leverage)
-
-    @quiet
-    def _leverage(self, pieces: Halfspaces) -> Floats:
-        spread = form_variances(1.0 / self.past.counts, pieces)
-        return spread if self.fit is None else self.fit.leverage(spread, pieces)
 
 
 def signal_share(known: Estimates) -> Floats:
@@ -227,22 +223,18 @@ def _known_by_batch(past: Past, variance: Floats) -> Estimates:
     size = len(later)
     runs = past.counts.shape[:-1][::-1]
     shares = [counts / safe for counts, _ in later]
-    if size > _PAIRS and size**2 * past.counts.size <= _SMALL:
-        system, right = _all_at_once(past, shares)
-    else:
-        system, right = np.empty((size, size, *runs)), np.empty((size, *runs))  # runs contiguous
-        every = np.stack([counts for counts, _ in later], axis=-2) if size > FEW else None
-        product = zeros(past.counts.shape)
-        for r, (counts, totals) in enumerate(later):
-            if every is not None:  # where a loop over pairs of batches takes longer, batches before the arms
-                system[r, : r + 1] = -total(shares[r][..., None, :] * every[..., : r + 1, :]).transpose()
-            else:
-                for s in range(r + 1):
-                    system[r, s] = total(np.multiply(shares[r], later[s][0], out=product)).transpose()
-                np.negative(system[r, : r + 1], out=system[r, : r + 1])
-            system[:r, r] = system[r, :r]
-            system[r, r] += _weight(counts).transpose()
-            right[r] = total(totals - counts * pooled).transpose()
+    system, right = np.empty((size, size, *runs)), np.empty((size, *runs))  # runs contiguous
+    every = np.stack([counts for counts, _ in later], axis=-2) if size > FEW else None
+    product = zeros(past.counts.shape)
+    for r, (counts, totals) in enumerate(later):
+        if every is not None:  # where a loop over pairs of batches takes longer, batches before the arms
+            system[r, : r + 1] = -total(shares[r][..., None, :] * every[..., : r + 1, :]).transpose()
+        else:
+            for s in range(r + 1):
+                system[r, s] = -total(np.multiply(shares[r], later[s][0], out=product)).transpose()
+        system[:r, r] = system[r, :r]
+        system[r, r] += _weight(counts).transpose()
+        right[r] = total(totals - counts * pooled).transpose()
     covariance = _inverse(system)
     means = pooled
     for r in range(size):
@@ -250,24 +242,6 @@ def _known_by_batch(past: Past, variance: Floats) -> Estimates:
         means = means - shares[r] * shift[..., None]
     each = np.stack([share.transpose() for share in shares]).transpose()
     return Estimates(past, means, variance, BatchShiftFit(each, covariance.transpose()))
-
-
-def _all_at_once(past: Past, shares: list[Floats]) -> tuple[Floats, Floats]:
-    """The same system and right side where that is small: all pairs of batches together."""
-    counts = np.stack([counts for counts, _ in past.history[1:]])
-    totals = np.stack([totals for _, totals in past.history[1:]])
-    system, right = -total(np.stack(shares)[:, None] * counts), total(totals - counts * past.means)
-    upper, at = _above(len(counts)), np.arange(len(counts))
-    system[upper] = system.swapaxes(0, 1)[upper]
-    system[at, at] += _weight(counts)
-    runs = range(1, right.ndim)[::-1]  # contiguous
-    return np.ascontiguousarray(system.transpose(0, 1, *(i + 1 for i in runs))), right.transpose(0, *runs)
-
-
-@lru_cache(maxsize=FEW)
-def _above(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The places above the diagonal of a matrix."""
-    return np.triu_indices(size, 1)
 
 
 def _inverse(system: Floats) -> Floats:
@@ -323,10 +297,13 @@ def form_variances(values: Floats, pieces: Halfspaces) -> Floats:
 
 
 def arm_of(values: Floats, pieces: Halfspaces, s: int) -> Floats:
-    """The values of the first (s = 0) or second arm of each pair. (K)->(P)"""
+    """The values of the first (s = 0) or second arm of each pair, which may be other arms in every run. (K)->(P)"""
     if s == 1 and pieces.each:
         return values
-    return _picked(values, pieces.arms[..., s])
+    arms = pieces.arms[..., s]
+    if any(arms.strides[:-1]):
+        return np.take_along_axis(values, arms, axis=-1)
+    return values.transpose()[arms[(0,) * (arms.ndim - 1)]].transpose()  # the same ones: faster, runs contiguous
 
 
 def all_arms(values: Floats, pieces: Halfspaces) -> Floats:
@@ -335,10 +312,3 @@ def all_arms(values: Floats, pieces: Halfspaces) -> Floats:
     if not any(arms.strides[:-2]):
         return values.transpose()[arms[(0,) * (arms.ndim - 2)].transpose()].transpose()
     return np.take_along_axis(values, arms.reshape(*arms.shape[:-2], -1), axis=-1).reshape(arms.shape)
-
-
-def _picked(values: Floats, arms: NDArray[np.intp]) -> Floats:
-    """The values of these arms, which may be other ones in every run. (K),(P)->(P)"""
-    if any(arms.strides[:-1]):
-        return np.take_along_axis(values, arms, axis=-1)
-    return values.transpose()[arms[(0,) * (arms.ndim - 1)]].transpose()  # the same ones: faster, runs contiguous

@@ -1,17 +1,38 @@
-"""The problem to be solved: a question, asked of so many arms, under a noise model, at a level delta."""
+"""The problem to be solved, and the trial that solves it: the one loop that a live study and a simulation share.
+
+trial = begin(problem, policy)          # trial.plan.pulls says how often to pull each arm
+while not trial.done.all():
+    trial = advance(problem, policy, trial, batch)
+conclusion(problem, policy, trial)      # the answer
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats
-from roundwise.errors import InputError
+from roundwise.arrays import Array, Bools, Floats, tree_map, tree_where, zeros
+from roundwise.errors import InputError, RoundwiseError
+from roundwise.model.batch import Batch
 from roundwise.noise import Gaussian, Noise
 from roundwise.questions import Complexity, Question
 from roundwise.questions.base import Answer
+
+if TYPE_CHECKING:  # of a policy and of a stopping rule: named tuples of arrays, of any kind where it is not said which
+    from typing_extensions import TypeVar
+
+    from roundwise.policies.base import Policy
+
+    Memory = TypeVar("Memory", default=Any)
+    Kept = TypeVar("Kept", default=Any)
+else:
+    from typing import TypeVar
+
+    Memory, Kept = TypeVar("Memory"), TypeVar("Kept")
 
 
 @dataclass(frozen=True)
@@ -88,9 +109,9 @@ class Problem:
 def check_delta(delta: float) -> None:
     """Raise an InputError unless delta lies strictly between 0 and 1."""
     if 0 < delta < 1e-300:
-        raise InputError(f"`delta` is {delta:g}, but numbers below 1e-300 cannot be reckoned with.")
+        raise InputError(f"`delta` must be at least 1e-300; got {delta:g}.")
     if 0 < 1 - delta < 1e-9:
-        raise InputError(f"`delta` is {delta:.12g}: an error that is all but certain can be had without any result.")
+        raise InputError(f"`delta` must be below 1 - 1e-9; got {delta:.12g}.")
     if not 0 < delta < 1:
         hint = f" For {delta:g} % write {delta / 100:g}." if 1 <= delta < 100 and math.isfinite(delta) else ""
         raise InputError(f"`delta` is {delta:g}, but must lie strictly between 0 and 1.{hint}")
@@ -107,3 +128,153 @@ def check_whole_number(name: str, value: object, least: int) -> int:
         found = f"{value:g}" if isinstance(value, float) else repr(value)
         raise InputError(f"`{name}` is {found}, but must be a whole number of at least {least}.")
     return int(number)
+
+
+class Declaration(NamedTuple):
+    """The answer of a policy that stops by its own rule, and whether it is given yet."""
+
+    made: Bools  # ()
+    answer: Array  # as the question has it; of no meaning until it is made
+
+
+class BatchPlan(NamedTuple, Generic[Memory]):
+    """The next batch: how often to pull each arm, and what the policy must remember. See also `plan`, a forecast.
+
+    Attributes:
+        pulls: Pulls of each arm, whole numbers, (K).
+        may_stop: Whether the stopping rule is asked before this batch is pulled, ().
+        memory: What the policy must remember, a named tuple of arrays; None if nothing.
+        parts: Into how many parts of the order in which rows came the batch is cut.
+        declared: The answer, in every plan of a policy that stops by its own rule.
+        left: Results that will be asked for after this batch, where a budget says how many, ().
+        last: Whether it was said before its results that this batch is the last, ().
+        jump: How bold the bets on its parts are: 0 as usual, -1 less, 1 more.
+
+    >>> from roundwise import BestArm, Problem, Wager
+    >>> Wager().first(Problem(BestArm(), arms=2), runs=()).pulls
+    array([30., 30.])
+    """
+
+    pulls: Floats
+    may_stop: Bools
+    memory: Memory = None  # type: ignore[assignment]
+    parts: int = 1
+    declared: Declaration | None = None
+    left: Floats | None = None
+    last: Bools | None = None
+    jump: int = 0
+
+
+def budget_before(plan: BatchPlan) -> Floats | None:
+    """How many results will be asked for with this batch and after it, where a budget says how many. ()"""
+    return None if plan.left is None else np.asarray(plan.left + plan.pulls.sum(axis=-1))
+
+
+class Record(NamedTuple):
+    """Everything that came back so far, as sums."""
+
+    counts: Floats
+    totals: Floats
+    batches: Floats  # (), how many batches had any result
+
+    @property
+    def samples(self) -> Floats:
+        """How many pulls there were in all, (K)->()."""
+        return np.asarray(self.counts.sum(axis=-1))  # whole numbers: exact in any order
+
+    @property
+    def means(self) -> Floats:
+        """The empirical means; 0 for an arm without results."""
+        counts = np.maximum(self.counts, 1.0)
+        return np.divide(self.totals, counts, out=counts)
+
+    def plus(self, batch: Batch) -> Record:
+        """The record with one more batch."""
+        any_result = (batch.counts > 0).any(axis=-1)
+        return Record(self.counts + batch.counts, self.totals + batch.totals, self.batches + any_result)
+
+
+class Trial(NamedTuple, Generic[Memory, Kept]):
+    """An experiment under way, in one run or many.
+
+    Attributes:
+        record: Everything that came back so far, as sums.
+        batch: The last batch.
+        plan: The next batch; while a policy plans, the one just pulled.
+        kept: The state of the stopping rule.
+        done: Whether the rule has stopped, ().
+
+    >>> from roundwise import BestArm, Problem, Wager, begin
+    >>> begin(Problem(BestArm(), arms=2), Wager()).plan.pulls
+    array([30., 30.])
+    """
+
+    record: Record
+    batch: Batch
+    plan: BatchPlan[Memory]
+    kept: Kept
+    done: Bools
+
+
+def begin(problem: Problem, policy: Policy[Memory], runs: tuple[int, ...] = ()) -> Trial[Memory]:
+    """Return the trial before its first batch.
+
+    Args:
+        problem: The question, the number of arms, delta and the noise model.
+        policy: How to sample, and when to stop.
+        runs: The shape of independent runs, () for one experiment.
+    """
+    policy.check(problem)
+    nothing = zeros((*runs, problem.arms))
+    return Trial(
+        Record(nothing, nothing, np.zeros(runs)),
+        Batch(nothing, nothing),
+        policy.first(problem, runs),
+        policy.stopping.start(problem, runs),
+        np.zeros(runs, dtype=np.bool_),
+    )
+
+
+def advance(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batch: Batch) -> Trial[Memory]:
+    """Return the trial after a batch; plans that ask for nothing are skipped.
+
+    Args:
+        problem: The problem of the trial.
+        policy: The policy of the trial.
+        trial: The trial before the batch.
+        batch: What came back for `trial.plan`; it may be more or less than planned.
+    """
+    trial = _step(problem, policy, trial, batch)
+    for _ in range(100):
+        idle = ~trial.done & ~cannot_stop(problem, policy, trial) & (trial.plan.pulls.sum(axis=-1) == 0)
+        if trial.plan.last is not None:
+            idle &= ~trial.plan.last  # nothing is left of the budget
+        if trial.plan.declared is not None:
+            idle &= ~trial.plan.declared.made  # the policy has finished, whatever the rule says
+        if not idle.any():
+            return trial
+        trial = tree_where(idle, _step(problem, policy, trial, tree_map(np.zeros_like, batch)), trial)
+    raise RoundwiseError(f"The policy '{policy.name}' keeps planning empty batches.")
+
+
+def cannot_stop(problem: Problem, policy: Policy, trial: Trial) -> Bools:
+    """Whether the rule will never stop, because a batch came back otherwise than planned. ()"""
+    return policy.stopping.broken(problem, trial)
+
+
+def final_answer(problem: Problem, policy: Policy, trial: Trial) -> Answer:
+    """Return the answer where the trial is done.
+
+    Args:
+        problem: The problem of the trial.
+        policy: The policy of the trial.
+        trial: The trial.
+    """
+    return policy.stopping.answer(problem, trial)
+
+
+def _step(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batch: Batch) -> Trial[Memory]:
+    kept = policy.stopping.fold(problem, trial.kept, trial.plan, batch)
+    trial = trial._replace(record=trial.record.plus(batch), batch=batch._replace(parts=None, pairs=None), kept=kept)
+    trial = trial._replace(plan=policy.next(problem, trial))
+    return trial._replace(done=policy.stopping.stops(problem, trial))

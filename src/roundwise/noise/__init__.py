@@ -1,11 +1,9 @@
-"""Noise models: what is assumed of the rewards, and the bets that it allows. One file and one line of `NOISES` each."""
+"""Noise models: what is assumed of the rewards, and the bets that it allows. One line of `NOISES` each."""
 
 from roundwise.noise.base import Needs, Noise, Outcome
-from roundwise.noise.binary import Binary, PairedBinary
-from roundwise.noise.bounded import Bounded, PairedBounded
-from roundwise.noise.gaussian import Gaussian, HeteroscedasticGaussian, SubGaussian
+from roundwise.noise.bounded import Binary, Bounded, PairedBinary, PairedBounded
+from roundwise.noise.gaussian import Gaussian, HeteroscedasticGaussian, PairedNormal, SubGaussian, UnknownVariance
 from roundwise.noise.poisson import Poisson
-from roundwise.noise.student import PairedNormal, UnknownVariance
 
 _MODELS = (
     Binary, Bounded, HeteroscedasticGaussian, Gaussian, PairedBinary, PairedBounded, PairedNormal, Poisson, SubGaussian,
@@ -14,18 +12,6 @@ _MODELS = (
 NOISES: dict[str, type[Noise]] = {each.name: each for each in _MODELS}
 
 __all__ = [
-    "NOISES",
-    "Binary",
-    "Bounded",
-    "Gaussian",
-    "HeteroscedasticGaussian",
-    "Needs",
-    "Noise",
-    "Outcome",
-    "PairedBinary",
-    "PairedBounded",
-    "PairedNormal",
-    "Poisson",
-    "SubGaussian",
-    "UnknownVariance",
-]
+    "NOISES", "Binary", "Bounded", "Gaussian", "HeteroscedasticGaussian", "Needs", "Noise", "Outcome", "PairedBinary",
+    "PairedBounded", "PairedNormal", "Poisson", "SubGaussian", "UnknownVariance",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rewards in a known range: products over their values, which adapt to a small variance.
+"""Rewards in a known range, and 0/1 outcomes: products over their values, which adapt to a small variance.
 
 Propositions 6 (two arms) and 7 (a level); for other forms, and from sums alone, Lemma 1 with half the range as sigma.
 """
@@ -7,39 +7,39 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import ClassVar
+from functools import cached_property, partial
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, quiet, total, zeros
+from roundwise.arrays import Bools, Floats, quiet, sum_rows, total, zeros
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, Past, all_arms, arm_of
-from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise, Outcome
+from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise, Outcome, Scale
 from roundwise.noise.bets import (
     EDGE,
-    common_mean,
-    is_pair,
-    single_arms,
-    split_mean,
-    take_arm,
-    where_sized,
-)
-from roundwise.noise.budget_bets import product_budget_bet
-from roundwise.noise.crossed import ITEMS, CrossedNoise
-from roundwise.noise.parts import (
     GaussianPartBets,
     Index,
     LogFactor,
     PartBets,
     PartForm,
     PartsData,
-    ValueRows,
+    arm_sums,
+    bet_where_needed,
     choose_factor,
+    common_mean,
+    is_pair,
+    product_factor,
+    single_arms,
+    split_mean,
+    take_arm,
+    where_sized,
 )
-from roundwise.solvers.halfspaces import Halfspaces
+from roundwise.noise.budget_bets import binomial_budget_bet, hypergeometric_budget_bet, product_budget_bet
+from roundwise.noise.paired import ITEMS, PairedNoise, at_pairs
+from roundwise.solvers.halfspaces import BinaryFamily, Family, Halfspaces
 
 _OWN = 400.0  # degrees of freedom from which on an arm has a variance of its own; fewer scatter too much
 _FEW = 64  # distinct values up to which a table is worked on for all elements at once
@@ -74,7 +74,6 @@ class Bounded(Noise):
 
     @property
     def outcome(self) -> Outcome:
-        """Anything in the range."""
         return Outcome(
             self.low,
             self.high,
@@ -84,20 +83,20 @@ class Bounded(Noise):
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The range."""
         return "--range", f"{self.low:g}", f"{self.high:g}"
 
     @property
     def words(self) -> str:
-        """The range."""
         return f"Every result lies between {self.low:g} and {self.high:g}."
 
     def doubt(self, true: Noise) -> Reason | None:
-        """True of every model whose results lie in the range."""
         low, high = true.mean_range
         if math.isinf(low) or math.isinf(high):
             return UNTRUE
         return None if self.low <= low and high <= self.high else Reason("out_of_range")
+
+    def with_items(self) -> Noise:
+        return PairedBounded(self.low, self.high)
 
     def variance(self, past: Past) -> Floats:
         """The variance within arms and batches, a few results of the largest variance added; from sums range^2/4."""
@@ -110,34 +109,25 @@ class Bounded(Noise):
         return np.where(past.freedom >= _OWN, (past.scatter + pooled) / (past.freedom + 1.0), pooled)
 
     def part_bets(self, data: PartsData) -> PartBets:
-        """Return products over the values of each part; from sums, sub-Gaussian bets."""
         return super().part_bets(data) if data.rows is None else _BoundedPartBets(data, self.low, self.high - self.low)
-
-    def with_items(self) -> Noise:
-        """Return the model for arms that are tried on the same items."""
-        return PairedBounded(self.low, self.high)
 
     @quiet
     def fixed_size_bet(
         self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
     ) -> FixedSizeBet:
-        """As `form`; single arms by a product over their values."""
+        """Products over values for single arms and for pairs."""
         single, pair = single_arms(pieces)[0], is_pair(pieces)
         if batch.table is None or not (single | pair).any():
             return super().fixed_size_bet(past, batch, pieces, units, drifts)
-        seen = self._values(batch.table), batch.table.counts, (*self._scaled(past), units)
+        seen = batch.table, (*self._scaled(past), units), pieces, drifts
         if single.all():
-            return self._at_level(*seen, pieces, drifts)
+            return self._at_level(*seen)
         if pair.all():
-            return self._at_margin(*seen, pieces, drifts)
+            return self._at_margin(*seen)
         other = super().fixed_size_bet(past, batch, pieces, units, drifts)
-        at_level = self._at_level(*seen, pieces, drifts) if single.any() else other
-        at_margin = self._at_margin(*seen, pieces, drifts) if pair.any() else other
-
-        def logs(offsets: Floats) -> Floats:
-            return np.where(single, at_level(offsets), np.where(pair, at_margin(offsets), other(offsets)))
-
-        return logs
+        at_level = self._at_level(*seen) if single.any() else other
+        at_margin = self._at_margin(*seen) if pair.any() else other
+        return lambda offsets: np.where(single, at_level(offsets), np.where(pair, at_margin(offsets), other(offsets)))
 
     def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
@@ -171,33 +161,34 @@ class Bounded(Noise):
         return logs
 
     def _at_level(
-        self, values: Floats, table: Floats, sums: tuple[Floats, ...], pieces: Halfspaces, drifts: Floats
+        self, table: ValueTable, sums: tuple[Floats, ...], pieces: Halfspaces, drifts: Floats
     ) -> FixedSizeBet:
         """Single arms, which lie above (offset / factor), or below if the factor is negative."""
         _, arm, factor = single_arms(pieces)
         totals, squares, counts, units = (take_arm(each, arm) for each in sums)
         noise = (_scatter(totals, squares, counts) + 0.25) / (counts + 1.0)  # a row of the largest variance added
         drift = drifts * np.sqrt(noise / units)
-        sizes, rows = drift / (noise + drift**2), np.take_along_axis(table, arm[..., None], axis=-2)
-        width = self.high - self.low
+        sizes, rows = drift / (noise + drift**2), np.take_along_axis(table.counts, arm[..., None], axis=-2)
+        values, width = self._values(table), self.high - self.low
         return lambda offsets: fixed_size_level_bet(
             sizes, values, rows, (offsets / factor - self.low) / width, factor > 0
         )
 
     def _at_margin(
-        self, values: Floats, table: Floats, sums: tuple[Floats, ...], pieces: Halfspaces, drifts: Floats
+        self, table: ValueTable, sums: tuple[Floats, ...], pieces: Halfspaces, drifts: Floats
     ) -> FixedSizeBet:
         """Two arms, an offset apart."""
         past_a, square_a, N_a, unit_a = (arm_of(each, pieces, 0) for each in sums)
         past_b, square_b, N_b, unit_b = (arm_of(each, pieces, 1) for each in sums)
-        a, b = (np.take_along_axis(table, pieces.arms[..., s, None], axis=-2) for s in (0, 1))
+        a, b = (np.take_along_axis(table.counts, pieces.arms[..., s, None], axis=-2) for s in (0, 1))
         n_a, n_b = a.sum(axis=-1), b.sum(axis=-1)
         m = np.where((N_a > 0) & (N_b > 0), common_mean(past_a, N_a, past_b, N_b, n_a, n_b), 0.5)
         noise = _scatter(past_a, square_a, N_a) + _scatter(past_b, square_b, N_b) + m * (1.0 - m)
         noise = noise / (N_a + N_b + 1.0)
         drift = drifts * np.sqrt(noise * (1.0 / unit_a + 1.0 / unit_b))
         sizes = drift / (noise + drift**2 * n_a * n_b / (n_a + n_b) ** 2)
-        return lambda offsets: fixed_size_difference_bet(sizes, m, values, a, b, offsets / (self.high - self.low))
+        values, width = self._values(table), self.high - self.low
+        return lambda offsets: fixed_size_difference_bet(sizes, m, values, a, b, offsets / width)
 
     def _scaled(self, past: Past) -> tuple[Floats, Floats, Floats]:
         """Totals, sums of squares and counts of the past, of values moved to [0, 1]; sums alone count as widest."""
@@ -214,164 +205,11 @@ class Bounded(Noise):
         return (table.values.reshape(-1, table.values.shape[-1])[0] - self.low) / (self.high - self.low)
 
 
-def zero_one_counts(counts: Floats, totals: Floats, scatter: Floats) -> list[Floats]:
-    """How often 0/1 results differed by -1, 0 and 1: their number, sum and sum of squares say it."""
-    squares = np.rint(scatter + totals**2 / np.maximum(counts, 1.0))
-    wins, losses = np.rint((squares + totals) / 2), np.rint((squares - totals) / 2)
-    return [losses, counts - wins - losses, wins]
-
-
-def _with_table(batch: Batch) -> Batch:
-    """The batch of differences of 0/1 results with how often each was -1, 0 and 1, as far as its sums say it."""
-    if batch.table is not None or batch.scatter is None:
-        return batch
-    counts = np.stack(zero_one_counts(batch.counts, batch.totals, batch.scatter), axis=-1)
-    return batch._replace(table=ValueTable(np.broadcast_to(_DISCORDANT, (*counts.shape[:-2], 3)), counts))
-
-
-@dataclass(frozen=True)
-class ZeroOneDifferences(Bounded):
-    """Differences of two 0/1 results: they are -1, 0 or 1, so that sums tell how often each came.
-
-    Differences of graded results lie in the same range, and their sums do not: those are `Bounded(-1, 1)`.
-    """
-
-    low: float = field(default=-1.0, init=False)
-    high: float = field(default=1.0, init=False)
-    name: ClassVar[str] = "zero-one-differences"
-
-    def part_bets(self, data: PartsData) -> PartBets:
-        """Return products over -1, 0 and 1, of one size on parts."""
-        if data.rows is None and data.scatter is not None:
-            counts = zero_one_counts(data.counts, data.totals, data.scatter)
-            data = replace(data, rows=ValueRows(_DISCORDANT, np.stack(counts)))
-        return super().part_bets(data)
-
-    def fixed_size_bet(
-        self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
-    ) -> FixedSizeBet:
-        """Return products whose sizes do not depend on the offset."""
-        return super().fixed_size_bet(past, _with_table(batch), pieces, units, drifts)
-
-    def budget_bet(
-        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
-    ) -> Floats:
-        """Return products bet towards a budget."""
-        return super().budget_bet(known, _with_table(batch), pieces, need, rho, eta)
-
-
-@dataclass(frozen=True)
-class PairedBounded(CrossedNoise, Bounded):
-    """Results in [low, high] on shared items."""
-
-    name: ClassVar[str] = "paired-bounded"
-
-    @property
-    def words(self) -> str:
-        """The range, and the design."""
-        return f"{super().words} {ITEMS}"
-
-    @property
-    def differences(self) -> Noise:
-        """Values in a range twice as wide."""
-        return Bounded(self.low - self.high, self.high - self.low)
-
-    def without_items(self) -> Noise:
-        """Return the model for arms that have items of their own."""
-        return Bounded(self.low, self.high)
-
-
 def _scatter(totals: Floats, squares: Floats, counts: Floats) -> Floats:
-    """The sum of squares about the mean; 0 of no values."""
-    return np.where(counts > 0, scatter_of(totals, squares, counts), 0.0)
-
-
-@dataclass(frozen=True)
-class _BoundedPartBets(PartBets):
-    """Products over values in a range, moved to [0, 1]: of two arms (Proposition 6), of one and a level (7)."""
-
-    data: PartsData
-    low: float
-    width: float
-
-    @cached_property
-    def _past(self) -> tuple[Floats, Floats, Floats]:
-        """Counts so far, means and scatter; results whose spread was not seen count as widest. (P, K, n)"""
-        counts = self.data.so_far
-        mean = np.clip((self.data.totals_so_far / np.maximum(counts, 1.0) - self.low) / self.width, 0.0, 1.0)
-        scatter, freedom = self.data.scatter_so_far
-        most = mean * (1.0 - mean)
-        return counts, mean, np.minimum(scatter / self.width**2 + (counts - freedom) * most, counts * most)
-
-    @cached_property
-    def variances(self) -> Floats:
-        counts, _, scatter = self._past
-        return (scatter + 0.25) / (counts + 1.0) * self.width**2
-
-    def _pair(self, form: PartForm, leverage: Floats) -> LogFactor:
-        first, second = form.places[:2]
-        (N_a, mean_a, scatter_a), (N_b, mean_b, scatter_b) = (
-            tuple(each.reshape(-1).take(arm) for each in self._past) for arm in (first, second)
-        )
-        n_a, n_b = (self.data.counts.reshape(-1).take(arm) for arm in (first, second))
-        m = common_mean(N_a * mean_a, N_a, N_b * mean_b, N_b, n_a, n_b)
-        noise = (scatter_a + scatter_b + m * (1.0 - m)) / (N_a + N_b + 1.0)
-        up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
-        m_a, m_b = split_mean(m, form.offsets / self.width, up, down)
-        furthest = EDGE * np.minimum(1.0 / (m_a * up), 1.0 / ((1.0 - m_b) * down))
-        unit = np.sqrt(noise * leverage)
-
-        def log_factor(p: int, q: Floats) -> Floats:
-            theta = q * unit[p]
-            bold = np.minimum(theta / (noise[p] + up[p] * down[p] * theta * theta), furthest[p])
-            found = self._growth(first[p], bold * up[p], m_a[p])
-            found += self._growth(second[p], -bold * down[p], m_b[p])
-            return found
-
-        return log_factor
-
-    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: Floats | float) -> LogFactor:
-        tau = np.broadcast_to((np.asarray(level, dtype=np.float64) - self.low) / self.width, arm.shape)
-        inside = (tau > 0) & (tau < 1)
-        return choose_factor(
-            inside,
-            lambda: self._level(arm, sign, leverage, np.where(inside, tau, 0.5)),
-            lambda: GaussianPartBets(self.width / 2).levels(arm, sign, distance.copy(), leverage, 0.0),
-        )
-
-    def _level(self, arm: Index, sign: Floats, leverage: Floats, tau: Floats) -> LogFactor:
-        counts, _, scatter = (each.reshape(-1).take(arm) for each in self._past)
-        noise = (scatter + tau * (1.0 - tau)) / (counts + 1.0)
-        unit, furthest = np.sqrt(noise * leverage), EDGE / np.where(sign > 0, tau, 1.0 - tau)
-
-        def log_factor(p: int, q: Floats) -> Floats:
-            theta = q * unit[p]
-            bold = sign[p] * np.minimum(theta / (noise[p] + theta * theta), furthest[p])
-            return self._growth(arm[p], bold, tau[p])
-
-        return log_factor
-
-    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
-        return choose_factor(
-            form.pair & (np.abs(form.offsets) < self.width),
-            lambda: self._pair(form, leverage),
-            lambda: GaussianPartBets(self.width / 2).forms(form, value.copy(), leverage),
-        )
-
-    def _growth(self, arm: Index, slope: Floats, middle: Floats) -> Floats:
-        """sum_v counts_v log(1 + slope (x_v - middle)), value by value."""
-        rows = self.data.rows
-        assert rows is not None
-        found = np.zeros_like(slope)
-        for value, counts in zip((rows.values - self.low) / self.width, rows.counts, strict=True):
-            found += counts.reshape(-1).take(arm) * np.log1p(slope * (value - middle))
-        return found
-
-
-def scatter_of(total: Floats, squares: Floats, count: Floats) -> Floats:
-    """The sum of squares about the mean, kept within what values in [0, 1] allow."""
-    mean = total / count
-    return np.clip(squares - total * mean, 0.0, np.maximum(total - total * mean, 0.0))
+    """The sum of squares about the mean, kept within what values in [0, 1] allow; 0 of no values."""
+    mean = totals / counts
+    scatter = np.clip(squares - totals * mean, 0.0, np.maximum(totals - totals * mean, 0.0))
+    return np.where(counts > 0, scatter, 0.0)
 
 
 @np.errstate(all="ignore")
@@ -419,3 +257,311 @@ def _growth(values: Floats, counts: Floats, slope: Floats, middle: Floats) -> Fl
         terms = np.log1p(slope[here][:, None] * (values[seen] - middle[place]))
         found[here] = (terms * many[seen]).sum(axis=-1)
     return found
+
+
+@dataclass(frozen=True)
+class _BoundedPartBets(PartBets):
+    """Products over values in a range, moved to [0, 1]: of two arms (Proposition 6), of one and a level (7)."""
+
+    data: PartsData
+    low: float
+    width: float
+
+    @cached_property
+    def _past(self) -> tuple[Floats, Floats, Floats]:
+        """Counts so far, means and scatter; results whose spread was not seen count as widest. (P, K, n)"""
+        counts = self.data.so_far
+        mean = np.clip((self.data.totals_so_far / np.maximum(counts, 1.0) - self.low) / self.width, 0.0, 1.0)
+        scatter, freedom = self.data.scatter_so_far
+        most = mean * (1.0 - mean)
+        return counts, mean, np.minimum(scatter / self.width**2 + (counts - freedom) * most, counts * most)
+
+    @cached_property
+    def variances(self) -> Floats:
+        counts, _, scatter = self._past
+        return (scatter + 0.25) / (counts + 1.0) * self.width**2
+
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        return choose_factor(
+            form.pair & (np.abs(form.offsets) < self.width),
+            lambda: self._pair(form, leverage),
+            lambda: GaussianPartBets(self.width / 2).forms(form, value, leverage),
+        )
+
+    def _pair(self, form: PartForm, leverage: Floats) -> LogFactor:
+        first, second = form.places[:2]
+        (N_a, mean_a, scatter_a), (N_b, mean_b, scatter_b) = (
+            tuple(each.reshape(-1).take(arm) for each in self._past) for arm in (first, second)
+        )
+        n_a, n_b = (self.data.counts.reshape(-1).take(arm) for arm in (first, second))
+        m = common_mean(N_a * mean_a, N_a, N_b * mean_b, N_b, n_a, n_b)
+        noise = (scatter_a + scatter_b + m * (1.0 - m)) / (N_a + N_b + 1.0)
+        up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
+        m_a, m_b = split_mean(m, form.offsets / self.width, up, down)
+        furthest = EDGE * np.minimum(1.0 / (m_a * up), 1.0 / ((1.0 - m_b) * down))
+        unit = np.sqrt(noise * leverage)
+
+        def log_factor(p: int, q: Floats) -> Floats:
+            theta = q * unit[p]
+            bold = np.minimum(theta / (noise[p] + up[p] * down[p] * theta * theta), furthest[p])
+            return self._growth(first[p], bold * up[p], m_a[p]) + self._growth(second[p], -bold * down[p], m_b[p])
+
+        return log_factor
+
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: Floats | float) -> LogFactor:
+        tau = np.broadcast_to((np.asarray(level, dtype=np.float64) - self.low) / self.width, arm.shape)
+        inside = (tau > 0) & (tau < 1)
+        return choose_factor(
+            inside,
+            lambda: self._level(arm, sign, leverage, np.where(inside, tau, 0.5)),
+            lambda: GaussianPartBets(self.width / 2).levels(arm, sign, distance, leverage, 0.0),
+        )
+
+    def _level(self, arm: Index, sign: Floats, leverage: Floats, tau: Floats) -> LogFactor:
+        counts, _, scatter = (each.reshape(-1).take(arm) for each in self._past)
+        noise = (scatter + tau * (1.0 - tau)) / (counts + 1.0)
+        unit, furthest = np.sqrt(noise * leverage), EDGE / np.where(sign > 0, tau, 1.0 - tau)
+
+        def log_factor(p: int, q: Floats) -> Floats:
+            theta = q * unit[p]
+            bold = sign[p] * np.minimum(theta / (noise[p] + theta * theta), furthest[p])
+            return self._growth(arm[p], bold, tau[p])
+
+        return log_factor
+
+    def _growth(self, arm: Index, slope: Floats, middle: Floats) -> Floats:
+        """sum_v counts_v log(1 + slope (x_v - middle)), value by value."""
+        assert self.data.rows is not None
+        found = np.zeros_like(slope)
+        values, tables = self.data.rows
+        for value, counts in zip((values - self.low) / self.width, tables, strict=True):
+            found += counts.reshape(-1).take(arm) * np.log1p(slope * (value - middle))
+        return found
+
+
+@dataclass(frozen=True)
+class PairedBounded(PairedNoise, Bounded):
+    """Results in [low, high] on shared items."""
+
+    name: ClassVar[str] = "paired-bounded"
+
+    @property
+    def words(self) -> str:
+        return f"{super().words} {ITEMS}"
+
+    @property
+    def differences(self) -> Noise:
+        return Bounded(self.low - self.high, self.high - self.low)
+
+    def without_items(self) -> Noise:
+        return Bounded(self.low, self.high)
+
+
+# --- 0/1 outcomes: likelihood ratios of binomials, which know how small the variance of a rare event is
+
+
+@dataclass(frozen=True)
+class Binary(Noise):
+    """Outcomes that are 0 or 1.
+
+    >>> Binary().sigma
+    0.5
+    """
+
+    name: ClassVar[str] = "binary"
+    sigma: ClassVar[float] = 0.5  # half the range (Hoeffding's lemma)
+    outcome: ClassVar[Outcome] = Outcome(
+        0.0,
+        1.0,
+        whole=True,
+        wrong="is neither 0 nor 1, the outcomes this study was created for.",
+        remedy="{@range_or_sigma}: the error guarantee needs 0 or 1.",
+    )
+    words: ClassVar[str] = "Results are 0 or 1."
+    flags: ClassVar[tuple[str, ...]] = ("--binary",)
+    law: ClassVar[Literal["binary", "poisson"] | None] = "binary"
+    family: ClassVar[Family] = BinaryFamily()
+
+    def variance(self, past: Past) -> Floats:
+        """p (1 - p) at the smoothed rates, averaged over all results."""
+        rates = (past.totals + 0.5) / (past.counts + 1.0)
+        weight = np.maximum(total(past.counts), 1.0)
+        return np.maximum(total(past.counts * rates * (1.0 - rates)) / weight, 1e-12)
+
+    def variances(self, past: Past) -> Floats:
+        rates = (past.totals + 0.5) / (past.counts + 1.0)
+        return rates * (1.0 - rates)
+
+    def with_items(self) -> Noise:
+        return PairedBinary()
+
+    def scale(self, counts: Floats, totals: Floats) -> Scale:
+        """Log odds."""
+        yes, no = totals + 0.5, counts - totals + 0.5
+        return Scale(np.log(yes / no), 1 / yes + 1 / no, lambda odds: np.asarray(1 / (1 + np.exp(-odds))), 2.0)
+
+    def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
+        """Draw how many ones fall in each part of a random order of the rows: hypergeometric."""
+        shape = (counts.shape[1], partitions, *counts.shape[3:])
+        ones = np.broadcast_to(totals, shape).astype(np.int64)
+        rows = np.broadcast_to(sum_rows(counts), shape).astype(np.int64)
+        found = np.empty((counts.shape[0], *shape))
+        for part, size in enumerate(np.broadcast_to(counts, found.shape).astype(np.int64)):
+            drawn = rng.hypergeometric(ones, rows - ones, size)
+            found[part] = drawn
+            ones, rows = ones - drawn, rows - size
+        return found
+
+    def part_bets(self, data: PartsData) -> PartBets:
+        return _BinaryPartBets(data)
+
+    def fixed_size_bet(
+        self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
+    ) -> FixedSizeBet:
+        return Bounded(0.0, 1.0).fixed_size_bet(past, _zero_one_table(batch), pieces, units, drifts)
+
+    def budget_bet(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
+        """Exact for two rates without a margin and for one rate; one drift for other forms (14b, 14c, 16)."""
+        pair = is_pair(pieces) & (pieces.offsets == 0)
+        single, arm, factor = single_arms(pieces)
+        level = pieces.offsets / np.where(single, factor, 1.0)
+        single = single & (level > 0) & (level < 1)
+        logs: Floats = zeros(need.shape)
+        if pair.any():
+            logs = self.odds_budget_bet(batch, pieces, np.where(pair, need, 0.0), rho, eta)
+        if single.any():
+            won, count = take_arm(batch.totals, arm), take_arm(batch.counts, arm)
+            won, tau = np.where(factor > 0, won, count - won), np.where(factor > 0, level, 1.0 - level)
+            odds = np.log(np.where(single, tau, 0.5)) - np.log1p(-np.where(single, tau, 0.5))
+            bet, wanted = partial(binomial_budget_bet, eta=eta), np.where(single, need, 0.0)
+            logs = logs + bet_where_needed(bet, wanted, won, count, odds, need, rho)
+        rest = np.where(pair | single, 0.0, need)
+        if (rest > 0).any():
+            logs = logs + Bounded(0.0, 1.0).budget_bet(known, _zero_one_table(batch), pieces, rest, rho, eta)
+        return logs
+
+    def odds_budget_bet(self, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+        """The log odds of the first arm exceed those of the second by the offset: exact (Proposition 14b). (P)"""
+        each = [arm_of(values, pieces, s) for s in (0, 1) for values in (batch.totals, batch.counts)]
+        return bet_where_needed(partial(hypergeometric_budget_bet, eta=eta), need, *each, pieces.offsets, need, rho)
+
+
+def _zero_one_table(batch: Batch) -> Batch:
+    """The batch with how often each of 0 and 1 occurred."""
+    counts = np.stack([batch.counts - batch.totals, batch.totals], axis=-1)
+    return batch._replace(table=ValueTable(np.array([0.0, 1.0]), counts))
+
+
+@dataclass(frozen=True)
+class _BinaryPartBets(PartBets):
+    """Likelihood ratios of binomials: of two rates (Proposition 6), of one and a level (Proposition 7)."""
+
+    data: PartsData
+
+    @cached_property
+    def variances(self) -> Floats:
+        rates = (self.data.totals_so_far + 0.5) / (self.data.so_far + 1.0)
+        return rates * (1.0 - rates)
+
+    def level_variances(self, level: float) -> Floats:
+        return np.full((1, 1, 1), level * (1.0 - level) if 0 < level < 1 else 0.25)
+
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        return choose_factor(
+            form.pair & (np.abs(form.offsets) < 1),
+            lambda: self._pair(form, leverage),
+            lambda: GaussianPartBets(0.5).forms(form, value, leverage),
+        )
+
+    def _pair(self, form: PartForm, leverage: Floats) -> LogFactor:
+        (won_a, n_a, past_a, N_a), (won_b, n_b, past_b, N_b) = (arm_sums(self.data, each) for each in form.places[:2])
+        m = common_mean(past_a, N_a, past_b, N_b, n_a, n_b)
+        up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
+        m_a, m_b = split_mean(m, form.offsets, up, down)
+        unit = np.sqrt(leverage / (m * (1.0 - m)))
+        furthest = EDGE * np.minimum(1.0 / (up * m_a), 1.0 / (down * (1.0 - m_b)))
+        terms_a = (won_a, up * (1.0 - m_a)), (n_a - won_a, -up * m_a)
+        terms_b = (won_b, -down * (1.0 - m_b)), (n_b - won_b, down * m_b)
+        return product_factor(unit, furthest, (*terms_a, *terms_b))
+
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
+        if not 0 < level < 1:
+            return GaussianPartBets(0.5).levels(arm, sign, distance, leverage, level)
+        won, n = (each.reshape(-1).take(arm) for each in (self.data.totals, self.data.counts))
+        above = sign > 0
+        m = np.where(above, level, 1.0 - level)
+        rest = 1.0 - m
+        hits = np.where(above, won, n - won)
+        unit = np.sqrt(level * (1.0 - level) * leverage)
+        return product_factor(unit, EDGE * rest, ((hits, 1.0 / m), (n - hits, -1.0 / rest)))
+
+
+@dataclass(frozen=True)
+class ZeroOneDifferences(Bounded):
+    """Differences of two 0/1 results: they are -1, 0 or 1, so that sums tell how often each came.
+
+    Differences of graded results lie in the same range, and their sums do not: those are `Bounded(-1, 1)`.
+    """
+
+    low: float = field(default=-1.0, init=False)
+    high: float = field(default=1.0, init=False)
+    name: ClassVar[str] = "zero-one-differences"
+
+    def part_bets(self, data: PartsData) -> PartBets:
+        if data.rows is None and data.scatter is not None:
+            counts = zero_one_counts(data.counts, data.totals, data.scatter)
+            data = replace(data, rows=ValueTable(_DISCORDANT, np.stack(counts)))
+        return super().part_bets(data)
+
+    def fixed_size_bet(
+        self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
+    ) -> FixedSizeBet:
+        return super().fixed_size_bet(past, _discordance_table(batch), pieces, units, drifts)
+
+    def budget_bet(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
+        return super().budget_bet(known, _discordance_table(batch), pieces, need, rho, eta)
+
+
+def zero_one_counts(counts: Floats, totals: Floats, scatter: Floats) -> list[Floats]:
+    """How often 0/1 results differed by -1, 0 and 1: their number, sum and sum of squares say it."""
+    squares = np.rint(scatter + totals**2 / np.maximum(counts, 1.0))
+    wins, losses = np.rint((squares + totals) / 2), np.rint((squares - totals) / 2)
+    return [losses, counts - wins - losses, wins]
+
+
+def _discordance_table(batch: Batch) -> Batch:
+    """The batch of differences of 0/1 results with how often each was -1, 0 and 1, as far as its sums say it."""
+    if batch.table is not None or batch.scatter is None:
+        return batch
+    counts = np.stack(zero_one_counts(batch.counts, batch.totals, batch.scatter), axis=-1)
+    return batch._replace(table=ValueTable(np.broadcast_to(_DISCORDANT, (*counts.shape[:-2], 3)), counts))
+
+
+@dataclass(frozen=True)
+class PairedBinary(PairedNoise, Binary):
+    """0/1 results on shared items: between two arms only the items count that one got right and the other wrong."""
+
+    name: ClassVar[str] = "paired-binary"
+    words: ClassVar[str] = f"{Binary.words} {ITEMS}"
+    differences: ClassVar[Noise] = ZeroOneDifferences()
+
+    def without_items(self) -> Noise:
+        return Binary()
+
+    def budget_bet(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
+        """Exact for two arms without a margin: each wins half of the items that tell them apart (Proposition 26)."""
+        exact = is_pair(pieces) & (pieces.offsets == 0) & (batch.pairs is not None)
+        logs = super().budget_bet(known, batch, pieces, np.where(exact, 0.0, need), rho, eta)
+        if batch.pairs is None or not exact.any():
+            return logs
+        between = at_pairs(batch.pairs, batch.counts.shape[-1], pieces)
+        assert between.scatter is not None
+        losses, _, wins = zero_one_counts(between.counts, between.totals, between.scatter)
+        bet, wanted = partial(binomial_budget_bet, eta=eta), np.where(exact, need, 0.0)
+        return logs + bet_where_needed(bet, wanted, wins, wins + losses, zeros(need.shape), need, rho)

@@ -1,30 +1,46 @@
-"""Normal rewards of known standard deviation, and any rewards with tails no heavier: Lemma 1."""
+"""Normal rewards, of known or unknown standard deviation, and any rewards with tails no heavier.
+
+Lemma 1 for a known deviation (or an upper bound of it), t statistics of each batch for an unknown one (Proposition 5).
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Floats, quiet, sum_rows
+from roundwise.arrays import Floats, log_sum_exp, quiet, sum_rows, total
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past, form_values, form_variances
-from roundwise.noise.base import UNTRUE, FixedSizeBet, Noise, Outcome
+from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise, Outcome
 from roundwise.noise.bets import (
     HUGE,
+    NO_ROWS,
+    Index,
+    LogFactor,
+    PartBets,
+    PartForm,
+    PartsData,
     bet_where_needed,
+    gaussian_factor,
     log_factor_of_size,
     means_and_inverse_counts,
+    single_arms,
+    sums_before,
+    take_arm,
+    where_sized,
 )
 from roundwise.noise.budget_bets import MOST_NEED, drift_budget_bet, normal_budget_bet
-from roundwise.noise.parts import NO_ROWS, Index, LogFactor, PartBets, PartForm, PartsData
-from roundwise.solvers.families import NormalFamily
-from roundwise.solvers.halfspaces import Halfspaces
+from roundwise.noise.paired import ITEMS, PairedNoise
+from roundwise.solvers.halfspaces import Halfspaces, NormalFamily
+
+NODES = 8  # of the quadrature
+BOLD = 1.4  # q is at most this times sqrt(dof + 1): a bolder bet would lose even if the difference is huge
 
 
 def _check_sigma(sigma: float) -> None:
@@ -50,16 +66,13 @@ class SubGaussian(Noise):
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Its sigma."""
         return "--sigma", f"{self.sigma:g}"
 
     @property
     def words(self) -> str:
-        """Tails."""
         return f"Results have tails no heavier than normal with standard deviation {self.sigma:g}."
 
     def doubt(self, true: Noise) -> Reason | None:
-        """True of every model with a sigma that is no larger."""
         sigma = true.known_sigma
         if sigma is None:
             return UNTRUE
@@ -75,11 +88,19 @@ class _Normal(Noise):
     def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
-        """Return the log e-value of the test of the form at the end of the budget (Proposition 14a)."""
         z = self.standard_score(batch, pieces)
         small = np.where(need < MOST_NEED, need, 0.0)
         exact = bet_where_needed(partial(normal_budget_bet, eta=eta), small, z, need, rho)
         return exact + bet_where_needed(drift_budget_bet, np.where(need < MOST_NEED, 0.0, need), z, need, rho)
+
+    def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
+        """Draw normal bridges."""
+        sigmas = self.sigma if self.arm_sigmas is None else self.arm_sigmas.reshape(-1, *[1] * (counts.ndim - 2))
+        parts = rng.standard_normal((*counts.shape[:2], partitions, *counts.shape[3:]))
+        parts *= sigmas * np.sqrt(counts)
+        found = totals - sum_rows(parts)
+        parts += counts / np.maximum(sum_rows(counts), 1.0) * found
+        return parts
 
 
 @dataclass(frozen=True)
@@ -98,17 +119,11 @@ class Gaussian(_Normal):
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Its sigma."""
         return "--sigma", f"{self.sigma:g}", "--normal"
 
     @property
     def words(self) -> str:
-        """A normal law."""
         return f"Results are normal with standard deviation {self.sigma:g}, exactly."
-
-    def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
-        """Draw a normal bridge."""
-        return _draw_bridge(rng, counts, totals, partitions, self.sigma)
 
 
 @dataclass(frozen=True)
@@ -134,57 +149,42 @@ class HeteroscedasticGaussian(_Normal):
 
     @property
     def sigma(self) -> float:
-        """The largest: no tails are heavier."""
         return max(self.sigmas)
 
     @cached_property
     def arm_sigmas(self) -> Floats:
-        """The deviations as an array. (K)"""
         return np.array(self.sigmas)
 
     @property
     def words(self) -> str:
-        """Normal laws."""
         shown = ", ".join(f"{each:g}" for each in self.sigmas[:6]) + (", ..." if len(self.sigmas) > 6 else "")
         return f"Results are normal with standard deviations {shown}, exactly."
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The deviations."""
         return "--sigmas", ",".join(f"{each:g}" for each in self.sigmas)
 
     @property
     def family(self) -> NormalFamily:
-        """The normal laws with these deviations."""
         return NormalFamily(self.arm_sigmas)
 
     def check_arms(self, arms: int) -> None:
-        """Raise an InputError unless there is one deviation for each arm."""
         if arms != len(self.sigmas):
             raise InputError(f"There are {arms} arms, but {len(self.sigmas)} deviations: give one each.")
 
     def variance(self, past: Past) -> Floats:
-        """Return the mean of the variances."""
         return np.full(past.counts.shape[:-1], (self.arm_sigmas**2).mean())
 
     def variances(self, past: Past) -> Floats:
-        """Return that of each arm."""
         return np.broadcast_to(self.arm_sigmas**2, past.counts.shape)
 
-    def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
-        """Draw normal bridges."""
-        sigmas = self.arm_sigmas.reshape(-1, *[1] * (counts.ndim - 2))
-        return _draw_bridge(rng, counts, totals, partitions, sigmas)
-
     def part_bets(self, data: PartsData) -> PartBets:
-        """Return bets of one size on parts."""
         return _PartBetsByArm(data, self.arm_sigmas**2)
 
     @quiet
     def fixed_size_bet(
         self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
     ) -> FixedSizeBet:
-        """Bet on the form of the batch's means (Lemma 1)."""
         new, variance = self._form(batch, pieces)
         error = np.sqrt(variance)
         sizes = drifts * np.sqrt(form_variances(self.arm_sigmas**2 / units, pieces)) / error
@@ -192,7 +192,6 @@ class HeteroscedasticGaussian(_Normal):
 
     @quiet
     def standard_score(self, batch: Batch, pieces: Halfspaces) -> Floats:
-        """Return each form of the batch's means less its offset, in standard errors; nan without results. (P)"""
         new, variance = self._form(batch, pieces)
         return np.where(np.isfinite(variance), (new - pieces.offsets) / np.sqrt(variance), np.nan)
 
@@ -204,7 +203,7 @@ class HeteroscedasticGaussian(_Normal):
 
 @dataclass(frozen=True)
 class _PartBetsByArm(PartBets):
-    """exp(q D/sqrt v - q^2/2), v the variance of D (Lemma 1)."""
+    """Bets on forms D of normal rewards, over the variance of D (Lemma 1)."""
 
     data: PartsData
     squares: Floats  # sigma_i^2, (K)
@@ -219,22 +218,204 @@ class _PartBetsByArm(PartBets):
         return self.variances / np.maximum(self.data.counts, NO_ROWS)
 
     def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
-        return self._log_factor(distance, self._spread.reshape(-1).take(arm))
+        return gaussian_factor(distance, np.sqrt(self._spread.reshape(-1).take(arm)))
 
     def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
-        return self._log_factor(value, form.squares(self._spread))
-
-    def _log_factor(self, value: Floats, variance: Floats) -> LogFactor:
-        z = np.clip(value / np.sqrt(variance), -HUGE, HUGE)
-        return lambda p, q: q * (z[p] - 0.5 * q)
+        return gaussian_factor(value, np.sqrt(form.squares(self._spread)))
 
 
-def _draw_bridge(
-    rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int, sigma: float | Floats
-) -> Floats:
-    """Totals of parts of normal rows given the total of all: a law free of the means."""
-    parts = rng.standard_normal((*counts.shape[:2], partitions, *counts.shape[3:]))
-    parts *= sigma * np.sqrt(counts)
-    found = totals - sum_rows(parts)
-    parts += counts / np.maximum(sum_rows(counts), 1.0) * found
-    return parts
+# --- unknown deviation
+
+
+@dataclass(frozen=True)
+class UnknownVariance(Noise):
+    """Normal rewards with the same, unknown standard deviation for every arm.
+
+    For forms of several arms the variance is pooled over all arms of the batch, which must have it in common. For a
+    form of one arm, and against a level, it is that arm's own: variances may differ there, and what is won on different
+    arms may be multiplied.
+    """
+
+    name: ClassVar[str] = "unknown-variance"
+    monotone_budget_bets: ClassVar[bool] = True
+    needs: ClassVar[Needs] = "squares"
+    most_parts: ClassVar[int] = 8  # of a batch: each has its own deviation, from rows enough to tell
+    flags: ClassVar[tuple[str, ...]] = ("--normal",)
+    words: ClassVar[str] = "Results are normal with the same, unknown standard deviation for every arm."
+
+    def doubt(self, true: Noise) -> Reason | None:
+        return None if self == true or true.outcome.normal else UNTRUE
+
+    def variance(self, past: Past) -> Floats:
+        """The pooled variance within arms and batches; 1 as long as there is none."""
+        freedom = total(past.freedom)
+        return np.where(freedom > 0, np.maximum(total(past.scatter), 1e-300) / np.maximum(freedom, 1.0), 1.0)
+
+    def part_bets(self, data: PartsData) -> PartBets:
+        return _StudentPartBets(data)
+
+    def with_items(self) -> Noise:
+        return PairedNormal()
+
+    @quiet
+    def fixed_size_bet(
+        self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
+    ) -> FixedSizeBet:
+        means, spread = means_and_inverse_counts(batch)
+        new, leverage = form_values(means, pieces), form_variances(spread, pieces)
+        square, dof = self._squares(batch, pieces)
+        possible = (square > 0) & (dof >= 1)
+        sizes = np.where(possible, drifts * np.sqrt(form_variances(1.0 / units, pieces) / leverage), 0.0)
+        error, dof = np.sqrt(np.where(possible, square * leverage, 1.0)), np.where(possible, dof, 1.0)
+        return lambda offsets: fixed_size_student_bet(sizes, new - offsets, error, dof)
+
+    @quiet
+    def budget_bet(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
+        """Bet on the score of the same chance as the batch's t statistic, which is exactly normal (Proposition 14a)."""
+        from scipy.special import ndtri, stdtr
+
+        means, spread = means_and_inverse_counts(batch)
+        new, leverage = form_values(means, pieces) - pieces.offsets, form_variances(spread, pieces)
+        square, dof = self._squares(batch, pieces)
+        t = new / np.sqrt(square * leverage)
+        possible = (square > 0) & (dof >= 1) & np.isfinite(leverage) & np.isfinite(t)
+        score = -np.sign(t) * ndtri(stdtr(np.where(possible, dof, 1.0), -np.abs(np.where(possible, t, 0.0))))
+        score, need = np.where(possible, score, np.nan), np.where(need < MOST_NEED, need, 0.0)
+        return bet_where_needed(partial(normal_budget_bet, eta=eta), need, score, need, rho)
+
+    def _squares(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
+        """The variance within the arms of the batch that each form is measured with, and its degrees of freedom."""
+        each = np.zeros_like(batch.counts) if batch.scatter is None else batch.scatter
+        freedom = np.maximum(batch.counts - 1.0, 0.0)
+        scatter, dof = total(each)[..., None], total(freedom)[..., None]
+        if not pieces.pairs:
+            single, arm, _ = single_arms(pieces)
+            scatter, dof = np.where(single, take_arm(each, arm), scatter), np.where(single, take_arm(freedom, arm), dof)
+        return scatter / np.maximum(dof, 1.0), dof
+
+
+@dataclass(frozen=True)
+class PairedNormal(PairedNoise, UnknownVariance):
+    """Normal results on shared items: differences of two arms are normal with an unknown deviation of their own."""
+
+    name: ClassVar[str] = "paired-normal"
+    words: ClassVar[str] = f"Differences of two arms on one item are normal, their deviation unknown. {ITEMS}"
+    differences: ClassVar[Noise] = UnknownVariance()
+
+    def without_items(self) -> Noise:
+        return UnknownVariance()
+
+
+@dataclass(frozen=True)
+class _StudentPartBets(PartBets):
+    """Bets of one size on parts: over the part's own deviation, pooled for forms of several arms, an arm's for a level.
+
+    A rule of one node takes the place of chi: parts have small drifts, for which it loses next to nothing.
+    """
+
+    data: PartsData
+
+    @cached_property
+    def variances(self) -> Floats:
+        data, (scatter, freedom) = self.data, self._within
+        if data.scatter is None:
+            return _variance(*(_over_arms(each) for each in data.scatter_so_far))
+        freedom = sums_before(_over_arms(freedom), _over_arms(data.before.freedom[None]))  # whole: exact in any order
+        return _variance(_over_arms(sums_before(scatter, data.before.scatter)), freedom)
+
+    def level_variances(self, level: float) -> Floats:
+        return _variance(*self.data.scatter_so_far)
+
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        pooled = self._pooled(form.places[0][0] % self.data.counts.shape[-1])
+        if form.factors is None:
+            return self._log_factor(value, leverage, *pooled)
+        used = np.stack([each != 0 for each in form.factors])
+        arm = np.take_along_axis(np.stack(form.places), used.argmax(axis=0)[None], axis=0)[0]
+        own = _units(*(each.reshape(-1).take(arm) for each in self._within))
+        single = used.sum(axis=0) == 1
+        return self._log_factor(value, leverage, *(np.where(single, a, b) for a, b in zip(own, pooled, strict=True)))
+
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
+        return self._log_factor(distance, leverage, *_units(*(each.reshape(-1).take(arm) for each in self._within)))
+
+    def _pooled(self, run: Index) -> list[Floats]:
+        """The units of all arms together, in these columns. (c)->(P, c)"""
+        return [each[:, 0].take(run, axis=1) for each in _units(*(_over_arms(each) for each in self._within))]
+
+    @cached_property
+    def _within(self) -> tuple[Floats, Floats]:
+        scatter = np.zeros_like(self.data.counts) if self.data.scatter is None else self.data.scatter
+        return scatter, np.maximum(self.data.counts - 1.0, 0.0)
+
+    def _log_factor(
+        self, value: Floats, leverage: Floats, scatter: Floats, dof: Floats, root: Floats, most: Floats
+    ) -> LogFactor:
+        t = np.clip(value / np.sqrt(np.maximum(leverage * scatter / dof, 1e-300)), -HUGE, HUGE)
+        rho = t / np.sqrt(t * t + dof) * root  # the one node of the rule for chi
+
+        def log_factor(p: int, q: Floats) -> Floats:
+            q = np.minimum(q, most[p])
+            return q * (rho[p] - 0.5 * q)
+
+        return log_factor
+
+
+def _units(scatter: Floats, freedom: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Scatter, its degrees of freedom (at least 1), sqrt(dof + 1), and the boldest bet, 0 without a deviation."""
+    dof = np.maximum(freedom, 1.0)
+    root = np.sqrt(dof + 1.0)
+    return scatter, dof, root, root * (BOLD * ((freedom >= 1) & (scatter > 0)))
+
+
+def _over_arms(values: Floats) -> Floats:
+    """The sum over the arms, in the same order however many columns there are. (P, K, n)->(P, 1, n)"""
+    if values.shape[-1] == 1:  # NumPy would add in pairs
+        return values.cumsum(axis=1)[:, -1:]
+    return np.asarray(np.add.reduce(values, axis=1, keepdims=True))
+
+
+def _variance(scatter: Floats, freedom: Floats) -> Floats:
+    """Infinite (z is 0) as long as there is none."""
+    return np.where(freedom > 0, np.maximum(scatter, 1e-300) / np.maximum(freedom, 1.0), np.inf)
+
+
+@np.errstate(all="ignore")
+def fixed_size_student_bet(sizes: Floats, new: Floats, error: Floats, dof: Floats) -> Floats:
+    """log e of fixed-size bets: `new` is less the value, `error` has `dof` degrees of freedom. `(k),(),(),()->(k)`"""
+    t = np.clip(new / error, -HUGE, HUGE)
+    rho = t / np.hypot(np.sqrt(dof), t)
+    nodes, log_weights = (each.reshape(NODES, 1, *dof.shape) for each in _rule(tuple(dof.reshape(-1).tolist())))
+
+    def logs(q: Floats) -> Floats:
+        q = np.minimum(q, BOLD * np.sqrt(dof + 1.0))
+        return log_sum_exp(log_weights + q * (rho * nodes - q / 2))
+
+    return where_sized(sizes, logs)
+
+
+@lru_cache(maxsize=256)
+def _rule(dof: tuple[float, ...]) -> tuple[Floats, Floats]:
+    """Nodes and log weights, on the first axis, of the Gauss rule for X^2/2 ~ Gamma((dof + 1)/2), X ~ chi(dof + 1).
+
+    Golub and Welsch (1969) for the nodes, in the standardized variable (X^2/2 - shape)/sqrt(shape), so that it tends to
+    Gauss-Hermite; Christoffel numbers for the weights, whose small values eigenvectors would get wrong.
+    """
+    distinct, which = np.unique(dof, return_inverse=True)
+    shape = (distinct + 1.0)[:, None] / 2.0  # alpha + 1
+    k = np.arange(NODES)
+    diagonal = 2.0 * k / np.sqrt(shape)
+    beside = np.sqrt(k[1:] * (1.0 + (k[1:] - 1) / shape))
+    jacobi = np.zeros((distinct.size, NODES, NODES))
+    jacobi[:, k, k] = diagonal
+    jacobi[:, k[1:], k[:-1]] = jacobi[:, k[:-1], k[1:]] = beside
+    place = np.linalg.eigvalsh(jacobi)
+    before, now, weight = np.zeros_like(place), np.ones_like(place), np.ones_like(place)
+    for j in range(NODES - 1):
+        past = beside[:, j - 1, None] if j else 0.0
+        before, now = now, ((place - diagonal[:, j, None]) * now - past * before) / beside[:, j, None]
+        weight += now * now
+    nodes = np.sqrt(2.0 * np.maximum(shape + np.sqrt(shape) * place, 0.0))
+    return nodes[which].T, -np.log(weight)[which].T

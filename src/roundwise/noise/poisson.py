@@ -9,29 +9,25 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from roundwise.arrays import Floats, quiet, sum_rows, total, zeros
-from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past, all_arms, arm_of
 from roundwise.noise.base import FixedSizeBet, Noise, Outcome, Scale
 from roundwise.noise.bets import (
     EDGE,
     MOST,
-    bet_where_needed,
-    where_sized,
-)
-from roundwise.noise.budget_bets import binomial_budget_bet
-from roundwise.noise.parts import (
     Index,
     LogFactor,
     PartBets,
     PartForm,
     PartsData,
     arm_sums,
+    bet_where_needed,
     choose_factor,
     product_factor,
+    where_sized,
 )
-from roundwise.solvers.families import Family, PoissonFamily, check_countable
-from roundwise.solvers.halfspaces import Halfspaces
+from roundwise.noise.budget_bets import binomial_budget_bet
+from roundwise.solvers.halfspaces import Family, Halfspaces, PoissonFamily, check_countable
 
 
 @dataclass(frozen=True)
@@ -47,17 +43,11 @@ class Poisson(Noise):
     law: ClassVar[Literal["binary", "poisson"] | None] = "poisson"
     family: ClassVar[Family] = PoissonFamily()
 
-    @property
-    def sigma(self) -> float:
-        """There is none: the tails are heavier than normal."""
-        raise InputError("Poisson counts have no sigma: use the policy 'wager', which has bets made for them.")
-
     def variance(self, past: Past) -> Floats:
         """The smoothed rate, averaged over all pulls."""
         return (total(past.totals) + 0.5) / (total(past.counts) + 0.5)
 
     def variances(self, past: Past) -> Floats:
-        """The smoothed rates."""
         return (past.totals + 0.5) / (past.counts + 1.0)
 
     def scale(self, counts: Floats, totals: Floats) -> Scale:
@@ -76,14 +66,12 @@ class Poisson(Noise):
         return found
 
     def part_bets(self, data: PartsData) -> PartBets:
-        """Return bets of one size on parts."""
         return _PoissonPartBets(data)
 
     @quiet
     def fixed_size_bet(
         self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
     ) -> FixedSizeBet:
-        """The bet that there is for any form."""
         factors, squares = pieces.coefficients, pieces.coefficients**2
         totals, counts, unit, events, exposure = (
             all_arms(each, pieces) for each in (past.totals, past.counts, units, batch.totals, batch.counts)
@@ -109,12 +97,9 @@ class Poisson(Noise):
             events, time = ([arm_of(each, pieces, s) for s in (0, 1)] for each in (batch.totals, batch.counts))
             margin = np.where(rates, -factors[..., min(1, factors.shape[-1] - 1)] / factors[..., 0], 1.0)
             odds = np.log(margin * time[0] / time[1])
-            logs = bet_where_needed(
-                partial(binomial_budget_bet, eta=eta),
-                np.where(rates, need, 0.0), events[0], events[0] + events[1], odds, need, rho,
-            )  # fmt: skip
-        rest = np.where(rates, 0.0, need)
-        wanted = rest > 0
+            bet, needed = partial(binomial_budget_bet, eta=eta), np.where(rates, need, 0.0)
+            logs = bet_where_needed(bet, needed, events[0], events[0] + events[1], odds, need, rho)
+        wanted = ~rates & (need > 0)
         if wanted.any():
             past, shape = known.past, (*need.shape, pieces.arms.shape[-1])
             totals, counts, events_all, exposure = (
@@ -158,21 +143,15 @@ class _PoissonPartBets(PartBets):
     def level_variances(self, level: float) -> Floats:
         return np.full((1, 1, 1), level) if level > 0 else self.variances
 
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        return choose_factor(form.pair, lambda: self._pair(form, leverage), lambda: self._any(form))
+
     def _pair(self, form: PartForm, leverage: Floats) -> LogFactor:
         (won_a, n_a, past_a, N_a), (won_b, n_b, past_b, N_b) = (arm_sums(self.data, each) for each in form.places[:2])
         up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
         m = down * (past_a / N_a) + up * (past_b / N_b) + 0.5 / (N_a + N_b)  # half an event in all added
         less = n_a * up * form.offsets
         return product_factor(np.sqrt(leverage / m), EDGE / down, ((won_a, up), (won_b, -down)), less)
-
-    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
-        won, n, past, N = arm_sums(self.data, arm)
-        rate = level if level > 0 else (past + 0.5) / N
-        furthest = np.where(sign > 0, np.inf, EDGE)
-        return product_factor(np.sqrt(leverage / rate), furthest, ((won, sign),), n * level * sign)
-
-    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
-        return choose_factor(form.pair, lambda: self._pair(form, leverage), lambda: self._any(form))
 
     def _any(self, form: PartForm) -> LogFactor:
         assert form.factors is not None
@@ -185,3 +164,9 @@ class _PoissonPartBets(PartBets):
             furthest = np.minimum(furthest, np.where(f < 0, EDGE / np.maximum(-share, 1e-300), np.inf))
             terms.append((won, share))
         return product_factor(1.0 / np.sqrt(noise), np.minimum(furthest, MOST), tuple(terms), form.offsets)
+
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
+        won, n, past, N = arm_sums(self.data, arm)
+        rate = level if level > 0 else (past + 0.5) / N
+        furthest = np.where(sign > 0, np.inf, EDGE)
+        return product_factor(np.sqrt(leverage / rate), furthest, ((won, sign),), n * level * sign)

@@ -1,12 +1,10 @@
-"""What a study will take: before the first result, and from the middle of it."""
+"""Forecasts of what a study will take: before its first result, and while it is running."""
 
 from roundwise.planning.alternatives import PlanAlternative
 from roundwise.planning.fixed_designs import FixedDesign
-from roundwise.planning.forecast import Quantiles
+from roundwise.planning.forecast import Outlook, Quantiles, first_line, outlook_line, replan, report_ahead
 from roundwise.planning.planner import plan
-from roundwise.planning.quantities import Costs
-from roundwise.planning.replan import Outlook, first_line, outlook_line, replan, report_ahead
-from roundwise.planning.request import PlanRequest, Scenario
+from roundwise.planning.request import Costs, PlanRequest, Scenario
 from roundwise.planning.rows import PlanRow, Power
 from roundwise.planning.study_plan import StudyPlan, read_plan
 from roundwise.planning.tradeoff import TradeoffPoint

@@ -1,121 +1,118 @@
-"""Where a question is not to be answered at a sensible cost: what can be, with its numbers."""
+"""Alternatives where a question costs too much to answer: easier questions and larger budgets, with their numbers."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Plain
 from roundwise.errors import InputError
-from roundwise.noise import Noise
-from roundwise.planning.forecast import Ends, Quantiles, quantiles, simulate_ahead, without_budget
-from roundwise.planning.quantities import exact, share, whole
+from roundwise.planning.forecast import Ends, Quantiles, exact, quantiles, share, simulate_ahead, whole, without_budget
 from roundwise.planning.request import PlanRequest, Scenario
+from roundwise.planning.rows import PlanRow
 from roundwise.planning.tradeoff import guess_settings
 from roundwise.questions import BestArm, Question, TopK
 from roundwise.study.study import asked_in_words
 
 RUNS = 100
 ENOUGH = 0.8  # chance of an answer within the budget from which nothing else is looked for
-SENSIBLE = 300_000  # results that are a lot, where no budget says what is
+SENSIBLE = 300_000  # results that are many, where there is no budget
+
+Kind = Literal["tolerance", "top-k", "fewer arms", "budget"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanAlternative:
-    """Another question, or more means for the same one, and what it would take."""
+    """Another question, or a larger budget for the same one, and what it would take."""
 
-    kind: str  # tolerance, top-k, fewer arms, budget
+    kind: Kind
     words: str
     value: float
     samples: Quantiles
-    batches: Quantiles
+    rounds: Quantiles
     within_budget: float
 
     def plain(self) -> Plain:
-        """As JSON."""
-        return {
-            "kind": self.kind,
-            "words": self.words,
-            "value": self.value,
-            "samples": self.samples.plain(),
-            "rounds": self.batches.plain(),
-            "within_budget": self.within_budget,
-        }
+        """The alternative as JSON."""
+        return dataclasses.asdict(self)
 
 
-def find_alternatives(request: PlanRequest, expected: Scenario, needed: Quantiles) -> tuple[PlanAlternative, ...]:
-    """What could be asked instead if these were the means, each simulated; those that are no easier are left out."""
-    found = []
-    for kind, value, easier, means in _others(request, expected):
-        other = guess_settings(easier, dataclasses.replace(expected, means=means))
-        ends, limited = _simulated(other, means)
-        if ends is None or limited is None:
-            continue
-        samples, batches, within = quantiles(ends.samples), quantiles(ends.batches), float(limited.decided.mean())
-        if samples.typical >= 0.9 * needed.typical:
-            continue
-        words = f"to ask '{asked_in_words(other)}'"
-        numbers = f"typically {whole(samples.typical)} results, {whole(samples.p95)} in 19 of 20 studies"
-        chance = "" if request.budget is None else f"; an answer within {exact(request.budget)} in {share(within)}"
-        found.append(
-            PlanAlternative(
-                kind=kind,
-                words=f"{words}: {numbers}{chance}",
-                value=value,
-                samples=samples,
-                batches=batches,
-                within_budget=within,
-            )
-        )
-    return tuple(sorted(found, key=lambda each: each.samples.typical))
-
-
-def larger_budget(request: PlanRequest, samples: Quantiles, batches: Quantiles) -> PlanAlternative | None:
-    """The same question with as many results as 19 of 20 studies need."""
-    if request.budget is None or not np.isfinite(samples.p95) or samples.p95 <= request.budget:
-        return None
-    words = f"a budget of {whole(samples.p95)} in place of {exact(request.budget)}: an answer in 19 of 20 studies"
-    return PlanAlternative(
-        kind="budget", words=words, value=samples.p95, samples=samples, batches=batches, within_budget=0.95
-    )
-
-
-def larger_budgets(request: PlanRequest, expected: Scenario) -> tuple[PlanAlternative, ...]:
-    """Claims with twice the budget, and with four times: at least one that is true is shown so often."""
-    if request.budget is None:
+def find_alternatives(request: PlanRequest, row: PlanRow) -> tuple[PlanAlternative, ...]:
+    """What could be asked where this row is out of reach; nothing where it is not."""
+    dear = row.samples.p95 > SENSIBLE if row.within_budget is None else row.within_budget < ENOUGH
+    if not dear:
         return ()
-    found = []
-    for factor in (2, 4):
-        more = dataclasses.replace(request, budget=factor * request.budget)
-        ends = simulate_ahead(more.problem, more.acting, more.world(expected.means), runs=RUNS, seed=request.seed)
-        right = np.asarray(more.question.answer(np.asarray(expected.means)), dtype=np.bool_)
-        one = float(ends.shown[:, right].any(axis=-1).mean()) if right.any() else 0.0
-        words = f"a budget of {exact(more.budget or 0)}: at least one true claim is shown in {share(one)}"
-        samples, batches = quantiles(ends.samples), quantiles(ends.batches)
+    if request.question.separate_claims:
+        return tuple(_larger_budgets(request, row.expected))
+    found = sorted(_easier_questions(request, row), key=lambda each: each.samples.typical)
+    if request.budget is not None and request.budget < row.samples.p95 < np.inf:
+        more = f"a budget of {whole(row.samples.p95)} in place of {exact(request.budget)}"
         found.append(
             PlanAlternative(
                 kind="budget",
-                words=words,
-                value=float(more.budget or 0),
-                samples=samples,
-                batches=batches,
-                within_budget=one,
+                words=f"{more}: an answer in 19 of 20 studies",
+                value=row.samples.p95,
+                samples=row.samples,
+                rounds=row.rounds,
+                within_budget=0.95,
             )
         )
     return tuple(found)
 
 
-def _simulated(request: PlanRequest, means: tuple[float, ...]) -> tuple[Ends | None, Ends | None]:
-    """As if there were no budget, and within it; nothing where there is nothing to find, or the policy does not fit."""
+def _larger_budgets(request: PlanRequest, expected: Scenario) -> Iterator[PlanAlternative]:
+    """Claims with twice the budget, and with four times: how often at least one true claim is shown."""
+    for factor in (2, 4) if request.budget is not None else ():
+        budget = factor * (request.budget or 0)
+        more = dataclasses.replace(request, budget=budget)
+        ends = simulate_ahead(more.problem, more.acting, more.world(expected.means), runs=RUNS, seed=request.seed)
+        right = np.asarray(more.question.answer(np.asarray(expected.means)), dtype=np.bool_)
+        one = float(ends.shown[:, right].any(axis=-1).mean())
+        yield PlanAlternative(
+            kind="budget",
+            words=f"a budget of {exact(budget)}: at least one true claim is shown in {share(one)}",
+            value=float(budget),
+            samples=quantiles(ends.samples),
+            rounds=quantiles(ends.rounds),
+            within_budget=one,
+        )
+
+
+def _easier_questions(request: PlanRequest, row: PlanRow) -> Iterator[PlanAlternative]:
+    """Easier questions if these were the means, each simulated; those that are no easier are left out."""
+    for kind, value, easier, means in _list_easier(request, row.expected):
+        other = guess_settings(easier, dataclasses.replace(row.expected, means=means))
+        found = _simulate(other, means)
+        if found is None:
+            continue
+        ends, limited = found
+        samples, within = quantiles(ends.samples), float(limited.decided.mean())
+        if samples.typical >= 0.9 * row.samples.typical:
+            continue
+        numbers = f"typically {whole(samples.typical)} results, {whole(samples.p95)} in 19 of 20 studies"
+        chance = "" if request.budget is None else f"; an answer within {exact(request.budget)} in {share(within)}"
+        yield PlanAlternative(
+            kind=kind,
+            words=f"to ask '{asked_in_words(other)}': {numbers}{chance}",
+            value=value,
+            samples=samples,
+            rounds=quantiles(ends.rounds),
+            within_budget=within,
+        )
+
+
+def _simulate(request: PlanRequest, means: tuple[float, ...]) -> tuple[Ends, Ends] | None:
+    """Runs without a budget and within it; None where there is nothing to find, or the policy does not fit."""
     if not np.isfinite(request.question.complexity(np.asarray(means)).value):
-        return None, None
+        return None
     try:
         request.acting.check(request.problem)
     except InputError:
-        return None, None
+        return None
     world, problem = request.world(means), request.problem
     limited = simulate_ahead(problem, request.acting, world, runs=RUNS, seed=request.seed)
     if limited.decided.all():
@@ -124,83 +121,45 @@ def _simulated(request: PlanRequest, means: tuple[float, ...]) -> tuple[Ends | N
     return free.until_decided, limited
 
 
-Other = tuple[str, float, PlanRequest, tuple[float, ...]]  # kind, its number, what is then planned, means
+class _Easier(NamedTuple):
+    kind: Kind
+    value: float
+    request: PlanRequest
+    means: tuple[float, ...]
 
 
-def _others(request: PlanRequest, expected: Scenario) -> list[Other]:
-    """Easier questions at the same means."""
-    means = np.asarray(expected.means)
-    return [*_with_tolerance(request, expected, means), *_other_numbers(request, means), *_fewer_arms(request, means)]
-
-
-def _with_tolerance(request: PlanRequest, expected: Scenario, means: Floats) -> Iterator[Other]:
-    """The same question, where a difference of the size that is asked about does not matter, or one of twice that."""
-    gap = _gap(request.question, means) or expected.lead or 0.0
-    for tolerance in sorted({float(f"{each:.6g}") for each in _tolerances(gap, request.noise, means)}):
-        if tolerance > request.question.tolerance:
-            easier = _tolerating(request.question, tolerance)
-            if easier is not None:
-                yield "tolerance", tolerance, dataclasses.replace(request, question=easier), expected.means
-
-
-def _tolerating(question: Question, tolerance: float) -> Question | None:
-    """The question with a tolerance, if it has any."""
-    try:
-        found: Question = dataclasses.replace(question, tolerance=tolerance)  # type: ignore[type-var]
-    except (InputError, TypeError):  # out of range, or not a field of its own
-        return None
-    return found
-
-
-def _gap(question: Question, means: Floats) -> float:
-    """The smallest difference that has to be shown: between arms, or from a level."""
-    level, ranked = question.level, np.sort(means)[::-1]
-    if level is not None:
-        return float(np.abs(means - level).min())
-    k = _number_sought(question)
-    return 0.0 if k is None else float(ranked[k - 1] - ranked[k])
-
-
-def _number_sought(question: Question) -> int | None:
-    """How many of the best are asked for, if that is what is asked."""
-    return question.number_sought
-
-
-def _other_numbers(request: PlanRequest, means: Floats) -> Iterator[Other]:
-    """The best k, where a larger gap lies behind the k-th."""
-    k = _number_sought(request.question)
-    gaps = -np.diff(np.sort(means)[::-1])
-    if k is None or len(gaps) < 2:
-        return
-    behind = np.where(np.arange(1, len(gaps) + 1) == k, -1.0, gaps)
-    best = int(behind.argmax()) + 1
-    if behind[best - 1] > 0:
-        easier: Question = BestArm() if best == 1 else TopK(best)
-        yield "top-k", best, dataclasses.replace(request, question=easier), tuple(means.tolist())
-
-
-def _fewer_arms(request: PlanRequest, means: Floats) -> Iterator[Other]:
-    """The same of half the arms: those that look like what is sought."""
-    least = (_number_sought(request.question) or 1) + 1
-    fewer = max((len(means) + 1) // 2, least)
-    of_any = request.question.accepts_arm_changes or request.question.level is not None  # it speaks of no arm by itself
-    if not of_any or request.question.features is not None or fewer >= len(means) or request.split is not None:
-        return
-    sought = means if request.question.seeks_low_means else -means
-    kept = np.sort(np.argsort(sought, kind="stable")[:fewer])
-    if (sample := request.sample_cost) is not None:
-        sample = tuple(sample[i] for i in kept)
-    other = dataclasses.replace(
-        request,
-        arms=tuple(request.arms[i] for i in kept),
-        sample_cost=sample,
-    )
-    yield "fewer arms", fewer, other, tuple(float(each) for each in means[kept])
-
-
-def _tolerances(lead: float, noise: Noise, means: Floats) -> list[float]:
-    """A difference that may not matter: the lead itself, and twice that."""
-    if lead > 0:
-        return [lead, 2 * lead]
-    spread = float(np.sqrt(means[0] * (1 - means[0]))) if noise.outcome.rates else 1.0
-    return [float(f"{0.05 * spread:.1g}"), float(f"{0.1 * spread:.1g}")]
+def _list_easier(request: PlanRequest, expected: Scenario) -> Iterator[_Easier]:
+    """Easier questions at the same means: with a tolerance, about another number of arms, about half the arms."""
+    question, means = request.question, np.asarray(expected.means)
+    k, ranked = question.number_sought, np.sort(means)[::-1]
+    gaps = ranked[:-1] - ranked[1:]
+    gap = 0.0 if k is None else float(gaps[k - 1])  # the smallest difference that has to be shown
+    if question.level is not None:
+        gap = float(np.abs(means - question.level).min())
+    gap = gap or expected.lead or 0.0
+    if gap > 0:
+        tolerances = {gap, 2 * gap}
+    else:
+        spread = float(np.sqrt(means[0] * (1 - means[0]))) if request.noise.outcome.rates else 1.0
+        tolerances = {float(f"{each * spread:.1g}") for each in (0.05, 0.1)}
+    for tolerance in sorted({float(f"{each:.6g}") for each in tolerances}):
+        if tolerance > question.tolerance:
+            try:
+                easier: Question = dataclasses.replace(question, tolerance=tolerance)  # type: ignore[type-var]
+            except (InputError, TypeError):  # out of range, or not a field of its own
+                continue
+            yield _Easier("tolerance", tolerance, dataclasses.replace(request, question=easier), expected.means)
+    if k is not None and len(gaps) >= 2:
+        others = np.where(np.arange(1, len(gaps) + 1) == k, -1.0, gaps)
+        best = int(others.argmax()) + 1  # a larger gap lies behind the best-th
+        if others[best - 1] > 0:
+            easier = BestArm() if best == 1 else TopK(best)
+            yield _Easier("top-k", best, dataclasses.replace(request, question=easier), tuple(means.tolist()))
+    fewer = max((len(means) + 1) // 2, (k or 1) + 1)
+    of_any = question.accepts_arm_changes or question.level is not None  # it names no arm
+    if of_any and question.features is None and fewer < len(means) and request.split is None:
+        sought = means if question.seeks_low_means else -means
+        kept = np.sort(np.argsort(sought, kind="stable")[:fewer])
+        sample = None if request.sample_cost is None else tuple(request.sample_cost[i] for i in kept)
+        other = dataclasses.replace(request, arms=tuple(request.arms[i] for i in kept), sample_cost=sample)
+        yield _Easier("fewer arms", fewer, other, tuple(means[kept].tolist()))

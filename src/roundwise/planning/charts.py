@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from roundwise.planning.quantities import exact
-from roundwise.planning.render import PlanView
+from roundwise.planning.forecast import exact
 from roundwise.planning.tradeoff import TradeoffPoint
-from roundwise.planning.wording import what_if
 from roundwise.render.svg import CIRCLE, CROSS, SERIES, SHAPES, Axis, Chart
+
+if TYPE_CHECKING:
+    from roundwise.planning.study_plan import StudyPlan
 
 PER_CENT = Axis(0.0, 100.0, (0.0, 25.0, 50.0, 75.0, 100.0))
 
 
-def draw_plan(plan: PlanView) -> list[Chart]:
+def draw_plan(plan: StudyPlan) -> list[Chart]:
     """Draw up to four charts; one that has nothing to show is left out."""
     charts = [_draw_trade_off(plan)] if len(plan.front) > 1 else []
     charts += [_draw_results(plan), _draw_rounds(plan)]
@@ -26,17 +28,17 @@ def _new_chart(x: Axis, y: Axis, names: tuple[str, str, str]) -> Chart:
     return chart
 
 
-def _draw_trade_off(plan: PlanView) -> Chart:
+def _draw_trade_off(plan: StudyPlan) -> Chart:
     """Results against rounds; for claims, which end with the budget, the chance that a true one is shown."""
     power = plan.front[0].power is not None
 
     def point(each: TradeoffPoint) -> tuple[float, float]:
-        return each.mean_batches, 100 * (each.power or 0.0) if power else each.mean_samples
+        return each.mean_rounds, 100 * (each.power or 0.0) if power else each.mean_samples
 
     points = [point(each) for each in plan.front]
     y = PER_CENT if power else Axis.linear([0.0, *(height for _, height in points)])
     what = "a true claim is shown, %" if power else "results, on average"
-    names = ("rounds, on average", what, f"Settings, for {what_if(plan.row)}")
+    names = ("rounds, on average", what, f"Settings, for {plan.row.expected.given}")
     chart = _new_chart(Axis.linear([0.0, *(at for at, _ in points)]), y, names)
     chart.draw_ticks(lambda tick: f"{tick:g}", exact, grid="y")
     best = sorted(point(each) for each in plan.front if each.front)
@@ -54,7 +56,7 @@ def _draw_trade_off(plan: PlanView) -> Chart:
     return chart
 
 
-def _draw_results(plan: PlanView) -> Chart:
+def _draw_results(plan: StudyPlan) -> Chart:
     """How many studies have an answer (or have ended, for claims) by a number of results."""
     ends = "end" if plan.row.claims else "answer"
     lost = ", including those that never come back" if plan.request.missing else ""
@@ -76,16 +78,17 @@ def _draw_results(plan: PlanView) -> Chart:
     return chart
 
 
-def _draw_rounds(plan: PlanView) -> Chart:
+def _draw_rounds(plan: StudyPlan) -> Chart:
     """How many rounds the studies took."""
     row = plan.row
-    first, last = (row.rounds[0][0], row.rounds[-1][0]) if row.rounds else (1, 1)
+    numbers = [number for number, _ in row.rounds_distribution] or [1]
+    first, last = numbers[0], numbers[-1]
     step = math.ceil((last - first + 1) / 20)  # rounds a bar
     shares: dict[int, float] = {}
-    for number, each in row.rounds:
+    for number, each in row.rounds_distribution:
         place = first + (number - first) // step * step
         shares[place] = shares.get(place, 0.0) + 100 * each
-    title = f"Rounds until the {'end' if row.claims else 'answer'}, for {what_if(row)}"
+    title = f"Rounds until the {'end' if row.claims else 'answer'}, for {row.expected.given}"
     x = Axis(first - 0.6 * step, last + 0.6 * step, Axis.whole(first, last).ticks)
     chart = _new_chart(x, Axis.linear([0.0, *shares.values()]), ("rounds", "studies, %", title))
     chart.draw_ticks(exact, exact, grid="y")
@@ -94,10 +97,10 @@ def _draw_rounds(plan: PlanView) -> Chart:
     return chart
 
 
-def _draw_by_lead(plan: PlanView) -> Chart:
+def _draw_by_lead(plan: StudyPlan) -> Chart:
     """The chance of an answer within the budget, or of each claim; without a budget, the results by lead."""
     rows = sorted(plan.rows, key=lambda row: row.expected.lead or 0.0)
-    labels = [row.expected.label.removeprefix("nothing, ") for row in rows]
+    labels = ["all alike" if row.expected.lead == 0 else row.expected.label for row in rows]
     x = Axis(-0.4, len(rows) - 0.6, tuple(float(i) for i in range(len(rows))))
     lines: list[tuple[str, str, list[float]]]
     if rows[0].claims:

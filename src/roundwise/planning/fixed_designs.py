@@ -1,9 +1,9 @@
-"""Beside a plan: what a fixed design needs, and what no method can stay below.
+"""What a fixed design needs, and what no method can stay below.
 
-Of a fixed design results are dealt out in fixed shares, with one look at the end and no betting. Normal approximations,
-as in every textbook of sample sizes. For each comparison j that the right answer consists of, with gap_j > 0 between
-what is compared and its offset, and N results in all, the estimate has the variance v_j/N (at the offset v0_j/N), and
-the comparison is shown if it exceeds z sqrt(v0_j/N). So one is shown with this `power` if
+A fixed design has fixed shares, one look at the end and no betting. Normal approximations, as in every textbook of
+sample sizes: for each comparison j that the right answer consists of, with gap_j > 0 between what is compared and its
+offset, and N results in all, the estimate has the variance v_j/N (at the offset v0_j/N), and the comparison is shown if
+it exceeds z sqrt(v0_j/N). So one is shown with this `power` if
 
     N = (z sqrt(v0) + z_power sqrt(v))^2 / gap^2.
 
@@ -18,16 +18,15 @@ the expected one shrinks (Jennison and Turnbull 2000, chapters 2 and 19, by recu
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Floats
 from roundwise.deadline import check_deadline
 from roundwise.errors import InputError
 from roundwise.messages import Remedy
@@ -42,8 +41,6 @@ FEWEST_DRAWS = 2_000  # and at least,
 WORK = 2**32  # draws times comparisons times arms: from here on fewer are drawn
 CHUNK = 2**21  # draws times comparisons that are kept at a time
 MOST_FORMS = 2**24  # comparisons times arms: beyond these there is no fixed design to speak of
-
-
 MOST_COMPARISONS = 20_000  # of an answer: of the top 100 among 200 there are 10 000
 MOST_ARMS = 2_000  # of a plan that somebody waits for
 
@@ -59,7 +56,7 @@ def check_size(question: Question, arms: int) -> None:
 
 
 def comparisons(question: Question, arms: int) -> int:
-    """Of how many comparisons an answer consists."""
+    """The number of comparisons that an answer consists of."""
     if question.separate_claims:
         return len(question.claim_texts([""] * arms))
     if question.pieces(arms) is None:  # any arm beyond a level: one comparison an arm
@@ -75,10 +72,6 @@ class Looks:
     most: float  # results if nothing is shown before the end
     expected: float  # results on average, with these means
 
-    def plain(self) -> Plain:
-        """As JSON."""
-        return {"looks": self.looks, "most": self.most, "expected": self.expected}
-
 
 @dataclass(frozen=True, kw_only=True)
 class FixedDesign:
@@ -91,24 +84,6 @@ class FixedDesign:
     method: str
     sequential: Looks | None = None
 
-    def scaled(self, factor: float) -> FixedDesign:
-        """The same with so many times the results: what must be asked for where some never come back."""
-        looks = self.sequential
-        if looks is not None:
-            looks = Looks(looks=looks.looks, most=factor * looks.most, expected=factor * looks.expected)
-        return dataclasses.replace(self, samples=factor * self.samples, sequential=looks)
-
-    def plain(self) -> Plain:
-        """As JSON."""
-        return {
-            "samples": self.samples,
-            "critical": self.critical,
-            "comparisons": self.comparisons,
-            "power": self.power,
-            "method": self.method,
-            "sequential": None if self.sequential is None else self.sequential.plain(),
-        }
-
 
 def fixed_design(
     problem: Problem,
@@ -118,44 +93,46 @@ def fixed_design(
     shares: Sequence[float] | None = None,
     looks: int | None = None,
     deviation: float | None = None,
+    missing: float = 0.0,
 ) -> FixedDesign | None:
-    """The fixed design for these means, None where there is none: ties, or no comparisons that make up the answer."""
+    """The fixed design for these means, None where there is none: ties, or no comparisons that make up the answer.
+
+    Where a share of the results is missing, more of them must be asked for.
+    """
     mu = np.asarray(means, dtype=np.float64)
-    if problem.question.features is not None or problem.noise.shares_items:
-        return None
-    claims = problem.question.separate_claims
-    found = _comparisons(problem, mu)
-    if found is None:
+    question, claims = problem.question, problem.question.separate_claims
+    if question.features is not None or problem.noise.shares_items or (found := _comparisons(problem, mu)) is None:
         return None
     forms, offsets = found
-    gaps = forms @ mu - offsets
+    gaps, number = forms @ mu - offsets, len(offsets)
     weights = np.full(problem.arms, 1 / problem.arms) if shares is None else np.asarray(shares) / np.sum(shares)
-    number = len(gaps)
-    against, null = _variances(problem.noise, mu, forms, offsets, weights, deviation)
+    each = deviations(problem.noise, mu, deviation) ** 2 / weights  # variance of an estimate, times the results. (K)
+    against, null = _variances(problem.noise, mu, forms, offsets, weights, each)
     best = int((gaps / np.sqrt(np.maximum(against, 1e-300))).argmax())
     if gaps[best] <= 0 or not (claims or (gaps > 0).all()):
         return None
+
+    def needed(z: float) -> float:
+        return float(((z * math.sqrt(null[best]) + ndtri(power) * math.sqrt(against[best])) / gaps[best]) ** 2)
+
     critical, method = float(-ndtri(problem.delta / number)), "one look, Bonferroni"
-    if claims:
-        control = problem.question.control
-        if control is not None:
-            critical, method = (
-                dunnett(problem.delta, tuple(_correlations(forms, weights, control))),
-                "one look, Dunnett",
-            )
-        root = (critical * math.sqrt(null[best]) + ndtri(power) * math.sqrt(against[best])) / gaps[best]
-        samples = float(root**2)
-    else:
-        samples = _enough(critical, gaps, forms, null, _each(problem.noise, mu, weights, deviation), power)
-    sequential = None
+    if claims and question.control is not None:
+        critical = dunnett(problem.delta, tuple(_correlations(forms, weights, question.control)))
+        method = "one look, Dunnett"
+    samples = needed(critical) if claims or number == 1 else _enough(critical, gaps, forms, null, each, power)
+    sequential, factor = None, 1 / (1 - missing)
     if looks is not None and looks > 1 and (claims or number == 1):
-        level = problem.delta / number
-        once = (-ndtri(level) * math.sqrt(null[best]) + ndtri(power) * math.sqrt(against[best])) / gaps[best]
-        inflation, expected = obrien_fleming(min(looks, 20), level, power)
-        sequential = Looks(looks=min(looks, 20), most=float(once**2 * inflation), expected=float(once**2 * expected))
-    method = method if number > 1 else "one look"
+        level, looks = problem.delta / number, min(looks, 20)
+        inflation, expected = obrien_fleming(looks, level, power)
+        once = needed(-ndtri(level))
+        sequential = Looks(looks=looks, most=factor * (once * inflation), expected=factor * (once * expected))
     return FixedDesign(
-        samples=samples, critical=critical, comparisons=number, power=power, method=method, sequential=sequential
+        samples=factor * samples,
+        critical=critical,
+        comparisons=number,
+        power=power,
+        method=method if number > 1 else "one look",
+        sequential=sequential,
     )
 
 
@@ -173,16 +150,11 @@ def _comparisons(problem: Problem, means: Floats) -> tuple[Floats, Floats] | Non
     return pieces.dense(problem.arms), np.asarray(pieces.offsets)
 
 
-def _each(noise: Noise, means: Floats, shares: Floats, deviation: float | None) -> Floats:
-    """The variance of each arm's estimate, times the results in all. (K)"""
-    return deviations(noise, means, deviation) ** 2 / shares
-
-
 def _variances(
-    noise: Noise, means: Floats, forms: Floats, offsets: Floats, shares: Floats, deviation: float | None
+    noise: Noise, means: Floats, forms: Floats, offsets: Floats, shares: Floats, each: Floats
 ) -> tuple[Floats, Floats]:
     """Of each comparison, times the results in all: with these means, and at its offset. (P)"""
-    against = forms**2 @ _each(noise, means, shares, deviation)
+    against = forms**2 @ each
     family = noise.family
     if family is None or noise.outcome.normal:  # deviations do not depend on means
         return against, against
@@ -203,9 +175,6 @@ def _enough(critical: float, gaps: Floats, forms: Floats, null: Floats, each: Fl
     With estimates gap + noise/sqrt(N) all are shown as soon as sqrt(N) >= max_j (z sqrt(v0_j) - noise_j)/gap_j, so the
     answer is a quantile over draws of the noise; for a single comparison it is the formula above.
     """
-    if len(gaps) == 1:
-        spread = math.sqrt(float(forms[0] ** 2 @ each))
-        return float(((critical * math.sqrt(null[0]) + ndtri(power) * spread) / gaps[0]) ** 2)
     draws = int(np.clip(WORK // forms.size, FEWEST_DRAWS, DRAWS))
     half = np.random.default_rng(1).standard_normal((draws // 2, len(each)))
     scaled, needed, roots = forms.T / gaps, critical * np.sqrt(null) / gaps, []
@@ -235,11 +204,18 @@ def dunnett(level: float, roots: tuple[float, ...]) -> float:
     x, w = _nodes(200)
     x, w = 9 * x, 9 * w * np.exp(-((9 * x) ** 2) / 2) / math.sqrt(2 * math.pi)
     lam = np.asarray(roots)
-    low, high = 0.0, float(-ndtri(level / len(roots)))
-    for _ in range(60):
+
+    def exceeds(z: float) -> bool:
+        inside = float((w * ndtr((z + lam[:, None] * x) / np.sqrt(1 - lam[:, None] ** 2)).prod(axis=0)).sum())
+        return 1 - inside > level
+
+    return _bisect(exceeds, 0.0, float(-ndtri(level / len(roots))), 60)
+
+
+def _bisect(below: Callable[[float], bool], low: float, high: float, steps: int) -> float:
+    for _ in range(steps):
         middle = (low + high) / 2
-        inside = float((w * ndtr((middle + lam[:, None] * x) / np.sqrt(1 - lam[:, None] ** 2)).prod(axis=0)).sum())
-        low, high = (middle, high) if 1 - inside > level else (low, middle)
+        low, high = (middle, high) if below(middle) else (low, middle)
     return (low + high) / 2
 
 
@@ -250,27 +226,16 @@ def obrien_fleming(looks: int, level: float, power: float) -> tuple[float, float
     >>> [round(each, 4) for each in obrien_fleming(5, 0.025, 0.9)]
     [1.0265, 0.7503]
     """
-    low, high = float(-ndtri(level)), float(-ndtri(level)) + 2
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if sum(_exits(looks, middle, 0.0)) > level else (low, middle)
-    constant = (low + high) / 2
-    least, most = 0.0, constant + float(ndtri(power)) + 2
-    for _ in range(50):
-        middle = (least + most) / 2
-        least, most = (middle, most) if sum(_exits(looks, constant, middle)) < power else (least, middle)
-    drift = (least + most) / 2
+    z = float(-ndtri(level))
+    constant = _bisect(lambda c: sum(_exits(looks, c, 0.0)) > level, z, z + 2, 50)
+    drift = _bisect(lambda d: sum(_exits(looks, constant, d)) < power, 0.0, constant + float(ndtri(power)) + 2, 50)
     inflation = (drift / float(ndtri(power) - ndtri(level))) ** 2
     exits = _exits(looks, constant, drift)
     late = sum(p * k / looks for k, p in enumerate(exits, 1)) + 1 - sum(exits)
     return inflation, inflation * late
 
 
-@lru_cache(maxsize=4)
-def _nodes(number: int) -> tuple[Floats, Floats]:
-    """Points and weights of Gauss and Legendre."""
-    nodes, weights = np.polynomial.legendre.leggauss(number)
-    return nodes, weights
+_nodes = lru_cache(maxsize=4)(np.polynomial.legendre.leggauss)  # Gauss and Legendre
 
 
 def _exits(looks: int, constant: float, drift: float) -> list[float]:
@@ -292,7 +257,7 @@ def _exits(looks: int, constant: float, drift: float) -> list[float]:
 
 
 def ndtr(x: ArrayLike) -> Floats:
-    """The normal distribution function; SciPy, which takes a while, is imported when it is needed first."""
+    """The normal distribution function; SciPy is slow to import, so it is imported here."""
     from scipy.special import ndtr as found
 
     return np.asarray(found(x))
@@ -306,9 +271,7 @@ def ndtri(p: float) -> float:
 
 
 def lower_bound(problem: Problem, means: Sequence[float], deviation: float | None = None) -> float | None:
-    """Results that no method can stay below on average at these means; None where nothing can be said.
-
-    It cannot where arms are tried on the same items: fewer may do.
+    """Results that no method can stay below on average at these means; None where nothing is known, as on shared items.
 
     T* kl(delta, 1 - delta), for 0/1 results and counts with their own divergences (docs/bounds.md). With an unknown
     deviation no alternative is dearer than with a known one, so the bound of normal results holds.

@@ -1,6 +1,7 @@
 """What lies ahead: many runs of one study in an assumed world, from its start or from where it stands, to its end.
 
-Budget, round and split are honoured because it is the same policy that a study asks (`policies.rounds.Rounds`).
+Budget, round and split are honoured because it is the same policy that a study asks (`policies.base.Rounds`). A
+running study is forecast in worlds that its data allow; a status and a report show one line of that.
 """
 
 from __future__ import annotations
@@ -9,67 +10,64 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, tree_map, tree_take, zeros
+from roundwise.arrays import Bools, Floats, Plain, tree_map, tree_take, zeros
 from roundwise.deadline import check_deadline
-from roundwise.model.batch import Batch, BatchPlan, Trial, join_parts
-from roundwise.model.problem import Problem
-from roundwise.model.trial import advance, begin, cannot_stop, final_answer
+from roundwise.errors import InputError, RoundwiseError
+from roundwise.messages import option
+from roundwise.model.batch import Batch, join_parts
+from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop, final_answer
+from roundwise.planning.request import Costs, Scenario, build_ladder
+from roundwise.planning.scenarios import Data, Unreliable, allowed_world, world_of
 from roundwise.policies import Policy
-from roundwise.policies.rounds import as_rounds, round_of
+from roundwise.policies.base import as_rounds, round_of
 from roundwise.simulation.environments import Environment, Now, draw_batch
+from roundwise.study.spec import StudySpec
+from roundwise.study.state import State
 
-Places = NDArray[np.intp]
+if TYPE_CHECKING:
+    from roundwise.report import Report
+    from roundwise.study import Study
 
-TYPICAL, NEARLY_ALWAYS = 0.5, 0.95
-MOST_ROUNDS = 400  # a run that is not over by then is taken as endless,
-MOST_RESULTS = 1e12  # and so is one with so many results
+MOST_ROUNDS = 400  # a run that is not over by then counts as endless,
+MOST_RESULTS = 1e12  # and so does one with this many results
+PARTITIONS = ((80, 4, 16), (16, 1, 4))  # of the first round, and of later ones: divided by arms, at least, at most
+MOST_PARTITIONED = 1e8  # results of an arm in a round
 
 
 class Detail(NamedTuple):
     """How rounds of limited size are followed where there is no budget."""
 
-    exact: int = 40  # so many one by one;
-    coarse: float = 0.05  # after them several are taken together, at most this share of the results so far
+    exact: int = 40  # this many one by one;
+    coarse: float = 0.05  # then several together, at most this share of the results so far
 
 
 FINE, ROUGH = Detail(), Detail(8, 0.2)
-DEALT = ((80, 4, 16), (16, 1, 4))  # dealings of the first batch, and of later ones: times arms, at least, at most
-
-MOST_DEALT = 1e8  # results of an arm in a batch
 
 
-def dealings_for(problem: Problem, first: bool, most: float = 0.0) -> int | None:
-    """How often the first batch, or a later one, is dealt into parts: a study deals 2048 and 256 times.
+def partitions_for(problem: Problem, first: bool, most: float = 0.0) -> int | None:
+    """How many random partitions the first round, or a later one, gets: a study draws 2048 and 256.
 
-    What a bet wins is the average over dealings, and grows with their number; most of that is seen with a few. Of many
-    arms the first batch is a small share of all results, so fewer will do (docs/planning.md, "How far to trust it").
-    Items are drawn one by one, and dealt as simulations deal them; `most` results of an arm may be too many to deal.
+    A bet wins the average over partitions, which grows with their number; a few show most of it. With many arms the
+    first round is a small share of all results, so fewer do (docs/planning.md, "How far to trust it"). Items are drawn
+    one by one, and partitioned as simulations do it; `most` results of an arm may be too many to partition.
     """
-    if problem.noise.shares_items or most > MOST_DEALT:
+    if problem.noise.shares_items or most > MOST_PARTITIONED:
         return None
-    times, fewest, usual = DEALT[0 if first else 1]
-    return int(np.clip(times // problem.arms, fewest, usual))
+    divided, fewest, usual = PARTITIONS[0 if first else 1]
+    return int(np.clip(divided // problem.arms, fewest, usual))
 
 
-class ForecastStart(NamedTuple):
-    """Where a study stands: its trial, and what came back so far for the batch that is outstanding."""
-
-    trial: Trial  # of one run, ()
-    told: Batch | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ends:
+class Ends(NamedTuple):
     """How each of many runs ended."""
 
     counts: Floats  # (runs, K), asked for from here on; infinite where no end was seen
-    batches: Floats  # (runs), rounds from here on
-    decided: Bools  # (runs), there is an answer; of claims, all that are true were shown
+    rounds: Floats  # (runs), from here on
+    decided: Bools  # (runs), there is an answer; of claims, all true ones were shown
     correct: Bools  # (runs), nothing false was said
     shown: Bools  # (runs, J), claims that were shown
     truth: Floats  # (runs, K)
@@ -84,22 +82,42 @@ class Ends:
     def until_decided(self) -> Ends:
         """The same, but without an end where there was no answer."""
         counts = np.where(self.decided[:, None], self.counts, np.inf)
-        return dataclasses.replace(self, counts=counts, batches=np.where(self.decided, self.batches, np.inf))
+        return self._replace(counts=counts, rounds=np.where(self.decided, self.rounds, np.inf))
+
+    def answered(self, spec: StudySpec) -> float:
+        """The share of runs with an answer; of claims, with a true one that was shown."""
+        if not spec.question.separate_claims:
+            return float(self.decided.mean())
+        return float((self.shown & spec.question.answer(self.truth)).any(axis=-1).mean())
+
+    def row(self, first: int, step: int) -> Ends:
+        """The runs first, first + step, ...: one row of several that were run together."""
+        longest = float(self.rounds[first::step].max())
+        return Ends._make([*(column[first::step] for column in self[:-1]), int(min(self.steps, longest))])
 
 
 def join_ends(parts: Sequence[Ends]) -> Ends:
-    """Several lots of runs of the same study."""
-    names = [each.name for each in dataclasses.fields(Ends) if each.name != "steps"]
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return Ends(**columns, steps=max(part.steps for part in parts))
+    """Several sets of runs of the same study."""
+    *columns, steps = zip(*parts, strict=True)
+    return Ends._make([*map(np.concatenate, columns), max(steps)])
 
 
-def take_row(ends: Ends, first: int, step: int) -> Ends:
-    """The runs first, first + step, ...: one row of several that were run together."""
-    names = [each.name for each in dataclasses.fields(Ends) if each.name != "steps"]
-    columns = {name: getattr(ends, name)[first::step] for name in names}
-    longest = float(columns["batches"].max())
-    return Ends(**columns, steps=int(min(ends.steps, longest)))
+def no_end(arms: int, claims: int) -> Ends:
+    """One run that goes on for ever."""
+    return _open_ends(zeros((1, arms)), claims)._replace(correct=np.ones(1, dtype=np.bool_), steps=1)
+
+
+def _open_ends(truth: Floats, claims: int) -> Ends:
+    runs = len(truth)
+    no, shown = np.zeros(runs, dtype=np.bool_), np.zeros((runs, claims), dtype=np.bool_)
+    return Ends(np.full(truth.shape, np.inf), np.full(runs, np.inf), no, no.copy(), shown, truth, steps=0)
+
+
+class ForecastStart(NamedTuple):
+    """Where a study stands: its trial, and what came back so far for the outstanding round."""
+
+    trial: Trial  # of one run, ()
+    told: Batch | None = None
 
 
 def simulate_ahead(
@@ -114,44 +132,82 @@ def simulate_ahead(
     most_rounds: int = MOST_ROUNDS,
     detail: Detail = FINE,
 ) -> Ends:
-    """So many runs from the start, or from where a study stands, to their end.
+    """Simulate runs from the start of a study, or from where it stands, to their end.
 
-    The question of claims ends with the budget; without one, when all that is true has been shown.
+    The question of claims ends with the budget; without one, when all true claims have been shown.
     """
     rngs = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, stream))) for stream in (0, 1)]
-    trial = begin(problem, policy, (runs,)) if start is None else repeated(start.trial, runs)
-    told = None if start is None else start.told
-    world = environment.initial_state(rngs[0], runs)
-    book = _Book(problem, policy, world.means)
+    trial = begin(problem, policy, (runs,)) if start is None else _repeat_trial(policy, start.trial, runs)
+    world, question, rounds_policy = environment.initial_state(rngs[0], runs), problem.question, as_rounds(policy)
+    true = question.answer(world.means) if question.separate_claims else None  # (runs, J)
+    ends = _open_ends(world.means, len(question.claim_texts([""] * problem.arms)))
+    most = most_in_a_round(policy) if rounds_policy.budget is None else None
     alive, asked, rounds, steps = np.arange(runs), zeros((runs, problem.arms)), np.zeros(runs), 0
     while alive.size:
         check_deadline()
         endless = (trial.record.samples >= MOST_RESULTS) | (steps >= most_rounds)
-        over = _nothing_left(policy, trial.plan)
+        over = trial.plan.pulls.sum(axis=-1) == 0  # nothing is left to ask for
+        if policy.stopping.exact_batches:  # it needs every batch just as planned
+            over = over | round_of(trial.plan).cut
         if steps:
-            over |= trial.done | cannot_stop(problem, policy, trial) | book.all_shown(trial, alive) | endless
+            over = over | trial.done | cannot_stop(problem, policy, trial) | endless
+            if true is not None and rounds_policy.budget is None:
+                over |= np.asarray((final_answer(problem, policy, trial) | ~true[alive]).all(axis=-1))
         if over.any():
             who, rest = np.flatnonzero(over), np.flatnonzero(~over)
-            book.write(alive[who], tree_take(trial, who), asked[who], rounds[who], endless[who])
+            _write_ends(ends, problem, policy, alive[who], tree_take(trial, who), true)
+            seen = ends.decided[alive[who]] | ~endless[who]
+            ends.counts[alive[who]] = np.where(seen[:, None], asked[who], np.inf)
+            ends.rounds[alive[who]] = np.where(seen, rounds[who], np.inf)
             trial = trial._replace(batch=Batch(trial.record.counts, trial.record.totals))
             alive, trial, world, asked, rounds = alive[rest], *tree_take((trial, world, asked, rounds), rest)
             if not alive.size:
                 break
-        asked, rounds = asked + trial.plan.pulls, rounds + rounds_of(policy, trial.plan.pulls)
-        dealings = dealings_for(problem, start is None and steps == 0, float(trial.plan.pulls.max()))
-        batch, world = _pulled(problem, environment, rngs[1], world, trial.plan, told if steps == 0 else None, dealings)
-        trial = advance(problem, coarser(policy, trial, detail), trial, batch)
+        pulls = trial.plan.pulls
+        number = pulls.sum(axis=-1)
+        asked, rounds = asked + pulls, rounds + (number > 0 if most is None else np.ceil(number / most))
+        told = start.told if start is not None and steps == 0 else None
+        if told is None:
+            partitions = partitions_for(problem, start is None and steps == 0, float(pulls.max()))
+            batch, world = draw_batch(problem, environment, rngs[1], world, trial.plan, partitions)
+        else:
+            batch, world = _complete_round(problem, environment, rngs[1], world, pulls, told)
+        trial = advance(problem, _coarser(policy, trial, most, detail), trial, batch)
         steps += 1
-    return book.ends(steps)
+    return ends._replace(steps=steps)
 
 
-def repeated(trial: Trial, runs: int) -> Trial:
-    """The same trial in so many runs, without what only bounds need."""
-    kept = trial.kept
-    if hasattr(kept, "steps"):
-        trial = trial._replace(kept=kept._replace(steps=(), tail=None))
+def _write_ends(
+    ends: Ends, problem: Problem, policy: Policy, who: NDArray[np.intp], trial: Trial, true: Bools | None
+) -> None:
+    """Write down what these runs, which are over, have answered."""
+    answer = np.asarray(final_answer(problem, policy, trial))
+    correct = problem.question.correct(answer, ends.truth[who])
+    if true is not None:
+        ends.decided[who], ends.correct[who] = (answer | ~true[who]).all(axis=-1), correct
+        ends.shown[who] = answer
+    else:
+        ends.decided[who], ends.correct[who] = trial.done, ~trial.done | correct
+        if ends.shown.shape[-1]:
+            ends.shown[who] = trial.done[:, None] & answer
+
+
+def _repeat_trial(policy: Policy, trial: Trial, runs: int) -> Trial:
+    trial = trial._replace(kept=policy.stopping.without_history(trial.kept))
     found: Trial = tree_map(lambda array: np.repeat(np.asarray(array)[None], runs, axis=0), trial)
     return found
+
+
+def _complete_round(
+    problem: Problem, environment: Environment[Now], rng: np.random.Generator, world: Now, pulls: Floats, told: Batch
+) -> tuple[Batch, Now]:
+    """An outstanding round: the rest of it, with what has come already."""
+    before = tree_map(lambda array: np.repeat(array[None], len(pulls), axis=0), told._replace(parts=None))
+    rest = np.maximum(pulls - before.counts, 0.0)
+    batch, world = environment.pull(rng, world, rest, problem.noise.needs)
+    if before.table is None or batch.table is None:
+        before, batch = before._replace(table=None), batch._replace(table=None)
+    return join_parts([before, batch])._replace(parts=None), world
 
 
 def without_budget(policy: Policy) -> Policy:
@@ -164,119 +220,31 @@ def without_budget(policy: Policy) -> Policy:
     return dataclasses.replace(rounds, budget=None)
 
 
-def rounds_of(policy: Policy, pulls: Floats) -> Floats:
-    """In how many rounds these pulls are made. (K)->()"""
-    most, number = most_in_a_round(policy), pulls.sum(axis=-1)
-    if most is None or as_rounds(policy).budget is not None:
-        return np.asarray(number > 0, dtype=np.float64)
-    return np.asarray(np.ceil(number / most), dtype=np.float64)
-
-
 def most_in_a_round(policy: Policy) -> float | None:
     """The largest number of results in a round, if there is one."""
     rounds = as_rounds(policy)
     return rounds.policy.max_batch if rounds.size is None else rounds.size
 
 
-def coarser(policy: Policy, trial: Trial, detail: Detail = FINE) -> Policy:
-    """The policy with several rounds taken together, once there were many of a limited size and no budget is near.
+def _coarser(policy: Policy, trial: Trial, most: float | None, detail: Detail) -> Policy:
+    """The policy with several rounds taken together, once there were many of at most `most` results.
 
-    A forecast of hundreds of rounds would take as many steps; so it is a few per cent too large.
+    A forecast of hundreds of rounds would take as many steps; taken together it is a few per cent too large.
     """
-    most = most_in_a_round(policy)
-    if most is None or as_rounds(policy).budget is not None:
+    if most is None:
         return policy
-    at_once = math.floor(detail.coarse * float(trial.record.samples.min()) / most)
-    if trial.record.samples.min() < detail.exact * most or at_once < 2:
+    samples = float(trial.record.samples.min())
+    at_once = math.floor(detail.coarse * samples / most)
+    if samples < detail.exact * most or at_once < 2:
         return policy
-    return _with_most(policy, at_once * most)
-
-
-def _with_most(policy: Policy, most: float) -> Policy:
     rounds = as_rounds(policy)
     if rounds.round is not None:
-        return dataclasses.replace(rounds, round=most)
-    inner: Policy = dataclasses.replace(rounds.policy, max_batch=most)  # type: ignore[type-var]
+        return dataclasses.replace(rounds, round=at_once * most)
+    inner: Policy = dataclasses.replace(rounds.policy, max_batch=at_once * most)  # type: ignore[type-var]
     return inner if rounds.policy is policy else dataclasses.replace(rounds, policy=inner)
 
 
-def _nothing_left(policy: Policy, plan: BatchPlan) -> Bools:
-    """Whether nothing is asked for any more, although there is no answer. ()"""
-    none = plan.pulls.sum(axis=-1) == 0
-    if policy.stopping.exact_batches:  # it needs every batch just as planned
-        none = none | round_of(plan).cut
-    return np.asarray(none)
-
-
-def _pulled(
-    problem: Problem,
-    environment: Environment[Now],
-    rng: np.random.Generator,
-    world: Now,
-    plan: BatchPlan,
-    told: Batch | None,
-    dealings: int | None,
-) -> tuple[Batch, Now]:
-    """What comes back for the plan; for an outstanding batch, with what has come already."""
-    if told is None:
-        return draw_batch(problem, environment, rng, world, plan, dealings)
-    before = tree_map(lambda array: np.repeat(array[None], len(plan.pulls), axis=0), told._replace(parts=None))
-    rest = np.maximum(plan.pulls - before.counts, 0.0)
-    batch, world = environment.pull(rng, world, rest, problem.noise.needs)
-    if before.table is None or batch.table is None:
-        before, batch = before._replace(table=None), batch._replace(table=None)
-    return join_parts([before, batch])._replace(parts=None), world
-
-
-class _Book:
-    """How runs ended, written as they do."""
-
-    def __init__(self, problem: Problem, policy: Policy, truth: Floats) -> None:
-        runs = len(truth)
-        self.problem, self.policy, self.truth = problem, policy, truth
-        self.claims = problem.question.separate_claims
-        self.true = problem.question.answer(truth) if self.claims else None  # (runs, J)
-        lines = len(problem.question.claim_texts([""] * problem.arms))
-        self.open_ended = self.claims and as_rounds(policy).budget is None
-        self.counts, self.batches = np.full(truth.shape, np.inf), np.full(runs, np.inf)
-        self.decided, self.correct = np.zeros(runs, dtype=np.bool_), np.zeros(runs, dtype=np.bool_)
-        self.shown = np.zeros((runs, lines), dtype=np.bool_)
-
-    def all_shown(self, trial: Trial, alive: Places) -> Bools:
-        """Whether all that is true was shown, where claims have no budget to end with."""
-        if not self.open_ended or self.true is None:
-            return np.zeros(len(alive), dtype=np.bool_)
-        shown = final_answer(self.problem, self.policy, trial)
-        return np.asarray((shown | ~self.true[alive]).all(axis=-1))
-
-    def write(self, who: Places, trial: Trial, asked: Floats, rounds: Floats, endless: Bools) -> None:
-        """These runs ended so; `endless` where they were only cut off."""
-        answer = np.asarray(final_answer(self.problem, self.policy, trial))
-        question = self.problem.question
-        if self.true is not None:
-            self.decided[who] = (answer | ~self.true[who]).all(axis=-1)
-            self.correct[who] = question.correct(answer, self.truth[who])
-            self.shown[who] = answer
-        else:
-            self.decided[who] = trial.done
-            self.correct[who] = ~trial.done | question.correct(answer, self.truth[who])
-            if self.shown.shape[-1]:
-                self.shown[who] = trial.done[:, None] & answer
-        seen = self.decided[who] | ~endless
-        self.counts[who] = np.where(seen[:, None], asked, np.inf)
-        self.batches[who] = np.where(seen, rounds, np.inf)
-
-    def ends(self, steps: int) -> Ends:
-        """What was written."""
-        return Ends(
-            counts=self.counts,
-            batches=self.batches,
-            decided=self.decided,
-            correct=self.correct,
-            shown=self.shown,
-            truth=self.truth,
-            steps=steps,
-        )
+# --- what the runs take, in numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,18 +254,293 @@ class Quantiles:
     typical: float
     p95: float
 
-    def plain(self) -> dict[str, float]:
-        """As JSON."""
-        return {"typical": self.typical, "p95": self.p95}
+
+def quantile(values: Floats, levels: Sequence[float]) -> list[float]:
+    """The smallest values that at least these shares of the runs do not exceed."""
+    places = np.ceil(np.asarray(levels) * len(values) - 1e-9).astype(np.intp) - 1
+    found: list[float] = np.sort(values)[np.maximum(places, 0)].tolist()
+    return found
 
 
 def quantiles(values: Floats) -> Quantiles:
-    """Typical and nearly always."""
-    typical, p95 = quantile(values, np.array([TYPICAL, NEARLY_ALWAYS]))
-    return Quantiles(typical=float(typical), p95=float(p95))
+    """Typical, and in 19 of 20."""
+    typical, p95 = quantile(values, (0.5, 0.95))
+    return Quantiles(typical=typical, p95=p95)
 
 
-def quantile(values: Floats, levels: NDArray[np.float64]) -> Floats:
-    """The smallest value that at least this share of the runs does not exceed."""
-    places = np.ceil(levels * len(values) - 1e-9).astype(np.intp) - 1
-    return np.sort(values)[np.maximum(places, 0)]
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """Results, rounds, days and cost of many runs; days and cost where they are known."""
+
+    samples: Quantiles
+    rounds: Quantiles
+    days: Quantiles | None
+    cost: Quantiles | None
+    mean_samples: float
+    mean_rounds: float
+    mean_cost: float | None
+
+
+def summarize(ends: Ends, costs: Costs) -> Plain:
+    """The fields of a `Forecast`."""
+    cost = costs.of(ends.counts, ends.rounds) if costs.known else None
+    return {
+        "samples": quantiles(ends.samples),
+        "rounds": quantiles(ends.rounds),
+        "days": None if costs.days is None else quantiles(ends.rounds * costs.days),
+        "cost": None if cost is None else quantiles(cost),
+        "mean_samples": float(ends.samples.mean()),
+        "mean_rounds": float(ends.rounds.mean()),
+        "mean_cost": None if cost is None else float(cost.mean()),
+    }
+
+
+def whole(value: float) -> str:
+    """A large number to two digits, as a forecast deserves: 180 000.
+
+    >>> whole(177_816.0).replace(chr(160), " "), whole(96.0), whole(math.inf)
+    ('180 000', '96', 'never')
+    """
+    if math.isinf(value) or math.isnan(value):
+        return "never"
+    digits = 1 if value == 0 else math.floor(math.log10(abs(value))) + 1
+    return exact(round(value) if digits <= 2 else round(value, 2 - digits))
+
+
+def exact(value: float) -> str:
+    """A number with its thousands apart; fractions to three digits."""
+    if math.isinf(value):
+        return "infinite"
+    if float(value).is_integer() or abs(value) >= 1000:
+        return f"{round(value):,}".replace(",", "\N{NO-BREAK SPACE}")
+    return f"{value:.3g}"
+
+
+def share(value: float) -> str:
+    """A probability in per cent; near 0 and 1 to a tenth.
+
+    >>> share(0.954), share(0.0012), share(0.0)
+    ('95 %', '0.1 %', '0 %')
+    """
+    percent = 100 * value
+    text = f"{percent:.1f}" if 0 < percent < 1 or 99 < percent < 100 else f"{percent:.0f}"
+    return f"{text.removesuffix('.0')} %"
+
+
+def plural(number: float, what: str) -> str:
+    """A rounded number of things: 3 rounds.
+
+    >>> plural(1.0, "round"), plural(12.0, "day")
+    ('1 round', '12 days')
+    """
+    return f"{whole(number)} {what}{'' if number == 1 else 's'}"
+
+
+# --- a running study, from where it stands
+
+RUNS = 500  # of a forecast from here
+LINE_RUNS = 150  # of the one line of a status
+LINE_WORK = 5000  # runs times arms of that line
+MANY_ARMS = 500
+LONG = 60  # rounds that are followed
+BETWEEN = (0.2, 0.8)  # "about 1 to 3 more rounds"
+MOST_MISSING = 0.9
+NOTHING = Quantiles(typical=0.0, p95=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """What a running study will still take."""
+
+    study: str
+    results: int  # counted so far
+    rounds: int  # so far
+    budget: int | None
+    ended: str | None  # why nothing more is asked for
+    runs: int = 0
+    samples: Quantiles = NOTHING  # still to be asked for
+    more_rounds: Quantiles = NOTHING
+    between: tuple[float, float] = (0.0, 0.0)  # rounds that three of five studies lie between
+    next_is_last: float = 0.0  # chance that nothing more is asked for after the next round
+    within_budget: float | None = None  # chance of an answer with what is left; of claims, of a true one
+    claims: tuple[tuple[str, float], ...] = ()  # each, and the chance that it is shown in the end
+    missing: float = 0.0  # share of the results that did not come back so far, and is expected to go on
+    days: Quantiles | None = None
+    cost: Quantiles | None = None
+
+    def plain(self) -> Plain:
+        """The outlook as JSON."""
+        found = dataclasses.asdict(self)
+        low, high = found.pop("between")
+        found["more_rounds"] |= {"low": low, "high": high}
+        found["claims"] = [{"claim": claim, "power": power} for claim, power in self.claims]
+        return found | {"words": self.words}
+
+    @property
+    def line(self) -> str:
+        """One line, for a status: "about 1 to 3 more rounds"."""
+        if self.ended is not None:
+            return f"nothing more is to come: {self.ended}"
+        low, high = self.between
+        if math.isinf(low):
+            return "no end in sight"
+        if math.isinf(high):
+            said = f"about {whole(low)} more rounds, or many more"
+        else:
+            most = f" to {whole(high)}" if high > low else ""
+            said = f"about {whole(low)}{most} more round{'' if high == 1 else 's'}"
+        if self.within_budget is not None and self.within_budget < 0.995:
+            what = "a true claim is shown" if self.claims else "there is an answer"
+            said += f"; {what} within the budget with probability {share(self.within_budget)}"
+        return said
+
+    @property
+    def words(self) -> str:
+        """A few sentences."""
+        if self.ended is not None:
+            return f"'{self.study}': {self.line}."
+        rounds = f"{exact(self.rounds)} round{'' if self.rounds == 1 else 's'}"
+        said = f"'{self.study}' has {exact(self.results)} results in {rounds}."
+        said += f" {self.line[:1].upper()}{self.line[1:]}."
+        if math.isfinite(self.samples.typical):
+            amounts = {"results": self.samples, "days": self.days, "cost": self.cost}
+            each = [f"{name} {_spread(amount)}" for name, amount in amounts.items() if amount is not None]
+            said += f" Still to come: {'; '.join(each)}."
+            if self.missing >= 0.005:
+                said += f" As so far, {share(self.missing)} of the results are taken to be missing."
+        else:
+            said += " More than half of the worlds that the data allow have no answer in sight."
+        return f"{said} The next round is the last with probability {share(self.next_is_last)}."
+
+    def text(self) -> str:
+        """The outlook for a terminal."""
+        verb, what = ("ask", "to do next") if self.ended is None else ("report", "it shows")
+        lines = [self.words]
+        if self.claims and self.ended is None:
+            lines += ["Chance to be shown in the end:", *(f"  {claim}: {share(power)}" for claim, power in self.claims)]
+        lines.append("A forecast, with means drawn from what the data allow; no verdict rests on it.")
+        return "\n".join([*lines, f"Next: {option(verb, study=self.study)} says what {what}."])
+
+
+def _spread(amount: Quantiles) -> str:
+    typical, nearly = whole(amount.typical), whole(amount.p95)
+    if math.isinf(amount.p95):
+        return f"typically {typical}, without end in more than one of 20"
+    return f"typically {typical}, " + ("hardly ever more" if typical == nearly else f"{nearly} in 19 of 20")
+
+
+def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None = None) -> Outlook:
+    """Forecast what a study will still take: means are drawn from what its data allow, and it goes on from there.
+
+    As many results are expected to be missing as were so far.
+
+    Args:
+        state: Where the study stands: `study.state`.
+        runs: Number of simulated studies.
+        seed: Seed of the simulations.
+        costs: What results, rounds and days cost.
+    """
+    settings, record = state.spec.alone, state.trial.record
+    if state.closed is not None:
+        ended: str | None = f"it was closed ({state.closed})"
+    else:
+        ended = "it is decided" if state.decided is not None or bool(state.trial.done) else state.over
+    found = Outlook(
+        study=state.name,
+        results=int(record.samples),
+        rounds=int(record.batches),
+        budget=settings.budget,
+        ended=ended,
+    )
+    if ended is not None:
+        return found
+    over = [each for each in state.rounds if each.counted]
+    asked = sum(float(each.pulls.sum()) for each in over)
+    missing = min(sum(each.missing for each in over) / asked, MOST_MISSING) if asked else 0.0
+    told = None if state.open_round is None or not state.open_round.files else state.open_round.batch
+    world = allowed_world(settings.noise, _collect_data(state, told), seed)
+    ends = simulate_ahead(
+        settings.problem,
+        settings.acting,
+        Unreliable(world, missing) if missing else world,
+        runs=runs,
+        seed=seed,
+        start=ForecastStart(state.trial, told),
+        most_rounds=LONG if settings.budget is None else MOST_ROUNDS,
+    )
+    low, high = quantile(ends.rounds, BETWEEN)
+    claims = settings.question.claim_texts(settings.arms) if settings.question.separate_claims else ()
+    return dataclasses.replace(
+        found,
+        runs=runs,
+        samples=quantiles(ends.samples),
+        more_rounds=quantiles(ends.rounds),
+        between=(low, high),
+        next_is_last=float((ends.rounds == 1).mean()),
+        within_budget=None if settings.budget is None else ends.answered(settings),
+        claims=tuple(zip(claims, ends.shown.mean(axis=0).tolist(), strict=True)) if claims else (),
+        missing=missing,
+        days=None if costs is None or costs.days is None else quantiles(ends.rounds * costs.days),
+        cost=None if costs is None or not costs.known else quantiles(costs.of(ends.counts, ends.rounds)),
+    )
+
+
+def _collect_data(state: State, told: Batch | None) -> Data:
+    """All that came back, also for the outstanding round; squares as far as the stopping rule keeps them."""
+    record, past = state.trial.record, state.spec.policy.stopping.past(state.trial.kept)
+    scatter, freedom = (None, None) if past is None or not past.freedom.any() else (past.scatter, past.freedom)
+    if told is None:
+        return Data(counts=record.counts, totals=record.totals, scatter=scatter, freedom=freedom)
+    if told.scatter is not None:
+        within = np.maximum(told.counts - 1.0, 0.0)
+        scatter, freedom = (told.scatter, within) if scatter is None else (scatter + told.scatter, freedom + within)
+    counts, totals = record.counts + told.counts, record.totals + told.totals
+    return Data(counts=counts, totals=totals, scatter=scatter, freedom=freedom)
+
+
+def outlook_line(state: State, *, runs: int = LINE_RUNS) -> str | None:
+    """One line for a status, or None where there is nothing to go by yet, or too many arms to be quick."""
+    arms = len(state.spec.arms)
+    if arms > MANY_ARMS:
+        return None
+    try:
+        found = replan(state, runs=min(runs, max(LINE_WORK // arms, 20)))
+    except InputError:
+        return None
+    return None if found.ended is not None else found.line
+
+
+def report_ahead(study: Study) -> Report:
+    """The report of a study, with the line that says what is still to come."""
+    return dataclasses.replace(study.report(), forecast=outlook_line(study.state))
+
+
+def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
+    """One line for a study without results: what it takes with a lead that is not small."""
+    settings = settings.alone
+    question, noise = settings.question, settings.noise
+    low, high = noise.mean_range
+    middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
+    try:
+        baseline = middle if question.level is None else question.level
+        row = build_ladder(question, settings.arms, noise, baseline, None)[-2]
+        means = np.asarray(row.means)
+        if not np.isfinite(question.complexity(means).value):
+            return None
+        world = world_of(noise, means)
+    except RoundwiseError:
+        return None
+    ends = simulate_ahead(settings.problem, settings.acting, world, runs=runs, seed=1, most_rounds=LONG)
+    answered = ends.answered(settings)
+    if settings.budget is not None and (question.separate_claims or answered < 0.5):
+        what = "a true claim is shown" if question.separate_claims else "there is an answer within the budget"
+        return f"if {row.condition}, {what} with probability {share(answered)}"
+    typical = quantiles(ends.samples).typical
+    return takes_line(row, typical, quantiles(ends.rounds).typical) if math.isfinite(typical) else None
+
+
+def takes_line(row: Scenario, results: float, rounds: float) -> str:
+    """What a study takes in this scenario: "if the lead is 2 points, about 900 results in 3 rounds"."""
+    if not math.isfinite(results):
+        return f"if {row.condition}, no end in sight"
+    return f"if {row.condition}, about {whole(results)} results in {plural(rounds, 'round')}"

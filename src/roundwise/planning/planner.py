@@ -1,11 +1,11 @@
 """How a plan is made: a few runs of every row with guessed settings, shown at once; the best settings; then the rest.
 
-Every number follows from what was asked and the seed, never from the clock. Where the answer is too dear, it looks for
-what could be asked instead.
+Every number follows from the request and the seed, never from the clock.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,24 +16,17 @@ from roundwise.messages import Remedy, option
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
-from roundwise.planning.alternatives import (
-    ENOUGH,
-    SENSIBLE,
-    PlanAlternative,
-    find_alternatives,
-    larger_budget,
-    larger_budgets,
-)
-from roundwise.planning.items import ITEM_CORRELATION
+from roundwise.planning.alternatives import find_alternatives
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import FIRST, RowRuns, answerable, run_first
+from roundwise.planning.scenarios import ITEM_CORRELATION
 from roundwise.planning.study_plan import StudyPlan
-from roundwise.planning.tradeoff import TradeoffPoint, find_front, guess_settings, remeasure
+from roundwise.planning.tradeoff import TradeoffPoint, find_front, guess_settings
 from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.simulation.environments import numbered
 
-Progress = Callable[[StudyPlan, float], None]  # the plan so far, and how much of the work is done
+Progress = Callable[[StudyPlan, float], None]  # the plan so far, and the share of the work that is done
 
 
 def plan(
@@ -114,35 +107,10 @@ def plan(
         >>> bool(found.rows[0].samples.typical < found.rows[0].samples.p95)
         True
     """
-    request = PlanRequest.declare(
-        question=question,
-        arms=numbered(check_whole_number("arms", arms, 2)) if isinstance(arms, int) else arms,
-        noise=noise,
-        delta=delta,
-        policy=policy,
-        max_round=max_round,
-        min_per_arm=min_per_arm,
-        budget=budget,
-        round=round,
-        split=split,
-        columns=columns,
-        baseline=baseline,
-        leads=leads,
-        means=means,
-        scenario=scenario,
-        target=target,
-        sample_cost=sample_cost,
-        round_cost=round_cost,
-        round_days=round_days,
-        missing=missing,
-        deviation=deviation,
-        item_correlation=item_correlation,
-        power=power,
-        runs=runs,
-        seed=seed,
-        name=name,
-    )
-    return plan_request(request, quick, progress)
+    settings = {name: value for name, value in locals().items() if name not in ("quick", "progress")}
+    if isinstance(arms, int):
+        settings["arms"] = numbered(check_whole_number("arms", arms, 2))
+    return plan_request(PlanRequest.declare(**settings), quick, progress)
 
 
 def plan_request(request: PlanRequest, quick: bool = False, progress: Progress | None = None) -> StudyPlan:
@@ -151,90 +119,61 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
     First numbers with guessed settings, then the best settings, more runs, and alternatives if the target is too dear.
     """
     request.check()  # `create_study` would refuse the same
-    if request.item_correlation != ITEM_CORRELATION and not request.of_items:
+    items = request.noise.shares_items
+    if request.item_correlation != ITEM_CORRELATION and not items:
         raise InputError(f"{option('item_correlation')} requires shared items.", Remedy("Add {@items_or_column}."))
     expected = request.rows()
-    target = _target(expected, request.target, request.question)
+    target = _target_row(expected, request.target, request.question)
+    runs = min(FIRST // 4 if items else FIRST, request.runs)
+    front: tuple[TradeoffPoint, ...] = ()
     guess = guess_settings(request, expected[target])
-    making = _Making(guess, expected, target)
-    first = min(FIRST if not request.of_items else FIRST // 4, request.runs)
-    making.begin(first)
-    if quick:
-        return making.plan()
-    if progress is not None:
-        progress(making.plan(), 0.02)
-    front = _front(request, expected[target])
-    chosen = next((each.request for each in front if each.recommended), guess)
-    if chosen != guess:
-        making = _Making(chosen, expected, target)
-        making.begin(first)
-    making.front = front
-    for number, each in enumerate(making.easy_first):
+    rows = _first_runs(guess, expected, runs)
+
+    def found() -> StudyPlan:
+        every = tuple(each.row for each in rows)
+        most = max(row.runs for row in every)
+        return StudyPlan(request=rows[0].request, rows=every, target=target, front=front, alternatives=(), runs=most)
+
+    def report(done: float) -> None:
         if progress is not None:
-            progress(making.plan(), (number + 1) / (len(expected) + 2))
+            progress(found(), done)
+
+    if quick:
+        return found()
+    report(0.02)
+    claims_without_budget = request.question.separate_claims and request.budget is None
+    if answerable(request, expected[target]) and not claims_without_budget:
+        points = find_front(request, expected[target])
+        chosen = next((each.request for each in points if each.recommended), guess)
+        if chosen != guess:
+            rows = _first_runs(chosen, expected, runs)
+        front = points
+    for number, each in enumerate(sorted(rows, key=lambda row: -(row.expected.lead or 0.0))):  # the easy ones first
+        report((number + 1) / (len(expected) + 2))
         each.run(request.runs)
-    row = making.lots[target].row
-    making.front = tuple(remeasure(each, row) if each.recommended else each for each in front)
-    return making.plan(_others(request, making.plan()))
+    front = tuple(each.remeasured(rows[target].row) if each.recommended else each for each in front)
+    plan = found()
+    return dataclasses.replace(plan, alternatives=find_alternatives(request, plan.row))
 
 
-def _target(expected: Sequence[Scenario], target: str | float | None, question: Question) -> int:
+def _first_runs(request: PlanRequest, expected: Sequence[Scenario], runs: int) -> list[RowRuns]:
+    rows = [RowRuns(request, each) for each in expected]
+    run_first(rows, runs)
+    return rows
+
+
+def _target_row(expected: Sequence[Scenario], target: str | float | None, question: Question) -> int:
     """The row that matters: the one asked for, a difference that matters to the user, or the middle of the ladder."""
     labels = [each.label for each in expected]
     if isinstance(target, str) and target in labels:
         return labels.index(target)
     leads = [each.lead for each in expected]
-    ahead_by = [i for i, each in enumerate(leads) if each]
+    ahead = [i for i, each in enumerate(leads) if each]
     wanted = parse_quantity(target, "target") if target is not None else question.tolerance
     if wanted:
-        near = [i for i in ahead_by if math.isclose(float(leads[i] or 0), float(wanted), rel_tol=1e-9)]
+        near = [i for i in ahead if math.isclose(float(leads[i] or 0), float(wanted), rel_tol=1e-9)]
         if near:
             return near[0]
         if target is not None:
             raise InputError(f"`target` is {target!r}, which is no row of this plan: {', '.join(labels)}.")
-    return ahead_by[len(ahead_by) // 2] if ahead_by else 0
-
-
-class _Making:
-    """A plan in the making."""
-
-    def __init__(self, request: PlanRequest, expected: Sequence[Scenario], target: int) -> None:
-        self.request, self.target = request, target
-        self.lots = [RowRuns(request, each) for each in expected]
-        self.front: tuple[TradeoffPoint, ...] = ()
-
-    def begin(self, runs: int) -> None:
-        """A few runs of every row."""
-        run_first(self.lots, runs)
-
-    @property
-    def easy_first(self) -> list[RowRuns]:
-        """The rows, from the largest lead on."""
-        return sorted(self.lots, key=lambda each: -(each.expected.lead or 0.0))
-
-    def plan(self, alternatives: tuple[PlanAlternative, ...] = ()) -> StudyPlan:
-        """What is known so far."""
-        rows = tuple(each.row for each in self.lots)
-        most = max(row.runs for row in rows)
-        return StudyPlan(
-            request=self.request, rows=rows, target=self.target, front=self.front, alternatives=alternatives, runs=most
-        )
-
-
-def _front(request: PlanRequest, expected: Scenario) -> tuple[TradeoffPoint, ...]:
-    if not answerable(request, expected) or (request.question.separate_claims and request.budget is None):
-        return ()
-    return find_front(request, expected)
-
-
-def _others(request: PlanRequest, found: StudyPlan) -> tuple[PlanAlternative, ...]:
-    """What could be asked instead, where the target is out of reach."""
-    row = found.row
-    dear = row.samples.p95 > SENSIBLE if row.within_budget is None else row.within_budget < ENOUGH
-    if not dear:
-        return ()
-    if request.question.separate_claims:
-        return larger_budgets(request, row.expected)
-    others = find_alternatives(request, row.expected, row.samples)
-    more = larger_budget(request, row.samples, row.batches)
-    return others if more is None else (*others, more)
+    return ahead[len(ahead) // 2] if ahead else 0

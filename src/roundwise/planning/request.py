@@ -3,35 +3,79 @@
 from __future__ import annotations
 
 # ruff: noqa: RUF009 - `setting` returns a field
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from roundwise.errors import DataError, InputError
+from roundwise.arrays import Floats
+from roundwise.errors import DataError, InputError, unknown
 from roundwise.formats.small_table import read_rows
 from roundwise.messages import Remedy
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
-from roundwise.planning.items import ITEM_CORRELATION, AlikeItems
-from roundwise.planning.quantities import Costs, amount, one_for_each
-from roundwise.planning.scenarios import Unreliable, deviations, world_of, worlds_of
+from roundwise.planning.scenarios import ITEM_CORRELATION, AlikeItems, Unreliable, deviations, world_of
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment
-from roundwise.study.spec import StudySpec, setting
+from roundwise.study.spec import StudySpec, parse_numbers, setting
 
 STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
+
+Measure = Literal["lead", "distance", "largest effect"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
     """One row of a plan: what the means might be."""
 
-    label: str  # "ahead by 2 points", or the name of a scenario
     means: tuple[float, ...]
     lead: float | None = None  # by how much what is sought is ahead; None where means were given
-    noun: str = "lead"  # what that number is: a lead, a distance from a level, the largest effect
+    measure: Measure = "lead"  # what that number is: a lead, a distance from a level, the largest effect
+    rates: bool = False  # whether means are rates, so that leads are in points
+    name: str = ""  # of a row of a file
+
+    @property
+    def label(self) -> str:
+        """The row in a table: "+2 points"."""
+        if self.lead is None:
+            return self.name or "as expected"
+        return f"+{self._lead}" if self.lead else "nothing, all alike"
+
+    @property
+    def given(self) -> str:
+        """The row after "for" or "with": "a lead of 2 points"."""
+        if self.lead is None:
+            return f"'{self.name}'" if self.name else "these means"
+        return f"a {self.measure} of {self._lead}" if self.lead else f"options that are all {self._alike}"
+
+    @property
+    def condition(self) -> str:
+        """The row after "if": "the lead is 2 points"."""
+        if self.lead is None:
+            return f"the means are {', '.join(f'{each:g}' for each in self.means)}"
+        return f"the {self.measure} is {self._lead}" if self.lead else f"all options are {self._alike}"
+
+    @property
+    def _alike(self) -> str:
+        return "on the level" if self.measure == "distance" else "alike"
+
+    @property
+    def _lead(self) -> str:
+        lead = self.lead or 0.0
+        if not self.rates:
+            return f"{lead:g}"
+        points = float(f"{100 * lead:.6g}")
+        return f"{points:g} point" + ("" if points == 1 else "s")
+
+
+def measure_of(question: Question) -> Measure:
+    """What a lead is for this question."""
+    if question.level is not None:
+        return "distance"
+    return "lead" if question.reference_arm is None else "largest effect"
 
 
 def build_ladder(
@@ -42,7 +86,7 @@ def build_ladder(
     leads: Sequence[float] | None,
     deviation: float | None = None,
 ) -> tuple[Scenario, ...]:
-    """Rows from the smallest lead to the largest, and last that there is nothing to find."""
+    """Rows from the smallest lead to the largest; if leads are chosen here, the last row has none."""
     level = question.level
     if level is not None and baseline not in (None, level):
         raise InputError(
@@ -57,16 +101,19 @@ def build_ladder(
     low, high = noise.mean_range
     if not low < centre < high:
         raise InputError(f"The baseline is {centre:g}, but must lie between {low:g} and {high:g}, as means do.")
-    deviation_there = float(np.median(deviations(noise, np.full(len(arms), centre), deviation)))
-    found = sorted(chosen_leads(noise, deviation_there, question) if leads is None else {float(each) for each in leads})
+    if leads is None:
+        deviation = float(np.median(deviations(noise, np.full(len(arms), centre), deviation)))
+        found = [*_choose_leads(noise, deviation, question), 0.0]
+    else:
+        found = sorted({float(each) for each in leads})
     if not found or found[0] < 0:
         raise InputError("The leads must be positive numbers, for example 1%,2%,5%.")
-    noun = "distance" if level is not None else "lead" if question.reference_arm is None else "largest effect"
-    rows = []
-    for lead in [*found, 0.0] if leads is None else found:
+    rows, measure = [], measure_of(question)
+    for lead in found:
         means = question.means_with_lead(np.full(len(arms), centre), lead)
         if low <= means.min() and means.max() <= high:
-            rows.append(Scenario(label=lead_words(lead, noise), means=tuple(means.tolist()), lead=lead, noun=noun))
+            expected = tuple(means.tolist())
+            rows.append(Scenario(means=expected, lead=lead, measure=measure, rates=noise.outcome.rates))
     if not rows:
         raise InputError(
             f"With the baseline {centre:g} and these leads the means leave their range, {low:g} to {high:g}."
@@ -74,16 +121,15 @@ def build_ladder(
     return tuple(rows)
 
 
-def chosen_leads(noise: Noise, deviation: float, question: Question) -> list[float]:
-    """Three round numbers that follow each other, the middle one a small effect; with one that matters to the user."""
+def _choose_leads(noise: Noise, deviation: float, question: Question) -> list[float]:
+    """Three successive round numbers, the middle one a small effect, and the tolerance of the question."""
     many = noise.family is not None and not question.separate_claims  # results, as in a test on a page
     middle = deviation * (0.05 if many else 0.2)
     power = np.floor(np.log10(middle)) - 1
     numbers = np.array([step * 10.0 ** (power + i) for i in range(4) for step in STEPS])
     nearest = int(np.abs(np.log(numbers / middle)).argmin())
     found = {float(f"{each:.12g}") for each in numbers[nearest - 1 : nearest + 2]}
-    matters = question.tolerance
-    return sorted(found | ({matters} if matters else set()))
+    return sorted(found | ({question.tolerance} if question.tolerance else set()))
 
 
 def read_scenarios(path: Path, names: Sequence[str]) -> tuple[Scenario, ...]:
@@ -96,13 +142,68 @@ def read_scenarios(path: Path, names: Sequence[str]) -> tuple[Scenario, ...]:
             means = tuple(parse_quantity(row.numeral(name), name) for name in names)
         except InputError as error:
             raise DataError(f"{row.where}: {error}") from None
-        found.append(Scenario(label=f"scenario {number}" if label is None else row.text(label), means=means))
+        found.append(Scenario(means=means, name=f"scenario {number}" if label is None else row.text(label)))
     return tuple(found)
 
 
-def lead_words(lead: float, noise: Noise) -> str:
-    """The label of a row of a ladder."""
-    return f"+{amount(lead, noise.outcome.rates)}" if lead else "nothing, all alike"
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """The price of a result of each arm, the price of a round, and the days that a round takes."""
+
+    sample: tuple[float, ...] | None = None  # one for each arm
+    round: float = 0.0
+    days: float | None = None  # of a round
+
+    def __post_init__(self) -> None:
+        numbers = [*(self.sample or ()), self.round, self.days or 0.0]
+        if not all(math.isfinite(each) and each >= 0 for each in numbers):
+            raise InputError("Costs and days must be numbers of at least 0.")
+
+    @property
+    def known(self) -> bool:
+        """Whether anything has a price."""
+        return bool(self.sample and any(self.sample)) or self.round > 0
+
+    def of(self, counts: Floats, rounds: Floats) -> Floats:
+        """The cost of these results and rounds; infinite for runs that never end. (K)->()"""
+        prices = np.zeros(counts.shape[-1]) if self.sample is None else np.asarray(self.sample)
+        ends = np.isfinite(rounds)
+        cost = np.where(ends[..., None], counts, 0.0) @ prices + self.round * np.where(ends, rounds, 0.0)
+        return np.where(ends, cost, np.inf)
+
+    @property
+    def price_of_round(self) -> float | None:
+        """A round in results of average price: how the policy weighs it."""
+        mean = float(np.mean(self.sample)) if self.sample else 0.0
+        return self.round / mean if mean > 0 and self.round > 0 else None
+
+
+def one_for_each(
+    value: str | float | Sequence[str | float] | Mapping[str, str | float], names: Sequence[str], what: str
+) -> tuple[float, ...]:
+    """One number for every arm: the same for all, a list in their order, or by name.
+
+    >>> one_for_each("a=2,b=5%", ["a", "b"], "sample cost")
+    (2.0, 0.05)
+    """
+    if isinstance(value, str) and "=" in value:
+        value = {name.strip(): number for name, _, number in (each.partition("=") for each in value.split(","))}
+    if isinstance(value, Mapping):
+        for name in value:
+            if name not in names:
+                raise unknown("arm", name, names)
+        missing = [name for name in names if name not in value]
+        if missing:
+            raise InputError(f"The {what} of '{missing[0]}' is not given. Give one number, or one for every arm.")
+        return tuple(parse_quantity(value[name], what) for name in names)
+    found = parse_numbers(value if isinstance(value, Sequence) else [value], what)
+    if len(found) == 1:
+        return found * len(names)
+    if len(found) != len(names):
+        raise InputError(
+            f"The {what} has {len(found)} numbers, but there are {len(names)} arms. Give one, or one each."
+        )
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +235,7 @@ class PlanRequest(StudySpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.sample_cost is not None:
-            prices = one_for_each(self.sample_cost, self.arms, "sample cost")
-            object.__setattr__(self, "sample_cost", tuple(prices.tolist()))
+            object.__setattr__(self, "sample_cost", one_for_each(self.sample_cost, self.arms, "sample cost"))
         if not 0 <= self.missing < 1:
             raise InputError(f"`missing` must be a share of the results, at least 0 and below 1; got {self.missing:g}.")
         if not 0 < self.power < 1:
@@ -151,36 +251,24 @@ class PlanRequest(StudySpec):
         """What results, rounds and days cost."""
         return Costs(sample=self.sample_cost, round=self.round_cost, days=self.round_days)
 
-    @property
-    def of_items(self) -> bool:
-        """Whether arms are tried on the same items."""
-        return self.noise.shares_items
-
     def rows(self) -> tuple[Scenario, ...]:
         """The rows of the plan: the scenarios of a file, the given means, or a ladder of leads."""
         if self.means is not None:
             if len(self.means) != len(self.arms):
                 raise InputError(f"There are {len(self.means)} means, but {len(self.arms)} arms. Give one for each.")
-            found: tuple[Scenario, ...] = (Scenario(label="as expected", means=self.means),)
+            found: tuple[Scenario, ...] = (Scenario(means=self.means),)
         elif self.scenario is not None:
             found = read_scenarios(Path(self.scenario), self.arms)
         else:
             found = build_ladder(self.question, self.arms, self.noise, self.baseline, self.leads, self.deviation)
         for each in found:
-            self.world(each.means)  # means that cannot be are refused
+            self.world(each.means)  # refuses means that cannot be
         return found
 
-    def worlds(self, rows: Sequence[Sequence[float]]) -> Environment:
-        """The worlds of several rows at once: run i is one of row i modulo their number."""
-        means = np.asarray(rows, dtype=np.float64)
-        if self.of_items:
-            return AlikeItems(self.noise, means, self.item_correlation, self.missing, self.deviation)
-        world = worlds_of(self.noise, means, self.deviation)
-        return Unreliable(world, self.missing) if self.missing else world
-
-    def world(self, means: Sequence[float]) -> Environment:
-        """Results as they would come back."""
-        if self.of_items:
-            return self.worlds([means])
-        world = world_of(self.noise, np.asarray(means, dtype=np.float64), self.deviation)
+    def world(self, means: Sequence[float] | Sequence[Sequence[float]]) -> Environment:
+        """Results as they would come back; of several rows of means, run i has that of i modulo their number."""
+        rows = np.asarray(means, dtype=np.float64)
+        if self.noise.shares_items:
+            return AlikeItems(self.noise, np.atleast_2d(rows), self.item_correlation, self.missing, self.deviation)
+        world = world_of(self.noise, rows, self.deviation)
         return Unreliable(world, self.missing) if self.missing else world

@@ -1,14 +1,14 @@
 """Worlds to plan in: of assumed means under the noise model of a study, and of means that its data allow.
 
-What data allow are not the estimates alone, but draws around them. Arms are taken as drawn from one normal law whose
-mean and deviation are unknown (a hierarchy): estimates of arms that have few results are drawn towards the others, so
-that the luckiest of many does not look like a leader. Rates are drawn on the scale of log odds, counts on that of
-logarithms. A prior, not a promise: nothing but forecasts rests on it.
+The data allow draws around the estimates. Arms come from one normal law of unknown mean and deviation (a hierarchy), so
+estimates of arms with few results are drawn towards the others, and the luckiest of many does not look like a leader.
+Rates are drawn on the scale of log odds, counts on that of logarithms. A prior: nothing but forecasts rests on it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,19 +18,19 @@ from roundwise.errors import InputError
 from roundwise.model.batch import Batch, Parts, ValueTable, split_counts
 from roundwise.noise import Needs, Noise
 from roundwise.noise.base import Scale
-from roundwise.simulation.environments import (
-    Environment,
-    FamilyArms,
-    GaussianArms,
-    Generator,
-    Means,
-)
+from roundwise.simulation.environments import Environment, FamilyArms, GaussianArms, Generator, Means
+from roundwise.simulation.items import ItemEnvironment
 
-POINTS = 20  # steps of the scale that results between two limits are put on
+POINTS = 20  # steps of the scale for results between two limits
+ITEM_STEPS = 4  # of that scale for shared items: differences are tabulated one by one
+ITEM_CORRELATION = 0.3  # of two equally good arms on one item, unless given
+ZERO_ONE = np.array([0.0, 1.0])
+WORLDS = 400  # draws of means between two limits
+SMALL = 0.3  # prior scale of differences between arms, in deviations of a result
 
 
 class TableWorld(NamedTuple):
-    """True means, and how likely each value is."""
+    """True means, and the probability of each value."""
 
     means: Floats  # (K)
     shares: Floats  # (K, V)
@@ -38,10 +38,7 @@ class TableWorld(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TableArms(Environment[TableWorld]):
-    """Results that take a few values, each with a probability of its own: `shares` (K, V), or (runs, K, V).
-
-    With the axis of worlds, run i has that of i modulo their number.
-    """
+    """Results with a few values, each with its own probability; run i has world i modulo their number."""
 
     values: Floats  # (V)
     shares: Floats  # (K, V) or (worlds, K, V)
@@ -49,28 +46,24 @@ class TableArms(Environment[TableWorld]):
 
     @property
     def arms(self) -> int:
-        """How many arms there are."""
         return int(self.shares.shape[-2])
 
     def initial_state(self, rng: Generator, runs: int) -> TableWorld:
-        """The shares of each run: those there are, in turn."""
         known = self.shares if self.shares.ndim == 3 else self.shares[None]
         shares = known[np.arange(runs) % len(known)]
         return TableWorld(shares @ self.values, shares)
 
     def pull(self, rng: Generator, state: TableWorld, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, TableWorld]:
-        """One multinomial draw for each arm."""
         drawn = rng.multinomial(pulls.astype(np.int64), state.shares).astype(np.float64)  # (runs, K, V)
-        totals = drawn @ self.values
         if needs == "sums":
-            return Batch(pulls, totals), state
-        scatter = np.maximum(drawn @ self.values**2 - totals**2 / np.maximum(pulls, 1.0), 0.0)
-        return Batch(pulls, totals, scatter, self._table(drawn) if needs == "rows" else None), state
+            return Batch(pulls, drawn @ self.values), state
+        table = self._table(drawn) if needs == "rows" else None
+        return Batch(pulls, *self._moments(drawn, pulls), table), state
 
     def pull_parts(
         self, rng: Generator, state: TableWorld, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
     ) -> tuple[Batch, TableWorld]:
-        """Rows are drawn once and put in several random orders; one partition is drawn part by part."""
+        """Rows are drawn once and put in several random orders; a single partition is drawn part by part."""
         if needs != "rows" or partitions == 1:
             return super().pull_parts(rng, state, pulls, parts, partitions, needs)
         counts = split_counts(pulls, parts)
@@ -79,21 +72,22 @@ class TableArms(Environment[TableWorld]):
         sizes = np.broadcast_to(counts, (*counts.shape[:-3], partitions, *counts.shape[-2:]))  # (runs, M, K, P)
         left, found = np.repeat(batch.table.counts[..., None, :, :], partitions, axis=-3), []
         for part in range(counts.shape[-1]):
-            taken = dealt_out(rng, left, sizes[..., part])
+            taken = _draw_without_replacement(rng, left, sizes[..., part])
             left = left - taken
             found.append(taken)
         table = np.stack(found, axis=-2)  # (runs, M, K, P, V)
-        totals = table @ self.values
-        scatter = np.maximum(table @ self.values**2 - totals**2 / np.maximum(counts, 1.0), 0.0)
-        return batch._replace(parts=Parts(counts, totals, scatter, self._table(table))), state
+        return batch._replace(parts=Parts(counts, *self._moments(table, counts), self._table(table))), state
+
+    def _moments(self, drawn: Floats, counts: Floats) -> tuple[Floats, Floats]:
+        totals = drawn @ self.values
+        return totals, np.maximum(drawn @ self.values**2 - totals**2 / np.maximum(counts, 1.0), 0.0)
 
     def _table(self, counts: Floats) -> ValueTable:
-        """How often each value came, with the values of each run."""
         return ValueTable(np.broadcast_to(self.values, (len(counts), self.values.size)), counts)
 
 
-def dealt_out(rng: Generator, left: Floats, sizes: Floats) -> Floats:
-    """So many of these rows, drawn without replacement: how often each value. (..., V), ()->(..., V)"""
+def _draw_without_replacement(rng: Generator, left: Floats, sizes: Floats) -> Floats:
+    """How often each value is among `sizes` rows, drawn from those that are left. (..., V), ()->(..., V)"""
     rows, rest = left.sum(axis=-1).astype(np.int64), sizes.astype(np.int64)
     found = np.empty_like(left)
     for value in range(left.shape[-1]):
@@ -106,80 +100,125 @@ def dealt_out(rng: Generator, left: Floats, sizes: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Unreliable(Environment[object]):
-    """Another world of which a share of the results never comes back, whatever they are."""
+    """Another world, in which each result is missing with the same probability, whatever it is."""
 
-    world_of: Environment
+    world: Environment
     missing: float
 
     @property
     def arms(self) -> int:
-        """How many arms there are."""
-        return self.world_of.arms
+        return self.world.arms
 
     @property
     def noise(self) -> Noise:
-        """That of the world within."""
-        return self.world_of.noise
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Those of the world within."""
-        return self.world_of.names
-
-    @property
-    def sigma(self) -> float:
-        """That of the world within."""
-        return self.world_of.sigma
+        return self.world.noise
 
     def initial_state(self, rng: Generator, runs: int) -> object:
-        """That of the world within."""
-        return self.world_of.initial_state(rng, runs)
+        return self.world.initial_state(rng, runs)
 
     def pull(self, rng: Generator, state: object, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, object]:
-        """What comes back of these pulls: each result by a coin of its own."""
-        return self.world_of.pull(rng, state, self._back(rng, pulls), needs)
+        return self.world.pull(rng, state, self._returned(rng, pulls), needs)
 
     def pull_parts(
         self, rng: Generator, state: object, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
     ) -> tuple[Batch, object]:
-        """What comes back, in parts as all of it would be: a study sees nothing else."""
-        return self.world_of.pull_parts(rng, state, self._back(rng, pulls), parts, partitions, needs)
+        return self.world.pull_parts(rng, state, self._returned(rng, pulls), parts, partitions, needs)
 
-    def _back(self, rng: Generator, pulls: Floats) -> Floats:
+    def _returned(self, rng: Generator, pulls: Floats) -> Floats:
         kept = rng.binomial(pulls.transpose().astype(np.int64), 1 - self.missing)
         return np.asarray(kept.transpose().astype(np.float64))
+
+
+class ItemsNow(NamedTuple):
+    """True means, and, where results take few values, their distribution function."""
+
+    means: Floats  # (K)
+    below: Floats | None  # (K, V - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class AlikeItems(ItemEnvironment[ItemsNow]):
+    """Arms on shared items: with probability `correlation` all arms have the same luck on an item.
+
+    The result of an arm is its quantile at that luck, so two arms of the same mean have that correlation. Run i has the
+    means of row i modulo their number.
+    """
+
+    noise: Noise
+    rows: Floats  # (R, K)
+    correlation: float = ITEM_CORRELATION
+    missing: float = 0.0
+    deviation: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.correlation <= 1:
+            raise InputError(f"`item_correlation` must be between 0 and 1; got {self.correlation:g}.")
+        _ = self._distributions
+
+    @property
+    def arms(self) -> int:
+        return int(self.rows.shape[-1])
+
+    def initial_state(self, rng: Generator, runs: int) -> ItemsNow:
+        which, (_, below) = np.arange(runs) % len(self.rows), self._distributions
+        return ItemsNow(self.rows[which], None if below is None else below[which])
+
+    @property
+    def values(self) -> Floats | None:
+        values, _ = self._distributions
+        return None if values is ZERO_ONE else values  # sums say everything about 0/1 results
+
+    def draw_items(self, rng: Generator, state: ItemsNow, run: int, items: int) -> Floats:
+        from scipy.special import ndtri
+
+        values, _ = self._distributions
+        luck = rng.random((items, self.arms))
+        same = rng.random(items) < self.correlation
+        luck[same] = luck[same, :1]
+        if values is None or state.below is None:
+            return np.asarray(state.means[run] + (1.0 if self.deviation is None else self.deviation) * ndtri(luck))
+        return np.asarray(values[(luck[..., None] >= state.below[run]).sum(axis=-1)])
+
+    @cached_property
+    def _distributions(self) -> tuple[Floats | None, Floats | None]:
+        """The values of results, and P(result <= value) but for the last, (R, K, V - 1); nothing if they are normal."""
+        alone, rows = self.noise.without_items(), self.rows
+        if not alone.outcome.limited:
+            return None, None
+        if alone.outcome.rates:
+            if ((rows < 0) | (rows > 1)).any():
+                raise InputError("The means of 0/1 results lie between 0 and 1.")
+            return ZERO_ONE, 1.0 - rows[..., None]
+        world = limited_world(alone, rows, self.deviation, ITEM_STEPS)
+        return world.values, world.shares.cumsum(axis=-1)[..., :-1]
 
 
 def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Environment:
     """A world with these means in which the noise model holds.
 
-    `deviation` is the standard deviation of one result where the model does not say it: needed for an unknown one, and
-    for results between two limits a quarter of their distance unless it is given.
+    Args:
+        noise: The noise model.
+        means: K numbers, rows (R, K) of which run i has that of i modulo R, or a function (rng, runs) -> (runs, K).
+        deviation: Standard deviation of one result where the model does not say it: by default 1, and between two
+            limits a quarter of their distance.
 
     >>> from roundwise.noise import Binary
     >>> world_of(Binary(), [0.3, 0.31]).noise.name
     'binary'
     """
+    if noise.family is None and noise.outcome.limited:
+        assert not callable(means)
+        return limited_world(noise, np.asarray(means, dtype=np.float64), deviation)
+    if not callable(means) and (rows := np.asarray(means, dtype=np.float64)).ndim > 1:
+        means = lambda _, runs: zeros((runs, rows.shape[-1])) + rows[np.arange(runs) % len(rows)]  # noqa: E731
     if noise.family is not None:
         return FamilyArms(means, noise)
-    if noise.outcome.limited:
-        if callable(means):
-            raise InputError("Means between two limits are given one by one.")
-        return limited_world(noise, np.asarray(means, dtype=np.float64), deviation)
     sigma = noise.known_sigma if deviation is None else deviation
     if sigma is None and noise.needs == "squares":  # it is not known beforehand
         sigma = 1.0
     if sigma is None:
         raise InputError(f"There is no world to plan in for the noise model '{noise.name}'.")
     return GaussianArms(means, sigma)
-
-
-def worlds_of(noise: Noise, rows: Floats, deviation: float | None = None) -> Environment:
-    """A world whose run i has the means of row i modulo their number. (R, K)"""
-    if noise.family is None and noise.outcome.limited:
-        flat = limited_world(noise, rows.reshape(-1), deviation)
-        return TableArms(flat.values, flat.shares.reshape(*rows.shape, -1), noise)
-    return world_of(noise, lambda _, runs: spread_over(runs, rows[np.arange(runs) % len(rows)]), deviation)
 
 
 def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> Floats:
@@ -195,15 +234,15 @@ def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> F
 
 
 def limited_world(noise: Noise, means: Floats, deviation: float | None, steps: int | None = None) -> TableArms:
-    """Results on a scale between two limits: beta-binomial, with these means and as nearly as can be this deviation.
+    """Beta-binomial results on a scale between two limits, with these means and as nearly as possible this deviation.
 
-    The scale has so many steps, or as many as the deviation needs.
+    The scale has `steps` steps, or as many as the deviation needs. (..., K)
     """
     from scipy.special import betaln, gammaln
 
     low, high = noise.mean_range
     span = high - low
-    middle = np.clip((means - low) / span, 1e-9, 1 - 1e-9)[:, None]
+    middle = np.clip((means - low) / span, 1e-9, 1 - 1e-9)[..., None]
     if ((means < low) | (means > high)).any():
         raise InputError(f"The means must lie between {low:g} and {high:g}, as the results do.")
     wanted = (0.25 if deviation is None else deviation / span) ** 2
@@ -218,27 +257,18 @@ def limited_world(noise: Noise, means: Floats, deviation: float | None, steps: i
     return TableArms(low + span * k / steps, shares / shares.sum(axis=-1, keepdims=True), noise)
 
 
-def spread_over(runs: int, means: Floats) -> Floats:
-    """Means of every run, runs contiguous. (K) or (runs, K)->(runs, K)"""
-    return zeros((runs, means.shape[-1])) + means
-
-
-WORLDS = 400  # tables of results between two limits that are drawn
-SMALL = 0.3  # effects, in deviations of a result, that arms are thought to differ by
-
-
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """What came back so far, arm by arm."""
+    """The results so far, arm by arm."""
 
     counts: Floats  # (K)
     totals: Floats  # (K)
-    scatter: Floats | None = None  # (K), sum of squares about the means of batches
+    scatter: Floats | None = None  # (K), sum of squares about the means of rounds
     freedom: Floats | None = None  # (K)
 
     @property
     def deviation(self) -> float | None:
-        """Of one result, if its squares are known."""
+        """Of one result, if squares are known."""
         if self.scatter is None or self.freedom is None or self.freedom.sum() <= 0:
             return None
         return float(np.sqrt(self.scatter.sum() / self.freedom.sum()))
@@ -248,7 +278,7 @@ def allowed_world(noise: Noise, data: Data, seed: int) -> Environment:
     """A world whose means are drawn anew in each run from what these data allow."""
     if not (data.counts > 0).any():
         raise InputError("There are no results yet: plan it as a new study, with what is expected.")
-    estimate, variance, back, unit = _scale(noise, data)
+    estimate, variance, back, unit = _estimates(noise, data)
 
     def means(rng: Generator, runs: int) -> Floats:
         return back(draws(rng, runs, estimate, variance, SMALL * unit))
@@ -257,12 +287,12 @@ def allowed_world(noise: Noise, data: Data, seed: int) -> Environment:
         return world_of(noise, means)
     if noise.outcome.limited:
         rows = means(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(99,))), WORLDS)
-        return worlds_of(noise, rows, data.deviation)
+        return world_of(noise, rows, data.deviation)
     return world_of(noise, means, _deviation(noise, data))
 
 
 def draws(rng: Generator, runs: int, estimate: Floats, variance: Floats, effects: float) -> Floats:
-    """Means from the posterior of the hierarchy, given its grid of deviations between arms. (K)->(runs, K)
+    """Means from the posterior of the hierarchy, on a grid of deviations between arms. (K)->(runs, K)
 
     For a deviation t between arms the estimates are independent normal with variances v_i + t^2 about one mean, which
     has a flat prior; t has a half-Cauchy prior of scale `effects`.
@@ -283,26 +313,22 @@ def draws(rng: Generator, runs: int, estimate: Floats, variance: Floats, effects
     return np.asarray(mean + np.sqrt((1 - pull) * variance) * rng.standard_normal((runs, len(estimate))))
 
 
-def _scale(noise: Noise, data: Data) -> Scale:
-    """Estimates on the scale they are drawn on: that of the noise model, or as they are, within their limits."""
+def _estimates(noise: Noise, data: Data) -> Scale:
+    """Estimates on the scale of the noise model, or as they are, within their limits."""
     counts, totals = data.counts, data.totals
     own = noise.scale(counts, totals)
     if own is not None:
         return own
     sigma, (low, high) = _deviation(noise, data), noise.mean_range
-    middle = totals.sum() / counts.sum()
-    estimate = np.where(counts > 0, totals / np.maximum(counts, 1.0), middle)
+    estimate = np.where(counts > 0, totals / np.maximum(counts, 1.0), totals.sum() / counts.sum())
     return Scale(estimate, sigma**2 / np.maximum(counts, 1e-3), lambda drawn: np.clip(drawn, low, high), sigma)
 
 
 def _deviation(noise: Noise, data: Data) -> float:
-    """Of one result: as the model says, or as the data do."""
     if noise.outcome.limited:
         low, high = noise.mean_range
         return data.deviation or 0.25 * (high - low)
-    sigma = noise.known_sigma
-    if sigma is None:
-        sigma = data.deviation
+    sigma = noise.known_sigma if noise.known_sigma is not None else data.deviation
     if sigma is None or sigma <= 0:
         raise InputError("The deviation of one result is not known yet: tell rows, or sums with their squares.")
     return sigma

@@ -2,79 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
-import numpy as np
-
-from roundwise.arrays import Facts, Plain
+from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.messages import Remedy
 from roundwise.model.spec import Thing, class_name, to_spec
-from roundwise.noise import Noise
 from roundwise.planning.alternatives import PlanAlternative
 from roundwise.planning.charts import draw_plan
 from roundwise.planning.fixed_designs import FixedDesign
-from roundwise.planning.render import render_plan, render_plan_card, text_of
-from roundwise.planning.request import PlanRequest
+from roundwise.planning.forecast import takes_line
+from roundwise.planning.render import describe_plan, describe_protocol, render_plan, render_plan_card, render_text
+from roundwise.planning.request import PlanRequest, Scenario, measure_of
 from roundwise.planning.rows import PlanRow
 from roundwise.planning.tradeoff import TradeoffPoint, policy_words
-from roundwise.planning.wording import in_words, protocol
 from roundwise.policies import usual_policy
-from roundwise.questions import Question
 from roundwise.render.svg import render_file
 from roundwise.study.spec import StudySpec
-
-
-def command(request: PlanRequest) -> str | None:
-    """The words of `roundwise new` that create the study; None where they need a file."""
-    try:
-        question, noise = _question_options(request.question, request.arms), noise_options(request.noise)
-    except InputError:  # a class that cannot be found again
-        return None
-    if question is None or any("," in name for name in request.arms):
-        return None
-    words = ["roundwise", "new", request.name, *question, "--arms", ",".join(request.arms), *noise]
-    words += ["--delta", f"{request.delta:g}"]
-    if policy_words(request.policy) != usual_policy(request.question).name:
-        words += ["--policy", policy_words(request.policy)]
-    most, least = request.limited_policy.max_batch, request.limited_policy.min_per_arm
-    words += [] if most is None else ["--max-round", f"{most:g}"]
-    words += ["--min-per-arm", f"{least:g}"] if least else []
-    words += [] if request.round is None else ["--round", str(request.round)]
-    words += [] if request.split is None else ["--split", ":".join(f"{each:g}" for each in request.split)]
-    words += [] if request.budget is None else ["--budget", str(int(request.budget))]
-    for what, column in request.columns.payload().items():
-        words += [f"--{what}-column", column]
-    return " ".join(quote(each) for each in words)
-
-
-def noise_options(noise: Noise) -> list[str]:
-    """The options of a noise model on the command line."""
-    if noise.flags is None:
-        return ["--noise", _named(noise)]
-    return [*noise.flags, *(["--items"] if noise.shares_items else [])]
-
-
-def _question_options(question: Question, names: Sequence[str]) -> list[str] | None:
-    """The options that ask a question; None where they need a file."""
-    if ":" in class_name(question):
-        return ["--question", _named(question)]
-    found = question.cli_options(names)
-    return None if found is None else ["--question", question.name, *found]
-
-
-def _named(thing: Thing) -> str:
-    """A thing by its name and its settings."""
-    settings = ",".join(f"{key}={value}" for key, value in to_spec(thing).items() if key != "name")
-    return class_name(thing) + (f":{settings}" if settings else "")
-
 
 PLAN_FORMAT = "roundwise plan 1"
 
@@ -112,18 +64,18 @@ class StudyPlan:
 
     @cached_property
     def words(self) -> str:
-        """What it means, in a few sentences."""
-        return in_words(self.request, self.rows, self.row)
+        """The plan in a few sentences."""
+        return describe_plan(self)
 
     @property
     def protocol(self) -> str:
         """A paragraph for a protocol."""
-        return protocol(self.request, self.row)
+        return describe_protocol(self)
 
     @property
     def command(self) -> str:
         """The command that creates the study."""
-        return command(self.request) or f"roundwise new {quote(self.request.name)} --from-plan FILE"
+        return _new_command(self.request) or f"roundwise new {quote(self.request.name)} --from-plan FILE"
 
     def plain(self) -> Plain:
         """The plan as JSON; `settings` is what `new --from-plan` reads."""
@@ -137,7 +89,7 @@ class StudyPlan:
                 "front": [each.plain() for each in self.front],
                 "settings": {key: value for key, value in self.request.to_json().items() if key[:4] != "seed"},
             },
-            "fixed_design": None if self.fixed_design is None else self.fixed_design.plain(),
+            "fixed_design": None if self.fixed_design is None else dataclasses.asdict(self.fixed_design),
             "lower_bound": self.lower_bound,
             "alternatives": [each.plain() for each in self.alternatives],
             "words": self.words,
@@ -148,12 +100,12 @@ class StudyPlan:
         }
 
     def json(self) -> str:
-        """The plan as JSON text; numbers without end are null."""
+        """The plan as JSON text; infinite numbers are null."""
         return json.dumps(_finite(self.plain()), indent=2, allow_nan=False)
 
     def text(self) -> str:
         """The plan for a terminal."""
-        return text_of(self)
+        return render_text(self)
 
     def html(self) -> str:
         """The plan as a page of its own."""
@@ -171,15 +123,30 @@ class StudyPlan:
         return render_file(draw_plan(self))
 
 
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def read_plan(path: Path) -> tuple[StudySpec, str]:
     """The settings that a plan recommends, from the file that it was written to, and its forecast in a line."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["format"] != PLAN_FORMAT:
             raise KeyError
-        row: Facts = found["rows"][found["target"]]
         settings = StudySpec.from_json(found["recommended"]["settings"])
-        forecast = _forecast(row)
+        row = found["rows"][found["target"]]
+        lead, amounts = row["lead"], (row["samples"]["typical"], row["rounds"]["typical"])
+        scenario = Scenario(
+            means=tuple(row["means"]),
+            lead=None if lead is None else float(lead),
+            measure=measure_of(settings.question),
+            rates=settings.noise.outcome.rates,
+        )
+        forecast = takes_line(scenario, *(math.inf if each is None else each for each in amounts))
     except RoundwiseError as error:
         raise DataError(f"{path}: the settings of this plan cannot be used: {error}") from None
     except FileNotFoundError:
@@ -189,18 +156,45 @@ def read_plan(path: Path) -> tuple[StudySpec, str]:
     return settings, forecast
 
 
-def _forecast(row: Facts) -> str:
-    typical, rounds = row["samples"]["typical"], row["rounds"]["typical"]
-    if typical is None:
-        return f"if '{row['label']}', no end in sight"
-    return f"if '{row['label']}', about {typical:.0f} results in {rounds:.0f} round{'' if rounds == 1 else 's'}"
+def _new_command(request: PlanRequest) -> str | None:
+    """The words of `roundwise new` that create the study; None where they need a file."""
+    try:
+        question, noise = _question_options(request), _noise_options(request)
+    except InputError:  # a class that cannot be found again
+        return None
+    if question is None or any("," in name for name in request.arms):
+        return None
+    words = ["roundwise", "new", request.name, *question, "--arms", ",".join(request.arms), *noise]
+    words += ["--delta", f"{request.delta:g}"]
+    if policy_words(request.policy) != usual_policy(request.question).name:
+        words += ["--policy", policy_words(request.policy)]
+    most, least = request.limited_policy.max_batch, request.limited_policy.min_per_arm
+    words += [] if most is None else ["--max-round", f"{most:g}"]
+    words += ["--min-per-arm", f"{least:g}"] if least else []
+    words += [] if request.round is None else ["--round", str(request.round)]
+    words += [] if request.split is None else ["--split", ":".join(f"{each:g}" for each in request.split)]
+    words += [] if request.budget is None else ["--budget", str(int(request.budget))]
+    for what, column in request.columns.payload().items():
+        words += [f"--{what}-column", column]
+    return " ".join(quote(each) for each in words)
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _noise_options(request: PlanRequest) -> Sequence[str]:
+    noise = request.noise
+    if noise.flags is None:
+        return ["--noise", _named(noise)]
+    return [*noise.flags, *(["--items"] if noise.shares_items else [])]
+
+
+def _question_options(request: PlanRequest) -> Sequence[str] | None:
+    question = request.question
+    if ":" in class_name(question):
+        return ["--question", _named(question)]
+    found = question.cli_options(request.arms)
+    return None if found is None else ["--question", question.name, *found]
+
+
+def _named(thing: Thing) -> str:
+    """A thing by its name and its settings."""
+    settings = ",".join(f"{key}={value}" for key, value in to_spec(thing).items() if key != "name")
+    return class_name(thing) + (f":{settings}" if settings else "")

@@ -1,24 +1,12 @@
-"""How to sample: one file an algorithm; `base` says what a policy owes."""
+"""How to sample: the paper's algorithms, elimination in rounds, sequential yardsticks, and our own; `base` first."""
 
 from __future__ import annotations
 
-from roundwise.policies.agarwal import Agarwal
-from roundwise.policies.base import Policy
-from roundwise.policies.batch_racing import BatchRacing
-from roundwise.policies.classic_track_and_stop import ClassicTrackAndStop
+from roundwise.policies.base import Policy, Rounds
 from roundwise.policies.conditional_power import ConditionalPower
-from roundwise.policies.elimination import Elimination
-from roundwise.policies.halving import Hillel, Karpov
-from roundwise.policies.jin_2019 import Jin2019
-from roundwise.policies.lucb import LUCB
-from roundwise.policies.opt_bbai import OptBBAI
-from roundwise.policies.pet import PET
-from roundwise.policies.rage import Rage
-from roundwise.policies.round_robin import RoundRobin
-from roundwise.policies.rounds import Rounds
-from roundwise.policies.top_two import TopTwo
-from roundwise.policies.track_and_stop import TrackAndStop
-from roundwise.policies.tri_bbai import TriBBAI
+from roundwise.policies.paper import PET, OptBBAI, RoundRobin, TrackAndStop, TriBBAI
+from roundwise.policies.racing import Agarwal, BatchRacing, Elimination, Hillel, Jin2019, Karpov, Rage
+from roundwise.policies.sequential import LUCB, ClassicTrackAndStop, TopTwo
 from roundwise.policies.wager import Wager
 from roundwise.questions import Question
 

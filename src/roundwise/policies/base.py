@@ -1,4 +1,4 @@
-"""The base class of policies, limits on their batches, and functions that several of them share.
+"""The base classes of policies, limits and budgets around a policy, and functions that several policies share.
 
 A policy has no hidden state: what it must remember travels in its plan. It samples; its `stopping` rule, a field,
 decides when an answer may be given. docs/own.md shows how to write one.
@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats, quiet, total, tree_take, tree_where, zeros
+from roundwise.arrays import Bools, Floats, quiet, total, tree_map, tree_take, tree_where, zeros
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, BatchPlan, Declaration, Memory, Record, Trial, ValueTable, join_parts
-from roundwise.model.problem import Problem
-from roundwise.questions import Complexity
+from roundwise.model.batch import Batch, join_parts
+from roundwise.model.problem import BatchPlan, Declaration, Memory, Problem, Record, Trial
+from roundwise.questions import BestArm, Complexity
+from roundwise.questions.base import RankingQuestion
 from roundwise.rules import StoppingRule
+
+LOOKS = 10  # rounds that a budget is cut into, where a policy looks ahead to it and no size is given
 
 
 class Policy(ABC, Generic[Memory]):
@@ -30,6 +34,7 @@ class Policy(ABC, Generic[Memory]):
         stopping: The stopping rule, which decides when an answer may be given; usually a field.
         max_batch: The most pulls of a batch, if the policy has such a limit.
         min_per_arm: The least pulls of an arm that is pulled at all.
+        needs_sigma: Whether the noise model must have a known sigma.
     """
 
     if TYPE_CHECKING:  # fields or class attributes of each policy
@@ -44,9 +49,12 @@ class Policy(ABC, Generic[Memory]):
 
     max_batch: float | None = None
     min_per_arm: float = 0.0
+    needs_sigma: ClassVar[bool] = False
 
     def check(self, problem: Problem) -> None:
-        """Raise an InputError if the policy does not fit the problem; by default, if its stopping rule does not."""
+        """Raise an InputError if the policy, or its stopping rule, does not fit the problem."""
+        if self.needs_sigma:
+            _ = problem.sigma  # an InputError where it is unknown
         self.stopping.check(problem)
 
     @abstractmethod
@@ -67,6 +75,38 @@ class Policy(ABC, Generic[Memory]):
         return self
 
 
+class RankingPolicy(Policy[Memory]):
+    """A policy for the arms with the largest means: best arm and, with `sets`, top-k."""
+
+    sets: ClassVar[bool] = True
+    tolerant: ClassVar[bool] = False  # whether a tolerance is allowed
+    needs_sigma = True
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        question = problem.question
+        fits = question.number_sought is not None and (self.sets or question.name == BestArm.name)
+        answers = "'best-arm' and 'top-k'" if self.sets else "'best-arm'"
+        checked(fits, f"The policy '{self.name}' answers {answers} only, not '{question.name}'.")
+        one = f"The policy '{self.name}' is proved for one right answer: it takes no tolerance."
+        checked(self.tolerant or not question.tolerance, one)
+
+
+@dataclass(frozen=True)
+class WrappedPolicy(Policy):
+    """A policy around another one, whose name and stopping rule it has."""
+
+    policy: Policy
+
+    @property
+    def name(self) -> str:
+        return self.policy.name
+
+    @property
+    def stopping(self) -> StoppingRule:
+        return self.policy.stopping
+
+
 class Split(NamedTuple):
     """The plan under way, what is left of it after the planned batch, and what came back for it before that."""
 
@@ -76,7 +116,7 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Limited(Policy):
+class Limited(WrappedPolicy):
     """At most `max_batch` pulls in a batch, and at least `min_per_arm` of an arm that is pulled at all.
 
     The stopping rule is asked only when a whole plan of the policy has been pulled, as without limits, and the policy
@@ -88,52 +128,40 @@ class Limited(Policy):
         min_per_arm: The least pulls of an arm that is pulled at all.
     """
 
-    policy: Policy
     max_batch: float | None = None
     min_per_arm: float = 0.0
 
-    @property
-    def name(self) -> str:
-        """The name of the policy within."""
-        return self.policy.name
-
-    @property
-    def stopping(self) -> StoppingRule:
-        """The stopping rule of the policy within."""
-        return self.policy.stopping
-
     def check(self, problem: Problem) -> None:
-        """A batch must have room for every arm."""
         check_room(problem, self.max_batch, self.min_per_arm)
         self.policy.check(problem)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
-        """The first part of the first plan."""
-        return self._part(self.policy.first(problem, runs))
+        return self._first_part(self.policy.first(problem, runs))
 
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
-        """The next part of the plan, or the first of the next one."""
         plan, left, pulled = trial.plan.memory
-        whole = _together(pulled, trial.batch)
-        fresh = self._part(self.policy.next(problem, trial._replace(plan=plan, batch=whole)), _nothing(whole))
+        whole = _join(pulled, trial.batch)
+        nothing = tree_map(np.zeros_like, whole)
+        if whole.table is not None:
+            nothing = nothing._replace(table=nothing.table._replace(values=whole.table.values))
+        fresh = self._first_part(self.policy.next(problem, trial._replace(plan=plan, batch=whole)), nothing)
         pulls = apportion_pulls(left, self.max_batch, 0.0, so_far=trial.record)
         more = plan._replace(
             pulls=pulls, may_stop=np.zeros_like(plan.may_stop), memory=Split(plan, left - pulls, whole), parts=1
         )
-        return tree_where(np.asarray(left.sum(axis=-1) > 0), more._replace(parts=1), fresh._replace(parts=1))
+        return tree_where(np.asarray(left.sum(axis=-1) > 0), more, fresh._replace(parts=1))
 
-    def _part(self, plan: BatchPlan, pulled: Batch | None = None) -> BatchPlan:
+    def _first_part(self, plan: BatchPlan, pulled: Batch | None = None) -> BatchPlan:
         wanted = np.where(plan.pulls > 0, np.maximum(plan.pulls, math.ceil(self.min_per_arm)), 0.0)
         pulls = apportion_pulls(wanted, self.max_batch, self.min_per_arm)
         return plan._replace(pulls=pulls, memory=Split(plan, wanted - pulls, pulled))
 
     @property
     def inner(self) -> Policy:
-        """The policy within."""
         return self.policy
 
 
-def _together(pulled: Batch | None, batch: Batch) -> Batch:
+def _join(pulled: Batch | None, batch: Batch) -> Batch:
     """What came back for a plan before, and with the last batch; without a table if its values were others."""
     if pulled is None or not pulled.counts.any():
         return batch
@@ -145,11 +173,178 @@ def _together(pulled: Batch | None, batch: Batch) -> Batch:
     return join_parts([pulled, batch])._replace(parts=None)
 
 
-def _nothing(like: Batch) -> Batch:
-    """No results, in the same detail."""
-    table = None if like.table is None else ValueTable(like.table.values, np.zeros_like(like.table.counts))
-    scatter = None if like.scatter is None else np.zeros_like(like.scatter)
-    return Batch(np.zeros_like(like.counts), np.zeros_like(like.totals), scatter, table)
+class RoundState(NamedTuple):
+    """The plan of the policy within, and whether a plan of it was ever cut."""
+
+    plan: BatchPlan
+    cut: Bools  # ()
+
+
+@dataclass(frozen=True)
+class Rounds(WrappedPolicy):
+    """A policy within a budget, in rounds of one size, with a fixed split; each only if given.
+
+    Every plan says how many results are left after it, and whether it is the last one, before it is pulled. A rest at
+    the end that is less than half a round is added to the last one.
+
+    Args:
+        policy: The policy within.
+        budget: The most results in all.
+        round: How many results each batch has.
+        split: The shares of the arms in all results.
+        announced: Whether plans say how many results are left; if not, they are only cut off.
+
+    >>> from roundwise.policies.wager import Wager
+    >>> Rounds(Wager(), budget=100, split=(2, 1)).first(Problem(BestArm(), arms=2), runs=()).pulls.tolist()
+    [40.0, 20.0]
+    """
+
+    budget: float | None = None
+    round: float | None = None
+    split: tuple[float, ...] | None = None
+    announced: bool = True
+
+    def __post_init__(self) -> None:
+        for name, value in (("budget", self.budget), ("round", self.round)):
+            good = value is None or (value >= 1 and float(value).is_integer())
+            checked(good, f"`{name}` is {value}, but must be a whole number of at least 1.")
+        if self.split is not None:
+            object.__setattr__(self, "split", tuple(float(each) for each in self.split))
+            good = all(each >= 0 and math.isfinite(each) for each in self.split) and any(self.split)
+            checked(good, f"`split` is {self.split}, but must be numbers of at least 0, for example 2:1:1.")
+
+    def check(self, problem: Problem) -> None:
+        self.policy.check(problem)
+        checked(
+            self.stopping.any_time or (self.round is None and self.split is None),
+            f"The policy '{self.name}' has rounds of its own: a size or a split goes with a policy that may look "
+            "after any round, such as 'wager'.",
+        )
+        if self.split is not None:
+            given = len(self.split)
+            checked(given == problem.arms, f"The split has {given} shares, but there are {problem.arms} arms.")
+        room = problem.arms * (2 if problem.noise.needs == "squares" else 1)
+        for what, most in (("budget", self.budget), ("round", self.round)):
+            few = self.announced and most is not None and most < room
+            checked(not few, f"The {what} is {most} results, but {problem.arms} arms need {room}.")
+
+    @property
+    def size(self) -> float | None:
+        """How many results a round has, if that is fixed."""
+        if self.round is not None or self.budget is None or not self._looks_ahead:
+            return self.round
+        return max(1.0, math.ceil(self.budget / LOOKS))
+
+    @property
+    def _looks_ahead(self) -> bool:
+        return self.announced and self.stopping.uses_budget
+
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
+        nothing = np.zeros((*runs, problem.arms))
+        record = Record(nothing, nothing, np.zeros(runs))
+        return self._fit(self.policy.first(problem, runs), record, np.zeros(runs, dtype=np.bool_))
+
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
+        plan = self.policy.next(problem, trial._replace(plan=self.own_plan(trial.plan)))
+        return self._fit(plan, trial.record, trial.plan.memory.cut)
+
+    def own_plan(self, plan: BatchPlan) -> BatchPlan:
+        """The plan of the policy within, as that policy sees it: with what is left of the budget."""
+        own: BatchPlan = plan.memory.plan
+        return own._replace(left=plan.left, last=plan.last)
+
+    def again(self, plan: BatchPlan, record: Record) -> BatchPlan:
+        """A plan that was made for another budget, kept within this one."""
+        own, cut = round_of(plan)
+        before = cut & (own.pulls == plan.pulls).all(axis=-1)  # if this one was cut, none was before it
+        return self._fit(own, record, np.asarray(before))
+
+    def asked(self, plan: BatchPlan, record: Record, pulls: Floats) -> BatchPlan:
+        """A plan whose batch was asked for with these pulls: what is left after them, and whether they are the last.
+
+        Only rules that look ahead need it: what other rules make of a batch does not depend on what is left.
+        """
+        if self.budget is None or not self._looks_ahead:
+            return plan
+        after = np.maximum(self.budget - record.samples - pulls.sum(axis=-1), 0.0)
+        own = round_of(plan).plan.last
+        last = np.asarray(after <= 0 if own is None else own | (after <= 0))
+        return plan._replace(pulls=pulls, left=after, last=last)
+
+    def _fit(self, plan: BatchPlan, record: Record, cut: Bools) -> BatchPlan:
+        """A plan of the policy within, brought to the size, the split and the budget."""
+        left = np.full(record.samples.shape, np.inf)
+        if self.budget is not None:
+            left = np.maximum(self.budget - record.samples, 0.0)
+        pulls, size = plan.pulls, self.size
+        room = np.minimum(pulls.sum(axis=-1) if size is None else float(size), left)
+        if size is not None:
+            room = np.where(left < 1.5 * size, left, room)
+        if self.split is not None:
+            shares = np.asarray(self.split)
+            pulls = _fill(shares / shares.sum() * (record.samples + room)[..., None] - record.counts, room)
+        elif size is not None:
+            pulls = _fill(pulls, room)
+        elif (pulls.sum(axis=-1) > room).any():
+            pulls = apportion_pulls(pulls, room, 0.0, so_far=record)
+        declared = plan.declared
+        if declared is not None:  # what is proved of its own batches does not hold of one that was cut
+            declared = declared._replace(made=declared.made & ~cut)
+        memory = RoundState(plan, np.asarray(cut | (pulls != plan.pulls).any(axis=-1)))
+        found = plan._replace(pulls=pulls, memory=memory, declared=declared)
+        if self.budget is None:
+            return found
+        number = pulls.sum(axis=-1)
+        after = np.maximum(left - number, 0.0)
+        last = (after <= 0) | ((number <= 0) & (plan.pulls.sum(axis=-1) > 0))  # too few are left for a batch
+        found = found._replace(last=np.asarray(last if plan.last is None else plan.last | last))
+        return found._replace(left=after) if self.announced else found
+
+
+def as_rounds(policy: Policy) -> Rounds:
+    """The policy as one in rounds: as it is, or with no limits."""
+    return policy if isinstance(policy, Rounds) else Rounds(policy)
+
+
+def round_of(plan: BatchPlan) -> RoundState:
+    """What the policy within planned, and whether any of its plans was cut."""
+    return plan.memory if isinstance(plan.memory, RoundState) else RoundState(plan, np.zeros_like(plan.may_stop))
+
+
+def _fill(wanted: Floats, room: Floats) -> Floats:
+    """Whole numbers in proportion to what is wanted that add up to the room: the largest rests are rounded up. (K)"""
+    wanted = np.maximum(wanted, 0.0)
+    exact = wanted * (room[..., None] / np.maximum(total(wanted), 1e-300)[..., None])
+    given = np.floor(exact + 1e-9)
+    rest = np.where(wanted > 0, exact - given, -1.0)
+    place = np.argsort(np.argsort(-rest, axis=-1, kind="stable"), axis=-1, kind="stable")
+    return np.asarray(given + (place < (room - given.sum(axis=-1))[..., None]))
+
+
+def shares(split: Sequence[float] | str | None, arms: int) -> tuple[float, ...] | None:
+    """The shares of a split: "equal", "2:1:1", or numbers.
+
+    >>> shares("2:1:1", 3)
+    (2.0, 1.0, 1.0)
+    """
+    if split is None:
+        return None
+    if isinstance(split, str):
+        text = split.strip()
+        if text == "equal":
+            return (1.0,) * arms
+        try:
+            split = [float(each) for each in text.replace(",", ":").split(":")]
+        except ValueError:
+            raise InputError(f"The split is '{text}', but must be 'equal' or shares such as 2:1:1.") from None
+    found = tuple(float(each) for each in split)
+    checked(0 not in found, "The split leaves an arm without any result: give every arm a share above 0.")
+    one_each = f"The split has {len(found)} shares, but there are {arms} arms: give one for each."
+    checked(len(found) == arms, one_each)
+    return found
+
+
+# --- functions that several policies share
 
 
 def whole(pulls: Floats) -> Floats:
@@ -170,15 +365,12 @@ def undeclared(problem: Problem, runs: tuple[int, ...]) -> Declaration:
     return Declaration(np.zeros(runs, dtype=np.bool_), problem.question.answer(nothing))
 
 
-def complexity_within(problem: Problem, means: Floats, radius: ArrayLike, limit: ArrayLike) -> Complexity:
-    """The complexity where it may be at most `limit`; infinity where a cheap bound says that it is not."""
-    may = problem.floor(means, radius) <= np.asarray(limit, dtype=np.float64)
-    value = np.full(may.shape, np.inf)
-    weights = np.full(means.shape, 1.0 / means.shape[-1])
-    if may.any():
-        radius = np.broadcast_to(np.asarray(radius), may.shape)
-        value[may], weights[may] = problem.complexity(means[may], radius[may])
-    return Complexity(value, weights)
+def ranking(problem: Problem) -> RankingQuestion:
+    """The question, which asks for the arms with the largest means."""
+    question = problem.question
+    if not isinstance(question, RankingQuestion):
+        raise InputError(f"The question '{question.name}' does not ask for the arms with the largest means.")
+    return question
 
 
 def best_weights(problem: Problem, means: Floats, own: bool) -> Floats:
@@ -190,25 +382,29 @@ def best_weights(problem: Problem, means: Floats, own: bool) -> Floats:
 
 
 @quiet
-def within_by_own(problem: Problem, means: Floats, radius: ArrayLike, limit: ArrayLike) -> Complexity:
-    """w* with the divergences of the family, and how many samples with it make the evidence 1 all over the ball.
+def complexity_within(
+    problem: Problem, means: Floats, radius: ArrayLike, limit: ArrayLike, own: bool = False
+) -> Complexity:
+    """The complexity over a ball where it may be at most `limit`; infinity where a cheap bound says that it is not.
 
-    That is max_j 2 sigma^2 sum_i a_ji^2/w_i / (a_j.mu - b_j - radius |a_j|_1)^2 over the half-spaces of the answer.
-    Where there are none, or no family, as `complexity_within`.
+    With `own`, where the noise model has a family: w* with the divergences of that family, and how many samples with
+    it make the evidence 1 all over the ball. That is max_j 2 sigma^2 sum_i a_ji^2/w_i / (a_j.mu - b_j - radius
+    |a_j|_1)^2 over the half-spaces of the answer.
     """
-    if problem.noise.family is None or problem.question.pieces(problem.arms) is None:
-        return complexity_within(problem, means, radius, limit)
     may = problem.floor(means, radius) <= np.asarray(limit, dtype=np.float64)
     value, weights = np.full(may.shape, np.inf), np.full(means.shape, 1.0 / means.shape[-1])
-    if may.any():
-        mine, near = means[may], np.broadcast_to(np.asarray(radius), may.shape)[may]
-        shares = best_weights(problem, mine, True)
-        pieces = problem.question.halfspaces(problem.question.answer(mine), problem.arms)
-        forms = pieces.dense(problem.arms)
-        away = total(forms * mine[:, None, :]) - pieces.offsets - near[:, None] * np.abs(forms).sum(axis=-1)
-        spread = total(np.where(forms != 0, forms**2 / shares[:, None, :], 0.0))
-        needs = np.where(away > 0, 2 * problem.sigma**2 * spread / away**2, np.inf).max(axis=-1)
-        value[may], weights[may] = needs, shares
+    if not may.any():
+        return Complexity(value, weights)
+    mine, near = means[may], np.broadcast_to(np.asarray(radius), may.shape)[may]
+    if not own or problem.noise.family is None or problem.question.pieces(problem.arms) is None:
+        value[may], weights[may] = problem.complexity(mine, near)
+        return Complexity(value, weights)
+    weights[may] = best = best_weights(problem, mine, own=True)
+    pieces = problem.question.halfspaces(problem.question.answer(mine), problem.arms)
+    forms = pieces.dense(problem.arms)
+    away = total(forms * mine[:, None, :]) - pieces.offsets - near[:, None] * np.abs(forms).sum(axis=-1)
+    spread = total(np.where(forms != 0, forms**2 / best[:, None, :], 0.0))
+    value[may] = np.where(away > 0, 2 * problem.sigma**2 * spread / away**2, np.inf).max(axis=-1)
     return Complexity(value, weights)
 
 
@@ -217,8 +413,7 @@ def filled(lower: Floats, wanted: Floats, amount: Floats) -> Floats:
     room = np.asarray(amount - total(lower))
     excess = wanted - lower
     cut = _cut(excess.reshape(-1, excess.shape[-1]), room.reshape(-1)).reshape(room.shape)
-    cut = np.where(room > 0, cut, np.inf)
-    excess -= cut[..., None]
+    excess -= np.where(room > 0, cut, np.inf)[..., None]
     np.maximum(excess, 0.0, out=excess)
     return np.add(lower, excess, out=excess)
 
@@ -238,12 +433,6 @@ def _cut(excess: Floats, room: Floats) -> Floats:
         excess, room = tree_take((excess, room), rising)
 
 
-def grid_step(first: float, growth: float, step: Floats, samples: Floats) -> Floats:
-    """The next step r of the grid first * growth^r that lies after `step` and beyond the samples so far."""
-    behind = np.floor(np.log(np.maximum(samples / first, 1.0)) / np.log(growth) + 1e-9)
-    return np.maximum(step, behind) + 1
-
-
 def apportion_pulls(
     pulls: Floats,
     max_batch: float | Floats | None,
@@ -261,35 +450,30 @@ def apportion_pulls(
     room = np.maximum(np.floor(max_batch) - least.sum(axis=-1), 0.0)
     first = np.zeros_like(pulls)
     if urgent is not None:
-        first = _apportioned(np.clip(urgent - least, 0.0, pulls), room, so_far)
+        first = _apportion(np.clip(urgent - least, 0.0, pulls), room, so_far)
     rest = np.maximum(pulls - least - first, 0.0)
-    return least + first + _apportioned(rest, room - first.sum(axis=-1), so_far)
+    return least + first + _apportion(rest, room - first.sum(axis=-1), so_far)
 
 
-def _apportioned(wanted: Floats, room: Floats, so_far: Record | None) -> Floats:
+def _apportion(wanted: Floats, room: Floats, so_far: Record | None) -> Floats:
     """Whole numbers in proportion to what is wanted, as many as there is room for; arms that are alike get the same."""
-    whole = wanted.sum(axis=-1)
-    share = np.minimum(room / np.maximum(whole, 1.0), 1.0)
+    amount = wanted.sum(axis=-1)
+    share = np.minimum(room / np.maximum(amount, 1.0), 1.0)
     given = np.floor(wanted * share[..., None] + 1e-9)
-    over = np.minimum(whole, room) - given.sum(axis=-1)
+    over = np.minimum(amount, room) - given.sum(axis=-1)
     counts, totals = (np.zeros_like(wanted),) * 2 if so_far is None else (so_far.counts, so_far.totals)
     need = np.where(given < wanted, wanted / (counts + given + 1.0), -1.0)
-    return given + ((_places(need, totals) <= over[..., None]) & (need >= 0))
-
-
-def _places(need: Floats, totals: Floats) -> Floats:
-    """How many need as much as each or more; of those that need the same the larger totals come first. (K),(K)->(K)"""
+    # the place of an arm is how many need as much or more; of those that need the same the larger totals come first
     order = np.lexsort((-totals, -need), axis=-1)
-    last = np.ones(need.shape, dtype=np.bool_)  # whether the next one comes after
+    ends = np.ones(need.shape, dtype=np.bool_)  # whether the next one comes after
     for key in (need, totals):
         ordered = np.take_along_axis(key, order, axis=-1)
-        last[..., :-1] &= ordered[..., 1:] == ordered[..., :-1]
-    last[..., :-1] = ~last[..., :-1]
-    ends = np.where(last, np.arange(1.0, need.shape[-1] + 1), np.inf)
-    ends = np.minimum.accumulate(ends[..., ::-1], axis=-1)[..., ::-1]
+        ends[..., :-1] &= ordered[..., 1:] == ordered[..., :-1]
+    ends[..., :-1] = ~ends[..., :-1]
+    ranks = np.where(ends, np.arange(1.0, need.shape[-1] + 1), np.inf)
     places = np.empty(need.shape)
-    np.put_along_axis(places, order, ends, axis=-1)
-    return places
+    np.put_along_axis(places, order, np.minimum.accumulate(ranks[..., ::-1], axis=-1)[..., ::-1], axis=-1)
+    return given + ((places <= over[..., None]) & (need >= 0))
 
 
 def check_room(problem: Problem, max_batch: float | None, min_per_arm: float) -> None:
@@ -298,15 +482,8 @@ def check_room(problem: Problem, max_batch: float | None, min_per_arm: float) ->
     room = problem.arms * max(2 if spread else 1, math.ceil(min_per_arm))
     checked(min_per_arm >= 0, f"`min_per_arm` is {min_per_arm:g}, but must be at least 0.")
     why = ", because the deviation is estimated within each round" if spread else ""
-    checked(
-        max_batch is None or max_batch >= room,
-        f"At most {max_batch} results a round are too few: {problem.arms} arms need at least {room:g}{why}.",
-    )
-
-
-def check_sigma(problem: Problem) -> None:
-    """Raise an InputError if the noise model has no known sigma."""
-    _ = problem.sigma
+    few = f"At most {max_batch} results a round are too few: {problem.arms} arms need at least {room:g}{why}."
+    checked(max_batch is None or max_batch >= room, few)
 
 
 def checked(condition: bool, message: str) -> None:

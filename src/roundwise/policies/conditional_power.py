@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, quiet, total, zeros
-from roundwise.model.batch import FIRST_PARTS, PARTS, BatchPlan, Trial
-from roundwise.model.problem import Problem
+from roundwise.model.batch import FIRST_PARTS, PARTS
+from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.noise.budget_bets import ETA
 from roundwise.policies.base import Policy, checked, whole
 from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of, open_of
@@ -54,14 +54,11 @@ class ConditionalPower(Policy):
 
     @property
     def stopping(self) -> ClosedTestingRule:
-        """The rule of claims."""
         return ClosedTestingRule(self.eta, self.cash)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
-        """All claims."""
         squares = squares_of(claims_of(problem).forms).sum(axis=0)
-        share = shares_of(squares, problem.noise.shares_items)
-        pulls = zeros((*runs, problem.arms)) + self._begun(share)
+        pulls = zeros((*runs, problem.arms)) + self._first_pulls(shares_of(squares, problem.noise.shares_items))
         return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), parts=FIRST_PARTS)
 
     @quiet
@@ -76,7 +73,7 @@ class ConditionalPower(Policy):
         parts = 1 if claims_of(problem).odds else min(problem.noise.most_parts, PARTS)
         return BatchPlan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop, parts=parts)
 
-    def _begun(self, share: Floats) -> Floats:
+    def _first_pulls(self, share: Floats) -> Floats:
         """Pulls in these proportions, `first_pulls` of the arms with the smallest. (K)->(K)"""
         least = np.where(share > 0, share, np.inf).min(axis=-1, keepdims=True)
         return np.asarray(np.ceil(self.first_pulls * share / least - 1e-9))
@@ -85,34 +82,19 @@ class ConditionalPower(Policy):
         counted = counted_arms(squares_of(claims_of(problem).forms), fed)
         return shares_of(counted, problem.noise.shares_items)
 
-    def _cheapest(
-        self, problem: Problem, kept: ClaimState, limits: Floats, order: NDArray[np.intp], open_: Bools
-    ) -> CheapestLimits:
-        """How many of the open claims, in this order, cost least for each; all, with opposites: all can be settled."""
-        question = claims_of(problem)
-        shared = problem.noise.variance_per_arm(kept.seen, question.bets(limits.shape[:-1]))
-        centre = find_shared_arm(question.forms) if shared is None else None
-        if centre is not None:
-            return solve_cheapest(centre, question.forms, kept.spread, limits, order, open_, question.opposites)
-        variances = kept.spread[..., None, :]
-        if shared is not None:
-            variances = shared[..., : question.number, None]
-        squares = question.forms**2 * variances
-        return _searched(squares, limits, order, open_, question.opposites, shared is not None)
-
     def _open_ended(self, problem: Problem, kept: ClaimState, samples: Floats) -> Floats:
         """The k cheapest claims, k such that most are shown for the samples: k/T_k is largest. All, with opposites.
 
         T_k is the least number of results that would show all k, if the estimates were true.
         """
         question = claims_of(problem)
-        sides = kept.shown.reshape(*kept.shown.shape[:-1], -1, question.number)
+        sides = (*kept.shown.shape[:-1], -1, question.number)
         unfinished = open_of(problem, kept)
         need = np.where(np.isfinite(kept.gains), self.stopping.bars(problem, kept) - kept.gains, np.inf)
-        limits = (np.maximum(kept.value, kept.error) ** 2 / (2 * need)).reshape(sides.shape).max(axis=-2)
+        limits = (np.maximum(kept.value, kept.error) ** 2 / (2 * need)).reshape(sides).max(axis=-2)
         order = np.argsort(np.where(unfinished, -limits, np.inf), axis=-1, kind="stable")
         rank = np.argsort(order, axis=-1, kind="stable")
-        found = self._cheapest(problem, kept, limits, order, unfinished)
+        found = _find_cheapest(problem, kept, limits, order, unfinished)
         amounts, amount = found.pulls, total(found.pulls)
         room = np.clip((1 + self.growth) / 3 * amount, min(SMALLEST, self.growth) * samples, self.growth * samples)
         alike = self._shares(problem, (rank < found.number[..., None]) & unfinished)
@@ -120,20 +102,28 @@ class ConditionalPower(Policy):
         everyone = self._shares(problem, unfinished)
         share = np.where(found.number[..., None] > 0, share, everyone / np.maximum(total(everyone), 1e-300)[..., None])
         nothing = samples[..., None] <= 0  # no result came of the first batch, or all were withdrawn
-        return np.where(nothing, self._begun(everyone), whole(share * room[..., None]))
+        return np.where(nothing, self._first_pulls(everyone), whole(share * room[..., None]))
 
 
-def _searched(
-    squares: Floats, limits: Floats, order: NDArray[np.intp], open_: Bools, every: bool, shared: bool
+def _find_cheapest(
+    problem: Problem, kept: ClaimState, limits: Floats, order: NDArray[np.intp], open_: Bools
 ) -> CheapestLimits:
-    """The same for limits of any kind: one number of them after the other. (J, K),(J),(J),(J)->(),(K)"""
+    """How many of the open claims, in this order, cost least for each; all of them where opposites can be shown."""
+    question = claims_of(problem)
+    shared = problem.noise.variance_per_arm(kept.seen, question.bets(limits.shape[:-1]))
+    centre = find_shared_arm(question.forms) if shared is None else None
+    if centre is not None:
+        return solve_cheapest(centre, question.forms, kept.spread, limits, order, open_, question.opposites)
+    variances = kept.spread[..., None, :] if shared is None else shared[..., : question.number, None]
+    squares = question.forms**2 * variances
+    # limits of any kind: one number of claims after the other
     arms, many = squares.shape[-1], np.asarray(open_.sum(axis=-1)).reshape(-1)
     rows = np.take_along_axis(squares, order[..., None], axis=-2).reshape(many.size, -1, arms)
     most = np.take_along_axis(limits, order, axis=-1).reshape(many.size, -1)
     best, number, pulls = np.zeros(many.size), np.zeros(many.size), np.zeros((many.size, arms))
     for k in range(1, int(many.max(initial=0)) + 1):
-        here = np.flatnonzero(many == k if every else many >= k)
-        amounts = (_nested if shared else _least)(rows[here, :k], most[here, :k])
+        here = np.flatnonzero(many == k if question.opposites else many >= k)
+        amounts = _least_pulls(rows[here, :k], most[here, :k], shared is not None)
         amount = total(amounts)
         rate = np.where(np.isfinite(amount) & (amount > 0), k / amount, 0.0)
         better = rate > best[here]
@@ -142,14 +132,14 @@ def _searched(
     return CheapestLimits(number.reshape(limits.shape[:-1]), pulls.reshape(*limits.shape[:-1], arms))
 
 
-def _nested(squares: Floats, limits: Floats) -> Floats:
-    """Pulls where arms share items: those of a claim get as many, and the items of one claim serve the others."""
-    items = total(squares) / limits
-    return np.asarray(np.where(squares > 0, items[..., None], 0.0).max(axis=-2))
+def _least_pulls(squares: Floats, limits: Floats, shared: bool) -> Floats:
+    """min sum n subject to sum_i squares_ji / n_i <= limits_j; an arm of none of these gets nothing. (J, K),(J)->(K)
 
-
-def _least(squares: Floats, limits: Floats) -> Floats:
-    """min sum n subject to sum_i squares_ji / n_i <= limits_j; an arm of none of these gets nothing. (J, K),(J)->(K)"""
+    Where arms share items, those of a claim get as many, and the items of one claim serve the others.
+    """
+    if shared:
+        items = total(squares) / limits
+        return np.asarray(np.where(squares > 0, items[..., None], 0.0).max(axis=-2))
     found = program.solve_general(squares, limits, gap=program.ROUGH)
     used = ((squares > 0) & np.isfinite(limits)[..., None]).any(axis=-2)
     return np.where(used, np.where(np.isfinite(found.total)[..., None], found.pulls, np.inf), 0.0)

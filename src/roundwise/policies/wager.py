@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from roundwise.arrays import Floats, quiet, total
-from roundwise.model.batch import FIRST_PARTS, PARTS, BatchPlan, Trial
+from roundwise.model.batch import FIRST_PARTS, PARTS
 from roundwise.model.estimates import CROWD, Estimates, signal_share
-from roundwise.model.problem import Problem
+from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, whole
 from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
 
@@ -60,39 +60,34 @@ class Wager(Policy):
         checked(1 <= self.first_pulls <= 2**53, f"`first_pulls` is {self.first_pulls:g}, but must be at least 1.")
         growth, price = self.growth, self.batch_price
         checked(growth is None or 0 < growth < 1e6, f"`growth` is {growth}, but must be positive (and below 1e6).")
-        checked(
-            price is None or 0 < price <= 2**53, f"`batch_price` is {price}, but must be a positive number of samples."
-        )
+        positive = f"`batch_price` is {price}, but must be a positive number of samples."
+        checked(price is None or 0 < price <= 2**53, positive)
 
     def with_limits(self, max_batch: float | None, min_per_arm: float) -> Wager:
-        """With other limits on its batches, where they are given."""
         most = self.max_batch if max_batch is None else max_batch
         return replace(self, max_batch=most, min_per_arm=min_per_arm or self.min_per_arm)
 
     def check(self, problem: Problem) -> None:
-        """Every question has bets in every noise model; a batch must have room for every arm."""
-        self.stopping.check(problem)
+        super().check(problem)
         check_room(problem, self.max_batch, self.min_per_arm)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
-        """The same for every arm."""
         each = max(self.first_pulls, (self.batch_price or 0.0) / problem.arms)
         if problem.noise.shares_items:  # differences on shared items tell more
             each *= SHARED
         if self.max_batch is not None:
             each = min(math.ceil(each), self.max_batch // problem.arms)
         pulls = apportion_pulls(everywhere(runs, problem.arms, math.ceil(each)), None, self.min_per_arm)
-        always, jump = np.ones(runs, dtype=np.bool_), self._jump(problem)
-        return BatchPlan(pulls, always, parts=FIRST_PARTS, jump=jump)
+        return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), parts=FIRST_PARTS, jump=self._jump(problem))
 
     @quiet
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """Most of the batch in the proportions that settle what is open, the rest alike, and a floor for everyone."""
         kept, counts, eprocess = trial.kept, trial.record.counts, eprocess_for(problem)
-        wanted = eprocess.required_pulls(problem, kept.won, kept.alternative, kept.known)
+        wanted = eprocess.required_pulls(problem, kept)
         samples = np.maximum(trial.record.samples, 1.0)
         need = total(wanted.pulls)
-        confidence = eprocess.confidence(problem, kept.alternative, kept.known)
+        confidence = eprocess.confidence(problem, kept)
         worth = eprocess.batch_value * np.maximum(PRICE * math.sqrt(problem.arms), OF_ALL * samples)
         price = self.batch_price or worth
         growth = np.minimum(np.maximum(WIDTH * np.sqrt(price / samples), NARROWEST), self.growth or WIDEST)
@@ -104,14 +99,12 @@ class Wager(Policy):
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
         pulls = whole(size[..., None] * ((1 - UNIFORM) * share + UNIFORM * unfinished))
         after = samples + (size if self.max_batch is None else np.minimum(size, self.max_batch))
-        share_of_all = FLOOR * min(1.0, math.sqrt(10 / problem.arms))
-        due = (share_of_all * after / problem.arms)[..., None]
+        due = (FLOOR * min(1.0, math.sqrt(10 / problem.arms)) * after / problem.arms)[..., None]
         refill = REFILL if self.max_batch is None else 1.0
         floor = whole(np.where(counts < due, refill * due - counts, 0.0))
         pulls = apportion_pulls(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
-        parts = min(problem.noise.most_parts, PARTS)
         jump = min(self._jump(problem), 0)  # a problem that is not over by now may be a hard one
-        return BatchPlan(pulls, trial.plan.may_stop, parts=parts, jump=jump)
+        return BatchPlan(pulls, trial.plan.may_stop, parts=min(problem.noise.most_parts, PARTS), jump=jump)
 
     def _crowd(self, problem: Problem, known: Estimates, wanted: Floats, confidence: Floats) -> Floats:
         """The least batch while many arms crowd near the top, in samples so far (docs/wager.md). ()"""

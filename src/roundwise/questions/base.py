@@ -30,9 +30,9 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Array, Bools, Facts, Floats, one_hot, quiet, total
 from roundwise.errors import InputError
 from roundwise.solvers import divergence
-from roundwise.solvers.families import Family
 from roundwise.solvers.halfspaces import (
     Complexity,
+    Family,
     Halfspaces,
     Pieces,
     halfspace_complexity,

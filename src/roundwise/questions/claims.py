@@ -17,8 +17,7 @@ from roundwise.errors import InputError, unknown
 from roundwise.questions.base import PLAIN_WORDING, Answer, HalfspaceQuestion, Wording, describe_halfspaces, finite
 from roundwise.questions.forms import Statements, find_arm, find_control, find_margin, name_or_count, set_fields
 from roundwise.solvers import divergence
-from roundwise.solvers.families import Family
-from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, pack_forms
+from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, Pieces, pack_forms
 
 Scale = Literal["difference", "ratio", "odds-ratio"]
 SCALES: tuple[Scale, ...] = ("difference", "ratio", "odds-ratio")

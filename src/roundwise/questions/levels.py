@@ -29,8 +29,7 @@ from roundwise.questions.base import (
     within_words,
 )
 from roundwise.questions.top_k import name_arms
-from roundwise.solvers.families import Family
-from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complexity_where
+from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, Pieces, complexity_where
 
 
 @dataclass(frozen=True)

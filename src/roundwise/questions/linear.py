@@ -78,7 +78,7 @@ class Linear(HalfspaceQuestion):
         """Means must be unbounded: a linear model does not keep them in a range."""
         if np.isfinite([low, high]).any():
             raise InputError(
-                "Arms with features go with normal or sub-Gaussian results (--sigma): a linear model does not keep "
+                "Arms with features go with normal or sub-Gaussian results: a linear model does not keep "
                 f"means between {low:g} and {high:g}."
             )
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Floats, total
 from roundwise.errors import RoundwiseError
 from roundwise.questions.base import Question
-from roundwise.solvers.families import Family
+from roundwise.solvers.halfspaces import Family
 
 
 def sample_lower_bound(complexity: ArrayLike, delta: float) -> Floats:
@@ -91,7 +91,7 @@ def own_lower_bound(question: Question, means: ArrayLike, delta: float, family: 
     There is none for claims, for questions that are not made of half-spaces, and where it cannot be solved for.
 
     >>> from roundwise.questions import BestArm
-    >>> from roundwise.solvers.families import BinaryFamily
+    >>> from roundwise.solvers.halfspaces import BinaryFamily
     >>> found = own_lower_bound(BestArm(), [0.05, 0.04, 0.03], 0.05, BinaryFamily())
     >>> round(float(found[1]))
     9696

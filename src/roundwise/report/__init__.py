@@ -1,4 +1,4 @@
-"""One report for the terminal, Markdown, HTML, JSON, notebooks, PDF, Excel and CSV: `facts` says what, others how."""
+"""One report for the terminal, Markdown, HTML, JSON, notebooks, PDF, Excel and CSV: `build` says what, others how."""
 
 from roundwise.report.build import Report, build_report
 from roundwise.report.model import ArmRow, ClaimRow, Event, list_events

@@ -1,39 +1,63 @@
-"""What there is to say about a study: facts, how it went round by round, and the report of all that in every form."""
+"""Build the report of a study: its arms and claims with their bounds from one fold of the bets, and all other facts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from shlex import quote
 
+import numpy as np
+
 from roundwise._version import __version__
-from roundwise.arrays import Plain
+from roundwise.arrays import Floats, Plain
 from roundwise.ingest import Results
-from roundwise.messages import Guarantee, option
+from roundwise.messages import Guarantee, option, several
+from roundwise.noise.base import Outcome
 from roundwise.questions.base import Wording
-from roundwise.report.estimates import measure, trace_evidence
+from roundwise.questions.claims import ODDS
 from roundwise.report.export import (
+    TABLES,
     Frame,
-    frame,
+    list_records,
+    make_frame,
     print_pdf,
+    render_card_html,
+    render_html,
     render_json,
     render_markdown,
     render_table_csv,
     render_workbook,
 )
-from roundwise.report.headline import Findings, name_answer, open_words, write_headline
-from roundwise.report.html import render_report, render_report_card
-from roundwise.report.model import Event, FileRow, ReportData, RoundRow, list_events
-from roundwise.report.terminal import render_text, render_top
-from roundwise.report.wording import choose_units, clause, ends, rounds, share
-from roundwise.store import Entry
+from roundwise.report.model import (
+    RATIO,
+    ArmRow,
+    ClaimRow,
+    Event,
+    EvidenceHistory,
+    FileRow,
+    ReportData,
+    RoundRow,
+    choose_units,
+    list_events,
+    share,
+)
+from roundwise.report.text import Findings, describe_open, name_answer, render_text, render_top, write_headline
+from roundwise.rules import ClaimStatus
+from roundwise.rules.base import Bounds, Interval, LinearForm
+from roundwise.serialization import Unreadable
+from roundwise.store import Entry, EventKind
 from roundwise.store.log import stamp
-from roundwise.study.fold import Round
-from roundwise.study.guarantee import dangers_of, guarantee_of, notes_of, standing
+from roundwise.study.fold import Round, evidence, restore_trial
+from roundwise.study.guarantee import bounds_hold, dangers_of, guarantee_of, means_hold, notes_of, standing
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
+
+MANY_ARMS = 1000  # up to which intervals are computed
+MANY_CLAIMS = 10_000  # up to which it is computed by how much they hold
+MOST_TRACED = 200  # claims, and rounds, up to which their evidence is followed
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -43,17 +67,17 @@ class Report(ReportData):
     @property
     def arms(self) -> Frame:
         """The arms as a data frame, the best first (needs pandas)."""
-        return frame(self, "arms")
+        return make_frame(TABLES["arms"], list_records(self, "arms"))
 
     @property
     def claims(self) -> Frame:
         """What must be shown as a data frame (needs pandas)."""
-        return frame(self, "claims")
+        return make_frame(TABLES["claims"], list_records(self, "claims"))
 
     @property
     def by_round(self) -> Frame:
         """What every round brought of every arm as a data frame (needs pandas)."""
-        return frame(self, "rounds")
+        return make_frame(TABLES["rounds"], list_records(self, "rounds"))
 
     def plain(self) -> Plain:
         """The report as JSON."""
@@ -77,7 +101,7 @@ class Report(ReportData):
 
     def html(self) -> str:
         """The report as one HTML page that needs nothing else."""
-        return render_report(self)
+        return render_html(self)
 
     def pdf(self) -> bytes:
         """The report as a PDF, printed by a browser (Chromium, Chrome or Edge) without a window."""
@@ -92,79 +116,86 @@ class Report(ReportData):
         return render_table_csv(self, table)
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
-        return render_report_card(self)
+        return render_card_html(self)
 
     def __repr__(self) -> str:
         return f"<Report of '{self.study}', {self.status}: {self.headline}>"
 
 
 def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> Report:
-    """The report of a study; `intervals` takes up to a few seconds.
+    """Build the report of a study.
 
-    Dates, people and what came before the last checkpoint come from all `entries`; without them nothing old is read.
+    Args:
+        state: The study as it stands.
+        intervals: Whether to compute bounds, which takes up to a few seconds.
+        entries: The whole record: dates, people and everything before the last checkpoint come from it.
+
+    Returns:
+        The report.
     """
     asked = state.rounds if entries or intervals else state.recent
-    settings, record, events = state.settings, state.record, list_events(entries)
-    question = settings.question
+    settings, events = state.spec, list_events(entries)
+    question, waiting = settings.question, state.awaited_round
     verdict = state.decided or state.verdict()
     status = "decided" if verdict is not None else "undecided" if state.closed is None else "closed"
-    courses = trace_evidence(state, entries)
-    rows, claims = measure(state, None if verdict is None else verdict["answer"], courses, intervals)
-    courses = tuple(each._replace(claim=row.claim) for each, row in zip(courses, claims, strict=bool(courses)))
-    widths = [each.upper - each.lower for each in rows if each.lower is not None and each.upper is not None]
-    units = choose_units(settings.noise, sorted(widths)[len(widths) // 2] if widths else None)
+    answer = None if verdict is None else verdict["answer"]
+    claims = settings.policy.stopping.claims(settings.problem, state.trial, settings.arms)
+    courses = trace_evidence(state, entries, claims)
+    arm_rows, claim_rows = measure(state, claims, answer, courses, intervals)
+    courses = tuple(each._replace(claim=row.claim) for each, row in zip(courses, claim_rows, strict=bool(courses)))
+    widths = sorted(each.upper - each.lower for each in arm_rows if each.lower is not None and each.upper is not None)
+    units = choose_units(settings.noise, widths[len(widths) // 2] if widths else None)
     rising = not question.seeks_low_means
-    control = question.control
-    waiting = state.awaited
     found = Findings(
         question,
-        sorted(rows, key=lambda arm: (arm.mean is None, (-1 if rising else 1) * (arm.mean or 0.0))),
-        claims,
+        sorted(arm_rows, key=lambda arm: (arm.mean is None, (-1 if rising else 1) * (arm.mean or 0.0))),
+        claim_rows,
         units,
-        None if control is None else settings.arms[control],
-        name_answer(question, None if verdict is None else verdict["answer"], settings.arms),
+        None if question.control is None else settings.arms[question.control],
+        name_answer(question, answer, settings.arms),
         None if verdict is None else str(verdict["words"]),
     )
-    guarantee = guarantee_of(state)
-    wording = Wording(units.mean, units.given, units.given_gap)
-    name = quote(state.name)
+    guarantee, name = guarantee_of(state), quote(state.name)
+    each_end = f"{share(max(1 - 2 * settings.delta, 0))} bounds, each"
+    joint = f"{share(1 - settings.delta)} interval"
     return Report(
         study=state.name,
         question=question.name,
-        asks=question.question_text(settings.arms, wording),
+        question_text=question.question_text(settings.arms, Wording(units.mean, units.given, units.given_gap)),
         status=status,
         answer=found.answer,
-        headline=write_headline(found, _why(state)),
+        headline=write_headline(found, _why_undecided(state)),
         delta=settings.delta,
-        results=int(record.samples),
-        late=int(state.late.counts.sum()),
-        waiting=0 if waiting is None else int(waiting.counts.sum()),
+        results=int(state.record.samples),
+        late=int(state.late_sums.counts.sum()),
+        pending=0 if waiting is None else int(waiting.counts.sum()),
         budget=settings.budget,
         rounds=int(state.trial.record.batches),
-        still_to_come={} if waiting is None else _by_name(settings.arms, waiting.outstanding),
-        arm_rows=tuple(rows),
-        claim_rows=tuple(claims),
-        cells=tabulate_rounds(asked),
-        files=_files(state, asked, events),
+        remaining={}
+        if waiting is None
+        else {arm: int(n) for arm, n in zip(settings.arms, waiting.outstanding, strict=True) if n > 0},
+        arm_rows=tuple(arm_rows),
+        claim_rows=tuple(claim_rows),
+        cells=tuple(row for each in asked for row in _tabulate_round(each)),
+        files=_list_files(state, asked, events),
         courses=courses,
-        assumed=settings.noise.words,
+        assumptions=settings.noise.words,
         units=units,
         rising=rising,
         level=question.level,
         control=found.control,
-        ends=ends(settings.delta, standing(state).bounds_match_decision),
-        differences=ends(settings.delta, True),
+        ends=each_end if standing(state).bounds_match_decision else joint,
+        differences=each_end,
         dangers=tuple(dangers_of(state, guarantee)),
-        notes=tuple(notes_of(state, [each.name for each in rows if each.widened])),
+        notes=tuple(notes_of(state, [each.name for each in arm_rows if each.widened])),
         guarantee=guarantee,
-        sentence=_sentence(state, found, guarantee),
-        next=_next(state, verdict),
+        sentence=_write_sentence(state, found, guarantee),
+        next=_next_step(state, verdict is not None),
         reproduce=f"roundwise export {name} --out record.jsonl\n"
         f"roundwise import record.jsonl --storage sqlite:///copy.db\n"
         f"roundwise verify {name} --storage sqlite:///copy.db" + (f" --digest {entries[-1].digest}" if entries else ""),
         policy=settings.policy.name,
-        allocated=_allocated(settings),
+        allocated=_describe_allocation(settings),
         created=events[0].at if events else _stamp(state.created),
         changed=events[-1].at if events else None,
         waiting_since=_waiting_since(state, status, events),
@@ -181,20 +212,34 @@ def _stamp(created: str) -> str | None:
         return None
 
 
-def _why(state: State) -> str:
-    """Why there is no answer."""
+def _why_undecided(state: State) -> str:
     if state.closed is not None:
         return f"Closed undecided ({state.closed})"
     return "Not decided yet" if state.over is None else f"Undecided ({state.over})"
 
 
-def _files(state: State, rounds: Sequence[Round], events: Sequence[Event]) -> tuple[FileRow, ...]:
-    """Every file whose results are in the study, with when and by whom it was recorded."""
+def _tabulate_round(asked: Round) -> list[RoundRow]:
+    came = asked.whole
+    return [
+        RoundRow(
+            round=asked.number,
+            arm=arm,
+            asked=int(pulls),
+            results=int(count),
+            mean=float(total / count) if count else None,
+            counts=asked.counted,
+        )
+        for arm, pulls, count, total in zip(asked.arms, asked.pulls, came.counts, came.totals, strict=True)
+        if pulls or count
+    ]
+
+
+def _list_files(state: State, rounds: Sequence[Round], events: Sequence[Event]) -> tuple[FileRow, ...]:
     recorded = {each.sha256: each for each in events if each.sha256 is not None}
     files: list[tuple[int | None, Results]] = []
     for asked in rounds:
         files += [(None if state.after_decision(asked) else asked.number, each) for each in asked.files]
-    files += [(None, each) for _, each in state.later]
+    files += [(None, each) for _, each in state.late_files]
     found = []
     for number, each in files:
         event = recorded.get(each.digest)
@@ -215,91 +260,380 @@ def _files(state: State, rounds: Sequence[Round], events: Sequence[Event]) -> tu
 
 
 def _waiting_since(state: State, status: str, events: Sequence[Event]) -> str | None:
-    """Since when results of the open round, or the next step, are waited for."""
     if status != "undecided" or state.over is not None or not events:
         return None
     asked = [each.at for each in events if each.kind == "asked"]
-    return asked[-1] if state.awaited is not None and asked else events[-1].at
+    return asked[-1] if state.awaited_round is not None and asked else events[-1].at
 
 
-def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
-    """For a protocol or a paper."""
-    settings, record = state.settings, state.trial.record
+def _write_sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
+    settings, record, assumed = state.spec, state.trial.record, state.spec.noise.words
     promise = (
         f"the probability of a wrong conclusion is at most {share(settings.delta)} at any number of rounds, assuming "
-        f"that {clause(settings.noise.words)}"
+        f"that {assumed[:1].lower() + assumed[1:].rstrip('.')}"
     )
     if guarantee.reasons:
         promise = f"an error probability of {share(settings.delta)} was aimed at, but is not guaranteed"
     elif guarantee.conditions:
         promise += f", provided that {guarantee.provided}"
-    what = f"has not concluded ({open_words(found)})" if found.words is None else f"concluded that {found.words}"
+    what = f"has not concluded ({describe_open(found)})" if found.words is None else f"concluded that {found.words}"
     came = "1 result" if record.samples == 1 else f"{int(record.samples)} results"
     return (
-        f"With {came} of {len(settings.arms)} arms in {rounds(int(record.batches))}, "
-        f"{_allocated(settings)} (roundwise {__version__}), the study {what}; {promise}."
+        f"With {came} of {len(settings.arms)} arms in {several(int(record.batches), 'round')}, "
+        f"{_describe_allocation(settings)} (roundwise {__version__}), the study {what}; {promise}."
     )
 
 
-def _allocated(settings: StudySpec) -> str:
-    """Who said how many results of each arm there are."""
+def _describe_allocation(settings: StudySpec) -> str:
     if settings.split is None:
         return f"allocated by {settings.policy.name}"
     shares = "equally" if len(set(settings.split)) == 1 else ":".join(f"{each:g}" for each in settings.split)
     return f"split {shares} as was fixed beforehand, judged by the rule of {settings.policy.name}"
 
 
-def _next(state: State, verdict: Plain | None) -> str:
-    name = quote(state.name)
+def _next_step(state: State, decided: bool) -> str:
+    name, waiting = quote(state.name), state.open_round
     keep = f"{option('report_file', study=name)} makes a report to keep"
-    if verdict is not None:
+    if decided:
         return f"{keep}."
     if state.closed is not None:
         return f"{keep}; the study is closed."
-    waiting = state.outstanding
-    if state.settings.policy.stopping.exact_batches and state.over is not None:
+    if state.over is not None and state.spec.policy.stopping.exact_batches:
         return f"{keep}; a new study with {option('wager')} takes rounds of any size."
     if state.over is not None:
         return f"{keep}; what is open was not ruled out."
     if waiting is None:
         return f"{option('ask', study=name)} says what to do next."
     tell = option("tell", study=name)
-    if waiting.files:
-        give_up = option("close_round", study=name)
-        left = int(waiting.outstanding.sum())
-        if left == 1:
-            come = f"1 result of round {waiting.number} is still to come"
-            return f"{come}: tell it with {tell}, or {give_up} if it will not."
-        return (
-            f"{left} results of round {waiting.number} are still to come: tell them with {tell}, or {give_up} if they "
-            "will not."
-        )
-    return f"do round {waiting.number}, then {tell}."
+    if not waiting.files:
+        return f"do round {waiting.number}, then {tell}."
+    left = int(waiting.outstanding.sum())
+    are, it, them, they = ("is", "", "it", "it") if left == 1 else ("are", "s", "them", "they")
+    return (
+        f"{left} result{it} of round {waiting.number} {are} still to come: tell {them} with {tell}, or "
+        f"{option('close_round', study=name)} if {they} will not."
+    )
 
 
-def _by_name(names: tuple[str, ...], values: Iterable[float]) -> dict[str, int]:
-    return {name: int(value) for name, value in zip(names, values, strict=True) if value > 0}
+# --- how large everything is
 
 
-# --- what each round brought, and what it did to the evidence
+def measure(
+    state: State,
+    claims: Sequence[ClaimStatus],
+    answer: object,
+    courses: Sequence[EvidenceHistory],
+    intervals: bool,
+) -> tuple[list[ArmRow], list[ClaimRow]]:
+    """The arms and what is claimed of them, with bounds where they are wanted; the bets are folded once."""
+    settings, hold, margins = state.spec, bounds_hold(state), None
+    arms = _list_arms(state)
+    forms = [_form_of(state, each) for each in claims]
+    leader = answer if isinstance(answer, int) and not isinstance(answer, bool) else None
+    batches = state.batches if intervals and hold else []
+    if batches:
+        bounds = settings.policy.stopping.bounds(settings.problem, state.record, batches, state.trial.kept)
+        margins = bounds.margins() if len(claims) <= MANY_CLAIMS else None
+        if len(arms) <= MANY_ARMS:
+            (lower, upper), gaps = bounds.means(), None if margins is None else bounds.gap_to_leader(leader, margins)
+            for i, arm in enumerate(arms):
+                arm.lower, arm.upper = _finite(lower[i]), _finite(upper[i])
+                if gaps is not None:
+                    arm.gap_to_best_lower = None if gaps.best is None else _finite(gaps.best[i])
+                    arm.gap_to_leader_lower = None if gaps.least is None else _finite(gaps.least[i])
+                    arm.gap_to_leader_upper = _finite(gaps.most[i])
+            _compare_with_control(state, arms, bounds, claims, forms)
+            if not means_hold(state):
+                for arm in arms:
+                    arm.lower = arm.upper = None
+    by_name = {each.name: each for each in arms}
+    best = max((each.mean for each in arms if each.mean is not None), default=None)
+    since = {each.claim: each.shown_at for each in courses}
+    rows = []
+    for i, (claim, form) in enumerate(zip(claims, forms, strict=True)):
+        row = _size_claim(state, claim, form, by_name, best, None if margins is None else _finite(margins[i]))
+        compared = by_name.get(row.compares or "")
+        if compared is not None and compared.difference is not None:  # one number for one thing
+            if row.below:
+                row.upper = compared.difference_upper
+            else:
+                row.lower = compared.difference_lower
+        row.shown_at = since.get(claim.words) if row.shown_at is None else row.shown_at
+        if hold:
+            row.lower, row.upper = _include(row.estimate, row.lower, row.upper)
+            row.single_lower, row.single_upper = _include(row.estimate, row.single_lower, row.single_upper)
+        else:
+            row.lower = row.upper = row.single_lower = row.single_upper = row.margins = None
+        rows.append(row)
+    _include_estimates(arms, best, next((each.mean for each in arms if each.index == leader), None))
+    _place_arms(state, arms, rows, answer)
+    return arms, rows
 
 
-def tabulate_rounds(rounds: Sequence[Round]) -> tuple[RoundRow, ...]:
-    """What every round brought of every arm that it asked for or had."""
+def _list_arms(state: State) -> list[ArmRow]:
+    """What came back of every arm; also what is recorded and does not count yet."""
+    record, waiting = state.record, state.awaited_round
+    open_ = None if waiting is None or not waiting.files else waiting.whole
+    missing = {name: int(lost) for name, lost in state.lost.items()}
+    for names, each in state.late_files:
+        for name, lost in zip(names, [] if each.missing is None else each.missing.tolist(), strict=False):
+            missing[name] = missing.get(name, 0) + int(lost)
     found = []
-    for asked in rounds:
-        came = asked.whole
-        for arm, pulls, count, total in zip(asked.arms, asked.pulls, came.counts, came.totals, strict=True):
-            if pulls or count:
-                mean = float(total / count) if count else None
-                found.append(
-                    RoundRow(
-                        round=asked.number,
-                        arm=arm,
-                        asked=int(pulls),
-                        results=int(count),
-                        mean=mean,
-                        counts=asked.counted,
-                    )
-                )
-    return tuple(found)
+    for i, name in enumerate(state.spec.arms):
+        n, early = int(record.counts[i]), 0 if open_ is None else int(open_.counts[i])
+        found.append(
+            ArmRow(
+                name=name,
+                index=i,
+                results=n,
+                mean=float(record.means[i]) if n else None,
+                missing=missing.get(name, 0),
+                pending=early,
+                pending_mean=float(open_.totals[i] / early) if open_ is not None and early else None,
+            )
+        )
+    return found
+
+
+def _compare_with_control(
+    state: State,
+    arms: Sequence[ArmRow],
+    bounds: Bounds,
+    claims: Sequence[ClaimStatus],
+    forms: Sequence[LinearForm | None],
+) -> None:
+    """Add differences from the control, as the rule estimates them if it does, with bounds that agree with the claims.
+
+    Each end is wrong with probability at most 2 delta: half of delta for the bound, delta for the decision. A lift
+    takes the difference and the control's own interval together.
+    """
+    control = state.spec.question.control
+    if control is None or not arms[control].results:
+        return
+    found = bounds.against(control) or Interval(np.full(len(arms), -np.inf), np.full(len(arms), np.inf))
+    lower, upper = (np.array(each) for each in found)
+    estimates: dict[str, float] = {}
+    for claim, form in zip(claims, forms, strict=True):
+        name = _other_than_control(state, form)
+        if form is None or name is None:
+            continue
+        i, level = state.spec.arms.index(name), form.level
+        if claim.estimate is not None:
+            estimates[name] = claim.estimate
+        lower[i] = max(lower[i], -np.inf if claim.lower is None else claim.lower)
+        upper[i] = min(upper[i], np.inf if claim.upper is None else claim.upper)
+        if not (claim.shown and not form.below):
+            lower[i] = min(lower[i], level)
+        elif lower[i] <= level:
+            lower[i] = np.nextafter(level, np.inf)
+        if not (claim.shown and form.below):
+            upper[i] = max(upper[i], level)
+        elif upper[i] >= level:
+            upper[i] = np.nextafter(level, -np.inf)
+    base, upper = arms[control], np.maximum(lower, upper)
+    for arm, low, high in zip(arms, lower.tolist(), upper.tolist(), strict=True):
+        if arm.index == control or arm.mean is None or base.mean is None:
+            continue
+        arm.difference = estimates.get(arm.name, arm.mean - base.mean)
+        arm.difference_lower, arm.difference_upper = _finite(low), _finite(high)
+        if state.spec.noise.outcome.low < 0 or base.mean <= 0:
+            continue  # a lift has no meaning where means may be negative
+        of = float(state.trial.record.means[control]) if arm.name in estimates else base.mean  # before the same results
+        arm.lift = arm.difference / of if of > 0 else None
+        if base.lower and base.lower > 0 and base.upper is not None:
+            arm.lift_lower = _finite(max(min(low / base.lower, low / base.upper), -1.0))
+            arm.lift_upper = _finite(max(high / base.lower, high / base.upper))
+
+
+def _size_claim(
+    state: State,
+    claim: ClaimStatus,
+    form: LinearForm | None,
+    arms: dict[str, ArmRow],
+    best: float | None,
+    margin: float | None,
+) -> ClaimRow:
+    """A claim with the size of what it is about; sizes that a rule computes itself stay."""
+    record, scale = state.record, math.exp if claim.scale == ODDS else float
+    estimate = lower = upper = None
+    gap = False
+    if claim.left is not None:
+        mean = arms[claim.left].mean
+        if mean is not None and best is not None:
+            estimate, lower, gap = best - mean, margin, True
+    elif form is not None:
+        index, factors = list(form.arms), np.array(form.factors)
+        if all(record.counts[index] > 0):
+            estimate = float(factors @ record.means[index])
+        gap = abs(float(factors.sum())) <= 1e-12 * float(np.abs(factors).sum()) or claim.scale is not None
+        if margin is not None:
+            lower, upper = (None, form.level - margin) if form.below else (form.level + margin, None)
+    found = ClaimRow(
+        claim=_in_units(state, claim),
+        shown=claim.shown,
+        shown_at=claim.shown_at,
+        log_evidence=claim.evidence,
+        log_threshold=claim.bar,
+        estimate=estimate if claim.estimate is None else scale(claim.estimate),
+        lower=lower if claim.lower is None else scale(claim.lower),
+        upper=upper if claim.upper is None else scale(claim.upper),
+        scale=claim.scale,
+        chance=claim.chance,
+        given_up=claim.given_up,
+        margins=margin,
+        arm=claim.left,
+        gap=gap,
+        below=claim.opposite or (form is not None and form.below),
+        compares=_other_than_control(state, form),
+        label=claim.label,
+        log_adjusted=claim.adjusted,
+        single_lower=claim.single_lower,
+        single_upper=claim.single_upper,
+    )
+    if form is None or claim.scale in (None, ODDS):
+        return found
+    return _as_ratio(found, form, record.means, state.spec.noise.outcome)
+
+
+def _as_ratio(claim: ClaimRow, form: LinearForm, means: Floats, outcome: Outcome) -> ClaimRow:
+    """A claim y - r p > 0 with y/p for its size, where no result is below 0; any other as it is.
+
+    What is bounded is y - r p. From y - r p >= L >= 0 follows y/p >= r + L/p, and p is at most the largest result;
+    where L < 0 nothing follows, as p may be as small as it likes: there is no bound then. Likewise above.
+    """
+    if form.level != 0 or not outcome.low >= 0:
+        return claim
+    (y, p), factors = form.arms, form.factors
+    if factors[0] < 0:
+        y, p, factors = p, y, factors[::-1]
+    margin = -factors[1] / factors[0]
+
+    def bound(of: float | None, side: int, decided: bool = False) -> float | None:
+        return margin + of / outcome.high if of is not None and (side * of > 0 or decided) else None
+
+    return replace(
+        claim,
+        scale=RATIO,
+        margin=margin,
+        estimate=float(means[y] / means[p]) if claim.estimate is not None and means[p] > 0 else None,
+        lower=bound(claim.lower, 1, claim.shown and not claim.below),  # the bound of a decision is on its side of 0
+        upper=bound(claim.upper, -1, claim.shown and claim.below),
+        single_lower=bound(claim.single_lower, 1),
+        single_upper=bound(claim.single_upper, -1),
+    )
+
+
+def _in_units(state: State, claim: ClaimStatus) -> str:
+    """What a claim says, with the level or tolerance that was chosen in the units of the results."""
+    question, units, words = state.spec.question, choose_units(state.spec.noise), claim.words
+    level, tolerance = question.level, question.tolerance
+    near = f" (or is within {tolerance:g})"
+    close = f" (or is within {units.given_gap(tolerance)})" if words.endswith(near) else ""
+    words = words.removesuffix(near)
+    if level is not None and words.endswith(f" {level:g}"):
+        words = words.removesuffix(f"{level:g}") + units.given(level)
+        words = words.replace("some mean is", f"some {units.mean} is", 1) if words.startswith("some mean is") else words
+    return words + close
+
+
+def _other_than_control(state: State, form: LinearForm | None) -> str | None:
+    control = state.spec.question.control
+    if control is None or form is None or len(form.arms) != 2 or control not in form.arms:
+        return None
+    return state.spec.arms[next(i for i in form.arms if i != control)]
+
+
+def _form_of(state: State, claim: ClaimStatus) -> LinearForm | None:
+    """What a claim is about; that a statement does not hold is about the same quantity as that it holds."""
+    form, question = claim.about, state.spec.question
+    if form is None or question.forms is None or question.levels is None or question.separate_claims:
+        return form
+    dense = np.zeros(question.forms.shape[1])
+    dense[list(form.arms)] = form.factors
+    if (question.forms == dense).all(axis=1).any() or not (question.forms == -dense).all(axis=1).any():
+        return form
+    return form._replace(factors=tuple(-each for each in form.factors), level=-form.level, below=True)
+
+
+def _include(estimate: float | None, lower: float | None, upper: float | None) -> tuple[float | None, float | None]:
+    """The ends of an interval, extended to the estimate if that lies outside."""
+    if estimate is None:
+        return lower, upper
+    return None if lower is None else min(lower, estimate), None if upper is None else max(upper, estimate)
+
+
+def _include_estimates(arms: Sequence[ArmRow], best: float | None, leading: float | None) -> None:
+    """Extend bounds that leave out their own estimate: a wider interval holds where a narrower one does."""
+    for arm in arms:
+        if arm.mean is None or best is None:
+            continue
+        before = arm.lower, arm.upper
+        arm.lower, arm.upper = _include(arm.mean, *before)
+        arm.widened = (arm.lower, arm.upper) != before
+        arm.gap_to_best_lower, _ = _include(best - arm.mean, arm.gap_to_best_lower, None)
+        if leading is not None and arm.gap_to_leader_upper != 0.0:
+            ends = _include(leading - arm.mean, arm.gap_to_leader_lower, arm.gap_to_leader_upper)
+            arm.gap_to_leader_lower, arm.gap_to_leader_upper = ends
+        arm.difference_lower, arm.difference_upper = _include(
+            arm.difference, arm.difference_lower, arm.difference_upper
+        )
+        arm.lift_lower, arm.lift_upper = _include(arm.lift, arm.lift_lower, arm.lift_upper)
+
+
+def _place_arms(state: State, arms: Sequence[ArmRow], claims: Sequence[ClaimRow], answer: object) -> None:
+    """Say which arms may still be the best, which are out, and which are the answer."""
+    out = {each.arm for each in claims if each.arm is not None and each.shown}
+    about_arms = any(each.arm is not None for each in claims)
+    for arm in arms:
+        if about_arms:
+            left = "the only one left" if len(out) == len(arms) - 1 else "in the running"
+            arm.place = "out" if arm.name in out else left
+        elif isinstance(answer, int | list) and not isinstance(answer, bool) and not state.spec.question.names:
+            if isinstance(answer, list) and arm.index in answer:
+                arm.place = "in the answer"
+            elif arm.index == answer:
+                arm.place = "the answer"
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def trace_evidence(
+    state: State, entries: Sequence[Entry], claims: Sequence[ClaimStatus]
+) -> tuple[EvidenceHistory, ...]:
+    """The evidence after every round, as it was recorded, for each claim that is made now."""
+    settings = state.spec
+    checkpoints = sum(entry.kind == EventKind.CHECKPOINT for entry in entries)
+    if not entries or not claims or max(len(claims), checkpoints) > MOST_TRACED:
+        return ()
+    found: dict[str, dict[int, tuple[float, float, bool]]] = {each.words: {} for each in claims}
+    anew = False  # whether the next count is of all rounds: what was won in each is not recorded again
+    for entry in entries:
+        anew |= entry.kind == EventKind.AMENDED or bool(entry.payload.get("unrelated"))
+        if entry.kind != EventKind.CHECKPOINT:
+            continue
+        if anew:
+            found, anew = {words: {} for words in found}, False
+        try:
+            trial = restore_trial(settings, entry.payload)
+        except (Unreadable, KeyError, TypeError, ValueError):  # of other arms, or of a version that is not known
+            continue
+        if settings.question.separate_claims:  # without bounds, in the order of the claims
+            columns = (each.tolist() for each in evidence(settings, trial))
+            then = {each.words: at for each, at in zip(claims, zip(*columns, strict=True), strict=True)}
+        else:
+            now = settings.policy.stopping.claims(settings.problem, trial, settings.arms)
+            then = {each.words: (each.evidence, each.bar, each.shown) for each in now}
+        for words in found.keys() & then.keys():
+            found[words][int(entry.payload["round"])] = then[words]
+    courses = []
+    for words, steps in found.items():
+        won, bars, shown = zip(*steps.values(), strict=True) if steps else ((), (), ())
+        since = None
+        for number in reversed(steps):
+            if not steps[number][2]:
+                break
+            since = number
+        courses.append(EvidenceHistory(words, tuple(steps), won, bars, bool(shown) and shown[-1], since))
+    return tuple(courses)

@@ -6,9 +6,9 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from roundwise.messages import count
 from roundwise.render.svg import SERIES, Axis, Chart, IntervalRow, Svg, draw_intervals, shorten
-from roundwise.report.model import EvidenceHistory, ReportData
-from roundwise.report.wording import count, odds
+from roundwise.report.model import EvidenceHistory, ReportData, odds
 
 MOST_ARMS = 60  # in a chart of intervals
 MOST_CLAIMS = 12  # in a chart of evidence

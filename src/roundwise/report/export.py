@@ -1,4 +1,4 @@
-"""The report for programs and as a file: JSON, data frames, CSV, Excel, Markdown, PDF. No cell is ever a formula."""
+"""The report for programs and as a file: JSON, data frames, CSV, Excel, Markdown, HTML, PDF. No cell is a formula."""
 
 from __future__ import annotations
 
@@ -11,88 +11,74 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown, visible
-from roundwise.report.claim_table import Table, claim_table, describe_evidence
-from roundwise.report.model import ReportData
-from roundwise.report.terminal import (
+from roundwise.render.html import render_card, render_page
+from roundwise.render.svg import Svg
+from roundwise.report.charts import draw_evidence, draw_means
+from roundwise.report.model import ReportData, sentence
+from roundwise.report.text import (
+    Column,
+    Table,
     arm_table,
+    as_rows,
+    claim_table,
+    describe_evidence,
+    describe_extent,
     describe_guarantee,
     describe_places,
     describe_version,
+    explain_meaning,
     file_table,
     has_claim_table,
     list_facts,
     round_table,
+    write_subheadline,
 )
-from roundwise.report.wording import sentence
 
 Records = list[tuple[object, ...]]
 Frame = Any  # of pandas, which is imported only if it is asked for
 
-# the columns of each table, by what the rows of a report call them
-ARM_COLUMNS = {
-    "arm": "name",
-    **{each: each for each in ("results", "missing", "waiting", "mean", "lower", "upper")},
-    "gap_to_best_lower": "gap_to_best_lower",
-    "gap_to_leader_lower": "gap_to_leader_lower",
-    "gap_to_leader_upper": "gap_to_leader_upper",
-    **{f"{each}{end}": f"{each}{end}" for each in ("difference", "lift") for end in ("", "_lower", "_upper")},
-    "place": "place",
+BOUNDED = [f"{each}{end}" for each in ("difference", "lift") for end in ("", "_lower", "_upper")]
+TABLES: dict[str, tuple[str, ...]] = {  # the columns of each table for programs
+    "arms": (
+        *("arm", "results", "missing", "pending", "mean", "lower", "upper"),
+        *("gap_to_best_lower", "gap_to_leader_lower", "gap_to_leader_upper", *BOUNDED, "place"),
+    ),
+    "claims": (
+        *("claim", "shown", "shown_at", "log_evidence", "log_threshold", "estimate", "lower", "upper", "scale"),
+        *("chance", "log_adjusted", "single_lower", "single_upper"),
+    ),
+    "rounds": ("round", "arm", "asked", "results", "mean", "counts"),
+    "files": ("file", "round", "results", "rows", "skipped", "contradicts", "at", "by", "sha256"),
 }
-CLAIM_COLUMNS = (
-    *("claim", "shown", "shown_at", "log_evidence", "log_threshold"),
-    *("estimate", "lower", "upper", "scale", "chance"),
-    *("log_adjusted", "single_lower", "single_upper"),
-)
-CELL_COLUMNS = ("round", "arm", "asked", "results", "mean", "counts")
-FILE_COLUMNS = ("file", "round", "results", "rows", "skipped", "contradicts", "at", "by", "sha256")
+SMALL = 1e-3  # below it four decimals say nothing
+LONGEST = 32_000  # letters of a cell that Excel opens
+DANGEROUS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the start of a formula
 
 
-def arm_records(report: ReportData) -> Records:
-    """All arms, the best first."""
-    texts = {"place"}  # null if empty
-    return [
-        tuple((getattr(each, name) or None) if name in texts else getattr(each, name) for name in ARM_COLUMNS.values())
-        for each in report.ranked
-    ]
-
-
-def claim_records(report: ReportData) -> Records:
-    """All that must be shown."""
-    return [tuple(getattr(each, name) for name in CLAIM_COLUMNS) for each in report.claim_rows]
-
-
-def cell_records(report: ReportData) -> Records:
-    """What every round brought of every arm."""
-    return [tuple(getattr(each, name) for name in CELL_COLUMNS) for each in report.cells]
-
-
-def file_records(report: ReportData) -> Records:
-    """Every file that counts or will."""
-    found: Records = []
-    for each in report.files:
-        otherwise = 0 if each.contradicts is None else each.contradicts["rows"]
-        about = (each.name, each.round, each.results, each.rows, each.skipped, otherwise)
-        found.append((*about, each.at, each.by, each.digest))
-    return found
-
-
-TABLES = {
-    "arms": (tuple(ARM_COLUMNS), arm_records),
-    "claims": (CLAIM_COLUMNS, claim_records),
-    "rounds": (CELL_COLUMNS, cell_records),
-    "files": (FILE_COLUMNS, file_records),
-}
-
-
-def frame(report: ReportData, table: str) -> Frame:
-    """One table as a data frame."""
-    columns, records = TABLES[table]
-    return make_frame(columns, records(report))
+def list_records(report: ReportData, table: str) -> Records:
+    """All rows of a table for programs."""
+    rows: Iterable[Plain]
+    if table == "arms":
+        rows = [vars(each) | {"arm": each.name, "place": each.place or None} for each in report.ranked]
+    elif table == "files":
+        rows = [
+            vars(each)
+            | {
+                "file": each.name,
+                "sha256": each.digest,
+                "contradicts": 0 if each.contradicts is None else each.contradicts["rows"],
+            }
+            for each in report.files
+        ]
+    else:
+        rows = map(vars, report.claim_rows if table == "claims" else report.cells)
+    return [tuple(row[name] for name in TABLES[table]) for row in rows]
 
 
 def make_frame(columns: Sequence[str], rows: Records) -> Frame:
@@ -106,47 +92,45 @@ def make_frame(columns: Sequence[str], rows: Records) -> Frame:
 
 def render_json(report: ReportData) -> Plain:
     """The report as JSON: names in place of indices, times as ISO 8601."""
+    fields = vars(report)
 
-    def records(columns: Sequence[str], rows: Records) -> list[Plain]:
+    def records(table: str) -> list[Plain]:
         lost = (math.inf, -math.inf)  # a bet that lost all: JSON has no such number
-        return [{name: None if each in lost else each for name, each in zip(columns, row, strict=True)} for row in rows]
+        return [
+            {name: None if each in lost else each for name, each in zip(TABLES[table], row, strict=True)}
+            for row in list_records(report, table)
+        ]
 
-    def named(*names: str) -> Plain:
-        return {name: getattr(report, name) for name in names}
+    def named(names: str) -> Plain:
+        return {name: fields[name] for name in names.split()}
 
-    files = zip(records(FILE_COLUMNS, file_records(report)), report.files, strict=True)
+    files = zip(records("files"), report.files, strict=True)
     return {
         "roundwise": report.version,
-        **named("study", "question", "asks", "status", "answer", "headline"),
+        **named("study question question_text status answer headline"),
         "guarantee": report.guarantee.plain(),
-        **named("delta", "assumed"),
+        **named("delta assumptions"),
         "after_decision": report.late,
-        **named("results", "waiting", "budget", "rounds", "still_to_come"),
-        "arms": records(tuple(ARM_COLUMNS), arm_records(report)),
-        "claims": records(CLAIM_COLUMNS, claim_records(report)),
-        "by_round": records(CELL_COLUMNS, cell_records(report)),
+        **named("results pending budget rounds remaining"),
+        "arms": records("arms"),
+        "claims": records("claims"),
+        "by_round": records("rounds"),
         "files": [record | {"contradicts": each.contradicts} for record, each in files],
         "bounds": report.ends,
-        **named("level", "control"),
+        **named("level control"),
         "dangers": [each.plain() for each in report.dangers],
         "notes": [each.plain() for each in report.notes],
-        **named("sentence", "forecast", "next", "reproduce", "policy", "created", "changed", "waiting_since"),
+        **named("sentence forecast next reproduce policy created changed waiting_since"),
         "by": list(report.by),
         "digest": report.digest,
     }
-
-
-SMALL = 1e-3  # below it four decimals say nothing
-LONGEST = 32_000  # letters of a cell that Excel opens
-DANGEROUS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the start of a formula
 
 
 def render_table_csv(report: ReportData, table: str) -> str:
     """One table as CSV."""
     if table not in TABLES:
         raise unknown("table", table, TABLES)
-    columns, records = TABLES[table]
-    return render_csv(columns, records(report))
+    return render_csv(TABLES[table], list_records(report, table))
 
 
 def render_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -168,8 +152,7 @@ def neutral(cell: object) -> object:
         return str(cell).lower()
     if not isinstance(cell, str):
         return cell
-    text = f"'{cell}" if cell.startswith(DANGEROUS) else cell
-    return visible(text, LONGEST)
+    return visible(f"'{cell}" if cell.startswith(DANGEROUS) else cell, LONGEST)
 
 
 def render_workbook(report: ReportData) -> bytes:
@@ -182,25 +165,30 @@ def render_workbook(report: ReportData) -> bytes:
     book = Workbook()
     book.properties.creator = book.properties.lastModifiedBy = "roundwise"
     book.properties.title = visible(report.study)
-    sheet = book.active
-    sheet.title = "summary"
-    summary: Records = [("guarantee", str(report.guarantee)), ("headline", report.headline), ("question", report.asks)]
+    summary: Records = [
+        ("guarantee", str(report.guarantee)),
+        ("headline", report.headline),
+        ("question", report.question_text),
+    ]
     summary += [("study", report.study), ("status", report.status), ("error probability", report.delta)]
     summary += [("results", report.results), ("budget", report.budget), ("rounds", report.rounds)]
     summary += [("forecast", report.forecast)] if report.forecast is not None else []
-    summary += [("assumed", report.assumed), ("bounds of means", report.ends), ("started", report.created)]
+    summary += [("assumptions", report.assumptions), ("bounds of means", report.ends), ("started", report.created)]
     summary += [("last change", report.changed), ("by", ", ".join(report.by)), ("for a paper", report.sentence)]
     summary += [("danger", str(each)) for each in report.dangers] + [("note", str(each)) for each in report.notes]
     summary += [("record ends with", report.digest), ("roundwise", report.version)]
-    _fill(sheet, ("", report.study), summary)
-    for name, (columns, records) in TABLES.items():
-        _fill(book.create_sheet(name), columns, records(report))
+    sheet = book.active
+    sheet.title = "summary"
+    _fill_sheet(sheet, ("", report.study), summary)
+    for name, columns in TABLES.items():
+        _fill_sheet(book.create_sheet(name), columns, list_records(report, name))
     for each in book.worksheets:
         for cell in each[1]:
             cell.font = Font(bold=True)
         each.freeze_panes = "A2"
-        widths = [max((len(_seen(cell.value)) for cell in column[:200]), default=0) for column in each.columns]
-        for column, width in zip(each.columns, widths, strict=True):
+        for column in each.columns:
+            values = [cell.value for cell in column[:200]]
+            width = max(len(f"{value:.4f}" if isinstance(value, float) else str(value or "")) for value in values)
             each.column_dimensions[column[0].column_letter].width = min(max(width + 2, 10), 80)
     for row in sheet.iter_rows():
         for cell in row:
@@ -210,7 +198,7 @@ def render_workbook(report: ReportData) -> bytes:
     return target.getvalue()
 
 
-def _fill(sheet: Any, columns: Sequence[str], rows: Records) -> None:
+def _fill_sheet(sheet: Any, columns: Sequence[str], rows: Records) -> None:
     """Write a table; text stays text, whatever it begins with."""
     for i, row in enumerate([tuple(columns), *rows], 1):
         for j, value in enumerate(row, 1):
@@ -223,57 +211,94 @@ def _fill(sheet: Any, columns: Sequence[str], rows: Records) -> None:
                 cell.quotePrefix = value.startswith(DANGEROUS)
 
 
-def _seen(value: object) -> str:
-    """A cell about as long as it is shown."""
-    return f"{value:.4f}" if isinstance(value, float) else str(value or "")
-
-
 def render_markdown(report: ReportData) -> str:
     """The report as Markdown."""
-    lines = ["<!-- roundwise report -->", f"# {escaped(report.study)}", ""]
-    lines += [line for each in describe_guarantee(report) for line in (f"> **{escaped(each)}**", "")]
-    lines += [line for each in report.dangers for line in (f"> {escaped(str(each))}", "")]
-    lines += [f"**{escaped(sentence(report.headline))}**", "", escaped(report.sentence), ""]
-    lines += [f"- {name}: {escaped(value)}" for name, value in list_facts(report)]
-    lines += ["", "## Arms", "", *pipes(arm_table(report)), ""]
-    lines += [escaped(legend), ""] if (legend := describe_places(report)) else []
+    lines = ["<!-- roundwise report -->", f"# {_escape(report.study)}", ""]
+    lines += [line for each in describe_guarantee(report) for line in (f"> **{_escape(each)}**", "")]
+    lines += [line for each in report.dangers for line in (f"> {_escape(str(each))}", "")]
+    lines += [f"**{_escape(sentence(report.headline))}**", "", _escape(report.sentence), ""]
+    lines += [f"- {name}: {_escape(value)}" for name, value in list_facts(report)]
+    lines += ["", "## Arms", "", *_pipe_table(arm_table(report)), ""]
+    lines += [_escape(legend), ""] if (legend := describe_places(report)) else []
     if has_claim_table(report):
-        lines += ["## Evidence", "", describe_evidence(report), "", *pipes(claim_table(report)), ""]
+        lines += ["## Evidence", "", describe_evidence(report), "", *_pipe_table(claim_table(report)), ""]
     if report.cells:
-        lines += ["## Rounds", "", *pipes(round_table(report)), ""]
+        lines += ["## Rounds", "", *_pipe_table(round_table(report)), ""]
     if report.files:
-        lines += ["## Files", "", *pipes(file_table(report)), ""]
+        lines += ["## Files", "", *_pipe_table(file_table(report)), ""]
     if report.notes:
-        lines += ["## Notes", "", *(f"- {escaped(str(each))}" for each in report.notes), ""]
-    lines += ["## To reproduce", "", *_commands(visible(report.reproduce)), "", describe_version(report), ""]
-    return "\n".join(lines)
+        lines += ["## Notes", "", *(f"- {_escape(str(each))}" for each in report.notes), ""]
+    commands = visible(report.reproduce)
+    code = ["```", commands, "```"]
+    if "<" in commands:  # a name in them may be taken for HTML
+        code = [f"- {_escape(each)}" for each in commands.split("\n")]
+    return "\n".join([*lines, "## To reproduce", "", *code, "", describe_version(report), ""])
 
 
-def _commands(text: str) -> list[str]:
-    """Commands as a block of code; as escaped lines where a name in them may be taken for HTML."""
-    return [f"- {escaped(each)}" for each in text.split("\n")] if "<" in text else ["```", text, "```"]
+def _pipe_table(columns: Sequence[Column]) -> list[str]:
+    head, *rows = ["| " + " | ".join(_escape(cell) for cell in row) + " |" for row in as_rows(columns)]
+    return [head, "|" + " --- |" * len(columns), *rows]
 
 
-def pipes(table: Table) -> list[str]:
-    """A table in Markdown."""
-    rows = ["| " + " | ".join(escaped(cell) for cell in row) + " |" for row in table]
-    return [rows[0], "|" + " --- |" * len(table[0]), *rows[1:]]
-
-
-def escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Text that Markdown shows as it is."""
     text = re.sub(r"([\\|*`\[\]~]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", visible(text).replace("\n", " "))
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+class ReportView:
+    """What templates show of a report: each part in words, made when a template asks for it."""
+
+    def __init__(self, report: ReportData) -> None:
+        self.report = report
+        self.dangers = [*describe_guarantee(report), *map(str, report.dangers)]
+        self.headline, self.under = sentence(report.headline), write_subheadline(report)
+        self.kind = {"decided": "decided", "closed": "closed"}.get(report.status, "open")  # the headline's color
+        self.extent, self.meaning, self.facts = describe_extent(report), explain_meaning(report), list_facts(report)
+        self.legend, self.foot = describe_places(report), describe_version(report)
+        self.out = {visible(each.name) for each in report.arm_rows if each.place == "out"}
+
+    @cached_property
+    def arms(self) -> Table:
+        return as_rows(arm_table(self.report))
+
+    @cached_property
+    def claims(self) -> Table:
+        return as_rows(claim_table(self.report)) if has_claim_table(self.report) else []
+
+    @cached_property
+    def evidence_words(self) -> str:
+        return describe_evidence(self.report)
+
+    @cached_property
+    def rounds(self) -> Table:
+        return as_rows(round_table(self.report))
+
+    @cached_property
+    def files(self) -> Table:
+        return as_rows(file_table(self.report))
+
+    @cached_property
+    def means(self) -> Svg:
+        return draw_means(self.report)
+
+    @cached_property
+    def evidence(self) -> Svg:
+        return draw_evidence(self.report)
+
+
+def render_html(report: ReportData) -> str:
+    """The report as one HTML page that needs nothing else."""
+    return render_page("report_page.html", view=ReportView(report))
+
+
+def render_card_html(report: ReportData) -> str:
+    """The report for a notebook: the headline, the arms and the charts."""
+    return render_card("report_card.html", view=ReportView(report))
+
+
 BROWSERS = (
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-    "chrome",
-    "microsoft-edge",
-    "msedge",
+    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge", "msedge"),
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
     "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
@@ -282,13 +307,24 @@ PATIENCE = 120  # seconds
 MARK = b"% a report of roundwise\n"  # a comment behind the end, by which we know what we wrote
 
 
+def find_browser() -> str:
+    """A browser that can print without a window."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name)) is not None), None)
+    if found is None:
+        raise InputError(
+            "A PDF is printed by a browser, and neither Chromium, Chrome nor Edge was found on this machine. Install "
+            "one, or write the report as .html and print that."
+        )
+    return found
+
+
 def print_pdf(page: str) -> bytes:
     """Print an HTML page as a PDF, by a browser without a window."""
-    found = browser()
+    browser = find_browser()
     with tempfile.TemporaryDirectory(prefix="roundwise-") as folder:
         source, target = Path(folder) / "page.html", Path(folder) / "page.pdf"
         source.write_text(page, encoding="utf-8")
-        command = [found, "--headless", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}/profile"]
+        command = [browser, "--headless", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}/profile"]
         command += ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # root has no sandbox
         command += ["--no-pdf-header-footer", f"--print-to-pdf={target}", source.as_uri()]
         try:
@@ -297,17 +333,5 @@ def print_pdf(page: str) -> bytes:
         except (OSError, subprocess.SubprocessError) as error:
             kind = "did not end" if isinstance(error, subprocess.TimeoutExpired) else "failed"
             raise InputError(
-                f"{found} {kind} when it was to print the report. Write it as .html, and print that from a browser."
+                f"{browser} {kind} when it was to print the report. Write it as .html, and print that from a browser."
             ) from None
-
-
-def browser() -> str:
-    """A browser that can print without a window."""
-    for name in BROWSERS:
-        found = shutil.which(name)
-        if found is not None:
-            return found
-    raise InputError(
-        "A PDF is printed by a browser, and neither Chromium, Chrome nor Edge was found on this machine. Install one, "
-        "or write the report as .html and print that."
-    )

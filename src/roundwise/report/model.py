@@ -1,22 +1,158 @@
-"""What a report holds: plain facts, and the record of a study as people read it. `facts` gathers them."""
+"""What a report holds: arms, claims, rounds, files and the entries of a record; and how its numbers are written."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from roundwise.arrays import Plain
 from roundwise.errors import visible
-from roundwise.messages import Danger, Guarantee, Note
-from roundwise.report.wording import Units, several
+from roundwise.messages import Danger, Guarantee, Note, count, several
+from roundwise.noise import Noise
+from roundwise.serialization import unpacked_numbers
 from roundwise.store.log import Entry, EventKind, stamp
 
 RATIO = "ratio"  # the scale of a claim about the ratio of two means
+TINY = 1e-12  # a bound that is nearer than this just agrees with the decision: no number is worth saying
+Side = Literal["near", "down", "up"]  # how to round: bounds are rounded away from what they bound
 
 
-@dataclass(frozen=True, kw_only=True)
+# --- numbers as people read them
+
+
+class Units(NamedTuple):
+    """How values of a study are written: rates in per cent, everything else as plain numbers."""
+
+    rates: bool
+    decimals: int | None = None  # None: as many as a number needs by itself
+
+    @property
+    def mean(self) -> str:
+        """What the mean of results is called."""
+        return "rate" if self.rates else "mean"
+
+    def value(self, value: float, side: Side = "near") -> str:
+        return per_cent(value, side) if self.rates else self._plain(value, side)
+
+    def gap(self, gap: float, side: Side = "near", unit: bool = True) -> str:
+        """A difference of two values, with its `unit` if there is one."""
+        return points(gap, side, unit) if self.rates else self._plain(gap, side)
+
+    def given(self, value: float) -> str:
+        """A value that somebody chose: a level."""
+        return share(value) if self.rates else f"{value:g}"
+
+    def given_gap(self, gap: float) -> str:
+        """A difference that somebody chose: a margin or a tolerance."""
+        return f"{100 * gap:.6g} points" if self.rates else f"{gap:g}"
+
+    def _plain(self, value: float, side: Side) -> str:
+        if self.decimals is None:
+            return number(value, side)
+        shown = rounded(value, self.decimals, side)
+        return f"{shown:.{self.decimals}f}" if shown or abs(value) < TINY else number(value, side)
+
+
+def choose_units(noise: Noise, width: float | None = None) -> Units:
+    """Per cent and points for 0/1 results, plain numbers for others: as many digits as bounds of this `width` allow."""
+    if noise.outcome.rates or not width or not math.isfinite(width) or not 1e-9 < width < 1e9:
+        return Units(noise.outcome.rates)
+    return Units(False, max(0, 1 - math.floor(math.log10(width))))
+
+
+def per_cent(share: float, side: Side = "near", digits: int | None = None, unit: bool = True) -> str:
+    """A rate in per cent: a tenth of a point, finer near 0 and 100; or with this many decimals.
+
+    >>> per_cent(0.3784), per_cent(0.03478), per_cent(0.0004321), per_cent(0.99952), per_cent(1.0), per_cent(-0.5)
+    ('37.8 %', '3.48 %', '0.0432 %', '99.9520 %', '100 %', '-50.0 %')
+    >>> per_cent(0.9), per_cent(0.4, digits=2), per_cent(0.99406, "up", 1), per_cent(0.0, digits=1)
+    ('90.0 %', '40.00 %', '99.5 %', '0 %')
+    """
+    digits = decimals(share) if digits is None or not decimals(share) else digits
+    return f"{rounded(100 * share, digits, side):.{digits}f}{' %' if unit else ''}"
+
+
+def decimals(share: float) -> int:
+    """The decimals of a rate in per cent."""
+    near = 100 * min(abs(share), abs(1 - share))
+    if near < 100 * TINY:
+        return 0
+    return 1 if near >= 10 * (1 - TINY) else max(2, 2 - math.floor(math.log10(near)))
+
+
+def points(gap: float, side: Side = "near", unit: bool = True) -> str:
+    """A difference of two rates in percentage points.
+
+    >>> points(0.0214), points(0.1138), points(0.000321), points(0.01), points(0.0219, "down")
+    ('2.1 points', '11.4 points', '0.032 points', '1.0 points', '2.1 points')
+    """
+    name = " points" if unit else ""
+    if abs(gap) < TINY:
+        return f"0{name}"
+    decimals = 1 if abs(gap) >= 0.01 else 1 - math.floor(math.log10(100 * abs(gap)))
+    return f"{rounded(100 * gap, decimals, side):.{decimals}f}{name}"
+
+
+def number(value: float, side: Side = "near") -> str:
+    """Four digits.
+
+    >>> number(1234.56), number(0.012345, "down"), number(2.0)
+    ('1235', '0.01234', '2')
+    """
+    if not math.isfinite(value):
+        return "?"
+    if abs(value) < TINY:
+        return "0"
+    if side == "near":
+        return f"{value:.4g}"
+    return f"{rounded(value, 3 - math.floor(math.log10(abs(value))), side):.4g}"
+
+
+def rounded(value: float, decimals: int, side: Side) -> float:
+    """Round to this many decimals, to the given side; a number that has no more decimals stays."""
+    scaled = value * 10.0**decimals
+    whole = round(scaled)
+    if side != "near" and abs(scaled - whole) > 1e-6:
+        whole = math.floor(scaled) if side == "down" else math.ceil(scaled)
+    return whole / 10.0**decimals
+
+
+def odds(log: float, unit: bool = True) -> str:
+    """Evidence as odds, as "20 : 1" or without that `unit` as "20".
+
+    >>> [odds(log) for log in (3.0, -1.0, -12.0, 100.0)]
+    ['20 : 1', '0.37 : 1', 'below 0.01 : 1', '10^43 : 1']
+    """
+    to_one = " : 1" if unit else ""
+    if log < math.log(0.01):
+        return f"below 0.01{to_one}"
+    if log > 30:
+        return f"10^{log / math.log(10):.0f}{to_one}"
+    value = math.exp(log)
+    return (count(value + 0.5) if value >= 10 else f"{value:.2g}") + to_one
+
+
+def share(probability: float) -> str:
+    """A probability in per cent, as short as possible.
+
+    >>> share(0.05), share(0.95), share(0.001), share(0.125)
+    ('5 %', '95 %', '0.1 %', '12.5 %')
+    """
+    return f"{100 * probability:.6g} %"
+
+
+def sentence(text: str) -> str:
+    """End a text with a full stop."""
+    return text if text.endswith((".", "?", "!")) else text + "."
+
+
+# --- the rows of a report
+
+
+@dataclass(kw_only=True)
 class ArmRow:
     """One arm: what came back, and bounds that hold at all times; None for what was not computed or is not known."""
 
@@ -25,8 +161,8 @@ class ArmRow:
     results: int  # that count
     mean: float | None
     missing: int = 0  # outcomes that will never be known
-    waiting: int = 0  # results that are recorded, of a round that is still open
-    waiting_mean: float | None = None
+    pending: int = 0  # results that are recorded, of a round that is still open
+    pending_mean: float | None = None
     lower: float | None = None  # of the mean
     upper: float | None = None
     widened: bool = False  # whether these were extended to the mean, which they had left out
@@ -42,7 +178,7 @@ class ArmRow:
     place: str = ""  # "the only one left", "in the running", "out", ...; empty where arms have no place
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ClaimRow:
     """Something that must be shown, how much speaks for it, and how large what it is about is."""
 
@@ -107,37 +243,29 @@ class EvidenceHistory(NamedTuple):
     shown_at: int | None  # the round from which on it was shown
 
 
-class Point(NamedTuple):
-    """How a claim stood after a round."""
-
-    log_evidence: float
-    log_threshold: float
-    shown: bool
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ReportData:
     """Everything there is to say about a study."""
 
     study: str
     question: str  # its name
-    asks: str  # the question in words
+    question_text: str  # the question in words
     status: str  # decided, undecided, closed
     answer: Any  # names of arms or statements, or true/false; None if undecided
     headline: str  # the answer with its size, or what is shown and what is open
     delta: float
     results: int  # that count
     late: int  # of them, those that came after the decision
-    waiting: int  # that are recorded, of a round that is still open
+    pending: int  # that are recorded, of a round that is still open
     budget: int | None
     rounds: int  # that count
-    still_to_come: dict[str, int]  # results of the open round
+    remaining: dict[str, int]  # results of the open round
     arm_rows: tuple[ArmRow, ...]  # in the order of the study
     claim_rows: tuple[ClaimRow, ...]
     cells: tuple[RoundRow, ...]
     files: tuple[FileRow, ...]
     courses: tuple[EvidenceHistory, ...]
-    assumed: str
+    assumptions: str
     units: Units
     rising: bool  # whether the best arm is the one with the highest mean
     level: float | None  # that means are compared with, if the question has one
@@ -172,7 +300,7 @@ class ReportData:
         return tuple(sorted(self.arm_rows, key=lambda arm: (arm.mean is None, sign * (arm.mean or 0.0))))
 
 
-# --- every entry of a record: when, by whom, which file, how many rows
+# --- the entries of a record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,12 +326,15 @@ class Event:
 
 
 def list_events(entries: Sequence[Entry]) -> list[Event]:
-    """Every entry of a record; one of a kind that is not known is listed, too."""
+    """Every entry of a record, also one of an unknown kind."""
     found, number = [], None
     for entry in entries:
         payload = entry.payload if isinstance(entry.payload, dict) else {}
         number = payload.get("round", number if entry.kind == EventKind.DECIDED else None)
-        told = payload.get("results") if isinstance(payload.get("results"), dict) else None
+        told = payload.get("results")
+        told = told if isinstance(told, dict) else None
+        pulls = payload.get("pulls")
+        asked = sum(each for each in pulls if isinstance(each, int | float)) if isinstance(pulls, list) else None
         found.append(
             Event(
                 entry=entry.seq,
@@ -213,8 +344,8 @@ def list_events(entries: Sequence[Entry]) -> list[Event]:
                 round=number if isinstance(number, int) else None,
                 file=None if told is None else visible(str(told.get("name", "?")), 200),
                 rows=None if told is None else _whole(told.get("rows")),
-                results=_asked(payload) if entry.kind == "asked" else None if told is None else _results(told),
-                what=visible(_what(entry.kind, payload), 500),
+                results=_whole(asked) if entry.kind == "asked" else None if told is None else _results(told),
+                what=visible(_describe_entry(entry.kind, payload, asked), 500),
                 sha256=None if told is None else str(told.get("digest")),
                 version=visible(entry.version),
                 digest=entry.digest,
@@ -223,43 +354,26 @@ def list_events(entries: Sequence[Entry]) -> list[Event]:
     return found
 
 
-def _what(kind: str, payload: Plain) -> str:
-    """An entry in words."""
-    why = payload.get("why", "")
-    if kind == "created":
-        arms = payload.get("arms") or []
-        question = payload.get("question")
-        name = question.get("name", "?") if isinstance(question, dict) else question
-        return f"created: {name} of {len(arms)} arms"
-    if kind == "asked":
-        return f"asked for {several(_asked(payload) or 0, 'result')}"
-    if kind == "told":
-        return "recorded"
-    if kind == EventKind.ROUND_CLOSED:
-        return f"the rest was given up: {why}"
-    if kind == EventKind.CHECKPOINT:
-        return "counted"
-    if kind == EventKind.TOLD_LATE:
-        return "recorded, after the decision"
-    if kind == "decided":
-        return f"decided: {payload.get('words', '?')}"
-    if kind == "amended":
-        what = "withdrawn" if payload.get("results") is None else "corrected"
-        return f"{payload.get('name', '?')} {what}: {why}"
-    if kind == "closed":
-        return f"closed: {why}"
+def _describe_entry(kind: str, payload: Plain, asked: float | None) -> str:
+    arms, question, why = payload.get("arms"), payload.get("question"), payload.get("why", "")
+    corrected = "withdrawn" if payload.get("results") is None else "corrected"
+    known = {
+        "created": f"created: {question.get('name', '?') if isinstance(question, dict) else question} "
+        f"of {len(arms) if isinstance(arms, list) else 0} arms",
+        "asked": f"asked for {several(asked or 0, 'result')}",
+        "told": "recorded",
+        EventKind.ROUND_CLOSED: f"the rest was given up: {why}",
+        EventKind.CHECKPOINT: "counted",
+        EventKind.TOLD_LATE: "recorded, after the decision",
+        "decided": f"decided: {payload.get('words', '?')}",
+        "amended": f"{payload.get('name', '?')} {corrected}: {why}",
+        "closed": f"closed: {why}",
+    }
     about = [str(payload[each]) for each in ("arm", "budget", "text", "why") if payload.get(each) not in (None, "")]
-    return f"{kind.replace('_', ' ')}{': ' if about else ''}{', '.join(about)}"
-
-
-def _asked(payload: Plain) -> int | None:
-    pulls = payload.get("pulls")
-    return _whole(sum(each for each in pulls if isinstance(each, int | float))) if isinstance(pulls, list) else None
+    return known.get(kind, f"{kind.replace('_', ' ')}{': ' if about else ''}{', '.join(about)}")
 
 
 def _results(told: Plain) -> int | None:
-    from roundwise.serialization import unpacked_numbers
-
     try:
         return int(unpacked_numbers(told["counts"]).sum())
     except (KeyError, TypeError, ValueError):

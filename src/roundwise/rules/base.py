@@ -14,10 +14,11 @@ from typing import Any, ClassVar, Generic, NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
+from roundwise.errors import InputError
 from roundwise.messages import Doubt, Note
-from roundwise.model.batch import Batch, BatchPlan, Kept, Record, Trial
+from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
-from roundwise.model.problem import Problem
+from roundwise.model.problem import BatchPlan, Kept, Problem, Record, Trial
 from roundwise.questions.base import Answer
 from roundwise.rules.thresholds import Lemma32, Lemma32ByCounts, Threshold
 
@@ -159,7 +160,7 @@ class StoppingRule(ABC, Generic[Kept]):
 
     def warm_start(self, problem: Problem, kept: Kept, batch: Batch, left: Floats | None) -> Kept:
         """Return the state before the first batch with earlier results known but not bet on; `left` is the budget."""
-        raise NotImplementedError
+        raise InputError(f"The stopping rule {type(self).__name__} cannot use earlier data.")
 
     def effect_of_change(self, problem: Problem, dropped: bool) -> str | None:
         """Say what an arm `{arm}` that leaves (or joins) because of results does to the evidence; None: it may not."""
@@ -167,7 +168,15 @@ class StoppingRule(ABC, Generic[Kept]):
 
     def migrate(self, before: Problem, after: Problem, kept: Kept, dropped: int | None, past: Past) -> Kept:
         """Return the state after an arm left (its number is `dropped`) or a last one joined, with this past."""
-        raise NotImplementedError
+        raise InputError(f"The stopping rule {type(self).__name__} has fixed arms.")
+
+    def past(self, kept: Kept) -> Past | None:
+        """Return the sums over all past batches, if the state has them."""
+        return None
+
+    def without_history(self, kept: Kept) -> Kept:
+        """Return the state without what only bounds need."""
+        return kept
 
     def with_budget(self, problem: Problem, kept: Kept, left: Floats) -> Kept:
         """Return the state after the budget was changed to leave so many results."""

@@ -10,8 +10,8 @@ import numpy as np
 from roundwise.arrays import Bools
 from roundwise.errors import RoundwiseError
 from roundwise.messages import Condition, Doubt, Reason
-from roundwise.model.batch import Batch, BatchPlan, Declaration, Trial
-from roundwise.model.problem import Problem
+from roundwise.model.batch import Batch
+from roundwise.model.problem import BatchPlan, Declaration, Problem, Trial
 from roundwise.questions.base import Answer
 from roundwise.rules.base import StoppingRule
 

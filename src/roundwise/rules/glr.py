@@ -10,8 +10,8 @@ import numpy as np
 from roundwise.arrays import Bools
 from roundwise.errors import InputError
 from roundwise.messages import Doubt, Reason
-from roundwise.model.batch import Batch, Record, Trial
-from roundwise.model.problem import Problem
+from roundwise.model.batch import Batch
+from roundwise.model.problem import Problem, Record, Trial
 from roundwise.questions.base import Answer
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, threshold_interval
 from roundwise.rules.thresholds import Lemma32, Lemma32ByCounts, Threshold

@@ -19,11 +19,11 @@ from roundwise.arrays import Floats, sum_rows, zeros
 from roundwise.contract import is_own, refuse
 from roundwise.errors import InputError
 from roundwise.messages import Reason
-from roundwise.model.batch import FIRST_PARTS, Batch, BatchPlan, Parts, join_parts, split_counts
-from roundwise.model.problem import Problem
+from roundwise.model.batch import FIRST_PARTS, Batch, Parts, join_parts, split_counts
+from roundwise.model.problem import BatchPlan, Problem
 from roundwise.noise import Binary, Gaussian, Needs, Noise, Poisson
 from roundwise.questions.base import finite
-from roundwise.solvers.families import Family
+from roundwise.solvers.halfspaces import Family
 
 if TYPE_CHECKING:  # the state of an environment: a named tuple of arrays
     from typing_extensions import TypeVar
@@ -38,7 +38,7 @@ Generator = np.random.Generator
 FIRST_PARTITIONS, PARTITIONS = 4, 1  # of the first batch, and of later ones; live studies draw more
 
 
-class World(NamedTuple):
+class ArmState(NamedTuple):
     """The state of an environment.
 
     Attributes:
@@ -111,7 +111,7 @@ Means = ArrayLike | Callable[[Generator, int], Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class Arms(Environment[World]):
+class Arms(Environment[ArmState]):
     """Environments whose `means` are K numbers, or a function (rng, runs) -> (runs, K) for random instances."""
 
     means: Means
@@ -126,13 +126,13 @@ class Arms(Environment[World]):
 
     @property
     def arms(self) -> int:
-        """How many arms there are."""
         means = self.means(np.random.default_rng(0), 1) if callable(self.means) else np.asarray(self.means)
         return int(means.shape[-1])
 
-    def initial_state(self, rng: Generator, runs: int) -> World:
-        """The means of each run."""
-        return World(_drawn(self.means, rng, runs))
+    def initial_state(self, rng: Generator, runs: int) -> ArmState:
+        if callable(self.means):
+            return ArmState(finite(self.means(rng, runs)))
+        return ArmState(zeros((runs, self.arms)) + np.asarray(self.means, dtype=np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,11 +155,9 @@ class GaussianArms(Arms):
 
     @property
     def noise(self) -> Noise:
-        """Gaussian with this sigma."""
         return Gaussian(self.sigma)
 
-    def pull(self, rng: Generator, state: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
-        """One normal draw for the total of each arm; one chi-squared draw for its spread, if needed."""
+    def pull(self, rng: Generator, state: ArmState, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ArmState]:
         totals = rng.standard_normal(pulls.shape[::-1]).transpose()
         scale = np.sqrt(pulls)
         if self.sigma != 1.0:
@@ -173,9 +171,8 @@ class GaussianArms(Arms):
         return Batch(pulls, totals, scatter.transpose()), state
 
     def pull_parts(
-        self, rng: Generator, state: World, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
-    ) -> tuple[Batch, World]:
-        """One normal draw (and one chi-squared draw, if needed) for each part; other partitions given the total."""
+        self, rng: Generator, state: ArmState, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, ArmState]:
         if needs == "rows":
             return super().pull_parts(rng, state, pulls, parts, partitions, needs)
         counts = split_counts(pulls, parts)
@@ -184,11 +181,11 @@ class GaussianArms(Arms):
         totals *= np.sqrt(rows) if self.sigma == 1.0 else self.sigma * np.sqrt(rows)
         totals += rows * state.means.transpose()[:, None]
         if needs == "sums":
-            return _repartitioned(rng, self.noise, counts, totals, partitions), state
-        within = _spreads(rng, rows, rows.shape)
+            return _repartition_totals(rng, self.noise, counts, totals, partitions), state
+        within = _draw_scatter(rng, rows, rows.shape)
         if self.sigma != 1.0:
             within *= self.sigma**2
-        return _with_scatter(rng, counts, totals, within, partitions), state
+        return _repartition_scatter(rng, counts, totals, within, partitions), state
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +206,6 @@ class FamilyArms(Arms):
 
     @property
     def family(self) -> Family:
-        """That of the noise model."""
         found = self.noise.family
         if found is None:
             raise InputError(f"Results of the noise model '{self.noise.name}' cannot be drawn: it has no `family`.")
@@ -221,24 +217,22 @@ class FamilyArms(Arms):
         found = self.noise.known_sigma
         if found is not None:
             return found
-        return float(np.sqrt(self.family.variance(_drawn(self.means, np.random.default_rng(0), 1)).max()))
+        return float(np.sqrt(self.family.variance(self.initial_state(np.random.default_rng(0), 1).means).max()))
 
-    def pull(self, rng: Generator, state: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
-        """One draw for the total of each arm."""
+    def pull(self, rng: Generator, state: ArmState, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ArmState]:
         family = self.family.select_arms(np.arange(self.arms)[:, None])
         totals = family.draw_totals(rng, pulls.transpose(), state.means.transpose())
         return Batch(pulls, totals.transpose()), state
 
     def pull_parts(
-        self, rng: Generator, state: World, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
-    ) -> tuple[Batch, World]:
-        """One draw for each part of each arm; other partitions given the total."""
+        self, rng: Generator, state: ArmState, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, ArmState]:
         if needs != "sums":
             return super().pull_parts(rng, state, pulls, parts, partitions, needs)
         counts = split_counts(pulls, parts)
         family = self.family.select_arms(np.arange(self.arms).reshape(-1, *[1] * (counts.ndim - 2)))
         totals = family.draw_totals(rng, counts.transpose(), state.means.transpose()[:, None])
-        return _repartitioned(rng, self.noise, counts, totals, partitions), state
+        return _repartition_totals(rng, self.noise, counts, totals, partitions), state
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,24 +309,24 @@ def draw_batch(
     return environment.pull_parts(rng, state, plan.pulls, plan.parts, partitions, needs)
 
 
-def _repartitioned(rng: Generator, law: Noise, counts: Floats, totals: Floats, partitions: int) -> Batch:
-    """A batch from totals of its parts, with the parts first, other partitions by the law of parts given their sum."""
+def _repartition_totals(rng: Generator, law: Noise, counts: Floats, totals: Floats, partitions: int) -> Batch:
+    """A batch from totals of its parts, parts first; other partitions by the law of the parts given their sum."""
     rows, whole = counts.transpose(), sum_rows(totals)
     more = law.draw_part_totals(rng, rows, whole, partitions - 1) if partitions > 1 else None
     totals = totals if more is None else np.concatenate([totals, more], axis=2)
     return Batch(sum_rows(rows)[:, 0].transpose(), whole[:, 0].transpose(), parts=Parts(counts, totals.transpose()))
 
 
-def _spreads(rng: Generator, rows: Floats, shape: tuple[int, ...]) -> Floats:
-    """Sums of squares about their mean of so many normal rows with variance 1."""
+def _draw_scatter(rng: Generator, rows: Floats, shape: tuple[int, ...]) -> Floats:
+    """Sums of squares about their mean of `rows` normal results with variance 1."""
     freedom = rows - 1.0
     found = np.asarray(rng.chisquare(np.maximum(freedom, 1.0), shape))
     found *= freedom > 0
     return found
 
 
-def _with_scatter(rng: Generator, counts: Floats, totals: Floats, within: Floats, partitions: int) -> Batch:
-    """A batch from totals and scatter of its parts, with the parts first.
+def _repartition_scatter(rng: Generator, counts: Floats, totals: Floats, within: Floats, partitions: int) -> Batch:
+    """A batch from totals and scatter of its parts, parts first.
 
     Other partitions are drawn from the law of the parts given total and scatter of the whole, which for normal rows is
     free of mean and deviation: parts of any normal rows, moved and stretched to have both.
@@ -340,12 +334,12 @@ def _with_scatter(rng: Generator, counts: Floats, totals: Floats, within: Floats
     rows = counts.transpose()
     number, whole = sum_rows(rows), sum_rows(totals)
     centre = whole / np.maximum(number, 1.0)
-    scatter = sum_rows(within) + sum_rows(_off(rows, totals, centre))
+    scatter = sum_rows(within) + sum_rows(_between(rows, totals, centre))
     if partitions > 1:
         shape = (*totals.shape[:2], partitions - 1, *totals.shape[3:])
-        again, spread = rng.standard_normal(shape) * np.sqrt(rows), _spreads(rng, rows, shape)
+        again, spread = rng.standard_normal(shape) * np.sqrt(rows), _draw_scatter(rng, rows, shape)
         again -= rows / np.maximum(number, 1.0) * sum_rows(again)
-        raw = sum_rows(spread) + sum_rows(_off(rows, again, 0.0))
+        raw = sum_rows(spread) + sum_rows(_between(rows, again, 0.0))
         stretch = scatter / np.where(raw > 0, raw, 1.0)
         totals = np.concatenate([totals, again * np.sqrt(stretch) + rows * centre], axis=2)
         within = np.concatenate([within, spread * stretch], axis=2)
@@ -353,17 +347,12 @@ def _with_scatter(rng: Generator, counts: Floats, totals: Floats, within: Floats
     return Batch(number[:, 0].transpose(), whole[:, 0].transpose(), scatter[:, 0].transpose(), parts=parts)
 
 
-def _off(rows: Floats, totals: Floats, centre: Floats | float) -> Floats:
-    """What the means of parts add to the scatter."""
+def _between(rows: Floats, totals: Floats, centre: Floats | float) -> Floats:
+    """The scatter between parts."""
     off = totals / np.maximum(rows, 1.0) - centre
     off *= off
     off *= rows
     return off
-
-
-def mismatch(assumed: Noise, environment: Environment) -> Reason | None:
-    """Why what is assumed is not true of the environment, or None if it is."""
-    return environment.doubt or assumed.doubt(environment.noise)
 
 
 def numbered(arms: int) -> tuple[str, ...]:
@@ -396,10 +385,3 @@ class RandomGaps:
         means = rng.uniform(self.low, self.high, (self.arms, runs))
         means[0] = self.best
         return means.transpose()
-
-
-def _drawn(means: Means, rng: Generator, runs: int) -> Floats:
-    if callable(means):
-        return finite(means(rng, runs))
-    array = np.asarray(means, dtype=np.float64)
-    return zeros((runs, array.shape[-1])) + array

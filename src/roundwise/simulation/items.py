@@ -6,7 +6,6 @@ Of the items of a batch, in random order, arm i is tried on the first n_i (the n
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -17,13 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from roundwise import noise
 from roundwise.arrays import Floats, zeros
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, Parts, ValueTable, join_parts, part_edges
-from roundwise.model.crossed import pair_sums
+from roundwise.model.batch import Batch, Parts, ValueTable, join_parts, pair_sums, part_edges
 from roundwise.noise import Needs
-from roundwise.simulation.environments import Environment, Generator, Now, World, numbered
+from roundwise.simulation.environments import ArmState, Environment, Generator, Now, numbered
 from roundwise.simulation.tables import read_wide
 
-_OUTCOMES = 5  # up to so many values tables have each of them
+_OUTCOMES = 5  # values up to which a table has each of them
 _POINTS = 11  # of more: points between which results are shared
 
 
@@ -31,34 +29,58 @@ class ItemEnvironment(Environment[Now]):
     """Environments in which several arms are tried on the same items."""
 
     shares_items: ClassVar[bool] = True
+    missing: float = 0.0  # the share of results that never come back
+
+    @property
+    def values(self) -> Floats | None:
+        """The values that results may have, for tables of them; None where the sums are enough, as for 0/1 results."""
+        return None
 
     @abstractmethod
+    def draw_items(self, rng: Generator, state: Now, run: int, items: int) -> Floats:
+        """The results of every arm on new items of a run, (items, K)."""
+
+    def pull(self, rng: Generator, state: Now, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Now]:
+        return self.pull_parts(rng, state, pulls, 1, 1)[0]._replace(parts=None), state
+
     def pull_parts(
         self, rng: Generator, state: Now, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
     ) -> tuple[Batch, Now]:
-        """Items in parts, in several random partitions."""
-
-    def pull(self, rng: Generator, state: Now, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Now]:
-        """Items for all arms, in one part."""
-        return self.pull_parts(rng, state, pulls, 1, 1)[0]._replace(parts=None), state
+        runs, arms = pulls.shape
+        grades = None if self.values is None else _grades(self.values, arms)
+        found = [[_empty_part(runs, arms, grades) for _ in range(parts)] for _ in range(partitions)]
+        for run in range(runs):
+            items = int(pulls[run].max(initial=0))
+            rows = self.draw_items(rng, state, run, items)
+            tried = rng.permutation(items)[:, None] < pulls[run]
+            if self.missing:
+                tried &= rng.random(tried.shape) >= self.missing
+            ends = np.floor(items * part_edges(parts) + 1e-9).astype(int)
+            for m in range(partitions):
+                order = rng.permutation(items) if m else slice(None)
+                x, used = rows[order], tried[order]
+                for p in range(parts):
+                    here = slice(ends[p], ends[p + 1])
+                    _fill_part(found[m][p], run, x[here], used[here].astype(np.float64), grades)
+        whole = [join_parts(each) for each in found]
+        joined = _join_partitions([each.parts for each in whole if each.parts is not None])
+        return whole[0]._replace(parts=joined), state
 
 
 @dataclass(frozen=True, eq=False)
-class _ItemArms(ItemEnvironment[World]):
+class _ItemArms(ItemEnvironment[ArmState]):
     means: ArrayLike  # (K)
 
     @property
     def arms(self) -> int:
-        """How many arms there are."""
         return len(np.asarray(self.means))
 
-    def initial_state(self, rng: Generator, runs: int) -> World:
-        """The means."""
-        return World(zeros((runs, self.arms)) + np.asarray(self.means, dtype=np.float64))
+    def initial_state(self, rng: Generator, runs: int) -> ArmState:
+        return ArmState(zeros((runs, self.arms)) + np.asarray(self.means, dtype=np.float64))
 
 
 @dataclass(frozen=True, eq=False)
-class ItemReplay(ItemEnvironment[World]):
+class ItemReplay(ItemEnvironment[ArmState]):
     """Items drawn, with replacement, from a table.
 
     Args:
@@ -87,41 +109,29 @@ class ItemReplay(ItemEnvironment[World]):
 
     @property
     def arms(self) -> int:
-        """How many arms there are."""
-        return int(self._table.shape[1])
+        return int(np.asarray(self.table).shape[1])
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those of the table."""
         return self.labels or numbered(self.arms)
 
     @property
     def noise(self) -> noise.Noise:
-        """0/1, or bounded by the smallest and the largest value, on shared items."""
-        values = np.unique(self._table)
-        if _zero_one(values):
+        if self.values is None:
             return noise.PairedBinary()
-        return noise.PairedBounded(float(values[0]), float(values[-1]))
-
-    def initial_state(self, rng: Generator, runs: int) -> World:
-        """The means of the table."""
-        return World(zeros((runs, self.arms)) + self._table.mean(axis=0))
-
-    def pull_parts(
-        self, rng: Generator, state: World, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
-    ) -> tuple[Batch, World]:
-        """Items in parts, in several random partitions."""
-        outcomes = np.unique(self._table)
-        values = None if _zero_one(outcomes) else outcomes  # of 0/1 results the sums say all
-
-        def drawn(run: int, items: int) -> Floats:
-            return np.asarray(self._table[rng.integers(0, len(self._table), items)])
-
-        return draw_items(rng, drawn, pulls, parts, partitions, values), state
+        return noise.PairedBounded(float(self.values[0]), float(self.values[-1]))
 
     @property
-    def _table(self) -> Floats:
-        return np.asarray(self.table)
+    def values(self) -> Floats | None:
+        found = np.unique(np.asarray(self.table))
+        return None if set(found.tolist()) <= {0.0, 1.0} else found
+
+    def initial_state(self, rng: Generator, runs: int) -> ArmState:
+        return ArmState(zeros((runs, self.arms)) + np.asarray(self.table).mean(axis=0))
+
+    def draw_items(self, rng: Generator, state: ArmState, run: int, items: int) -> Floats:
+        table = np.asarray(self.table)
+        return np.asarray(table[rng.integers(0, len(table), items)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +149,6 @@ class NormalItems(_ItemArms):
 
     @property
     def noise(self) -> noise.Noise:
-        """Normal, the deviation of differences unknown."""
         return noise.PairedNormal()
 
     @property
@@ -147,17 +156,10 @@ class NormalItems(_ItemArms):
         """The largest."""
         return float(np.max(self.sigmas))
 
-    def pull_parts(
-        self, rng: Generator, state: World, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
-    ) -> tuple[Batch, World]:
-        """Items in parts, in several random partitions."""
-
-        def drawn(run: int, items: int) -> Floats:
-            common = np.sqrt(self.shared) * rng.standard_normal((items, 1))
-            own = np.sqrt(1.0 - self.shared) * rng.standard_normal((items, self.arms))
-            return np.asarray(state.means[run] + np.asarray(self.sigmas) * (common + own))
-
-        return draw_items(rng, drawn, pulls, parts, partitions, None), state
+    def draw_items(self, rng: Generator, state: ArmState, run: int, items: int) -> Floats:
+        common = np.sqrt(self.shared) * rng.standard_normal((items, 1))
+        own = np.sqrt(1.0 - self.shared) * rng.standard_normal((items, self.arms))
+        return np.asarray(state.means[run] + np.asarray(self.sigmas) * (common + own))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +178,6 @@ class StickItems(_ItemArms):
 
     @property
     def noise(self) -> noise.Noise:
-        """0/1, or in [0, 1], on shared items."""
         return noise.PairedBinary() if self.sticks == 1 else noise.PairedBounded(0.0, 1.0)
 
     @property
@@ -184,65 +185,23 @@ class StickItems(_ItemArms):
         """Half the range."""
         return 0.5
 
-    def initial_state(self, rng: Generator, runs: int) -> World:
-        """The means."""
+    @property
+    def values(self) -> Floats | None:
+        return None if self.sticks == 1 else np.arange(self.sticks + 1) / self.sticks
+
+    def initial_state(self, rng: Generator, runs: int) -> ArmState:
         means = np.asarray(self.means, dtype=np.float64)
         if ((means < 0) | (means > 1)).any():
             raise InputError("The means of 0/1 results lie between 0 and 1.")
         return super().initial_state(rng, runs)
 
-    def pull_parts(
-        self, rng: Generator, state: World, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
-    ) -> tuple[Batch, World]:
-        """Items in parts, in several random partitions."""
+    def draw_items(self, rng: Generator, state: ArmState, run: int, items: int) -> Floats:
         turned = (np.arange(self.arms) % 2 == 1) & (self.shared < 0)
-
-        def drawn(run: int, items: int) -> Floats:
-            size = (self.sticks, items, self.arms)
-            common = rng.random((self.sticks, items, 1))
-            own = rng.random(size) >= abs(self.shared)
-            stick = np.where(own, rng.random(size), np.where(turned, 1.0 - common, common))
-            return np.asarray((stick < state.means[run]).mean(axis=0))
-
-        values = None if self.sticks == 1 else np.arange(self.sticks + 1) / self.sticks
-        return draw_items(rng, drawn, pulls, parts, partitions, values), state
-
-
-def draw_items(
-    rng: Generator,
-    drawn: Callable[[int, int], Floats],
-    pulls: Floats,
-    parts: int,
-    partitions: int,
-    values: Floats | None,
-    missing: float = 0.0,
-) -> Batch:
-    """A batch from the items of each run, in parts; a share of the results never comes back.
-
-    With the `values` that results may have there are tables of them, and of their differences.
-    """
-    runs, arms = pulls.shape
-    grades = None if values is None else _grades(values, arms)
-    found = [[_nothing(runs, arms, grades) for _ in range(parts)] for _ in range(partitions)]
-    for run in range(runs):
-        items = int(pulls[run].max(initial=0))
-        rows = drawn(run, items)
-        tried = rng.permutation(items)[:, None] < pulls[run]
-        if missing:
-            tried &= rng.random(tried.shape) >= missing
-        ends = np.floor(items * part_edges(parts) + 1e-9).astype(int)
-        for m in range(partitions):
-            order = rng.permutation(items) if m else slice(None)
-            x, used = rows[order], tried[order]
-            for p in range(parts):
-                here = slice(ends[p], ends[p + 1])
-                _put(found[m][p], run, x[here], used[here].astype(np.float64), grades)
-    whole = [join_parts(each) for each in found]
-    return whole[0]._replace(parts=_join_partitions([each.parts for each in whole if each.parts is not None]))
-
-
-def _zero_one(values: Floats) -> bool:
-    return set(values.tolist()) <= {0.0, 1.0}
+        size = (self.sticks, items, self.arms)
+        common = rng.random((self.sticks, items, 1))
+        own = rng.random(size) >= abs(self.shared)
+        stick = np.where(own, rng.random(size), np.where(turned, 1.0 - common, common))
+        return np.asarray((stick < state.means[run]).mean(axis=0))
 
 
 class Grades(NamedTuple):
@@ -256,7 +215,7 @@ class Grades(NamedTuple):
     def shares(self, x: Floats) -> Floats:
         """What each value has of each result, so that its mean stays: that can only lower what a bet wins. (V)
 
-        (`dealing.neighbours` is the same for live studies, with more points.)
+        (Live studies do the same, with more points.)
         """
         if not self.step:
             return np.asarray(x[..., None] == self.values, dtype=np.float64)
@@ -276,9 +235,7 @@ def _grades(values: Floats, arms: int) -> Grades:
     return Grades(values, apart, pair * len(apart) + place[:, None], float(step))
 
 
-def _nothing(runs: int, arms: int, grades: Grades | None) -> Batch:
-    """Room for the results of one part."""
-
+def _empty_part(runs: int, arms: int, grades: Grades | None) -> Batch:
     def table(values: Floats, arms: int) -> ValueTable:
         return ValueTable(np.broadcast_to(values, (runs, len(values))), np.zeros((runs, arms, len(values))))
 
@@ -287,8 +244,8 @@ def _nothing(runs: int, arms: int, grades: Grades | None) -> Batch:
     return Batch(zeros(one), zeros(one), zeros(one), grades and table(grades.values, arms), pairs=pairs)
 
 
-def _put(batch: Batch, run: int, x: Floats, used: Floats, grades: Grades | None) -> None:
-    """The items of a run, with which arms were tried on them, put into its place."""
+def _fill_part(batch: Batch, run: int, x: Floats, used: Floats, grades: Grades | None) -> None:
+    """Put the items of a run, with which arms were tried on them, into its place."""
     pairs = batch.pairs
     assert pairs is not None
     assert pairs.scatter is not None
@@ -308,7 +265,6 @@ def _put(batch: Batch, run: int, x: Floats, used: Floats, grades: Grades | None)
 
 
 def _join_partitions(partitions: list[Parts]) -> Parts:
-    """Several partitions as one."""
     first = partitions[0]
     if len(partitions) == 1:
         return first

@@ -12,12 +12,12 @@ from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.noise import Binary, Bounded, Needs, Noise
-from roundwise.simulation.environments import Environment, Generator, World
+from roundwise.simulation.environments import ArmState, Environment, Generator
 from roundwise.simulation.tables import read_outcomes
 
 
 @dataclass(frozen=True, eq=False)
-class Replay(Environment[World]):
+class Replay(Environment[ArmState]):
     """Real outcomes, drawn with or without replacement; the truth is the mean of the table, known exactly.
 
     Args:
@@ -46,36 +46,30 @@ class Replay(Environment[World]):
 
     @property
     def arms(self) -> int:
-        """How many arms there are."""
         return len(self.labels)
 
     @property
     def noise(self) -> Noise:
-        """0/1 outcomes, or bounded by the smallest and largest outcome in the table."""
         if set(self.outcomes.tolist()) <= {0.0, 1.0}:
             return Binary()
         return Bounded(float(self.outcomes.min()), float(self.outcomes.max()))
 
     @property
     def doubt(self) -> Reason | None:
-        """Why no noise model holds of it, or None."""
         return None if self.replacement else Reason("without_replacement")
 
-    def initial_state(self, rng: Generator, runs: int) -> World:
-        """The true means; without replacement also all outcomes that are left."""
+    def initial_state(self, rng: Generator, runs: int) -> ArmState:
         means = (self.counts @ self.outcomes) / self.counts.sum(axis=-1)
         start = zeros((runs, self.arms))
         if self.replacement:
-            return World(start + means)
-        return World(start + means, tuple(start + column for column in self.counts.T))
+            return ArmState(start + means)
+        return ArmState(start + means, tuple(start + column for column in self.counts.T))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the arms, as in the table."""
         return self.labels
 
-    def pull(self, rng: Generator, state: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
-        """One multinomial (or hypergeometric) draw for each arm; an arm that runs out returns fewer."""
+    def pull(self, rng: Generator, state: ArmState, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ArmState]:
         if state.left is None:
             shares = self.counts / self.counts.sum(axis=-1, keepdims=True)
             table = rng.multinomial(pulls.astype(np.int64), shares).astype(np.float64)  # (runs, K, m)
@@ -85,13 +79,12 @@ class Replay(Environment[World]):
         columns, left = [], []
         for here in state.left:
             others = others - here
-            drawn = rng.hypergeometric(here.astype(np.int64), others.astype(np.int64), missing.astype(np.int64)).astype(
-                np.float64
-            )
+            whole = (each.astype(np.int64) for each in (here, others, missing))
+            drawn = rng.hypergeometric(*whole).astype(np.float64)
             missing = missing - drawn
             columns.append(drawn)
             left.append(here - drawn)
-        return self._batch(columns, needs), World(state.means, tuple(left))
+        return self._batch(columns, needs), ArmState(state.means, tuple(left))
 
     def _batch(self, columns: list[Floats], needs: Needs) -> Batch:
         """A batch from how often each outcome was drawn."""

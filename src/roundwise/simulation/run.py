@@ -1,4 +1,4 @@
-"""Many runs of policies in a fake or replayed world: in lockstep, in blocks.
+"""Many runs of policies in a simulated or replayed environment: in lockstep, in blocks.
 
 Runs come in blocks of a fixed size, each with random generators of its own that depend on the seed and the number of
 the block only. No arithmetic mixes runs, so blocks may be stacked to be computed faster: the numbers are the same
@@ -19,18 +19,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Array, Plain, tree_concat, tree_take
+from roundwise.arrays import Array, Floats, Plain, tree_concat, tree_take
 from roundwise.contract import check_classes
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, Trial
-from roundwise.model.problem import Problem, check_whole_number
-from roundwise.model.trial import advance, begin, cannot_stop, final_answer
+from roundwise.model.batch import Batch
+from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop, check_whole_number, final_answer
 from roundwise.noise import Noise
 from roundwise.policies import Policy
-from roundwise.policies.rounds import Rounds
+from roundwise.policies.base import Rounds
 from roundwise.questions import Question
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
-from roundwise.simulation.environments import Environment, check_environment, draw_batch, mismatch
+from roundwise.simulation.environments import Environment, check_environment, draw_batch
 from roundwise.simulation.summary import Runs
 
 if TYPE_CHECKING:
@@ -43,16 +42,34 @@ LOT = 160_000  # runs times arms that are computed at once: enough to be fast, f
 
 
 class RunSettings(NamedTuple):
-    """What the blocks of the same runs share."""
+    """Many runs of one policy; see `simulate`."""
 
     problem: Problem
     environment: Environment
     name: str
     policy: Policy
+    runs: int
     seed: int
-    keep_counts: bool
-    limits: tuple[float, float]  # of samples and batches
-    watch: Watch
+    keep_counts: bool = False
+    max_samples: float = np.inf
+    max_batches: float = np.inf
+    watch: Watch | None = None
+
+    @property
+    def load(self) -> int:
+        """What one run takes, in arms: where they share items, every two of them count."""
+        arms = self.problem.arms
+        return arms if not self.problem.noise.shares_items else 40 * arms**2
+
+    @property
+    def number_of_blocks(self) -> int:
+        """How many blocks these runs are computed in."""
+        return -(-self.runs // block_size(self.load))
+
+    def limited(self, rounds: Rounds) -> RunSettings:
+        """The same with the policy kept within limits; `watch` still sees the plan of the policy itself."""
+        watch = {key: partial(_look_within, rounds, look) for key, look in (self.watch or {}).items()}
+        return self._replace(policy=rounds, watch=watch)
 
 
 class RunBlock(NamedTuple):
@@ -69,50 +86,22 @@ def check_place(workers: int, cluster: Cluster | None) -> None:
         raise InputError("Give either `workers` or `cluster`: a cluster has workers of its own.")
 
 
-def blocks(
-    problem: Problem,
-    environment: Environment,
-    name: str,
-    policy: Policy,
-    *,
-    runs: int,
-    seed: int,
-    keep_counts: bool = False,
-    max_samples: float = np.inf,
-    max_batches: float = np.inf,
-    watch: Watch | None = None,
-) -> Iterator[RunBlock]:
-    """The blocks that make up these runs, not yet computed: `computed` does that, wherever it is told to."""
-    runs, seed = check_whole_number("runs", runs, 1), check_whole_number("seed", seed, 0)
-    if not (max_samples > 0 and max_batches > 0):
+def split_into_blocks(setting: RunSettings) -> Iterator[RunBlock]:
+    """The blocks that make up these runs, for `compute_blocks`."""
+    runs, seed = check_whole_number("runs", setting.runs, 1), check_whole_number("seed", setting.seed, 0)
+    setting = setting._replace(runs=runs, seed=seed)
+    if not (setting.max_samples > 0 and setting.max_batches > 0):
         raise InputError("`max_samples` and `max_batches` must be positive.")
-    limits = (min(max_samples, 2.0**53), max_batches)
-    watch = watch or {}
-    if math.isfinite(max_samples):  # it is cut off there, and is not told
-        policy, watch = _within(Rounds(policy, budget=float(math.floor(max_samples)), told=False), watch)
-    size = block_size(load(problem))
-    setting = RunSettings(problem, environment, name, policy, seed, keep_counts, limits, watch)
-    number = number_of_blocks(problem, runs)
-    return (RunBlock(setting, block, min(size, runs - block * size)) for block in range(number))
-
-
-def _within(rounds: Rounds, watch: Watch) -> tuple[Rounds, Watch]:
-    """A policy within limits, and the watch of it: what is watched sees the plan of the policy itself."""
-    return rounds, {key: partial(_look_within, rounds, look) for key, look in watch.items()}
+    if math.isfinite(setting.max_samples):  # runs are cut off there; the policy does not know
+        limit = float(math.floor(setting.max_samples))
+        setting = setting.limited(Rounds(setting.policy, budget=limit, announced=False))
+    setting = setting._replace(max_samples=min(setting.max_samples, 2.0**53))
+    size = block_size(setting.load)
+    return (RunBlock(setting, i, min(size, runs - i * size)) for i in range(setting.number_of_blocks))
 
 
 def _look_within(rounds: Rounds, look: Callable[[Trial], Array], trial: Trial) -> Array:
     return look(trial._replace(plan=rounds.own_plan(trial.plan)))
-
-
-def number_of_blocks(problem: Problem, runs: int) -> int:
-    """How many blocks these runs are computed in."""
-    return -(-runs // block_size(load(problem)))
-
-
-def load(problem: Problem) -> int:
-    """What one run takes, in arms: where they share items, every two of them count."""
-    return problem.arms if not problem.noise.shares_items else 40 * problem.arms**2
 
 
 def block_size(load: int) -> int:
@@ -120,67 +109,62 @@ def block_size(load: int) -> int:
     return max(1, min(1000, 2_000_000 // load))
 
 
-def computed(
+def compute_blocks(
     jobs: Iterable[RunBlock], number: int, workers: int, cluster: Cluster | None
 ) -> Iterator[tuple[int, Runs]]:
-    """The blocks of these jobs as they are done, each with the place of its job: here, or wherever there is help."""
+    """The runs of each of `number` blocks as they are done, with the block's place in the list."""
     if cluster is None and (workers == 1 or number <= 1):
-        yield from enumerate(part for lot in _lots(jobs) for part in _together(lot))
+        yield from enumerate(_compute_here(jobs))
         return
     from roundwise.simulation.workers import done  # slow to import, so only here
 
-    yield from done(_all, jobs, number, workers, cluster)
+    yield from done(_compute_all, jobs, number, workers, cluster)
 
 
-def _all(jobs: Iterable[RunBlock]) -> list[Runs]:
-    return [part for lot in _lots(jobs) for part in _together(lot)]
+def _compute_all(jobs: Iterable[RunBlock]) -> list[Runs]:
+    return list(_compute_here(jobs))
 
 
-def _lots(jobs: Iterable[RunBlock]) -> Iterator[list[RunBlock]]:
-    """Blocks of the same setting that follow each other, as many as are fast to compute at once."""
+def _compute_here(jobs: Iterable[RunBlock]) -> Iterator[Runs]:
+    """Compute together blocks of the same setting that follow each other, as many at once as are fast."""
     lot: list[RunBlock] = []
     for job in jobs:
         size = sum(each.size for each in lot) + job.size
-        if lot and (job.setting is not lot[0].setting or size * load(job.setting.problem) > LOT):
-            yield lot
+        if lot and (job.setting is not lot[0].setting or size * job.setting.load > LOT):
+            yield from _compute_lot(lot)
             lot = []
         lot.append(job)
     if lot:
-        yield lot
+        yield from _compute_lot(lot)
 
 
-def _together(lot: Sequence[RunBlock]) -> list[Runs]:
+def _compute_lot(lot: Sequence[RunBlock]) -> list[Runs]:
     """Blocks of runs in lockstep; a run that is done is dropped."""
-    _keep_memory()
-    problem, environment, name, policy, seed, keep_counts, limits, watch = lot[0].setting
+    # free a large array, never touched: from then on glibc keeps what is freed for the next array. If it hands memory
+    # back to the system each time, page faults take up to a tenth of a simulation.
+    np.empty(3_000_000)
+    setting = lot[0].setting
+    problem, environment, policy, question = (
+        setting.problem,
+        setting.environment,
+        setting.policy,
+        setting.problem.question,
+    )
     rngs = [
-        [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(job.block, stream))) for stream in (0, 1)]
+        [np.random.default_rng(np.random.SeedSequence(setting.seed, spawn_key=(job.block, i))) for i in (0, 1)]
         for job in lot
     ]
-    worlds = [environment.initial_state(rng, job.size) for job, (rng, _) in zip(lot, rngs, strict=True)]
-    truth = tree_concat([world.means for world in worlds])
-    assumed = problem.noise.known_sigma
-    sigma = environment.sigma if assumed is None else assumed
-    question = problem.question
+    states = [environment.initial_state(rng, job.size) for job, (rng, _) in zip(lot, rngs, strict=True)]
+    truth = tree_concat([state.means for state in states])
     question.check_means(truth)
-    apart = problem.noise.arm_sigmas
-    try:
-        complexity = (question.complexity(truth, sigma=sigma) if apart is None else problem.complexity(truth)).value
-    except InputError:  # claims about odds ratios have none
-        complexity = np.full(truth.shape[:-1], np.nan)
-    least = sigma if apart is None else float(apart.min())  # then it is a bound, too, where several answers are right
-    bound = lower_bound_at(problem.question, truth, problem.delta, least, complexity)
-    exact = environment.noise.outcome.normal and sigma == environment.sigma
-    family = environment.noise.family
-    if family is not None and (own := own_lower_bound(question, truth, problem.delta, family)) is not None:
-        (complexity, bound), exact = own, True
+    complexity, bound, bound_for = _lower_bounds(problem, environment, truth)
     ends = np.cumsum([job.size for job in lot])
     size = int(ends[-1])
     samples, batches = np.empty(size), np.empty(size)
     decided = np.zeros(size, dtype=np.bool_)
-    answer = np.zeros_like(problem.question.answer(truth))
-    counts = np.empty((size, problem.arms)) if keep_counts else None
-    watched: dict[str, list[Array]] = {key: [] for key in watch}
+    answer = np.zeros_like(question.answer(truth))
+    counts = np.empty((size, problem.arms)) if setting.keep_counts else None
+    watched: dict[str, list[Array]] = {key: [] for key in setting.watch or {}}
     ended: list[NDArray[np.intp]] = []
 
     alive = np.arange(size)
@@ -190,19 +174,17 @@ def _together(lot: Sequence[RunBlock]) -> list[Runs]:
         for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
             if start < end:
                 plan = trial.plan._replace(pulls=trial.plan.pulls[start:end])
-                batch, worlds[i] = draw_batch(problem, environment, rngs[i][1], worlds[i], plan)
+                batch, states[i] = draw_batch(problem, environment, rngs[i][1], states[i], plan)
                 pulled.append(batch)
-        batch = tree_concat(pulled)
         before = trial.record.batches
-        trial = advance(problem, policy, trial, batch)
+        trial = advance(problem, policy, trial, tree_concat(pulled))
         record = trial.record
-        used_up = record.batches == before
         over = (
             trial.done
-            | used_up
+            | (record.batches == before)  # the data are used up
             | cannot_stop(problem, policy, trial)
-            | (record.samples >= limits[0])
-            | (record.batches >= limits[1])
+            | (record.samples >= setting.max_samples)
+            | (record.batches >= setting.max_batches)
         )
         if not over.any():
             continue
@@ -213,52 +195,54 @@ def _together(lot: Sequence[RunBlock]) -> list[Runs]:
         if counts is not None:
             counts[who] = last.record.counts
         ended.append(who)
-        for key, look in watch.items():
-            watched[key].append(_looked(key, look(last), len(who)))
+        for key, look in (setting.watch or {}).items():
+            seen = np.asarray(look(last))
+            if seen.shape[:1] != who.shape:
+                raise InputError(f"The watch '{key}' must return one value for each run, {len(who)} now.")
+            watched[key].append(seen)
         for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
-            worlds[i] = tree_take(worlds[i], np.flatnonzero(~over[start:end]))
+            states[i] = tree_take(states[i], np.flatnonzero(~over[start:end]))
         rest = np.flatnonzero(~over)
-        trial = trial._replace(batch=Batch(record.counts, record.totals))  # it has had its use; these are taken anyway
+        trial = trial._replace(batch=Batch(record.counts, record.totals))  # small, and not needed any more
         alive, trial = alive[rest], tree_take(trial, rest)
-    seen = {key: np.concatenate(pieces)[np.argsort(np.concatenate(ended))] for key, pieces in watched.items()}
-    correct = decided & problem.question.correct(answer, truth)
-    shown = question.count_true_claims(answer, truth)
-    doubt = policy.stopping.doubt(problem) or mismatch(problem.noise, environment)
-    bound_for = None if exact else f"normal rewards with sigma {sigma:g}"
-    return [
-        Runs(
-            policy=name,
-            problem=problem,
-            samples=samples[start:end],
-            batches=batches[start:end],
-            decided=decided[start:end],
-            answer=answer[start:end],
-            correct=correct[start:end],
-            complexity=complexity[start:end],
-            lower_bound=bound[start:end],
-            counts=None if counts is None else counts[start:end],
-            watched={key: column[start:end] for key, column in seen.items()},
-            doubt=None if doubt is None else doubt.caveat,
-            bound_for=bound_for,
-            true_shown=None if shown is None else shown[start:end],
-        )
-        for start, end in pairwise([0, *ends])
-    ]
+    order = np.argsort(np.concatenate(ended))
+    columns: Plain = {
+        "samples": samples,
+        "batches": batches,
+        "decided": decided,
+        "answer": answer,
+        "correct": decided & question.correct(answer, truth),
+        "complexity": complexity,
+        "lower_bound": bound,
+        "counts": counts,
+        "true_shown": question.count_true_claims(answer, truth),
+    }
+    seen_by = {key: np.concatenate(pieces)[order] for key, pieces in watched.items()}
+    doubt = policy.stopping.doubt(problem) or environment.doubt or problem.noise.doubt(environment.noise)
+    found = []
+    for start, end in pairwise([0, *ends]):
+        own: Plain = {key: None if column is None else column[start:end] for key, column in columns.items()}
+        watched_here = {key: column[start:end] for key, column in seen_by.items()}
+        about: Plain = {"policy": setting.name, "problem": problem, "bound_for": bound_for}
+        found.append(Runs(**about, **own, watched=watched_here, doubt=None if doubt is None else doubt.caveat))
+    return found
 
 
-def _keep_memory() -> None:
-    """Free a large array: from then on glibc keeps what is freed for the next array.
-
-    Otherwise it may hand it back to the system each time, and page faults take up to a tenth of a simulation.
-    """
-    np.empty(3_000_000)  # 24 MB, never touched
-
-
-def _looked(key: str, seen: object, runs: int) -> Array:
-    values = np.asarray(seen)
-    if values.shape[:1] != (runs,):
-        raise InputError(f"The watch '{key}' must return one value for each run, {runs} now.")
-    return values
+def _lower_bounds(problem: Problem, environment: Environment, truth: Floats) -> tuple[Floats, Floats, str | None]:
+    """T* and the lower bound on samples in each run, and which rewards that bound is for, if not for these."""
+    question, assumed, apart = problem.question, problem.noise.known_sigma, problem.noise.arm_sigmas
+    family = environment.noise.family
+    if family is not None and (own := own_lower_bound(question, truth, problem.delta, family)) is not None:
+        return *own, None
+    sigma = environment.sigma if assumed is None else assumed
+    try:
+        complexity = (question.complexity(truth, sigma=sigma) if apart is None else problem.complexity(truth)).value
+    except InputError:  # claims about odds ratios have none
+        complexity = np.full(truth.shape[:-1], np.nan)
+    least = sigma if apart is None else float(apart.min())  # then it is a bound, too, where several answers are right
+    bound = lower_bound_at(question, truth, problem.delta, least, complexity)
+    exact = environment.noise.outcome.normal and sigma == environment.sigma
+    return complexity, bound, None if exact else f"normal rewards with sigma {sigma:g}"
 
 
 def simulate(
@@ -315,53 +299,43 @@ def simulate(
     """
     check_place(workers, cluster)
     problem = Problem(question, environment.arms, delta, environment.noise if noise is None else noise)
-    named = policies if isinstance(policies, Mapping) else dict(_labelled(policies))
+    if not isinstance(policies, Mapping):
+        policies = dict(_with_names(policies))
     check_environment(environment, problem.noise.needs)
-    for policy in named.values():
+    jobs: list[RunBlock] = []
+    for name, policy in policies.items():
         check_classes(problem, policy)
-    watched: dict[str, tuple[Policy, Watch]] = {name: (policy, watch or {}) for name, policy in named.items()}
-    if budget is not None or round is not None or split is not None:
-        shares = None if split is None else tuple(split)
-        watched = {name: _within(Rounds(policy, budget, round, shares), watch or {}) for name, policy in named.items()}
-    for policy, _ in watched.values():
-        policy.check(problem)
-    jobs = [
-        job
-        for name, (policy, look) in watched.items()
-        for job in blocks(
-            problem,
-            environment,
-            name,
-            policy,
-            runs=runs,
-            seed=seed,
-            keep_counts=keep_counts,
-            max_samples=max_samples,
-            max_batches=max_batches,
-            watch=look,
+        setting = RunSettings(
+            problem, environment, name, policy, runs, seed, keep_counts, max_samples, max_batches, watch
         )
-    ]
+        if budget is not None or round is not None or split is not None:
+            setting = setting.limited(Rounds(policy, budget, round, None if split is None else tuple(split)))
+        setting.policy.check(problem)
+        jobs += split_into_blocks(setting)
     parts: dict[int, Runs] = {}
-    for place, part in computed(jobs, len(jobs), workers, cluster):
+    for place, part in compute_blocks(jobs, len(jobs), workers, cluster):
         parts[place] = part
         if progress is not None:
             progress(len(part.samples))
-    found: dict[str, list[Runs]] = {name: [] for name in named}
+    found: dict[str, list[Runs]] = {name: [] for name in policies}
     for place in range(len(jobs)):
         found[parts[place].policy].append(parts[place])
-    return [joined_runs(each) for each in found.values()]
+    return [join_runs(each) for each in found.values()]
 
 
-def joined_runs(parts: list[Runs]) -> Runs:
+def join_runs(parts: Sequence[Runs]) -> Runs:
     """Blocks of the same runs, one after the other."""
-    first = parts[0]
-    names = [each.name for each in dataclasses.fields(first) if isinstance(getattr(first, each.name), np.ndarray)]
-    together: Plain = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    watched = {key: np.concatenate([part.watched[key] for part in parts]) for key in first.watched}
-    return dataclasses.replace(first, **together, watched=watched)
+    together: Plain = {
+        name: np.concatenate([vars(part)[name] for part in parts])
+        for name, column in vars(parts[0]).items()
+        if isinstance(column, np.ndarray)
+    }
+    watched = {key: np.concatenate([part.watched[key] for part in parts]) for key in parts[0].watched}
+    return dataclasses.replace(parts[0], **together, watched=watched)
 
 
-def _labelled(policies: Sequence[Policy]) -> Iterator[tuple[str, Policy]]:
+def _with_names(policies: Sequence[Policy]) -> Iterator[tuple[str, Policy]]:
+    """Policies by name; the second of the same name is numbered."""
     seen: dict[str, int] = {}
     for policy in policies:
         seen[policy.name] = seen.get(policy.name, 0) + 1

@@ -57,17 +57,42 @@ class Runs:
     @property
     def summary(self) -> Summary:
         """Means, errors and bounds of these runs."""
-        return summarised(self)
+        number, shown, bound = len(self.samples), self.true_shown, self.lower_bound
+        wrong = int((self.decided & ~self.correct).sum())
+        quantiles = zip(QUANTILES, np.quantile(self.samples, QUANTILES), strict=True)
+        comparable = self.decided.all() and (bound > 0).all() and np.isfinite(bound).all()
+        return Summary(
+            policy=self.policy,
+            runs=number,
+            samples_mean=float(self.samples.mean()),
+            samples_se=standard_error(self.samples),
+            samples_quantiles={f"{q:.0%}": float(value) for q, value in quantiles},
+            batches_mean=float(self.batches.mean()),
+            batches_se=standard_error(self.batches),
+            batches_max=int(self.batches.max()),
+            error=wrong / number,
+            error_upper_95=error_upper_bound(wrong, number),
+            undecided=float(1 - self.decided.mean()),
+            lower_bound=float(bound.mean()),
+            samples_over_lower_bound=float((self.samples / bound).mean()) if comparable else None,
+            doubt=self.doubt,
+            bound_for=self.bound_for,
+            true_shown_mean=None if shown is None else float(shown.mean()),
+            true_shown_se=None if shown is None else standard_error(shown),
+            each_shown=() if shown is None or self.answer.ndim < 2 else tuple(self.answer.mean(axis=0).tolist()),
+        )
 
     def columns(self) -> dict[str, Array]:
         """The runs as columns of a tidy table: policy, run, samples, batches, decided, answer, correct, complexity."""
+        kinds, which = np.unique(self.answer, axis=0, return_inverse=True)
+        labels = np.array([str(self.problem.question.answer_to_json(kind)) for kind in kinds], dtype=np.str_)
         table: dict[str, Array] = {
             "policy": np.full(len(self.samples), self.policy),
             "run": np.arange(len(self.samples)),
             "samples": self.samples.astype(np.int64),
             "batches": self.batches.astype(np.int64),
             "decided": self.decided,
-            "answer": self._answers(),
+            "answer": np.where(self.decided, labels[which.reshape(-1)], "undecided"),
             "correct": self.correct,
             "complexity": self.complexity,
             "lower_bound": self.lower_bound,
@@ -78,11 +103,6 @@ class Runs:
         if self.counts is not None:
             table |= {f"count_{i}": column.astype(np.int64) for i, column in enumerate(self.counts.T)}
         return table | self.watched
-
-    def _answers(self) -> Array:
-        kinds, which = np.unique(self.answer, axis=0, return_inverse=True)
-        labels = np.array([str(self.problem.question.answer_to_json(kind)) for kind in kinds], dtype=np.str_)
-        return np.where(self.decided, labels[which.reshape(-1)], "undecided")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,14 +151,10 @@ class Summary:
 
     def plain(self) -> Plain:
         """The summary as JSON."""
-        return {
+        found: Plain = {
             "policy": self.policy,
             "runs": self.runs,
-            "samples": {
-                "mean": self.samples_mean,
-                "se": self.samples_se,
-                "quantiles": self.samples_quantiles,
-            },
+            "samples": {"mean": self.samples_mean, "se": self.samples_se, "quantiles": self.samples_quantiles},
             "batches": {"mean": self.batches_mean, "se": self.batches_se, "max": self.batches_max},
             "error": self.error,
             "error_upper_95": self.error_upper_95,
@@ -148,46 +164,24 @@ class Summary:
             "samples_over_lower_bound": self.samples_over_lower_bound,
             "guarantee": self.doubt is None,
             "caveat": self.doubt,
-            **({} if self.true_shown_mean is None else {"claims": self._claims()}),
         }
+        if self.true_shown_mean is not None:
+            shown = {"mean": self.true_shown_mean, "se": self.true_shown_se}
+            found["claims"] = {"true_shown": shown, "shown": list(self.each_shown)}
+        return found
 
-    def _claims(self) -> Plain:
-        return {"true_shown": {"mean": self.true_shown_mean, "se": self.true_shown_se}, "shown": list(self.each_shown)}
-
-
-def summarised(runs: Runs) -> Summary:
-    """The summary of these runs."""
-    number = len(runs.samples)
-    wrong = int((runs.decided & ~runs.correct).sum())
-    quantiles = zip(QUANTILES, np.quantile(runs.samples, QUANTILES), strict=True)
-    return Summary(
-        policy=runs.policy,
-        runs=number,
-        samples_mean=float(runs.samples.mean()),
-        samples_se=standard_error(runs.samples),
-        samples_quantiles={f"{q:.0%}": float(value) for q, value in quantiles},
-        batches_mean=float(runs.batches.mean()),
-        batches_se=standard_error(runs.batches),
-        batches_max=int(runs.batches.max()),
-        error=wrong / number,
-        error_upper_95=error_upper_bound(wrong, number),
-        undecided=float(1 - runs.decided.mean()),
-        lower_bound=float(runs.lower_bound.mean()),
-        samples_over_lower_bound=_over_lower_bound(runs),
-        doubt=runs.doubt,
-        bound_for=runs.bound_for,
-        true_shown_mean=None if runs.true_shown is None else float(runs.true_shown.mean()),
-        true_shown_se=None if runs.true_shown is None else standard_error(runs.true_shown),
-        each_shown=() if runs.true_shown is None or runs.answer.ndim < 2 else tuple(runs.answer.mean(axis=0).tolist()),
-    )
-
-
-def _over_lower_bound(runs: Runs) -> float | None:
-    """The mean of samples / lower bound, run by run: a mean that a limit cuts off says nothing against a bound."""
-    bound = runs.lower_bound
-    if not (runs.decided.all() and (bound > 0).all() and np.isfinite(bound).all()):
-        return None
-    return float((runs.samples / bound).mean())
+    def row(self) -> Plain:
+        """The summary as one row of a table."""
+        plain = self.plain()
+        samples, batches, shown = plain.pop("samples"), plain.pop("batches"), plain.pop("claims", None)
+        return (
+            {"policy": plain.pop("policy"), "runs": plain.pop("runs")}
+            | {"samples_mean": samples["mean"], "samples_se": samples["se"]}
+            | {f"samples_{key}": value for key, value in samples["quantiles"].items()}
+            | {f"batches_{key}": value for key, value in batches.items()}
+            | plain
+            | ({} if shown is None else {f"true_shown_{key}": value for key, value in shown["true_shown"].items()})
+        )
 
 
 def standard_error(values: Floats) -> float:

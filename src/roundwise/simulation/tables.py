@@ -6,6 +6,7 @@ import csv
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,12 +25,12 @@ def read_forms(
 ) -> tuple[list[str], list[list[float]], list[float]]:
     """Names, coefficients (the columns of arms) and levels of a table of linear forms, `name,...[,level]`.
 
-    Coefficients are in the order of the arms that are `wanted`, whatever that of the columns; arms that have numbers
-    for names are in the order of the columns.
+    Coefficients are in the order of the `wanted` arms, whatever that of the columns; arms that have numbers for names
+    are in the order of the columns.
     """
     head, rows = read_rows(path, ["name", *([level] if needed else [])])
     for other in {"above", "plus"} & {*head} - {level}:
-        raise DataError(f"{path}, line 1: the column '{other}' belongs to the other question with a --file.")
+        raise DataError(f"{path}, line 1: this question has no column '{other}'. Remove it, or ask the other question.")
     arms = [word for word in head if word not in ("name", level)]
     if wanted and tuple(wanted) != numbered(len(wanted)):
         if {*arms} != {*wanted}:
@@ -51,8 +52,8 @@ def read_features(path: Path, arms: Sequence[str]) -> Floats:
     found = [[row.number(word, f"feature {quoted(word)},") for word in columns] for row in rows]
     if "arm" in head and tuple(arms) != numbered(len(arms)):
         places = {row.text("arm"): i for i, row in enumerate(rows)}
-        for row in rows:
-            if rows[places[row.text("arm")]] is not row:
+        for i, row in enumerate(rows):
+            if places[row.text("arm")] != i:
                 raise DataError(f"{row.where}: the arm {quoted(row.text('arm'))} has another row. Give one row each.")
         for arm in arms:
             if arm not in places:
@@ -66,15 +67,16 @@ def read_features(path: Path, arms: Sequence[str]) -> Floats:
 def read_outcomes(path: Path, instance: str | None) -> tuple[tuple[str, ...], Floats, Floats]:
     """The arms, outcomes and counts of a table `[instance,]arm,outcome,count`: how often each arm had each outcome."""
     head, rows = read_rows(path, ("arm", "outcome", "count"))
-    instances = {row.text("instance") for row in rows} if "instance" in head else set()
-    if instance is not None and "instance" not in head:
-        raise DataError(f"{path}, line 1: no column 'instance'. Leave out --instance, or add the column.")
-    if instance is not None and instance not in instances:
-        raise unknown("instance", instance, instances)
-    if instance is None and len(instances) > 1:
-        raise DataError(
-            f"{path} holds {len(instances)} instances. Choose one with --instance, for example {min(instances)}."
-        )
+    if "instance" in head:
+        instances = {row.text("instance") for row in rows}
+        if instance is None and len(instances) > 1:
+            raise DataError(
+                f"{path} holds {len(instances)} instances. Choose an instance, for example {min(instances)}."
+            )
+        if instance is not None and instance not in instances:
+            raise unknown("instance", instance, instances)
+    elif instance is not None:
+        raise DataError(f"{path}, line 1: no column 'instance'. Add the column, or name no instance.")
     tally: dict[str, dict[float, int]] = {}
     for row in rows:
         if instance is not None and row.text("instance") != instance:
@@ -91,10 +93,10 @@ def read_outcomes(path: Path, instance: str | None) -> tuple[tuple[str, ...], Fl
         raise DataError(f"{path}: the table needs at least two arms; found {len(tally)}.")
     if len(values) < 2:
         raise DataError(f"{path}: every outcome is {values[0]:g}; there is nothing to find out.")
-    counts = np.array([[float(outcomes.get(value, 0)) for value in values] for outcomes in tally.values()])
-    for name, each in zip(tally, counts, strict=True):
-        if not each.any():
+    for name, outcomes in tally.items():
+        if not any(outcomes.values()):
             raise DataError(f"{path}: arm '{name}' has no outcome (all counts are 0).")
+    counts = np.array([[float(outcomes.get(value, 0)) for value in values] for outcomes in tally.values()])
     return tuple(tally), np.array(values), counts
 
 
@@ -113,17 +115,27 @@ def read_wide(path: Path) -> tuple[Floats, tuple[str, ...]]:
     return np.array([[row.number(arm) for arm in arms] for row in full]), tuple(arms)
 
 
-def write_parquet(path: Path, parts: Sequence[Mapping[str, Array]]) -> None:
-    """Write tables with the same columns, one after the other, to one Parquet file."""
+def import_duckdb() -> Any:
+    """DuckDB, which reads and writes Parquet files; an InputError says how to install it."""
     try:
         import duckdb
     except ImportError:
         raise InputError("Parquet files need the extra 'sim': pip install 'roundwise[sim]'.") from None
-    table = {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in parts[0]}
-    table = {name: column.astype(object) if column.dtype.kind == "U" else column for name, column in table.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".part")
-    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
+    return duckdb
+
+
+def connect_duckdb() -> Any:
+    """A connection to an empty database in memory."""
+    return import_duckdb().connect(config={"autoinstall_known_extensions": "false"})
+
+
+def write_parquet(path: Path, parts: Sequence[Mapping[str, Array]]) -> None:
+    """Write tables with the same columns, one after the other, to one Parquet file."""
+    with connect_duckdb() as connection:
+        table = {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in parts[0]}
+        table = {name: column.astype(object) if column.dtype.kind == "U" else column for name, column in table.items()}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(path.name + ".part")
         connection.register("result", table)
         options = f"format parquet, compression zstd, kv_metadata {{{WRITER}: '{PACKAGE}'}}"
         connection.execute(f"copy result to ? ({options})", [str(unfinished)])

@@ -18,8 +18,7 @@ import numpy as np
 from roundwise.arrays import Bools, Floats, quiet, total
 from roundwise.errors import InputError
 from roundwise.solvers import program
-from roundwise.solvers.families import Family
-from roundwise.solvers.halfspaces import Complexity, Halfspaces, complexity_where, range_of_forms
+from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, complexity_where, range_of_forms
 from roundwise.solvers.interior_point import CostDerivatives, solve_least_pulls
 
 START = 1e-3  # the gap at which the programme of normal rewards is near enough to start from

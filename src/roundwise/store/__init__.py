@@ -41,12 +41,11 @@ def open_store(url: str | None = None, create: bool = True) -> Records:
     """
     url = url or os.environ.get("ROUNDWISE_STORAGE") or DEFAULT
     if url.lower().startswith(("http://", "https://")):
-        from roundwise.store import client, remote
+        from roundwise.store.remote import RemoteStore, Server
 
-        return remote.RemoteStore(client.server_at(url))
+        return RemoteStore(Server.at(url))
     try:
-        from roundwise.store.database import open_database
-        from roundwise.store.url import parse_url
+        from roundwise.store.database import open_database, parse_url
     except ImportError:
         raise InputError("Studies need the extra 'store': pip install 'roundwise[store]'.") from None
     return open_database(parse_url(url), create)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
@@ -57,28 +57,23 @@ class Entry:
 
     @cached_property
     def payload(self) -> Plain:
-        """What was recorded."""
-        found: Plain = json.loads(self.text)
-        return found
+        """The JSON object that was recorded."""
+        return json.loads(self.text)
+
+    def with_payload(self, payload: Facts) -> Entry:
+        """Set the payload where it is at hand, so that its text is not parsed."""
+        vars(self)["payload"] = payload  # where `cached_property` keeps it
+        return self
+
+    def digest_after(self, previous: str) -> str:
+        """SHA-256 over the entry and the digest of the one before it."""
+        about = [previous, self.study, self.seq, self.kind, stamp(self.at), self.by, self.version]
+        return hashlib.sha256(f"{_json(about)}\n{self.text}".encode()).hexdigest()
 
 
 def pending_entry(study: str, seq: int, kind: str, payload: Plain) -> Entry:
     """An event that is about to be recorded, to be applied to a state before it is written."""
-    return with_payload(Entry(study, seq, kind, datetime.now(UTC), user(), __version__, "", ""), payload)
-
-
-def with_payload(entry: Entry, payload: Facts) -> Entry:
-    """An entry whose payload is at hand, so that its text is not parsed."""
-    vars(entry)["payload"] = payload  # where `cached_property` keeps it
-    return entry
-
-
-def is_object(entry: Entry) -> bool:
-    """Whether what was recorded can be read: an object of JSON."""
-    try:
-        return isinstance(entry.payload, dict)
-    except (ValueError, RecursionError):
-        return False
+    return Entry(study, seq, kind, datetime.now(UTC), user(), __version__, "", "").with_payload(payload)
 
 
 @dataclass(frozen=True)
@@ -131,14 +126,10 @@ def extended(study: str, head: Head, new: Iterable[tuple[str, str]], now: dateti
     at, by, previous = max(now, head.changed), user(), head.digest
     entries = []
     for seq, (kind, text) in enumerate(new, start=head.entries):
-        previous = digest(previous, study, seq, kind, stamp(at), by, __version__, text)
-        entries.append(Entry(study, seq, kind, at, by, __version__, text, previous))
+        entry = Entry(study, seq, kind, at, by, __version__, text, "")
+        previous = entry.digest_after(previous)
+        entries.append(replace(entry, digest=previous))
     return entries
-
-
-def digest(previous: str, study: str, seq: int, kind: str, at: str, by: str, version: str, text: str) -> str:
-    """SHA-256 over an entry and the digest of the one before it."""
-    return hashlib.sha256(f"{_json([previous, study, seq, kind, at, by, version])}\n{text}".encode()).hexdigest()
 
 
 def check(entries: Sequence[Entry], after: Head | None = None) -> None:
@@ -150,10 +141,7 @@ def check(entries: Sequence[Entry], after: Head | None = None) -> None:
                 f"The log of study '{entry.study}' was changed: entry {seq} is missing (entry {entry.seq} is in its "
                 f"place). {restore()}"
             )
-        fits = digest(
-            previous, entry.study, entry.seq, entry.kind, stamp(entry.at), entry.by, entry.version, entry.text
-        )
-        if entry.digest != fits:
+        if entry.digest != entry.digest_after(previous):
             raise DamagedError(
                 f"The log of study '{entry.study}' was changed: entry {seq} ('{entry.kind}', {entry.at:%Y-%m-%d %H:%M} "
                 f"UTC, by {entry.by}) is not what was recorded. {restore()}"
@@ -214,22 +202,16 @@ HEADER = b"SQLite format 3\0"
 PAYLOAD = ', "payload": '  # what follows it is the payload as it was recorded; no string in JSON can hold it
 
 
-def lines(entries: Sequence[Entry]) -> Iterator[str]:
-    """The lines of a whole log. The first counts the others, so that a file that was cut is noticed."""
-    yield first_line(entries[-1].study, len(entries))
-    yield from entry_lines(entries)
+def lines(entries: Sequence[Entry], study: str | None = None) -> Iterator[str]:
+    """The lines of a log, or of a part of one, each with its line end. The first counts the others.
 
-
-def first_line(study: str, entries: int, **about: str) -> str:
-    """The first line: what follows it."""
-    return json.dumps({"roundwise": "log", "format": FORMAT, "study": study, "entries": entries, **about})
-
-
-def entry_lines(entries: Sequence[Entry]) -> Iterator[str]:
-    """A line for each entry."""
+    So a file that was cut is noticed.
+    """
+    study = entries[-1].study if study is None else study
+    yield json.dumps({"roundwise": "log", "format": FORMAT, "study": study, "entries": len(entries)}) + "\n"
     for entry in entries:
         about = {"seq": entry.seq, "kind": entry.kind, "at": stamp(entry.at), "by": entry.by, "version": entry.version}
-        yield json.dumps({**about, "digest": entry.digest})[:-1] + PAYLOAD + entry.text + "}"
+        yield json.dumps({**about, "digest": entry.digest})[:-1] + PAYLOAD + entry.text + "}\n"
 
 
 def no_database(path: Path) -> None:
@@ -254,7 +236,7 @@ def write_log(path: Path, entries: Sequence[Entry]) -> None:
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with unfinished.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines(entries))
+            file.writelines(lines(entries))
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, path)
@@ -277,40 +259,34 @@ def read_log(path: Path) -> list[Entry]:
     return entries
 
 
-def parsed(path: str, source: Iterable[str]) -> tuple[Plain, list[Entry]]:
-    """The first line and the entries of a log, or of a part of one; its chain is not checked."""
+def parsed(path: str, source: Iterable[str]) -> tuple[str, list[Entry]]:
+    """The study and the entries of a log, or of a part of one; its chain is not checked."""
     rest = iter(source)
-    first = _first(path, next(rest, ""))
-    entries = [_entry(path, number, first["study"], line) for number, line in enumerate(rest, start=2)]
+    try:
+        first = json.loads(next(rest, ""))
+    except (ValueError, RecursionError):
+        first = None
+    if not isinstance(first, dict) or first.get("roundwise") != "log" or not isinstance(first.get("study"), str):
+        raise DataError(f"{path}, line 1: this is not the log of a study. {_expected()}")
+    if "entries" not in first:
+        raise DataError(f"{path}, line 1: it does not say how many entries follow; it was changed. {_expected()}")
+    if first.get("format") != FORMAT:
+        raise DataError(
+            f"{path}, line 1: the file has format {first.get('format')!r}, this version of roundwise reads {FORMAT}. "
+            "Upgrade with `pip install --upgrade roundwise`."
+        )
+    study: str = first["study"]
+    entries = [_entry(path, number, study, line) for number, line in enumerate(rest, start=2)]
     if len(entries) != first["entries"]:
         raise DamagedError(
-            f"{path} holds {len(entries)} entries of study '{first['study']}', but its first line announces "
+            f"{path} holds {len(entries)} entries of study '{study}', but its first line announces "
             f"{first['entries']!r}: the file was cut. Export the study again."
         )
-    return first, entries
+    return study, entries
 
 
 def _expected() -> str:
     return f"Give a file that {option('export')} wrote."
-
-
-def _first(path: str, line: str) -> Plain:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        found = None
-    if isinstance(found, dict) and found.get("roundwise") == "study":
-        raise DataError(f"{path}, line 1: written by an unreleased version of roundwise (format 0), which is not read.")
-    if not isinstance(found, dict) or found.get("roundwise") != "log" or not isinstance(found.get("study"), str):
-        raise DataError(f"{path}, line 1: this is not the log of a study. {_expected()}")
-    if "entries" not in found:
-        raise DataError(f"{path}, line 1: it does not say how many entries follow; it was changed. {_expected()}")
-    if found.get("format") != FORMAT:
-        raise DataError(
-            f"{path}, line 1: the file has format {found.get('format')!r}, this version of roundwise reads {FORMAT}. "
-            "Upgrade with `pip install --upgrade roundwise`."
-        )
-    return found
 
 
 def _entry(path: str, number: int, study: str, line: str) -> Entry:

@@ -18,9 +18,9 @@ from roundwise.arrays import Facts, Floats, Plain
 from roundwise.errors import InputError
 from roundwise.ingest import of_arms
 from roundwise.messages import Remedy
-from roundwise.model.batch import Batch, Trial, budget_before
+from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
-from roundwise.model.trial import begin
+from roundwise.model.problem import Trial, begin, budget_before
 from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of
 from roundwise.rules.eprocess.claims import ClosedTestingRule, left_out, with_claims
 from roundwise.study.spec import StudySpec, arm_names
@@ -52,41 +52,41 @@ class Change:
 
 
 def first_arms(first: StudySpec, changes: Sequence[Change]) -> StudySpec:
-    """The settings as they would have been, had all changes for unrelated reasons been made at the beginning."""
-    settings = first
+    """The spec as they would have been, had all changes for unrelated reasons been made at the beginning."""
+    spec = first
     for each in changes:
         if each.unrelated:
-            settings = with_arms(settings, names_after(settings, each))
-    return settings
+            spec = with_arms(spec, names_after(spec, each))
+    return spec
 
 
-def with_arms(settings: StudySpec, names: Sequence[str]) -> StudySpec:
-    """The settings of a study of other arms; one that joins gets the smallest share of a fixed split."""
-    found, split = arm_names(names), settings.split
+def with_arms(spec: StudySpec, names: Sequence[str]) -> StudySpec:
+    """The spec of a study of other arms; one that joins gets the smallest share of a fixed split."""
+    found, split = arm_names(names), spec.split
     if split is not None:
-        known = dict(zip(settings.arms, split, strict=True))
+        known = dict(zip(spec.arms, split, strict=True))
         least = min((each for each in split if each > 0), default=1.0)
         split = tuple(known.get(name, least) for name in found)
-    question = settings.question
-    if question.separate_claims and len(found) > len(settings.arms):
-        question = claims_of(settings.problem).with_arm(found)
-    return dataclasses.replace(settings, question=question, arms=found, split=split)
+    question = spec.question
+    if question.separate_claims and len(found) > len(spec.arms):
+        question = claims_of(spec.problem).with_arm(found)
+    return dataclasses.replace(spec, question=question, arms=found, split=split)
 
 
-def check_change(settings: StudySpec, change: Change) -> None:
+def check_change(spec: StudySpec, change: Change) -> None:
     """Raise an InputError with one sentence where a change cannot keep the guarantee, or makes no sense."""
-    question = settings.question
-    if change.kind == "dropped" and change.arm not in settings.arms:
-        raise InputError(f"There is no arm '{change.arm}': there are {', '.join(settings.arms)}. Nothing was changed.")
-    if change.kind == "added" and change.arm in settings.arms:
+    question = spec.question
+    if change.kind == "dropped" and change.arm not in spec.arms:
+        raise InputError(f"There is no arm '{change.arm}': there are {', '.join(spec.arms)}. Nothing was changed.")
+    if change.kind == "added" and change.arm in spec.arms:
         raise InputError(f"There is an arm '{change.arm}' already. Nothing was changed.")
-    claims, rule = question.separate_claims, settings.policy.stopping
+    claims, rule = question.separate_claims, spec.policy.stopping
     if claims and isinstance(rule, ClosedTestingRule):
-        _check_claims(settings, change)
+        _check_claims(spec, change)
         return
     if claims or not rule.migrates:
         raise InputError(
-            f"The arms of a study with the policy {settings.policy.name} are fixed: its rule is proved for all of them "
+            f"The arms of a study with the policy {spec.policy.name} are fixed: its rule is proved for all of them "
             "together. Nothing was changed; start a new study with the other arms."
         )
     if not question.accepts_arm_changes:
@@ -94,7 +94,7 @@ def check_change(settings: StudySpec, change: Change) -> None:
             f"The arms of the question '{question.name}' are fixed, because it speaks of them. Nothing was changed.",
             Remedy("Create a study with the other arms, and give it the earlier data with {@import_past}."),
         )
-    if not change.unrelated and rule.effect_of_change(settings.problem, change.kind == "dropped") is None:
+    if not change.unrelated and rule.effect_of_change(spec.problem, change.kind == "dropped") is None:
         what = "left out" if change.kind == "dropped" else "added"
         raise InputError(
             f"No rule is proved by which an arm may be {what} because of results where the question is "
@@ -104,33 +104,33 @@ def check_change(settings: StudySpec, change: Change) -> None:
                 "earlier data with {@import_past}."
             ),
         )
-    with_arms(settings, names_after(settings, change))  # too few arms, or a name that cannot be one
+    with_arms(spec, names_after(spec, change))  # too few arms, or a name that cannot be one
 
 
-def _check_claims(settings: StudySpec, change: Change) -> None:
+def _check_claims(spec: StudySpec, change: Change) -> None:
     """Of claims an arm may be left out, but for one that all of them are about; one may join against a control."""
     if change.kind == "added":
-        with_arms(settings, names_after(settings, change))
+        with_arms(spec, names_after(spec, change))
         return
-    if change.arm in settings.left_out:
+    if change.arm in spec.left_out:
         raise InputError(f"{change.arm} is left out already. Nothing was changed.")
-    if (claims_of(settings.problem).forms[:, settings.arms.index(change.arm)] != 0).all():
+    if (claims_of(spec.problem).forms[:, spec.arms.index(change.arm)] != 0).all():
         raise InputError(
             f"Every claim compares with {change.arm}: without it nothing can be shown. Nothing was changed; close the "
             "study, if it is to end."
         )
 
 
-def effect_of_change(settings: StudySpec, change: Change) -> str:
+def effect_of_change(spec: StudySpec, change: Change) -> str:
     """What a change does to the guarantee, in one sentence."""
-    check_change(settings, change)
+    check_change(spec, change)
     arm = change.arm
-    if settings.question.separate_claims and change.kind == "added" and not change.unrelated:
+    if spec.question.separate_claims and change.kind == "added" and not change.unrelated:
         return (
             f"The guarantee is kept: the claim of {arm} starts with the least that any open claim has, and what was "
             "shown stays shown."
         )
-    if settings.question.separate_claims and change.kind == "dropped":
+    if spec.question.separate_claims and change.kind == "dropped":
         return (
             f"This keeps the guarantee: nothing more is asked of {arm}, its claims stay open as they are, and what was "
             "shown stays shown."
@@ -141,41 +141,41 @@ def effect_of_change(settings: StudySpec, change: Change) -> str:
             f"All rounds are counted anew as if {arm} {joined}; the guarantee then rests on the assumption that the "
             "reason has nothing to do with any result."
         )
-    said = settings.policy.stopping.effect_of_change(settings.problem, change.kind == "dropped")
+    said = spec.policy.stopping.effect_of_change(spec.problem, change.kind == "dropped")
     assert said is not None  # it was checked
     return "This keeps the guarantee" + said.format(arm=arm)
 
 
-def changed(settings: StudySpec, trial: Trial, change: Change, batches: Batches) -> tuple[StudySpec, Trial]:
+def changed(spec: StudySpec, trial: Trial, change: Change, batches: Batches) -> tuple[StudySpec, Trial]:
     """The study after a change that may have to do with results; `batches` are those that were counted."""
-    check_change(settings, change)
-    if settings.question.separate_claims:
+    check_change(spec, change)
+    if spec.question.separate_claims:
         if change.kind == "added":
-            return _with_claim(settings, trial, change)
-        return _without_arm(settings, trial, change)
-    after = with_arms(settings, names_after(settings, change))
+            return _with_claim(spec, trial, change)
+        return _without_arm(spec, trial, change)
+    after = with_arms(spec, names_after(spec, change))
     problem, rule = after.problem, after.policy.stopping
     past, record = Past.none((problem.arms,)), begin(problem, after.acting).record
     for names, batch in batches:
         one = of_arms(batch, names, after.arms)
         past, record = past.plus(one), record.plus(one)
-    dropped = settings.arms.index(change.arm) if change.kind == "dropped" else None
-    kept = rule.migrate(settings.problem, problem, trial.kept, dropped, past)
+    dropped = spec.arms.index(change.arm) if change.kind == "dropped" else None
+    kept = rule.migrate(spec.problem, problem, trial.kept, dropped, past)
     trial = begin(problem, after.acting)._replace(record=record, kept=kept)
     if record.samples > 0:
         trial = trial._replace(plan=after.acting.next(problem, trial))
     return after, trial._replace(done=rule.stops(problem, trial))
 
 
-def _with_claim(settings: StudySpec, trial: Trial, change: Change) -> tuple[StudySpec, Trial]:
-    """One claim more, with the smallest purse that is open, at most 1 (Proposition 18)."""
-    after = with_arms(settings, names_after(settings, change))
+def _with_claim(spec: StudySpec, trial: Trial, change: Change) -> tuple[StudySpec, Trial]:
+    """One claim more, with the smallest wealth that is open, at most 1 (Proposition 18)."""
+    after = with_arms(spec, names_after(spec, change))
     problem, rule = after.problem, after.policy.stopping
     assert isinstance(rule, ClosedTestingRule)
     counts, totals = (np.append(each, 0.0) for each in (trial.record.counts, trial.record.totals))
     start = begin(problem, after.acting)
     left = budget_before(trial.plan)
-    kept = with_claims(rule, settings.problem, trial.kept, problem, left=left)
+    kept = with_claims(rule, spec.problem, trial.kept, problem, left=left)
     plan = start.plan._replace(left=left)
     trial = start._replace(record=trial.record._replace(counts=counts, totals=totals), kept=kept, plan=plan)
     if trial.record.samples > 0:
@@ -183,9 +183,9 @@ def _with_claim(settings: StudySpec, trial: Trial, change: Change) -> tuple[Stud
     return after, trial._replace(done=rule.stops(problem, trial))
 
 
-def _without_arm(settings: StudySpec, trial: Trial, change: Change) -> tuple[StudySpec, Trial]:
+def _without_arm(spec: StudySpec, trial: Trial, change: Change) -> tuple[StudySpec, Trial]:
     """The claims of one arm are not fed any more, and stay in the sum as they are (Proposition 18)."""
-    after = dataclasses.replace(settings, left_out=(*settings.left_out, change.arm))
+    after = dataclasses.replace(spec, left_out=(*spec.left_out, change.arm))
     left = budget_before(trial.plan)
     trial = trial._replace(kept=not_fed(after, trial.kept, left))
     if trial.record.samples > 0 and after.limited_policy.inner is after.limited_policy:
@@ -194,17 +194,17 @@ def _without_arm(settings: StudySpec, trial: Trial, change: Change) -> tuple[Stu
     return after, trial._replace(done=after.policy.stopping.stops(after.problem, trial))
 
 
-def not_fed(settings: StudySpec, kept: ClaimState, left: Floats | None) -> ClaimState:
+def not_fed(spec: StudySpec, kept: ClaimState, left: Floats | None) -> ClaimState:
     """What a rule of claims keeps, without results for the arms that are left out."""
-    rule = settings.policy.stopping
+    rule = spec.policy.stopping
     assert isinstance(rule, ClosedTestingRule)
-    return left_out(rule, settings.problem, kept, np.isin(settings.arms, settings.left_out), left)
+    return left_out(rule, spec.problem, kept, np.isin(spec.arms, spec.left_out), left)
 
 
-def names_after(settings: StudySpec, change: Change) -> list[str]:
+def names_after(spec: StudySpec, change: Change) -> list[str]:
     """The arms after a change."""
-    if settings.question.separate_claims and change.kind == "dropped":
-        return list(settings.arms)
+    if spec.question.separate_claims and change.kind == "dropped":
+        return list(spec.arms)
     if change.kind == "dropped":
-        return [name for name in settings.arms if name != change.arm]
-    return [*settings.arms, change.arm]
+        return [name for name in spec.arms if name != change.arm]
+    return [*spec.arms, change.arm]

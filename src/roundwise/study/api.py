@@ -22,7 +22,7 @@ from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.store import StudyExistsError, open_store
-from roundwise.store.client import Part, Server, segment
+from roundwise.store.remote import Part, Server, segment
 from roundwise.study.fold import Round
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
@@ -48,7 +48,7 @@ class RemoteStudy(Study):
         """The batch to do next, and where the study stands."""
         found = self.server.post(self._path("ask"), {})
         state = self.state
-        return (None if found["round"] is None else state.outstanding), state
+        return (None if found["round"] is None else state.open_round), state
 
     def tell(
         self, *sources: object, round_over: str | None = None, key: str | None = None, **words: Unpack[TellKeywords]
@@ -227,7 +227,7 @@ def load_study(name: str, storage: str | None = None) -> Study:
     """
     store = open_store(storage, create=False)
     try:
-        store.known(name)
+        store.head(name)
     except BaseException:
         store.close()
         raise

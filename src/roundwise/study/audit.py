@@ -17,7 +17,7 @@ from roundwise._version import RULES
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.messages import Guarantee, Reason, Remedy
-from roundwise.model.batch import Record
+from roundwise.model.problem import Record
 from roundwise.serialization import Unreadable, unpack, unpack_array
 from roundwise.store import Entry, EventKind, Listing, check, open_store, read_log, write_log
 from roundwise.study.api import load_study
@@ -150,7 +150,7 @@ def _readable(state: State) -> list[str]:
     payload = state.checkpoint
     assert payload is not None
     try:
-        mine, other = evidence(state.settings, state.trial)[0], unpack_array(payload["claims"]["log_e"])
+        mine, other = evidence(state.spec, state.trial)[0], unpack_array(payload["claims"]["log_e"])
         if mine.shape == other.shape and np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):
             return []
     except (AttributeError, LookupError, TypeError, Unreadable):
@@ -183,13 +183,13 @@ def _few(numbers: Floats) -> str:
 
 UNKNOWN = {
     "question": "?",
-    "asks": "?",
+    "question_text": "?",
     "arms": 0,
     "round": 0,
     "file": None,
     "answer": None,
     "results": 0,
-    "waiting": 0,
+    "pending": 0,
     "budget": None,
     "since": None,
 }

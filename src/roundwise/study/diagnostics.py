@@ -1,5 +1,5 @@
 """Do the batches agree, and are results split and missing as chance has it? Checks of what the guarantee assumes, for
-warnings; they prove nothing, but for the confidence sequences that are kept with them (`noise/refutation.py`).
+warnings; they prove nothing, but for the confidence sequences that are kept with them (`noise/base.py`).
 
 If the results of an arm have the same law in every batch (up to a shift common to all arms, where the question compares
 arms), a batch lies about what the batches before it lead one to expect as chance has it: the residual d of its means,
@@ -23,7 +23,7 @@ from roundwise.arrays import Floats, quiet
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.problem import Problem
-from roundwise.noise.refutation import Held, further
+from roundwise.noise.base import RefutationState, update_refutation
 
 
 def chi_squared_tail(freedom: int, square: float) -> float:
@@ -77,12 +77,12 @@ class Agreement(NamedTuple):
     used: Past  # of the arms that had enough results, weighed by 1/variance
     shifted: Apart = Apart()  # up to a shift of all arms together
     plain: Apart = Apart()
-    held: Held | None = None  # the means that are left; None in the record of an earlier version
+    held: RefutationState | None = None  # the means that are left; None in the record of an earlier version
 
     @classmethod
     def none(cls, arms: int) -> Agreement:
         """Before the first batch."""
-        return cls(Past.none((arms,)), Past.none((arms,)), held=Held.none(arms))
+        return cls(Past.none((arms,)), Past.none((arms,)), held=RefutationState.none(arms))
 
 
 @quiet
@@ -99,8 +99,8 @@ def agreement(problem: Problem, so_far: Agreement, batch: Batch, number: int) ->
         for shifts, known in ((True, so_far.shifted), (False, so_far.plain))
     )
     used = so_far.used.plus(weighed) if counts.any() else so_far.used
-    held = so_far.held or Held.none(problem.arms)
-    return Agreement(sums, used, shifted, plain, further(problem.noise, held, batch))
+    held = so_far.held or RefutationState.none(problem.arms)
+    return Agreement(sums, used, shifted, plain, update_refutation(problem.noise, held, batch))
 
 
 def differs(problem: Problem, so_far: Agreement, shifts: bool) -> Disagreement | None:

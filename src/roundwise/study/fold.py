@@ -20,12 +20,11 @@ from roundwise._version import RULES
 from roundwise.arrays import Bools, Facts, Floats, Plain
 from roundwise.ingest import FileStart, Results, ValueSketch, batch_of, merge_sketches, of_arms, sketches_from, whole_of
 from roundwise.messages import FileNote
-from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before
+from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
-from roundwise.model.trial import advance, begin
-from roundwise.noise.refutation import Held
-from roundwise.policies.base import apportion_pulls
-from roundwise.policies.rounds import as_rounds
+from roundwise.model.problem import BatchPlan, Record, Trial, advance, begin, budget_before
+from roundwise.noise.base import RefutationState
+from roundwise.policies.base import apportion_pulls, as_rounds
 from roundwise.serialization import Unreadable, pack, unpack
 from roundwise.study.amendments import Change, changed, first_arms
 from roundwise.study.diagnostics import Agreement, Apart, Splits, agreement
@@ -110,7 +109,7 @@ class Round:
         """Results beyond the plan that were told after others, in a later call: those may be known."""
         came, before, found = np.zeros_like(self.pulls), np.zeros_like(self.pulls), 0.0
         for each in self.files:
-            before = before if each.together else came
+            before = before if each.same_call else came
             after = came + each.counts + (0.0 if each.missing is None else each.missing)
             if before.any():
                 found += self._beyond(after, self.pulls) - self._beyond(came, self.pulls)
@@ -221,12 +220,12 @@ class StudySummary:
     shared_items: bool = False  # whether several arms were tried on the same items
     sketches: Mapping[str, ValueSketch] = field(default_factory=dict)  # of columns that may identify units, by title
     surplus: Surplus = field(default_factory=Surplus)
-    dealt: bool = False  # whether the order of rows decided which part each was dealt to, given the seed
-    passed: tuple[int, ...] = ()  # rounds that no decision has seen: folded anew, an earlier one decided
-    late: Mapping[str, LateSums] = field(default_factory=dict)  # what they brought, by the name of the arm
+    partitioned_rows: bool = False  # whether the order of rows decided which part each was dealt to, given the seed
+    late_rounds: tuple[int, ...] = ()  # rounds that no decision has seen: folded anew, an earlier one decided
+    late_sums: Mapping[str, LateSums] = field(default_factory=dict)  # what they brought, by the name of the arm
     splits: Splits = field(default_factory=Splits)  # of rounds that are a number of results
 
-    def plus(self, settings: StudySpec, round: Round) -> StudySummary:
+    def plus(self, spec: StudySpec, round: Round) -> StudySummary:
         """With one more round."""
         found = replace(
             self,
@@ -240,27 +239,27 @@ class StudySummary:
             shared_items=self.shared_items or shares_items(round),
             sketches=with_sketches(self.sketches, round),
             surplus=self.surplus.plus(round),
-            dealt=self.dealt or deals_rows(round),
+            partitioned_rows=self.partitioned_rows or deals_rows(round),
             splits=with_split(self.splits, round),
         )
         if self.agreement is not None:
-            batch = of_arms(round.whole, round.arms, settings.arms)
-            found = replace(found, agreement=agreement(settings.problem, self.agreement, batch, round.number))
+            batch = of_arms(round.whole, round.arms, spec.arms)
+            found = replace(found, agreement=agreement(spec.problem, self.agreement, batch, round.number))
         if not round.short:
             return found
         if len(self.short) >= MOST:
             return replace(found, more_short=self.more_short + 1)
         return replace(found, short=(*self.short, shortfall(round)))
 
-    def passing(self, settings: StudySpec, round: Round) -> StudySummary:
+    def passing(self, spec: StudySpec, round: Round) -> StudySummary:
         """With a round that came after the one that decides: its facts are kept, and the decision has not seen it."""
-        found, batch, late = self.plus(settings, round), round.whole, dict(self.late)
+        found, batch, late = self.plus(spec, round), round.whole, dict(self.late_sums)
         for arm, results, total in zip(round.arms, batch.counts.tolist(), batch.totals.tolist(), strict=True):
             before = late.get(arm, LateSums(0.0, 0.0))
             late[arm] = LateSums(before.results + results, before.total + total)
-        names = ("rounds", "deviation", "agreement", "sketches", "surplus", "dealt", "splits")
+        names = ("rounds", "deviation", "agreement", "sketches", "surplus", "partitioned_rows", "splits")
         unseen = {name: vars(self)[name] for name in names}
-        return replace(found, **unseen, passed=(*self.passed, round.number), late=late)
+        return replace(found, **unseen, late_rounds=(*self.late_rounds, round.number), late_sums=late)
 
     def payload(self) -> Plain:
         """The facts as JSON."""
@@ -291,9 +290,9 @@ class StudySummary:
             shared_items=bool(payload["shared_items"]),
             sketches=sketches_from(payload["sketches"]),
             surplus=Surplus(tuple(int(each) for each in surplus[0]), *(int(each) for each in surplus[1:])),
-            dealt=bool(payload["dealt"]),
-            passed=tuple(int(number) for number in payload["passed"]),
-            late={str(arm): LateSums(*map(float, each)) for arm, each in payload["late"].items()},
+            partitioned_rows=bool(payload["partitioned_rows"]),
+            late_rounds=tuple(int(number) for number in payload["late_rounds"]),
+            late_sums={str(arm): LateSums(*map(float, each)) for arm, each in payload["late_sums"].items()},
             splits=Splits(float(splits[0]), int(splits[1]), tuple(float(each) for each in splits[2])),
         )
 
@@ -316,7 +315,7 @@ def _read_agreement(written: object) -> Agreement | None:
     return None
 
 
-def _held_well(held: Held | None, sums: Past) -> bool:
+def _held_well(held: RefutationState | None, sums: Past) -> bool:
     if held is None:
         return True
     arrays, numbers = held[:7], held[7:]
@@ -382,7 +381,7 @@ def with_sketches(sketches: Mapping[str, ValueSketch], round: Round) -> dict[str
 
 
 def deals_rows(round: Round) -> bool:
-    """Whether rows are dealt into parts by their places; sums are not."""
+    """Whether rows are partitioned_rows into parts by their places; sums are not."""
     return any(each.strata is not None and each.parts > 1 for each in round.files)
 
 
@@ -421,42 +420,40 @@ def describe_deviation(round: Round) -> str | None:
 # --- the fold
 
 
-def start_trial(settings: StudySpec, taught: Sequence[ArmResults] = ()) -> Trial:
-    """The trial before its first round; earlier data `taught` are known, and are no evidence (Proposition 24)."""
-    problem, rule = settings.problem, settings.policy.stopping
-    trial = begin(problem, settings.acting)
-    for names, results in taught:
-        batch = of_arms(batch_of([results]), names, settings.arms)._replace(parts=None, table=None)
+def start_trial(spec: StudySpec, past: Sequence[ArmResults] = ()) -> Trial:
+    """The trial before its first round; earlier data `past` are known, and are no evidence (Proposition 24)."""
+    problem, rule = spec.problem, spec.policy.stopping
+    trial = begin(problem, spec.acting)
+    for names, results in past:
+        batch = of_arms(batch_of([results]), names, spec.arms)._replace(parts=None, table=None)
         trial = trial._replace(kept=rule.warm_start(problem, trial.kept, batch, budget_before(trial.plan)))
     left = budget_before(trial.plan)
-    if not taught or left is None or not rule.uses_budget:
+    if not past or left is None or not rule.uses_budget:
         return trial
     # a first round for what can be expected of the budget; if that is nothing, for all: results are to show it
-    plan = settings.acting.next(problem, trial._replace(plan=trial.plan._replace(left=left)))
+    plan = spec.acting.next(problem, trial._replace(plan=trial.plan._replace(left=left)))
     return trial._replace(plan=plan._replace(parts=trial.plan.parts)) if plan.pulls.any() else trial
 
 
-def start_summary(settings: StudySpec) -> StudySummary:
+def start_summary(spec: StudySpec) -> StudySummary:
     """The summary before the first round."""
-    return StudySummary(agreement=Agreement.none(len(settings.arms)))
+    return StudySummary(agreement=Agreement.none(len(spec.arms)))
 
 
-def fold_round(
-    settings: StudySpec, trial: Trial, summary: StudySummary, round: Round
-) -> tuple[Trial, StudySummary, bool]:
+def fold_round(spec: StudySpec, trial: Trial, summary: StudySummary, round: Round) -> tuple[Trial, StudySummary, bool]:
     """The trial and the summary after one more round, and whether it counts: not after the one that decides."""
     if trial.done:
-        return trial, summary.passing(settings, round), False
-    batch = of_arms(round.batch, round.arms, settings.arms)
-    after = advance(settings.problem, settings.acting, with_asked_plan(settings, trial, round), batch)
-    return after, summary.plus(settings, round), True
+        return trial, summary.passing(spec, round), False
+    batch = of_arms(round.batch, round.arms, spec.arms)
+    after = advance(spec.problem, spec.acting, with_asked_plan(spec, trial, round), batch)
+    return after, summary.plus(spec, round), True
 
 
 def fold_rounds(
     first: StudySpec,
     rounds: Sequence[Round],
     changes: Sequence[Change] = (),
-    taught: Sequence[ArmResults] = (),
+    past: Sequence[ArmResults] = (),
     budget: int | None = None,
 ) -> tuple[StudySpec, Trial, StudySummary]:
     """Fold all complete rounds by the present rules, with every change of arms at its place.
@@ -464,76 +461,76 @@ def fold_rounds(
     Each is bet on with the budget that was set before its results; after the last, `budget` is the present one.
     """
     seen: list[Round] = []
-    settings = first_arms(first, changes)
-    trial, summary = start_trial(settings, taught), start_summary(settings)
+    spec = first_arms(first, changes)
+    trial, summary = start_trial(spec, past), start_summary(spec)
     gone = {each.arm for each in changes if each.unrelated and each.kind == "dropped"}
     waiting = [each for each in changes if not each.unrelated and each.arm not in gone]
     for round in rounds:
         while waiting and waiting[0].after < round.number:
-            settings, trial, summary = change_arms(settings, trial, summary, waiting.pop(0), seen)
+            spec, trial, summary = change_arms(spec, trial, summary, waiting.pop(0), seen)
         if not round.complete:
             continue
-        if round.budget != settings.budget:
-            settings, trial = extend_budget(settings, trial, round.budget)
-        trial, summary, counts = fold_round(settings, trial, summary, round)
+        if round.budget != spec.budget:
+            spec, trial = extend_budget(spec, trial, round.budget)
+        trial, summary, counts = fold_round(spec, trial, summary, round)
         seen += [round] if counts else []
     for each in waiting:
-        settings, trial, summary = change_arms(settings, trial, summary, each, seen)
-    if budget != settings.budget:
-        settings, trial = extend_budget(settings, trial, budget)
-    return settings, trial, summary
+        spec, trial, summary = change_arms(spec, trial, summary, each, seen)
+    if budget != spec.budget:
+        spec, trial = extend_budget(spec, trial, budget)
+    return spec, trial, summary
 
 
 def change_arms(
-    settings: StudySpec, trial: Trial, summary: StudySummary, change: Change, rounds: Sequence[Round]
+    spec: StudySpec, trial: Trial, summary: StudySummary, change: Change, rounds: Sequence[Round]
 ) -> tuple[StudySpec, Trial, StudySummary]:
     """The study after an arm left or joined; `rounds` are those that were counted."""
-    settings, trial = changed(settings, trial, change, [(round.arms, round.batch) for round in rounds])
-    found = Agreement.none(len(settings.arms))
+    spec, trial = changed(spec, trial, change, [(round.arms, round.batch) for round in rounds])
+    found = Agreement.none(len(spec.arms))
     for round in rounds:
-        found = agreement(settings.problem, found, of_arms(round.whole, round.arms, settings.arms), round.number)
-    return settings, trial, replace(summary, agreement=found)
+        found = agreement(spec.problem, found, of_arms(round.whole, round.arms, spec.arms), round.number)
+    return spec, trial, replace(summary, agreement=found)
 
 
 def extend_budget(
-    settings: StudySpec, trial: Trial, budget: int | None, open_: Round | None = None
+    spec: StudySpec, trial: Trial, budget: int | None, open_: Round | None = None
 ) -> tuple[StudySpec, Trial]:
     """The study with another budget: its next plan kept within it, or what follows for an open round.
 
     A rule that looks ahead continues with its wealth, also where the budget had ended it (Proposition 18, 6).
     """
-    settings = replace(settings, budget=budget)
-    problem, rule, acting = settings.problem, settings.policy.stopping, settings.acting
+    spec = replace(spec, budget=budget)
+    problem, rule, acting = spec.problem, spec.policy.stopping, spec.acting
     rounds = as_rounds(acting)
     if budget is None or rounds is not acting:
-        return settings, trial
+        return spec, trial
     if rule.uses_budget and trial.record.samples > 0:
         left = np.maximum(budget - trial.record.samples, 0.0)
         trial = trial._replace(kept=rule.with_budget(problem, trial.kept, left), plan=trial.plan._replace(left=left))
         trial = trial._replace(plan=rounds.next(problem, trial), done=np.asarray(False))
         if open_ is None:
-            return settings, trial._replace(done=rule.stops(problem, trial))
+            return spec, trial._replace(done=rule.stops(problem, trial))
     else:
         trial = trial._replace(plan=rounds.again(trial.plan, trial.record))
-    return settings, trial if open_ is None else with_asked_plan(settings, trial, open_)
+    return spec, trial if open_ is None else with_asked_plan(spec, trial, open_)
 
 
-def with_asked_plan(settings: StudySpec, trial: Trial, round: Round) -> Trial:
+def with_asked_plan(spec: StudySpec, trial: Trial, round: Round) -> Trial:
     """The trial whose next plan is that of the round, with the budget that was set before its results."""
     if round.budget is None:
         return trial
-    rounds = as_rounds(replace(settings, budget=round.budget).acting)
-    pulls = of_arms(Batch(round.pulls, round.pulls), round.arms, settings.arms).counts
+    rounds = as_rounds(replace(spec, budget=round.budget).acting)
+    pulls = of_arms(Batch(round.pulls, round.pulls), round.arms, spec.arms).counts
     return trial._replace(plan=rounds.asked(trial.plan, trial.record, pulls))
 
 
 # --- checkpoints
 
 
-def checkpoint_payload(settings: StudySpec, trial: Trial, summary: StudySummary, study: Facts) -> Plain:
+def checkpoint_payload(spec: StudySpec, trial: Trial, summary: StudySummary, study: Facts) -> Plain:
     """The payload of a checkpoint; `study` are the facts that are not about folded rounds."""
-    won, bars, shown = evidence(settings, trial)
-    rule, problem = settings.policy.stopping, settings.problem
+    won, bars, shown = evidence(spec, trial)
+    rule, problem = spec.policy.stopping, spec.problem
     return {
         "round": summary.rounds,
         "rules": RULES,
@@ -550,24 +547,24 @@ def checkpoint_payload(settings: StudySpec, trial: Trial, summary: StudySummary,
     }
 
 
-def evidence(settings: StudySpec, trial: Trial) -> tuple[Floats, Floats, Bools]:
+def evidence(spec: StudySpec, trial: Trial) -> tuple[Floats, Floats, Bools]:
     """log of the wealth of each claim, log of what it must reach, and whether it is shown."""
-    return settings.policy.stopping.evidence(settings.problem, trial, settings.arms)
+    return spec.policy.stopping.evidence(spec.problem, trial, spec.arms)
 
 
-def restore_trial(settings: StudySpec, payload: Facts) -> Trial:
+def restore_trial(spec: StudySpec, payload: Facts) -> Trial:
     """The trial of a checkpoint; `Unreadable` where this version does not know what it holds."""
-    problem, arms = settings.problem, (len(settings.arms),)
+    problem, arms = spec.problem, (len(spec.arms),)
     try:
         state = payload["state"]
         record = unpack(Record, state["record"])
-        plan = unpack(BatchPlan, state["plan"], settings.acting.first(problem, ()))
+        plan = unpack(BatchPlan, state["plan"], spec.acting.first(problem, ()))
         shapes = [np.shape(each) for each in (record.counts, record.totals, plan.pulls)]
         if set(shapes) != {arms} or np.shape(record.batches) or np.shape(plan.may_stop):
             raise Unreadable("arrays of another shape")
         if not all(np.isfinite(each).all() for each in (record.counts, record.totals, record.batches)):
             raise Unreadable("numbers that are not finite")
-        rule, written = settings.policy.stopping, state["rule"]
+        rule, written = spec.policy.stopping, state["rule"]
         if written["kind"] != rule.state_tag(problem):
             raise Unreadable(f"the state of another rule ({written['kind']})")
         kept, like = None, rule.save(problem, rule.start(problem, ()))

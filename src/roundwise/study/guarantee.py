@@ -8,7 +8,7 @@ import numpy as np
 
 from roundwise.errors import visible
 from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason
-from roundwise.noise.refutation import FALSE_ALARM
+from roundwise.noise.base import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
 from roundwise.study.diagnostics import SURPRISING, Disagreement, differs, missing_differs, split_differs
 from roundwise.study.state import State
@@ -23,8 +23,8 @@ def guarantee_of(state: State) -> Guarantee:
 
 def _doubts(state: State) -> Iterator[Doubt]:
     """Everything that stands between a study and its guarantee."""
-    settings = state.settings
-    if (doubt := settings.policy.stopping.doubt(settings.problem)) is not None:
+    spec = state.spec
+    if (doubt := spec.policy.stopping.doubt(spec.problem)) is not None:
         yield doubt
     if state.decided is not None and not state.trial.done:
         yield Reason("answer_not_reproduced")
@@ -48,20 +48,20 @@ def _doubts(state: State) -> Iterator[Doubt]:
             yield Condition(f"arm_{change.kind}", arm=change.arm)
     if state.summary.refolded:
         yield Condition("recounted")
-    if state.shares_items and not settings.noise.shares_items:
+    if state.shares_items and not spec.noise.shares_items:
         yield Condition("shared_items")
     for each in state.repeats:
         about = {"repeated": each.repeated, "values": each.values, "exact": each.exact, "several_arms": each.several}
         yield Condition("repeated_ids", column=each.title, **about)
     # A bet on a round needs numbers of results that are unrelated to their values. The paper's thresholds hold after
     # every single result, however the next is chosen.
-    if (surplus := state.surplus).added and settings.policy.stopping.any_time:
+    if (surplus := state.surplus).added and spec.policy.stopping.any_time:
         rounds = list(surplus.rounds)
         yield Condition("surplus", added=surplus.added, rounds=rounds, came=surplus.came, asked=surplus.asked)
-    if settings.seed_given and state.deals_rows:
+    if spec.seed_given and state.deals_rows:
         yield Condition("seed_chosen")
     if (found := disagreeing(state)) is not None:
-        about = {"arm": settings.arms[found.arm], "round": found.batch, "chance": found.chance}
+        about = {"arm": spec.arms[found.arm], "round": found.batch, "chance": found.chance}
         yield Condition("rounds_differ", shifts=standing(state).compares, **about)
     if refuted is None and not means_hold(state):
         yield Condition("arms_moved")
@@ -75,7 +75,7 @@ def refutation_of(state: State) -> Reason | None:
     held = None if state.summary.agreement is None else state.summary.agreement.held
     if held is None:
         return None
-    moving = None if held.moving is None or moved_together(state) else state.settings.arms[held.moving]
+    moving = None if held.moving is None or moved_together(state) else state.spec.arms[held.moving]
     if not held.spreading and moving is None:
         return None
     return Reason("refuted", spreading=bool(held.spreading), moving=moving, false_alarm=FALSE_ALARM)
@@ -90,23 +90,23 @@ def dangers_of(state: State, guarantee: Guarantee) -> list[Danger]:
 def _missing_differ(state: State) -> Danger | None:
     if not any(state.lost.values()):
         return None
-    missing = np.array([float(state.lost.get(name, 0)) for name in state.settings.arms])
+    missing = np.array([float(state.lost.get(name, 0)) for name in state.spec.arms])
     chance = missing_differs(state.record.counts, missing)
     if chance >= SURPRISING:
         return None
     shares = missing / np.maximum(state.record.counts + missing, 1.0)
-    return Danger("missing_differ", arm=state.settings.arms[int(shares.argmax())], chance=chance)
+    return Danger("missing_differ", arm=state.spec.arms[int(shares.argmax())], chance=chance)
 
 
 def _sample_ratio_mismatch(state: State) -> Danger | None:
     """Only where a round is a number of results, so that their split is left to chance."""
-    settings = state.settings
-    if not settings.by_number or state.changes:
+    spec = state.spec
+    if not spec.by_number or state.changes:
         return None
-    lost = np.array([float(state.summary.lost.get(name, 0)) for name in settings.arms])
+    lost = np.array([float(state.summary.lost.get(name, 0)) for name in spec.arms])
     came = state.trial.record.counts + lost
-    if settings.split is not None:
-        wanted = np.array(settings.split)
+    if spec.split is not None:
+        wanted = np.array(spec.split)
         chance = split_differs(wanted, came)
     else:
         splits = state.summary.splits
@@ -117,7 +117,7 @@ def _sample_ratio_mismatch(state: State) -> Danger | None:
     off = (came - expected) / np.sqrt(np.maximum(expected, 1.0))
     arm = int(np.abs(off).argmax())
     numbers = {"came": int(came[arm]), "expected": round(float(expected[arm]))}
-    return Danger("sample_ratio_mismatch", arm=settings.arms[arm], chance=chance, **numbers)
+    return Danger("sample_ratio_mismatch", arm=spec.arms[arm], chance=chance, **numbers)
 
 
 def bounds_hold(state: State) -> bool:
@@ -140,28 +140,31 @@ def disagreeing(state: State) -> Disagreement | None:
 def disagreement_of(state: State, shifts: bool) -> Disagreement | None:
     """How well the batches agree, up to a `shift` of all arms together; None if that cannot be said."""
     kept = state.summary.agreement
-    return None if kept is None else differs(state.settings.problem, kept, shifts)
+    return None if kept is None else differs(state.spec.problem, kept, shifts)
 
 
 def standing(state: State) -> TrialStatus:
     """What else the rule has to say of it."""
-    return state.settings.policy.stopping.standing(state.settings.problem, state.trial)
+    return state.spec.policy.stopping.standing(state.spec.problem, state.trial)
 
 
 def notes_of(state: State, widened: Sequence[str]) -> list[Note]:
     """Return what else readers should know; intervals of `widened` arms were extended to their means."""
-    return [*_notes(state, widened), *gather_notes([*state.notes, *(n for _, each in state.later for n in each.notes)])]
+    return [
+        *_notes(state, widened),
+        *gather_notes([*state.notes, *(n for _, each in state.late_files for n in each.notes)]),
+    ]
 
 
 def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
-    policy, settings = state.settings.policy, state.settings
+    policy, spec = state.spec.policy, state.spec
     if policy.stopping.exact_batches:
         yield Note("exact_rounds", policy=policy.name)
     for change in state.changes:
         about = {"arm": change.arm, "after": change.after, "why": visible(change.why.strip(), 300)}
-        removed = change.kind == "dropped" and change.arm not in settings.arms
+        removed = change.kind == "dropped" and change.arm not in spec.arms
         yield Note(f"arm_{change.kind}", removed=removed, **about)
-    before, now = state.first.budget, settings.budget
+    before, now = state.first.budget, spec.budget
     if before is not None and now is not None and before != now:
         yield Note("budget_changed", before=before, now=now)
     for remark in state.remarks[-MOST_REMARKS:]:
@@ -169,21 +172,21 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note("remark", by=by, at=remark["at"], text=text)
     if len(state.remarks) > MOST_REMARKS:
         yield Note("more_remarks", number=len(state.remarks) - MOST_REMARKS)
-    yield from policy.stopping.notes(settings.problem, state.trial)
+    yield from policy.stopping.notes(spec.problem, state.trial)
     if moved_together(state):
         yield Note("moved_together", intervals=means_hold(state))
     if widened:
         yield Note("widened", arms=list(widened))
-    if settings.noise.needs == "rows" and state.sums_only:
+    if spec.noise.needs == "rows" and state.sums_only:
         yield Note("sums_only")
-    waiting = state.waiting
+    waiting = state.open_results
     if waiting is not None and state.closed is not None:
         yield Note("incomplete_round", round=waiting.round, results=waiting.results)
-    for _, each in state.lessons:
+    for _, each in state.past:
         yield Note("earlier_data", results=int(each.counts.sum()), name=each.name)
-    if late := int(state.late.counts.sum()):
-        recounted = bool(state.summary.passed) or any(state.after_decision(each) for each in state.uncounted)
-        yield Note("after_decision", results=late, recounted=recounted, claims=settings.question.separate_claims)
+    if late := int(state.late_sums.counts.sum()):
+        recounted = bool(state.summary.late_rounds) or any(state.after_decision(each) for each in state.unfolded)
+        yield Note("after_decision", results=late, recounted=recounted, claims=spec.question.separate_claims)
 
 
 def gather_notes(notes: Sequence[FileNote]) -> list[FileNote]:

@@ -23,8 +23,7 @@ from roundwise.model.problem import Problem, check_whole_number
 from roundwise.model.spec import from_spec, parse_quantity, to_spec
 from roundwise.noise import Noise
 from roundwise.policies import POLICIES, Policy, Rounds, usual_policy
-from roundwise.policies.base import Limited
-from roundwise.policies.rounds import shares
+from roundwise.policies.base import Limited, shares
 from roundwise.questions import QUESTIONS, Question
 
 SEED_BITS = 53  # integers up to 2**53 survive every JSON reader

@@ -15,11 +15,9 @@ from roundwise.deadline import check_deadline
 from roundwise.errors import DataError, InputError
 from roundwise.ingest import Repeats, Results, batch_of, of_arms
 from roundwise.messages import FileNote
-from roundwise.model.batch import Batch, Record, Trial
-from roundwise.model.problem import check_whole_number
-from roundwise.model.trial import cannot_stop, final_answer
-from roundwise.policies.base import apportion_pulls
-from roundwise.policies.rounds import round_of
+from roundwise.model.batch import Batch
+from roundwise.model.problem import Record, Trial, cannot_stop, check_whole_number, final_answer
+from roundwise.policies.base import apportion_pulls, round_of
 from roundwise.serialization import Unreadable
 from roundwise.store import Entry, EventKind
 from roundwise.study import fold
@@ -31,7 +29,7 @@ from roundwise.study.spec import StudySpec
 WRONG = (ArithmeticError, AssertionError, AttributeError, InputError, LookupError, TypeError, ValueError)
 
 
-class Waiting(NamedTuple):
+class OpenResults(NamedTuple):
     """What was told of the open round, and is not counted yet."""
 
     round: int
@@ -53,10 +51,10 @@ def replay(entries: Sequence[Entry], read_all: Callable[[], Sequence[Entry]] | N
     """
     first = entries[0]
     try:
-        settings = StudySpec.from_json(first.payload)
-        if list(settings.arms) != first.payload["arms"]:
+        spec = StudySpec.from_json(first.payload)
+        if list(spec.arms) != first.payload["arms"]:
             raise TypeError("names of arms")
-        state = State(first.study, settings, str(first.at))
+        state = State(first.study, spec, str(first.at))
     except InputError as error:  # a sentence, for instance on a module that is not imported
         raise DataError(f"The study '{first.study}' cannot be made from its record: {error}") from None
     except (*WRONG, RecursionError) as error:
@@ -72,28 +70,28 @@ def replay(entries: Sequence[Entry], read_all: Callable[[], Sequence[Entry]] | N
 class State:
     """Where a study stands. What lies before its last checkpoint is read only when it is needed."""
 
-    def __init__(self, name: str, settings: StudySpec, created: str = "") -> None:
+    def __init__(self, name: str, spec: StudySpec, created: str = "") -> None:
         self.name, self.created = name, created
         self.seq = 0  # of the last entry
         self.last: Entry | None = None  # the last entry that is recorded
         self.log: Sequence[Entry] = ()  # all entries, where the whole log was read for a report
-        self.first = settings  # as the study was created
-        self.settings = settings
+        self.first = spec  # as the study was created
+        self.spec = spec
         self.decided: Plain | None = None
         self.closed: str | None = None
         self.amendments: list[Plain] = []
         self.changes: list[Change] = []
-        self.taught: list[ArmResults] = []  # earlier data
-        self.later: list[ArmResults] = []  # what came after the decision
+        self._past: list[ArmResults] = []  # earlier data
+        self.late_files: list[ArmResults] = []  # what came after the decision
         self.remarks: list[Plain] = []
         self.stale = False  # whether all rounds must be folded anew
-        self.pending: list[Change] = []  # changes of arms since the checkpoint
+        self.pending_changes: list[Change] = []  # changes of arms since the checkpoint
         self.files_since = 0  # files told since the checkpoint
         self.checkpoint: Plain | None = None  # the last one
         self.recent: list[Round] = []  # the rounds from the checkpoint on
         self.read_before: Callable[[], State] | None = None  # reads the whole log; None if that was done
-        self._trial: Trial | None = fold.start_trial(settings)
-        self._summary: StudySummary | None = fold.start_summary(settings)
+        self._trial: Trial | None = fold.start_trial(spec)
+        self._summary: StudySummary | None = fold.start_summary(spec)
 
     # --- events
 
@@ -116,7 +114,7 @@ class State:
             self.last = entry
 
     def _apply_asked(self, payload: Plain, entry: Entry) -> None:
-        arms, planned = len(self.settings.arms), payload["planned"]
+        arms, planned = len(self.spec.arms), payload["planned"]
         number = check_whole_number("round", payload["round"], 1)
         if number != self.number + 1:
             raise ValueError("rounds are numbered one after the other")
@@ -124,11 +122,11 @@ class State:
             Round(
                 number,
                 fold.read_pulls(payload["pulls"], arms),
-                arms=self.settings.arms,
+                arms=self.spec.arms,
                 planned=None if planned is None else fold.read_pulls(planned, arms),
                 by_number=bool(payload["by_number"]),
                 since=str(entry.at),
-                budget=self.settings.budget,
+                budget=self.spec.budget,
             )
         )
 
@@ -143,33 +141,33 @@ class State:
     def _apply_checkpoint(self, payload: Plain, entry: Entry) -> None:
         for key in ("state", "rules"):
             payload[key]
-        settings, summary = payload["settings"], payload["summary"]
-        self.settings = self.first if settings is None else StudySpec.from_json(settings)
+        spec, summary = payload["spec"], payload["summary"]
+        self.spec = self.first if spec is None else StudySpec.from_json(spec)
         amendment = ("name", "round", "replaces", "why", "withdrawn")
         self.amendments = [fold.having(each, amendment) for each in payload["amendments"]]
         self.changes = [Change.from_payload(each) for each in payload["changes"]]
         self.remarks = [fold.having(each, ("at", "by", "text")) for each in payload["remarks"]]
-        last, passed = int(payload["round"]), set(summary["passed"])
-        if int(payload["through"]) < last:
+        last, passed = int(payload["round"]), set(summary["late_rounds"])
+        if int(payload["last_folded"]) < last:
             raise ValueError("no round was counted")
         for each in self.recent:
             seen = each.number <= last and each.number not in passed
             each.counted = seen and (each.counted or each.complete)  # what was complete stays so
-        open_ = payload["open"]
+        open_ = payload["open_round"]
         if open_ is not None and (not self.recent or self.recent[-1].number < open_["number"]):
-            self.recent.append(Round.from_payload(open_, self.settings.arms))
+            self.recent.append(Round.from_payload(open_, self.spec.arms))
         self.checkpoint, self._trial, self._summary = payload, None, None  # read when they are needed
-        self.stale, self.pending, self.files_since = False, [], 0
+        self.stale, self.pending_changes, self.files_since = False, [], 0
 
     def _apply_decided(self, payload: Plain, entry: Entry) -> None:
         if not isinstance(payload["words"], str):
             raise TypeError("no answer")
-        question, arms = self.settings.question, self.settings.arms
+        question, arms = self.spec.question, self.spec.arms
         check_answer(question, arms, payload["answer"], question.answer_to_json(question.answer(np.zeros(len(arms)))))
         self.decided = payload
 
     def _apply_told_late(self, payload: Plain, entry: Entry) -> None:
-        self.later.append((self.settings.arms, self._read_results(self.settings.arms, payload["results"])))
+        self.late_files.append((self.spec.arms, self._read_results(self.spec.arms, payload["results"])))
         self.files_since += 1
 
     def _apply_amended(self, payload: Plain, entry: Entry) -> None:
@@ -185,7 +183,7 @@ class State:
                     files.append(file)
                 elif corrected is not None:
                     new = self._read_results(each.arms, corrected)
-                    files.append(dataclasses.replace(new, together=file.together))
+                    files.append(dataclasses.replace(new, same_call=file.same_call))
                     self.files_since += 1
             each.set_files(files)
             each.amended |= complete  # what was complete stays so
@@ -201,14 +199,14 @@ class State:
         self.changes.append(change)
         self.stale |= change.unrelated
         if not change.unrelated:
-            self.pending.append(change)
-        if (open_ := self.outstanding) is None:
+            self.pending_changes.append(change)
+        if (open_ := self.open_round) is None:
             return
         # nothing was told of the open round: it is asked of the arms there are now
-        names = with_arms(self.settings, names_after(self.settings, change)).arms
+        names = with_arms(self.spec, names_after(self.spec, change)).arms
         pulls = of_arms(Batch(open_.pulls, open_.pulls), open_.arms, names).counts
         if change.kind == "dropped" and change.arm in names:
-            gone, left_out = np.array(names) == change.arm, np.isin(names, self.settings.left_out)
+            gone, left_out = np.array(names) == change.arm, np.isin(names, self.spec.left_out)
             others = np.where(gone, 0.0, pulls)
             if np.count_nonzero(others) <= 1:  # if only one arm is left, the others get what the dropped one had
                 back = ~gone & ~left_out & (others == 0)
@@ -217,18 +215,18 @@ class State:
         open_.pulls, open_.arms, open_.planned = pulls, names, None
 
     def _apply_extended(self, payload: Plain, entry: Entry) -> None:
-        open_ = self.outstanding
+        open_ = self.open_round
         if open_ is not None and not open_.files:
             open_.budget = payload["budget"]
-        self.put(*fold.extend_budget(self.settings, self.trial, payload["budget"], open_), self.summary)
+        self.put(*fold.extend_budget(self.spec, self.trial, payload["budget"], open_), self.summary)
         self.decided = None  # what was shown stays shown, and what is open goes on
 
     def _apply_past_imported(self, payload: Plain, entry: Entry) -> None:
-        settings = self.settings
-        if self.read_before is not None and not self.taught:  # those before the checkpoint teach, too
-            self.taught = self.read_before().taught[: self.lessons_number]
-        self.taught.append((settings.arms, self._read_results(settings.arms, payload["results"])))
-        self.put(settings, fold.start_trial(settings, self.taught), fold.start_summary(settings))
+        spec = self.spec
+        if self.read_before is not None and not self._past:  # those before the checkpoint teach, too
+            self._past = self.read_before().past[: self.past_files]
+        self._past.append((spec.arms, self._read_results(spec.arms, payload["results"])))
+        self.put(spec, fold.start_trial(spec, self._past), fold.start_summary(spec))
 
     def _apply_noted(self, payload: Plain, entry: Entry) -> None:
         self.remarks.append({"at": str(entry.at), "by": entry.by, "text": str(payload["text"])})
@@ -241,7 +239,7 @@ class State:
 
     def _read_results(self, arms: tuple[str, ...], payload: Plain) -> Results:
         """What a file brought, for the arms there were; a ValueError where there cannot be such results."""
-        results, outcome = Results.from_payload(payload), self.settings.noise.outcome
+        results, outcome = Results.from_payload(payload), self.spec.noise.outcome
         if len(results.counts) != len(arms):
             raise ValueError("results of other arms")
         with np.errstate(invalid="ignore"):
@@ -278,15 +276,15 @@ class State:
         if self._trial is None:
             assert self.checkpoint is not None
             try:
-                self._trial = fold.restore_trial(self.settings, self.checkpoint)
+                self._trial = fold.restore_trial(self.spec, self.checkpoint)
             except Unreadable:  # of a version whose state this one does not know: its rounds are facts
-                done = [each for each in self.rounds if each.counted or each.number in self.summary.passed]
-                self.settings, self._trial, summary = fold.fold_rounds(
-                    self.first, done, self.changes, self.taught, self.settings.budget
+                done = [each for each in self.rounds if each.counted or each.number in self.summary.late_rounds]
+                self.spec, self._trial, summary = fold.fold_rounds(
+                    self.first, done, self.changes, self._past, self.spec.budget
                 )
                 self._summary = dataclasses.replace(summary, files=self.summary.files, refolded=True)
                 for each in done:
-                    each.counted = each.number not in summary.passed
+                    each.counted = each.number not in summary.late_rounds
         return self._trial
 
     @property
@@ -303,9 +301,9 @@ class State:
                 ) from None
         return self._summary
 
-    def put(self, settings: StudySpec, trial: Trial, summary: StudySummary) -> None:
-        """Put a trial in the place of the old one, with its settings and summary."""
-        self.settings, self._trial, self._summary = settings, trial, summary
+    def put(self, spec: StudySpec, trial: Trial, summary: StudySummary) -> None:
+        """Put a trial in the place of the old one, with its spec and summary."""
+        self.spec, self._trial, self._summary = spec, trial, summary
 
     def fold(self) -> Plain:
         """Fold what is complete (all anew, where that is needed).
@@ -315,29 +313,27 @@ class State:
         """
         files = self.files
         if self.stale:
-            settings, trial, summary = fold.fold_rounds(
-                self.first, self.rounds, self.changes, self.taught, self.settings.budget
-            )
-            self.put(settings, trial, dataclasses.replace(summary, refolded=self.summary.refolded))
-        for change in self.pending:
+            spec, trial, summary = fold.fold_rounds(self.first, self.rounds, self.changes, self._past, self.spec.budget)
+            self.put(spec, trial, dataclasses.replace(summary, refolded=self.summary.refolded))
+        for change in self.pending_changes:
             done = [each for each in self.rounds if each.counted]
-            self.put(*fold.change_arms(self.settings, self.trial, self.summary, change, done))
+            self.put(*fold.change_arms(self.spec, self.trial, self.summary, change, done))
         for each in [] if self.stale else self._complete:
-            trial, summary, _ = fold.fold_round(self.settings, self.trial, self.summary, each)
-            self.put(self.settings, trial, summary)
+            trial, summary, _ = fold.fold_round(self.spec, self.trial, self.summary, each)
+            self.put(self.spec, trial, summary)
         self._summary = dataclasses.replace(self.summary, files=files)
-        open_ = self.outstanding
+        open_ = self.open_round
         return fold.checkpoint_payload(
-            self.settings,
+            self.spec,
             self.trial,
             self.summary,
             {
-                "through": next((each.number for each in reversed(self.recent) if each.complete), self._through),
-                "settings": None if self.settings == self.first else self.settings.to_json(),
-                "open": None if open_ is None else open_.payload(),
+                "last_folded": next((each.number for each in reversed(self.recent) if each.complete), self._through),
+                "spec": None if self.spec == self.first else self.spec.to_json(),
+                "open_round": None if open_ is None else open_.payload(),
                 "amendments": self.amendments,
                 "changes": [each.payload() for each in self.changes],
-                "taught": self.lessons_number,
+                "past_files": self.past_files,
                 "remarks": self.remarks,
             },
         )
@@ -345,26 +341,26 @@ class State:
     @property
     def ready(self) -> bool:
         """Whether there is something to fold."""
-        return self.decided is None and (self.stale or bool(self.pending) or bool(self._complete))
+        return self.decided is None and (self.stale or bool(self.pending_changes) or bool(self._complete))
 
     @property
     def _complete(self) -> list[Round]:
-        return [each for each in self.uncounted if each.complete]
+        return [each for each in self.unfolded if each.complete]
 
     @property
     def _through(self) -> int:
         """The number of the last round that was folded, also if it was not counted because all was decided."""
-        return 0 if self.checkpoint is None else int(self.checkpoint["through"])
+        return 0 if self.checkpoint is None else int(self.checkpoint["last_folded"])
 
     def verdict(self) -> Plain | None:
         """The answer as the payload of an event, if there is one."""
         if not self.trial.done:
             return None
-        question, record = self.settings.question, self.trial.record
-        answer = final_answer(self.settings.problem, self.settings.policy, self.trial)
+        question, record = self.spec.question, self.trial.record
+        answer = final_answer(self.spec.problem, self.spec.policy, self.trial)
         return {
             "answer": question.answer_to_json(answer),
-            "words": question.answer_text(answer, self.settings.arms),
+            "words": question.answer_text(answer, self.spec.arms),
             "rounds": int(record.batches),
             "samples": int(record.samples),
         }
@@ -378,20 +374,20 @@ class State:
             before, self.read_before = self.read_before(), None
             known = {each.number for each in self.recent}
             self.recent = [*(each for each in before.recent if each.number not in known), *self.recent]
-            self.taught = self.taught or before.taught
+            self._past = self._past or before.past
         return self.recent
 
     @property
-    def lessons(self) -> Sequence[ArmResults]:
+    def past(self) -> list[ArmResults]:
         """Earlier data, also if they lie before the checkpoint."""
-        if self.lessons_number and not self.taught:
+        if self.past_files and not self._past:
             self.rounds  # noqa: B018 (reads the log)
-        return self.taught
+        return self._past
 
     @property
-    def lessons_number(self) -> int:
+    def past_files(self) -> int:
         """The number of files of earlier data, also if they lie before the checkpoint and were not read."""
-        return len(self.taught) or (0 if self.checkpoint is None else int(self.checkpoint["taught"]))
+        return len(self._past) or (0 if self.checkpoint is None else int(self.checkpoint["past_files"]))
 
     @property
     def number(self) -> int:
@@ -399,7 +395,7 @@ class State:
         return self.recent[-1].number if self.recent else self.summary.rounds
 
     @property
-    def outstanding(self) -> Round | None:
+    def open_round(self) -> Round | None:
         """The round whose results are not complete, if any."""
         return self.recent[-1] if self.recent and not self.recent[-1].complete else None
 
@@ -409,19 +405,19 @@ class State:
         return self.decided is not None or bool(self.trial.done)
 
     @property
-    def awaited(self) -> Round | None:
+    def awaited_round(self) -> Round | None:
         """The open round, unless the study is closed or decided: nothing counts as its part then."""
-        return None if self.closed is not None or self.outstanding is None or self.ended else self.outstanding
+        return None if self.closed is not None or self.open_round is None or self.ended else self.open_round
 
     @property
-    def waiting(self) -> Waiting | None:
+    def open_results(self) -> OpenResults | None:
         """What was told of the open round, if anything; once all is decided it came after that."""
-        open_ = None if self.outstanding is None or self.ended else self.outstanding
+        open_ = None if self.open_round is None or self.ended else self.open_round
         if open_ is None or not open_.files:
             return None
         batch = open_.whole
         means = batch.totals / np.maximum(batch.counts, 1.0)
-        return Waiting(open_.number, len(open_.files), batch.counts, means, int(batch.counts.sum()))
+        return OpenResults(open_.number, len(open_.files), batch.counts, means, int(batch.counts.sum()))
 
     @property
     def files(self) -> int:
@@ -432,20 +428,20 @@ class State:
     def batches(self) -> list[Batch]:
         """The rounds that count as batches, and what came after the decision, for the arms there are now."""
         rounds = [each for each in self.rounds if each.counted or self.after_decision(each)]
-        found = [of_arms(each.batch, each.arms, self.settings.arms) for each in rounds]
-        return [*found, *(of_arms(batch_of([each]), names, self.settings.arms) for names, each in self.later)]
+        found = [of_arms(each.batch, each.arms, self.spec.arms) for each in rounds]
+        return [*found, *(of_arms(batch_of([each]), names, self.spec.arms) for names, each in self.late_files)]
 
     def after_decision(self, round: Round) -> bool:
         """Whether a round has results that came after the one that decides."""
-        return bool(round.files) and not round.counted and (round.number in self.summary.passed or self.ended)
+        return bool(round.files) and not round.counted and (round.number in self.summary.late_rounds or self.ended)
 
     @property
-    def late(self) -> Batch:
+    def late_sums(self) -> Batch:
         """The sums of all that came after the decision, for the arms there are now."""
-        arms, kept = self.settings.arms, self.summary.late
+        arms, kept = self.spec.arms, self.summary.late_sums
         counts, totals = (np.array([kept.get(arm, (0.0, 0.0))[k] for arm in arms]) for k in (0, 1))
-        more = [(each.arms, each.whole) for each in self.uncounted if self.after_decision(each)]
-        for names, batch in [*more, *((names, batch_of([each])) for names, each in self.later)]:
+        more = [(each.arms, each.whole) for each in self.unfolded if self.after_decision(each)]
+        for names, batch in [*more, *((names, batch_of([each])) for names, each in self.late_files)]:
             one = of_arms(batch, names, arms)
             counts, totals = counts + one.counts, totals + one.totals
         return Batch(counts, totals)
@@ -453,34 +449,34 @@ class State:
     @property
     def record(self) -> Record:
         """Everything that came back: what the decision has seen, and what came after it."""
-        return self.trial.record.plus(self.late)
+        return self.trial.record.plus(self.late_sums)
 
     # --- facts about rounds: those of the summary, and of the rounds that are not in it yet
 
     @property
-    def uncounted(self) -> Sequence[Round]:
+    def unfolded(self) -> Sequence[Round]:
         """The rounds that are not in the summary."""
         return [each for each in self.recent if not each.counted and each.number > self._through]
 
     @property
     def _before_decision(self) -> Sequence[Round]:
-        return [] if self.ended else self.uncounted
+        return [] if self.ended else self.unfolded
 
     @property
     def short(self) -> list[Plain]:
         """The rounds that were closed although results were missing."""
-        new = [fold.shortfall(each) for each in self.uncounted if each.short]
+        new = [fold.shortfall(each) for each in self.unfolded if each.short]
         return [*(dict(each) for each in self.summary.short), *new]
 
     @property
     def lost(self) -> dict[str, int]:
         """Results without an outcome, by the name of the arm."""
-        return reduce(fold.with_lost, self.uncounted, dict(self.summary.lost))
+        return reduce(fold.with_lost, self.unfolded, dict(self.summary.lost))
 
     @property
     def contradicted(self) -> int:
         """Results that count and are contradicted by files that were told after them."""
-        files = [file for each in self.uncounted for file in each.files] + [file for _, file in self.later]
+        files = [file for each in self.unfolded for file in each.files] + [file for _, file in self.late_files]
         found = fold.with_contradicted(self.summary.contradicted, files)
         gone = {each["replaces"][: fold.SHORT] for each in self.amendments}
         return sum(rows for digest, rows in found.items() if digest not in gone)
@@ -489,19 +485,19 @@ class State:
     def notes(self) -> list[FileNote]:
         """Notes about files, each once."""
         notes = self.summary.notes
-        for each in self.uncounted:
+        for each in self.unfolded:
             notes = fold.with_notes(notes, each)
         return list(notes)
 
     @property
     def sums_only(self) -> bool:
         """Whether a file told no rows."""
-        return self.summary.sums_only or any(fold.sums_only(each) for each in self.uncounted)
+        return self.summary.sums_only or any(fold.sums_only(each) for each in self.unfolded)
 
     @property
     def shares_items(self) -> bool:
         """Whether several arms were tried on the same items."""
-        return self.summary.shared_items or any(fold.shares_items(each) for each in self.uncounted)
+        return self.summary.shared_items or any(fold.shares_items(each) for each in self.unfolded)
 
     @property
     def repeats(self) -> list[Repeats]:
@@ -518,17 +514,17 @@ class State:
     @property
     def deals_rows(self) -> bool:
         """Whether the order of rows decided which part each was dealt to, given the seed."""
-        return self.summary.dealt or any(fold.deals_rows(each) for each in self._before_decision)
+        return self.summary.partitioned_rows or any(fold.deals_rows(each) for each in self._before_decision)
 
     # --- what comes next
 
     @property
     def planned(self) -> Floats:
         """The next round, within the rest of the budget, without the arms that are left out."""
-        pulls, out = self.trial.plan.pulls, self.settings.left_out
+        pulls, out = self.trial.plan.pulls, self.spec.left_out
         if not out:
             return pulls
-        stays = ~np.isin(self.settings.arms, out)
+        stays = ~np.isin(self.spec.arms, out)
         wanted = np.where(stays, pulls if pulls[stays].any() else 1.0, 0.0)
         return apportion_pulls(wanted * pulls.sum(), float(pulls.sum()), 0.0)
 
@@ -540,11 +536,11 @@ class State:
     @property
     def over(self) -> str | None:
         """Why nothing more is asked for although there is no answer and nobody closed the study."""
-        if self.outstanding is not None or self.trial.done or self.decided is not None:
+        if self.open_round is not None or self.trial.done or self.decided is not None:
             return None
-        policy, budget = self.settings.policy, self.settings.budget
+        policy, budget = self.spec.policy, self.spec.budget
         needs = f"the rule of {policy.name} needs every round just as it was planned"
-        if cannot_stop(self.settings.problem, self.settings.acting, self.trial):
+        if cannot_stop(self.spec.problem, self.spec.acting, self.trial):
             return f"{self.summary.deviation or 'a round did not come back as it was planned'}, and {needs}"
         if policy.stopping.exact_batches and not np.array_equal(self.planned, whole := self.whole_plan):
             return f"the budget of {budget} results does not cover the next round of {int(whole.sum())}, and {needs}"

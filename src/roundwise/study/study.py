@@ -21,12 +21,12 @@ from roundwise.errors import InputError, unknown
 from roundwise.formats.readers import columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened
 from roundwise.ingest import ArmSums, RecordedFiles, Results, TellKeywords, TellOptions, read_results
-from roundwise.ingest.duplicates import numbered_digest
-from roundwise.messages import FileNote, Remedy
+from roundwise.ingest.duplicates import numbered_digest, sums_of_arms
+from roundwise.messages import FileNote, Remedy, several
 from roundwise.model.batch import PARTS
 from roundwise.model.problem import check_whole_number
 from roundwise.questions.base import Wording
-from roundwise.report.wording import choose_units, several
+from roundwise.report.model import choose_units
 from roundwise.store import ConflictError, Entry, EventKind, StudyStateError
 from roundwise.store.log import pending_entry, user
 from roundwise.study.amendments import Change, check_change, effect_of_change
@@ -138,18 +138,18 @@ class Study:
         def step(state: State) -> tuple[Events, Callable[[State], tuple[Round | None, State]]]:
             if state.closed is not None or state.decided is not None or state.trial.done or state.over is not None:
                 return [], lambda after: (None, after)
-            if state.outstanding is not None:
-                return [], lambda after: (after.outstanding, after)
+            if state.open_round is not None:
+                return [], lambda after: (after.open_round, after)
             self._check_expected(state)
             planned, whole = state.planned, state.whole_plan
             payload: Plain = {
                 "round": state.number + 1,
                 "pulls": [int(each) for each in planned],
                 "planned": None if np.array_equal(planned, whole) else [int(each) for each in whole],
-                "by_number": state.settings.by_number,
+                "by_number": state.spec.by_number,
                 "rules": RULES,
             }
-            return [(EventKind.ASKED, payload)], lambda after: (after.outstanding, after)
+            return [(EventKind.ASKED, payload)], lambda after: (after.open_round, after)
 
         return self._write(step)
 
@@ -158,7 +158,7 @@ class Study:
     ) -> Report:
         """Record results of the open round. What is told is new.
 
-        The same contents, and a file that begins with the rows of a recorded one, are refused unless `again` says that
+        The same contents, and a file that begins with the rows of a recorded one, are refused unless `new` says that
         these are new results that came out the same; recorded ids are skipped; of a `cumulative` total the difference
         counts. After the decision results are recorded, too: the verdict stands, and estimates improve.
 
@@ -166,7 +166,7 @@ class Study:
             *sources: files or data frames.
             round_over: why the rest of the round will not come.
             key: a request with the key of one that was recorded records nothing.
-            **words: `columns`, `ignore_arms`, `missing`, `cumulative`, `again` and `average_ids` describe the files.
+            **words: `columns`, `ignore_arms`, `missing`, `cumulative`, `new` and `average_ids` describe the files.
 
         Returns:
             A report without intervals, unless `full_reports` is set.
@@ -211,7 +211,7 @@ class Study:
         read: list[Results] = []
         for i, source in enumerate(sources, 1):  # a file told before says so
             found = self._read_source(state, source, state.number <= 1, state.files + i, options, read)
-            read.append(replace(found, together=i > 1))
+            read.append(replace(found, same_call=i > 1))
         for i, results in enumerate(read):
             if results.digest in {each.digest for each in read[:i]}:
                 raise InputError(
@@ -234,11 +234,11 @@ class Study:
     def _open_round(self, state: State) -> Round:
         if state.over is not None:
             raise InputError(f"The study '{self.name}' is over, undecided: {state.over}. Nothing was changed.")
-        if state.outstanding is None:
+        if state.open_round is None:
             last = f" Round {state.number} is complete." if state.number else ""
             first = Remedy("First use {@ask}.", study=self.name)
             raise StudyStateError(f"No round is open.{last} Nothing was changed.", first)
-        return state.outstanding
+        return state.open_round
 
     def _read_source(
         self,
@@ -252,21 +252,21 @@ class Study:
         arms: tuple[str, ...] | None = None,
     ) -> Results:
         """What a file brought, beyond what is recorded, and what was read `before` it in the same call."""
-        settings = state.settings
-        parts = settings.limited_policy.first(settings.problem, ()).parts
-        parts = min(settings.noise.most_parts, PARTS) if parts > 1 and not first else parts
+        spec = state.spec
+        parts = spec.limited_policy.first(spec.problem, ()).parts
+        parts = min(spec.noise.most_parts, PARTS) if parts > 1 and not first else parts
         results = read_results(
             source,
-            arms or settings.arms,
-            settings.noise,
+            arms or spec.arms,
+            spec.noise,
             parts=parts,
-            whole=settings.towards_a_budget,
-            seed=settings.seed,
+            whole=spec.towards_a_budget,
+            seed=spec.seed,
             file=file,
-            columns=settings.columns,
+            columns=spec.columns,
             options=options,
-            earlier=replace(
-                recorded_files(state, arms or settings.arms, options, before, replaces),
+            recorded=replace(
+                recorded_files(state, arms or spec.arms, options, before, replaces),
                 is_recorded=lambda digest: replaces is None and self._recorded_round(state, digest) is not None,
             ),
         )
@@ -276,8 +276,8 @@ class Study:
         renamed = replace(results, digest=numbered_digest(results.digest, file))
         if results.ids is not None and results.rows:  # ids say what is new, as when a file before it was withdrawn
             return renamed
-        if not options.again:
-            new = Remedy("If these are new results that came out the same, use {@again}.")
+        if not options.new:
+            new = Remedy("If these are new results that came out the same, use {@new}.")
             where = f"as round {recorded}" if recorded else "after the decision"
             raise StudyStateError(
                 f"{results.name} is already recorded {where} (identical contents). Nothing changed.",
@@ -294,7 +294,7 @@ class Study:
             gone = sum(each["replaces"] == digest for each in state.amendments)
             if len(told) > gone:
                 number = told[-1].payload.get("round", 0)
-        if number is None and any(each.digest == digest for _, each in state.later):
+        if number is None and any(each.digest == digest for _, each in state.late_files):
             number = 0
         return number
 
@@ -314,7 +314,7 @@ class Study:
 
         def step(state: State) -> Events:
             self._check_not_closed(state)
-            if state.later:
+            if state.late_files:
                 raise InputError(
                     f"Results were told after '{self.name}' was decided: what decided it can no longer be corrected. "
                     "Nothing was changed."
@@ -387,10 +387,10 @@ class Study:
 
         def step(state: State) -> Events:
             self._check_teachable(state)
-            settings = state.settings
-            results = read_results(source, settings.arms, settings.noise, seed=settings.seed, columns=settings.columns)
-            slim = dataclasses.replace(results, strata=None, codes=None)  # ids, so that no row is told again
-            if slim.digest in {each.digest for _, each in state.lessons}:
+            spec = state.spec
+            results = read_results(source, spec.arms, spec.noise, seed=spec.seed, columns=spec.columns)
+            slim = dataclasses.replace(results, strata=None, id_outcomes=None)  # ids, so that no row is told again
+            if slim.digest in {each.digest for _, each in state.past}:
                 raise InputError(f"{results.name} was imported already (identical contents). Nothing was changed.")
             return [(EventKind.PAST_IMPORTED, {"results": slim.payload()})]
 
@@ -426,7 +426,7 @@ class Study:
         """
         state = self.state
         if what in ("drop", "add"):
-            return effect_of_change(state.settings, self._arm_change(state, what, **words))
+            return effect_of_change(state.spec, self._arm_change(state, what, **words))
         if what == "extend":
             self._check_extension(state, words["budget"])
             return EFFECTS[what] if state.decided is None else _effect_of_going_on(state)
@@ -446,7 +446,7 @@ class Study:
         def step(state: State) -> Events:
             what = "drop" if kind == EventKind.DROPPED else "add"
             change = self._arm_change(state, what, arm=arm, why=why, unrelated=unrelated)
-            check_change(state.settings, change)
+            check_change(state.spec, change)
             payload = change.payload()
             del payload["kind"]
             return [(kind, payload)]
@@ -459,13 +459,13 @@ class Study:
             check_reason(why)
         if state.decided is not None:
             raise InputError(f"The study '{self.name}' is decided: its arms are fixed. Nothing was changed.")
-        if state.waiting is not None:
+        if state.open_results is not None:
             raise InputError(
-                f"Round {state.waiting.round} is open and has results. Nothing was changed.",
+                f"Round {state.open_results.round} is open and has results. Nothing was changed.",
                 Remedy("Complete it, or close it ({@close_round}), before arms change.", study=self.name),
             )
-        open_ = state.outstanding is not None
-        if state.settings.question.separate_claims:  # by one rule, whatever the reason
+        open_ = state.open_round is not None
+        if state.spec.question.separate_claims:  # by one rule, whatever the reason
             unrelated = False
         return Change("dropped" if what == "drop" else "added", arm.strip(), why, unrelated, state.number - open_)
 
@@ -478,21 +478,21 @@ class Study:
     def _check_extension(self, state: State, budget: int) -> None:
         self._check_not_closed(state)
         if state.decided is not None:
-            why = state.settings.policy.stopping.why_final(state.settings.problem, state.trial.kept)
+            why = state.spec.policy.stopping.why_final(state.spec.problem, state.trial.kept)
             if why is not None:
                 raise InputError(f"The study '{self.name}' is decided for good: {why}. Nothing was changed.")
-            if state.late.counts.any():
+            if state.late_sums.counts.any():
                 raise InputError(
                     f"Results were told after '{self.name}' ended, which no claim was bet on before: it cannot go on. "
                     "Nothing was changed."
                 )
-        if state.waiting is not None:
+        if state.open_results is not None:
             raise InputError(
-                f"Round {state.waiting.round} is open and has results, and the budget must be set before those are "
-                "seen. Complete the round, or close it, and then extend the budget. Nothing was changed."
+                f"Round {state.open_results.round} is open and has results, and the budget must be set before those "
+                "are seen. Complete the round, or close it, and then extend the budget. Nothing was changed."
             )
         check_whole_number("budget", budget, 1)
-        if state.settings.budget is None:
+        if state.spec.budget is None:
             raise InputError(f"The study '{self.name}' has no budget to extend. Nothing was changed.")
         if budget < (came := int(state.trial.record.samples)):
             raise InputError(f"The budget would be {budget}, but {came} results are counted. Nothing was changed.")
@@ -506,7 +506,7 @@ class Study:
             )
 
     def _check_removable(self, state: State) -> None:
-        if state.files or state.later:
+        if state.files or state.late_files:
             raise InputError(
                 f"The study '{self.name}' has results, and a record with results is never erased. Nothing was changed.",
                 Remedy("To end it, use {@end}.", study=self.name),
@@ -514,14 +514,14 @@ class Study:
 
     def _check_teachable(self, state: State) -> None:
         self._check_not_closed(state)
-        if state.files or state.later or state.summary.rounds:
+        if state.files or state.late_files or state.summary.rounds:
             raise InputError(
                 f"The study '{self.name}' has results: earlier data may teach only what comes before the first of "
                 "them. Nothing was changed."
             )
-        if not state.settings.policy.stopping.learns:
+        if not state.spec.policy.stopping.learns:
             raise InputError(
-                f"Earlier data teach nothing to the policy {state.settings.policy.name}, whose rule counts all results "
+                f"Earlier data teach nothing to the policy {state.spec.policy.name}, whose rule counts all results "
                 "alike. Nothing was changed.",
                 Remedy("Use {@wager}."),
             )
@@ -613,10 +613,10 @@ class Study:
         found: list[tuple[str, Plain]] = []
         if state.ready:
             found.append((EventKind.CHECKPOINT, state.fold()))
-            folded = state.settings, state.trial, state.summary
+            folded = state.spec, state.trial, state.summary
             self._apply(state, found)
             state.put(*folded)  # the same as what is recorded, and at hand
-        if state.decided is None and not state.later and (verdict := state.verdict()) is not None:
+        if state.decided is None and not state.late_files and (verdict := state.verdict()) is not None:
             found.append((EventKind.DECIDED, verdict))
             self._apply(state, found[-1:])
         return found
@@ -633,32 +633,32 @@ class Study:
 
 def overview(state: State) -> Plain:
     """A line about a study, for lists of them."""
-    settings, verdict, waiting = state.settings, state.decided, state.awaited
+    spec, verdict, waiting = state.spec, state.decided, state.awaited_round
     stands = "decided" if verdict is not None else "closed" if state.closed is not None else "over"
     if stands == "over" and state.over is None:
         stands = "waiting" if waiting is not None else "open"
     told = [file.name for each in state.recent for file in each.files]
     return {
-        "question": settings.question.name,
-        "asks": asked_in_words(settings),
-        "arms": len(settings.arms),
+        "question": spec.question.name,
+        "question_text": asked_in_words(spec),
+        "arms": len(spec.arms),
         "state": stands,
         "round": state.number + (stands == "open"),
         "file": told[-1] if told else None,  # None: the one before stays
         "answer": None if verdict is None else verdict["words"],
         "results": int(state.record.samples),
-        "waiting": 0 if waiting is None else int(waiting.counts.sum()),
-        "budget": settings.budget,
+        "pending": 0 if waiting is None else int(waiting.counts.sum()),
+        "budget": spec.budget,
         "since": None if waiting is None else waiting.since,
         "by": user(),
         "guarantee": guarantee_of(state).plain(),
     }
 
 
-def asked_in_words(settings: StudySpec) -> str:
+def asked_in_words(spec: StudySpec) -> str:
     """The question of a study in plain words, in the units of its results."""
-    units = choose_units(settings.noise)
-    return settings.question.question_text(settings.arms, Wording(units.mean, units.given, units.given_gap))
+    units = choose_units(spec.noise)
+    return spec.question.question_text(spec.arms, Wording(units.mean, units.given, units.given_gap))
 
 
 def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
@@ -687,27 +687,27 @@ def recorded_files(
     Ids and running totals need every file. Otherwise marks of the last ones tell whether a file begins with them, and
     the sums of all whether it could be a running total.
     """
-    paired = state.settings.noise.shares_items
-    columns = (options.columns or state.settings.columns).over(state.settings.columns)
+    paired = state.spec.noise.shares_items
+    columns = (options.columns or state.spec.columns).over(state.spec.columns)
     every = options.cumulative or columns.id is not None or columns.item is not None or replaces is not None or paired
     files: list[tuple[Sequence[str], Results]]
     files = [(each.arms, file) for each in (state.rounds if every else state.recent) for file in each.files]
-    files = [(names, each) for names, each in [*files, *state.later] if each is not replaces]
+    files = [(names, each) for names, each in [*files, *state.late_files] if each is not replaces]
     files += [(arms, each) for each in before]
-    waiting = None if state.outstanding is None or replaces is not None else state.outstanding.outstanding
+    waiting = None if state.open_round is None or replaces is not None else state.open_round.outstanding
     if state.decided is not None and replaces is None:
         waiting = np.zeros(len(arms))  # nothing was asked for
-    found = RecordedFiles.of(files, arms, waiting)
+    found = RecordedFiles(sums_of_arms(files, arms), waiting)
     if paired and replaces is None:
-        now = state.number + 1 if state.outstanding is None else state.outstanding.number
+        now = state.number + 1 if state.open_round is None else state.open_round.number
         strata = [file.strata for each in state.rounds if each.number < now for file in each.files]
         used = [each.items for each in strata if each is not None and each.items is not None]
         found = replace(found, items=np.unique(np.concatenate(used)) if used else None)
-    past = RecordedFiles.of(state.lessons, arms).told
+    past = sums_of_arms(state.past, arms)
     if every:
         return replace(found, past=past)
     total = ArmSums(state.record.counts, state.record.totals)
-    uncounted = [] if state.ended else [file for each in state.uncounted for file in each.files]
+    uncounted = [] if state.ended else [file for each in state.unfolded for file in each.files]
     for each in [*uncounted, *before]:
         total = total.plus(ArmSums(each.counts, each.totals))
     return RecordedFiles(found.told, waiting, total, state.summary.starts, past=past)
@@ -715,7 +715,7 @@ def recorded_files(
 
 def _effect_of_going_on(state: State) -> str:
     """The effect of another budget after the end of the first."""
-    won, _, shown = evidence(state.settings, state.trial)
+    won, _, shown = evidence(state.spec, state.trial)
     left = math.exp(min(won[~shown].max(), 700.0))
     return (
         "This keeps the guarantee: what was shown stays shown, and what is open goes on with what it has, at most "
@@ -724,7 +724,7 @@ def _effect_of_going_on(state: State) -> str:
 
 
 def _effect_of_ending(state: State) -> str:
-    waiting = state.waiting
+    waiting = state.open_results
     lost = ""
     if waiting is not None:
         told, are = several(waiting.results, "result"), "is" if waiting.results == 1 else "are"

@@ -1,8 +1,8 @@
 """The experiments of "The Batch Complexity of Bandit Pure Exploration" (Section 3.6) and what they show.
 
-The paper gives claims and box plots but no table of numbers, so what can be checked is what it says in words. What it
-leaves open is varied: Track-and-Stop's tracking, forced exploration, first time and threshold in every combination, and
-the constant of Opt-BBAI.
+The paper gives claims and box plots but no table of numbers, so only its statements in words can be checked. Where it
+leaves something open we vary it: Track-and-Stop's tracking, forced exploration, first time and threshold in every
+combination, and the constant of Opt-BBAI.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from itertools import product
 import numpy as np
 
 from roundwise.arrays import Array, Bools, Plain
-from roundwise.model.batch import Trial
+from roundwise.model.problem import Trial
 from roundwise.noise import Gaussian, Noise, SubGaussian
 from roundwise.policies import PET, OptBBAI, Policy, RoundRobin, TrackAndStop, Wager
-from roundwise.policies.pet import Phase
+from roundwise.policies.paper import Phase
 from roundwise.questions import Above, BestArm, MinimumBelow, Question
 from roundwise.rules import GLR, KaufmannKoolenPairwise, LogLogHeuristic
 from roundwise.simulation.environments import Environment, GaussianArms, RandomGaps
@@ -25,7 +25,8 @@ from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs
 
 DELTA = 0.05
-SWEEP = (2.0, 8.0, 128.0)  # c of Opt-BBAI beside its default 32
+ASSUMED = SubGaussian(1.0)
+SWEEP = (2.0, 8.0, 128.0)  # c of Opt-BBAI in addition to its default 32
 LIMIT = 1e12  # samples at which a run is cut: without forced exploration Track-and-Stop has runs of any length
 LONG = 1e5  # samples that PET never needs on the minimum-threshold instance, and Track-and-Stop in 0.05 to 0.5 %
 
@@ -38,7 +39,7 @@ class Experiment:
     question: Question
     environment: Environment
     policies: dict[str, Policy]
-    noise: Noise  # what the policies assume
+    noise: Noise = ASSUMED  # by the policies
     times: int = 1  # how many times as many runs as elsewhere
 
 
@@ -83,56 +84,27 @@ TRACKED: dict[str, tuple[Question, list[float]]] = {
 
 
 def experiments() -> list[Experiment]:
-    """The random best-arm instances of Figures 3a and 3b, the minimum-threshold instance of Figure 3c, and two of ours.
+    """The random best-arm instances of Figures 3a and 3b, the minimum-threshold instance of Figure 3c, and our own.
 
-    Our own Wager runs beside the paper's algorithms; a threshold that needs normal rewards of known variance is set
-    apart (Wager makes the same bets with and without that assumption). The last ones are instances on which PET enters
-    its second batch.
+    Wager runs with the paper's algorithms; a threshold that needs normal rewards of known variance is an experiment of
+    its own (Wager makes the same bets with and without that assumption). The last ones are instances on which PET
+    enters its second batch.
 
     The text calls Figure 3c a thresholding bandit and its caption "min. threshold"; as the former an arm lies on
     the level and nothing stops (docs/paper.md, deviation 6). It has more runs than the paper's 1000, because its means
-    hang on runs that come once in hundreds.
+    depend on runs that come once in hundreds.
     """
+    pair: dict[str, Policy] = {"PET": PET(), "Round Robin": RoundRobin()}
+    swept = {f"Opt-BBAI, c = {c:g}": OptBBAI(c=c) for c in SWEEP}
+    best_arm = {**pair, "Opt-BBAI": OptBBAI(), **readings(), **swept, "Wager": Wager()}
+    minimum = {**pair, **readings(), "Wager": Wager()}
+    pairwise = {"Track-and-Stop, pairwise threshold": TrackAndStop(stopping=GLR(KaufmannKoolenPairwise()))}
+    gaps = GaussianArms(RandomGaps())
     return [
-        Experiment(
-            "best-arm",
-            BestArm(),
-            GaussianArms(RandomGaps()),
-            {
-                "PET": PET(),
-                "Round Robin": RoundRobin(),
-                "Opt-BBAI": OptBBAI(),
-                **readings(),
-                **{f"Opt-BBAI, c = {c:g}": OptBBAI(c=c) for c in SWEEP},
-                "Wager": Wager(),
-            },
-            SubGaussian(1.0),
-        ),
-        Experiment(
-            "minimum-threshold",
-            MinimumBelow(0.6),
-            GaussianArms([0.5, 0.6]),
-            {"PET": PET(), "Round Robin": RoundRobin(), **readings(), "Wager": Wager()},
-            SubGaussian(1.0),
-            times=30,
-        ),
-        Experiment(
-            "best-arm, normal rewards known",
-            BestArm(),
-            GaussianArms(RandomGaps()),
-            {"Track-and-Stop, pairwise threshold": TrackAndStop(stopping=GLR(KaufmannKoolenPairwise()))},
-            Gaussian(1.0),
-        ),
-        *(
-            Experiment(
-                name,
-                question,
-                GaussianArms(means),
-                {"PET": PET(), "Round Robin": RoundRobin()},
-                SubGaussian(1.0),
-            )
-            for name, (question, means) in TRACKED.items()
-        ),
+        Experiment("best-arm", BestArm(), gaps, best_arm),
+        Experiment("minimum-threshold", MinimumBelow(0.6), GaussianArms([0.5, 0.6]), minimum, times=30),
+        Experiment("best-arm, normal rewards known", BestArm(), gaps, {**pairwise}, Gaussian(1.0)),
+        *(Experiment(name, question, GaussianArms(means), pair) for name, (question, means) in TRACKED.items()),
     ]
 
 
@@ -149,7 +121,7 @@ def reproduced(runs: int = 1000, seed: int = 1, progress: Callable[[int], None] 
 def run_experiment(
     each: Experiment, runs: int, seed: int, progress: Callable[[int], None] | None = None
 ) -> dict[str, Runs]:
-    """The runs of each policy: one policy at a time, which changes no number, since PET alone has a second batch."""
+    """The runs of each policy: one policy at a time, which changes no number, since only PET has a second batch."""
     found = {}
     for name, policy in each.policies.items():
         (found[name],) = simulate(
@@ -178,23 +150,28 @@ def cut_off(runs: Runs) -> Bools:
 
 
 def claims(results: Results) -> list[Finding]:
-    """What the paper says beside what was measured."""
-    best = results["best-arm"]
+    """What the paper says, and what was measured."""
+    return [*_best_arm(results["best-arm"]), rare_long_runs(results["minimum-threshold"]), *_everywhere(results)]
+
+
+def _best_arm(best: dict[str, Runs]) -> list[Finding]:
+    """Figures 3a and 3b."""
     pet, opt = best["PET"].summary, best["Opt-BBAI"].summary
-    sweep = {32.0: opt} | {c: best[f"Opt-BBAI, c = {c:g}"].summary for c in SWEEP}
-    cheaper = sorted(c for c, each in sweep.items() if each.samples_mean < pet.samples_mean)
-    dearer = sorted(c for c, each in sweep.items() if each.samples_mean >= pet.samples_mean)
-    swept = ", ".join(f"c = {c:g}: {_count(sweep[c].samples_mean)}" for c in sorted(sweep))
+    swept = {32.0: opt} | {c: best[f"Opt-BBAI, c = {c:g}"].summary for c in SWEEP}
+    means = {c: swept[c].samples_mean for c in sorted(swept)}
+    sides = {
+        "reproduces for": [f"{c:g}" for c, mean in means.items() if mean >= pet.samples_mean],
+        "reversed for": [f"{c:g}" for c, mean in means.items() if mean < pet.samples_mean],
+    }
     forced = [best[name].summary.samples_mean for name in readings() if "not forced" not in name]
     fewer = sum(each < pet.samples_mean for each in forced)
     longest = max(best[name].samples.max() for name in readings() if "not forced" in name)
-    all_runs = [each for runs in results.values() for each in runs.values()]
-    wrong = {each.policy: each.summary.error for each in all_runs if each.summary.error_upper_95 > DELTA}
     return [
         Finding(
             "PET needs fewer samples than Opt-BBAI (Fig. 3a)",
-            f"PET {_count(pet.samples_mean)}; Opt-BBAI {swept}",
-            _which("reproduces for", dearer, "reversed for", cheaper),
+            f"PET {_count(pet.samples_mean)}; Opt-BBAI "
+            + ", ".join(f"c = {c:g}: {_count(mean)}" for c, mean in means.items()),
+            "; ".join(f"{words} c = {', '.join(values)}" for words, values in sides.items() if values),
         ),
         Finding(
             "PET and Opt-BBAI use similarly few batches (Fig. 3b)",
@@ -208,63 +185,67 @@ def claims(results: Results) -> list[Finding]:
             f"exploration (without, the longest run is {_count(longest)}); PET {_count(pet.samples_mean)}",
             f"reproduces in {fewer} of {len(forced)} readings with forced exploration",
         ),
-        rare_long_runs(results["minimum-threshold"]),
-        Finding(
-            f"every algorithm errs with probability at most {DELTA:g}",
-            f"{_wrong(all_runs)}; "
-            f"largest 95 % upper bound on an error rate: {max(each.summary.error_upper_95 for each in all_runs):.4f}",
-            "reproduces" if not wrong else "does not reproduce for " + ", ".join(wrong),
-        ),
-        *_second_batches(results),
     ]
 
 
 def rare_long_runs(found: dict[str, Runs]) -> Finding:
     """Figure 3c. The verdict is about tails, not about which mean is larger: rare runs carry the mean."""
-    ours, free = found["Track-and-Stop"], found["Track-and-Stop, not forced"]
+    pet, ours, free = (found[name] for name in ("PET", "Track-and-Stop", "Track-and-Stop, not forced"))
     seen = [name for name in readings() if (found[name].samples > LONG).any()]
-    if (found["PET"].samples > LONG).any() or not {ours.policy, free.policy} <= set(seen):
+    if (pet.samples > LONG).any() or not {ours.policy, free.policy} <= set(seen):
         verdict = f"no heavy tail seen in {_count(len(ours.samples))} runs"
     else:
         verdict = (
             f"the heavy tail reproduces: {len(seen)} of {len(readings())} readings have runs of more than "
             f"{_count(LONG)} samples, PET has none"
         )
-        carried = [words for words, each in (("with", ours), ("without", free)) if _mean_is_above_quantile(each)]
+        carried = [  # a run that was cut counts with what it had until then
+            words
+            for words, each in (("with", ours.summary), ("without", free.summary))
+            if each.samples_mean > each.samples_quantiles["95%"]
+        ]
         if carried:
+            words = " and ".join(carried).capitalize()
             verdict += (
-                f"; {' and '.join(carried)} forced exploration such runs lift the mean above the 95 % quantile, so "
-                "means are not compared"
+                f". {words} forced exploration they lift the mean above the 95 % quantile: means are not compared"
             )
     return Finding(
         "on the minimum-threshold instance Track-and-Stop has a high mean, PET has not (Fig. 3c)",
-        f"PET {_spread(found['PET'])}; Track-and-Stop {_spread(ours)}; not forced {_spread(free)}; runs above "
-        f"{_count(LONG)}: {', '.join(_percent((each.samples > LONG).mean()) for each in (found['PET'], ours, free))}",
+        f"PET {_spread(pet)}; Track-and-Stop {_spread(ours)}; not forced {_spread(free)}; runs above "
+        f"{_count(LONG)}: {', '.join(_percent((each.samples > LONG).mean()) for each in (pet, ours, free))}",
         verdict,
     )
 
 
-def _mean_is_above_quantile(runs: Runs) -> bool:
-    """Whether a few runs carry the mean; a run that was cut counts with what it had until then."""
-    summary = runs.summary
-    return summary.samples_mean > summary.samples_quantiles["95%"]
-
-
-def _second_batches(results: Results) -> list[Finding]:
-    """Where PET enters its second batch, and what that saves."""
-    figures = [results[name]["PET"].watched["tracked"] for name in ("best-arm", "minimum-threshold")]
-    entered, runs = sum(int(each.sum()) for each in figures), sum(len(each) for each in figures)
-    done = [f"{name}: {_count(results[name]['PET'].watched['tracked'].sum())}" for name in TRACKED]
+def _everywhere(results: Results) -> list[Finding]:
+    """Errors in all runs; where PET enters its second batch, and what that saves."""
+    runs = [each for found in results.values() for each in found.values()]
+    summaries = [each.summary for each in runs]
+    wrong = sum(int((each.decided & ~each.correct).sum()) for each in runs)
+    largest = max(each.error_upper_95 for each in summaries)
+    broken = [each.policy for each in summaries if each.error > DELTA]
+    few = sum(each.error_upper_95 > DELTA >= each.error for each in summaries)
+    verdicts = [f"does not reproduce for {', '.join(broken)}"] if broken else []
+    verdicts += [f"{few} of {len(runs)} have too few runs to bound the error by {DELTA:g}"] if few else []
+    entered = {name: found["PET"].watched["tracked"] for name, found in results.items() if "PET" in found}
+    figures = np.concatenate([entered["best-arm"], entered["minimum-threshold"]])
+    done = [f"{name}: {_count(entered[name].sum())}" for name in TRACKED]
     far = {name: each.summary for name, each in results["best-arm, 200 arms"].items()}
     costs = [f"{name} {each.samples_mean / 1e6:.1f} M in {each.batches_mean:.1f} batches" for name, each in far.items()]
-    everywhere = all(results[name]["PET"].watched["tracked"].mean() > 0.5 for name in TRACKED)
+    everywhere = all(entered[name].mean() > 0.5 for name in TRACKED)
     return [
         Finding(
+            f"every algorithm errs with probability at most {DELTA:g}",
+            f"{wrong} wrong answer{'' if wrong == 1 else 's'} in {_count(sum(each.runs for each in summaries))} runs; "
+            f"largest 95 % upper bound on an error rate: {largest:.4f}",
+            "; ".join(verdicts) or "reproduces",
+        ),
+        Finding(
             '"the second batch is rarely done" (Section 3.3)',
-            f"entered in {_count(entered)} of {_count(runs)} runs on the instances of Figure 3",
-            "reproduces: the evidence suffices during uniform exploration, and PET is Round Robin on another grid"
-            if entered == 0
-            else f"reproduces: in {_percent(entered / runs)} of runs",
+            f"entered in {_count(figures.sum())} of {_count(len(figures))} runs on the instances of Figure 3",
+            f"reproduces: in {_percent(figures.mean())} of runs"
+            if figures.any()
+            else "reproduces: the evidence suffices during uniform exploration, and PET is Round Robin on another grid",
         ),
         Finding(
             "PET explores uniformly, then tracks w* in a second batch (Algorithm 1)",
@@ -276,40 +257,18 @@ def _second_batches(results: Results) -> list[Finding]:
 
 def summary_rows(results: Results) -> list[Plain]:
     """One row an experiment and policy, for a table."""
-    rows = []
-    for name, found in results.items():
-        for runs in found.values():
-            plain = runs.summary.plain()
-            samples, batches = plain.pop("samples"), plain.pop("batches")
-            rows.append(
-                {"experiment": name}
-                | {key: plain[key] for key in ("policy", "runs")}
-                | {"samples_mean": samples["mean"], "samples_se": samples["se"]}
-                | {f"samples_{key}": value for key, value in samples["quantiles"].items()}
-                | {f"batches_{key}": value for key, value in batches.items()}
-                | {key: value for key, value in plain.items() if key not in ("policy", "runs")}
-            )
-    return rows
+    return [{"experiment": name} | runs.summary.row() for name, found in results.items() for runs in found.values()]
 
 
 def columns(results: Results) -> list[dict[str, Array]]:
-    """All runs as tidy tables with a column for the experiment."""
-    return [
-        {"experiment": np.full(len(runs.samples), name)} | runs.columns() | {"tracked": _tracked(runs)}
-        for name, found in results.items()
-        for runs in found.values()
-    ]
-
-
-def _wrong(all_runs: list[Runs]) -> str:
-    number = sum(int((each.decided & ~each.correct).sum()) for each in all_runs)
-    runs = _count(sum(len(each.samples) for each in all_runs))
-    return f"{number} wrong answer{'' if number == 1 else 's'} in {runs} runs"
-
-
-def _tracked(runs: Runs) -> Array:
-    """Whether the second batch was entered: False where there is none."""
-    return runs.watched.get("tracked", np.zeros(len(runs.samples), dtype=np.bool_))
+    """All runs as tidy tables, with columns for the experiment and whether PET entered its second batch."""
+    tables = []
+    for name, found in results.items():
+        for runs in found.values():
+            number = len(runs.samples)
+            tracked = runs.watched.get("tracked", np.zeros(number, dtype=np.bool_))
+            tables.append({"experiment": np.full(number, name)} | runs.columns() | {"tracked": tracked})
+    return tables
 
 
 def _spread(runs: Runs) -> str:
@@ -328,10 +287,3 @@ def _percent(share: float) -> str:
 
 def _count(value: float) -> str:
     return f"{value:,.0f}".replace(",", " ")
-
-
-def _which(good: str, ones: list[float], bad: str, others: list[float]) -> str:
-    parts = [
-        f"{word} c = {', '.join(f'{c:g}' for c in values)}" for word, values in ((good, ones), (bad, others)) if values
-    ]
-    return "; ".join(parts)

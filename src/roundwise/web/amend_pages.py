@@ -216,7 +216,7 @@ def _upload(request: Request, name: str, sent: FormData) -> File:
 
 def _form(request: Request, study: Study, kind: str, given: Given, error: str = "") -> Response:
     each, state = _known(kind), study.state
-    settings = state.settings
+    settings = state.spec
     arms = [arm for arm in settings.arms if arm not in settings.left_out]
     given = {**given, "arm": given.get("arm") or (arms[0] if kind == "drop" and arms else "")}
     said, refused = _effect(study, kind, given)

@@ -11,7 +11,7 @@ from roundwise.arrays import Plain
 from roundwise.deadline import Deadline
 from roundwise.report.export import TABLES
 from roundwise.report.model import list_events
-from roundwise.store.log import entry_lines, first_line, stamp
+from roundwise.store.log import lines, stamp
 from roundwise.study.audit import list_studies
 from roundwise.web.bodies import UPLOAD, VIEW, Name, NewPlan, ProblemDetails
 from roundwise.web.reports import FORMATS, attach_file, reports_of
@@ -144,8 +144,7 @@ def record(
     with study_of(request, name) as study:
         store = study.store
         found = store.find(name, key) if key else store.recent(name) if recent else store.read(name, after)
-    lines = [first_line(name, len(found)), *entry_lines(found)]
-    return Response("".join(f"{line}\n" for line in lines), media_type="application/jsonl")
+    return Response("".join(lines(found, name)), media_type="application/jsonl")
 
 
 @router.get("/studies/{name}/effect", dependencies=[VIEW], tags=["changes"])

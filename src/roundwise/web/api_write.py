@@ -21,8 +21,8 @@ from roundwise.formats.readers import COLUMNS
 from roundwise.ingest import Results
 from roundwise.messages import Remedy
 from roundwise.report import Report
-from roundwise.store.client import segment
 from roundwise.store.log import parsed
+from roundwise.store.remote import segment
 from roundwise.study import Round, Study
 from roundwise.study.api import create_from_spec
 from roundwise.study.audit import imported
@@ -242,7 +242,7 @@ def brought(results: Results, arms: Sequence[str]) -> Plain:
 def _previewed(study: Study, sources: Sequence[Upload | Table], said: TellBody) -> Plain:
     """What telling something would bring and change."""
     read, after = study.preview(*sources, round_over=said.round_over, **said.words())
-    files = [brought(each, study.state.settings.arms) for each in read]
+    files = [brought(each, study.state.spec.arms) for each in read]
     return {"study": study.name, "files": files, "after": after.plain()}
 
 

@@ -116,7 +116,7 @@ class FileBody(Body):
     ignore_arms: str | Annotated[list[str], Field(max_length=10_000)] = ()  # type: ignore[assignment]  # as `TellKeywords` has it
     missing: str | None = None
     cumulative: bool = False
-    again: bool = False
+    new: bool = False
     average_ids: bool = False
 
     def words(self) -> TellKeywords:
@@ -126,7 +126,7 @@ class FileBody(Body):
             ignore_arms=self.ignore_arms,
             missing=self.missing,
             cumulative=self.cumulative,
-            again=self.again,
+            new=self.new,
             average_ids=self.average_ids,
         )
 

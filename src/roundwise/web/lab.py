@@ -17,15 +17,14 @@ from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, RoundwiseError
-from roundwise.messages import Remedy, option
+from roundwise.messages import Remedy, count, option
 from roundwise.model.batch import Batch
 from roundwise.model.spec import from_spec
 from roundwise.noise import Needs
 from roundwise.policies import POLICIES
 from roundwise.render.svg import Axis, Chart, IntervalRow, Svg, draw_intervals, shorten
-from roundwise.report.claim_table import Table
 from roundwise.report.export import render_csv
-from roundwise.report.wording import count
+from roundwise.report.text import Table
 from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary

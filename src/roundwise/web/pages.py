@@ -38,13 +38,13 @@ class Line(NamedTuple):
 def _list_line(each: Plain) -> Line:
     """A study of `list_studies`, in words."""
     budget = "" if each["budget"] is None else f" of {count(each['budget'])}"
-    waiting = f" + {count(each['waiting'])}" if each["waiting"] else ""
+    pending = f" + {count(each['pending'])}" if each["pending"] else ""
     return Line(
         each["name"],
-        each.get("asks") or f"{each['question']} of {each['arms']} arms",
+        each.get("question_text") or f"{each['question']} of {each['arms']} arms",
         _state(each),
         each["state"],
-        f"{count(each['results'])}{waiting}{budget}",
+        f"{count(each['results'])}{pending}{budget}",
         day(each["changed"]),
         each["by"],
         each.get("file") or "",
@@ -57,7 +57,7 @@ def _state(each: Plain) -> str:
     if state == "decided":
         return f"decided: {each['answer']}"
     if state == "waiting":
-        return f"running, round {number}: waiting for {'the rest' if each['waiting'] else 'results'}"
+        return f"running, round {number}: waiting for {'the rest' if each['pending'] else 'results'}"
     words = {"open": f"running, round {number} can begin", "over": "ended, undecided", "closed": "closed"}
     return words.get(state, str(state))
 

@@ -15,11 +15,11 @@ from roundwise.deadline import CancelledError, Deadline, OverBudgetError, held
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.messages import Remedy
 from roundwise.planning import StudyPlan
+from roundwise.planning.forecast import exact, plural, share, whole
 from roundwise.planning.planner import plan_request
-from roundwise.planning.quantities import exact, share, whole
-from roundwise.planning.render import fixed_words, power_table
+from roundwise.planning.render import describe_fixed_design, power_table
 from roundwise.planning.tradeoff import policy_words
-from roundwise.report.claim_table import Table
+from roundwise.report.text import Table
 from roundwise.study.api import create_from_spec
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
 from roundwise.web.rendering import page, texts
@@ -132,7 +132,7 @@ def forecast(request: Request, sent: FormData) -> Response:
         words=found.words,
         alternatives=[each.words for each in found.alternatives],
         power=power_table(found) if found.rows[0].claims else [],
-        fixed="" if found.row.fixed is None else fixed_words(found.row),
+        fixed=describe_fixed_design(found.row),
         bars=_results_bars(found),
         policy=policy_words(found.request.policy),
         quick=quick,
@@ -181,8 +181,8 @@ def _forecast_table(plan: StudyPlan) -> Table:
         table[0].append(f"{'a true claim' if first.claims else 'an answer'} within {exact(budget)}")
     for row in plan.rows:
         days = (None, None) if row.days is None else (row.days.typical, row.days.p95)
-        typical = _takes(row.samples.typical, row.batches.typical, days[0])
-        cells = [typical, _takes(row.samples.p95, row.batches.p95, days[1])]
+        typical = _takes(row.samples.typical, row.rounds.typical, days[0])
+        cells = [typical, _takes(row.samples.p95, row.rounds.p95, days[1])]
         if not row.answerable:
             cells = [
                 other if each == NO_END else each for each, other in zip(cells, ("never decides", ""), strict=True)
@@ -199,4 +199,4 @@ def _takes(results: float, rounds: float, days: float | None) -> str:
     if not math.isfinite(results):
         return NO_END
     number, unit = (rounds, "round") if days is None else (days, "day")
-    return f"{whole(results)}\n{whole(number)} {unit}{'' if number == 1 else 's'}"
+    return f"{whole(results)}\n{plural(number, unit)}"

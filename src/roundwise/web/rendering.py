@@ -18,10 +18,10 @@ from starlette.responses import HTMLResponse, Response
 
 from roundwise._version import __version__
 from roundwise.errors import RoundwiseError
+from roundwise.messages import count, day
 from roundwise.render.html import build_environment
 from roundwise.render.svg import Svg, escape
-from roundwise.report.wording import count, day
-from roundwise.store.client import segment
+from roundwise.store.remote import segment
 from roundwise.web.problems import TITLES, kind_of, problem_json, status_of
 from roundwise.web.security import COOKIE, ROLES, AccessControl, author_of, given_name
 

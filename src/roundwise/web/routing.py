@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from roundwise.store.client import segment
+from roundwise.store.remote import segment
 from roundwise.web.rendering import own_form
 from roundwise.web.security import check_role
 from roundwise.web.workers import WRITERS, run_by

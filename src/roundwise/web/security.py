@@ -29,8 +29,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from roundwise.errors import InputError
 from roundwise.messages import Surface, rendering_for
 from roundwise.store import open_store
-from roundwise.store.client import segment
 from roundwise.store.log import user, written_by
+from roundwise.store.remote import segment
 from roundwise.study import Study, load_study
 from roundwise.web.problems import problem_json
 

@@ -8,11 +8,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from roundwise.arrays import Plain
+from roundwise.messages import day
 from roundwise.render.svg import escape
 from roundwise.report.export import render_csv
 from roundwise.report.model import list_events
-from roundwise.report.wording import day
-from roundwise.store.client import segment
+from roundwise.store.remote import segment
 from roundwise.study import Study
 from roundwise.web.rendering import ENVIRONMENT, page, respond, texts
 from roundwise.web.reports import FORMATS, attach_file, reports_of
@@ -73,7 +73,7 @@ def next_csv(request: Request, name: str) -> Response:
         round_ = next_round(found.state)
     if round_ is None:
         raise HTTPException(404, "Nothing more is asked for in this study.")
-    text = render_csv(("arm", "share", "results", "still_to_come"), [tuple(each) for each in round_.rows])
+    text = render_csv(("arm", "share", "results", "remaining"), [tuple(each) for each in round_.rows])
     return attach_file(text, f"{name} round {round_.number}", "csv")
 
 

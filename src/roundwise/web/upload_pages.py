@@ -12,8 +12,9 @@ from roundwise.errors import InputError, RoundwiseError
 from roundwise.ingest import Columns, Results, TellOptions
 from roundwise.ingest.columns import TellKeywords
 from roundwise.ingest.rows import ColumnPreview, preview_columns
+from roundwise.messages import count
 from roundwise.report import Report
-from roundwise.report.wording import count, sentence
+from roundwise.report.model import sentence
 from roundwise.store import ConflictError
 from roundwise.study import Study
 from roundwise.web.rendering import page, texts
@@ -116,7 +117,7 @@ def read_options(given: dict[str, str]) -> TellKeywords:
         ignore_arms="*" if given.get("others") else (),
         missing=given.get("missing", "").strip() or None,
         cumulative=given.get("counts_as") == "cumulative",
-        again=given.get("counts_as") == "again",
+        new=given.get("counts_as") == "new",
         average_ids=bool(given.get("average_ids")),
     )
 
@@ -124,7 +125,7 @@ def read_options(given: dict[str, str]) -> TellKeywords:
 def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> UploadPreview:
     """Preview a file; an error is part of the preview."""
     state = study.state
-    settings, error = state.settings, ""
+    settings, error = state.spec, ""
     read: list[Results] = []
     after: Report | None = None
     try:
@@ -138,13 +139,13 @@ def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> Uploa
     if not read or after is None:
         return UploadPreview(upload.shown_as, looked, chosen, error, [], 0, 0, 0, [], [], False)
     (results,) = read
-    asked = state.outstanding
+    asked = state.open_round
     rows = []
     for i, name in enumerate(settings.arms):
         n, lost = int(results.counts[i]), 0 if results.missing is None else int(results.missing[i])
         if n or lost:
             mean = after.units.value(results.totals[i] / n, "near") if n else "-"
-            to_come = 0 if asked is None else after.still_to_come.get(name, 0)
+            to_come = 0 if asked is None else after.remaining.get(name, 0)
             rows.append(ArmPreview(name, n, mean, lost, to_come))
     return UploadPreview(
         file=upload.shown_as,
@@ -157,7 +158,7 @@ def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> Uploa
         missing=0 if results.missing is None else int(results.missing.sum()),
         notes=[each.text for each in results.notes],
         changes=_changes(study, after),
-        complete=not after.still_to_come,
+        complete=not after.remaining,
     )
 
 
@@ -167,12 +168,12 @@ def _changes(study: Study, after: Report) -> list[str]:
     was = {each.name: each.place for each in before.arm_rows}
     shown = {each.claim for each in before.claim_rows if each.shown}
     said = []
-    if after.still_to_come:
-        left = sum(after.still_to_come.values())
+    if after.remaining:
+        left = sum(after.remaining.values())
         said.append(
             f"{count(left)} results of the open round would still be to come; evidence moves when they are here."
         )
-    elif before.still_to_come:
+    elif before.remaining:
         said.append(f"Round {after.rounds} would be complete, and count.")
     out = [each.name for each in after.arm_rows if each.place == "out" and was.get(each.name) != "out"]
     if out:

@@ -9,16 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roundwise.messages import day
 from roundwise.policies.base import apportion_pulls
 from roundwise.render.svg import Svg
 from roundwise.report import Report
 from roundwise.report.charts import draw_means_by_round
-from roundwise.report.claim_table import Table, claim_table
-from roundwise.report.headline import describe_odds_of_error
-from roundwise.report.html import ReportView
-from roundwise.report.model import ClaimRow
-from roundwise.report.terminal import arm_table, has_claim_table
-from roundwise.report.wording import day, odds
+from roundwise.report.export import ReportView
+from roundwise.report.model import ClaimRow, odds
+from roundwise.report.text import Table, arm_table, as_rows, claim_table, describe_odds_of_error, has_claim_table
 from roundwise.study.state import State
 
 MARK = 80.0  # where the required odds stand on a bar of 100
@@ -91,7 +89,7 @@ class StudyView(ReportView):
         self.wrong = f"wrong at most {describe_odds_of_error(report.delta)}"
         self.bar_title, self.bar_legend = _describe_bars(report)
         self.heads, self.options = _list_options(report)
-        self.claim_table: Table = claim_table(report) if report.claim_rows else []
+        self.claim_table: Table = as_rows(claim_table(report)) if report.claim_rows else []
         self.next = next_round(state)
 
     @cached_property
@@ -113,7 +111,7 @@ class StudyView(ReportView):
 
 def _list_options(report: Report) -> tuple[list[str], list[Option]]:
     """The heads and rows of the table of options, the best first."""
-    head, *rows = arm_table(report, most=len(report.arm_rows))
+    head, *rows = as_rows(arm_table(report, most=len(report.arm_rows)))
     at = head.index("") if "" in head else None
     shown = [i for i, title in enumerate(head) if i not in (0, at) and not title.startswith("lift over ")]
     answer = report.answer if isinstance(report.answer, list) else [report.answer]
@@ -174,10 +172,10 @@ def next_round(state: State) -> NextRound | None:
     """The next round; None once nothing more is asked for."""
     if state.closed is not None or state.decided is not None or state.over is not None:
         return None
-    asked = state.outstanding
+    asked = state.open_round
     pulls = state.planned if asked is None else asked.pulls
     to_come = pulls if asked is None else asked.outstanding
-    names, total = state.settings.arms, int(pulls.sum())
+    names, total = state.spec.arms, int(pulls.sum())
     if not total:
         return None
     order = [int(i) for i in np.argsort(-pulls, kind="stable") if pulls[i] > 0]
@@ -189,8 +187,8 @@ def next_round(state: State) -> NextRound | None:
         total=total,
         to_come=int(to_come.sum()),
         rows=rows,
-        by_number=state.settings.by_number if asked is None else asked.by_number,
-        fixed=state.settings.split is not None,
+        by_number=state.spec.by_number if asked is None else asked.by_number,
+        fixed=state.spec.split is not None,
         equal=int(apportion_pulls(np.ones(len(names)), float(total), 0.0).max()),
     )
 

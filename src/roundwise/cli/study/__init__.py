@@ -1,3 +1,3 @@
 """`roundwise new, ask, tell, status, ...`: live studies. Commands are registered in the order of the help."""
 
-from roundwise.cli.study import new, rounds, status, record, amend  # noqa: F401, I001
+from roundwise.cli.study import rounds, record, amend  # noqa: F401, I001

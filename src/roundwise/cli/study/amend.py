@@ -9,7 +9,7 @@ import typer
 
 from roundwise.cli import STUDIES, app
 from roundwise.cli.options import Json, grouped, whole_option
-from roundwise.cli.study.common import FileOptions, Name, Storage, Why, Yes, agreed, end_with_report, show
+from roundwise.cli.study.rounds import FileOptions, Name, Storage, Why, Yes, agreed, end_with_report, show
 from roundwise.errors import InputError
 
 Unrelated = Annotated[
@@ -67,7 +67,7 @@ def close(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_js
     from roundwise.study import load_study
 
     with load_study(name, storage) as study:
-        if study.state.waiting is not None:
+        if study.state.open_results is not None:
             agreed(study.effect("end"), yes)
         end_with_report(study, f"'{name}' is closed")
         found = study.end(why)

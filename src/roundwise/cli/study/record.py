@@ -11,15 +11,15 @@ import typer
 from roundwise.cli import STUDIES, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import check_output, file_name, number, print_json, print_table, progress, recorded, say
-from roundwise.cli.study.common import Name, Storage, guarantee, show, show_of
+from roundwise.cli.study.rounds import Name, Storage, guarantee, show, show_of
 from roundwise.messages import several
 
 
 @app.command(rich_help_panel=STUDIES)
 def log(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     """Show the record of a study: every entry with its time, author, file and rows."""
+    from roundwise.messages import day
     from roundwise.report import list_events
-    from roundwise.report.wording import day
     from roundwise.store import open_store
 
     with open_store(storage, create=False) as store:

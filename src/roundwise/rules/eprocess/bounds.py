@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,10 @@ from roundwise.model.problem import Problem
 from roundwise.noise import Noise
 from roundwise.noise.base import FixedSizeBet
 from roundwise.noise.bets import is_pair, means_and_inverse_counts, single_arms, take_arm
-from roundwise.noise.crossed import at_pairs
+from roundwise.noise.paired import at_pairs
 from roundwise.rules.base import Interval
 from roundwise.rules.eprocess.bet_sizes import BOLDEST_PART, LEAST_RATIO, NEED_STEPS, SHAPE, slopes
-from roundwise.rules.eprocess.engine import table_cells
+from roundwise.rules.eprocess.engine import RuleState, table_cells
 from roundwise.solvers.halfspaces import Halfspaces, pairs, range_of_forms
 
 MOST_PARTITIONS, FEWEST_PARTITIONS = 16, 4  # at most, and for very many forms
@@ -370,16 +370,6 @@ def _average_partitions(logs: Floats) -> Floats:
     return np.log(np.exp(logs - top[..., None, :]).mean(axis=-2)) + top
 
 
-if TYPE_CHECKING:  # of an e-process: named tuples of arrays, of any kind where it is not said which
-    from typing_extensions import TypeVar
-
-    Wealth = TypeVar("Wealth", default=Any)
-    Alternative = TypeVar("Alternative", default=Any)
-else:
-    from typing import TypeVar
-
-    Wealth, Alternative = TypeVar("Wealth"), TypeVar("Alternative")
-
 _STEP = 0.4  # log of the ratio of one drift to the next
 _DRIFTS = 30  # the smallest is the best one once there are 1e10 times as many results as at first
 _TAIL = 5.0  # drifts after which their weight has fallen to a quarter
@@ -394,20 +384,12 @@ Excess = Callable[[Floats], Floats]  # (P): the same where it is at least 0; it 
 _GONE = -1e300  # log of the wealth of a drift that was moved
 
 
-class RuleState(NamedTuple, Generic[Wealth, Alternative]):
-    """The wealth, what was seen, and what the next batch will be bet on."""
-
-    won: Wealth
-    known: Estimates
-    alternative: Alternative  # fixed before the next batch
-
-
-class PlacedBet(NamedTuple, Generic[Wealth, Alternative]):
+class PlacedBet(NamedTuple):
     """What may be bet on: results, and what was won, known and chosen before them."""
 
-    won: Wealth
+    wealth: Any
     known: Estimates
-    alternative: Alternative
+    alternative: Any
     part: Batch
     first: bool = False  # whether it is the first batch, or a part of it
 
@@ -474,7 +456,7 @@ class BetHistory:
 
     def excess(self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()) -> Excess:
         """log of the most that was ever won against each value, less the bar: bets from the first batch to the last."""
-        won = self.won(forms, bar, changing)
+        won = self.wealth_against(forms, bar, changing)
 
         def most(values: Floats) -> Floats:
             ever = np.full(values.shape, -np.inf)
@@ -484,7 +466,7 @@ class BetHistory:
 
         return most
 
-    def won(
+    def wealth_against(
         self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()
     ) -> Callable[[Floats], Iterator[Floats]]:
         """log of what there is against each value after every bet. (P)"""

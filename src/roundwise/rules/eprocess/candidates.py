@@ -2,250 +2,90 @@
 
 The candidate is the answer of the estimates before every part; the wealth of others waits for their return. A bank
 starts at 1. A candidate that was never visited is opened only once it is more likely right than wrong; its half-spaces
-then start with OPENING of what is in the bank, and the rest stays there for later ones
-(docs/why-the-guarantee-holds.md, Proposition 3). Each random partition has a bank and wealth of its own within a batch;
-at its end they are averaged, and a candidate that a partition did not visit has nothing there.
+then start with OPENING of the bank, and the rest stays there for later ones (docs/why-the-guarantee-holds.md,
+Proposition 3). Each random partition has a bank and wealth of its own within a batch; at its end they are averaged, and
+a candidate that a partition did not visit has nothing there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Array, Bools, Floats, quiet, total
-from roundwise.model.batch import Parts
+from roundwise.model.batch import Batch, Parts
 from roundwise.model.estimates import Estimates, FormEstimate, form_values, form_variances
 from roundwise.model.problem import Problem
-from roundwise.noise.bets import is_pair
-from roundwise.noise.parts import Index, columns, parts_data
+from roundwise.noise import SubGaussian
+from roundwise.noise.bets import GaussianPartBets, Index, PartForm, columns, is_pair, parts_data
 from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus, GapToLeader, LinearForm
-from roundwise.rules.eprocess.base import EProcess, RequiredPulls
 from roundwise.rules.eprocess.bounds import BetHistory, match_decision
 from roundwise.rules.eprocess.engine import (
+    EProcess,
     OpenNulls,
     PartsView,
+    RequiredPulls,
+    RuleState,
     bet_on_nulls,
     chunks,
     forms_of,
     log_phi,
+    settle_parts,
     sum_arms,
     view_parts,
 )
 from roundwise.solvers import program
+from roundwise.solvers.design import ROUGH, information_matrix, solve_design
 from roundwise.solvers.halfspaces import Halfspaces
 
 OPENING = 0.8  # share of the bank that a new candidate gets
-_FEW_NAMES = 1000  # numbers in the names of all candidates, below which those of all parts are looked up at once
-
-
-class PartitionWealth(NamedTuple):
-    """What each column has: candidates in the order of their first visit, what was won against them, and the bank."""
-
-    answers: Floats  # (C, A, n), -1 where there is no such candidate
-    gains: Floats  # (C, Q, n), -inf where there is no such candidate
-    bank: Floats  # (n), log of what is left
-
-    def longer(self, candidates: int) -> PartitionWealth:
-        """With room for so many candidates."""
-        extra = candidates - len(self.answers)
-        if extra <= 0:
-            return self
-        return PartitionWealth(_pad(self.answers, extra, -1.0), _pad(self.gains, extra, -np.inf), self.bank)
-
-
-class CandidateBefore(NamedTuple):
-    """The candidate before the batch, and what the shifts of earlier batches add to the variance of its pieces."""
-
-    answer: Floats  # (A, n)
-    without: Floats  # (Q, n), the variance if there were no shifts
-    extra: Floats  # (Q, n)
-
-
-def bet_on_candidates(
-    problem: Problem,
-    wealth: PartitionWealth,
-    known: Estimates,
-    start: CandidateBefore | None,
-    parts: Parts,
-    shifts: bool,
-) -> PartitionWealth:
-    """The wealth of each run, (n) runs, after a batch in parts, averaged over its partitions."""
-    several, runs = parts.partitions, wealth.bank.size
-    data, first = parts_data(known.past, parts), not known.past.history
-    means = None if first else columns(known.means, several)
-    spread, beside = (
-        PartitionWealth(*_repeated(wealth, several)),
-        None if start is None else CandidateBefore(*_repeated(start, several)),
-    )
-    found = [
-        _of_columns(
-            problem,
-            PartitionWealth(*(each[..., here] for each in spread)),
-            view_parts(data.at(here), None if means is None else means[:, here], shifts),
-            None if beside is None else CandidateBefore(*(each[..., here] for each in beside)),
-        )
-        for here in chunks(
-            (data.counts.shape[0], max(2 * data.counts.shape[1], _pieces(problem)), data.counts.shape[2])
-        )
-    ]
-    most = max(len(each.answers) for each in found)
-    whole = PartitionWealth(
-        *(np.concatenate(each, axis=-1) for each in zip(*(one.longer(most) for one in found), strict=True))
-    )
-    return whole if several == 1 else _averaged(whole, several, runs)
-
-
-def _pieces(problem: Problem) -> int:
-    """Of how many comparisons an answer consists: of the top 100 among 200, of 10 000."""
-    question = problem.question
-    return int(question.halfspaces(question.answer(np.zeros(problem.arms)), problem.arms).offsets.size)
-
-
-def _of_columns(
-    problem: Problem, wealth: PartitionWealth, view: PartsView, start: CandidateBefore | None
-) -> PartitionWealth:
-    """The wealth of each column after all parts."""
-    question, data = problem.question, view.data
-    parts, arms, n = data.counts.shape
-    answer = question.answer(np.moveaxis(view.means, 1, -1))  # (P, n, ...)
-    names = np.asarray(answer, dtype=np.float64).reshape(parts, n, -1).transpose(0, 2, 1)  # (P, A, n)
-    form, scale = forms_of(question.halfspaces(answer, arms), parts, arms, n)
-    number = scale.shape[1]
-    part_bets, accounts = problem.noise.part_bets(data), _Accounts(wealth, names)
-
-    def likely(z: Floats) -> None:
-        accounts.confident = sum_arms(log_phi(z).reshape(parts, number, n)) >= math.log(0.5)
-        accounts.confident[0] &= bool(data.before.counts.any())
-
-    extra = None if start is None else partial(_more, start, names, scale)
-    bets = OpenNulls(form, np.arange(number * n), problem.goal, gate=likely, extra=extra, switch=accounts.switch)
-    gains = bet_on_nulls(bets, np.zeros(number * n), view, part_bets)
-    accounts.put_back(gains)
-    return accounts.wealth
-
-
-def _more(start: CandidateBefore, names: Floats, scale: Floats, before: Floats) -> Floats:
-    """What the shifts of earlier batches add to the variance of each form, where the candidate is that of before."""
-    same = (names == start.answer).all(axis=1)[:, None]
-    shrunk = before.reshape(scale.shape) / start.without * scale
-    return np.where(same, shrunk * shrunk * start.extra, 0.0).reshape(before.shape)
-
-
-class _Accounts:
-    """Whose wealth the bets on each part are paid from: kept while the parts are gone through."""
-
-    def __init__(self, wealth: PartitionWealth, names: Floats) -> None:
-        self.wealth = PartitionWealth(*(each.copy() for each in wealth))
-        self.names, self.confident = names, np.zeros((len(names), wealth.bank.size), dtype=np.bool_)  # set by the gate
-        self.number: Index | None = None  # of each part's candidate, -1 if it was not opened before: for few columns
-        if self.wealth.answers.size < _FEW_NAMES:
-            match = (self.wealth.answers == names[:, None]).all(axis=2)  # (P, C, n)
-            self.number = np.where(match.any(axis=1), match.argmax(axis=1), -1)
-        self.current = np.full(wealth.bank.size, -1)  # the candidate of each column, -1 if it was not opened
-        changed = np.ones((len(names), wealth.bank.size), dtype=np.bool_)
-        (names[1:] != names[:-1]).any(axis=1, out=changed[1:])
-        self.changed = changed
-        self.some_changed: list[bool] = np.logical_or.reduce(changed, axis=1).tolist()
-        self.all_opened = False
-
-    def switch(self, p: int, gains: Floats) -> None:
-        """Before part p: put back the wealth of candidates that changed, and take that of the new ones."""
-        if not (self.some_changed[p] or (self.confident[p].any() and not self.all_opened)):
-            return
-        moved = self.changed[p] | (self.confident[p] & (self.current < 0))
-        who = np.flatnonzero(moved)
-        if not who.size:
-            return
-        amounts = gains.reshape(-1, self.current.size)
-        self._put_back(amounts, who)
-        number = self._number(p, who)
-        self.current[who] = number
-        self.all_opened = bool((self.current >= 0).all())
-        amounts[:, who] = np.where(
-            number >= 0, self.wealth.gains[np.maximum(number, 0), :, who].T, np.inf
-        )  # inf: no bet
-
-    def put_back(self, gains: Floats) -> None:
-        """After the last part."""
-        self._put_back(gains.reshape(-1, self.current.size), np.arange(self.current.size))
-
-    def _put_back(self, amounts: Floats, who: Index) -> None:
-        who = who[self.current[who] >= 0]
-        if who.size:
-            self.wealth.gains[self.current[who], :, who] = amounts[:, who].T
-
-    def _number(self, p: int, who: Index) -> Index:
-        """The candidate of part p in these columns, opened if it is new and likely enough; else -1."""
-        wanted = self.names[p][:, who]
-        if self.number is not None:
-            number = self.number[p, who]
-        else:
-            match = (self.wealth.answers[:, :, who] == wanted).all(axis=1)
-            number = np.where(match.any(axis=0), match.argmax(axis=0), -1)
-        new = np.flatnonzero((number < 0) & self.confident[p, who])
-        if new.size:
-            columns_ = who[new]
-            visited = (self.wealth.answers[:, 0, columns_] >= 0).sum(axis=0)
-            self.wealth = self.wealth.longer(int(visited.max()) + 1)
-            self.wealth.answers[visited, :, columns_] = wanted[:, new].T
-            self.wealth.gains[visited, :, columns_] = (math.log(OPENING) + self.wealth.bank[columns_])[:, None]
-            self.wealth.bank[columns_] += math.log(1.0 - OPENING)
-            number[new], self.number = visited, None  # there are more now
-        return number
-
-
-def _averaged(wealth: PartitionWealth, partitions: int, runs: int) -> PartitionWealth:
-    """The wealth of each run, averaged over its partitions: column m * runs + i is partition m of run i."""
-    found = PartitionWealth(*(each[..., :runs].copy() for each in wealth))
-    amounts = np.exp(found.gains)
-    bank = np.exp(found.bank)
-    for m in range(1, partitions):
-        here = slice(m * runs, (m + 1) * runs)
-        bank += np.exp(wealth.bank[here])
-        for c in range(len(wealth.answers)):
-            named = wealth.answers[c][:, here]
-            some = np.flatnonzero(named[0] >= 0)
-            if not some.size:
-                continue
-            match = (found.answers[:, :, some] == named[:, some]).all(axis=1)
-            visited = (found.answers[:, 0, some] >= 0).sum(axis=0)
-            number = np.where(match.any(axis=0), match.argmax(axis=0), visited)
-            found = found.longer(int(number.max()) + 1)
-            amounts = _pad(amounts, len(found.answers) - len(amounts), 0.0)
-            found.answers[number, :, some] = named[:, some].T
-            amounts[number, :, some] += np.exp(wealth.gains[c][:, here][:, some]).T
-    with np.errstate(divide="ignore"):
-        return PartitionWealth(found.answers, np.log(amounts / partitions), np.log(bank / partitions))
-
-
-def _repeated(arrays: tuple[Floats, ...], times: int) -> list[Floats]:
-    return [np.concatenate([each] * times, axis=-1) for each in arrays]
-
-
-def _pad(array: Array, extra: int, value: float) -> Array:
-    if extra <= 0:
-        return array
-    return np.concatenate([array, np.full((extra, *array.shape[1:]), value)])
 
 
 class CandidateWealth(NamedTuple):
-    """The candidates in the order of their first visit, and what was won against each way that one is wrong."""
+    """The candidates in the order of their first visit, and the wealth against each way that one is wrong."""
 
     answers: Floats  # (C, A), as numbers; -1 where there is no such candidate yet
-    gains: Floats  # (C, P), log A_{S,p}, with what the candidate got from the bank; -inf where there is none
+    gains: Floats  # (C, P), log A_{S,p}, with the candidate's share of the bank; -inf where there is none
     lost: Bools  # (C, P), it reached 1/delta at some time
-    bank: Floats  # (), log of what is left for candidates to come
+    bank: Floats  # (), log of the share for candidates to come
+
+    def extended(self, size: int) -> CandidateWealth:
+        """With room for this many candidates."""
+        answers, gains = _extended(self.answers, size, -1.0, -2), _extended(self.gains, size, -np.inf, -2)
+        return CandidateWealth(answers, gains, _extended(self.lost, size, False, -2), self.bank)
+
+
+class PartitionWealth(NamedTuple):
+    """The same of each column, within a batch."""
+
+    answers: Floats  # (C, A, n)
+    gains: Floats  # (C, Q, n)
+    bank: Floats  # (n)
+
+    def extended(self, size: int) -> PartitionWealth:
+        """With room for this many candidates."""
+        return PartitionWealth(
+            _extended(self.answers, size, -1.0, 0), _extended(self.gains, size, -np.inf, 0), self.bank
+        )
+
+
+def _extended(array: Array, size: int, value: float, axis: int) -> Array:
+    extra = size - array.shape[axis]
+    if extra <= 0:
+        return array
+    room = list(array.shape)
+    room[axis] = extra
+    return np.concatenate([array, np.full(room, value, dtype=array.dtype)], axis=axis)
 
 
 class Candidate(NamedTuple):
-    """The answer of the past means: its number in the order of visits, and what makes it right."""
+    """The answer of the past means: its number in the order of visits, and its half-spaces."""
 
     number: NDArray[np.intp]  # (), from 0
     answer: Floats  # (A)
@@ -265,149 +105,155 @@ class CandidateEProcess(EProcess):
     tag = "candidates"
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> CandidateWealth:
-        """No candidate."""
         answer = problem.question.answer(np.zeros(problem.arms))
-        pieces = problem.question.halfspaces(answer, problem.arms).offsets.size
-        return CandidateWealth(
-            np.full((*runs, 1, answer.size), -1.0),
-            np.full((*runs, 1, pieces), -np.inf),
-            np.zeros((*runs, 1, pieces), dtype=np.bool_),
-            np.zeros(runs),
-        )
+        gains = np.full((*runs, 1, problem.question.halfspaces(answer, problem.arms).offsets.size), -np.inf)
+        return CandidateWealth(np.full((*runs, 1, answer.size), -1.0), gains, gains > 0, np.zeros(runs))
 
-    def choose(self, problem: Problem, won: CandidateWealth, known: Estimates) -> Candidate:
+    def choose(self, problem: Problem, wealth: CandidateWealth, known: Estimates) -> Candidate:
         """The answer of the estimates: a candidate of before, or the next one."""
         answer = problem.question.answer(known.means)
-        numbers = self._numbers(answer, known.past.counts.shape[:-1])
-        match = (won.answers == numbers[..., None, :]).all(axis=-1)
-        visited = (won.answers[..., 0] >= 0).sum(axis=-1)
+        numbers = np.asarray(answer, dtype=np.float64).reshape((*known.past.counts.shape[:-1], -1))
+        match = (wealth.answers == numbers[..., None, :]).all(axis=-1)
+        visited = (wealth.answers[..., 0] >= 0).sum(axis=-1)
         number = np.where(match.any(axis=-1), match.argmax(axis=-1), visited)
         pieces = problem.question.halfspaces(answer, problem.arms)
         return Candidate(number, numbers, problem.noise.estimate_forms(known, pieces))
 
     @quiet
-    def confidence(self, problem: Problem, alternative: Candidate, known: Estimates) -> Floats:
+    def confidence(self, problem: Problem, state: RuleState) -> Floats:
         """log prod_p Phi(margin of piece p in standard errors)."""
-        error = known.error(alternative.forecast)
-        return total(log_phi(alternative.forecast.value / error))
+        forecast = state.alternative.forecast
+        return total(log_phi(forecast.value / state.known.error(forecast)))
 
     @quiet
-    def update(
-        self,
-        problem: Problem,
-        won: CandidateWealth,
-        known: Estimates,
-        alternative: Candidate,
-        parts: Parts,
-        shifts: bool,
-    ) -> CandidateWealth:
-        """Return the wealth after a batch in parts."""
-        runs = won.bank.shape
-        wealth = PartitionWealth(*(_columns(each, runs) for each in (won.answers, won.gains, won.bank)))
-        start = None
+    def update(self, problem: Problem, state: RuleState, parts: Parts, shifts: bool) -> CandidateWealth:
+        wealth, known, alternative = state
+        runs, several = wealth.bank.shape, parts.partitions
+
+        def to_columns(array: Array) -> Array:
+            """Runs (C, Q), (Q) or () as columns: the same with all runs last, once for every partition."""
+            own, rows = array.ndim - len(runs), array.transpose()
+            rows = rows.reshape((*rows.shape[:own], -1)).transpose((*range(own - 1, -1, -1), own))
+            return np.concatenate([rows] * several, axis=-1)
+
+        def to_runs(array: Array) -> Array:
+            own = array.ndim - 1
+            rows = array.transpose((*range(own - 1, -1, -1), own))
+            return rows.reshape((*rows.shape[:own], *runs[::-1])).transpose()
+
+        spread = [to_columns(each) for each in (wealth.answers, wealth.gains, wealth.bank)]
+        before: list[Floats] = []  # the candidate, the variance of its pieces, and what shifts add to it
         if shifts and known.past.batches > 1:
             without = form_variances(1.0 / np.maximum(known.past.counts, 1.0), alternative.forecast.pieces)
-            with_shifts = alternative.forecast.leverage
-            extra = np.where(np.isfinite(with_shifts), np.maximum(with_shifts - without, 0.0), 0.0)
-            start = CandidateBefore(*(_columns(each, runs) for each in (alternative.answer, without, extra)))
-        after = bet_on_candidates(problem, wealth, known, start, parts, shifts)
-        won = extend_candidates(won, len(after.answers))
-        answers, gains, bank = (_runs(each, runs) for each in after)
-        return CandidateWealth(answers, gains, won.lost | (gains >= problem.goal), bank)
+            leverage = alternative.forecast.leverage
+            extra = np.where(np.isfinite(leverage), np.maximum(leverage - without, 0.0), 0.0)
+            before = [to_columns(each) for each in (alternative.answer, without, extra)]
+        data = parts_data(known.past, parts)
+        means = columns(known.means, several) if known.past.history else None
+        size, arms, n = data.counts.shape
+        found = [
+            _bet_on_columns(
+                problem,
+                PartitionWealth(*(each[..., here] for each in spread)),
+                view_parts(data.at(here), None if means is None else means[:, here], shifts),
+                [each[..., here] for each in before],
+            )
+            for here in chunks(size, max(2 * arms, wealth.gains.shape[-1]), n)
+        ]
+        most = max(len(each.answers) for each in found)
+        each_part = zip(*(each.extended(most) for each in found), strict=True)
+        after = _average(PartitionWealth(*(np.concatenate(each, axis=-1) for each in each_part)), several)
+        answers, gains, bank = (to_runs(each) for each in after)
+        lost = wealth.extended(len(after.answers)).lost | (gains >= problem.goal)
+        return CandidateWealth(answers, gains, lost, bank)
 
-    def _gains(self, won: CandidateWealth, alternative: Candidate) -> Floats:
-        """What was won against each piece of the candidate; one that is new starts with its share of the bank."""
-        won = extend_candidates(won, int(alternative.number.max(initial=0)) + 1)
-        gains = np.take_along_axis(won.gains, alternative.number[..., None, None], axis=-2)[..., 0, :]
-        return np.where(np.isneginf(gains), (won.bank + math.log(OPENING))[..., None], gains)
+    def of_candidate(self, wealth: CandidateWealth, alternative: Candidate) -> tuple[Floats, Bools]:
+        """log of the wealth against each piece of the candidate, and which have lost; a new one has its share. (P)"""
+        wealth = wealth.extended(int(alternative.number.max(initial=0)) + 1)
+        here = alternative.number[..., None, None]
+        gains = np.take_along_axis(wealth.gains, here, axis=-2)[..., 0, :]
+        lost = np.take_along_axis(wealth.lost, here, axis=-2)[..., 0, :]
+        return np.where(np.isneginf(gains), (wealth.bank + math.log(OPENING))[..., None], gains), lost
 
-    def stops(self, problem: Problem, won: CandidateWealth) -> Bools:
-        """All pieces of some candidate have lost."""
-        return np.asarray(won.lost.all(axis=-1).any(axis=-1))
+    def stops(self, problem: Problem, wealth: CandidateWealth) -> Bools:
+        return np.asarray(wealth.lost.all(axis=-1).any(axis=-1))
 
-    def answer(self, problem: Problem, won: CandidateWealth, known: Estimates) -> Answer:
-        """That candidate."""
-        first = won.lost.all(axis=-1).argmax(axis=-1)
-        numbers = np.take_along_axis(won.answers, first[..., None, None], axis=-2)[..., 0, :]
-        return _answer(problem, numbers)
+    def answer(self, problem: Problem, state: RuleState) -> Answer:
+        """The first candidate of which all pieces have lost."""
+        first = state.wealth.lost.all(axis=-1).argmax(axis=-1)
+        return _to_answer(problem, np.take_along_axis(state.wealth.answers, first[..., None, None], axis=-2)[..., 0, :])
 
-    def false_rejection(self, problem: Problem, won: CandidateWealth, means: Floats) -> Bools:
+    def false_rejection(self, problem: Problem, wealth: CandidateWealth, means: Floats) -> Bools:
         """Of a wrong candidate, the piece that the means violate most has lost."""
-        question, like = problem.question, problem.question.answer(means)
-        visited = won.answers[..., 0] >= 0
-        numbers = np.where(visited[..., None], won.answers, np.asarray(like, dtype=np.float64).reshape(-1))
-        answers = _answer(problem, numbers)
+        question, visited = problem.question, wealth.answers[..., 0] >= 0
+        like = np.asarray(question.answer(means), dtype=np.float64).reshape(-1)
+        answers = _to_answer(problem, np.where(visited[..., None], wealth.answers, like))
         pieces = question.halfspaces(answers, problem.arms)
-        worst = (form_values(np.broadcast_to(means, (*visited.shape, problem.arms)), pieces) - pieces.offsets).argmin(
-            axis=-1
-        )
-        lost = np.take_along_axis(won.lost, worst[..., None], axis=-1)[..., 0]
-        wrong = ~question.correct(answers, np.broadcast_to(means, (*visited.shape, problem.arms)))
-        return np.asarray((visited & wrong & lost).any(axis=-1))
-
-    def open_needs(self, problem: Problem, won: CandidateWealth, alternative: Candidate) -> tuple[Bools, Floats]:
-        """Which pieces of the candidate are open, and what is still to be won against each. (P), (P)"""
-        won = extend_candidates(won, int(alternative.number.max(initial=0)) + 1)
-        open_ = ~np.take_along_axis(won.lost, alternative.number[..., None, None], axis=-2)[..., 0, :]
-        return open_, problem.goal - self._gains(won, alternative)
+        every = np.broadcast_to(means, (*visited.shape, problem.arms))
+        worst = (form_values(every, pieces) - pieces.offsets).argmin(axis=-1)
+        lost = np.take_along_axis(wealth.lost, worst[..., None], axis=-1)[..., 0]
+        return np.asarray((visited & ~question.correct(answers, every) & lost).any(axis=-1))
 
     @quiet
-    def required_pulls(
-        self, problem: Problem, won: CandidateWealth, alternative: Candidate, known: Estimates
-    ) -> RequiredPulls:
+    def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """min sum n subject to sum_s f_s^2/n_s <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
-        open_, need = self.open_needs(problem, won, alternative)
-        error = known.error(alternative.forecast)
-        distance = np.maximum(alternative.forecast.value, error)
-        limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
-        unfinished = _touched(problem.arms, alternative.forecast.pieces, open_)
+        known, forecast = state.known, state.alternative.forecast
+        gains, lost = self.of_candidate(state.wealth, state.alternative)
+        open_, need, pieces = ~lost, problem.goal - gains, forecast.pieces
+        distance = np.maximum(forecast.value, known.error(forecast))
+        used = (pieces.coefficients != 0) & open_[..., None]
+        index = np.where(used, pieces.arms, problem.arms)  # arms that are not used go to a place of their own
+        unfinished = np.zeros((*open_.shape[:-1], problem.arms + 1), dtype=np.bool_)
+        np.put_along_axis(unfinished, index.reshape(*open_.shape[:-1], -1), True, axis=-1)
         if problem.noise.shares_items:
-            between = problem.noise.difference_variances(known.past, alternative.forecast.pieces)
-            spread = np.where(is_pair(alternative.forecast.pieces), between, known.variance[..., None])
-            items = np.where(open_, 2 * spread * need / distance**2, 0.0)
-            return RequiredPulls(_shared(problem.arms, alternative.forecast.pieces, items), unfinished)
-        return RequiredPulls(_allocation(problem.arms, alternative.forecast.pieces, limits), unfinished)
+            between = problem.noise.difference_variances(known.past, pieces)
+            spread = np.where(is_pair(pieces), between, known.variance[..., None])
+            pulls = _share_items(problem.arms, pieces, np.where(open_, 2 * spread * need / distance**2, 0.0))
+        else:
+            limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
+            pulls = _allocate(problem.arms, pieces, limits)
+        return RequiredPulls(pulls, unfinished[..., : problem.arms])
 
-    def claims(
-        self, problem: Problem, won: CandidateWealth, alternative: Candidate, names: Sequence[str]
-    ) -> list[ClaimStatus]:
-        """What makes the candidate right: the one that won, once there is one, else that of the estimates."""
-        number = self.number(won, alternative)
-        won = extend_candidates(won, number + 1)
-        answer = self._named(problem, won, alternative, number)
-        gains = np.where(np.isneginf(won.gains[number]), won.bank + math.log(OPENING), won.gains[number])
+    def _claimed(self, problem: Problem, state: RuleState) -> tuple[Answer, Floats, Bools]:
+        """The candidate that won, else that of the estimates: its answer, wealth (P) and lost pieces (P). One run."""
+        wealth, _, alternative = state
+        complete = wealth.lost.all(axis=-1)
+        if complete.any():
+            number = complete.argmax()
+            alternative = alternative._replace(number=np.asarray(number), answer=wealth.answers[number])
+        return _to_answer(problem, alternative.answer), *self.of_candidate(wealth, alternative)
+
+    def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
+        """The half-spaces of the candidate."""
+        answer, gains, lost = self._claimed(problem, state)
         pieces = problem.question.halfspaces(answer, problem.arms)
         forms = zip(pieces.arms.tolist(), pieces.coefficients.tolist(), pieces.offsets.tolist(), strict=True)
+        rows = zip(problem.question.halfspace_texts(answer, names), gains, lost, forms, strict=True)
         return [
             ClaimStatus(
-                each, float(gain), problem.goal, bool(lost), about=LinearForm(tuple(arms), tuple(factors), offset)
+                text, float(gain), problem.goal, bool(out), about=LinearForm(tuple(arms), tuple(factors), offset)
             )
-            for each, gain, lost, (arms, factors, offset) in zip(
-                problem.question.halfspace_texts(answer, names), gains, won.lost[number], forms, strict=True
-            )
+            for text, gain, out, (arms, factors, offset) in rows
         ]
 
-    def all_rejected(self, problem: Problem, won: CandidateWealth) -> bool:
-        """Two candidates were shown to be right of which no means make both so.
+    def all_rejected(self, problem: Problem, wealth: CandidateWealth) -> bool:
+        """Two candidates were shown to be right, and no means make both so.
 
         Only candidates of which all pieces were shown count: that this happens to a wrong one has at most the error
         probability, while single pieces of several candidates may well contradict each other.
         """
         from scipy.optimize import linprog
 
-        shown = np.flatnonzero(won.lost.all(axis=-1))
+        shown = np.flatnonzero(wealth.lost.all(axis=-1))
         if len(shown) < 2:
             return False
-        forms, offsets = [], []
-        for c in shown:
-            pieces = problem.question.halfspaces(_answer(problem, won.answers[c]), problem.arms)
-            forms.append(pieces.dense(problem.arms))
-            offsets.append(pieces.offsets)
-        above = np.concatenate(forms)
+        answers = [_to_answer(problem, wealth.answers[c]) for c in shown]
+        pieces = [problem.question.halfspaces(each, problem.arms) for each in answers]
+        above = np.concatenate([each.dense(problem.arms) for each in pieces])
         found = linprog(  # the largest amount, up to 1, by which all forms can exceed their offsets
             np.append(np.zeros(problem.arms), -1.0),
             A_ub=np.hstack([-above, np.ones((len(above), 1))]),
-            b_ub=-np.concatenate(offsets),
+            b_ub=-np.concatenate([each.offsets for each in pieces]),
             bounds=[*[(None, None)] * problem.arms, (None, 1.0)],
         )
         return bool(found.status == 0 and found.x[-1] <= 0)
@@ -417,83 +263,129 @@ class CandidateEProcess(EProcess):
 
         At 2^c/delta for the c-th that they named, from 1: who that is was known before each of its bets.
         """
-        end, number = bets.end, self.number(bets.end.won, bets.end.alternative)
-        pieces = self._pieces(bets.problem, end.won, end.alternative, number)
-        shown = extend_candidates(end.won, number + 1).lost[number]
-        named = self._numbers(self._named(bets.problem, end.won, end.alternative, number), ())
+        answer, _, shown = self._claimed(bets.problem, bets.end)
+        pieces = bets.problem.question.halfspaces(answer, bets.problem.arms)
+        named = np.asarray(answer, dtype=np.float64).reshape(-1)
         seen = [bet.alternative.answer if bet.known.past.counts.any() else None for bet in bets.placed]
         first = next((i for i, each in enumerate(seen) if each is not None and (each == named).all()), len(seen))
         others = {tuple(each.tolist()) for each in seen[:first] if each is not None}
         bound = bets.since(first).bound(pieces, bets.problem.goal + (len(others) + 1) * math.log(2))
         return match_decision(bound, pieces.offsets, shown) - pieces.offsets
 
-    def gap_to_leader(self, bets: BetHistory, leader: int | None, spare: Floats) -> GapToLeader | None:
-        """What is to spare, less the tolerance."""
+    def gap_to_leader(self, bets: BetHistory, leader: int | None, margins: Floats) -> GapToLeader | None:
+        """The margins, less the tolerance."""
         if not self.best:
             return None
         who = int(bets.end.known.means.argmax()) if leader is None else leader
-        return GapToLeader(
-            None, np.insert(spare + bets.end.alternative.forecast.pieces.offsets, who, 0.0), bets.gap_to_leader(who)
-        )
-
-    def _named(self, problem: Problem, won: CandidateWealth, alternative: Candidate, number: int) -> Answer:
-        return _answer(problem, alternative.answer if number == alternative.number else won.answers[number])
-
-    def _pieces(self, problem: Problem, won: CandidateWealth, alternative: Candidate, number: int) -> Halfspaces:
-        return problem.question.halfspaces(self._named(problem, won, alternative, number), problem.arms)
-
-    def number(self, won: CandidateWealth, alternative: Candidate) -> int:
-        """The candidate that won, or that of the estimates. One run only."""
-        complete = won.lost.all(axis=-1)
-        return int(complete.argmax() if complete.any() else alternative.number)
-
-    def _numbers(self, answer: Answer, runs: tuple[int, ...]) -> Floats:
-        return np.asarray(answer, dtype=np.float64).reshape((*runs, -1))
+        least = np.insert(margins + bets.end.alternative.forecast.pieces.offsets, who, 0.0)
+        return GapToLeader(None, least, bets.gap_to_leader(who))
 
 
-def _answer(problem: Problem, numbers: Floats) -> Answer:
+def _to_answer(problem: Problem, numbers: Floats) -> Answer:
     """An answer from the numbers that it is kept as. (A)->..."""
     like = problem.question.answer(np.zeros((*numbers.shape[:-1], problem.arms)))
     return numbers.reshape(like.shape).astype(like.dtype)
 
 
-def extend_candidates(won: CandidateWealth, candidates: int) -> CandidateWealth:
-    """Room for so many candidates."""
-    extra = candidates - won.gains.shape[-2]
-    if extra <= 0:
-        return won
+def _bet_on_columns(
+    problem: Problem, wealth: PartitionWealth, view: PartsView, before: Sequence[Floats]
+) -> PartitionWealth:
+    """The wealth of each column after all parts; `before` has the candidate before the batch (A, n), the variance of
+    its pieces without shifts (Q, n), and what the shifts of earlier batches add to it (Q, n)."""
+    question, data = problem.question, view.data
+    parts, arms, n = data.counts.shape
+    answer = question.answer(np.moveaxis(view.means, 1, -1))  # (P, n, ...)
+    names = np.asarray(answer, dtype=np.float64).reshape(parts, n, -1).transpose(0, 2, 1)  # (P, A, n)
+    form, scale = forms_of(question.halfspaces(answer, arms), parts, arms, n)
+    number = scale.shape[1]
+    accounts = _Accounts(wealth, names)
 
-    def longer(array: Array, value: float) -> Array:
-        room = np.full((*array.shape[:-2], extra, array.shape[-1]), value, dtype=array.dtype)
-        return np.concatenate([array, room], axis=-2)
+    def gate(z: Floats) -> None:
+        accounts.confident = sum_arms(log_phi(z).reshape(parts, number, n)) >= math.log(0.5)
+        accounts.confident[0] &= bool(data.before.counts.any())
 
-    return CandidateWealth(longer(won.answers, -1.0), longer(won.gains, -np.inf), longer(won.lost, False), won.bank)
+    def add_shifts(variance: Floats) -> Floats:
+        named, without, extra = before
+        same = (names == named).all(axis=1)[:, None]
+        shrunk = variance.reshape(scale.shape) / without * scale
+        return np.where(same, shrunk * shrunk * extra, 0.0).reshape(variance.shape)
 
-
-def _columns(array: Array, runs: tuple[int, ...]) -> Array:
-    """Runs (C, Q), (Q) or () as columns: the same with all runs last, in the order of parts."""
-    own = array.ndim - len(runs)
-    rows = array.transpose()
-    return rows.reshape((*rows.shape[:own], -1)).transpose((*range(own - 1, -1, -1), own))
-
-
-def _runs(array: Array, runs: tuple[int, ...]) -> Array:
-    """And back."""
-    own = array.ndim - 1
-    rows = array.transpose((*range(own - 1, -1, -1), own))
-    return rows.reshape((*rows.shape[:own], *runs[::-1])).transpose()
-
-
-def _touched(arms: int, pieces: Halfspaces, open_: Bools) -> Bools:
-    """Which arms take part in a piece that is open. (P)->(K)"""
-    used = (pieces.coefficients != 0) & open_[..., None]
-    index = np.where(used, pieces.arms, arms)  # what is not used goes to a place of its own
-    touched = np.zeros((*open_.shape[:-1], arms + 1), dtype=np.bool_)
-    np.put_along_axis(touched, index.reshape(*open_.shape[:-1], -1), True, axis=-1)
-    return touched[..., :arms]
+    every = np.arange(number * n)
+    bets = OpenNulls(form, every, problem.goal, gate=gate, extra=add_shifts if before else None, switch=accounts.switch)
+    gains = bet_on_nulls(bets, np.zeros(every.size), view, problem.noise.part_bets(data))
+    accounts.put_back(gains.reshape(number, n), np.arange(n))
+    return accounts.wealth
 
 
-def _shared(arms: int, pieces: Halfspaces, items: Floats) -> Floats:
+class _Accounts:
+    """The wealth that pays for the bets on each part."""
+
+    def __init__(self, wealth: PartitionWealth, names: Floats) -> None:
+        self.wealth = PartitionWealth(*(each.copy() for each in wealth))
+        self.names, n = names, wealth.bank.size
+        self.confident: Bools = np.zeros((len(names), n), dtype=np.bool_)  # set by the gate
+        self.current = np.full(n, -1)  # the candidate of each column, -1 if it was not opened
+        self.changed = np.ones((len(names), n), dtype=np.bool_)
+        (names[1:] != names[:-1]).any(axis=1, out=self.changed[1:])
+
+    def switch(self, p: int, gains: Floats) -> None:
+        """Before part p: put back the wealth of candidates that changed, and take that of the new ones."""
+        who = np.flatnonzero(self.changed[p] | (self.confident[p] & (self.current < 0)))
+        if not who.size:
+            return
+        amounts = gains.reshape(-1, self.current.size)
+        self.put_back(amounts, who)
+        self.current[who] = number = self._number(p, who)
+        amounts[:, who] = np.where(number >= 0, self.wealth.gains[np.maximum(number, 0), :, who].T, np.inf)  # no bet
+
+    def put_back(self, amounts: Floats, who: Index) -> None:
+        """Keep the wealth of the candidates of these columns."""
+        who = who[self.current[who] >= 0]
+        self.wealth.gains[self.current[who], :, who] = amounts[:, who].T
+
+    def _number(self, p: int, who: Index) -> Index:
+        """The candidate of part p in these columns, opened if it is new and likely enough; else -1."""
+        wanted = self.names[p][:, who]
+        match = (self.wealth.answers[:, :, who] == wanted).all(axis=1)
+        number = np.where(match.any(axis=0), match.argmax(axis=0), -1)
+        new = np.flatnonzero((number < 0) & self.confident[p, who])
+        if new.size:
+            here = who[new]
+            number[new] = visited = (self.wealth.answers[:, 0, here] >= 0).sum(axis=0)
+            self.wealth = self.wealth.extended(int(visited.max()) + 1)
+            self.wealth.answers[visited, :, here] = wanted[:, new].T
+            self.wealth.gains[visited, :, here] = (math.log(OPENING) + self.wealth.bank[here])[:, None]
+            self.wealth.bank[here] += math.log(1.0 - OPENING)
+        return number
+
+
+def _average(wealth: PartitionWealth, partitions: int) -> PartitionWealth:
+    """The wealth of each run, averaged over its partitions: column m * runs + i is partition m of run i."""
+    if partitions == 1:
+        return wealth
+    runs = wealth.bank.size // partitions
+    found = PartitionWealth(*(each[..., :runs].copy() for each in wealth))
+    amounts, bank = np.exp(found.gains), np.exp(found.bank)
+    for m in range(1, partitions):
+        here = slice(m * runs, (m + 1) * runs)
+        bank += np.exp(wealth.bank[here])
+        for c in range(len(wealth.answers)):
+            named = wealth.answers[c][:, here]
+            some = np.flatnonzero(named[0] >= 0)
+            if not some.size:
+                continue
+            match = (found.answers[:, :, some] == named[:, some]).all(axis=1)
+            visited = (found.answers[:, 0, some] >= 0).sum(axis=0)
+            number = np.where(match.any(axis=0), match.argmax(axis=0), visited)
+            found = found.extended(int(number.max()) + 1)
+            amounts = _extended(amounts, len(found.answers), 0.0, 0)
+            found.answers[number, :, some] = named[:, some].T
+            amounts[number, :, some] += np.exp(wealth.gains[c][:, here][:, some]).T
+    with np.errstate(divide="ignore"):
+        return PartitionWealth(found.answers, np.log(amounts / partitions), np.log(bank / partitions))
+
+
+def _share_items(arms: int, pieces: Halfspaces, items: Floats) -> Floats:
     """Of each arm as many items as the piece needs that needs most of it: items serve all pieces. (P)->(K)"""
     where = np.broadcast_to(pieces.arms, (*items.shape, pieces.arms.shape[-1]))
     used = np.where(np.broadcast_to(pieces.coefficients, where.shape) != 0, items[..., None], 0.0)
@@ -503,7 +395,7 @@ def _shared(arms: int, pieces: Halfspaces, items: Floats) -> Floats:
     return found
 
 
-def _allocation(arms: int, pieces: Halfspaces, limits: Floats) -> Floats:
+def _allocate(arms: int, pieces: Halfspaces, limits: Floats) -> Floats:
     """min sum n subject to the limits of the pieces. (P)->(K)"""
     runs, k = limits.shape[:-1], pieces.grid
     if k:
@@ -513,7 +405,105 @@ def _allocation(arms: int, pieces: Halfspaces, limits: Floats) -> Floats:
         found = program.solve_bipartite(limits.reshape(-1, k, arms - k), program.ROUGH).pulls.reshape((*runs, arms))
         np.put_along_axis(pulls, order, found, axis=-1)
         return pulls
-    squares = pieces.dense(arms) ** 2
-    return program.solve_general(
-        squares.reshape(-1, *squares.shape[-2:]), limits.reshape(-1, limits.shape[-1]), program.ROUGH
-    ).pulls.reshape((*runs, arms))
+    squares = (pieces.dense(arms) ** 2).reshape(-1, limits.shape[-1], arms)
+    return program.solve_general(squares, limits.reshape(-1, limits.shape[-1]), program.ROUGH).pulls.reshape(
+        (*runs, arms)
+    )
+
+
+@dataclass(frozen=True)
+class LinearEProcess(CandidateEProcess):
+    """Arms with features: candidates as for any half-spaces, with least squares in place of means.
+
+    A half-space a.mu > b of the means is c.theta > b, c = X'a. Any weights u with X'u = c have u.mu = c.theta, whatever
+    theta: so the form u of a batch's means may be bet on in place of a (Lemma 1), if u is known before the batch. The u
+    of least variance, u_i = n_i x_i'V^-1 c with V = sum_i n_i x_i x_i' of the batch, depends on its counts alone
+    (docs/linear.md). A batch is bet on as one part.
+    """
+
+    basis: Floats = field(kw_only=True, hash=False, compare=False)  # orthonormal features, (K, r)
+    tag = "linear"
+
+    def choose(self, problem: Problem, wealth: CandidateWealth, known: Estimates) -> Candidate:
+        """The answer of least squares: a candidate of before, or the next one."""
+        past = known.past
+        found = super().choose(problem, wealth, known._replace(means=problem.fitted(past.counts, past.means)))
+        pieces, rows = found.forecast.pieces, problem.weighed(past.counts).reshape(-1, problem.arms)
+        inverse = np.linalg.inv(information_matrix(self.basis, rows))
+        forms = self._forms(problem, pieces, len(rows))
+        leverage = total((forms @ inverse) * forms).reshape(found.forecast.value.shape)
+        leverage = np.where((past.counts > 0).any(axis=-1, keepdims=True), leverage, np.inf)
+        return found._replace(forecast=FormEstimate(pieces, found.forecast.value, leverage))
+
+    def confidence(self, problem: Problem, state: RuleState) -> Floats:
+        variance = np.full_like(state.known.variance, problem.sigma**2)  # the unit of leverages
+        return super().confidence(problem, state._replace(known=state.known._replace(variance=variance)))
+
+    @quiet
+    def update(self, problem: Problem, state: RuleState, parts: Parts, shifts: bool) -> CandidateWealth:
+        """Return the wealth after the batch as a whole: the candidate's; that of the others waits."""
+        wealth, known, alternative = state
+        counts, totals = (np.asarray(each[..., 0, :, :].sum(axis=-1)) for each in (parts.counts, parts.totals))
+        new = alternative.number >= (wealth.answers[..., 0] >= 0).sum(axis=-1)
+        sure = (self.confidence(problem, state) >= math.log(0.5)) & (known.past.counts > 0).any(axis=-1)
+        live = ~new | sure
+        gains, lost = self.of_candidate(wealth, alternative)
+        need = np.where(live[..., None] & ~lost, problem.goal - gains, 0.0)
+        gain = self._bet(problem, Batch(counts, totals), alternative.forecast, need)
+        after = gains + gain
+        # the sum may round to below the goal although the bet won what was needed
+        lost = lost | ((need > 0) & ((gain >= need) | (after >= problem.goal)))
+        here = alternative.number[..., None, None]
+        found = wealth.extended(int(alternative.number.max(initial=0)) + 1)
+        found = CandidateWealth(*(each.copy() for each in found))
+        for array, value in zip(found, (alternative.answer, after, lost), strict=False):
+            kept = np.take_along_axis(array, here, axis=-2)[..., 0, :]
+            np.put_along_axis(array, here, np.where(live[..., None], value, kept)[..., None, :], axis=-2)
+        return found._replace(bank=wealth.bank + np.where(live & new, math.log(1.0 - OPENING), 0.0))
+
+    def _bet(self, problem: Problem, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
+        """log e of the forms of the batch's means that are known best, as one part. (P)"""
+        pieces = self._best_known(problem, batch.counts, forecast.pieces)
+        new = SubGaussian(problem.sigma).standard_score(batch, pieces)
+        past = forecast.value / np.sqrt(problem.sigma**2 * forecast.leverage)
+        leverage = form_variances(1.0 / batch.counts, pieces)
+        live = np.isfinite(past) & np.isfinite(new) & (need > 0)
+        z, ratio, value, one = (
+            np.where(live, each, fill).reshape(1, -1)
+            for each, fill in ((past, 0.0), (forecast.leverage / leverage, 1.0), (new, 0.0), (np.ones(need.shape), 1.0))
+        )
+        log_factor = GaussianPartBets(1.0).forms(PartForm([], None, value), value, one)
+        found = settle_parts(need.reshape(-1), np.zeros(need.size), z, ratio, log_factor, live.reshape(1, -1))
+        return found.reshape(need.shape)
+
+    def _best_known(self, problem: Problem, counts: Floats, pieces: Halfspaces) -> Halfspaces:
+        """The half-spaces with the weights u in place of a; as they are where the batch does not determine u."""
+        weighed = problem.weighed(counts.reshape(-1, problem.arms))
+        forms = self._forms(problem, pieces, len(weighed))
+        inverse = np.linalg.inv(information_matrix(self.basis, weighed))
+        inside = (forms @ inverse) @ self.basis.T * weighed[:, None, :]  # u, (R, P, K)
+        rest = forms - inside @ self.basis  # X'u = c, to all digits
+        inside += (rest @ inverse) @ self.basis.T * weighed[:, None, :]
+        shape = (*counts.shape[:-1], *pieces.arms.shape[-2:-1], problem.arms)
+        dense, inside = np.broadcast_to(pieces.dense(problem.arms), shape), inside.reshape(shape)
+        off = np.abs(inside @ self.basis - forms.reshape((*shape[:-1], -1))).max(axis=-1)
+        factors = np.where((off <= 1e-12 * np.abs(dense).sum(axis=-1))[..., None], inside, dense)
+        arms = np.broadcast_to(np.arange(problem.arms), shape)
+        return Halfspaces(arms, factors, np.broadcast_to(pieces.offsets, shape[:-1]), False)
+
+    @quiet
+    def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
+        """min sum n subject to c'V^-1 c <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
+        gains, lost = self.of_candidate(state.wealth, state.alternative)
+        forecast, runs = state.alternative.forecast, gains.shape[:-1]
+        distance = np.maximum(forecast.value, np.sqrt(problem.sigma**2 * forecast.leverage))
+        needs = np.where(~lost, distance**2 / (2 * problem.sigma**2 * (problem.goal - gains)), np.inf)
+        rows = self.basis * np.sqrt(problem.weighed(np.ones(problem.arms)))[:, None]
+        forms = self._forms(problem, forecast.pieces, int(np.prod(runs, dtype=int)))
+        _, pulls = solve_design(rows, forms, needs.reshape(len(forms), -1), ROUGH)
+        return RequiredPulls(pulls.reshape((*runs, -1)), np.ones((*runs, problem.arms), dtype=np.bool_))
+
+    def _forms(self, problem: Problem, pieces: Halfspaces, runs: int) -> Floats:
+        """c of each piece in orthonormal features. (R, P, r)"""
+        dense = pieces.dense(problem.arms)
+        return np.asarray(np.broadcast_to(dense.reshape(-1, *dense.shape[-2:]), (runs, *dense.shape[-2:])) @ self.basis)

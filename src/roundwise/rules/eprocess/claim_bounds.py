@@ -20,15 +20,15 @@ from roundwise.arrays import Array, Bools, Floats, log_sum_exp, quiet, total
 from roundwise.deadline import check_deadline
 from roundwise.errors import InputError
 from roundwise.messages import Note
-from roundwise.model.batch import Batch, Record, Trial, ValueTable
+from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, Past, form_values, form_variances
-from roundwise.model.problem import Problem
+from roundwise.model.problem import Problem, Record, Trial
 from roundwise.noise.base import FixedSizeBet
 from roundwise.questions.claims import Claims, describe_scale
 from roundwise.rules.base import Bounds, ClaimStatus, LinearForm
 from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet
-from roundwise.rules.eprocess.bounds import RuleState as Folded
 from roundwise.rules.eprocess.closed_testing import adjusted_e_values, lost_by_others, missing_wealth, wealth_in_goals
+from roundwise.rules.eprocess.engine import RuleState
 from roundwise.solvers.halfspaces import Halfspaces, range_of_forms
 
 _HALVINGS = 32  # of 120 standard errors: to 1e-7 of one
@@ -428,12 +428,12 @@ class ClaimState(NamedTuple):
     tail: ClaimTail | None = None  # what goes on after these, for bounds: claims that were added later have none of it
     out: Bools | None = None  # (J), claims about arms that were left out, which are not fed any more
     means: Floats | None = None  # (K), the estimates that values are made of; None before a batch, and in older records
-    taught: Past | None = None  # the past with earlier data before it, if any were imported: no evidence (24)
+    warm_started: Past | None = None  # the past with earlier data before it, if any were imported: no evidence (24)
 
     @property
     def seen(self) -> Past:
         """All that estimates and plans are made of: the past, and earlier data."""
-        return self.past if self.taught is None else self.taught
+        return self.past if self.warm_started is None else self.warm_started
 
 
 def claims_of(problem: Problem) -> Claims:
@@ -522,7 +522,7 @@ def bets_of(problem: Problem, shape: tuple[int, ...], lots: Sequence[BatchWithPa
             placed += [PlacedBet(None, known(before), None, part, number == 0)] if number >= first else []
             before = before.plus(part, same_batch=p > 0)
         past, end = past.plus(whole), end.plus(whole)
-    return BetHistory(problem, placed, Folded(None, known(end), None))
+    return BetHistory(problem, placed, RuleState(None, known(end), None))
 
 
 def _open_ended(problem: Problem, steps: Sequence[ClaimStep], pieces: Halfspaces, bars: Floats, first: int) -> Floats:
@@ -793,7 +793,7 @@ def _wealth_without_budget(
     bets, found = bets_of(problem, steps[0].counts.shape, lots, first), np.empty(values.shape)
     moved = pieces._replace(offsets=np.zeros(pieces.offsets.shape))
     for bar in np.unique(bars):
-        here, won = bars == bar, bets.won(moved, float(bar))
+        here, won = bars == bar, bets.wealth_against(moved, float(bar))
         for g in range(values.shape[-1]):
             *_, last = won(values[:, g])
             found[here, g] = last[here]

@@ -17,12 +17,12 @@ import numpy as np
 from roundwise.arrays import Bools, Floats, quiet, total, zeros
 from roundwise.errors import InputError
 from roundwise.messages import Note
-from roundwise.model.batch import Batch, BatchPlan, Parts, Record, Trial, budget_before, stack_parts
+from roundwise.model.batch import Batch, Parts, stack_parts
 from roundwise.model.estimates import Estimates, FormEstimate, Past, estimate_from, form_values, form_variances
-from roundwise.model.problem import Problem
+from roundwise.model.problem import BatchPlan, Problem, Record, Trial, budget_before
+from roundwise.noise.bets import PartBets
 from roundwise.noise.budget_bets import ETA
-from roundwise.noise.crossed import check_forms
-from roundwise.noise.parts import PartBets
+from roundwise.noise.paired import check_forms
 from roundwise.questions.base import Answer
 from roundwise.questions.claims import Claims
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
@@ -48,7 +48,7 @@ from roundwise.rules.eprocess.closed_testing import (
     wealth_in_goals,
 )
 from roundwise.rules.eprocess.conditional_power import PowerForecast, forecast_power, power_by_line
-from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, forms_at, level_of
+from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, forms_at
 from roundwise.solvers.halfspaces import Halfspaces
 
 
@@ -79,7 +79,7 @@ def bet_on_claims(
             at % n,
             gate=lambda z: np.broadcast_to(never, z.shape) if first else None,
             extra=_more(extra.reshape(-1).take(at), scale) if late else None,
-            level=level_of(form),
+            by_level=True,
         )
 
     goals = np.where(bars > gains, bars, -np.inf)
@@ -182,7 +182,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
             batch=np.where(new, after[..., None], kept.batch),
             samples=np.where(new, total(past.counts)[..., None], kept.samples),
             past=past,
-            taught=None if kept.taught is None else kept.taught.plus(batch),
+            warm_started=None if kept.warm_started is None else kept.warm_started.plus(batch),
             over=kept.over if plan.last is None else kept.over | (plan.last & (size > 0)),
             rounds=after,
             **update_history(
@@ -196,7 +196,13 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
 
     def warm_start(self, problem: Problem, kept: ClaimState, batch: Batch, left: Floats | None) -> ClaimState:
         """With earlier results known, of which nothing is won: they teach estimates, and so who is fed. (24)"""
-        return self.update_forecast(problem, kept._replace(taught=kept.seen.plus(batch)), left)
+        return self.update_forecast(problem, kept._replace(warm_started=kept.seen.plus(batch)), left)
+
+    def past(self, kept: ClaimState) -> Past:
+        return kept.past
+
+    def without_history(self, kept: ClaimState) -> ClaimState:
+        return kept._replace(steps=(), tail=None)
 
     def with_budget(self, problem: Problem, kept: ClaimState, left: Floats) -> ClaimState:
         """After another budget was said, which leaves this many results: every claim keeps its wealth."""
@@ -302,8 +308,8 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
         """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected."""
         forecast, kept = self.forecast(problem, trial), trial.kept
-        if kept.taught is not None:  # sizes are those of the results
-            trial = trial._replace(kept=self.update_forecast(problem, kept._replace(taught=None), None))
+        if kept.warm_started is not None:  # sizes are those of the results
+            trial = trial._replace(kept=self.update_forecast(problem, kept._replace(warm_started=None), None))
         return describe_claims(problem, trial, names, partial(self.budget_bets, problem), forecast)
 
     @quiet
@@ -452,7 +458,7 @@ def with_claims(
         batch=placed(kept.batch, begun.batch),
         samples=placed(kept.samples, begun.samples),
         past=_widened(kept.past, more),
-        taught=None if kept.taught is None else _widened(kept.taught, more),
+        warm_started=None if kept.warm_started is None else _widened(kept.warm_started, more),
         over=kept.over,
         rounds=kept.rounds,
         steps=kept.steps,

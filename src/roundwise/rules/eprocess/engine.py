@@ -1,10 +1,15 @@
-"""The engine of bets on the parts of a batch: every null is a half-space of the means, bet on part after part.
+"""The base class of e-processes, and the engine of bets on the parts of a batch.
 
-An e-process says, for a block of columns, which half-spaces its open nulls are about before each part (`OpenNulls`).
-The rest is here: what is known before a part, how each half-space stands, the bets, the wealth, the average over random
-partitions. Arrays have the parts first, then the arms, then runs (with their partitions) as columns.
+"One true null" (docs/why-the-guarantee-holds.md, Proposition 2): the means lie in at least one cell whose answer is
+right; there are bets against every cell; an answer is given when the cells of all other answers have lost 1/delta times
+the stake. An error needs that the one true cell lost, which has probability at most delta. No union over arms or looks
+is paid for.
 
-Estimates, leaders and variances before each part do not depend on what is won in the batch, so they are computed for
+Every null is a half-space of the means, bet on part after part. An e-process says, for a block of columns, which
+half-spaces its open nulls are about before each part (`OpenNulls`); the engine does the rest. Arrays have the parts
+first, then the arms, then runs (with their random partitions) as columns.
+
+Estimates, leaders and variances before each part do not depend on the wealth within the batch, so they are computed for
 all parts at once; only need -> table -> bet -> need goes part by part (`settle_parts`). The estimates within a batch,
 with N, mu from before it, c and t the counts and sums of its parts so far, are
 
@@ -15,10 +20,11 @@ the shifts of earlier batches stay as they were estimated before the batch (docs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -27,7 +33,7 @@ from roundwise.deadline import check_deadline
 from roundwise.model.batch import Parts, part_shares_of_rest
 from roundwise.model.estimates import Estimates
 from roundwise.model.problem import Problem
-from roundwise.noise.parts import (
+from roundwise.noise.bets import (
     NO_ROWS,
     Index,
     LogFactor,
@@ -39,6 +45,8 @@ from roundwise.noise.parts import (
     parts_data,
     sums_before,
 )
+from roundwise.questions.base import Answer
+from roundwise.rules.base import ClaimStatus, GapToLeader, Interval
 from roundwise.rules.eprocess.bet_sizes import (
     BOLDEST_PART,
     LEAST_RATIO,
@@ -50,36 +58,128 @@ from roundwise.rules.eprocess.bet_sizes import (
 )
 from roundwise.solvers.halfspaces import Halfspaces
 
+if TYPE_CHECKING:
+    from roundwise.rules.eprocess.bounds import BetHistory
+
 CHUNK = 240_000  # parts times arms times columns that are computed at once: what fits the cache
 _FEWEST = 1e-9  # in place of no results
 _FEW = 32  # arms up to which, and columns from which on, arms are compared one after the other
 _UNKNOWN, _NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
 
-Switch = Callable[[int, Floats], None]  # before a part: what was won, changed in place where the null is another now
+
+class RequiredPulls(NamedTuple):
+    """The pulls that would settle everything that is still open, if the estimates were true."""
+
+    pulls: Floats  # (K)
+    unfinished: Bools  # (K), arms of what is still open
 
 
-def can_bet(before: Floats, leverage: Floats, live: Bools | None = None) -> Bools | None:
-    """Where there are results before each part and in it, and the bet is `live`; None if that is everywhere. (P, c)"""
-    good = (leverage < _NOTHING) & (before < _UNKNOWN)
-    if live is not None:
-        good &= live
-    return None if good.all() else good
+class RuleState(NamedTuple):
+    """The state of an e-process between batches; wealth and alternative are named tuples of its own."""
+
+    wealth: Any
+    known: Estimates
+    alternative: Any  # to bet on in the next batch, fixed before it
+
+
+class EProcess(ABC):
+    """The cells of one kind of question: its wrong answers, and the wealth against each."""
+
+    tag: ClassVar[str]  # names the kind of e-process in the record of a study
+    shifts: bool = False  # whether every bet compares arms of one batch, so that shifts of a whole batch cancel
+    bounds_match_decision: ClassVar[bool] = False  # whether each end of the bounds of means agrees with the decision
+    batch_value: ClassVar[float] = 1.0  # default price of a batch, relative to one that looks for the best arm
+    dropping: ClassVar[str | None] = None  # what leaving `{arm}` out does to the wealth; None: it may not leave
+    adding: ClassVar[str | None] = None  # what adding `{arm}` does; None: it may not join because of results
+
+    @abstractmethod
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> Any:
+        """Return the wealth before the first batch."""
+
+    @abstractmethod
+    def choose(self, problem: Problem, wealth: Any, known: Estimates) -> Any:
+        """Return the alternative to bet on in the next batch, from the past alone."""
+
+    @abstractmethod
+    def confidence(self, problem: Problem, state: RuleState) -> Floats:
+        """Return the log probability that the alternative points the right way, as far as the past tells. ()"""
+
+    @abstractmethod
+    def update(self, problem: Problem, state: RuleState, parts: Parts, shifts: bool) -> Any:
+        """Return the wealth after a batch in parts: each is bet on with the results of those before it.
+
+        Only the average over random partitions counts, at the end of the batch. With `shifts`, estimates within the
+        batch come from differences, too.
+        """
+
+    @abstractmethod
+    def stops(self, problem: Problem, wealth: Any) -> Bools:
+        """Whether all cells but those of one answer have lost."""
+
+    @abstractmethod
+    def answer(self, problem: Problem, state: RuleState) -> Answer:
+        """Return the answer whose cells have not lost."""
+
+    @abstractmethod
+    def false_rejection(self, problem: Problem, wealth: Any, means: Floats) -> Bools:
+        """Whether a cell that holds these means has lost: it must be so with probability at most delta. ()"""
+
+    @abstractmethod
+    def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
+        """Return the pulls that would settle everything open."""
+
+    @abstractmethod
+    def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
+        """List what must be shown. One run only, as all that follows."""
+
+    @abstractmethod
+    def all_rejected(self, problem: Problem, wealth: Any) -> bool:
+        """Whether every answer has been ruled out: the right one, too."""
+
+    def means(self, bets: BetHistory) -> Interval:
+        """Return bounds of means that hold at all times and agree with the decision.
+
+        For each arm an interval that holds its mean with probability at least 1 - delta; for a question about a level
+        each end with probability at least 1 - 2 delta: delta for the bound itself, and delta for the decision.
+        """
+        return bets.intervals()
+
+    @abstractmethod
+    def margins(self, bets: BetHistory) -> Floats:
+        """Return by how much each claim holds, at least, in their order: positive just where it is shown.
+
+        Each is a one-sided bound, which holds with probability at least 1 - 2 delta at all times: delta for the bound
+        itself, and delta for the decision, with which it agrees.
+        """
+
+    def gap_to_leader(self, bets: BetHistory, leader: int | None, margins: Floats) -> GapToLeader | None:
+        """Return how far arms are behind the leader (None: that of the estimates), if the best arm is asked for."""
+        return None
+
+    def without(self, problem: Problem, wealth: Any, arm: int) -> Any:
+        """Return the wealth without an arm (Proposition 22), where `dropping` is not None."""
+        raise TypeError(f"No arm may leave the e-process '{self.tag}'.")
+
+    def with_arm(self, wealth: Any) -> Any:
+        """Return the wealth with one more arm, the last (Proposition 23), where `adding` is not None."""
+        raise TypeError(f"No arm may join the e-process '{self.tag}'.")
 
 
 @dataclass(frozen=True)
 class PartsView:
-    """What is known before each part, and what came in it, per unit of the variance of one result."""
+    """The estimates before each part, and the results in it, per unit of the variance of one result."""
 
     means: Floats  # (P, K, n), before each part
     inverse: Floats  # (P, K, n), 1/(N + c)
-    share: Floats | None  # (P, K, n), f: of this batch in what is known; None if its shift is not estimated
+    share: Floats | None  # (P, K, n), f: of this batch in all results; None if its shift is not estimated
     weight: Floats | None  # (P, n), 1 / sum_j N_j f_j
     data: PartsData
 
     @cached_property
     def per_row(self) -> Floats:
         """1 / rows of the part. (P, K, n)"""
-        return per_row(self.data.counts)
+        found = np.maximum(self.data.counts, NO_ROWS)
+        return np.divide(1.0, found, out=found)
 
     @cached_property
     def new(self) -> Floats:
@@ -87,14 +187,36 @@ class PartsView:
         return self.data.totals * self.per_row
 
 
-def per_row(counts: Floats) -> Floats:
-    """1 / rows."""
-    found = np.maximum(counts, NO_ROWS)
-    return np.divide(1.0, found, out=found)
+def view_parts(data: PartsData, mu: Floats | None, shifts: bool) -> PartsView:
+    """Estimate before each part, after earlier batches with means mu (K, n), or in a first batch (None)."""
+    N = data.before.counts
+    c, t = sums_before(data.counts), sums_before(data.totals)
+    if mu is None:
+        inverse = 1.0 / np.maximum(c, _FEWEST)
+        t *= inverse
+        return PartsView(t, inverse, None, None, data)
+    inverse = N + c
+    np.maximum(inverse, _FEWEST, out=inverse)
+    np.divide(1.0, inverse, out=inverse)
+    f = c
+    f *= inverse
+    t *= inverse
+    x = f * mu
+    t -= x
+    weight = None
+    if shifts:
+        np.multiply(f, N, out=x)
+        weight = 1.0 / np.maximum(sum_arms(x), _FEWEST)
+        np.multiply(t, N, out=x)
+        shift = sum_arms(x) * weight
+        np.multiply(f, shift[:, None], out=x)
+        t -= x
+    t += mu
+    return PartsView(t, inverse, f if shifts else None, weight, data)
 
 
 def average_partitions(logs: Floats, runs: tuple[int, ...], partitions: int) -> Floats:
-    """log of the average over partitions of what was won: columns (K, n) back to runs (K)."""
+    """log of the wealth averaged over partitions: columns (K, n) back to runs (K)."""
     found = logs.reshape(-1, partitions, *runs[::-1])
     if partitions == 1:
         return found[:, 0].transpose()
@@ -105,9 +227,8 @@ def average_partitions(logs: Floats, runs: tuple[int, ...], partitions: int) -> 
     return (np.log(sums / partitions) + top[:, 0]).transpose()
 
 
-def chunks(shape: tuple[int, ...]) -> Iterator[slice]:
+def chunks(parts: int, arms: int, size: int) -> Iterator[slice]:
     """Columns that are worked on together."""
-    parts, arms, size = shape
     step = max(1, CHUNK // (parts * arms))
     for start in range(0, size, step):
         check_deadline()
@@ -137,32 +258,21 @@ def first_largest(values: Floats) -> Index:
     return np.where(values[:, 0] == top, 0, found)
 
 
-def view_parts(data: PartsData, mu: Floats | None, shifts: bool) -> PartsView:
-    """What is known before each part, after earlier batches with means mu (K, n), or in a first batch (None)."""
-    counts, N = data.counts, data.before.counts
-    c, t = sums_before(counts), sums_before(data.totals)
-    if mu is None:
-        inverse = 1.0 / np.maximum(c, _FEWEST)
-        t *= inverse
-        return PartsView(t, inverse, None, None, data)
-    inverse = N + c
-    np.maximum(inverse, _FEWEST, out=inverse)
-    np.divide(1.0, inverse, out=inverse)
-    f = c
-    f *= inverse
-    t *= inverse
-    x = f * mu
-    t -= x
-    weight = None
-    if shifts:
-        np.multiply(f, N, out=x)
-        weight = 1.0 / np.maximum(sum_arms(x), _FEWEST)
-        np.multiply(t, N, out=x)
-        shift = sum_arms(x) * weight
-        np.multiply(f, shift[:, None], out=x)
-        t -= x
-    t += mu
-    return PartsView(t, inverse, f if shifts else None, weight, data)
+_PHI_STEPS = 512
+_log_phi: Floats | None = None
+
+
+def log_phi(z: Floats) -> Floats:
+    """log Phi from a table, good to 1e-6: it gates bets, and proves nothing."""
+    global _log_phi
+    if _log_phi is None:
+        from scipy.special import log_ndtr
+
+        _log_phi = log_ndtr(np.arange(-8 * _PHI_STEPS, 8 * _PHI_STEPS + 1) / _PHI_STEPS)
+    place = np.clip(z, -8.0, 8.0)
+    place *= _PHI_STEPS
+    place += 8 * _PHI_STEPS + 0.5
+    return _log_phi.take(place.astype(np.int64), mode="clip")
 
 
 def table_cells(z: Floats, ratio: Floats) -> Index:
@@ -184,6 +294,9 @@ def table_cells(z: Floats, ratio: Floats) -> Index:
     return place
 
 
+Switch = Callable[[int, Floats], None]  # before a part: the wealth, changed in place where the null is another now
+
+
 def settle_parts(
     goal: Floats | float,
     gains: Floats,
@@ -194,10 +307,10 @@ def settle_parts(
     switch: Switch | None = None,
     jump: int = 0,
 ) -> Floats:
-    """log of what is won against each null after all parts, (c): the one loop over parts.
+    """log of the wealth against each null after all parts, (c): the one loop over parts.
 
     z and past variance over that of the part are (P, c), and are used up. A null that has lost is not bet on further;
-    `live` says where there is something to bet on, and `jump` how bold bets are (`slopes.JUMPS`).
+    `live` says where there is something to bet on, and `jump` how bold bets are (`bet_sizes.JUMPS`).
     """
     table, kappa = slopes(jump), part_shares_of_rest(len(z))
     ratio *= (1.0 / kappa)[:, None]
@@ -242,57 +355,22 @@ def settle_parts(
     return gains
 
 
-_PHI_STEPS = 512
-_log_phi: Floats | None = None
-
-
-def log_phi(z: Floats) -> Floats:
-    """log Phi from a table, good to 1e-6: it gates bets, and proves nothing."""
-    global _log_phi
-    if _log_phi is None:
-        from scipy.special import log_ndtr
-
-        _log_phi = log_ndtr(np.arange(-8 * _PHI_STEPS, 8 * _PHI_STEPS + 1) / _PHI_STEPS)
-    place = np.clip(z, -8.0, 8.0)
-    place *= _PHI_STEPS
-    place += 8 * _PHI_STEPS + 0.5
-    return _log_phi.take(place.astype(np.int64), mode="clip")
-
-
-class ScaledForms(NamedTuple):
-    """Forms of all columns as one row, each in units of its largest coefficient."""
-
-    form: PartForm  # (P, Q n)
-    scale: Floats  # (P, Q, n), that unit
-
-
-class FormStanding(NamedTuple):
-    """How forms stand before each part, and what the part brings. (P, c) each"""
-
-    z: Floats
-    before: Floats  # the variance of the estimate, per unit
-    new: Floats  # the form of the part's means, less its offset
-    leverage: Floats  # its variance, per unit
-
-
-def forms_of(pieces: Halfspaces, parts: int, arms: int, n: int) -> ScaledForms:
-    """The pieces (P, n, Q) before each part, or (Q) if they are always the same."""
+def forms_of(pieces: Halfspaces, parts: int, arms: int, n: int) -> tuple[PartForm, Floats]:
+    """Pieces (P, n, Q) before each part in units of their largest coefficients, and these. (P, Q n), (P, Q, n)"""
     number = pieces.offsets.shape[-1]
-    offsets = np.ascontiguousarray(np.broadcast_to(pieces.offsets, (parts, n, number)).swapaxes(1, 2))
-    corner = (np.arange(parts) * (arms * n))[:, None, None] + np.arange(n)
-    places = [
-        (np.broadcast_to(pieces.arms[..., s], (parts, n, number)).swapaxes(1, 2) * n + corner).reshape(parts, -1)
-        for s in range(pieces.arms.shape[-1])
-    ]
-    factors, scale = None, np.ones_like(offsets)
+
+    def rows(values: Array) -> Array:
+        return np.ascontiguousarray(np.broadcast_to(values, (parts, n, number)).swapaxes(1, 2)).reshape(parts, -1)
+
+    corner = (np.arange(parts) * (arms * n))[:, None] + np.tile(np.arange(n), number)
+    places = [rows(each) * n + corner for each in np.moveaxis(pieces.arms, -1, 0)]
+    offsets, factors, units = rows(pieces.offsets), None, np.ones((parts, number * n))
     if not pieces.pairs:
-        spread = np.broadcast_to(pieces.coefficients, (parts, n, *pieces.coefficients.shape[-2:]))
-        factors = [np.ascontiguousarray(spread[..., s].swapaxes(1, 2)).reshape(parts, -1) for s in range(len(places))]
+        factors = [rows(each) for each in np.moveaxis(pieces.coefficients, -1, 0)]
         largest = np.maximum.reduce([np.abs(each) for each in factors])  # a form means the same in any units
         units = np.where(largest > 0, largest, 1.0)
-        factors, scale = [each / units for each in factors], units.reshape(offsets.shape)
-        offsets = offsets / scale
-    return ScaledForms(PartForm(places, factors, offsets.reshape(parts, -1)), scale)
+        factors, offsets = [each / units for each in factors], offsets / units
+    return PartForm(places, factors, offsets), units.reshape(parts, number, n)
 
 
 def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> tuple[PartForm, Floats | None]:
@@ -312,54 +390,85 @@ def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> 
     return PartForm(places, factors, np.broadcast_to(offsets / units, shape)), np.broadcast_to(units, shape)
 
 
-def evaluate_forms(
-    form: PartForm,
-    run: Index | None,
-    part_bets: PartBets,
-    view: PartsView,
-    extra: Callable[[Floats], Floats] | None,
-    level: Floats | None = None,
-    variance: Floats | float | None = None,
-) -> FormStanding:
-    """By what is known before each part. (P, c)
+class OpenNulls(NamedTuple):
+    """The nulls of a block of columns that are bet on."""
 
-    `extra` is what the shifts of earlier batches add to the variance, given what it is without any. `run` is the column
-    that each is about, None if they are about all columns in turn. With a `level` each form is about one arm, and its
-    variance is guessed from that arm alone.
-    """
-    value, before = form.of(view.means), form.squares(view.inverse)
-    value -= form.offsets
-    more = None if extra is None else extra(before)
+    form: PartForm  # (P, c), the half-space that each is bet to lose to
+    at: Index  # (c), their places in (nulls, n) as one row
+    goal: Floats | float  # (c), log of the wealth that each must reach
+    run: Index | None = None  # (c), their columns; None: all columns in turn
+    gate: Callable[[Floats], Bools | None] | None = None  # z (P, c) -> where a bet may be placed; None: everywhere
+    extra: Callable[[Floats], Floats] | None = None  # variance without shifts -> more by those of earlier batches
+    variance: Floats | float | None = None  # of a result, for z; None: of the arms of the form, weighted
+    by_level: bool = False  # whether forms of one arm are bets on a level, from the results of that arm alone
+    switch: Switch | None = None
+
+
+def bet_on_parts(
+    problem: Problem,
+    known: Estimates,
+    parts: Parts,
+    shifts: bool,
+    open_nulls: Callable[..., OpenNulls | None],
+    wealth: Floats,
+    *others: Array,
+    wide: int = 0,
+) -> Floats:
+    """log of the wealth against each null after a batch in parts; `others` are passed on to `open_nulls`. (N)"""
+    several, data, first = parts.partitions, parts_data(known.past, parts), not known.past.history
+    means = None if first else columns(known.means, several)
+    gains, rest = columns(wealth, several), [columns(each, several) for each in others]
+    found = gains.copy()
+    size, arms, n = data.counts.shape
+    for here in chunks(size, max(arms, wide), n):
+        view = view_parts(data.at(here), None if means is None else means[:, here], shifts)
+        part_bets = problem.noise.part_bets(view.data)
+        bets = open_nulls(view, part_bets, gains[:, here], *(each[:, here] for each in rest))
+        if bets is not None:
+            flat = found[:, here].reshape(-1)
+            flat[bets.at] = bet_on_nulls(bets, flat, view, part_bets)
+            found[:, here] = flat.reshape(len(found), -1)
+    return average_partitions(found, wealth.shape[:-1], several)
+
+
+def bet_on_nulls(bets: OpenNulls, flat: Floats, view: PartsView, part_bets: PartBets) -> Floats:
+    """log of the wealth against the open nulls after all parts. (c)"""
+    form, level = bets.form, None
+    if bets.by_level and form.factors is not None and len(form.factors) == 1:
+        level = form.offsets * form.factors[0]
+    z, before = form.of(view.means), form.squares(view.inverse)  # the estimate, and its variance per unit
+    z -= form.offsets
+    more = None if bets.extra is None else bets.extra(before)
     if view.share is not None and view.weight is not None:
         x = form.of(view.share)
         x *= x
-        if run is None:
+        if bets.run is None:
             x.reshape(len(x), -1, view.weight.shape[1])[...] *= view.weight[:, None]
         else:
-            x *= view.weight.take(run, axis=1)
+            x *= view.weight.take(bets.run, axis=1)
         before += x
     if more is not None:
         before += more
-    error = before * (_variance(form, part_bets, view, level) if variance is None else variance)
-    value /= np.sqrt(error, out=error)
+    error = before * (_guess_variance(form, part_bets, view, level) if bets.variance is None else bets.variance)
+    z /= np.sqrt(error, out=error)
     new, leverage = form.of(view.new), form.squares(view.per_row)
     new -= form.offsets
-    z, of_items = value, part_bets.paired_statistics(form)
+    of_items = part_bets.paired_statistics(form)
     if of_items is not None:
         z, before, leverage = (
             np.where(form.pair, ours, usual) for ours, usual in zip(of_items, (z, before, leverage), strict=True)
         )
-    return FormStanding(z, before, new, leverage)
+    live = (leverage < _NOTHING) & (before < _UNKNOWN)
+    gate = None if bets.gate is None else bets.gate(z)
+    if gate is not None:
+        live &= gate
+    log_factor = _bet_of_form(part_bets, form, new, leverage, level)
+    before /= leverage
+    everywhere = None if live.all() else live
+    return settle_parts(bets.goal, flat.take(bets.at), z, before, log_factor, everywhere, bets.switch, view.data.jump)
 
 
-def level_of(form: PartForm) -> Floats | None:
-    """Above (factor 1) or below (-1) which level the one arm of each form lies; None if it has more. (P, c)"""
-    if form.factors is None or len(form.factors) > 1:
-        return None
-    return form.offsets * form.factors[0]
-
-
-def _variance(form: PartForm, part_bets: PartBets, view: PartsView, level: Floats | None) -> Floats | float:
+def _guess_variance(form: PartForm, part_bets: PartBets, view: PartsView, level: Floats | None) -> Floats | float:
     """A guess at the variance of a result before each part."""
     if level is not None:
         found = np.zeros(level.shape)
@@ -373,7 +482,7 @@ def _variance(form: PartForm, part_bets: PartBets, view: PartsView, level: Float
     return form.mean_of(np.broadcast_to(variances, view.means.shape), view.inverse)
 
 
-def bet_of_form(part_bets: PartBets, form: PartForm, new: Floats, leverage: Floats, level: Floats | None) -> LogFactor:
+def _bet_of_form(part_bets: PartBets, form: PartForm, new: Floats, leverage: Floats, level: Floats | None) -> LogFactor:
     """The bet on every form; with a `level`, of one arm from its results alone."""
     if level is None or form.factors is None:
         return part_bets.forms(form, new, leverage)
@@ -386,64 +495,3 @@ def bet_of_form(part_bets: PartBets, form: PartForm, new: Floats, leverage: Floa
         return choose_factor(level == first, lambda: on([first]), lambda: on(rest))
 
     return on(np.unique(level).tolist())
-
-
-Extra = Callable[[Floats], Floats]
-Gate = Callable[[Floats], Bools | None]  # z (P, c) -> where a bet may be placed; None: everywhere
-
-
-class OpenNulls(NamedTuple):
-    """The nulls of a block of columns that are bet on."""
-
-    form: PartForm  # (P, c), the half-space that each is bet to lose to
-    at: Index  # (c), their places in (nulls, n) as one row
-    goal: Floats | float  # (c), log of what each must win
-    run: Index | None = None  # (c), their columns; None: all columns in turn
-    gate: Gate | None = None
-    extra: Extra | None = None  # what the shifts of earlier batches add to the variance
-    variance: Floats | float | None = None  # of a result, for z; None: of the arms of the form, weighted
-    level: Floats | None = None
-    switch: Switch | None = None
-    wealth: Floats | None = None  # (c), if it is not that of the nulls themselves
-
-
-Opened = Callable[..., OpenNulls | None]
-
-
-def bet_on_parts(
-    problem: Problem,
-    known: Estimates,
-    parts: Parts,
-    shifts: bool,
-    opened: Opened,
-    wealth: Floats,
-    *others: Array,
-    wide: int = 0,
-) -> Floats:
-    """log of what each null has after a batch in parts. (N)"""
-    several, data, first = parts.partitions, parts_data(known.past, parts), not known.past.history
-    means = None if first else columns(known.means, several)
-    gains, rest = columns(wealth, several), [columns(each, several) for each in others]
-    found = gains.copy()
-    size, arms, n = data.counts.shape
-    for here in chunks((size, max(arms, wide), n)):
-        view = view_parts(data.at(here), None if means is None else means[:, here], shifts)
-        part_bets = problem.noise.part_bets(view.data)
-        bets = opened(view, part_bets, gains[:, here], *(each[:, here] for each in rest))
-        if bets is not None:
-            flat = found[:, here].reshape(-1)
-            flat[bets.at] = bet_on_nulls(bets, flat, view, part_bets)
-            found[:, here] = flat.reshape(len(found), -1)
-    return average_partitions(found, wealth.shape[:-1], several)
-
-
-def bet_on_nulls(bets: OpenNulls, flat: Floats, view: PartsView, part_bets: PartBets) -> Floats:
-    """log of what the open nulls have after all parts. (c)"""
-    z, before, new, leverage = evaluate_forms(
-        bets.form, bets.run, part_bets, view, bets.extra, bets.level, bets.variance
-    )
-    live = can_bet(before, leverage, None if bets.gate is None else bets.gate(z))
-    log_factor = bet_of_form(part_bets, bets.form, new, leverage, bets.level)
-    before /= leverage
-    wealth = flat.take(bets.at) if bets.wealth is None else bets.wealth
-    return settle_parts(bets.goal, wealth, z, before, log_factor, live, bets.switch, view.data.jump)

@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
 from roundwise.model.problem import Problem
-from roundwise.policies import PET
+from roundwise.policies import PET, Policy
 from roundwise.questions import BestArm, Question
-from roundwise.theory.bounds.affine import centre, hardest_corner, instances, one_instance
-from roundwise.theory.bounds.curves import BatchCurve, TradeOff, batch_curve, trade_off
-from roundwise.theory.bounds.upper import estimation_radius
+from roundwise.simulation.environments import GaussianArms
+from roundwise.simulation.run import simulate
+from roundwise.simulation.summary import standard_error
+from roundwise.theory.bounds import (
+    Promise,
+    centre,
+    complexity_at,
+    estimation_radius,
+    hardest_corner,
+    instances,
+    least_batches,
+    moved,
+    one_instance,
+    promise,
+    route,
+    stated_closed_form,
+    stated_upper_bounds,
+    upper_bounds,
+)
 from roundwise.theory.figures.canvas import Axes, Figure, new_figure, save
 
 LOWER, SEEN, UPPER = "tab:blue", "black", "tab:orange"
+STATED_LABEL = "any algorithm at least, as stated (Theorem 2.3)"
 
 
 def draw(folder: Path) -> list[Path]:
-    """Write the four figures of docs/bounds.md as SVG; the paths."""
+    """Write the four figures of docs/bounds.md as SVG and return their paths."""
     pair = Problem(BestArm(), arms=2)
     hard = [2 * np.sqrt(2e-10), 0.0]  # T* = 8 / gap^2 = 1e10
     figures = {
@@ -31,11 +51,7 @@ def draw(folder: Path) -> list[Path]:
         "bounds-sequence": sequence_figure(pair, [1.15, 0.85], ratio=0.25, steps=3),
         "bounds-ball": ball_figure(pair, [1.15, 0.85]),
     }
-    paths = []
-    for name, figure in figures.items():
-        paths.append(folder / f"{name}.svg")
-        save(figure, paths[-1])
-    return paths
+    return [save(figure, folder / f"{name}.svg") for name, figure in figures.items()]
 
 
 def figure_for(name: str, problem: Problem, means: ArrayLike, policy: PET, runs: int, seed: int) -> Figure:
@@ -46,19 +62,156 @@ def figure_for(name: str, problem: Problem, means: ArrayLike, policy: PET, runs:
         return ball_figure(problem, means)
     if name == "trade-off":
         return trade_off_figure(trade_off(problem, means, policy.guess, runs=runs, seed=seed))
-    complexity = float(problem.question.complexity(means, sigma=problem.sigma).value)
-    if not policy.guess < complexity < np.inf:
-        raise InputError(
-            f"T* is {complexity:.6g}, but must be finite and above T_min = {policy.guess:g} for this figure."
-        )
-    grid = np.geomspace(policy.guess, complexity, 41)
+    grid = _complexities_up_to(problem, one_instance(means), policy.guess, 41)
     return batches_figure(batch_curve(problem, means, grid, policy, runs, seed))
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredCurve:
+    """One policy on instances of the same shape, from easy to hard."""
+
+    complexities: Floats  # T*
+    batches: Floats  # mean of R
+    batches_se: Floats
+    samples: Floats  # mean of tau
+    delta: float
+
+    @property
+    def gamma(self) -> float:
+        """The largest mean of tau / (T* ln(1/delta)): what the policy was seen to keep on these instances."""
+        return float((self.samples / self.complexities).max() / -math.log(self.delta))
+
+
+def measured(
+    policy: Policy, problem: Problem, means: ArrayLike, complexities: ArrayLike, runs: int = 1000, seed: int = 1
+) -> MeasuredCurve:
+    """Simulate a policy on the means moved away from (or towards) their centre until T* has these values."""
+    wanted = np.asarray(complexities, dtype=np.float64)
+    batches, errors, samples = (np.empty(len(wanted)) for _ in range(3))
+    options: Plain = {"runs": runs, "delta": problem.delta, "noise": problem.noise, "seed": seed}
+    for i, instance in enumerate(scaled(problem, means, wanted)):
+        (found,) = simulate(problem.question, GaussianArms(instance, problem.sigma), [policy], **options)
+        batches[i], errors[i] = found.batches.mean(), standard_error(found.batches)
+        samples[i] = found.samples.mean()
+    return MeasuredCurve(wanted, batches, errors, samples, problem.delta)
+
+
+def scaled(problem: Problem, means: ArrayLike, complexities: ArrayLike) -> Floats:
+    """The means moved along their affine sequence until T* has these values, (number, K)."""
+    values = one_instance(means)
+    middle = centre(problem.question, values)
+    if middle is None:
+        raise InputError("These means have no affine sequence of easier instances, so there is no curve to draw.")
+    complexity = complexity_at(problem, values)
+    factors = np.sqrt(complexity / np.asarray(complexities, dtype=np.float64))
+    if problem.question.tolerance and (factors < 1 - 1e-9).any():
+        raise InputError(
+            "With a tolerance instances can be made easier only: ask for complexities of at most "
+            f"T* = {complexity:.6g}."
+        )
+    return np.stack([moved(values, middle, factor) for factor in factors])
+
+
+def _complexities_up_to(problem: Problem, means: Floats, easiest: float, number: int) -> Floats:
+    complexity = float(problem.question.complexity(means, sigma=problem.sigma).value)
+    if not easiest < complexity < math.inf:
+        raise InputError(f"T* is {complexity:.6g}, but must be finite and above T_min = {easiest:g} for this figure.")
+    return np.geomspace(easiest, complexity, number)
+
+
+@dataclass(frozen=True, eq=False)
+class BatchCurve:
+    """Batches against T*/T_min: what any algorithm needs, what PET needed, what PET is promised to need."""
+
+    problem: Problem
+    easiest: float  # T_min
+    pet: MeasuredCurve
+    lower: Floats  # on E[R], for algorithms as sample-efficient as PET was measured to be
+    lower_stated: Floats  # Theorem 2.3 as stated; NaN where it is not
+    upper: Floats
+    upper_stated: Floats  # Theorem 3.11 as stated; NaN where it does not apply
+
+
+def batch_curve(
+    problem: Problem,
+    means: ArrayLike,
+    complexities: ArrayLike,
+    policy: PET | None = None,
+    runs: int = 1000,
+    seed: int = 1,
+) -> BatchCurve:
+    """Both bounds and a simulation for instances of the same shape with these complexities; T_min is PET's T_0."""
+    policy = PET() if policy is None else policy
+    wanted = np.asarray(complexities, dtype=np.float64)
+    pet = measured(policy, problem, means, wanted, runs, seed)
+    points, first = scaled(problem, means, wanted), policy.guess
+    lower = [least_batches(_promise(problem, at, first, pet.gamma), route(problem, at, first)) for at in points]
+    upper = [stated_upper_bounds(policy, problem, float(each)) for each in wanted]
+    return BatchCurve(
+        problem,
+        first,
+        pet,
+        np.array(lower),
+        np.array([_stated(problem, each, first, pet.gamma) for each in points]),
+        np.array([upper_bounds(policy, problem, each).batches for each in points]),
+        np.array([math.nan if each is None else each.batches for each in upper]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TradeOff:
+    """Batches against gamma on one instance: the lower bound, and policies that buy batches with samples."""
+
+    promise: Promise  # for the largest gamma
+    gammas: Floats
+    lower: Floats  # on E[R]
+    lower_stated: Floats  # NaN where the paper does not state it
+    points: dict[str, tuple[float, float]]  # policy: gamma and batches, measured
+
+
+def trade_off(
+    problem: Problem,
+    means: ArrayLike,
+    easiest: float,
+    growths: Sequence[float] = (1.5, 2, 4, 8, 16, 32),
+    runs: int = 300,
+    seed: int = 1,
+    number: int = 25,
+) -> TradeOff:
+    """PET with several growths at these means, and what no algorithm with the same gamma can stay below.
+
+    Gamma is the largest that was measured at `number` complexities from T_min to T*.
+    """
+    values = one_instance(means)
+    grid = _complexities_up_to(problem, values, easiest, number)
+    points = {}
+    for growth in growths:
+        seen = measured(PET(guess=easiest, growth=growth), problem, values, grid, runs, seed)
+        points[f"growth {growth:g}"] = (seen.gamma, float(seen.batches[-1]))
+    least = (1 - 2 * problem.delta) * math.log(1 / problem.delta - 1) / -math.log(problem.delta)
+    gammas = np.geomspace(max(least, 1e-3), 2 * max(gamma for gamma, _ in points.values()), 60)
+    given = _promise(problem, values, easiest, float(gammas[-1]))
+    along = route(problem, values, easiest)
+    lower = [least_batches(replace(given, gamma=float(gamma)), along) for gamma in gammas]
+    stated = [_stated(problem, values, easiest, float(gamma)) for gamma in gammas]
+    return TradeOff(given, gammas, np.array(lower), np.array(stated), points)
+
+
+def _stated(problem: Problem, means: Floats, easiest: float, gamma: float) -> float:
+    found = stated_closed_form(problem, means, easiest, gamma)
+    return math.nan if found is None else found.expected
+
+
+def _promise(problem: Problem, means: Floats, easiest: float, gamma: float) -> Promise:
+    found = promise(problem, means, easiest, gamma)
+    assert found is not None  # `scaled` has found a centre
+    return found
 
 
 def batches_figure(curve: BatchCurve) -> Figure:
     """Batches against T*/T_min: the lower bound, PET as measured, and the upper bound."""
-    figure, axes = new_figure(7.2, 4.4)
-    pet = curve.pet
+    figure, (axes,) = new_figure(7.2, 4.4)
+    pet, problem = curve.pet, curve.problem
     ranges = pet.complexities / curve.easiest
     if np.isfinite(curve.upper_stated).any():
         axes.plot(ranges, curve.upper_stated, color=UPPER, linestyle=":", label="PET at most, as stated (Theorem 3.11)")
@@ -66,16 +219,14 @@ def batches_figure(curve: BatchCurve) -> Figure:
     axes.errorbar(ranges, pet.batches, 2 * pet.batches_se, color=SEEN, fmt=".", markersize=5, label="PET, measured")
     axes.plot(ranges, curve.lower, color=LOWER, label="any algorithm at least, proved")
     if np.isfinite(curve.lower_stated).any():
-        label = "any algorithm at least, as stated (Theorem 2.3)"
-        axes.plot(ranges, curve.lower_stated, color=LOWER, linestyle=":", label=label)
+        axes.plot(ranges, curve.lower_stated, color=LOWER, linestyle=":", label=STATED_LABEL)
     axes.set_xscale("log")
-    axes.set_xlabel("T* / T_min")
-    axes.set_ylabel("mean number of batches")
     axes.set_ylim(bottom=0)
+    axes.set(xlabel="T* / T_min", ylabel="mean number of batches")
     axes.legend(frameon=False, fontsize=8, loc="upper left")
     axes.set_title(
-        f"Batches, {_asked(curve.problem)}\nlower bounds are for algorithms whose samples are at most "
-        f"{pet.gamma:.3g} T* ln(1/δ), as PET's were",
+        f"Batches, {problem.question.name}, {problem.arms} arms, δ = {problem.delta:g}\nlower bounds are for "
+        f"algorithms whose samples are at most {pet.gamma:.3g} T* ln(1/δ), as PET's were",
         loc="left",
         fontsize=10,
     )
@@ -84,14 +235,13 @@ def batches_figure(curve: BatchCurve) -> Figure:
 
 def trade_off_figure(found: TradeOff) -> Figure:
     """Batches against gamma: what no algorithm can do better than, and PET with several growths."""
-    figure, axes = new_figure(7.2, 4.4)
+    figure, (axes,) = new_figure(7.2, 4.4)
     stated = np.isfinite(found.lower_stated).any()
     floor = min(0.5, 0.8 * float(found.lower_stated.min()) or 0.5) if stated else 0.5
     axes.fill_between(found.gammas, floor, found.lower, color=LOWER, alpha=0.15, linewidth=0)
     axes.plot(found.gammas, found.lower, color=LOWER, label="any algorithm at least, proved")
     if stated:
-        label = "any algorithm at least, as stated (Theorem 2.3)"
-        axes.plot(found.gammas, found.lower_stated, color=LOWER, linestyle=":", label=label)
+        axes.plot(found.gammas, found.lower_stated, color=LOWER, linestyle=":", label=STATED_LABEL)
     gammas, batches = np.array(list(found.points.values())).T
     axes.plot(gammas, batches, color=SEEN, marker="o", linewidth=1, label="PET with several growths, measured")
     for name, point in found.points.items():
@@ -106,47 +256,38 @@ def trade_off_figure(found: TradeOff) -> Figure:
     axes.set_ylabel("mean number of batches")
     axes.legend(frameon=False, fontsize=8)
     given = found.promise
-    axes.set_title(
-        f"Fewer batches cost samples\nT* = {given.complexity:.3g}, T_min = {given.easiest:.3g}, δ = {given.delta:g}",
-        loc="left",
-        fontsize=10,
-    )
+    given_words = f"T* = {given.complexity:.3g}, T_min = {given.easiest:.3g}, δ = {given.delta:g}"
+    axes.set_title(f"Fewer batches cost samples\n{given_words}", loc="left", fontsize=10)
     return figure
 
 
 def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int) -> Figure:
     """Two arms: a sequence of instances, each harder than the one before, as in Figure 1 of the paper."""
-    values = one_instance(means)
-    if len(values) != 2:
-        raise InputError(f"The picture of the sequence is for two arms; found {len(values)}.")
-    if problem.question.tolerance:
+    values, question = _two_arms(means, "sequence"), problem.question
+    if question.tolerance:
         raise InputError("The picture of the sequence is for questions without a tolerance; leave it out to draw one.")
-    middle = centre(problem.question, values)
+    middle = centre(question, values)
     if middle is None:
         raise InputError("These means have no affine sequence of easier instances, so there is nothing to draw.")
     points = instances(values, middle, ratio, steps)[:, ::-1]  # as in the paper: the second mean to the right
-    hard = problem.question.complexity(points[:, ::-1], sigma=problem.sigma).value
-    figure, axes = new_figure(6.4, 5.0)
+    hard = question.complexity(points[:, ::-1], sigma=problem.sigma).value
+    figure, (axes,) = new_figure(6.4, 5.0)
     axes.grid(False)
-    size = float(np.ptp(np.vstack([points, middle.values[::-1]]), axis=0).max())
-    _frame(axes, points, middle.values[::-1], size)
-    _borders(axes, problem.question)
-    if (
-        problem.question.number_sought == 1 and not problem.question.tolerance
-    ):  # on the same line as the sequence, so drawn beside it
+    everything = np.vstack([points, middle.values[::-1]])
+    size = float(np.ptp(everything, axis=0).max())
+    low, high = everything.min(axis=0), everything.max(axis=0)
+    below = max(0.3 * size, 0.55 * size - (high[1] - low[1]) / 2)  # a flat sequence has room, too
+    axes.set(xlim=(low[0] - 0.3 * size, high[0] + 0.6 * size), ylim=(low[1] - below, high[1] + below))
+    _draw_plane(axes, question)
+    if question.number_sought == 1:  # on the same line as the sequence, so drawn next to it
+        arrow = {"arrowstyle": "<|-|>", "color": LOWER, "linewidth": 1, "shrinkA": 0, "shrinkB": 0}
         for n, point in enumerate(points):
             aside = 0.05 * size * (len(points) - n)
-            ends = np.array([point, np.full(2, point.mean())]) - aside
-            axes.annotate(
-                "",
-                *ends,
-                arrowprops={"arrowstyle": "<|-|>", "color": LOWER, "linewidth": 1, "shrinkA": 0, "shrinkB": 0},
-            )
+            axes.annotate("", *(np.array([point, np.full(2, point.mean())]) - aside), arrowprops=arrow)
         axes.plot([], [], color=LOWER, label="to the nearest wrong answer")
+    arrow = {"arrowstyle": "-|>", "color": "tab:red", "linewidth": 1.6, "shrinkB": 3}
     for start, end in itertools.pairwise(points):
-        axes.annotate(
-            "", end, start, arrowprops={"arrowstyle": "-|>", "color": "tab:red", "linewidth": 1.6, "shrinkB": 3}
-        )
+        axes.annotate("", end, start, arrowprops=arrow)
     axes.plot([], [], color="tab:red", label="to the next instance")
     axes.plot(*points.T, "o", color=SEEN, markersize=5)
     right, up = points[0] - points[-1]
@@ -168,30 +309,22 @@ def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int
 
 def ball_figure(problem: Problem, means: ArrayLike, radius: float | None = None) -> Figure:
     """Two arms: a ball around the means and its hardest corner b, as in Figure 2 of the paper."""
-    values, question = one_instance(means), problem.question
-    if len(values) != 2:
-        raise InputError(f"The picture of the ball is for two arms; found {len(values)}.")
-    complexity = float(question.complexity(values, sigma=problem.sigma).value)
-    if not np.isfinite(complexity):
-        raise InputError("The complexity is infinite: the means lie on the border of two answers.")
+    values, question = _two_arms(means, "ball"), problem.question
+    complexity = complexity_at(problem, values)
     size = estimation_radius(complexity, problem.sigma) if radius is None else radius
     corner = hardest_corner(question, values, size)
     if corner is None:
         raise InputError("No corner of the ball around these means is hardest for all wrong answers: nothing to draw.")
-    worst = float(question.complexity(corner, sigma=problem.sigma).value)
+    worst = complexity_at(problem, corner)
     points, hardest = values[::-1], corner[::-1]  # as in the paper: the second mean to the right
-    figure, axes = new_figure(6.4, 5.0)
+    figure, (axes,) = new_figure(6.4, 5.0)
     axes.grid(False)
     low, high = points - size, points + size
-    axes.fill(*np.array([low, (high[0], low[1]), high, (low[0], high[1])]).T, facecolor=LOWER, alpha=0.15)
-    axes.plot(
-        *np.array([low, (high[0], low[1]), high, (low[0], high[1]), low]).T,
-        color=LOWER,
-        label=f"all means within {size:.3g}",
-    )
+    edges = np.array([low, (high[0], low[1]), high, (low[0], high[1]), low])
+    axes.fill(*edges[:-1].T, facecolor=LOWER, alpha=0.15)
+    axes.plot(*edges.T, color=LOWER, label=f"all means within {size:.3g}")
     axes.set(xlim=(low[0] - 2 * size, high[0] + 6 * size), ylim=(low[1] - 3 * size, high[1] + 3 * size))
-    axes.set(aspect="equal", xlabel="mean of the second arm", ylabel="mean of the first arm")
-    _borders(axes, question)
+    _draw_plane(axes, question)
     start = np.array([high[0] + 3 * size, high[1] + size])
     for step in np.diag(hardest - points):
         if step.any():
@@ -206,23 +339,18 @@ def ball_figure(problem: Problem, means: ArrayLike, radius: float | None = None)
     return figure
 
 
-def _frame(axes: Axes, points: Any, middle: Any, size: float) -> None:
-    """Room for the points, the centre, and the labels to the right of them."""
-    low, high = (edge(np.vstack([points, middle]), axis=0) for edge in (np.min, np.max))
-    below = max(0.3 * size, 0.55 * size - (high[1] - low[1]) / 2)  # a flat sequence has room, too
-    axes.set(xlim=(low[0] - 0.3 * size, high[0] + 0.6 * size), ylim=(low[1] - below, high[1] + below))
+def _two_arms(means: ArrayLike, picture: str) -> Floats:
+    values = one_instance(means)
+    if len(values) != 2:
+        raise InputError(f"The picture of the {picture} is for two arms; found {len(values)}.")
+    return values
+
+
+def _draw_plane(axes: Axes, question: Question) -> None:
+    """The axes of two means, and the borders at which the answer changes."""
     axes.set(aspect="equal", xlabel="mean of the second arm", ylabel="mean of the first arm")
-
-
-def _borders(axes: Axes, question: Question) -> None:
-    """Where the answer changes."""
-    level = question.level
-    if level is not None:
-        axes.axhline(level, color="0.4", linewidth=1, label="the level")
-        axes.axvline(level, color="0.4", linewidth=1)
+    if question.level is not None:
+        axes.axhline(question.level, color="0.4", linewidth=1, label="the level")
+        axes.axvline(question.level, color="0.4", linewidth=1)
     elif question.halfspaces(question.answer(np.zeros(2)), 2).pairs:
         axes.axline((0, 0), slope=1, color="0.4", linewidth=1, label="both means equal")
-
-
-def _asked(problem: Problem) -> str:
-    return f"{problem.question.name}, {problem.arms} arms, δ = {problem.delta:g}"

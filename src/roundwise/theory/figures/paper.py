@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from roundwise.simulation.summary import Runs
-from roundwise.theory.figures.canvas import Axes, new_figure, new_panels, save
+from roundwise.theory.figures.canvas import Axes, Figure, new_figure, save
 from roundwise.theory.paper import LIMIT, Results, cut_off
 
 BEST_ARM = {
@@ -22,31 +22,13 @@ LEVEL = {
     "Track-and-Stop, not forced": "the same,\nnot forced",
     "PET": "PET",
 }
-
 # the panels in the paper's order: title, experiment, what is counted, and the label of each policy, in that of its list
 PANELS = (
     ("(a) Samples, random best-arm instances", "best-arm", "samples", BEST_ARM),
     ("(b) Batches, random best-arm instances", "best-arm", "batches", BEST_ARM),
     ("(c) Samples, is the smallest of (0.5, 0.6) below 0.6?", "minimum-threshold", "samples", LEVEL),
 )
-
-
-def draw(results: Results, folder: Path) -> list[Path]:
-    """Write Figure 3 as PNG, SVG and PDF and the figure with Wager as PNG and SVG; the paths."""
-    figure, panels = new_panels(len(PANELS), 14.0, 4.4)
-    for axes, (title, experiment, counted, policies) in zip(panels, PANELS, strict=True):
-        _draw_boxes(axes, [results[experiment][name] for name in policies], counted, list(policies.values()))
-        delta, runs = results[experiment]["PET"].problem.delta, len(results[experiment]["PET"].samples)
-        number = f"{runs:,}".replace(",", " ")
-        axes.set_title(f"{title}\nδ = {delta:g}, {number} runs, × is the mean", loc="left", fontsize=10)
-    paths = [folder / f"figure-3.{kind}" for kind in ("png", "svg", "pdf")]
-    for path in paths:
-        save(figure, path)
-    return [*paths, *_draw_front(results, folder)]
-
-
-FRONT = {
-    # policy: where its name goes, in points from its dot
+FRONT = {  # policy: where its name goes, in points from its dot
     "PET": (8, 4),
     "Round Robin": (8, -12),
     "Track-and-Stop": (8, 4),
@@ -56,37 +38,36 @@ FRONT = {
 }
 
 
-def _draw_front(results: Results, folder: Path) -> list[Path]:
+def draw(results: Results, folder: Path) -> list[Path]:
+    """Write Figure 3 as PNG, SVG and PDF and the figure with Wager as PNG and SVG; return their paths."""
+    figure, panels = new_figure(14.0, 4.4, len(PANELS))
+    for axes, (title, experiment, counted, policies) in zip(panels, PANELS, strict=True):
+        draw_boxes(axes, [results[experiment][name] for name in policies], counted, list(policies.values()))
+        delta, runs = results[experiment]["PET"].problem.delta, len(results[experiment]["PET"].samples)
+        number = f"{runs:,}".replace(",", " ")
+        axes.set_title(f"{title}\nδ = {delta:g}, {number} runs, × is the mean", loc="left", fontsize=10)
+    front = _front_figure(results)
+    paths = [save(figure, folder / f"figure-3.{kind}") for kind in ("png", "svg", "pdf")]
+    return [*paths, *(save(front, folder / f"figure-wager.{kind}") for kind in ("png", "svg"))]
+
+
+def _front_figure(results: Results) -> Figure:
     """Samples on a log scale against batches, each policy a dot at its means, the lower bound drawn."""
-    figure, axes = new_figure()
+    figure, (axes,) = new_figure()
     best = results["best-arm"] | results["best-arm, normal rewards known"]
     for name, place in FRONT.items():
         found = best[name].summary
+        point = (found.batches_mean, found.samples_mean)
         colour = "tab:red" if name.startswith("Wager") else "0.35"
-        axes.errorbar(
-            found.batches_mean, found.samples_mean, found.samples_se, found.batches_se, "o", color=colour, markersize=5
-        )
-        axes.annotate(
-            name, (found.batches_mean, found.samples_mean), xytext=place, textcoords="offset points", fontsize=8.5,
-            color=colour,
-        )  # fmt: skip
-    bound, runs = best["PET"].summary.lower_bound, best["PET"].summary.runs
-    _draw_lower_bound(axes, bound)
+        axes.errorbar(*point, found.samples_se, found.batches_se, "o", color=colour, markersize=5)
+        axes.annotate(name, point, xytext=place, textcoords="offset points", fontsize=8.5, color=colour)
+    pet = best["PET"].summary
+    _draw_lower_bound(axes, pet.lower_bound)
     axes.set_yscale("log")
-    axes.set_xlim(0, 11.5)
-    axes.set_ylim(bound / 1.7, 1e6)
-    axes.set_xlabel("mean batches")
-    axes.set_ylabel("mean samples")
-    delta = best["PET"].problem.delta
-    axes.set_title(
-        f"The same guarantee for fewer samples\nrandom best-arm instances, δ = {delta:g}, {runs} runs",
-        loc="left",
-        fontsize=10,
-    )
-    paths = [folder / f"figure-wager.{kind}" for kind in ("png", "svg")]
-    for path in paths:
-        save(figure, path)
-    return paths
+    axes.set(xlim=(0, 11.5), ylim=(pet.lower_bound / 1.7, 1e6), xlabel="mean batches", ylabel="mean samples")
+    about = f"random best-arm instances, δ = {best['PET'].problem.delta:g}, {pet.runs} runs"
+    axes.set_title(f"The same guarantee for fewer samples\n{about}", loc="left", fontsize=10)
+    return figure
 
 
 def _draw_lower_bound(axes: Axes, bound: float) -> None:
@@ -97,7 +78,7 @@ def _draw_lower_bound(axes: Axes, bound: float) -> None:
     )  # fmt: skip
 
 
-def _draw_boxes(axes: Axes, runs: list[Runs], counted: str, labels: list[str]) -> None:
+def draw_boxes(axes: Axes, runs: list[Runs], counted: str, labels: list[str]) -> None:
     """A box for each policy. A run that was cut is no result: it is counted at the top, and there is no mean then."""
     from matplotlib.cbook import boxplot_stats
 
@@ -115,16 +96,16 @@ def _draw_boxes(axes: Axes, runs: list[Runs], counted: str, labels: list[str]) -
         flierprops={"marker": ".", "markersize": 3, "markeredgecolor": "0.5"},
         boxprops={"color": "0.25"},
     )
+    axes.set_ylabel(f"{counted} before stopping")
     if counted == "batches":
         axes.set_ylim(bottom=0)
-        axes.set_ylabel("batches before stopping")
         return
     axes.set_yscale("log")
-    axes.set_ylabel("samples before stopping")
     low, high = axes.get_ylim()
     axes.set_ylim(low, high * (30 if any(gone.any() for gone in cut) else 1))  # room for what was cut
-    _draw_lower_bound(axes, runs[0].summary.lower_bound)
-    axes.set_ylim(bottom=min(low, runs[0].summary.lower_bound / 4))
+    bound = runs[0].summary.lower_bound
+    _draw_lower_bound(axes, bound)
+    axes.set_ylim(bottom=min(low, bound / 4))
     for place, gone in enumerate(cut, start=1):
         if gone.any():
             number = int(gone.sum())

@@ -1,4 +1,4 @@
-"""Crossed designs: arms tried on the same items, compared by their difference on each item that both were tried on.
+"""Paired designs: arms tried on the same items, compared by their difference on each item that both were tried on.
 
 Items are independent of each other given the past; on one item everything may depend on everything. So the differences
 of two arms are results of one more arm, which lie in twice the range, or are normal with a deviation of their own, and
@@ -15,13 +15,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Floats, quiet, zeros
+from roundwise.arrays import Bools, Floats, quiet, zeros
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, FormEstimate, Past, arm_of
 from roundwise.noise.base import FixedSizeBet, Noise
-from roundwise.noise.bets import is_pair, single_arms, take_arm
-from roundwise.noise.parts import NO_ROWS, Index, LogFactor, PartBets, PartForm, PartsData, choose_factor
+from roundwise.noise.bets import (
+    NO_ROWS,
+    Index,
+    LogFactor,
+    PartBets,
+    PartForm,
+    PartsData,
+    choose_factor,
+    is_pair,
+    single_arms,
+    take_arm,
+)
 from roundwise.solvers.halfspaces import Halfspaces
 
 ITEMS = "Arms are tried on the same items: results on one item may depend on each other, different items do not."
@@ -36,7 +46,7 @@ def check_forms(pieces: Halfspaces) -> None:
         )
 
 
-class CrossedNoise(Noise):
+class PairedNoise(Noise):
     """Arms tried on the same items: two arms are compared by their differences, one arm as without items.
 
     A model derives from this class and from the model without items, in this order.
@@ -49,19 +59,16 @@ class CrossedNoise(Noise):
     def differences(self) -> Noise:
         """The model of the difference of two arms on one item."""
 
-    def with_items(self) -> Noise:
-        """Return the model itself."""
-        return self
-
     @abstractmethod
-    def without_items(self) -> Noise:
-        """Return the model for arms that have items of their own."""
+    def without_items(self) -> Noise: ...
+
+    def with_items(self) -> Noise:
+        return self
 
     def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
-        """Bet towards a budget."""
-        pair, alone, logs = is_pair(pieces), _of_one_arm(pieces, need), zeros(need.shape)
+        pair, alone, logs = is_pair(pieces), np.where(_about_one_arm(pieces), need, 0.0), zeros(need.shape)
         if (alone > 0).any():
             logs = super().budget_bet(known, batch, pieces, alone, rho, eta)
         if batch.pairs is None or not pair.any():
@@ -74,8 +81,7 @@ class CrossedNoise(Noise):
     def fixed_size_bet(
         self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
     ) -> FixedSizeBet:
-        """Bet with sizes that do not depend on the offset."""
-        pair, single = is_pair(pieces), _of_one_arm(pieces, np.ones(pieces.offsets.shape)) > 0
+        pair, single = is_pair(pieces), _about_one_arm(pieces)
 
         def none(offsets: Floats) -> Floats:
             return np.zeros(np.broadcast_shapes(drifts.shape, offsets.shape))
@@ -83,17 +89,14 @@ class CrossedNoise(Noise):
         own = super().fixed_size_bet(past, batch, pieces, units, drifts) if single.any() else none
         between: FixedSizeBet = none
         if batch.pairs is not None and pair.any():
-            known, new = (
-                self._past_differences(past, pieces).past,
-                at_pairs(batch.pairs, batch.counts.shape[-1], pieces),
-            )
+            known = self._past_differences(past, pieces).past
+            new = at_pairs(batch.pairs, batch.counts.shape[-1], pieces)
             shared = np.minimum(arm_of(units, pieces, 0), arm_of(units, pieces, 1))
             one = _as_single_arms(known.counts, pieces.offsets)
             between = self.differences.fixed_size_bet(known, new, one, shared, drifts)
         return lambda offsets: np.where(single, own(offsets), np.where(pair, between(offsets), 0.0))
 
     def part_bets(self, data: PartsData) -> PartBets:
-        """Return bets of one size on parts."""
         own = super().part_bets(data)
         if data.pairs is None:
             return own
@@ -101,10 +104,7 @@ class CrossedNoise(Noise):
 
     @quiet
     def difference_variances(self, past: Past, pieces: Halfspaces) -> Floats:
-        """Return a guess at the variance of the difference of the two arms of each piece on one item. (P)
-
-        The variance of all pairs together counts as one more difference.
-        """
+        """The variance of all pairs together counts as one more difference."""
         own = self._past_differences(past, pieces).past
         return (own.scatter + self.differences.variance(own)[..., None]) / (own.freedom + 1.0)
 
@@ -122,23 +122,18 @@ class CrossedNoise(Noise):
         own = self._past_differences(known.past, pieces).past
         shared = pair & (own.counts > 0)
         leverage = self.difference_variances(known.past, pieces) / own.counts / known.variance[..., None]
-        return FormEstimate(
-            pieces,
-            np.where(shared, own.means - pieces.offsets, usual.value),
-            np.where(shared, leverage, usual.leverage),
-        )
+        value = np.where(shared, own.means - pieces.offsets, usual.value)
+        return FormEstimate(pieces, value, np.where(shared, leverage, usual.leverage))
 
     def _past_differences(self, past: Past, pieces: Halfspaces) -> Estimates:
         """The past of the differences of each piece, as that of one arm a piece. (P)"""
         where = _pair_places(past.counts.shape[-1], pieces)
-        counts, totals, scatter, freedom = (take_arm(each, where) for each in past.of_pairs[:4])
-        own = Past(counts, totals, scatter, freedom, ())
+        own = past.of_pairs.map_sums(lambda each: take_arm(each, where))
         return Estimates(own, own.means, self.differences.variance(own))
 
 
-def _of_one_arm(pieces: Halfspaces, need: Floats) -> Floats:
-    """The need of pieces about one arm; 0 for others."""
-    return zeros(need.shape) if pieces.pairs else np.where(single_arms(pieces)[0], need, 0.0)
+def _about_one_arm(pieces: Halfspaces) -> Bools:
+    return np.zeros(pieces.offsets.shape, dtype=np.bool_) if pieces.pairs else single_arms(pieces)[0]
 
 
 def _pair_places(arms: int, pieces: Halfspaces) -> Index:
@@ -199,9 +194,8 @@ class _PairedPartBets(PartBets):
         at = self._place(form)
         before = 1.0 / np.maximum(self.pairs.so_far.reshape(-1).take(at), 1e-9)
         mean = self.pairs.totals_so_far.reshape(-1).take(at) * before - form.offsets
-        spread = self._spread.reshape(-1).take(at)
         per_row = 1.0 / np.maximum(self.pairs.counts.reshape(-1).take(at), NO_ROWS)
-        return mean / np.sqrt(spread * before), before, per_row
+        return mean / np.sqrt(self._spread.take(at) * before), before, per_row
 
     def _place(self, form: PartForm) -> Index:
         """From places in (P, K, n) to those of the pair in (P, K^2, n)."""
@@ -214,4 +208,4 @@ class _PairedPartBets(PartBets):
 
     @cached_property
     def _spread(self) -> Floats:
-        return np.broadcast_to(self.of_pairs.level_variances(0.0), self.pairs.counts.shape)
+        return np.broadcast_to(self.of_pairs.level_variances(0.0), self.pairs.counts.shape).reshape(-1)

@@ -1,0 +1,173 @@
+"""Sequential yardsticks: algorithms that decide pull by pull, or `batch` pulls at a time.
+
+With the smallest batch they are the originals; larger ones show what batches cost.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Floats, zeros
+from roundwise.model.problem import BatchPlan, Declaration, Problem, Trial
+from roundwise.policies.base import Policy, RankingPolicy, best_weights, checked, everywhere, ranking, undeclared
+from roundwise.policies.racing import leading
+from roundwise.rules import GLR, Declared, StoppingRule
+
+
+def first_pulls(problem: Problem, runs: tuple[int, ...], batch: float) -> Floats:
+    """Every arm, as often as a batch has room for, but once at least."""
+    return everywhere(runs, problem.arms, max(1.0, math.floor(batch / problem.arms)))
+
+
+def check_batch(batch: int) -> None:
+    """Raise an InputError unless a loop over the pulls of a batch ends soon."""
+    checked(1 <= batch <= 1e6, f"`batch` is {batch:g}, but must be from 1 to a million.")
+
+
+@dataclass(frozen=True)
+class ClassicTrackAndStop(Policy):
+    """D-tracking: an arm with fewer than sqrt(t) - K/2 pulls, if there is one, else the one farthest behind t w*.
+
+    Track-and-Stop as Garivier and Kaufmann 2016 have it, for every question. (Batches that double: `TrackAndStop`.)
+
+    Args:
+        batch: b, pulls that are planned at a time, with the weights at the last means; 1 is the original.
+        own: Whether weights use the divergences of the noise model's own family, where it has one (0/1, counts).
+        stopping: The stopping rule; any rule keeps its guarantee under this sampling.
+
+    >>> from roundwise.questions import BestArm
+    >>> ClassicTrackAndStop().first(Problem(BestArm(), arms=3), runs=()).pulls.tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    batch: int = 1
+    own: bool = False
+    stopping: StoppingRule = field(default_factory=GLR)
+    name = "classic-track-and-stop"
+    needs_sigma = True
+
+    def __post_init__(self) -> None:
+        check_batch(self.batch)
+
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
+        return BatchPlan(first_pulls(problem, runs, self.batch), np.ones(runs, dtype=np.bool_))
+
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
+        weights = best_weights(problem, problem.fitted(trial.record.counts, trial.record.means), self.own)
+        counts, arms = np.array(trial.record.counts), np.arange(problem.arms)
+        for _ in range(int(self.batch)):
+            time = counts.sum(axis=-1)
+            short = counts.min(axis=-1) < np.sqrt(time) - problem.arms / 2
+            behind = np.where(short[..., None], -counts, time[..., None] * weights - counts)
+            counts += arms == behind.argmax(axis=-1)[..., None]
+        return BatchPlan(counts - trial.record.counts, trial.plan.may_stop)
+
+
+@dataclass(frozen=True)
+class LUCB(RankingPolicy):
+    """Best arm (also within a tolerance) or top-k: the weakest arm of the top and the strongest of the others.
+
+    Every arm is pulled once, then these two, half a batch each. After Kalyanakrishnan, Tewari, Auer and Stone 2012,
+    "PAC subset selection in stochastic multi-armed bandits".
+
+    Args:
+        batch: Pulls of a batch, half for each of the two arms; 2 is the original.
+        stopping: The stopping rule, by default that of its proof.
+
+    >>> from roundwise.questions import BestArm
+    >>> round(float(LUCB().radius(Problem(BestArm(), arms=10), np.array([50.0]), np.array(100.0))[0]), 4)
+    0.9786
+    """
+
+    batch: float = 2.0
+    stopping: StoppingRule = field(
+        default=Declared(proof="Kalyanakrishnan et al. 2012, ICML; also docs/baselines.md, lucb")
+    )
+    name = "lucb"
+    tolerant = True
+
+    def __post_init__(self) -> None:
+        checked(2 <= self.batch <= 2**53, f"`batch` is {self.batch:g}, but must be at least 2.")
+
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
+        pulls = first_pulls(problem, runs, self.batch)
+        return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), declared=undeclared(problem, runs))
+
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
+        """Done when the intervals of the two are apart."""
+        means, sought = trial.record.means, ranking(problem)
+        radius = self.radius(problem, trial.record.counts, trial.record.samples)
+        top = leading(means, np.array(sought.number_sought))
+        lower = np.where(top, means - radius, np.inf)
+        upper = np.where(top, -np.inf, means + radius)
+        done = upper.max(axis=-1) - lower.min(axis=-1) < problem.question.tolerance
+        arms, weakest, strongest = np.arange(problem.arms), lower.argmin(axis=-1), upper.argmax(axis=-1)
+        pair = (arms == weakest[..., None]) | (arms == strongest[..., None])
+        declared = Declaration(np.asarray(done), sought.answer_from_set(top))
+        return BatchPlan(np.where(pair, math.floor(self.batch / 2), 0.0), trial.plan.may_stop, declared=declared)
+
+    def radius(self, problem: Problem, counts: Floats, samples: Floats) -> Floats:
+        """2 sigma sqrt(ln(5 K t^4 / (4 delta)) / (2 u)) after u pulls of an arm, and t of all. (K),()->(K)"""
+        level = np.log(1.25 * problem.arms / problem.delta) + 4 * np.log(np.maximum(samples, 1.0))
+        return np.asarray(2 * problem.sigma * np.sqrt(level[..., None] / (2 * np.maximum(counts, 0.5))))
+
+
+class Led(NamedTuple):
+    """How often each arm has led, and how often it was pulled then."""
+
+    led: Floats  # (K)
+    pulled: Floats  # (K)
+
+
+@dataclass(frozen=True)
+class TopTwo(RankingPolicy[Led]):
+    """Best arm (also within a tolerance): the leader or its most dangerous challenger; it needs no weights.
+
+    EB-TCI of Jourdan, Degenne, Baudry, de Heide and Kaufmann 2022, "Top two algorithms revisited", recalled, not read
+    in print: the leader has the largest mean, the challenger the least transport cost W(leader, j) + ln N_j. The
+    guarantee rests on the stopping rule alone.
+
+    Args:
+        batch: b, pulls that are planned at a time, with the means as they were before; 1 is the original.
+        share: beta, the leader's share of the pulls that it leads.
+        stopping: The stopping rule; any rule keeps its guarantee under this sampling.
+
+    >>> from roundwise.questions import BestArm
+    >>> TopTwo(batch=30).first(Problem(BestArm(), arms=3), runs=()).pulls.tolist()
+    [10.0, 10.0, 10.0]
+    """
+
+    batch: int = 1
+    share: float = 0.5
+    stopping: StoppingRule = field(default_factory=GLR)
+    name = "top-two"
+    sets = False
+    tolerant = True
+
+    def __post_init__(self) -> None:
+        check_batch(self.batch)
+        checked(0 < self.share < 1, f"`share` is {self.share:g}, but must lie strictly between 0 and 1.")
+
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Led]:
+        none = zeros((*runs, problem.arms))
+        return BatchPlan(first_pulls(problem, runs, self.batch), np.ones(runs, dtype=np.bool_), Led(none, none))
+
+    def next(self, problem: Problem, trial: Trial[Led]) -> BatchPlan[Led]:
+        led, pulled = trial.plan.memory
+        counts, means = np.array(trial.record.counts), trial.record.means
+        leads = np.arange(problem.arms) == means.argmax(axis=-1)[..., None]
+        gaps = (means.max(axis=-1, keepdims=True) - means + problem.question.tolerance) ** 2 / (2 * problem.sigma**2)
+        for _ in range(int(self.batch)):
+            led = led + leads
+            keeps = ((pulled <= self.share * led) & leads).any(axis=-1)[..., None]
+            many = np.maximum(counts, 1.0)
+            best = np.where(leads, many, 0.0).sum(axis=-1, keepdims=True)
+            costs = np.where(leads, np.inf, gaps * (best * many / (best + many)) + np.log(many))
+            rival = np.arange(problem.arms) == costs.argmin(axis=-1)[..., None]
+            counts += np.where(keeps, leads, rival)
+            pulled = pulled + (leads & keeps)
+        return BatchPlan(counts - trial.record.counts, trial.plan.may_stop, Led(led, pulled))

@@ -1,0 +1,644 @@
+"""A report in words: the headline and what it means, the tables as cells for people, and the report for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from roundwise.errors import visible
+from roundwise.messages import GuaranteeStatus, count, day, few, several
+from roundwise.questions import Above, BestArm, Claims, Linear, Question, SomeBeyond
+from roundwise.questions.claims import ODDS
+from roundwise.report.model import (
+    RATIO,
+    TINY,
+    ArmRow,
+    ClaimRow,
+    ReportData,
+    Side,
+    Units,
+    decimals,
+    number,
+    odds,
+    per_cent,
+    sentence,
+    share,
+)
+
+MOST = 60  # rows of a table; programs get all
+Say = Callable[..., str]  # writes a number, rounded to a side
+
+
+# --- the headline
+
+
+class Findings(NamedTuple):
+    """What a headline is made of."""
+
+    question: Question
+    arms: Sequence[ArmRow]  # the best first
+    claims: Sequence[ClaimRow]
+    units: Units
+    control: str | None
+    answer: Any  # by name, as JSON
+    words: str | None  # of the answer, in the words of the question
+
+    def sized(self, arm: ArmRow) -> str:
+        """An arm with its mean."""
+        return arm.name if arm.mean is None else f"{arm.name} ({self.units.value(arm.mean)})"
+
+    def ahead(self, arm: ArmRow) -> str:
+        """An arm with how far it is ahead of the control."""
+        if arm.difference is None:
+            return arm.name
+        gap, bound = self.units.gap, arm.difference_lower
+        least = "" if bound is None or bound <= TINY else f", at least +{gap(bound, 'down')}"
+        return f"{arm.name} ({'+' if arm.difference > 0 else '-'}{gap(abs(arm.difference))}{least})"
+
+    def near(self, what: str) -> str:
+        """', or within 2 points of it'; nothing without a tolerance."""
+        tolerance = self.question.tolerance
+        return f", or within {self.units.given_gap(tolerance)} {what}" if tolerance else ""
+
+
+def write_headline(found: Findings, why: str) -> str:
+    """The answer with its size, or else `why` there is none, and what is shown and what is open."""
+    if found.words is None:
+        return f"{why}. {describe_open(found)}"
+    written = next((words for kind, words in ANSWERS if isinstance(found.question, kind)), _describe_other)(found)
+    return written or found.words
+
+
+def name_answer(question: Question, answer: Any, arms: Sequence[str]) -> Any:
+    """An answer as JSON, with names in place of indices: of arms, or of what the question names itself."""
+    names = question.answer_names(arms)
+    if answer is None or isinstance(answer, bool):
+        return answer
+    return [names[int(i)] for i in answer] if isinstance(answer, list) else names[int(answer)]
+
+
+def describe_open(found: Findings) -> str:
+    """What is shown and what is still open."""
+    if not any(each.results for each in found.arms):
+        early = sum(each.pending for each in found.arms)
+        if early == 1:
+            return "1 result waits for the rest of its round"
+        return f"{count(early)} results wait for the rest of their round" if early else "No results yet"
+    if not found.claims:
+        return "Nothing has been ruled out"
+    if found.claims[0].arm is not None:
+        return _describe_candidates(found)
+    if found.question.separate_claims:
+        return _describe_claims(found)
+    shown = [each for each in found.claims if each.shown]
+    waiting = [each for each in found.claims if not each.shown]
+    arms = {each.name: each for each in found.arms}
+    beats = [each for each in shown if not each.below and each.compares in arms]
+    if found.control is not None and beats:
+        ahead = few([found.ahead(arms[each.compares or ""]) for each in beats], 6)
+        others = [each.claim for each in shown if each not in beats]
+        more = f"; {few(others, 6)}" if others else ""
+        return f"Shown: {ahead} against {found.control}{more}; open: {few([each.claim for each in waiting], 6)}"
+    parts = [] if shown else ["Nothing is shown yet"]
+    groups = {
+        "Shown": shown,
+        "open": [each for each in waiting if not each.given_up],
+        "given up": [each for each in waiting if each.given_up],
+    }
+    parts += [f"{word}: {few([each.claim for each in group], 6)}" for word, group in groups.items() if group]
+    return "; ".join(parts)
+
+
+def _describe_candidates(found: Findings) -> str:
+    out = {each.arm for each in found.claims if each.shown}
+    left = [each for each in found.arms if each.name not in out]
+    gone = [each.name for each in found.arms if each.name in out]
+    if not out:
+        leader = next((each for each in left if each.mean is not None), None)
+        lead = "" if leader is None else f"; {found.sized(leader)} leads"
+        return f"Any of the {len(found.arms)} arms may be the best{lead}"
+    if not left:
+        return "Every arm is ruled out"
+    candidates = few([found.sized(each) for each in left], 6, "or")
+    return f"{candidates} is the best; {few(gone, 6)} {'is' if len(gone) == 1 else 'are'} out"
+
+
+def _describe_best(found: Findings) -> str | None:
+    first = next((each for each in found.arms if each.name == found.answer), None)
+    if first is None or first.mean is None:
+        return None
+    best = f"{first.name} is best{found.near('of it')}: {found.units.value(first.mean)}"
+    second = next((each for each in found.arms if each is not first and each.mean is not None), None)
+    if second is None:
+        return best
+    if found.question.tolerance or not second.gap_to_best_lower:
+        return f"{best}; the next is {found.sized(second)}"
+    least = min(each.gap_to_best_lower or 0.0 for each in found.arms if each is not first)
+    if least <= TINY:
+        return f"{best}, ahead of {found.sized(second)}"
+    whom = second.name if least == second.gap_to_best_lower else "every other arm"
+    return f"{best}, ahead of {whom} by at least {found.units.gap(least, 'down')}"
+
+
+def _describe_sides(found: Findings) -> str | None:
+    level = found.units.given(found.question.level or 0.0) + found.near("of it")
+    above = few([found.sized(each) for each in found.arms if each.name in found.answer])
+    below = few([found.sized(each) for each in found.arms if each.name not in found.answer])
+    if not found.answer:
+        return f"No arm is above {level}; below: {below}"
+    return f"Above {level}: {above}" + (f"; below: {below}" if len(found.answer) < len(found.arms) else "")
+
+
+def _describe_any_beyond(found: Findings) -> str | None:
+    question, measured = found.question, [each for each in found.arms if each.mean is not None]
+    if not measured:
+        return None
+    level = found.units.given(question.level or 0.0) + found.near("of it")
+    choose, side, end = (min, "below", "lowest") if question.seeks_low_means else (max, "above", "highest")
+    extreme = choose(measured, key=lambda arm: arm.mean or 0.0)
+    some = "Some" if found.answer else "No"
+    return f"{some} {found.units.mean} is {side} {level}; the {end} is that of {found.sized(extreme)}"
+
+
+def _describe_other(found: Findings) -> str | None:
+    if not isinstance(found.answer, list):
+        return None
+    if found.control is not None:
+        return _describe_beating(found)
+    if not (set(found.answer) <= {each.name for each in found.arms} and found.question.number_sought):
+        return None
+    ranked = [found.sized(each) for each in found.arms if each.name in found.answer]
+    rest = next((each for each in found.arms if each.name not in found.answer and each.mean is not None), None)
+    following = "" if rest is None else f"; the next is {found.sized(rest)}"
+    return f"The top {len(ranked)}{found.near('of them')}: {few(ranked)}{following}"
+
+
+def _describe_beating(found: Findings) -> str | None:
+    margin = found.question.margin
+    if margin is None:
+        return None
+    by = (f" by more than {found.units.given_gap(margin)}" if margin else "") + found.near("of that")
+    beat = {each.compares for each in found.claims if each.shown and not each.below}
+    sizes = [found.ahead(each) for each in found.arms if each.name in beat]
+    others = [each.name for each in found.arms if each.name not in beat and each.name != found.control]
+    if not sizes:
+        return f"No arm beats {found.control}{by}"
+    rest = f"; not so {few(others)}" if others else ""
+    return f"{few(sizes)} {'beats' if len(sizes) == 1 else 'beat'} {found.control}{by}{rest}"
+
+
+def _describe_claims(found: Findings) -> str:
+    """'Shown: 300mg (+17.7 points, at least +4.1). Open: 75mg and 150mg. Given up: 25mg'"""
+    arms = {each.name: each for each in found.arms}
+    shown = [
+        found.ahead(arms[each.compares]) if each.compares in arms and not each.below else each.claim
+        for each in found.claims
+        if each.shown
+    ]
+    settled = {each.label for each in found.claims if each.shown}
+    rest = [each for each in found.claims if not each.below and each.label not in settled]
+    groups = {
+        "Shown": shown or ["nothing"],
+        "Open": [each.label or each.claim for each in rest if not each.given_up],
+        "Given up": [each.label or each.claim for each in rest if each.given_up],
+    }
+    return ". ".join(f"{word}: {few(names, 6)}" for word, names in groups.items() if names)
+
+
+ANSWERS: tuple[tuple[type[Question], Callable[[Findings], str | None]], ...] = (  # None: in the question's own words
+    (BestArm, _describe_best),
+    (Above, _describe_sides),
+    (SomeBeyond, _describe_any_beyond),
+    (Claims, _describe_claims),
+    (Linear, lambda found: None),
+)
+
+
+def write_subheadline(report: ReportData) -> str:
+    """A sentence under the headline: how sure the shortlist, or the answer, is."""
+    if report.guarantee.status is GuaranteeStatus.VOID:
+        return ""
+    sure = share(1 - report.delta)
+    if report.status == "decided":
+        return f"Such an answer is right with at least {sure}."
+    if not report.results or not report.claim_rows:
+        return ""
+    if report.claim_rows[0].arm is not None:
+        return (
+            f"What is still in the running contains the best with at least {sure}. If you must stop today, report "
+            "that, not the leader."
+        )
+    return f"All that is shown is right with at least {sure}. What is open is not refuted."
+
+
+def describe_odds_of_error(delta: float) -> str:
+    """A probability as people count: 5 in 100.
+
+    >>> describe_odds_of_error(0.05), describe_odds_of_error(0.001), describe_odds_of_error(0.025)
+    ('5 in 100', '1 in 1\\xa0000', '25 in 1\\xa0000')
+    """
+    of = 100
+    while of < 10**9 and abs(delta * of - round(delta * of)) > 1e-9:
+        of *= 10
+    return f"{count(round(delta * of))} in {count(of)}"
+
+
+def explain_meaning(report: ReportData) -> list[str]:
+    """What is known, how sure it is and what to do, for somebody who decides and reads no statistics."""
+    out, every = [each.name for each in report.arm_rows if each.place == "out"], len(report.arm_rows)
+    if report.status == "decided":
+        known = "It is decided, for good: what stands above is the answer."
+    elif not report.results:
+        known = "Nothing is known yet: no round is complete."
+    elif out:
+        are = "is" if len(out) == 1 else "are"
+        left = f"{count(every - len(out))} of {count(every)}"
+        known = f"{few(out, 4)} {are} out for good; {left} are still in the running."
+    elif any(each.shown for each in report.claim_rows):
+        known = "Something is shown for good, and the rest is still open."
+    else:
+        known = "Nothing is ruled out yet: what leads now may lead by luck."
+    often = describe_odds_of_error(report.delta)
+    sure = f"Of many studies like this one at most {often} say something wrong, however often one looks."
+    if report.guarantee.status is GuaranteeStatus.CONDITIONAL:
+        sure += " This holds only if what stands in the red box is true."
+    elif report.guarantee.status is GuaranteeStatus.VOID:
+        sure = "There is no guarantee: the red box says why. Treat what it shows as a hint."
+    if report.status == "decided":
+        advice = "You can act on it. More results make the numbers finer, and do not change the answer."
+    elif report.status == "closed":
+        advice = "The study was ended. Report what is left as it is, not the leader alone."
+    elif report.results and report.claim_rows and report.claim_rows[0].arm is not None:
+        advice = "If you must stop today, report all that are still in the running, not the leader alone."
+    else:
+        advice = "If you must stop today, report only what is shown."
+    return [known, sure, advice]
+
+
+# --- the tables
+
+
+class Column(NamedTuple):
+    """A column of a table for people."""
+
+    title: str
+    cells: list[str]
+    numeric: bool = False  # aligned to the right
+
+
+Table = list[list[str]]  # the titles, and then the rows
+
+
+def as_rows(columns: Sequence[Column]) -> Table:
+    """The titles of a table and its rows."""
+    rows = zip(*(each.cells for each in columns), strict=True)
+    return [[each.title for each in columns], *([visible(cell) for cell in row] for row in rows)]
+
+
+def align_columns(columns: Sequence[Column]) -> list[str]:
+    """A table in columns; numbers to the right."""
+    table = as_rows(columns)
+    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
+    return [
+        "  ".join(
+            cell.rjust(width) if column.numeric else cell.ljust(width)
+            for cell, width, column in zip(row, widths, columns, strict=True)
+        ).rstrip()
+        for row in table
+    ]
+
+
+def arm_table(report: ReportData, most: int = MOST) -> list[Column]:
+    """The arms, the best first: only the columns that have something to say."""
+    every, units = report.ranked, report.units
+    arms = every[:most]
+    shares = [each.mean for each in arms if each.mean is not None]
+    least = min(max(map(decimals, shares), default=1) or 1, 2)  # of rates in one column
+    columns = [
+        Column("arm", [each.name for each in arms]),
+        Column("results", [count(each.results) for each in arms], True),
+    ]
+    means, ends = [], []
+    for each in arms:
+        say: Say = units.value
+        bare: Say = units.value
+        if units.rates:  # bounds have the decimals of the mean
+            say = partial(per_cent, digits=max(decimals(each.mean or 0.0), least))
+            bare = partial(say, unit=False)
+        means.append("-" if each.mean is None else say(each.mean) + (" *" if each.widened else ""))
+        ends.append(_describe_interval(say, bare, each.lower, each.upper))
+    columns.append(Column(units.mean, means, True))
+    if any(each.lower is not None or each.upper is not None for each in every):
+        complete = all(each.lower is not None and each.upper is not None for each in arms)
+        columns.append(Column(report.ends, ends, complete))
+    if any(each.difference is not None for each in every):
+        columns.append(Column(f"against {report.control}", [_describe_difference(report, each) for each in arms]))
+        if any(each.lift is not None for each in every):
+            columns.append(Column(f"lift over {report.control}", [_describe_lift(each) for each in arms]))
+    if any(each.gap_to_leader_upper is not None for each in every):
+        columns.append(Column("behind the leader by", [_describe_gap(report, each) for each in arms]))
+    if any(each.place or each.gap_to_best_lower is not None for each in every):
+        rows = {each.arm: each for each in reversed(report.claim_rows) if each.arm is not None}
+        columns.append(Column("", [_describe_place(report, each, rows.get(each.name)) for each in arms]))
+    if any(each.missing for each in every):
+        columns.append(Column("missing", [count(each.missing) for each in arms], True))
+    if report.pending > 0:
+        cells = [
+            count(each.pending) + ("" if each.pending_mean is None else f", {units.value(each.pending_mean)}")
+            if each.pending
+            else "-"
+            for each in arms
+        ]
+        columns.append(Column("pending", cells, True))
+    return columns
+
+
+def _describe_interval(
+    say: Callable[..., str], bare: Callable[..., str], lower: float | None, upper: float | None
+) -> str:
+    if lower is None:
+        return "no bound yet" if upper is None else f"at most {say(upper, 'up')}"
+    return f"at least {say(lower, 'down')}" if upper is None else f"{bare(lower, 'down')} to {say(upper, 'up')}"
+
+
+def _describe_difference(report: ReportData, arm: ArmRow) -> str:
+    if arm.name == report.control:
+        return "-"
+    if arm.difference is None:
+        return "?"
+
+    def signed(value: float | None, side: Side, unit: bool) -> str:
+        if value is None:
+            return "?"
+        size = report.units.gap(value, side, unit).lstrip("-")
+        return size if abs(value) < TINY else f"-{size}" if value < 0 else f"+{size}"
+
+    text = signed(arm.difference, "near", True)
+    if arm.difference_lower is None and arm.difference_upper is None:
+        return text
+    return f"{text} ({signed(arm.difference_lower, 'down', False)} to {signed(arm.difference_upper, 'up', False)})"
+
+
+def _describe_lift(arm: ArmRow) -> str:
+    if arm.lift is None:
+        return "-"
+    text = f"{100 * arm.lift:+.1f} %"
+    if arm.lift_lower is None or arm.lift_upper is None:
+        return text
+    return f"{text} ({100 * arm.lift_lower:+.1f} to {100 * arm.lift_upper:+.1f})"
+
+
+def _describe_gap(report: ReportData, arm: ArmRow) -> str:
+    """How far behind the leader: from what is shown to the bound."""
+    gap, most = report.units.gap, arm.gap_to_leader_upper
+    if most == 0.0:
+        return "leads"
+    least = arm.gap_to_best_lower if arm.gap_to_leader_lower is None else arm.gap_to_leader_lower
+    if least is None or least <= 0:
+        return "no bound yet" if most is None else f"at most {gap(most, 'up')}"
+    return f"at least {gap(least, 'down')}" if most is None else f"{gap(least, 'down', False)} to {gap(most, 'up')}"
+
+
+def _describe_place(report: ReportData, arm: ArmRow, row: ClaimRow | None) -> str:
+    if row is None or (not row.shown and report.status == "decided"):
+        return arm.place
+    if not row.shown:
+        return f"{arm.place} ({odds(row.log_evidence, unit=False)} of {odds(row.log_threshold)})"
+    out = "out" if row.shown_at is None else f"out, round {row.shown_at}"
+    if arm.gap_to_best_lower is None or arm.gap_to_leader_upper is not None:
+        return out
+    return f"{out}; behind by {_at_least(report, arm.gap_to_best_lower)}"
+
+
+def _at_least(report: ReportData, bound: float) -> str:
+    """A bound from below; one that is next to nothing has no number."""
+    return "more than 0" if bound < TINY else f"at least {report.units.gap(bound, 'down')}"
+
+
+def file_table(report: ReportData) -> list[Column]:
+    """The files, the last first."""
+    files = report.files[: -MOST - 1 : -1]
+    return [
+        Column("file", [visible(each.name, 80) for each in files]),
+        Column("round", ["after the decision" if each.round is None else str(each.round) for each in files]),
+        Column("results", [count(each.results) for each in files], True),
+        Column("recorded", ["" if each.at is None else day(each.at) for each in files]),
+        Column("by", [each.by or "" for each in files]),
+    ]
+
+
+def round_table(report: ReportData) -> list[Column]:
+    """The rounds: what was asked, what came."""
+    found: dict[int, list[int]] = {}
+    counted = {}
+    for each in report.cells:
+        sums = found.setdefault(each.round, [0, 0, 0])
+        for i, more in enumerate((each.asked, each.results, bool(each.results))):
+            sums[i] += more
+        counted[each.round] = each.counts
+    rounds = list(found)[-MOST:]
+    open_ = "after the decision" if report.status == "decided" else "still open"
+    return [
+        Column("round", [str(each) for each in rounds], True),
+        Column("asked", [count(found[each][0]) for each in rounds], True),
+        Column("results", [count(found[each][1]) for each in rounds], True),
+        Column("arms", [str(found[each][2]) for each in rounds], True),
+        Column("", ["" if counted[each] else open_ for each in rounds]),
+    ]
+
+
+EVIDENCE = (
+    "Each line is something that must be shown before the study may stop, with the odds won for it so far and the odds "
+    "needed. The study stops when enough lines are shown: this table is the stopping rule."
+)
+BOUNDS = (
+    " Bounds of what is claimed are on one side, {units}; each is wrong with at most twice the error probability of "
+    "the study."
+)
+ONE_BY_ONE = (
+    "Each line can be shown by itself: it is, and stays so, once the odds won for it reach the odds needed, which fall "
+    "as others are shown. The study stops when {settled}, when its budget is used, or when nothing more is to be "
+    "expected of what is left of it; what is open then was not shown, and nothing is said against it."
+)
+ALL_BOUNDS = " Bounds of what is claimed are on one side, {units}; what they promise is in the notes."
+
+
+def has_claim_table(report: ReportData) -> bool:
+    """Whether claims have a table of their own; those that rule out arms stand with the arms."""
+    return bool(report.claim_rows) and report.claim_rows[0].arm is None
+
+
+def claim_table(report: ReportData) -> list[Column]:
+    """What must or can be shown, with the size of each."""
+    rows: Sequence[ClaimRow] = report.claim_rows
+    rows = rows if len(rows) <= MOST else sorted(rows, key=lambda each: each.log_evidence)[:MOST]
+    needed = [odds(each.log_threshold) for each in rows]
+    won = [
+        f"almost {bar}" if bar == odds(each.log_evidence) and not each.shown else odds(each.log_evidence)
+        for each, bar in zip(rows, needed, strict=True)
+    ]
+    columns = [
+        Column("to be shown", [each.claim for each in rows]),
+        Column("evidence", won, True),
+        Column("needed", needed, True),
+        Column("", [_describe_status(report, each) for each in rows]),
+    ]
+    if any(size is not None for each in rows for size in (each.estimate, each.lower, each.upper)):
+        columns.append(Column("so far", [_describe_size(report, each) for each in rows]))
+    if any(each.chance is not None for each in rows):
+        chances = ["" if each.chance is None else f"{100 * each.chance:.0f} %" for each in rows]
+        columns.append(Column("forecast", chances, True))
+    return columns
+
+
+def describe_evidence(report: ReportData) -> str:
+    """How to read the table of claims."""
+    rows = report.claim_rows
+    units = "in the units of the results"
+    if any(each.scale == RATIO for each in rows):
+        units = "as ratios"
+    elif any(each.scale == ODDS for each in rows):
+        units = "as odds ratios"
+    elif report.units.rates:
+        units = "of rates in per cent, of differences in percentage points"
+    one_by_one = any(each.label is not None for each in rows)  # claims, each of which has a name
+    text, bounds = (ONE_BY_ONE, ALL_BOUNDS) if one_by_one else (EVIDENCE, BOUNDS)
+    settled = "of each claim one side is shown" if any(each.below for each in rows) else "all lines are shown"
+    bounded = any(each.lower is not None or each.upper is not None for each in rows)
+    return text.format(settled=settled) + (bounds.format(units=units) if bounded else "")
+
+
+def _describe_status(report: ReportData, claim: ClaimRow) -> str:
+    if claim.shown:
+        return "shown" if claim.shown_at is None else f"shown in round {claim.shown_at}"
+    if claim.arm is not None and report.status == "decided":
+        return "the only one left"
+    if claim.label is not None and any(each.shown and each.label == claim.label for each in report.claim_rows):
+        return "other side shown"
+    return "given up" if claim.given_up else "open"
+
+
+def _describe_size(report: ReportData, claim: ClaimRow) -> str:
+    """The estimate of what a claim is about, with its bound."""
+    estimate, lower, upper = claim.estimate, claim.lower, claim.upper
+    if claim.scale == RATIO and claim.margin is not None:
+        parts = [] if estimate is None else [number(estimate)]
+        shown, than = "shown" if claim.shown else "not shown", "be at most" if claim.below else "exceed"
+        parts.append(f"{shown} to {than} {claim.margin:g}")
+        parts += [f"at least {number(lower, 'down')}"] if lower is not None and lower > claim.margin + TINY else []
+        parts += [f"at most {number(upper, 'up')}"] if upper is not None and upper < claim.margin - TINY else []
+        return f"{RATIO} {', '.join(parts)}"
+    if claim.arm is not None:  # how far the arm is behind the best
+        if lower is not None and claim.shown:
+            return f"behind by {_at_least(report, lower)}"
+        return "" if estimate is None else f"{report.units.gap(estimate)} behind" if estimate else "leads"
+    say: Say = report.units.gap if claim.gap else report.units.value
+    if claim.scale == ODDS:
+        say = number
+    # a bound that just agrees with the decision lies beyond what was asked, by an amount that no digit shows
+    agrees = claim.shown and claim.compares is None and claim.margins is not None and claim.margins < TINY
+    parts = [] if estimate is None else [say(estimate, "near")]
+    if lower is not None:
+        parts.append(f"{'above' if agrees or 0 < abs(lower) < TINY else 'at least'} {say(lower, 'down')}")
+    if upper is not None:
+        parts.append(f"{'below' if agrees or 0 < abs(upper) < TINY else 'at most'} {say(upper, 'up')}")
+    of = "" if claim.scale is None or not parts else f"{claim.scale} " if claim.scale == ODDS else f"{claim.scale}: "
+    return of + ", ".join(parts)
+
+
+# --- for a terminal, and the sentences that all forms share
+
+
+def render_text(report: ReportData) -> str:
+    """The report for a terminal."""
+    lines = [*render_top(report), "", f"{report.study}: {report.question_text}"]
+    lines += [f"{describe_extent(report)}; {describe_error(report)}."]
+    lines += [f"{report.assumptions} {describe_history(report)}".strip(), ""]
+    lines += [*align_columns(arm_table(report)), ""]
+    lines += [legend, ""] if (legend := describe_places(report)) else []
+    lines += [*align_columns(claim_table(report)), ""] if has_claim_table(report) else []
+    if report.remaining:
+        lines += [f"Still to come: {describe_outstanding(report)}.", ""]
+    lines += [f"Note: {each}" for each in report.notes]
+    lines += [] if report.forecast is None else [f"Forecast: {report.forecast}."]
+    lines += [] if report.digest is None else [f"The record ends with {report.digest}."]
+    return "\n".join(visible(line) for line in [*lines, f"Next: {report.next}"])
+
+
+def render_top(report: ReportData) -> list[str]:
+    """What became of the guarantee, unless it was kept, what endangers it, and then the headline."""
+    dangers = [f"Danger: {each}" for each in report.dangers]
+    return [visible(each) for each in [*describe_guarantee(report), *dangers, sentence(report.headline)]]
+
+
+def describe_guarantee(report: ReportData) -> list[str]:
+    """What became of the guarantee, as a sentence, unless it was kept."""
+    return [] if report.guarantee.kept else [f"The guarantee is {report.guarantee}."]
+
+
+def describe_extent(report: ReportData) -> str:
+    """How much came back: of the budget, in how many rounds."""
+    within = several(report.rounds, "round")
+    if report.late:
+        before = f"{count(report.results - report.late)} in {within}"
+        return f"{several(report.results, 'result')}, {before} and {count(report.late)} after the decision"
+    came = several(report.results, "result")
+    if report.budget is not None:
+        came = f"{count(report.results)} of at most {count(report.budget)} results"
+    waiting = f", and {count(report.pending)} of the open round, which do not count yet" if report.pending else ""
+    return f"{came} in {within}{waiting}"
+
+
+def describe_error(report: ReportData) -> str:
+    """How likely an error is."""
+    if report.guarantee.status is GuaranteeStatus.VOID:
+        return f"an error of {share(report.delta)} was aimed at, without a guarantee"
+    under = "" if report.guarantee.kept else ", under the conditions above"
+    return f"wrong with probability at most {share(report.delta)}{under}"
+
+
+def describe_history(report: ReportData) -> str:
+    """When, by whom, with how many files."""
+    if report.created is None:
+        return ""
+    last = f", last change {day(report.changed)}" if report.changed not in (None, report.created) else ""
+    who = f" by {few(report.by, 4)}" if report.by else ""
+    files = f", {several(len(report.files), 'file')}" if report.files else ""
+    return f"Started {day(report.created)}{last}{who}{files}."
+
+
+def describe_outstanding(report: ReportData) -> str:
+    """What is still to come of the open round."""
+    names = [f"{arm} {count(n)}" for arm, n in report.remaining.items()]
+    return f"{', '.join(names[:30])}{', ...' if len(names) > 30 else ''}"
+
+
+def describe_places(report: ReportData) -> str:
+    """How to read the place of an arm."""
+    if not report.claim_rows or report.claim_rows[0].arm is None:
+        return ""
+    bar = odds(report.claim_rows[0].log_threshold)
+    return f"An arm is out once the odds that it is not the best reach {bar}; the study stops when one is left."
+
+
+def list_facts(report: ReportData) -> list[tuple[str, str]]:
+    """What was asked, how much came back, and what was promised."""
+    error, allocation = describe_error(report), report.allocated
+    facts = {
+        "Question": report.question_text,
+        "Results": describe_extent(report),
+        "Error": error[:1].upper() + error[1:],
+        "Assumptions": report.assumptions,
+        "Allocation": allocation[:1].upper() + allocation[1:],
+        "History": describe_history(report),
+        "Still to come": describe_outstanding(report),
+        "Forecast": report.forecast,
+    }
+    return [(name, visible(value)) for name, value in facts.items() if value]
+
+
+def describe_version(report: ReportData) -> str:
+    """The version, and the last entry of the record."""
+    digest = "" if report.digest is None else f"; the record ends with {report.digest}"
+    return f"roundwise {report.version}{digest}"
