@@ -11,16 +11,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import HTTPException, Request
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from roundwise.arrays import Plain
 from roundwise.errors import RoundwiseError
 from roundwise.store import open_store
-from roundwise.web.api import SAID
-from roundwise.web.bodies import VIEW, Name
-from roundwise.web.security import study_of
+from roundwise.web.api import answers, get
+from roundwise.web.bodies import Name
+from roundwise.web.security import VIEW, study_of
 
 PAUSE = 1.0  # seconds between polls
 QUIET = 15.0  # seconds between signs of life, by which a lost listener is noticed
@@ -111,19 +110,16 @@ def compare_ends(before: Ends, now: Ends) -> list[RecordChange]:
     return [*grown, *(RecordChange(name, 0, "") for name in before if name not in now)]
 
 
-router = APIRouter(prefix="/api/v1", responses=SAID, tags=["events"])
-STREAM: dict[int | str, Plain] = {
-    200: {"content": {"text/event-stream": {}}, "description": "Events `changed`: a study, its entries, its digest."}
-}
+STREAM = answers("text/event-stream", "Events `changed`: a study, its entries, its digest.")
 
 
-@router.get("/events", dependencies=[VIEW], response_class=StreamingResponse, responses=SAID | STREAM)
+@get("/events", VIEW, "events", **STREAM)
 async def every(request: Request) -> StreamingResponse:
     """What changes in any study, as it happens."""
     return _stream(request, None)
 
 
-@router.get("/studies/{name}/events", dependencies=[VIEW], response_class=StreamingResponse, responses=SAID | STREAM)
+@get("/studies/{name}/events", VIEW, "events", **STREAM)
 async def one(request: Request, name: Name) -> StreamingResponse:
     """What changes in one study: an event at once with where it stands, and one whenever its record grows."""
 
