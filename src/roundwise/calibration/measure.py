@@ -59,8 +59,14 @@ def grid() -> CalibrationGrid:
         *controls.controls(),
         *controls.violations(),
     )
-    refused = [each for each in every if isinstance(each, Refused)]
-    return CalibrationGrid([each for each in every if isinstance(each, CalibrationCell)], refused)
+    found: list[CalibrationCell] = []
+    refused: list[Refused] = []
+    for each in every:
+        if isinstance(each, CalibrationCell):
+            found.append(each)
+        else:
+            refused.append(each)
+    return CalibrationGrid(found, refused)
 
 
 # ------------------------------------------------------------------------------------------------------ how many runs
