@@ -31,8 +31,8 @@ from roundwise.report.model import list_events
 from roundwise.store.log import lines, parsed, stamp
 from roundwise.store.remote import segment
 from roundwise.study import Round, Study
-from roundwise.study.api import create_from_spec
 from roundwise.study.audit import imported, list_studies
+from roundwise.study.study import create_from_spec
 from roundwise.web.bodies import (
     AmendBody,
     ArmBody,
