@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from anyio import CapacityLimiter
 from fastapi import APIRouter, Depends, FastAPI, File, Form, Header, Query, Request, UploadFile
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from starlette.datastructures import State
 
 from roundwise._version import __version__
@@ -50,6 +50,7 @@ from roundwise.web.bodies import (
     describe_mistake,
     parse_options,
 )
+from roundwise.web.events import ChangeFeed, RecordChange
 from roundwise.web.rendering import HANDLERS, page, respond_with_error
 from roundwise.web.reports import FORMATS, attach_file, reports_of
 from roundwise.web.security import MANAGE, UPLOAD, VIEW, check_role, study_of
@@ -250,6 +251,28 @@ def planned(request: Request, body: NewPlan) -> Response:
     return Response(found.json(), media_type="application/json")
 
 
+STREAM = answers("text/event-stream", "Events `changed`: a study, its entries, its digest.")
+
+
+@get("/events", VIEW, "events", **STREAM)
+async def every(request: Request) -> Response:
+    """What changes in any study, as it happens."""
+    return StreamingResponse(request.app.state.changes.listen(), media_type="text/event-stream")
+
+
+@get(f"{ONE}/events", VIEW, "events", **STREAM)
+async def one(request: Request, name: Name) -> Response:
+    """What changes in one study: an event at once with where it stands, and one whenever its record grows."""
+
+    def stands() -> RecordChange:
+        with study_of(request, name) as study:
+            end = study.store.head(name)
+        return RecordChange(name, end.entries, end.digest)
+
+    first = await run_by(None, stands)
+    return StreamingResponse(request.app.state.changes.listen(first), media_type="text/event-stream")
+
+
 # --- what records
 
 FILE = "CSV, Excel, Parquet, JSON; also compressed."
@@ -418,8 +441,6 @@ def _describe_results(results: Results, arms: Sequence[str]) -> Plain:
 
 def build_api(state: State) -> FastAPI:
     """The API over what the pages have, too."""
-    from roundwise.web import events
-
     app = FastAPI(
         title="roundwise",
         version=__version__,
@@ -431,7 +452,7 @@ def build_api(state: State) -> FastAPI:
         exception_handlers={**HANDLERS, RequestValidationError: _not_understood},
     )
     app.state = state
-    state.changes = events.ChangeFeed(state.storage)
+    state.changes = ChangeFeed(state.storage)
     app.include_router(router)
     return app
 
