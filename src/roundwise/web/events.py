@@ -56,7 +56,7 @@ class ChangeFeed:
         return self._events(first)
 
     async def _events(self, first: RecordChange | None) -> AsyncIterator[str]:
-        async with self._queue(None if first is None else first.study) as queue:
+        async with self.queue(None if first is None else first.study) as queue:
             if first is not None:
                 yield first.text()
             while True:
@@ -66,7 +66,8 @@ class ChangeFeed:
                     yield ": still here\n\n"
 
     @asynccontextmanager
-    async def _queue(self, study: str | None) -> AsyncIterator[Queue]:
+    async def queue(self, study: str | None) -> AsyncIterator[Queue]:
+        """A queue of the changes of a study, or of all, from now on."""
         queue: Queue = asyncio.Queue(BEHIND)
         self._listening[queue] = study
         if self._looking is None:
