@@ -20,7 +20,7 @@ from roundwise.rules.eprocess.bounds import (
     BoundBetSchedule,
     PlacedBet,
     RuleState,
-    _ladder,
+    drift_ladder,
     means_of,
     parts_to_batches,
 )
@@ -180,7 +180,7 @@ def test_what_was_won_is_what_a_loop_wins(recorded: list[tuple[Array, Array]]) -
     *_, bets = bets_of(law, 5, 1, 3, delta, SIZES[:3])
     forms, goal = spread(means_of(2, 1.0), 1), math.log(1 / delta)
     excess = bets.excess(forms, goal)
-    drifts, log_weights = (each.tolist() for each in _ladder(goal))
+    drifts, log_weights = (each.tolist() for each in drift_ladder(goal))
     chosen = recorded[:]
     assert len(chosen) == 2
     joins = [int(aim.joins[:, 0, 0].sum()) for aim in _aims(bets, forms, goal)]
@@ -213,7 +213,7 @@ def test_what_was_won_is_what_a_loop_wins(recorded: list[tuple[Array, Array]]) -
 
 
 def _aims(bets: BetHistory, forms: Halfspaces, goal: float) -> list[bounds.ScheduledBets]:
-    drifts, weights = (each.reshape(-1, 1, 1) for each in _ladder(goal))
+    drifts, weights = (each.reshape(-1, 1, 1) for each in drift_ladder(goal))
     stages = bets._stages([forms] * len(bets.placed), False, goal, drifts, weights)
     return [aim for _, aim in stages if aim is not None]
 
