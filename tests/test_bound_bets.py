@@ -250,7 +250,7 @@ def missed(law: str, runs: int, seed: int, delta: float = 0.2) -> dict[str, int]
     found = {}
     for kind, (forms, sign) in FORMS.items():
         values = np.full((runs, len(forms.arms)), sign * model.mean)
-        found[kind] = int(bets.ruled_out(spread(forms, runs), bets.problem.goal)(values)[:, 0].sum())
+        found[kind] = int((bets.excess(spread(forms, runs), bets.problem.goal)(values)[:, 0] >= 0).sum())
     return found
 
 
