@@ -25,7 +25,7 @@ from roundwise.calibration.telling import (
     some,
 )
 from roundwise.model.problem import Problem
-from roundwise.noise import Gaussian, Noise, SubGaussian, UnknownVariance
+from roundwise.noise import Gaussian, Noise, Normal, SameVariance, SubGaussian
 from roundwise.noise import Poisson as PoissonCounts
 from roundwise.policies import Agarwal, Jin2019, OptBBAI, Policy, RoundRobin, TrackAndStop, TriBBAI, Wager
 from roundwise.policies.base import Limited
@@ -79,7 +79,7 @@ def reproductions() -> Iterator[CalibrationCell]:
         "Wager",
         0.05,
         2.0,
-        Case(Statements(np.eye(10), np.zeros(10)), UnknownVariance(), uneven, levels, Wager(), 12),
+        Case(Statements(np.eye(10), np.zeros(10)), SameVariance(), uneven, levels, Wager(), 12),
     )
     close = np.array([0.02, 0.0, 0.0])
     for most in (1000, 20_000):
@@ -123,7 +123,7 @@ def controls() -> Iterator[CalibrationCell]:
     yield cell(
         "a t test repeated at every look",
         "best of 2, tie",
-        Case(BestArm(), UnknownVariance(), normal, tie, RoundRobin(stopping=NaiveT(), first_time=40.0), 12),
+        Case(BestArm(), Normal(), normal, tie, RoundRobin(stopping=NaiveT(), first_time=40.0), 12),
     )
     for rule in (TrackAndStop(stopping=GLR(LogLogHeuristic())), RoundRobin(stopping=GLR(LogLogHeuristic()))):
         yield cell(

@@ -28,7 +28,7 @@ from roundwise.calibration.telling import (
 )
 from roundwise.errors import InputError
 from roundwise.model.problem import final_answer
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import Binary, Bounded, Gaussian, Noise, Normal, Poisson, SubGaussian
 from roundwise.policies import PET, Policy, RoundRobin, Wager
 from roundwise.simulation.environments import Environment, Generator
 from roundwise.store.log import Head, extended, written
@@ -92,7 +92,7 @@ def _valued(rng: Generator, mean: float, number: int) -> Floats:
 SOURCES: tuple[RowSource, ...] = (
     RowSource(_law("normal, sigma known", Gaussian(1.0), 0.0, 0.5), lambda rng, mean, n: rng.normal(mean, 1.0, n)),
     RowSource(_law("sub-Gaussian", SubGaussian(1.0), 0.0, 0.5), lambda rng, mean, n: rng.normal(mean, 1.0, n)),
-    RowSource(_law("sigma unknown", UnknownVariance(), 0.0, 3.0), lambda rng, mean, n: rng.normal(mean, 7.0, n)),
+    RowSource(_law("sigma unknown", Normal(), 0.0, 3.0), lambda rng, mean, n: rng.normal(mean, 7.0, n)),
     RowSource(
         _law("0/1, rate .5", Binary(), 0.5, 0.2), lambda rng, mean, n: rng.binomial(1, mean, n).astype(np.float64)
     ),
