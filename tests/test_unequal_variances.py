@@ -105,7 +105,7 @@ def test_the_mean_of_a_bet_is_at_most_one_whatever_the_deviations(rows, shares):
 
 
 @pytest.mark.parametrize(("rows", "shares"), CASES, ids=str)
-@pytest.mark.parametrize(("need", "rho"), [(0.1, 0.3), (0.7, 1.0), (3.0, 0.2), (3.0, 1.0)])
+@pytest.mark.parametrize(("need", "rho"), [(0.1, 0.3), (0.1, 1.0), (0.7, 1.0), (3.0, 0.2), (3.0, 1.0)])
 def test_the_mean_of_a_bet_towards_a_budget(rows, shares, need, rho):
     batch, weights = batches(rows, shares, 6 if len(rows) == 2 else 3, 80)
     mean = (weights * np.exp(budget_bet(Normal(), batch, need, rho))).sum()

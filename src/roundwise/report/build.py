@@ -374,7 +374,7 @@ def _list_arms(state: State) -> list[ArmRow]:
     """What came back of every arm; also what is recorded and does not count yet."""
     record, waiting = state.record, state.awaited_round
     open_ = None if waiting is None or not waiting.files else waiting.whole
-    missing = {name: int(lost) for name, lost in state.lost.items()}
+    missing = dict(state.facts.lost)
     for names, each in state.late_files:
         for name, lost in zip(names, [] if each.missing is None else each.missing.tolist(), strict=False):
             missing[name] = missing.get(name, 0) + int(lost)

@@ -20,10 +20,9 @@ from roundwise.messages import Guarantee, Reason, Remedy
 from roundwise.model.problem import Record
 from roundwise.serialization import Unreadable, unpack, unpack_array
 from roundwise.store import Entry, EventKind, Listing, check, open_store, read_log, write_log
-from roundwise.study.api import load_study
 from roundwise.study.fold import evidence
 from roundwise.study.state import WRONG, State, replay
-from roundwise.study.study import Study, overview
+from roundwise.study.study import Study, load_study, overview
 
 if TYPE_CHECKING:
     from roundwise.report import Event
