@@ -120,7 +120,7 @@ class TestCounts:
         assert kept_after.wealth.lost[0].all()
 
 
-class TestOneUnknownVariance:
+class TestOneNormal:
     """A statement about one arm has that arm's own deviation, as `Above` has."""
 
     DEVIATIONS = np.r_[3.0, np.full(9, 0.1)]
