@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import test_wager
-from roundwise import BestArm, Binary, Bounded, Gaussian, Poisson, Problem, SubGaussian, UnknownVariance
+from roundwise import BestArm, Binary, Bounded, Gaussian, Normal, Poisson, Problem, SubGaussian
 from roundwise.model.batch import FIRST_PARTS, PARTS, Batch, Parts, ValueTable, split_counts, stack_parts
 from roundwise.model.estimates import Estimates, Past
 from roundwise.rules.eprocess import bounds
@@ -45,7 +45,7 @@ LAWS = {
     "normal": Law(SubGaussian(1.0), 0.3, 1.0, lambda rng, shape: rng.normal(0.3, 1.0, shape)),
     "two points": Law(SubGaussian(1.0), 0.0, 1.0, lambda rng, shape: rng.choice([-1.0, 1.0], shape)),
     "exactly normal": Law(Gaussian(1.0), 0.3, 1.0, lambda rng, shape: rng.normal(0.3, 1.0, shape)),
-    "deviation unknown": Law(UnknownVariance(), 0.3, 7.0, lambda rng, shape: rng.normal(0.3, 7.0, shape)),
+    "deviation unknown": Law(Normal(), 0.3, 7.0, lambda rng, shape: rng.normal(0.3, 7.0, shape)),
     "rates of 0.1": Law(Binary(), 0.1, 0.3, lambda rng, shape: 1.0 * (rng.random(shape) < 0.1), 3),
     "rates of 0.02": Law(Binary(), 0.02, 0.14, lambda rng, shape: 1.0 * (rng.random(shape) < 0.02), 3),
     "counts": Law(Poisson(), 1.0, 1.0, lambda rng, shape: rng.poisson(1.0, shape).astype(float)),

@@ -15,10 +15,10 @@ from roundwise import (
     Bounded,
     Claims,
     ConditionalPower,
+    Normal,
     Statements,
     SubGaussian,
     TopK,
-    UnknownVariance,
     Wager,
     simulate,
 )
@@ -277,7 +277,7 @@ def test_arms_that_leave_or_join_do_not_raise_the_mean_over_true_nulls():
 
 
 def test_models_with_and_without_items():
-    for noise in (Binary(), Bounded(1, 5), UnknownVariance()):
+    for noise in (Binary(), Bounded(1, 5), Normal()):
         assert not noise.shares_items
         assert noise.with_items().shares_items
         assert noise.with_items().without_items() == noise

@@ -17,12 +17,12 @@ from roundwise import (
     GaussianArms,
     Largest,
     MinimumBelow,
+    Normal,
     Poisson,
     Problem,
     Statements,
     SubGaussian,
     TopK,
-    UnknownVariance,
     Wager,
 )
 from roundwise.arrays import tree_map
@@ -82,7 +82,7 @@ def graded(means):
 NOISES = {
     "sub-gaussian": (SubGaussian(1.0), GaussianArms),
     "gaussian": (Gaussian(1.0), GaussianArms),
-    "unknown variance": (UnknownVariance(), GaussianArms),
+    "unknown variance": (Normal(), GaussianArms),
     "binary": (Binary(), BernoulliArms),
     "bounded": (Bounded(0.0, 1.0), graded),
     "poisson": (Poisson(), PoissonArms),
@@ -241,7 +241,7 @@ def test_intervals_shrink_and_know_the_range():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("noise", [Gaussian(1.0), UnknownVariance()], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("noise", [Gaussian(1.0), Normal()], ids=lambda each: type(each).__name__)
 def test_bounds_are_there_from_the_second_batch_on(noise):
     """Also where other arms lose what they bet, and where the level is far away."""
     for question in (Above(0.5), Above(-40.0), AnyAbove(0.5), MinimumBelow(0.5), BestArm(), TopK(1)):
