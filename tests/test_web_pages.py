@@ -397,7 +397,7 @@ class TestNew:
             {"tolerance": "2 points", "splitting": "own", "split": "2:1:1", "missing": "10 %", "days": "7"},
             {"noise": "bounded", "low": "1", "high": "5", "baseline": "3"},
             {"noise": "sub-gaussian", "sigma": "2", "baseline": "3", "round": ""},
-            {"noise": "unknown-variance", "deviation": "2", "baseline": "3"},
+            {"noise": "normal", "deviation": "2", "baseline": "3"},
             {"noise": "poisson", "baseline": "3"},
         ],
     )
