@@ -715,7 +715,7 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     "create": "`POST .../studies`",
     "import": "`POST .../records`",
     "export": "`GET .../record`",
-    "plan": "`POST .../plan`",
+    "plan": "`roundwise plan`",  # named where the server refuses what is too large
     "plan_file": "`POST .../plan`",
     **{name: f"`POST .../{name.replace('_', '-')}`" for name in ("amend", "ask", "close_round", "end", "import_past")},
 }

@@ -1,7 +1,6 @@
 """Worlds in which an error is most likely: for each noise model, laws at the edge of what it allows.
 
-A law says what is assumed of the results, where means lie (`centre`, and a `unit` in which shapes place them), and
-makes a world with given means. Some laws go to an edge that only some promises reach (`covers`).
+Some laws go to an edge that only some promises reach (`covers`).
 """
 
 from __future__ import annotations
@@ -21,12 +20,13 @@ from roundwise.noise import (
     HeteroscedasticGaussian,
     Needs,
     Noise,
+    Normal,
     PairedBinary,
     PairedBounded,
     PairedNormal,
     Poisson,
+    SameVariance,
     SubGaussian,
-    UnknownVariance,
 )
 from roundwise.simulation.environments import (
     Arms,
@@ -42,14 +42,24 @@ from roundwise.simulation.replay import Replay
 
 
 @dataclass(frozen=True)
-class Law:
-    """What is assumed, and a world where that is just true."""
+class Setting:
+    """What is assumed of results, and where means lie: shapes place them in units about the centre."""
 
     name: str
     noise: Noise
     centre: float
     unit: float
-    made: Callable[[Floats], Environment]
+
+    def place(self, *offsets: float) -> Floats:
+        """The means that lie so many units from the centre."""
+        return np.asarray(self.centre + self.unit * np.array(offsets))
+
+
+@dataclass(frozen=True)
+class Law(Setting):
+    """A setting, and a world with given means in which its assumption is just true."""
+
+    world: Callable[[Floats], Environment]
     each: Callable[[int], Noise] | None = None  # what is assumed, for so many arms, where arms differ
     covers: str = "everything"  # or "one arm at a time" (levels), or "differences" (with bets that cancel shifts)
 
@@ -150,13 +160,12 @@ def _values(low: float, high: float, rare: float) -> Callable[[Floats], Environm
     """Values in [low, high]: often a small one, rarely the largest; the share of the largest makes the mean."""
     outcomes = np.array([low, low + 0.1 * (high - low), high])
 
-    def made(means: Floats) -> Replay:
+    def world(means: Floats) -> Replay:
         top = (means - low) / (high - low) - 0.1 * rare
-        return Replay(
-            numbered(len(means)), outcomes, np.stack([1.0 - top - rare, np.full(len(means), rare), top], axis=-1)
-        )
+        shares = np.stack([1.0 - top - rare, np.full(len(means), rare), top], axis=-1)
+        return Replay(numbered(len(means)), outcomes, shares)
 
-    return made
+    return world
 
 
 LAWS: tuple[Law, ...] = (
@@ -173,8 +182,10 @@ LAWS: tuple[Law, ...] = (
     Law("sub-Gaussian: normal", SubGaussian(1.0), 0.0, 0.5, _normal(1.0)),
     Law("sub-Gaussian: two points", SubGaussian(1.0), 0.0, 0.5, TwoPoint),
     Law("normal, all arms move", SubGaussian(1.0), 0.0, 0.5, _normal(1.0, shifts=3.0), covers="differences"),
-    Law("sigma unknown", UnknownVariance(), 0.0, 3.0, _normal(7.0)),
-    Law("sigma unknown, unequal", UnknownVariance(), 0.0, 0.5, _uneven, covers="one arm at a time"),
+    Law("sigma unknown", Normal(), 0.0, 3.0, _normal(7.0)),
+    Law("sigmas unknown, unequal", Normal(), 0.0, 0.5, _uneven),
+    Law("one unknown sigma", SameVariance(), 0.0, 3.0, _normal(7.0)),
+    Law("one unknown sigma, unequal", SameVariance(), 0.0, 0.5, _uneven, covers="one arm at a time"),
     Law("0/1, rate .5", Binary(), 0.5, 0.2, BernoulliArms),
     Law("0/1, rate .02", Binary(), 0.02, 0.01, BernoulliArms),
     Law("0/1, rate .001", Binary(), 0.001, 0.0005, BernoulliArms),
@@ -192,3 +203,9 @@ LAWS: tuple[Law, ...] = (
     Law("shared items, graded", PairedBounded(0.0, 1.0), 0.5, 0.1, _graded),
     Law("shared items, normal", PairedNormal(), 0.0, 0.5, _items),
 )
+_BY_NAME = {each.name: each for each in LAWS}
+
+
+def law_of(name: str) -> Law:
+    """The law of this name."""
+    return _BY_NAME[name]
