@@ -17,7 +17,7 @@ from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past, form_values, form_variances
-from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise, Outcome
+from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise, Outcome, RowCheck
 from roundwise.noise.bets import (
     HUGE,
     NO_ROWS,
@@ -60,6 +60,7 @@ class SubGaussian(Noise):
 
     sigma: float = 1.0
     name: ClassVar[str] = "sub-gaussian"
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ("sigma",)
 
     def __post_init__(self) -> None:
         _check_sigma(self.sigma)
@@ -84,6 +85,7 @@ class _Normal(Noise):
 
     monotone_budget_bets: ClassVar[bool] = True
     outcome: ClassVar[Outcome] = Outcome(normal=True)
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ("skewness", "kurtosis", "repeated", "sigma")
 
     def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
@@ -237,6 +239,7 @@ class UnknownVariance(Noise):
     """
 
     name: ClassVar[str] = "unknown-variance"
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ("skewness", "kurtosis", "repeated", "deviations")
     monotone_budget_bets: ClassVar[bool] = True
     needs: ClassVar[Needs] = "squares"
     most_parts: ClassVar[int] = 8  # of a batch: each has its own deviation, from rows enough to tell

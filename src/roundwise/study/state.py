@@ -23,6 +23,7 @@ from roundwise.store import Entry, EventKind
 from roundwise.study import fold
 from roundwise.study.amendments import Change, names_after, with_arms
 from roundwise.study.fold import ArmResults, Round, StudySummary, Surplus
+from roundwise.study.row_checks import RowChecks
 from roundwise.study.spec import StudySpec
 
 # what a record that was changed by hand may raise when it is replayed
@@ -505,6 +506,14 @@ class State:
         every = reduce(fold.with_sketches, self._before_decision, dict(self.summary.sketches))
         found = (sketch.repeats(title) for title, sketch in every.items())
         return [each for each in found if each is not None]
+
+    @property
+    def row_checks(self) -> RowChecks:
+        """What single rows say of the noise model; those that came after the decision say it, too."""
+        found, arms = self.summary.row_checks, self.spec.arms
+        for names, file in self.late_files:
+            found = found.plus(self.spec.noise, [file], names, arms)
+        return found
 
     @property
     def surplus(self) -> Surplus:

@@ -211,11 +211,13 @@ def ask(
     missing = {arm: int(n) for arm, n in zip(asked.arms, asked.outstanding, strict=True)}
     if out is not None:
         write_file(out, render_csv(ASKED, [(arm, n) for arm, n in missing.items() if n]))
+    guarantee = guarantee_of(state)
     if as_json:
-        guarantee = guarantee_of(state).plain()
         plain = {"study": name, "round": asked.number, "results": wanted, "remaining": missing}
-        print_json({**plain, "guarantee": guarantee})
+        print_json({**plain, "guarantee": guarantee.plain()})
         return
+    if not guarantee.kept:
+        say(f"The guarantee is {guarantee}.")
     so_far = f", {sum(missing.values())} of them still to come" if asked.files else ""
     many = sum(wanted.values())
     say(f"{name}, round {asked.number}: collect {many} result{'' if many == 1 else 's'}{so_far}.")
