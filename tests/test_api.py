@@ -198,9 +198,10 @@ class TestProblems:
         with pytest.raises(SystemExit):
             main()
         said = capsys.readouterr().err.removeprefix("roundwise: ").strip()
-        headers = {}
+        headers = {"X-Roundwise-Surface": "shell"}
         if body == "FILE":
-            body, headers = form((tmp_path / "file.csv").read_bytes(), "file.csv")
+            body, sent = form((tmp_path / "file.csv").read_bytes(), "file.csv")
+            headers |= sent
         found = ask(url, method, f"/api/v1/studies{path.replace('NAME', 'wrong')}", body, headers)
         assert found[1]["content-type"] == "application/problem+json"
         assert (found[0], found[2]["status"], found[2]["detail"]) == (status, status, said)
@@ -209,7 +210,7 @@ class TestProblems:
     def test_in_the_words_of_python_for_those_who_use_it(self, url):
         ask(url, "POST", "/api/v1/studies", NEW | {"name": "words"})
         body, headers = form(b"arm,outcome\nControl,1\n")
-        assert "`roundwise ask words`" in ask(url, "POST", "/api/v1/studies/words/files", body, headers)[2]["detail"]
+        assert "`POST .../ask`" in ask(url, "POST", "/api/v1/studies/words/files", body, headers)[2]["detail"]
         headers |= {"X-Roundwise-Surface": "python"}
         assert "`study.ask()`" in ask(url, "POST", "/api/v1/studies/words/files", body, headers)[2]["detail"]
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from roundwise.calibration import calibrate, measure
 from roundwise.calibration.cells import CalibrationCell
-from roundwise.calibration.hardest import PART, STEADY, law_of, shape_of, simulated
+from roundwise.calibration.hardest import PART, STEADY, simulated
 from roundwise.calibration.laws import LAWS
 from roundwise.calibration.measure import (
     FALSE_ALARM,
@@ -89,8 +89,8 @@ class TestTheGrid:
         assert {rule.name.split(", ")[1] for rule in RULES if rule.name.startswith("PET, ")} >= proved
 
     def test_every_question_is_measured_with_every_noise_model(self, cells):
-        found = {(type(each.count.law.noise), type(each.count.shape.asked(each.count.law)[0]))
-                 for each in cells if each.part == "product"}  # fmt: skip
+        problems = [each.count.case.problem for each in cells if each.part == "product"]
+        found = {(type(each.noise), type(each.question)) for each in problems}
         bent = {NOISES[name] for name in NOISES if name not in ("gaussian", "sub-gaussian", "deviations")}
         every = {(noise, question) for noise in NOISES.values() for question in QUESTIONS.values()}
         assert found == every - {(noise, Linear) for noise in bent}  # features go with those that have one sigma
@@ -138,7 +138,7 @@ class TestTheShortOne:
     @pytest.mark.long
     def test_a_bar_of_7_to_1_in_the_place_of_20_is_caught(self, monkeypatch):
         """True error about .1 at .05: none of 1362 cells was called broken by it once."""
-        cell = simulated("bets", shape_of("minimum of 10 just not below"), law_of("normal, sigma known"), STEADY, 0.05)
+        cell = simulated("bets", "minimum of 10 just not below", "normal, sigma known", STEADY, 0.05)
         number = len(short())
         assert not measure_cells([cell], 127).found[0].broken(number)  # 1270 runs
         goal = Problem.goal.fget

@@ -186,7 +186,7 @@ class TestWhatCannotBeRead:
             lambda rule: rule["saved"]["wealth"].pop("lost"),
             lambda rule: rule["saved"]["wealth"].update(gains={"f": [3], "is": [1, 2, 3]}),
             lambda rule: rule["saved"]["wealth"].update(gains={"f": [4], "is": [1, 2, 3]}),
-            lambda rule: rule["saved"]["wealth"].update(gains={"f": [4], "is": "<u1:x"}),
+            lambda rule: rule["saved"]["wealth"].update(gains={"f": [4], "is": "<u1z:x"}),
             lambda rule: rule["saved"]["wealth"].update(gains={"f": [4], "is": "<c16:AAAA"}),
             lambda rule: rule["saved"]["wealth"].update(lost={"b": [4], "is": [0, 1, 2, 3]}),
             lambda rule: rule["saved"].update(wealth=None),

@@ -71,7 +71,17 @@ def test_an_error_is_rendered_where_it_is_shown():
     for surface in Surface:
         with rendering_for(surface):
             said.append(str(error))
-    assert said == [f"It is recorded. Use {OPTIONS['new'][i]}; see {{x}}." for i in range(3)]
+    words = [*OPTIONS["new"], '`"new": true`']
+    assert said == [f"It is recorded. Use {each}; see {{x}}." for each in words]
+
+
+def test_no_request_is_told_the_flags_of_the_command_line():
+    fields = {"study": "x", "module": "y", "low": 0, "high": 1}
+    with rendering_for(Surface.API):
+        for name in OPTIONS.keys() - {"unsound"}:  # imported by the command line only
+            assert "--" not in option(name, **fields).replace("--own", "")
+        assert option("range", **fields) == '`"noise": {"name": "bounded", "low": 0, "high": 1}`'
+        assert option("id_column") == '`"columns": {"id": NAME}`'
 
 
 def test_settings_need_no_entry():

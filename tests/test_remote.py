@@ -33,8 +33,7 @@ from roundwise import (
 )
 from roundwise.errors import ConflictError, StudyExistsError, UnknownStudyError
 from roundwise.store import StudyStateError, open_store, remote
-from roundwise.study.api import RemoteStudy
-from roundwise.study.study import Study
+from roundwise.study.study import RemoteStudy, Study
 
 ARMS = ["red", "green", "blue/1"]
 FIRST = {"arm": ARMS, "count": [30, 30, 30], "successes": [12, 21, 3]}
@@ -167,13 +166,10 @@ def test_every_verb_comes_to_the_same(both, tmp_path, question, noise):
     assert verify_study(name, both[1]).sound
 
 
-def test_every_verb_of_a_study_is_a_request_or_looks_only(both, tmp_path):
-    """What `Study` records by itself, `RemoteStudy` must have a request for."""
-    records = {name for name, each in vars(Study).items() if callable(each) and "_record" in each.__code__.co_names}
-
-    records -= {"_change_arms"}  # of drop and add
-    assert {"tell", "amend", "end", "note"} < records
-    assert records | {"asking", "drop", "add"} <= vars(RemoteStudy).keys()
+def test_every_verb_of_a_study_goes_through_the_two_methods_that_are_requests():
+    """What `Study` records, `RemoteStudy` sends: nothing else in it may write to the store."""
+    writers = {name for name, each in vars(Study).items() if callable(each) and "_write" in each.__code__.co_names}
+    assert writers == {"asking", "_record"} <= vars(RemoteStudy).keys()
 
 
 class TestCreated:
@@ -477,7 +473,7 @@ class TestCommandLine:
 
     @pytest.mark.long
     def test_every_command_prints_the_same(self, both, roundwise, tmp_path, monkeypatch):
-        monkeypatch.setattr("roundwise.study.api.secrets.randbits", lambda _: 5)
+        monkeypatch.setattr("roundwise.study.study.secrets.randbits", lambda _: 5)
         rows = [(arm, int(i % 7 < 4)) for i in range(40) for arm in ("red", "green")]
         table(tmp_path / "1.csv", *rows)
         table(tmp_path / "2.csv", *rows[::-1])

@@ -21,11 +21,12 @@ Entry = str | Callable[..., str]  # a template of `_Formatter`, or a function of
 
 
 class Surface(StrEnum):
-    """Who reads: somebody who writes Python, somebody at the command line, or somebody who sees a page."""
+    """Who reads: somebody who writes Python, is at the command line, sees a page, or sends requests to the API."""
 
     PYTHON = "python"
     SHELL = "shell"
     PAGE = "page"
+    API = "api"
 
 
 _SURFACE: ContextVar[Surface] = ContextVar("surface", default=Surface.PYTHON)
@@ -702,10 +703,10 @@ Danger.table = {
     ),
 }
 OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at the command line, what to use on the page
-    "amend": ("`study.amend`", "`roundwise amend`", "“Correct or withdraw a file”"),
-    "new": ("`new=True`", "--new", "the box “all of it is new”"),
+    "amend": ("`study.amend`", "`roundwise amend`", "“Correct a file”"),
+    "new": ("`new=True`", "--new", "“all of it is new” under “What is in it”"),
     "average_ids": ("`average_ids=True`", "--average-ids", "the box “several rows of one id are one result”"),
-    "cumulative": ("`cumulative=True`", "--cumulative", "the box “a running total”"),
+    "cumulative": ("`cumulative=True`", "--cumulative", "“a running total” under “What is in it”"),
     "ignore_arms": ("`ignore_arms=NAMES`", "--ignore-arms NAMES", "the box “leave out other options”"),
     "missing": ("`missing=REASON`", "--missing REASON", "the field “rows without a result”"),
     "arm_column": ("`columns=Columns(arm=...)`", "--arm-column NAME", "the menu “option”"),
@@ -714,7 +715,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "time_column": ("`columns=Columns(time=...)`", "--time-column NAME", "the menu “time”"),
     "item_column": ("`columns=Columns(item=...)`", "--item-column NAME", "the menu “item”"),
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
-    "baseline_example": ("`baseline=0.3`", "--baseline 30%", "what results are like now"),
+    "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“What do you expect?”"),
     "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "the menu “item”"),
     "range": ("Bounded({low:g}, {high:g})", "--range {low:g} {high:g}", "scores from {low:g} to {high:g}"),
     "range_or_sigma": (
@@ -722,19 +723,19 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
         "--range or --sigma",
         "whose results are scores or measurements",
     ),
-    "normal": ("`SameVariance()`", "--normal", "“bell-shaped”"),
-    "unrelated": ("`unrelated=True`", "--unrelated", "the box “nothing to do with any result”"),
+    "normal": ("`UnknownVariance()`", "--normal", "“bell-shaped”"),
+    "unrelated": ("`unrelated=True`", "--unrelated", "the box “the reason does not depend on any result”"),
     "unsound": ("`unsound=True`", "--unsound", "`roundwise import --unsound`"),
     "wager": ("`policy=Wager()`", "--policy wager", "the policy Wager"),
     "ask": ("`study.ask()`", "`roundwise ask {study}`", "“Begin the next round”"),
-    "tell": ("`study.tell(...)`", "`roundwise tell {study} FILE`", "“Hand in results”"),
+    "tell": ("`study.tell(...)`", "`roundwise tell {study} FILE`", "“Upload results”"),
     "close_round": ("`study.close_round(REASON)`", "`roundwise tell {study} --round-over REASON`", "“Close the round”"),
     "end": ("`study.end(REASON)`", "`roundwise close {study} --why ...`", "“End the study”"),
     "report": ("`study.report()`", "`roundwise report {study}`", "“Report”"),
     "report_file": ("`study.report().html()`", "`roundwise report {study} --out report.html`", "“Report”"),
     "status": ("`study.status()`", "`roundwise status`", "the page of the study"),
     "create": ("`create_study`", "`roundwise new`", "“New study”"),
-    "import_past": ("`import_past`", "`roundwise import-past`", "“Teach it earlier data”"),
+    "import_past": ("`import_past`", "`roundwise import-past`", "“Import earlier data”"),
     "import": ("`import_study`", "`roundwise import`", "`roundwise import`"),
     "export": ("`export_study`", "`roundwise export`", "`roundwise export`"),
     "plan": ("`plan`", "`roundwise plan`", "`roundwise plan`"),
@@ -743,11 +744,41 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "paper": ("`reproduced`", "`roundwise paper`", "`roundwise paper`"),
     "serve": ("the server", "the server (`roundwise serve`)", "the server"),
     "own": ("`import {module}`", "`roundwise --own {module} ...`, in Python `import {module}`", "`import {module}`"),
+    "round": ("`round`", "--round", "“Results a round”"),
+    "budget": ("`budget`", "--budget", "“At most in all”"),
+    "split": ("`split`", "--split", "“Shares”"),
+}
+IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, the field of that name
+    **{name: f'`"{name}": true`' for name in ("new", "average_ids", "cumulative", "unrelated")},
+    **{f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`' for role in ("arm", "outcome", "id", "time", "item")},
+    "items_or_column": '`"columns": {{"item": NAME}}`',
+    "arms_example": '`"arms": ["a", "b", "c"]`',
+    "baseline_example": '`"baseline": 0.3`',
+    "range": '`"noise": {{"name": "bounded", "low": {low:g}, "high": {high:g}}}`',
+    "range_or_sigma": "the noise model bounded or sub-gaussian",
+    "wager": '`"policy": {{"name": "wager"}}`',
+    "own": "`roundwise --own {module} serve`",
+    "serve": "the server",
+    "simulate": "`roundwise simulate`",
+    "paper": "`roundwise paper`",
+    "unsound": "`roundwise import --unsound`",
+    "tell": "`POST .../results`",
+    "report": "`GET .../report`",
+    "report_file": "`GET .../report?format=html`",
+    "status": "`GET .../studies/NAME`",
+    "create": "`POST .../studies`",
+    "import": "`POST .../records`",
+    "export": "`GET .../record`",
+    "plan": "`POST .../plan`",
+    "plan_file": "`POST .../plan`",
+    **{name: f"`POST .../{name.replace('_', '-')}`" for name in ("amend", "ask", "close_round", "end", "import_past")},
 }
 
 
 def option(name: str, **fields: object) -> str:
     """Return what an option or a command is called where the message is read; settings of a study need no entry."""
+    if _SURFACE.get() is Surface.API:
+        return IN_REQUESTS.get(name, f'`"{name}"`').format(**fields)
     dashes = name.replace("_", "-")
     found = OPTIONS.get(name, (f"`{name}`", f"--{dashes}", f"“{name.replace('_', ' ')}”"))
     return found[list(Surface).index(_SURFACE.get())].format(**fields)

@@ -7,7 +7,6 @@ written, never those of Python classes or modules: whoever reads a tree says of 
 from __future__ import annotations
 
 import base64
-import binascii
 import math
 import types
 import zlib
@@ -17,11 +16,18 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Array, Floats, Plain, Tree
+from roundwise.arrays import Array, Plain, Tree
 
-READABLE = 64  # arrays of at most this size are written as lists; larger ones are packed
-_FLOATS = ("<u1", "<u2", "<u4", "<f4", "<f8")  # the first that holds all numbers exactly is used
+Hashes = NDArray[np.uint64]
+
+LISTED = 100  # so many numbers are written out; more are packed
+LARGEST = 1 << 31  # bytes that a packed string may unfold to
 _KINDS = {"f": "float64", "i": "int64", "b": "bool"}
+_SIZES = {  # the first that holds all numbers exactly is used
+    "f": ("<u1", "<u2", "<u4", "<f4", "<f8"),
+    "i": ("<u1", "<u2", "<u4", "<i8"),
+    "b": ("<u1",),
+}
 
 
 class Unreadable(Exception):  # noqa: N818 - it is caught, and never seen
@@ -43,7 +49,8 @@ def pack(tree: Any) -> Any:
     if isinstance(tree, tuple):
         return [pack(each) for each in tree]
     if isinstance(tree, np.ndarray | np.generic):
-        return _array(np.asarray(tree), isinstance(tree, np.generic))
+        found = {tree.dtype.kind: list(tree.shape), "is": packed_numbers(np.asarray(tree))}
+        return {**found, "single": True} if isinstance(tree, np.generic) else found
     raise TypeError(f"A {type(tree).__name__} is no part of a tree of arrays.")
 
 
@@ -54,16 +61,7 @@ def unpack(kind: type[Tree], written: Any, like: Any = None) -> Tree:
     """
     try:
         found = _read(kind, written, like)
-    except (
-        AttributeError,
-        KeyError,
-        NameError,
-        OverflowError,
-        RecursionError,
-        TypeError,
-        ValueError,
-        binascii.Error,
-    ) as error:
+    except (AttributeError, KeyError, NameError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise Unreadable(repr(error)) from None
     if not isinstance(found, kind):
         raise Unreadable(f"a {type(found).__name__} in the place of a {kind.__name__}")
@@ -107,97 +105,46 @@ def _read(kind: Any, written: Any, like: Any) -> Any:
     return _from_array(written)
 
 
-def _array(array: Array, single: bool) -> Plain:
+def _from_array(written: Plain) -> Any:
+    ((kind, shape),) = [(key, written[key]) for key in written if key in _KINDS]
+    array = unpacked_numbers(written["is"], kind).reshape([int(each) for each in shape])
+    return array[()] if written.get("single") else array
+
+
+def packed_numbers(array: Array) -> list[float | int | str] | str:
+    """Numbers for JSON: a list of a few, a string of many (such as "<f8z:" and base64 of zlib)."""
     kind = array.dtype.kind
-    if kind not in _KINDS or (kind == "f" and array.dtype.itemsize > 8):
+    if kind not in _KINDS or array.dtype.itemsize > 8:
         raise TypeError(f"An array of {array.dtype} cannot be kept.")
-    flat = np.ascontiguousarray(array, dtype=_KINDS[kind]).reshape(-1)
-    found: Plain = {kind: list(array.shape), "is": _numbers(flat, kind)}
-    return {**found, "single": True} if single else found
-
-
-def _numbers(flat: Array, kind: str) -> Any:
-    if flat.size <= READABLE:
-        return [_written(each) if kind == "f" else each for each in flat.tolist()]
-    if kind == "b":
-        return f"bits:{_text(np.packbits(flat))}"
-    if kind == "i":
-        return f"<i8:{_text(flat.astype('<i8'))}"
-    size, small = _smallest(flat)
-    return f"{size}:{_text(small)}"
-
-
-def _smallest(flat: Array) -> tuple[str, Array]:
-    """Numbers in the smallest size that holds all of them exactly."""
-    bits = flat.astype("<f8").view("<u8")
-    for size in _FLOATS:
+    if array.size <= LISTED:
+        return [_written(each) if kind == "f" else each for each in array.reshape(-1).tolist()]
+    exact = array.astype(_KINDS[kind])
+    for size in _SIZES[kind]:
         with np.errstate(over="ignore", invalid="ignore"):
-            small = flat.astype(size)
-        if np.array_equal(small.astype("<f8").view("<u8"), bits):
+            small = exact.astype(size)
+        if small.astype(_KINDS[kind]).tobytes() == exact.tobytes():
             break
-    return size, small
+    return f"{size}z:{_squeezed(small.tobytes())}"
 
 
-def _text(array: Array) -> str:
-    return base64.b64encode(array.tobytes()).decode()
+def unpacked_numbers(written: list[float | int | str] | str, kind: str = "f") -> Array:
+    """The numbers that were packed, as floats, ints or bools: `kind` is that of their dtype."""
+    if isinstance(written, list):
+        if kind != "f" and not all(isinstance(each, bool if kind == "b" else int) for each in written):
+            raise ValueError(f"numbers of another kind than {kind}")
+        return np.array(written, dtype=_KINDS[kind])
+    size, _, text = written.partition("z:")
+    if size not in _SIZES[kind]:
+        raise ValueError(f"numbers of size {size!r}")
+    return np.frombuffer(_unfolded(text), dtype=size).astype(_KINDS[kind])
 
 
 def _written(number: float) -> float | int | str:
     """A number as JSON has it: whole ones short, those that JSON does not know as words."""
     if not math.isfinite(number):
         return str(number)
-    whole = number.is_integer() and abs(number) < 2**53 and math.copysign(1.0, number or math.copysign(1.0, number)) > 0
+    whole = number.is_integer() and abs(number) < 2**53 and math.copysign(1.0, number) > 0
     return int(number) if whole else number
-
-
-def _from_array(written: Plain) -> Any:
-    ((kind, shape),) = [(key, written[key]) for key in written if key in _KINDS]
-    values, size = written["is"], math.prod(shape)
-    if isinstance(values, list):
-        if kind == "f":
-            flat = np.array([float(each) for each in values], dtype=np.float64)
-        else:
-            if not all(isinstance(each, bool if kind == "b" else int) for each in values):
-                raise ValueError(f"numbers of another kind than {kind}")
-            flat = np.array(values, dtype=_KINDS[kind])
-    else:
-        how, _, text = values.partition(":")
-        data = base64.b64decode(text, validate=True)
-        if how == "bits":
-            flat = np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=size).astype(np.bool_)
-        elif how in _FLOATS or how == "<i8":
-            flat = np.frombuffer(data, dtype=how).astype(_KINDS[kind])
-        else:
-            raise ValueError(f"numbers of size {how!r}")
-    array = flat.reshape([int(each) for each in shape])
-    return array[()] if written.get("single") else array
-
-
-# --- what files bring
-
-
-Hashes = NDArray[np.uint64]
-
-LISTED = 100  # so many numbers are written out; more are packed
-LARGEST = 1 << 31  # bytes that a packed string may unfold to
-
-
-def packed_numbers(array: Floats) -> list[float | int | str] | str:
-    """Numbers for JSON: a list of a few, a string of many (such as "<f8z:" and base64 of zlib)."""
-    if array.size <= LISTED:
-        return [_written(number) for number in array.tolist()]
-    size, small = _smallest(array)
-    return f"{size}z:{_squeezed(small.tobytes())}"
-
-
-def unpacked_numbers(written: list[float | int | str] | str) -> Floats:
-    """The numbers that were packed."""
-    if isinstance(written, list):
-        return np.array(written, dtype=np.float64)
-    size, _, text = written.partition("z:")
-    if size not in _FLOATS:
-        raise ValueError(f"numbers of size {size!r}")
-    return np.frombuffer(_unfolded(text), dtype=size).astype(np.float64)
 
 
 def packed_hashes(hashes: Hashes) -> str:

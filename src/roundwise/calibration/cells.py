@@ -3,45 +3,56 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.calibration.laws import LAWS, Law
 from roundwise.calibration.rules import RULES, Rule
-from roundwise.calibration.shapes import SHAPES, Shape
+from roundwise.calibration.shapes import DIFFERENCES, SHAPES, SINGLE, Shape
 from roundwise.errors import InputError
+from roundwise.model.batch import Batch
 from roundwise.model.problem import Problem, Trial, advance, begin, final_answer
 from roundwise.noise import Gaussian
 from roundwise.policies import Policy
-from roundwise.simulation.environments import Environment, draw_batch
+from roundwise.simulation.environments import Environment, Generator, draw_batch
 
-DELTAS = {0.5: 0.5, 0.2: 1.0, 0.01: 2.0, 0.001: 3.0}  # besides .05, for one rule, with their share of the runs
+DELTAS = {0.5: 0.5, 0.2: 1.0, 0.01: 2.0, 0.001: 3.0}  # in addition to .05, for one rule, with their share of the runs
 MOST_OF_ITEMS, OF_ITEMS = 10, 0.2  # arms that share items, and the share of their runs: all pairs are counted
 BATCHES_OF_ITEMS = 5  # items are drawn one by one, and batches grow
 FEW_ARMS = 3  # up to which hundreds of batches are counted
 UNCOMPARABLE = "Arms of different, unknown deviations cannot be compared: the model says that they have one."
 
 
-Count = Callable[[int, np.random.Generator], int]
+class Experiment(ABC):
+    """What is counted: how often a true null is rejected, a wrong answer given, or a true value excluded."""
+
+    @abstractmethod
+    def __call__(self, runs: int, rng: Generator) -> int:
+        """In how many of the runs it happened."""
+
+    def careless(self, times: float, sigma: float) -> Experiment:
+        """A broken copy: with a bar so many times too low, or with a deviation assumed where it is 1."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class CalibrationCell:
-    """A combination that is measured: how often a true null is struck off, or a wrong answer given."""
+    """A combination that is measured."""
 
     part: str  # of the report
     row: str
     column: str
     delta: float
     weight: float  # share of the runs
-    count: Count  # of so many runs, in how many it happened
+    count: Experiment
     must_fail: bool = False  # a control: it must happen more often than delta
     chunk: int = 500  # runs at a time, so that a worker stays below 1 GB
     question: str = ""  # by its name, where there is one
-    careless: Callable[[float, float], Count] | None = None  # the same with a bar so many times too low, and this sigma
 
     @property
     def name(self) -> str:
@@ -64,53 +75,57 @@ class Refused:
     sentence: str
 
 
+class Case(NamedTuple):
+    """One problem in one world."""
+
+    problem: Problem
+    environment: Environment
+    means: Floats  # the truth
+
+    def careless(self, times: float, sigma: float) -> Case:
+        """With a bar so many times too low, or with a deviation assumed where it is 1."""
+        noise = self.problem.noise if sigma == 1 else Gaussian(sigma)
+        return self._replace(problem=replace(self.problem, delta=times * self.problem.delta, noise=noise))
+
+    def simulate(self, policy: Policy, runs: int, batches: int, rng: Generator) -> Iterator[tuple[Batch, Trial]]:
+        """Each batch and the trials after it, to the horizon, even past their end: promises hold at all times."""
+        problem, environment, _ = self
+        world, trial = environment.initial_state(rng, runs), begin(problem, policy, (runs,))
+        for _ in range(batches):
+            batch, world = draw_batch(problem, environment, rng, world, trial.plan)
+            trial = advance(problem, policy, trial, batch)
+            yield batch, trial
+
+
+def case_of(shape: Shape, law: Law, delta: float) -> Case:
+    """A shape in a law; an InputError where the noise cannot have such means."""
+    question, means = shape.asked(law)
+    return Case(Problem(question, shape.arms, delta, law.assumed(shape.arms)), law.world(means), means)
+
+
 @dataclass(frozen=True)
-class Simulated:
-    """Runs of one policy in one law, each to the horizon, also past its end: what is promised holds at all times."""
+class Simulated(Experiment):
+    """A wrong answer, or a true null that is rejected, in runs of one policy."""
 
-    shape: Shape
-    law: Law
+    case: Case
     policy: Policy
-    delta: float
-    batches: int | None = None
-
-    def problem(self) -> tuple[Problem, Floats]:
-        """What is asked, and the true means."""
-        question, means = self.shape.asked(self.law)
-        problem = Problem(question, self.shape.arms, self.delta, self.law.assumed(self.shape.arms))
-        self.policy.check(problem)
-        self.law.made(means)  # refuses means that the noise cannot have
-        return problem, means
+    batches: int
 
     def careless(self, times: float, sigma: float) -> Simulated:
-        """With a bar so many times too low; or with a deviation assumed that is not 1."""
-        law = self.law if sigma == 1 else replace(self.law, noise=Gaussian(sigma))
-        return replace(self, delta=times * self.delta, law=law)
+        return replace(self, case=self.case.careless(times, sigma))
 
-    def __call__(self, runs: int, rng: np.random.Generator) -> int:
-        """In how many of the runs it happened."""
-        problem, means = self.problem()
-        batches = self.batches or horizon(self.shape.arms)
-        return times_harmed(problem, self.policy, self.law.made(means), means, runs, batches, rng)
+    def __call__(self, runs: int, rng: Generator) -> int:
+        happened = np.zeros(runs, dtype=np.bool_)
+        for _, trial in self.case.simulate(self.policy, runs, self.batches, rng):
+            happened |= is_wrong(self.case.problem, self.policy, trial, self.case.means)
+        return int(happened.sum())
 
 
-def times_harmed(
-    problem: Problem,
-    policy: Policy,
-    environment: Environment,
-    means: Floats,
-    runs: int,
-    batches: int,
-    rng: np.random.Generator,
-) -> int:
-    """In how many of the runs a wrong answer was given, or a true null struck off, at any time up to the horizon."""
-    world, trial = environment.initial_state(rng, runs), begin(problem, policy, (runs,))
-    happened = np.zeros(runs, dtype=np.bool_)
-    for _ in range(batches):
-        batch, world = draw_batch(problem, environment, rng, world, trial.plan)
-        trial = advance(problem, policy, trial, batch)
-        happened |= harmed(problem, policy, trial, means)
-    return int(happened.sum())
+def is_wrong(problem: Problem, policy: Policy, trial: Trial, means: Floats) -> Bools:
+    """Where a wrong answer would be given now, or a true null is rejected."""
+    truth = np.broadcast_to(means, trial.record.counts.shape)
+    wrong = trial.done & ~problem.question.correct(final_answer(problem, policy, trial), truth)
+    return np.asarray(wrong | policy.stopping.false_rejection(problem, trial, means))
 
 
 def horizon(arms: int) -> int:
@@ -118,58 +133,53 @@ def horizon(arms: int) -> int:
     return 12 if arms <= 10 else 6 if arms <= 100 else 4
 
 
-def harmed(problem: Problem, policy: Policy, trial: Trial, means: Floats) -> Bools:
-    """Where a wrong answer would be given now, or a true null is struck off."""
-    truth = np.broadcast_to(means, trial.record.counts.shape)
-    wrong = trial.done & ~problem.question.correct(final_answer(problem, policy, trial), truth)
-    return np.asarray(wrong | policy.stopping.false_rejection(problem, trial, means))
+def chunk_of(case: Case) -> int:
+    """How many runs fit into memory together: of arms on shared items every pair is kept, in parts."""
+    arms = case.problem.arms
+    return max(1, min(500, 4000 // (2 * arms**2 if case.problem.noise.shares_items else arms)))
 
 
 def product() -> Iterator[CalibrationCell | Refused]:
     """Every combination of shape, law and rule; other levels for one rule."""
     for shape in SHAPES:
         for law in LAWS:
-            for rule in RULES:
-                yield combined(shape, law, rule, 0.05)
-            if shape.arms <= 10:
-                for delta in DELTAS:
-                    yield combined(shape, law, RULES[0], delta)
+            others = DELTAS if shape.arms <= 10 else ()
+            for delta, rules in [(0.05, RULES), *((delta, RULES[:1]) for delta in others)]:
+                try:
+                    case = case_of(shape, law, delta)
+                except InputError as error:
+                    yield from (Refused("product", shape.name, f"{law.name}; {r.name}", str(error)) for r in rules)
+                else:
+                    yield from (_combine(shape, law, rule, case) for rule in rules)
 
 
-def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> CalibrationCell | Refused:
-    """One combination."""
-    part = "product"
-    shared = law.noise.shares_items
-    what = Simulated(shape, law, rule.policy, delta, BATCHES_OF_ITEMS if shared else rule.batches)
-    column = f"{law.name}; {rule.name}"
+def _combine(shape: Shape, law: Law, rule: Rule, case: Case) -> CalibrationCell | Refused:
+    part, column, delta, arms = "product", f"{law.name}; {rule.name}", case.problem.delta, shape.arms
     try:
-        problem, means = what.problem()
+        rule.policy.check(case.problem)
         if rule.likelihood:
-            problem.evidence(np.ones(shape.arms), means)  # odds ratios have none
+            case.problem.evidence(np.ones(arms), case.means)  # odds ratios have none
     except InputError as error:
         return Refused(part, shape.name, column, str(error))
-    sentence = _unclaimed(shape, law, rule, problem)
+    sentence = _why_unclaimed(shape, law, rule, case.problem)
     if sentence is not None:
         return Refused(part, shape.name, column, sentence)
-    share = DELTAS.get(delta, 1.0) * rule.weight * min(1.0, 20.0 / shape.arms)
-    share *= OF_ITEMS * min(1.0, 3.0 / shape.arms) if shared else 1.0
-    name = problem.question.name
-    return CalibrationCell(part, shape.name, column, delta, share, what, chunk=chunk_of(shape, law), question=name)
+    weight = DELTAS.get(delta, 1.0) * rule.weight * min(1.0, 20.0 / arms)
+    batches = rule.batches or horizon(arms)
+    if law.noise.shares_items:
+        weight, batches = weight * (OF_ITEMS * min(1.0, 3.0 / arms)), BATCHES_OF_ITEMS
+    found = Simulated(case, rule.policy, batches)
+    question = case.problem.question.name
+    return CalibrationCell(part, shape.name, column, delta, weight, found, chunk=chunk_of(case), question=question)
 
 
-def chunk_of(shape: Shape, law: Law) -> int:
-    """How many runs fit into memory together: of arms on shared items every pair is kept, in parts."""
-    numbers = shape.arms if not law.noise.shares_items else 2 * shape.arms**2
-    return max(1, min(500, 4000 // numbers))
-
-
-def _unclaimed(shape: Shape, law: Law, rule: Rule, problem: Problem) -> str | None:
+def _why_unclaimed(shape: Shape, law: Law, rule: Rule, problem: Problem) -> str | None:
     """Why nothing is promised, or None."""
-    if law.covers == "one arm at a time" and not shape.separate:
+    if law.covers == SINGLE != shape.about:
         return UNCOMPARABLE
-    if law.covers == "differences" and not shape.compares:
+    if law.covers == DIFFERENCES != shape.about:
         return "A shift of all arms moves the answer itself: nothing is promised where means move."
-    if law.covers == "differences" and not rule.shifts:
+    if law.covers == DIFFERENCES and not rule.shifts:
         return "Where all arms of a batch move together, only bets on differences within a batch promise anything."
     if rule.batches is not None and (shape.arms > FEW_ARMS or law.noise.shares_items):
         return (

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from roundwise.arrays import Floats
-from roundwise.calibration.cells import CalibrationCell, Simulated, times_harmed
-from roundwise.calibration.laws import LAWS, Law, NormalArms
-from roundwise.calibration.live import ASKED, SOURCES, Lived, LivePath
-from roundwise.calibration.rules import NaiveT
-from roundwise.calibration.shapes import SHAPES, TINY, Shape
-from roundwise.calibration.telling import (
+from roundwise.calibration.cells import CalibrationCell, Case, Simulated, case_of, horizon
+from roundwise.calibration.laws import NormalArms, law_of
+from roundwise.calibration.live import (
+    NORMAL,
+    SUB_GAUSSIAN,
+    TIE,
+    LivePath,
+    LiveStudies,
     Rows,
+    Tell,
+    amend,
     as_drawn,
-    by_value,
-    corrected,
-    file_of,
     hand_in,
     in_files,
-    is_open,
-    some,
 )
+from roundwise.calibration.rules import NaiveT
+from roundwise.calibration.shapes import TINY, Shape, shape_of
 from roundwise.model.problem import Problem
 from roundwise.noise import Gaussian, Noise, SubGaussian, UnknownVariance
 from roundwise.noise import Poisson as PoissonCounts
@@ -36,219 +35,159 @@ from roundwise.study.guarantee import guarantee_of
 from roundwise.study.study import Study
 
 
-@dataclass(frozen=True)
-class Case:
-    """One problem in one world, to a horizon."""
-
-    question: Question
-    noise: Noise
-    world: Environment
-    means: Floats
-    policy: Policy
-    batches: int
-    delta: float = 0.05
-
-    def careless(self, times: float, sigma: float) -> Case:
-        """With a deviation assumed that is not 1."""
-        return replace(self, noise=Gaussian(sigma))
-
-    def __call__(self, runs: int, rng: np.random.Generator) -> int:
-        """In how many of the runs a wrong answer was given, or a true null struck off."""
-        problem = Problem(self.question, len(self.means), self.delta, self.noise)
-        return times_harmed(problem, self.policy, self.world, self.means, runs, self.batches, rng)
+def _simulated(
+    question: Question,
+    means: Sequence[float],
+    policy: Policy,
+    batches: int = 12,
+    noise: Noise | None = None,
+    world: Environment | None = None,
+) -> Simulated:
+    """Runs of a policy at delta .05 with normal results, or with those of another world."""
+    noise, world = noise or Gaussian(1.0), world or GaussianArms(means)
+    return Simulated(Case(Problem(question, len(means), 0.05, noise), world, np.array(means)), policy, batches)
 
 
 def reproductions() -> Iterator[CalibrationCell]:
     """The holes of the first release, as they were found."""
-    part = "reproductions"
-    counts = np.array([4.0, 3.01])
+
+    def cell(row: str, column: str, found: Simulated) -> CalibrationCell:
+        return CalibrationCell("reproductions", row, column, 0.05, 2.0, found)
+
+    rates = [4.0, 3.01]
     largest = Largest(np.array([[0, 0], [1, 0], [0, 1]]), np.array([0, -1.5, -0.5]))
-    yield CalibrationCell(
-        part,
-        "Poisson counts and 'largest' with offsets",
-        "Wager",
-        0.05,
-        2.0,
-        Case(largest, PoissonCounts(), PoissonArms(counts), counts, Wager(), 12),
-    )
+    counted = _simulated(largest, rates, Wager(), noise=PoissonCounts(), world=PoissonArms(rates))
+    yield cell("Poisson counts and 'largest' with offsets", "Wager", counted)
     levels = np.where(np.arange(10) == 0, -TINY, -1.0)  # all but the one that varies much are clear
     uneven = NormalArms(levels, np.where(np.arange(10) == 0, 3.0, 0.1))
-    yield CalibrationCell(
-        part,
-        "statements on levels, sigma unknown and unequal",
-        "Wager",
-        0.05,
-        2.0,
-        Case(Statements(np.eye(10), np.zeros(10)), UnknownVariance(), uneven, levels, Wager(), 12),
-    )
-    close = np.array([0.02, 0.0, 0.0])
+    statements = Statements(np.eye(10), np.zeros(10))
+    unequal = _simulated(statements, levels.tolist(), Wager(), noise=UnknownVariance(), world=uneven)
+    yield cell("statements on levels, sigma unknown and unequal", "Wager", unequal)
     for most in (1000, 20_000):
-        yield CalibrationCell(
-            part,
-            f"Opt-BBAI, batches of at most {most}",
-            "three arms, gap .02",
-            0.05,
-            2.0,
-            Case(BestArm(), Gaussian(1.0), GaussianArms(close), close, Limited(OptBBAI(), max_batch=most), 100),
-        )
+        limited = _simulated(BestArm(), [0.02, 0.0, 0.0], Limited(OptBBAI(), max_batch=most), 100)
+        yield cell(f"Opt-BBAI, batches of at most {most}", "three arms, gap .02", limited)
 
 
 def conditions() -> Iterator[CalibrationCell]:
     """Policies that promise under a condition only, where it is just met: a lead as large as the gap that they know."""
-    part, gap = "conditions", 0.5
-    asked: list[tuple[str, Question, list[float], Policy]] = [
-        ("best of 2, by the gap", BestArm(), [gap, 0], Agarwal(gap=gap, rounds=1)),
-        ("best of 10, by the gap", BestArm(), [gap, *[0.0] * 9], Agarwal(gap=gap, rounds=2)),
-        ("best of 50, by the gap", BestArm(), [gap, *[0.0] * 49], Agarwal(gap=gap, rounds=3)),
-        ("top 3 of 10, by the gap", TopK(3), [*[gap] * 3, *[0.0] * 7], Agarwal(gap=gap, rounds=2)),
-        ("best of 2, beside a tolerance", BestArm(tolerance=gap), [gap + TINY, 0], Jin2019()),
-        ("best of 10, beside a tolerance", BestArm(tolerance=gap), [gap + TINY, *[0.0] * 9], Jin2019()),
-        ("best of 10, several right", BestArm(tolerance=gap), [gap + TINY, 0.3, *[0.0] * 8], Jin2019()),
-    ]
-    for row, question, placed, policy in asked:
-        means = np.array(placed)
-        case = Case(question, Gaussian(1.0), GaussianArms(means), means, policy, 12)
-        yield CalibrationCell(part, row, policy.name, case.delta, 1.0, case, careless=case.careless)
+    gap = 0.5
+    near, lead = BestArm(tolerance=gap), gap + TINY
+    asked: dict[str, tuple[Question, Sequence[float], Policy]] = {
+        "best of 2, by the gap": (BestArm(), [gap, 0], Agarwal(gap=gap, rounds=1)),
+        "best of 10, by the gap": (BestArm(), [gap, *[0.0] * 9], Agarwal(gap=gap, rounds=2)),
+        "best of 50, by the gap": (BestArm(), [gap, *[0.0] * 49], Agarwal(gap=gap, rounds=3)),
+        "top 3 of 10, by the gap": (TopK(3), [*[gap] * 3, *[0.0] * 7], Agarwal(gap=gap, rounds=2)),
+        "best of 2, beside a tolerance": (near, [lead, 0], Jin2019()),
+        "best of 10, beside a tolerance": (near, [lead, *[0.0] * 9], Jin2019()),
+        "best of 10, several right": (near, [lead, 0.3, *[0.0] * 8], Jin2019()),
+    }
+    for row, (question, means, policy) in asked.items():
+        yield CalibrationCell("conditions", row, policy.name, 0.05, 1.0, _simulated(question, means, policy))
 
 
 def controls() -> Iterator[CalibrationCell]:
     """Rules and worlds that break the promise: counted as the others, and caught."""
-    part = "controls"
-    tie, level = np.array([0.0, -TINY]), np.full(20, TINY)
-    normal = GaussianArms(tie)
 
-    def cell(row: str, column: str, case: Case) -> CalibrationCell:
-        return CalibrationCell(part, row, column, case.delta, 10.0, case, must_fail=True)
+    def cell(row: str, column: str, found: Simulated) -> CalibrationCell:
+        return CalibrationCell("controls", row, column, 0.05, 10.0, found, must_fail=True)
 
-    yield cell(
-        "a t test repeated at every look",
-        "best of 2, tie",
-        Case(BestArm(), UnknownVariance(), normal, tie, RoundRobin(stopping=NaiveT(), first_time=40.0), 12),
-    )
+    tie, steady = [0.0, -TINY], Wager(first_pulls=10, growth=1.0)
+    naive = RoundRobin(stopping=NaiveT(), first_time=40.0)
+    repeated = _simulated(BestArm(), tie, naive, noise=UnknownVariance())
+    yield cell("a t test repeated at every look", "best of 2, tie", repeated)
     for rule in (TrackAndStop(stopping=GLR(LogLogHeuristic())), RoundRobin(stopping=GLR(LogLogHeuristic()))):
-        yield cell(
-            "the threshold ln((1 + ln t)/delta)",
-            f"minimum of 20 just not below; {rule.name}",
-            Case(MinimumBelow(0.0), Gaussian(1.0), GaussianArms(level), level, rule, 12),
-        )
+        column = f"minimum of 20 just not below; {rule.name}"
+        yield cell("the threshold ln((1 + ln t)/delta)", column, _simulated(MinimumBelow(0.0), [TINY] * 20, rule))
     for noise in (Gaussian(0.4), SubGaussian(0.4)):
-        yield cell(
-            "a sigma of .4 where it is 1",
-            f"best of 2, tie; {type(noise).__name__}",
-            Case(BestArm(), noise, normal, tie, Wager(first_pulls=10, growth=1.0), 12),
-        )
-    ten: Shape = next(each for each in SHAPES if each.name == "above, 5 on both sides")
-    moved: Law = next(each for each in LAWS if each.covers == "differences")
-    yield cell_of_shift(part, ten, moved)
+        column = f"best of 2, tie; {type(noise).__name__}"
+        yield cell("a sigma of .4 where it is 1", column, _simulated(BestArm(), tie, steady, noise=noise))
+    shape = shape_of("above, 5 on both sides")  # nothing is promised, and rightly so
+    moved = Simulated(case_of(shape, law_of("normal, all arms move"), 0.05), steady, horizon(shape.arms))
+    yield cell("a level while all arms move", shape.name, moved)
 
 
-def cell_of_shift(part: str, shape: Shape, law: Law) -> CalibrationCell:
-    """A level while all arms move: nothing is promised, and rightly so."""
-    simulated = Simulated(shape, law, Wager(first_pulls=10, growth=1.0), 0.05)
-    return CalibrationCell(part, "a level while all arms move", shape.name, 0.05, 10.0, simulated, must_fail=True)
-
-
-def _alternating(rows: Rows) -> Rows:
+def _alternate(rows: Rows) -> Rows:
     """The arms in turn, each arm's rows in their order."""
-    place = np.empty(len(rows[1]))
-    for name in np.unique(rows[0]):
-        mine = rows[0] == name
+    place = np.empty(len(rows.outcomes))
+    for name in np.unique(rows.arms):
+        mine = rows.arms == name
         place[mine] = np.arange(mine.sum())
-    return some(rows, np.argsort(place, kind="stable"))
+    return rows.take(np.argsort(place, kind="stable"))
 
 
-def _by_eight(arranged: Callable[[Rows], Rows], piece: Callable[[Rows], Rows]) -> Callable[..., None]:
-    """Files of eight rows."""
-    return lambda study, rows, rng: in_files(study, arranged(rows), rng, 8, piece)
+# files of eight rows
+FILES_OF_8: dict[str, Tell] = {
+    "each sorted": lambda study, rows, rng: in_files(study, _alternate(rows), 8, Rows.by_value),
+    "cut from a sorted list": lambda study, rows, rng: in_files(study, _alternate(rows.by_value()), 8),
+}
 
 
 def _thirty(study: Study, rows: Rows, rng: Generator) -> None:
-    """No more than thirty rows, then the batch is settled."""
-    hand_in(study, some(rows, slice(30)), rng)
-    if is_open(study):
-        study.tell(round_over="the rest was lost in the post")
+    """No more than thirty rows, then the round is settled."""
+    hand_in(study, rows.take(slice(30)), over="the rest was lost in the post")
 
 
 def live_reproductions() -> Iterator[CalibrationCell]:
     """Holes of the live path, as they were found."""
-    part, tie = "reproductions", (ASKED[0],)
-    close = (Shape("three arms, gap .02", 3, lambda law: (BestArm(), np.array([0.02, 0.0, 0.0]))),)
-    normal, sub_gaussian = SOURCES[:2]
+
+    def cell(row: str, column: str, found: LiveStudies) -> CalibrationCell:
+        return CalibrationCell("reproductions", row, column, 0.05, 2.0, found)
+
     for files in (20, 40):
-        policy = Wager(first_pulls=4 * files)
-        each_sorted = LivePath("", _by_eight(_alternating, by_value), policy=policy)
-        cut = LivePath("", _by_eight(lambda rows: _alternating(by_value(rows)), lambda piece: piece), policy=policy)
-        for words, way in (("each sorted", each_sorted), ("cut from a sorted list", cut)):
-            found = Lived(way, sub_gaussian, tie, batches=1)
-            yield CalibrationCell(
-                part, f"first batch in {files} files of 8 rows, {words}", "best of 2, tie", 0.05, 2.0, found
-            )
+        for words, tell in FILES_OF_8.items():
+            way = LivePath("", tell, Wager(first_pulls=4 * files))
+            row = f"first batch in {files} files of 8 rows, {words}"
+            yield cell(row, "best of 2, tie", LiveStudies(way, SUB_GAUSSIAN, TIE, rounds=1))
+    close = Shape("three arms, gap .02", 3, lambda at: (BestArm(), np.array([0.02, 0.0, 0.0])))
     for words, way in (
-        ("a budget of 40", LivePath("", as_drawn, policy=OptBBAI(), budget=40)),
-        ("batches settled at 30 rows", LivePath("", _thirty, policy=OptBBAI())),
+        ("a budget of 40", LivePath("", as_drawn, OptBBAI(), {"budget": 40})),
+        ("batches settled at 30 rows", LivePath("", _thirty, OptBBAI())),
     ):
-        yield CalibrationCell(
-            part, f"Opt-BBAI, {words}", close[0].name, 0.05, 2.0, Lived(way, normal, close, batches=4)
-        )
+        yield cell(f"Opt-BBAI, {words}", close.name, LiveStudies(way, NORMAL, (close,), rounds=4))
 
 
-@dataclass(frozen=True)
-class Unflagged:
-    """Studies in which something endangers the guarantee: in how many of them the flag says "kept"."""
-
-    lived: Lived
-
-    def __call__(self, runs: int, rng: Generator) -> int:
-        """Over all questions of it in turn."""
-        shapes = self.lived.shapes
-        states = (self.lived.state(shapes[int(rng.integers(len(shapes)))], rng)[1] for _ in range(runs))
-        return sum(guarantee_of(state).kept for state in states)
+def _without_lowest_fifth(rows: Rows) -> Rows:
+    return rows.take(rows.outcomes > np.quantile(rows.outcomes, 0.2))
 
 
-def _worst_lost(study: Study, rows: Rows, rng: Generator) -> None:
-    """The lowest fifth is left out because it is low."""
-    hand_in(study, some(rows, rows[1] > np.quantile(rows[1], 0.2)), rng)
-    if is_open(study):
-        study.tell(round_over="outliers")
+def _lowest_left_out(study: Study, rows: Rows, rng: Generator) -> None:
+    hand_in(study, _without_lowest_fifth(rows), over="outliers")
 
 
-def _worst_amended(study: Study, rows: Rows, rng: Generator) -> None:
-    """The lowest fifth is taken out afterwards."""
-    hand_in(study, rows, rng)
-    kept = some(rows, rows[1] > np.quantile(rows[1], 0.2))
-    path = file_of(arm=kept[0], outcome=kept[1])
-    corrected(study, study.state.rounds[-1].files[-1].digest, path, "outliers")
+def _lowest_amended(study: Study, rows: Rows, rng: Generator) -> None:
+    hand_in(study, rows)
+    amend(study, _without_lowest_fifth(rows), "outliers")
 
 
 def _drifting(study: Study, rows: Rows, rng: Generator) -> None:
-    """One arm is two deviations better in every second batch."""
+    """One arm is two deviations better in every second round."""
     later = len(study.state.rounds) % 2 == 0
-    hand_in(study, (rows[0], rows[1] + 2.0 * later * (rows[0] == "arm 0")), rng)
+    hand_in(study, rows._replace(outcomes=rows.outcomes + 2.0 * later * (rows.arms == "arm 0")))
 
 
 def _clustered(study: Study, rows: Rows, rng: Generator) -> None:
     """Every ten rows of an arm are copies of one."""
-    names, values = rows[0].copy(), rows[1].copy()
-    for name in np.unique(names):
-        mine = np.flatnonzero(names == name)
+    values = rows.outcomes.copy()
+    for name in np.unique(rows.arms):
+        mine = np.flatnonzero(rows.arms == name)
         values[mine] = values[mine][(np.arange(len(mine)) // 10) * 10]
-    hand_in(study, (names, values), rng)
+    hand_in(study, rows._replace(outcomes=values))
 
 
 def violations() -> Iterator[CalibrationCell]:
-    """What must be flagged: in how many studies it was not."""
-    normal, tie = SOURCES[0], (ASKED[0],)
+    """Studies in which something endangers the guarantee: in how many of them the flag says "kept"."""
     steady = Wager(first_pulls=100, growth=0.5, max_batch=400)
-    ways = {
-        "the lowest results left out": (LivePath("", _worst_lost), 0.0),
-        "the lowest results taken out afterwards": (LivePath("", _worst_amended), 0.0),
-        "a rule without a proof": (LivePath("", as_drawn, policy=RoundRobin(GLR(LogLogHeuristic()))), 0.0),
-        "Opt-BBAI": (LivePath("", as_drawn, policy=OptBBAI()), 0.0),
-        "Tri-BBAI": (LivePath("", as_drawn, policy=TriBBAI()), 0.0),
-        "one arm drifts": (LivePath("", _drifting, policy=steady), 0.05),
-        "rows in clusters of ten, twelve batches": (LivePath("", _clustered, policy=steady), 0.05),
+    ways: dict[str, tuple[LivePath, float]] = {
+        "the lowest results left out": (LivePath("", _lowest_left_out), 0.0),
+        "the lowest results taken out afterwards": (LivePath("", _lowest_amended), 0.0),
+        "a rule without a proof": (LivePath("", as_drawn, RoundRobin(GLR(LogLogHeuristic()))), 0.0),
+        "Opt-BBAI": (LivePath("", as_drawn, OptBBAI()), 0.0),
+        "Tri-BBAI": (LivePath("", as_drawn, TriBBAI()), 0.0),
+        "one arm drifts": (LivePath("", _drifting, steady), 0.05),
+        "rows in clusters of ten, twelve batches": (LivePath("", _clustered, steady), 0.05),
     }
     for name, (way, allowed) in ways.items():
-        # what only later batches can show needs studies that are not decided before
-        found = Unflagged(Lived(way, normal, tie, 12, 1e-12) if allowed else Lived(way, normal, tie, 3))
+        # what only later rounds can show needs studies that are not decided before
+        rounds, delta = (12, 1e-12) if allowed else (3, 0.05)
+        found = LiveStudies(way, NORMAL, TIE, rounds, delta, judge=lambda state, means: guarantee_of(state).kept)
         yield CalibrationCell("violations", name, "not flagged", allowed, 0.2, found)

@@ -7,19 +7,20 @@ the cells show how far. A row is a rule, a column a cell of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
-from roundwise.calibration.cells import CalibrationCell, Simulated, chunk_of
-from roundwise.calibration.changes import changes
+from roundwise.calibration.cells import CalibrationCell, Experiment, Simulated, case_of, chunk_of, horizon
 from roundwise.calibration.controls import conditions
-from roundwise.calibration.coverage import CLAIMED, ClaimsCovered, Covered
-from roundwise.calibration.laws import LAWS, Law
-from roundwise.calibration.live import SOURCES, WAYS, Lived
+from roundwise.calibration.coverage import CLAIMED, FORMS, ClaimsCovered, Covered
+from roundwise.calibration.laws import LAWS, law_of
+from roundwise.calibration.live import NORMAL, WAYS, LiveStudies, changes
 from roundwise.calibration.rules import PROVED
-from roundwise.calibration.shapes import SHAPES, Shape
+from roundwise.calibration.shapes import SINGLE, shape_of
 from roundwise.errors import InputError
 from roundwise.noise import PairedBounded
 from roundwise.policies import (
@@ -49,48 +50,41 @@ STEADY, SMALL = Wager(first_pulls=10, growth=1.0), Wager(max_batch=120)
 BUDGET, SHORT_BUDGET = Rounds(ConditionalPower(), budget=1200), Rounds(ConditionalPower(eta=0.5), budget=220, round=70)
 
 
-def shape_of(name: str) -> Shape:
-    """The shape of this name."""
-    return next(each for each in SHAPES if each.name == name)
-
-
-def law_of(name: str) -> Law:
-    """The law of this name."""
-    return next(each for each in LAWS if each.name == name)
-
-
 @dataclass(frozen=True)
-class Mixed:
-    """Several ways to count, each run by one of them at random."""
+class Mixed(Experiment):
+    """Several experiments, each run by one of them at random."""
 
-    counts: tuple[Callable[[int, Generator], int], ...]
+    counts: tuple[Experiment, ...]
 
     def __call__(self, runs: int, rng: Generator) -> int:
-        """In how many runs it happened."""
         shares = rng.multinomial(runs, np.full(len(self.counts), 1 / len(self.counts)))
         return sum(count(int(number), rng) for count, number in zip(self.counts, shares, strict=True) if number)
 
 
 def simulated(
-    rule: str, shape: Shape, law: Law, policy: Policy, delta: float, batches: int | None = None
+    rule: str, shape: str, law: str, policy: Policy, delta: float, batches: int | None = None
 ) -> CalibrationCell:
     """One cell of a rule."""
-    found = Simulated(shape, law, policy, delta, batches)
-    weight = MANY if not law.noise.shares_items else SOME
-    column = f"{shape.name}; {law.name}; {policy.name}"
-    return CalibrationCell(
-        PART, rule, column, delta, weight, found, chunk=chunk_of(shape, law), careless=found.careless
-    )
+    case = case_of(shape_of(shape), law_of(law), delta)
+    found = Simulated(case, policy, batches or horizon(case.problem.arms))
+    weight = MANY if not case.problem.noise.shares_items else SOME
+    return CalibrationCell(PART, rule, f"{shape}; {law}; {policy.name}", delta, weight, found, chunk=chunk_of(case))
 
 
 def hardest() -> Iterator[CalibrationCell]:
     """Every rule."""
-    yield from _questions()
+    for words, names in QUESTIONS.items():  # bets for each kind of question
+        for name in names:
+            yield simulated(f"Wager: {words}", name, NORMAL.name, STEADY, 0.05)
     yield from _noises()
     yield from _claims()
     yield from _bounds()
     yield from _thresholds()
-    yield from _declared()
+    for words, (policy, batches) in OTHERS.items():
+        for name in ("best of 2, tie", "best of 5, tie"):
+            yield simulated(words, name, NORMAL.name, policy, 0.1, batches)
+    for cell in conditions():
+        yield replace(cell, part=PART, row=cell.column, column=cell.row, weight=MANY)
     yield from _studies()
 
 
@@ -107,31 +101,19 @@ QUESTIONS: dict[str, Sequence[str]] = {
 }
 
 
-def _questions() -> Iterator[CalibrationCell]:
-    """Bets for each kind of question, with normal results."""
-    for words, names in QUESTIONS.items():
-        for name in names:
-            yield simulated(f"Wager: {words}", shape_of(name), law_of("normal, sigma known"), STEADY, 0.05)
-
-
 def _noises() -> Iterator[CalibrationCell]:
     """Bets in each noise model, with two questions."""
     for law in LAWS[1:]:
         shared = law.noise.shares_items
+        policy, batches = (STEADY, 8 if shared else None) if law.name != "shared items, graded" else (SMALL, 20)
         for name in ("best of 2, tie", "any above, just"):
-            shape = shape_of(name)
-            if law.noise == PairedBounded(0.0, 1.0) and shape.separate:
+            about = shape_of(name).about
+            if law.noise == PairedBounded(0.0, 1.0) and about == SINGLE:
                 continue  # the slowest of all: they are in the product
-            covered = {"everything": True, "differences": shape.compares, "one arm at a time": shape.separate}
-            if not covered[law.covers]:
-                continue
-            try:
-                Simulated(shape, law, STEADY, 0.05).problem()
-            except InputError:  # a rate below 0: the product says so
-                continue
-            policy, batches = (STEADY, 8 if shared else None) if law.name != "shared items, graded" else (SMALL, 20)
-            rule = f"Wager: results '{law.noise.name}'"
-            yield simulated(rule, shape, law, policy, 0.2 if shared else 0.1, batches)
+            if law.covers in ("everything", about):
+                with suppress(InputError):  # a rate below 0: the product says so
+                    rule = f"Wager: results '{law.noise.name}'"
+                    yield simulated(rule, name, law.name, policy, 0.2 if shared else 0.1, batches)
 
 
 CLAIMS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[Policy]]] = {
@@ -161,54 +143,40 @@ CLAIMS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[Policy]]] = {
 
 
 def _claims() -> Iterator[CalibrationCell]:
+    budgets = {id(BUDGET): "a budget of 1200", id(SHORT_BUDGET): "a budget of 220"}
     for words, (shapes, laws, policies) in CLAIMS.items():
-        for name in shapes:
-            for place in laws:
-                for policy in policies:
-                    law = law_of(place)
-                    delta = 0.1 if not law.noise.shares_items else 0.2
-                    cell = simulated(f"claims: {words}", shape_of(name), law, policy, delta)
-                    kind = {id(BUDGET): "a budget of 1200", id(SHORT_BUDGET): "a budget of 220"}
-                    yield replace(cell, column=f"{name}; {place}; {kind.get(id(policy), 'no budget')}")
+        for name, law, policy in product(shapes, laws, policies):
+            delta = 0.1 if not law_of(law).noise.shares_items else 0.2
+            cell = simulated(f"claims: {words}", name, law, policy, delta)
+            yield replace(cell, column=f"{name}; {law}; {budgets.get(id(policy), 'no budget')}")
 
 
 def _bounds() -> Iterator[CalibrationCell]:
-    shape = shape_of("best of 2, tie")
     for name in ("normal, sigma known", "sigma unknown", "0/1, rate .5", "values in [0, 1]", "counts, rate 5"):
-        law = law_of(name)
-        for form in ("a mean, from below", "a mean, from above", "a difference"):
-            found = Covered(law, shape, form, 0.2)
-            yield CalibrationCell(PART, f"bounds: {form}", name, 0.2, SOME, found, chunk=100, careless=found.careless)
-    one = shape_of("claims, one null")
+        case = case_of(shape_of("best of 2, tie"), law_of(name), 0.2)
+        for form in FORMS:
+            yield CalibrationCell(PART, f"bounds: {form}", name, 0.2, SOME, Covered(case, form), chunk=100)
+    rate = "0/1, rate .5"
     for words, policy in CLAIMED.items():
-        law = law_of("0/1, rate .5")
-        claimed = ClaimsCovered(law, one, policy, "single_lower", 0.3, 2)
-        yield CalibrationCell(
-            PART,
-            "bounds: claims",
-            f"single step, {law.name}; {words}",
-            0.3,
-            FEW,
-            claimed,
-            chunk=50,
-            careless=claimed.careless,
-        )
+        found = ClaimsCovered(case_of(shape_of("claims, one null"), law_of(rate), 0.3), policy, "single_lower", 2)
+        column = f"single step, {rate}; {words}"
+        yield CalibrationCell(PART, "bounds: claims", column, 0.3, FEW, found, chunk=50)
 
 
 def _thresholds() -> Iterator[CalibrationCell]:
     """The likelihood ratio with every threshold that is proved."""
-    normal = law_of("normal, sigma known")
+    tie, level = "best of 2, tie", "minimum of 10 just not below"
     for threshold in PROVED:
-        rule = GLR(threshold)
-        tie, level = shape_of("best of 2, tie"), shape_of("minimum of 10 just not below")
+        rule, words = GLR(threshold), f"likelihood ratio: {threshold.name}"
         for policy in (RoundRobin(stopping=rule, first_time=8.0), TrackAndStop(stopping=rule, first_time=8.0)):
-            yield simulated(f"likelihood ratio: {threshold.name}", tie, normal, policy, 0.1, 14)
+            yield simulated(words, tie, NORMAL.name, policy, 0.1, 14)
             if threshold != KaufmannKoolenPairwise():  # which does not fit this question
-                yield simulated(f"likelihood ratio: {threshold.name}", level, normal, policy, 0.1, 14)
-        yield simulated(f"likelihood ratio: {threshold.name}", tie, normal, PET(stopping=rule), 0.1)
+                yield simulated(words, level, NORMAL.name, policy, 0.1, 14)
+        yield simulated(words, tie, NORMAL.name, PET(stopping=rule), 0.1)
 
 
-DECLARED: dict[str, tuple[Policy, int]] = {
+# rules of other authors, with their own tests or under a condition, and their batches
+OTHERS: dict[str, tuple[Policy, int]] = {
     "Elimination": (Elimination(first_pulls=5.0, growth=1.5), 20),
     "Hillel et al.": (Hillel(), 14),
     "Karpov et al.": (Karpov(), 14),
@@ -220,20 +188,11 @@ DECLARED: dict[str, tuple[Policy, int]] = {
 }
 
 
-def _declared() -> Iterator[CalibrationCell]:
-    """Rules of other authors, with their own tests or under a condition."""
-    for words, (policy, batches) in DECLARED.items():
-        for name in ("best of 2, tie", "best of 5, tie"):
-            yield simulated(words, shape_of(name), law_of("normal, sigma known"), policy, 0.1, batches)
-    for cell in conditions():
-        yield replace(cell, part=PART, row=cell.column, column=cell.row, weight=MANY)
-
-
 def _studies() -> Iterator[CalibrationCell]:
     """Whole studies: told in every way, and changed under way."""
     asked = (shape_of("best of 2, tie"), shape_of("any above, just"))
-    told = tuple(Lived(way, SOURCES[0], asked, 3, STUDIES) for way in WAYS)
-    yield CalibrationCell(PART, "studies: told in every way", SOURCES[0].law.name, STUDIES, FEW, Mixed(told), chunk=20)
+    told = tuple(LiveStudies(way, NORMAL, asked, 3, STUDIES) for way in WAYS)
+    yield CalibrationCell(PART, "studies: told in every way", NORMAL.name, STUDIES, FEW, Mixed(told), chunk=20)
     every = list(changes(PART, "studies: changed under way", STUDIES, FEW))
     for words, claims in (("bets", False), ("claims", True)):
         mine = tuple(each.count for each in every if ("claims" in each.column) == claims)
@@ -287,10 +246,10 @@ def broken() -> Iterator[CalibrationCell]:
     for each in hardest():
         rules.setdefault(each.row, []).append(each)
     for rule, mine in rules.items():
-        how = next(each for name, each in BREAKS.items() if rule.startswith(name))
-        cell = next((each for each in mine if how.cell in each.column and each.careless is not None), None)
-        if cell is None or cell.careless is None:  # whole studies run the rules above
+        if rule.startswith("studies"):  # they run the rules above
             continue
+        how = next(each for name, each in BREAKS.items() if rule.startswith(name))
+        cell = next(each for each in mine if how.cell in each.column)
         words = f"bar {how.times:g} times too low" if how.sigma == 1 else f"sigma {how.sigma:g} assumed where it is 1"
-        count = cell.careless(how.times, how.sigma)
+        count = cell.count.careless(how.times, how.sigma)
         yield replace(cell, part="controls", column=f"{words}; {cell.column}", count=count, must_fail=True, weight=0.5)

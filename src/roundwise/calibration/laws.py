@@ -1,7 +1,6 @@
 """Worlds in which an error is most likely: for each noise model, laws at the edge of what it allows.
 
-A law says what is assumed of the results, where means lie (`centre`, and a `unit` in which shapes place them), and
-makes a world with given means. Some laws go to an edge that only some promises reach (`covers`).
+Some laws go to an edge that only some promises reach (`covers`).
 """
 
 from __future__ import annotations
@@ -42,14 +41,24 @@ from roundwise.simulation.replay import Replay
 
 
 @dataclass(frozen=True)
-class Law:
-    """What is assumed, and a world where that is just true."""
+class Setting:
+    """What is assumed of results, and where means lie: shapes place them in units about the centre."""
 
     name: str
     noise: Noise
     centre: float
     unit: float
-    made: Callable[[Floats], Environment]
+
+    def place(self, *offsets: float) -> Floats:
+        """The means that lie so many units from the centre."""
+        return np.asarray(self.centre + self.unit * np.array(offsets))
+
+
+@dataclass(frozen=True)
+class Law(Setting):
+    """A setting, and a world with given means in which its assumption is just true."""
+
+    world: Callable[[Floats], Environment]
     each: Callable[[int], Noise] | None = None  # what is assumed, for so many arms, where arms differ
     covers: str = "everything"  # or "one arm at a time" (levels), or "differences" (with bets that cancel shifts)
 
@@ -150,13 +159,12 @@ def _values(low: float, high: float, rare: float) -> Callable[[Floats], Environm
     """Values in [low, high]: often a small one, rarely the largest; the share of the largest makes the mean."""
     outcomes = np.array([low, low + 0.1 * (high - low), high])
 
-    def made(means: Floats) -> Replay:
+    def world(means: Floats) -> Replay:
         top = (means - low) / (high - low) - 0.1 * rare
-        return Replay(
-            numbered(len(means)), outcomes, np.stack([1.0 - top - rare, np.full(len(means), rare), top], axis=-1)
-        )
+        shares = np.stack([1.0 - top - rare, np.full(len(means), rare), top], axis=-1)
+        return Replay(numbered(len(means)), outcomes, shares)
 
-    return made
+    return world
 
 
 LAWS: tuple[Law, ...] = (
@@ -192,3 +200,9 @@ LAWS: tuple[Law, ...] = (
     Law("shared items, graded", PairedBounded(0.0, 1.0), 0.5, 0.1, _graded),
     Law("shared items, normal", PairedNormal(), 0.0, 0.5, _items),
 )
+_BY_NAME = {each.name: each for each in LAWS}
+
+
+def law_of(name: str) -> Law:
+    """The law of this name."""
+    return _BY_NAME[name]

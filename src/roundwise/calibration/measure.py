@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,7 @@ import numpy as np
 
 from roundwise._version import __version__
 from roundwise.arrays import Plain
-from roundwise.calibration import cells, changes, controls, coverage, hardest, live
+from roundwise.calibration import cells, controls, coverage, hardest, live
 from roundwise.calibration.cells import CalibrationCell, Refused
 from roundwise.errors import InputError
 from roundwise.simulation.summary import error_upper_bound
@@ -49,12 +50,12 @@ def grid() -> CalibrationGrid:
         *short(),
         *cells.product(),
         *live.paths(),
-        *changes.changes("live", "changed under way", 0.2, 0.1),
+        *live.changes("live", "changed under way", 0.2, 0.1),
         *coverage.bounds(),
         *controls.conditions(),
         *controls.reproductions(),
         *controls.live_reproductions(),
-        *changes.reproductions(),
+        *live.reproductions(),
         *controls.controls(),
         *controls.violations(),
     )
@@ -71,23 +72,22 @@ def grid() -> CalibrationGrid:
 # ------------------------------------------------------------------------------------------------------ how many runs
 
 
-def runs_of(cell: CalibrationCell, runs: int) -> int:
-    """How many runs a cell gets if a cell of weight 1 gets so many."""
-    return max(LEAST, math.ceil(runs * cell.weight))
-
-
 def sizes_of(cells: Sequence[CalibrationCell], runs: int | None) -> dict[str, int]:
-    """The runs of each cell, by its digest; without a number so many that each has power by itself."""
-    level = cell_level(len(cells))
-    if runs is not None:  # a broken copy has power in every run, or missing it would say nothing
-        needed = {cell.digest: runs_needed(cell.delta, level) if cell.must_fail else 0 for cell in cells}
-        return {cell.digest: max(runs_of(cell, runs), needed[cell.digest]) for cell in cells}
-    return {cell.digest: runs_needed(cell.delta, level) for cell in cells}
+    """The runs of each cell, by its digest, if a cell of weight 1 gets so many.
+
+    Without a number so many that each cell has power by itself; broken copies always have, or missing them would say
+    nothing.
+    """
+    level, sizes = cell_level(len(cells)), {}
+    for cell in cells:
+        needed = runs_needed(cell.delta, level) if runs is None or cell.must_fail else LEAST
+        sizes[cell.digest] = needed if runs is None else max(needed, math.ceil(runs * cell.weight))
+    return sizes
 
 
-def cell_level(cells: int) -> float:
-    """The level of the test of each of so many cells: they share one half of the false alarms, rules the other."""
-    return FALSE_ALARM / 2 / cells
+def cell_level(number: int) -> float:
+    """The level of each of so many tests: cells share one half of the false alarms, rules the other."""
+    return FALSE_ALARM / 2 / number
 
 
 def critical(runs: int, delta: float, level: float) -> int:
@@ -107,10 +107,8 @@ def power_of(runs: int, delta: float, level: float, times: float = TWICE) -> flo
 @functools.cache
 def runs_needed(delta: float, level: float) -> int:
     """The fewest runs with which an error of twice delta is caught with probability .99."""
-    if delta <= 0:
-        return LEAST
     runs = LEAST
-    while power_of(runs, delta, level) < POWER:
+    while delta > 0 and power_of(runs, delta, level) < POWER:
         runs += max(1, runs // 100)
     return runs
 
@@ -158,7 +156,7 @@ def tail_chance(happened: int, runs: int, delta: float) -> float:
 
 
 @dataclass(frozen=True)
-class RuleMeasured:
+class RuleCount:
     """All cells of one rule together.
 
     If the rule keeps its promise in each, the sum over cells of one delta has at most the tail of a binomial
@@ -184,32 +182,26 @@ class RuleMeasured:
         return sum(each.runs * each.cell.delta for each in self.cells)
 
     @property
-    def worst(self) -> CellCount:
-        """The cell with the largest rate over delta."""
-        return max(self.cells, key=lambda each: each.rate / each.cell.delta)
-
-    @property
     def chance(self) -> float:
         """Of the least likely sum over the cells of one delta, times the number of deltas."""
-        found = []
-        deltas = {each.cell.delta for each in self.cells}
-        for delta in deltas:
-            mine = [each for each in self.cells if each.cell.delta == delta]
-            found.append(tail_chance(sum(each.happened for each in mine), sum(each.runs for each in mine), delta))
-        return min(1.0, len(deltas) * min(found))
+        sums: dict[float, tuple[int, int]] = {}
+        for each in self.cells:
+            happened, runs = sums.get(each.cell.delta, (0, 0))
+            sums[each.cell.delta] = happened + each.happened, runs + each.runs
+        return min(1.0, len(sums) * min(tail_chance(*counts, delta) for delta, counts in sums.items()))
 
     def broken(self, rules: int) -> bool:
         """Whether it happened too often in all cells together, beyond what chance allows among so many rules."""
-        return self.chance < FALSE_ALARM / 2 / rules
+        return self.chance < cell_level(rules)
 
 
-def by_rule(found: Sequence[CellCount]) -> list[RuleMeasured]:
+def by_rule(found: Sequence[CellCount]) -> list[RuleCount]:
     """The cells of the part `rules`, rule by rule."""
     rows: dict[str, list[CellCount]] = {}
     for each in found:
         if each.cell.part == hardest.PART:
             rows.setdefault(each.cell.row, []).append(each)
-    return [RuleMeasured(rule, mine) for rule, mine in rows.items()]
+    return [RuleCount(rule, mine) for rule, mine in rows.items()]
 
 
 class Failed(NamedTuple):
@@ -294,16 +286,19 @@ def measure_cells(
 
     A block that raises, or whose worker dies, is tried once more, alone; then its cell has failed. Others go on.
     """
-    sizes = sizes_of(cells, runs)
-    stored = Stored(folder, runs, seed)
-    known = {digest for digest in sizes if stored.counts.get(digest, (0, 0))[0] == sizes[digest]}
-    if progress is not None:
-        progress(sum(sizes[digest] for digest in known))
-    missing = [cell for cell in cells if cell.digest not in known]
-    counts, left = dict.fromkeys(sizes, 0), dict(sizes)
-    failed: dict[str, Failed] = {}
+    sizes, stored = sizes_of(cells, runs), Stored(folder, runs, seed)
     by_digest = {cell.digest: cell for cell in cells}
-    jobs = [job for cell in missing for job in _blocks(cell, sizes[cell.digest], seed)]
+    missing = {digest: size for digest, size in sizes.items() if stored.counts.get(digest, (0, 0))[0] != size}
+    if progress is not None:
+        progress(sum(sizes.values()) - sum(missing.values()))
+    jobs = [
+        CountingJob(digest, block, min(chunk, size - block * chunk), seed)
+        for digest, size in missing.items()
+        for chunk in [by_digest[digest].chunk]
+        for block in range(-(-size // chunk))
+    ]
+    counts, left = dict.fromkeys(missing, 0), dict(missing)
+    failed: dict[str, Failed] = {}
     for job, happened in _counted(jobs, workers, by_digest):
         left[job.digest] -= job.runs
         if isinstance(happened, str):
@@ -316,11 +311,6 @@ def measure_cells(
             progress(job.runs)
     found = [CellCount(cell, *stored.counts[cell.digest]) for cell in cells if cell.digest not in failed]
     return CalibrationResult(found, list(failed.values()))
-
-
-def _blocks(cell: CalibrationCell, total: int, seed: int) -> Iterator[CountingJob]:
-    for block in range(-(-total // cell.chunk)):
-        yield CountingJob(cell.digest, block, min(cell.chunk, total - block * cell.chunk), seed)
 
 
 def _counted(
@@ -387,26 +377,23 @@ class Stored:
         about = {"roundwise": __version__, "source": source(), "runs": runs, "seed": seed}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            if self._path.exists():
-                self._read(self._path, about)
-            else:
+            if not self._path.exists():
                 self._path.write_text(json.dumps(about) + "\n", encoding="utf-8")
+            text = self._path.read_text(encoding="utf-8")
+            if not text.endswith("\n"):  # cut by a kill
+                self._path.write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             raise InputError(f"{self._path} cannot be used: {error.strerror}. Give another folder.") from None
-
-    def _read(self, path: Path, about: Plain) -> None:
-        text = path.read_text(encoding="utf-8")
-        if not text.endswith("\n"):  # cut by a kill
-            path.write_text(text + "\n", encoding="utf-8")
-        lines = [_parsed(line) for line in text.splitlines()]
-        if not lines or lines[0] != about:
+        lines: list[Plain] = []
+        for line in text.splitlines():
+            with suppress(ValueError):  # a line that was cut is counted again
+                lines.append(json.loads(line))
+        if lines[:1] != [about]:
             raise InputError(
-                f"{path} holds counts of other runs, another seed or another version of the code. "
+                f"{self._path} holds counts of other runs, another seed or another version of the code. "
                 "Give another folder, or remove it."
             )
-        for line in lines[1:]:
-            if line is not None:  # a line that was cut is counted again
-                self.counts[line["cell"]] = (line["runs"], line["happened"])
+        self.counts = {line["cell"]: (line["runs"], line["happened"]) for line in lines[1:]}
 
     def add(self, digest: str, runs: int, happened: int) -> None:
         """Keep one more count."""
@@ -414,14 +401,6 @@ class Stored:
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"cell": digest, "runs": runs, "happened": happened}) + "\n")
-
-
-def _parsed(line: str) -> Plain | None:
-    try:
-        found: Plain = json.loads(line)
-    except ValueError:
-        return None
-    return found
 
 
 PACKAGE = Path(__file__).parents[1]

@@ -1,18 +1,18 @@
 """The questions, each in the shapes in which a wrong answer is nearest: ties, means on a level, borders of a tolerance.
 
-A shape places the means by a law's centre and unit. Means that should be equal differ by `TINY` units, so that one
-answer is right, and an error is as likely as if they were equal.
+Means that should be equal differ by `TINY` units, so that one answer is right, and an error is as likely as if they
+were equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.calibration.laws import Law
+from roundwise.calibration.laws import Setting
 from roundwise.questions import (
     Above,
     AnyAbove,
@@ -27,7 +27,10 @@ from roundwise.questions import (
 )
 
 TINY = 1e-6
-BEYOND = 0.5 + TINY  # a tolerance of half a unit
+NEAR = 0.5  # a tolerance, in units
+BEYOND = NEAR + TINY
+DIFFERENCES = "differences"  # only they matter, so a shift of all arms is harmless
+SINGLE = "one arm at a time"  # every statement is about one arm, so each arm may have a deviation of its own
 Asked = tuple[Question, Floats]
 
 
@@ -37,202 +40,165 @@ class Shape:
 
     name: str
     arms: int
-    asked: Callable[[Law], Asked]
-    compares: bool = False  # only differences of means matter, so a shift of all arms is harmless
-    separate: bool = False  # every statement is about one arm, so each arm may have a deviation of its own
+    asked: Callable[[Setting], Asked]
+    about: str = ""  # DIFFERENCES, SINGLE, or neither
 
 
-def _placed(law: Law, *offsets: float) -> Floats:
-    return np.asarray(law.centre + law.unit * np.array(offsets))
+def _shape(about: str, name: str, question: Callable[[Setting], Question], *offsets: float) -> Shape:
+    """A question about means that lie so many units from the centre."""
+    return Shape(name, len(offsets), lambda at: (question(at), at.place(*offsets)), about)
 
 
-def _best(*offsets: float) -> Callable[[Law], Asked]:
-    return lambda law: (BestArm(), _placed(law, *offsets))
+def _best(at: Setting) -> Question:
+    return BestArm()
 
 
-def _tolerance(*offsets: float) -> Callable[[Law], Asked]:
-    """Within half a unit of the best is right."""
-    return lambda law: (BestArm(tolerance=0.5 * law.unit), _placed(law, *offsets))
+def _best_within(at: Setting) -> Question:
+    return BestArm(tolerance=NEAR * at.unit)
 
 
-def _top(k: int, *offsets: float, near: float = 0.0) -> Callable[[Law], Asked]:
-    return lambda law: (TopK(k, near * law.unit), _placed(law, *offsets))
+def _top(k: int, near: float = 0.0) -> Callable[[Setting], Question]:
+    return lambda at: TopK(k, near * at.unit)
 
 
-def _level(kind: Callable[[float, float], Question], *offsets: float, near: float = 0.0) -> Callable[[Law], Asked]:
-    return lambda law: (kind(law.centre, near * law.unit), _placed(law, *offsets))
+def _level(kind: Callable[[float, float], Question], near: float = 0.0) -> Callable[[Setting], Question]:
+    return lambda at: kind(at.centre, near * at.unit)
 
 
-def _control(margin: float, *offsets: float, near: float = 0.0) -> Callable[[Law], Asked]:
-    return lambda law: (
-        Statements.against_control(len(offsets), 0, margin * law.unit, near * law.unit),
-        _placed(law, *offsets),
+def _control(arms: int, margin: float = 0.0, near: float = 0.0) -> Callable[[Setting], Question]:
+    return lambda at: Statements.against_control(arms, 0, margin * at.unit, near * at.unit)
+
+
+def _claims(arms: int, margin: float = 0.0, futility: float | None = None) -> Callable[[Setting], Question]:
+    return lambda at: Claims.against_control(
+        arms, 0, margin * at.unit, futility=None if futility is None else futility * at.unit
     )
 
 
-def _claims(margin: float, *offsets: float, futility: float | None = None) -> Callable[[Law], Asked]:
-    return lambda law: (
-        Claims.against_control(
-            len(offsets), 0, margin * law.unit, futility=None if futility is None else futility * law.unit
-        ),
-        _placed(law, *offsets),
-    )
+def _independent(at: Setting) -> Question:
+    return Claims.above(4, at.centre, independent=True)
 
 
-def _ratio(law: Law) -> Asked:
+def _statements(forms: Sequence[Sequence[float]]) -> Callable[[Setting], Question]:
+    """Forms of the means against what they are when all means lie at the centre."""
+    factors = np.array(forms, dtype=np.float64)
+    return lambda at: Statements(factors, factors.sum(axis=-1) * at.centre)
+
+
+def _ratio(at: Setting) -> Asked:
     """Two arms at 1.2 times the control, less a hair."""
-    means = np.array([1.0, 1.2, 1.2]) * law.centre - np.array([0.0, TINY, TINY]) * law.unit
+    means = np.array([1.0, 1.2, 1.2]) * at.centre - np.array([0.0, TINY, TINY]) * at.unit
     return Claims.against_control(3, 0, 1.2, scale="ratio"), means
 
 
-def _odds(law: Law) -> Asked:
+def _odds(at: Setting) -> Asked:
     """Two arms whose odds are 1.5 times those of the control, less a hair."""
-    rate = 1.5 * law.centre / (1.0 + 0.5 * law.centre) - TINY * law.unit
-    return Claims.against_control(3, 0, 1.5, scale="odds-ratio"), np.array([law.centre, rate, rate])
-
-
-def _independent(*offsets: float) -> Callable[[Law], Asked]:
-    return lambda law: (Claims.above(len(offsets), law.centre, independent=True), _placed(law, *offsets))
-
-
-def _ranking(*offsets: float) -> Callable[[Law], Asked]:
-    return lambda law: (Statements.ranking(len(offsets)), _placed(law, *offsets))
-
-
-def _statements(forms: list[list[float]], *offsets: float) -> Callable[[Law], Asked]:
-    """Forms of the means against what they are when all means lie at the centre."""
-
-    def asked(law: Law) -> Asked:
-        factors = np.array(forms, dtype=np.float64)
-        return Statements(factors, factors.sum(axis=-1) * law.centre), _placed(law, *offsets)
-
-    return asked
+    rate = 1.5 * at.centre / (1.0 + 0.5 * at.centre) - TINY * at.unit
+    return Claims.against_control(3, 0, 1.5, scale="odds-ratio"), np.array([at.centre, rate, rate])
 
 
 def _largest(
-    forms: list[list[float]], ahead: list[float], *offsets: float, near: float = 0.0
-) -> Callable[[Law], Asked]:
-    """Scores that, at these means, lie `ahead` units above each other's: their offsets make it so."""
+    about: str, name: str, forms: Sequence[Sequence[float]], ahead: Sequence[float], near: float = 0.0
+) -> Shape:
+    """Scores that lie `ahead` units above each other's where all means lie at the centre: their offsets make it so."""
+    factors = np.array(forms, dtype=np.float64)
 
-    def asked(law: Law) -> Asked:
-        factors, means = np.array(forms, dtype=np.float64), _placed(law, *offsets)
-        return Largest(factors, law.unit * np.array(ahead) - factors @ means, tolerance=near * law.unit), means
+    def asked(at: Setting) -> Asked:
+        means = at.place(*[0.0] * factors.shape[1])
+        return Largest(factors, at.unit * np.array(ahead) - factors @ means, tolerance=near * at.unit), means
 
-    return asked
+    return Shape(name, factors.shape[1], asked, about)
 
 
-def _features(question: Callable[[Law], Question], *rows: tuple[float, float]) -> Callable[[Law], Asked]:
+def _features(name: str, question: Callable[[Setting], Question], *rows: tuple[float, float]) -> Shape:
     """Arms with three features, a constant and two numbers, whose sum is how many units the mean is off the centre."""
+    features = np.array([(1.0, *row) for row in rows])
+    return Shape(
+        name,
+        len(rows),
+        lambda at: (Linear(question(at), features), features @ np.array([at.centre, at.unit, at.unit])),
+    )
 
-    def asked(law: Law) -> Asked:
-        features = np.array([(1.0, *row) for row in rows])
-        return Linear(question(law), features), features @ np.array([law.centre, law.unit, law.unit])
 
-    return asked
-
-
-def _spread(number: int, first: float = 0.0) -> list[float]:
+def _behind(number: int) -> list[float]:
     """One arm a hair ahead of all others."""
-    return [first, *[first - TINY] * (number - 1)]
+    return [0.0, *[-TINY] * (number - 1)]
 
+
+_DUPLICATES = [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+_CONSTANT = [[0, 0], [1, 0], [0, 1]]
 
 SHAPES: tuple[Shape, ...] = (
-    Shape("best of 2, tie", 2, _best(0, -TINY), compares=True),
-    Shape("best of 5, tie", 5, _best(*_spread(5)), compares=True),
-    Shape("best of 10, a pair ahead", 10, _best(0, -TINY, *[-1] * 8), compares=True),
-    Shape("best of 100, tie", 100, _best(*_spread(100)), compares=True),
-    Shape("best of 1000, tie", 1000, _best(*_spread(1000)), compares=True),
-    Shape("tolerance, 2 arms at its border", 2, _tolerance(0, -0.5 - TINY), compares=True),
-    Shape("tolerance, 5 arms at its border", 5, _tolerance(0, *[-0.5 - TINY] * 4), compares=True),
-    Shape("tolerance, several right", 5, _tolerance(0, -0.2, -0.5 - TINY, -0.5 - TINY, -1), compares=True),
-    Shape("top 2 of 4, tie at the cut", 4, _top(2, 1, 0, -TINY, -TINY), compares=True),
-    Shape("top 3 of 10, tie at the cut", 10, _top(3, 1, 0.5, 0, *[-TINY] * 7), compares=True),
-    Shape("top 5 of 30, tie", 30, _top(5, *[0] * 5, *[-TINY] * 25), compares=True),
-    Shape("above, 2 just above", 2, _level(Above, TINY, TINY), separate=True),
-    Shape("above, 5 on both sides", 5, _level(Above, TINY, -TINY, TINY, -TINY, 1), separate=True),
-    Shape("above, 30 just below", 30, _level(Above, *[-TINY] * 30), separate=True),
-    Shape("above, 300 just below", 300, _level(Above, *[-TINY] * 300), separate=True),
-    Shape("minimum just below", 3, _level(MinimumBelow, -TINY, 1, 1), separate=True),
-    Shape("minimum of 10 just not below", 10, _level(MinimumBelow, *[TINY] * 10), separate=True),
-    Shape("any above, just", 3, _level(AnyAbove, TINY, -1, -1), separate=True),
-    Shape("none of 10 above, just", 10, _level(AnyAbove, *[-TINY] * 10), separate=True),
-    Shape("none of 300 above, just", 300, _level(AnyAbove, *[-TINY] * 300), separate=True),
-    Shape("control, 4 ties", 5, _control(0.0, 0, -TINY, -TINY, TINY, TINY), compares=True),
-    Shape("control, margin just missed", 3, _control(0.5, 0, 0.5 - TINY, 0.5 - TINY), compares=True),
-    Shape("claims, 4 nulls", 5, _claims(0.0, 0, 0, 0, 0, 0), compares=True),
-    Shape("claims, 2 nulls and 2 effects", 5, _claims(0.0, 0, 0, 0, 1, 1), compares=True),
-    Shape("claims, margin just met", 3, _claims(0.5, 0, 0.5, 0.5), compares=True),
-    Shape("claims, on both borders of futility", 4, _claims(0.0, 0, 0, 0.5, 0.5, futility=0.5), compares=True),
-    Shape("claims, 50 nulls", 51, _claims(0.0, *[0] * 51), compares=True),
-    Shape(
-        "claims about levels",
-        4,
-        lambda law: (Claims.above(4, law.centre), _placed(law, 0, 0, 0, 1)),
-        separate=True,
-    ),
-    Shape("claims, one null", 2, _claims(0.0, 0, 0), compares=True),
+    _shape(DIFFERENCES, "best of 2, tie", _best, 0, -TINY),
+    _shape(DIFFERENCES, "best of 5, tie", _best, *_behind(5)),
+    _shape(DIFFERENCES, "best of 10, a pair ahead", _best, 0, -TINY, *[-1] * 8),
+    _shape(DIFFERENCES, "best of 100, tie", _best, *_behind(100)),
+    _shape(DIFFERENCES, "best of 1000, tie", _best, *_behind(1000)),
+    _shape(DIFFERENCES, "tolerance, 2 arms at its border", _best_within, 0, -BEYOND),
+    _shape(DIFFERENCES, "tolerance, 5 arms at its border", _best_within, 0, *[-BEYOND] * 4),
+    _shape(DIFFERENCES, "tolerance, several right", _best_within, 0, -0.2, -BEYOND, -BEYOND, -1),
+    _shape(DIFFERENCES, "top 2 of 4, tie at the cut", _top(2), 1, 0, -TINY, -TINY),
+    _shape(DIFFERENCES, "top 3 of 10, tie at the cut", _top(3), 1, 0.5, 0, *[-TINY] * 7),
+    _shape(DIFFERENCES, "top 5 of 30, tie", _top(5), *[0] * 5, *[-TINY] * 25),
+    _shape(SINGLE, "above, 2 just above", _level(Above), TINY, TINY),
+    _shape(SINGLE, "above, 5 on both sides", _level(Above), TINY, -TINY, TINY, -TINY, 1),
+    _shape(SINGLE, "above, 30 just below", _level(Above), *[-TINY] * 30),
+    _shape(SINGLE, "above, 300 just below", _level(Above), *[-TINY] * 300),
+    _shape(SINGLE, "minimum just below", _level(MinimumBelow), -TINY, 1, 1),
+    _shape(SINGLE, "minimum of 10 just not below", _level(MinimumBelow), *[TINY] * 10),
+    _shape(SINGLE, "any above, just", _level(AnyAbove), TINY, -1, -1),
+    _shape(SINGLE, "none of 10 above, just", _level(AnyAbove), *[-TINY] * 10),
+    _shape(SINGLE, "none of 300 above, just", _level(AnyAbove), *[-TINY] * 300),
+    _shape(DIFFERENCES, "control, 4 ties", _control(5), 0, -TINY, -TINY, TINY, TINY),
+    _shape(DIFFERENCES, "control, margin just missed", _control(3, margin=0.5), 0, 0.5 - TINY, 0.5 - TINY),
+    _shape(DIFFERENCES, "claims, 4 nulls", _claims(5), 0, 0, 0, 0, 0),
+    _shape(DIFFERENCES, "claims, 2 nulls and 2 effects", _claims(5), 0, 0, 0, 1, 1),
+    _shape(DIFFERENCES, "claims, margin just met", _claims(3, margin=0.5), 0, 0.5, 0.5),
+    _shape(DIFFERENCES, "claims, on both borders of futility", _claims(4, futility=0.5), 0, 0, 0.5, 0.5),
+    _shape(DIFFERENCES, "claims, 50 nulls", _claims(51), *[0] * 51),
+    _shape(SINGLE, "claims about levels", lambda at: Claims.above(4, at.centre), 0, 0, 0, 1),
+    _shape(DIFFERENCES, "claims, one null", _claims(2), 0, 0),
     Shape("claims, ratio just missed", 3, _ratio),
     Shape("claims, odds ratio just missed", 3, _odds),
-    Shape("claims, 4 independent nulls", 4, _independent(0, 0, 0, 0), separate=True),
-    Shape("claims, independent, 1 null and 3 effects", 4, _independent(0, 1, 1, 1), separate=True),
-    Shape("ranking of 4, ties", 4, _ranking(TINY, 0, 0.5, 0.5 + TINY), compares=True),
-    Shape("statements on levels, ten arms", 10, _statements(np.eye(10).tolist(), *[-TINY] * 10), separate=True),
-    Shape("statements on levels, scaled", 2, _statements([[2, 0], [0, -0.5]], -TINY, TINY), separate=True),
-    Shape("statements, contradictory", 2, _statements([[1, -1], [-1, 1]], TINY, 0), compares=True),
-    Shape("statements, dependent", 3, _statements([[1, -1, 0], [0, 1, -1], [1, 0, -1]], TINY, 0, TINY), compares=True),
-    Shape(
-        "statements, sums and a level", 4, _statements([[1, 1, 0, 0], [1, 1, -1, -1], [0, 0, 0, 1]], 0, -TINY, 0, TINY)
+    _shape(SINGLE, "claims, 4 independent nulls", _independent, 0, 0, 0, 0),
+    _shape(SINGLE, "claims, independent, 1 null and 3 effects", _independent, 0, 1, 1, 1),
+    _shape(DIFFERENCES, "ranking of 4, ties", lambda at: Statements.ranking(4), TINY, 0, 0.5, 0.5 + TINY),
+    _shape(SINGLE, "statements on levels, ten arms", _statements(np.eye(10).tolist()), *[-TINY] * 10),
+    _shape(SINGLE, "statements on levels, scaled", _statements([[2, 0], [0, -0.5]]), -TINY, TINY),
+    _shape(DIFFERENCES, "statements, contradictory", _statements([[1, -1], [-1, 1]]), TINY, 0),
+    _shape(DIFFERENCES, "statements, dependent", _statements([[1, -1, 0], [0, 1, -1], [1, 0, -1]]), TINY, 0, TINY),
+    _shape(
+        "", "statements, sums and a level", _statements([[1, 1, 0, 0], [1, 1, -1, -1], [0, 0, 0, 1]]), 0, -TINY, 0, TINY
     ),
-    Shape("statements, a pair and a level", 2, _statements([[1, -1], [1, 0]], -TINY, 0)),
-    Shape(
-        "largest, near-duplicates",
-        3,
-        _largest([[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1]], [0, -TINY, -1], 0, 0, 0),
-        compares=True,
-    ),
-    Shape("largest, sums of groups", 4, _largest([[1, 1, 0, 0], [0, 0, 1, 1]], [0, -TINY], 0, 0, 0, 0), compares=True),
-    Shape("largest, against a constant", 2, _largest([[0, 0], [1, 0], [0, 1]], [0, -TINY, -TINY], 0, 0)),
-    Shape("largest, constant just beaten", 2, _largest([[0, 0], [1, 0], [0, 1]], [-TINY, 0, -0.5], 0, 0)),
+    _shape("", "statements, a pair and a level", _statements([[1, -1], [1, 0]]), -TINY, 0),
+    _largest(DIFFERENCES, "largest, near-duplicates", _DUPLICATES, [0, -TINY, -1]),
+    _largest(DIFFERENCES, "largest, sums of groups", [[1, 1, 0, 0], [0, 0, 1, 1]], [0, -TINY]),
+    _largest("", "largest, against a constant", _CONSTANT, [0, -TINY, -TINY]),
+    _largest("", "largest, constant just beaten", _CONSTANT, [-TINY, 0, -0.5]),
     # with a tolerance of half a unit: only one answer right, just so; or several, and the others just wrong
-    Shape("top 2 of 4 within a tolerance", 4, _top(2, BEYOND, BEYOND, 0, 0, near=0.5), compares=True),
-    Shape("top 2 of 4, several right", 4, _top(2, 1, 0.3, 0, -0.2 - TINY, near=0.5), compares=True),
-    Shape(
-        "above within a tolerance",
-        5,
-        _level(Above, BEYOND, -BEYOND, 0, BEYOND, -BEYOND, near=0.5),
-        separate=True,
-    ),
-    Shape("above within a tolerance, 30 below", 30, _level(Above, *[-BEYOND] * 30, near=0.5), separate=True),
-    Shape("minimum within a tolerance", 3, _level(MinimumBelow, -BEYOND, 1, 1, near=0.5), separate=True),
-    Shape("none of 10 above, within a tolerance", 10, _level(AnyAbove, *[-BEYOND] * 10, near=0.5), separate=True),
-    Shape("control within a tolerance", 5, _control(0.0, 0, BEYOND, -BEYOND, 0, 0.2, near=0.5), compares=True),
-    Shape(
-        "features, best of 5, tie",
-        5,
-        _features(lambda law: BestArm(), (1, 0), (0, 1 - TINY), (-1, 0.5), (0.5, -1), (0, 0)),
-    ),
-    Shape(
+    _shape(DIFFERENCES, "top 2 of 4 within a tolerance", _top(2, NEAR), BEYOND, BEYOND, 0, 0),
+    _shape(DIFFERENCES, "top 2 of 4, several right", _top(2, NEAR), 1, 0.3, 0, -0.2 - TINY),
+    _shape(SINGLE, "above within a tolerance", _level(Above, NEAR), BEYOND, -BEYOND, 0, BEYOND, -BEYOND),
+    _shape(SINGLE, "above within a tolerance, 30 below", _level(Above, NEAR), *[-BEYOND] * 30),
+    _shape(SINGLE, "minimum within a tolerance", _level(MinimumBelow, NEAR), -BEYOND, 1, 1),
+    _shape(SINGLE, "none of 10 above, within a tolerance", _level(AnyAbove, NEAR), *[-BEYOND] * 10),
+    _shape(DIFFERENCES, "control within a tolerance", _control(5, near=NEAR), 0, BEYOND, -BEYOND, 0, 0.2),
+    _features("features, best of 5, tie", _best, (1, 0), (0, 1 - TINY), (-1, 0.5), (0.5, -1), (0, 0)),
+    _features(
         "features, best of 4 within a tolerance",
-        4,
-        _features(lambda law: BestArm(0.5 * law.unit), (1, 0), (0, 0.5 - TINY), (-1, 1.5 - TINY), (0.4, 0.4)),
+        _best_within,
+        *[(1, 0), (0, 0.5 - TINY), (-1, 1.5 - TINY), (0.4, 0.4)],
     ),
-    Shape(
+    _features(
         "features, above, 4 just below",
-        6,
-        _features(
-            lambda law: Above(law.centre),
-            (1, -1 - TINY),
-            (-1, 1 - TINY),
-            (0, -TINY),
-            (0.5, -0.5 - TINY),
-            (1, 0),
-            (0, 1),
-        ),
+        _level(Above),
+        *[(1, -1 - TINY), (-1, 1 - TINY), (0, -TINY), (0.5, -0.5 - TINY), (1, 0), (0, 1)],
     ),
-    Shape(
-        "largest within a tolerance",
-        3,
-        _largest([[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1]], [0, -0.2, -BEYOND], 0, 0, 0, near=0.5),
-        compares=True,
-    ),
+    _largest(DIFFERENCES, "largest within a tolerance", _DUPLICATES, [0, -0.2, -BEYOND], near=NEAR),
 )
+_BY_NAME = {each.name: each for each in SHAPES}
+
+
+def shape_of(name: str) -> Shape:
+    """The shape of this name."""
+    return _BY_NAME[name]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, is_dataclass
-from functools import wraps
+from functools import partial, wraps
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
 
@@ -29,7 +30,7 @@ from roundwise.noise import (
 from roundwise.questions import Claims, Linear, Question, Statements
 from roundwise.questions.claims import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
-from roundwise.study.spec import StudySpec, ValueType, arm_names, settings_of
+from roundwise.study.spec import StudySpec, ValueType, arm_names, parse_numbers, settings_of
 
 Spec = TypeVar("Spec", bound=StudySpec)
 
@@ -48,17 +49,22 @@ SPELT_OUT = ("question", "arms", "noise", "columns")  # settings that StudyOptio
 FILES = "Files"  # the panel of options about result files
 
 
+def option(flag: str, help: str, metavar: str | None = None, **about: Any) -> Any:
+    """An option of a command: a flag, its help text and the name of its value."""
+    return typer.Option(flag, help=help, metavar=metavar, **about)
+
+
 def setting_options(kind: type[StudySpec]) -> dict[str, inspect.Parameter]:
     """The options for the settings that a dataclass declares, with their names, help texts and defaults, as text."""
     found = {}
     for name, (about, default) in settings_of(kind).items():
         if name not in SPELT_OUT:
-            flag, metavar = f"--{name.replace('_', '-')}", METAVARS.get(about.type, "TEXT")
+            flag = option(f"--{name.replace('_', '-')}", about.help, METAVARS.get(about.type, "TEXT"))
             found[name] = inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=str(default) if default else None,
-                annotation=Annotated[str | None, typer.Option(flag, help=about.help, metavar=metavar)],
+                annotation=Annotated[str | None, flag],
             )
     return found
 
@@ -68,57 +74,37 @@ StudySettings = Annotated[dict[str, Any], StudySpec]  # a parameter that stands 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """A command with groups of options as parameters: every option of a group becomes one of the command."""
-    options = _options(command)
+    options: dict[str, inspect.Parameter] = {}
+    arguments = _flatten(command, options)
 
     @wraps(command)
     def called(**given: Any) -> None:
-        command(**_filled(command, given))
+        command(**arguments(given))
 
     called.__signature__ = inspect.Signature(list(options.values()))  # type: ignore[attr-defined]
     called.__annotations__ = {name: each.annotation for name, each in options.items()}
     return called
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _flatten(
+    function: Callable[..., Any], options: dict[str, inspect.Parameter]
+) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Add the options of a command or group to `options`; return what makes its arguments from their values."""
     hints = get_type_hints(function, include_extras=True)
-    return {name: hints[name] for name in inspect.signature(function).parameters}
-
-
-def _is_group(hint: Any) -> bool:
-    return isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, tuple))
-
-
-def _declares(hint: Any) -> type[StudySpec] | None:
-    """The dataclass whose settings a parameter stands for."""
-    of, *about = get_args(hint) or (None,)
-    return about[0] if of == dict[str, Any] and about else None
-
-
-def _options(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The options of a command or a group by name, with those of its groups."""
-    found: dict[str, inspect.Parameter] = {}
-    parameters = inspect.signature(function).parameters
-    for name, hint in _hints(function).items():
-        declares = _declares(hint)
-        if declares is not None:
-            found |= setting_options(declares)
-        elif _is_group(hint):
-            found |= _options(hint)
+    arguments: dict[str, Callable[[dict[str, Any]], Any]] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        hint = hints[name]
+        if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, tuple)):
+            inner = _flatten(hint, options)
+            arguments[name] = partial(lambda kind, inner, given: kind(**inner(given)), hint, inner)
+        elif get_args(hint)[:1] == (dict[str, Any],):
+            settings = setting_options(get_args(hint)[1])
+            options |= settings
+            arguments[name] = partial(lambda names, given: {each: given[each] for each in names}, tuple(settings))
         else:
-            found[name] = parameters[name].replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY)
-    return found
-
-
-def _filled(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a command or a group, from the options that were given."""
-    found: dict[str, Any] = {}
-    for name, hint in _hints(function).items():
-        declares = _declares(hint)
-        if declares is not None:
-            found[name] = {each: given[each] for each in setting_options(declares)}
-        else:
-            found[name] = hint(**_filled(hint, given)) if _is_group(hint) else given[name]
-    return found
+            options[name] = parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY)
+            arguments[name] = itemgetter(name)
+    return lambda given: {name: value(given) for name, value in arguments.items()}
 
 
 def per_cent(text: str | float) -> float:
@@ -141,75 +127,61 @@ def numbers(text: str | None, what: str = "--means") -> Floats:
     """Parse a list of numbers such as 1,0.9,0.8."""
     if not text:
         raise InputError(f"Give {what} as a list of numbers, for example {what} 1,0.9,0.8.")
-    values = []
-    for word in text.replace(";", ",").split(","):
-        try:
-            values.append(parse_quantity(word) if "%" in word else float(word))
-        except ValueError:
-            raise InputError(
-                f"'{word.strip()}' in {what} is not a number; write for example {what} 1,0.9,0.8."
-            ) from None
-        if not np.isfinite(values[-1]):
-            raise InputError(f"'{word.strip()}' in {what} is not a finite number.")
-    return np.array(values)
+    return np.array(parse_numbers(text, what))
 
 
 def _number(flag: str, help: str) -> Any:
-    return typer.Option(flag, help=help, parser=per_cent, metavar="NUMBER")
+    return option(flag, help, "NUMBER", parser=per_cent)
 
 
 def whole_option(name: str) -> Any:
     """The option for a setting that is a whole number."""
-    return typer.Option(f"--{name}", help=HELP[name], parser=whole_number, metavar="NUMBER")
+    return option(f"--{name}", HELP[name], "NUMBER", parser=whole_number)
 
 
 QuestionName = Annotated[str, typer.Option("--question", "-q", help=HELP["question"], metavar="NAME[:SETTINGS]")]
 FeaturesFile = Annotated[
-    Path | None, typer.Option("--features", help="Table of features that means are linear in, one row per arm.")
+    Path | None, option("--features", "Table of arm features for linear means, one row per arm.", "FILE")
 ]
-Means = Annotated[str | None, typer.Option("--means", help="True means, e.g. 1,0.9,0.8.", metavar="LIST")]
-Sigma = Annotated[float, typer.Option("--sigma", help="Sub-Gaussian constant of the rewards.")]
-Sigmas = Annotated[
-    str | None, typer.Option("--sigmas", help="Noise: normal, with one standard deviation per arm.", metavar="LIST")
-]
+Means = Annotated[str | None, option("--means", "True means, e.g. 1,0.9,0.8.", "LIST")]
+Sigma = Annotated[float, option("--sigma", "Sub-Gaussian constant of the rewards.", "NUMBER")]
+Sigmas = Annotated[str | None, option("--sigmas", "Noise: normal, with one standard deviation per arm.", "LIST")]
 Delta = Annotated[float, _number("--delta", HELP["delta"])]
 Budget = Annotated[int | None, whole_option("budget")]
 RoundSize = Annotated[int | None, whole_option("round")]
-Split = Annotated[str | None, typer.Option("--split", help=HELP["split"], metavar="LIST")]
-Seed = Annotated[int, typer.Option("--seed", help="Random seed: the same seed gives the same numbers.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON (infinite numbers as null).")]
+Split = Annotated[str | None, option("--split", HELP["split"], "LIST")]
+Seed = Annotated[int, option("--seed", "Random seed; the same seed gives the same numbers.", "NUMBER")]
+Workers = Annotated[int, option("--workers", "Number of processes; results do not depend on it.", "NUMBER")]
+Json = Annotated[bool, option("--json", "Print JSON (infinite numbers as null).")]
+LEVEL = "Level to compare means with (above, minimum-below, any-above, claims)."
+FORMS_FILE = "Table of statements, claims or scores: name, one column per arm, above or plus."
 
 
 class QuestionOptions(NamedTuple):
     """The settings of a question, apart from claims."""
 
-    k: Annotated[int | None, typer.Option("--k", help="Number of arms to find (top-k).")] = None
-    level: Annotated[
-        float | None, _number("--level", "Level to compare means with (above, minimum-below, any-above, claims).")
+    k: Annotated[int | None, option("--k", "Number of arms to find (top-k).", "NUMBER")] = None
+    level: Annotated[float | None, _number("--level", LEVEL)] = None
+    file: Annotated[Path | None, option("--file", FORMS_FILE, "FILE")] = None
+    tolerance: Annotated[
+        float | None, _number("--tolerance", "Indifference zone: differences too small to matter.")
     ] = None
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", help="Table of statements, claims or scores: name, one column per arm, above or plus."),
-    ] = None
-    tolerance: Annotated[float | None, _number("--tolerance", "Difference that does not matter to the answer.")] = None
 
 
 class ClaimOptions(NamedTuple):
     """The settings of claims."""
 
     control: Annotated[
-        str | None, typer.Option("--control", help="Control arm(s), comma-separated (questions claims and statements).")
+        str | None, option("--control", "Control arm, or several, comma-separated (claims, statements).", "LIST")
     ] = None
     margin: Annotated[float | None, _number("--margin", "Smallest improvement to claim (default 0; 1 for ratios).")] = (
         None
     )
-    futility: Annotated[
-        float | None, _number("--futility", "Claims: effect below which an arm is shown not to matter.")
-    ] = None
-    two_sided: Annotated[bool, typer.Option("--two-sided", help="Claims: also show which arms are not better.")] = False
-    margin_is: Annotated[
-        str, typer.Option("--margin-is", help=f"Scale of the margin: {', '.join(SCALES)}.", metavar="NAME")
-    ] = "difference"
+    futility: Annotated[float | None, _number("--futility", "Claims: effect below which an arm is futile.")] = None
+    two_sided: Annotated[bool, option("--two-sided", "Claims: also show which arms are not better.")] = False
+    margin_is: Annotated[str, option("--margin-is", f"Scale of the margin: {', '.join(SCALES)}.", "NAME")] = (
+        "difference"
+    )
 
     def claims(self, arms: Sequence[str], level: float | None = None, file: Path | None = None) -> Claims:
         """Build the claims about these arms."""
@@ -280,20 +252,18 @@ def question_from(
 class NoiseOptions(NamedTuple):
     """The noise model of a study."""
 
-    sigma: Annotated[
-        float | None, typer.Option("--sigma", help="Noise: sub-Gaussian with this standard deviation.")
-    ] = None
+    sigma: Annotated[float | None, option("--sigma", "Noise: sub-Gaussian with this standard deviation.", "NUMBER")] = (
+        None
+    )
     sigmas: Sigmas = None
-    normal: Annotated[
-        bool, typer.Option("--normal", help="Noise: normal with deviation --sigma, or unknown without it.")
-    ] = False
+    normal: Annotated[bool, option("--normal", "Noise: normal, with standard deviation --sigma or unknown.")] = False
     value_range: Annotated[
-        tuple[float, float] | None, typer.Option("--range", help="Noise: results in this range.", metavar="LOW HIGH")
+        tuple[float, float] | None, option("--range", "Noise: results in this range.", "LOW HIGH")
     ] = None
-    binary: Annotated[bool, typer.Option("--binary", help="Noise: results are 0 or 1.")] = False
-    counts: Annotated[bool, typer.Option("--counts", help="Noise: Poisson counts.")] = False
-    noise: Annotated[str | None, typer.Option("--noise", help=HELP["noise"], metavar="NAME[:SETTINGS]")] = None
-    items: Annotated[bool, typer.Option("--items", help="Arms are tried on the same items (paired design).")] = False
+    binary: Annotated[bool, option("--binary", "Noise: 0/1 results.")] = False
+    counts: Annotated[bool, option("--counts", "Noise: Poisson counts.")] = False
+    noise: Annotated[str | None, option("--noise", HELP["noise"], "NAME[:SETTINGS]")] = None
+    items: Annotated[bool, option("--items", "Paired design: every arm is tried on the same items.")] = False
 
     def model(self) -> Noise:
         """Build the noise model: exactly one must be described."""
@@ -316,18 +286,18 @@ class NoiseOptions(NamedTuple):
         return found.with_items() if self.items else found
 
 
-def _column(flag: str, help: str) -> Any:
-    return typer.Option(flag, help=help, metavar="NAME", rich_help_panel=FILES)
+def _column(role: str, help: str) -> Any:
+    return option(f"--{role}-column", help, "NAME", rich_help_panel=FILES)
 
 
 class ColumnOptions(NamedTuple):
     """The names of columns in result files."""
 
-    arm_column: Annotated[str | None, _column("--arm-column", "Column of the arms.")] = None
-    outcome_column: Annotated[str | None, _column("--outcome-column", "Column of the results.")] = None
-    id_column: Annotated[str | None, _column("--id-column", "Column of unit ids; no id counts twice.")] = None
-    time_column: Annotated[str | None, _column("--time-column", "Column of the times of results.")] = None
-    item_column: Annotated[str | None, _column("--item-column", "Column of the items that arms are tried on.")] = None
+    arm_column: Annotated[str | None, _column("arm", "Column of arms.")] = None
+    outcome_column: Annotated[str | None, _column("outcome", "Column of results.")] = None
+    id_column: Annotated[str | None, _column("id", "Column of unit ids; each id counts once.")] = None
+    time_column: Annotated[str | None, _column("time", "Column of times.")] = None
+    item_column: Annotated[str | None, _column("item", "Column of the items that every arm is tried on.")] = None
 
     def columns(self) -> Columns | None:
         """The columns as `create_study` takes them; None if none were given."""
@@ -341,8 +311,8 @@ class StudyOptions:
     question: Annotated[
         str | None, typer.Option("--question", "-q", help=HELP["question"], metavar="NAME[:SETTINGS]")
     ] = None
-    arms: Annotated[str | None, typer.Option("--arms", help=HELP["arms"], metavar="LIST")] = None
-    arms_file: Annotated[Path | None, typer.Option("--arms-file", help="File of arm names, one per line.")] = None
+    arms: Annotated[str | None, option("--arms", HELP["arms"], "LIST")] = None
+    arms_file: Annotated[Path | None, option("--arms-file", "File of arm names, one per line.", "FILE")] = None
     form: QuestionOptions
     features: FeaturesFile = None
     claims: ClaimOptions

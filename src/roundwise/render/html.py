@@ -51,6 +51,13 @@ def render_card(template: str, **values: Any) -> str:
     return f'<style>{style}</style><div class="roundwise">{text}</div>'
 
 
+def render_markdown(template: str, **values: Any) -> str:
+    """Render a page in Markdown."""
+    environment = build_environment()
+    environment.autoescape = False
+    return environment.get_template(template).render(**values) + "\n"
+
+
 @cache
 def _styles() -> str:
     return read_style("base.css") + read_style("chart.css")

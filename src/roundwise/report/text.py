@@ -155,7 +155,7 @@ def _describe_any_beyond(found: Findings) -> str | None:
     if not measured:
         return None
     level = found.units.given(question.level or 0.0) + found.near("of it")
-    choose, side, end = (min, "below", "lowest") if question.seeks_low_means else (max, "above", "highest")
+    choose, side, end = (min, "below", "lowest") if question.lower_is_better else (max, "above", "highest")
     extreme = choose(measured, key=lambda arm: arm.mean or 0.0)
     some = "Some" if found.answer else "No"
     return f"{some} {found.units.mean} is {side} {level}; the {end} is that of {found.sized(extreme)}"
@@ -285,6 +285,7 @@ class Column(NamedTuple):
     title: str
     cells: list[str]
     numeric: bool = False  # aligned to the right
+    kind: str = ""  # for surfaces that show only some columns: lift, place, size
 
 
 Table = list[list[str]]  # the titles, and then the rows
@@ -335,12 +336,14 @@ def arm_table(report: ReportData, most: int = MOST) -> list[Column]:
     if any(each.difference is not None for each in every):
         columns.append(Column(f"against {report.control}", [_describe_difference(report, each) for each in arms]))
         if any(each.lift is not None for each in every):
-            columns.append(Column(f"lift over {report.control}", [_describe_lift(each) for each in arms]))
+            lifts = [_describe_lift(each) for each in arms]
+            columns.append(Column(f"lift over {report.control}", lifts, kind="lift"))
     if any(each.gap_to_leader_upper is not None for each in every):
         columns.append(Column("behind the leader by", [_describe_gap(report, each) for each in arms]))
     if any(each.place or each.gap_to_best_lower is not None for each in every):
         rows = {each.arm: each for each in reversed(report.claim_rows) if each.arm is not None}
-        columns.append(Column("", [_describe_place(report, each, rows.get(each.name)) for each in arms]))
+        places = [_describe_place(report, each, rows.get(each.name)) for each in arms]
+        columns.append(Column("", places, kind="place"))
     if any(each.missing for each in every):
         columns.append(Column("missing", [count(each.missing) for each in arms], True))
     if report.pending > 0:
@@ -485,7 +488,7 @@ def claim_table(report: ReportData) -> list[Column]:
         Column("", [_describe_status(report, each) for each in rows]),
     ]
     if any(size is not None for each in rows for size in (each.estimate, each.lower, each.upper)):
-        columns.append(Column("so far", [_describe_size(report, each) for each in rows]))
+        columns.append(Column("so far", [_describe_size(report, each) for each in rows], kind="size"))
     if any(each.chance is not None for each in rows):
         chances = ["" if each.chance is None else f"{100 * each.chance:.0f} %" for each in rows]
         columns.append(Column("forecast", chances, True))

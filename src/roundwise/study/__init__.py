@@ -4,10 +4,9 @@
 round is complete, `amendments` has the rules by which arms leave and join, `audit` verifies, exports and lists.
 """
 
-from roundwise.study.api import create_study, load_study
 from roundwise.study.fold import Round
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State, replay
-from roundwise.study.study import Study
+from roundwise.study.study import Study, create_study, load_study
 
 __all__ = ["Round", "State", "Study", "StudySpec", "create_study", "load_study", "replay"]

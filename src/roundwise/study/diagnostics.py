@@ -75,14 +75,14 @@ class Agreement(NamedTuple):
 
     sums: Past  # of all results, without the batches one by one
     used: Past  # of the arms that had enough results, weighed by 1/variance
+    held: RefutationState  # the means that are left
     shifted: Apart = Apart()  # up to a shift of all arms together
     plain: Apart = Apart()
-    held: RefutationState | None = None  # the means that are left; None in the record of an earlier version
 
     @classmethod
     def none(cls, arms: int) -> Agreement:
         """Before the first batch."""
-        return cls(Past.none((arms,)), Past.none((arms,)), held=RefutationState.none(arms))
+        return cls(Past.none((arms,)), Past.none((arms,)), RefutationState.none(arms))
 
 
 @quiet
@@ -99,8 +99,7 @@ def agreement(problem: Problem, so_far: Agreement, batch: Batch, number: int) ->
         for shifts, known in ((True, so_far.shifted), (False, so_far.plain))
     )
     used = so_far.used.plus(weighed) if counts.any() else so_far.used
-    held = so_far.held or RefutationState.none(problem.arms)
-    return Agreement(sums, used, shifted, plain, update_refutation(problem.noise, held, batch))
+    return Agreement(sums, used, update_refutation(problem.noise, so_far.held, batch), shifted, plain)
 
 
 def differs(problem: Problem, so_far: Agreement, shifts: bool) -> Disagreement | None:

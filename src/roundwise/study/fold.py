@@ -23,11 +23,10 @@ from roundwise.messages import FileNote
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.problem import BatchPlan, Record, Trial, advance, begin, budget_before
-from roundwise.noise.base import RefutationState
 from roundwise.policies.base import apportion_pulls, as_rounds
 from roundwise.serialization import Unreadable, pack, unpack
 from roundwise.study.amendments import Change, changed, first_arms
-from roundwise.study.diagnostics import Agreement, Apart, Splits, agreement
+from roundwise.study.diagnostics import Agreement, Splits, agreement
 from roundwise.study.row_checks import RowChecks
 from roundwise.study.spec import StudySpec
 
@@ -71,6 +70,11 @@ class Round:
     def counts(self) -> Floats:
         """Results with an outcome, for each arm."""
         return np.sum([each.counts for each in self.files], axis=0) if self.files else np.zeros_like(self.pulls)
+
+    @property
+    def results(self) -> int:
+        """Results with an outcome, of all arms."""
+        return int(self.counts.sum())
 
     @property
     def lost(self) -> Floats:
@@ -191,20 +195,20 @@ class Surplus(NamedTuple):
         """With one more round."""
         if not (added := round.added):
             return self
-        asked, came = self.asked + int(round.pulls.sum()), self.came + int(round.counts.sum())
+        asked, came = self.asked + int(round.pulls.sum()), self.came + round.results
         return Surplus((*self.rounds, round.number)[:MOST], asked, came, self.added + added)
 
 
 class LateSums(NamedTuple):
     """Results of an arm that came after the decision."""
 
-    results: float
-    total: float
+    results: float = 0.0
+    total: float = 0.0
 
 
 @dataclass(frozen=True)
 class StudySummary:
-    """Facts about the rounds that count: few, however many rounds there were."""
+    """Facts about the rounds so far: few, however many rounds there were."""
 
     rounds: int = 0  # the number of the last one that was folded
     files: int = 0  # ever recorded, also those that were corrected or withdrawn
@@ -227,42 +231,62 @@ class StudySummary:
     splits: Splits = field(default_factory=Splits)  # of rounds that are a number of results
     row_checks: RowChecks = field(default_factory=lambda: RowChecks.none(0))
 
-    def plus(self, spec: StudySpec, round: Round) -> StudySummary:
-        """With one more round."""
+    def plus(self, round: Round, late: bool = False) -> StudySummary:
+        """With what the files of one more round brought; the decision has not seen it if it is `late`."""
+        files, lost, contradicted = round.files, dict(self.lost), self.contradicted
+        for arm, number in zip(round.arms, round.lost.tolist(), strict=True):
+            if number:
+                lost[arm] = lost.get(arm, 0) + int(number)
+        for each in files:
+            contradicted = with_contradicted(contradicted, each)
+        strata = [each.strata for each in files if each.strata is not None]
+        items = [each.items for each in strata if each.items is not None]
+        repeated = bool(items) and len(np.unique(np.concatenate(items))) < sum(map(len, items))
         found = replace(
             self,
-            rounds=round.number,
-            notes=with_notes(self.notes, round),
-            sums_only=self.sums_only or sums_only(round),
-            deviation=self.deviation or describe_deviation(round),
-            lost=with_lost(self.lost, round),
-            contradicted=with_contradicted(self.contradicted, round.files),
-            starts=(*self.starts, *(each.start for each in round.files if each.start is not None))[-STARTS:],
-            shared_items=self.shared_items or shares_items(round),
-            sketches=with_sketches(self.sketches, round),
-            surplus=self.surplus.plus(round),
-            partitioned_rows=self.partitioned_rows or deals_rows(round),
-            splits=with_split(self.splits, round),
-            row_checks=self.row_checks.plus(spec.noise, round.files, round.arms, spec.arms),
+            notes=_few_notes((*self.notes, *(note for each in files for note in each.notes))),
+            sums_only=self.sums_only or any(each.values is None for each in files),
+            lost=lost,
+            contradicted=contradicted,
+            starts=(*self.starts, *(each.start for each in files if each.start is not None))[-STARTS:],
+            shared_items=self.shared_items or repeated,
         )
-        if self.agreement is not None:
-            batch = of_arms(round.whole, round.arms, spec.arms)
-            found = replace(found, agreement=agreement(spec.problem, self.agreement, batch, round.number))
-        if not round.short:
-            return found
-        if len(self.short) >= MOST:
-            return replace(found, more_short=self.more_short + 1)
-        return replace(found, short=(*self.short, shortfall(round)))
+        if round.short and len(self.short) >= MOST:
+            found = replace(found, more_short=self.more_short + 1)
+        elif round.short:
+            numbers = {"missing": round.missing, "asked": int(round.pulls.sum())}
+            found = replace(found, short=(*self.short, {"round": round.number, **numbers, "why": round.closed_early}))
+        if late:
+            sums, batch = dict(self.late_sums), round.whole
+            for arm, results, total in zip(round.arms, batch.counts.tolist(), batch.totals.tolist(), strict=True):
+                before = sums.get(arm, LateSums())
+                sums[arm] = LateSums(before.results + results, before.total + total)
+            return replace(found, late_rounds=(*self.late_rounds, round.number), late_sums=sums)
+        return replace(
+            found,
+            sketches=reduce(merge_sketches, (each.sketches for each in files), dict(self.sketches)),
+            surplus=self.surplus.plus(round),
+            partitioned_rows=self.partitioned_rows or any(each.strata and each.parts > 1 for each in files),
+        )
 
-    def passing(self, spec: StudySpec, round: Round) -> StudySummary:
-        """With a round that came after the one that decides: its facts are kept, and the decision has not seen it."""
-        found, batch, late = self.plus(spec, round), round.whole, dict(self.late_sums)
-        for arm, results, total in zip(round.arms, batch.counts.tolist(), batch.totals.tolist(), strict=True):
-            before = late.get(arm, LateSums(0.0, 0.0))
-            late[arm] = LateSums(before.results + results, before.total + total)
-        names = ("rounds", "deviation", "agreement", "sketches", "surplus", "partitioned_rows", "splits")
-        unseen = {name: vars(self)[name] for name in names}
-        return replace(found, **unseen, late_rounds=(*self.late_rounds, round.number), late_sums=late)
+    def folded(self, spec: StudySpec, round: Round) -> StudySummary:
+        """With one more round, which is complete and counts."""
+        agrees, splits = self.agreement, self.splits
+        if agrees is not None:
+            batch = of_arms(round.whole, round.arms, spec.arms)
+            agrees = agreement(spec.problem, agrees, batch, round.number)
+        if round.by_number:
+            splits = splits.plus(round.pulls, round.counts + round.lost)
+        deviation = self.deviation or describe_deviation(round)
+        checks = self.row_checks.plus(spec.noise, round.files, round.arms, spec.arms)
+        return replace(
+            self.plus(round),
+            rounds=round.number,
+            deviation=deviation,
+            agreement=agrees,
+            splits=splits,
+            row_checks=checks,
+        )
 
     def payload(self) -> Plain:
         """The facts as JSON."""
@@ -275,18 +299,18 @@ class StudySummary:
         }
 
     @classmethod
-    def from_payload(cls, payload: Facts) -> StudySummary:
-        """The facts that `payload` was made of."""
+    def from_payload(cls, payload: Facts, arms: int) -> StudySummary:
+        """The facts that `payload` was made of, in a study of so many arms."""
         surplus, splits = payload["surplus"], payload["splits"]
         return cls(
             rounds=int(payload["rounds"]),
             files=int(payload["files"]),
-            short=tuple(having(each, ("round", "came", "asked", "missing", "why")) for each in payload["short"]),
+            short=tuple(having(each, ("round", "missing", "asked", "why")) for each in payload["short"]),
             more_short=int(payload["more_short"]),
             notes=tuple(map(FileNote.from_values, payload["notes"])),
             sums_only=bool(payload["sums_only"]),
             deviation=payload["deviation"],
-            agreement=_read_agreement(payload["agreement"]),
+            agreement=_read_agreement(payload["agreement"], arms),
             refolded=bool(payload["refolded"]),
             lost={str(arm): int(number) for arm, number in payload["lost"].items()},
             contradicted={str(digest): int(number) for digest, number in payload["contradicted"].items()},
@@ -298,34 +322,51 @@ class StudySummary:
             late_rounds=tuple(int(number) for number in payload["late_rounds"]),
             late_sums={str(arm): LateSums(*map(float, each)) for arm, each in payload["late_sums"].items()},
             splits=Splits(float(splits[0]), int(splits[1]), tuple(float(each) for each in splits[2])),
-            row_checks=RowChecks.from_payload(payload["row_checks"]),
+            row_checks=RowChecks.from_payload(payload["row_checks"], arms),
         )
 
 
 def having(entry: Mapping[str, object], keys: Sequence[str]) -> Plain:
-    """An entry of JSON that has these keys; an error if it does not."""
-    return {**entry, **{key: entry[key] for key in keys}}
+    """These keys of an entry of JSON; an error if one is missing."""
+    return {key: entry[key] for key in keys}
 
 
-def _read_agreement(written: object) -> Agreement | None:
+def with_contradicted(known: Mapping[str, int], file: Results) -> Mapping[str, int]:
+    """Results of each file that later ones contradict, with those that one more file names: the same come again."""
+    sources = [] if file.contradicted is None else file.contradicted.files
+    named = {each.digest[:SHORT]: max(known.get(each.digest[:SHORT], 0), each.rows) for each in sources}
+    return {**known, **named}
+
+
+def _few_notes(notes: Sequence[FileNote]) -> tuple[FileNote, ...]:
+    """Each note once; of too many the first of a repeated kind go."""
+    found = list(dict.fromkeys(notes))
+    kinds = Counter(each.kind for each in found)
+    for note in found[:]:
+        if len(found) > MOST and kinds[note.kind] > 1:
+            kinds[note.kind] -= 1
+            found.remove(note)
+    return tuple(found[:MOST])
+
+
+def describe_deviation(round: Round) -> str | None:
+    """Describe how the returned counts differ from the plan, or None."""
+    planned, came = round.pulls if round.planned is None else round.planned, round.counts
+    if (planned == came).all():
+        return None
+    how = "less" if (came <= planned).all() else "more" if (came >= planned).all() else "other results"
+    return f"round {round.number} brought {how} than was planned"
+
+
+def _read_agreement(written: object, arms: int) -> Agreement | None:
     """The agreement that was packed; None if it is none."""
     try:
-        kept = unpack(Agreement, written)
-        kept = kept._replace(shifted=Apart(*kept.shifted), plain=Apart(*kept.plain))
-        numbers = all(type(each) in (int, float) for each in (*kept.shifted, *kept.plain))
-        if numbers and is_past(kept.sums) and is_past(kept.used) and _held_well(kept.held, kept.sums):
-            return kept
-    except (AttributeError, TypeError, Unreadable):
-        pass
-    return None
-
-
-def _held_well(held: RefutationState | None, sums: Past) -> bool:
-    if held is None:
-        return True
-    arrays, numbers = held[:7], held[7:]
-    shaped = all(isinstance(each, np.ndarray) and each.shape == sums.counts.shape for each in arrays)
-    return shaped and all(type(each) in (int, float) for each in numbers)
+        none = Agreement.none(arms)
+        found = unpack(Agreement, written, none)
+        _check_alike(found, none)
+    except Unreadable:
+        return None
+    return found if all(np.shape(each) in ((), (arms,)) for each in found.held) else None
 
 
 def is_past(past: Past) -> bool:
@@ -343,83 +384,6 @@ def is_past(past: Past) -> bool:
         if past.pairs.history or both != (np.size(past.counts) ** 2,) or not is_past(past.pairs):
             return False
     return all(isinstance(each, np.ndarray) and each.shape == np.shape(past.counts) for each in arrays)
-
-
-def shortfall(round: Round) -> Plain:
-    """How short a round was closed."""
-    return {
-        "round": round.number,
-        "came": int(round.counts.sum()),
-        "asked": int(round.pulls.sum()),
-        "missing": round.missing,
-        "why": round.closed_early,
-    }
-
-
-def with_lost(lost: Mapping[str, int], round: Round) -> dict[str, int]:
-    """The results without an outcome, with those of one more round."""
-    found = dict(lost)
-    for arm, number in zip(round.arms, round.lost.tolist(), strict=True):
-        if number:
-            found[arm] = found.get(arm, 0) + int(number)
-    return found
-
-
-def with_split(splits: Splits, round: Round) -> Splits:
-    """How rounds were split, with one more if that is a number of results."""
-    return splits.plus(round.pulls, round.counts + round.lost) if round.by_number else splits
-
-
-def with_contradicted(known: Mapping[str, int], files: Sequence[Results]) -> dict[str, int]:
-    """Results of each file that later ones contradict, with some more files: the same ones come again."""
-    found = dict(known)
-    for each in files:
-        for source in [] if each.contradicted is None else each.contradicted.files:
-            key = source.digest[:SHORT]
-            found[key] = max(found.get(key, 0), source.rows)
-    return found
-
-
-def with_sketches(sketches: Mapping[str, ValueSketch], round: Round) -> dict[str, ValueSketch]:
-    """The sketches with those of the files of a round."""
-    return reduce(merge_sketches, (each.sketches for each in round.files), dict(sketches))
-
-
-def deals_rows(round: Round) -> bool:
-    """Whether rows are partitioned_rows into parts by their places; sums are not."""
-    return any(each.strata is not None and each.parts > 1 for each in round.files)
-
-
-def with_notes(notes: tuple[FileNote, ...], round: Round) -> tuple[FileNote, ...]:
-    """The notes with those of the files of a round, each once; of too many the first of a repeated kind go."""
-    found = list(dict.fromkeys((*notes, *(note for each in round.files for note in each.notes))))
-    kinds = Counter(each.kind for each in found)
-    for note in found[:]:
-        if len(found) > MOST and kinds[note.kind] > 1:
-            kinds[note.kind] -= 1
-            found.remove(note)
-    return tuple(found[:MOST])
-
-
-def sums_only(round: Round) -> bool:
-    """Whether some file told no rows."""
-    return any(each.values is None for each in round.files)
-
-
-def shares_items(round: Round) -> bool:
-    """Whether some item is in several rows: arms that were tried on the same one."""
-    items = [each.strata.items for each in round.files if each.strata is not None and each.strata.items is not None]
-    every = np.concatenate(items) if items else np.zeros(0)
-    return len(np.unique(every)) < len(every)
-
-
-def describe_deviation(round: Round) -> str | None:
-    """Describe how the returned counts differ from the plan, or None."""
-    planned, came = round.pulls if round.planned is None else round.planned, round.counts
-    if (planned == came).all():
-        return None
-    how = "less" if (came <= planned).all() else "more" if (came >= planned).all() else "other results"
-    return f"round {round.number} brought {how} than was planned"
 
 
 # --- the fold
@@ -448,10 +412,10 @@ def start_summary(spec: StudySpec) -> StudySummary:
 def fold_round(spec: StudySpec, trial: Trial, summary: StudySummary, round: Round) -> tuple[Trial, StudySummary, bool]:
     """The trial and the summary after one more round, and whether it counts: not after the one that decides."""
     if trial.done:
-        return trial, summary.passing(spec, round), False
+        return trial, summary.plus(round, late=True), False
     batch = of_arms(round.batch, round.arms, spec.arms)
     after = advance(spec.problem, spec.acting, with_asked_plan(spec, trial, round), batch)
-    return after, summary.plus(spec, round), True
+    return after, summary.folded(spec, round), True
 
 
 def fold_rounds(
@@ -585,14 +549,18 @@ def restore_trial(spec: StudySpec, payload: Facts) -> Trial:
 
 
 def _check_alike(found: Any, like: Any) -> None:
-    """Raise unless a tree has the dtypes and last axes of another, and every past in it makes sense."""
+    """Raise unless a tree has the types and last axes of another, and every past in it makes sense."""
+    fits = True
     if isinstance(found, Past):
-        if not is_past(found) or (isinstance(like, Past) and found.counts.shape != like.counts.shape):
-            raise Unreadable("no past")
+        fits = is_past(found) and (not isinstance(like, Past) or found.counts.shape == like.counts.shape)
     elif isinstance(like, tuple) and hasattr(like, "_fields"):
-        for one, other in zip(found, like, strict=True):
+        fits = type(found) is type(like)
+        for one, other in zip(found, like, strict=True) if fits else ():
             _check_alike(one, other)
     elif isinstance(like, np.ndarray | np.generic):
         fits = isinstance(found, np.ndarray | np.generic) and found.dtype == like.dtype
-        if not fits or np.shape(found)[-1:] != np.shape(like)[-1:]:
-            raise Unreadable("arrays of another shape")
+        fits = fits and np.shape(found)[-1:] == np.shape(like)[-1:]  # axes before it may have grown
+    elif isinstance(like, int | float):
+        fits = isinstance(found, int | float)
+    if not fits:
+        raise Unreadable(f"what cannot stand in the place of a {type(like).__name__}")

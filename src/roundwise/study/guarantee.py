@@ -24,7 +24,7 @@ def guarantee_of(state: State) -> Guarantee:
 
 def _doubts(state: State) -> Iterator[Doubt]:
     """Everything that stands between a study and its guarantee."""
-    spec = state.spec
+    spec, facts = state.spec, state.facts
     if (doubt := spec.policy.stopping.doubt(spec.problem)) is not None:
         yield doubt
     if state.decided is not None and not state.trial.done:
@@ -34,12 +34,10 @@ def _doubts(state: State) -> Iterator[Doubt]:
     if (refuted := refutation_of(state)) is not None:
         yield refuted
     yield from contradicted_assumptions(state.row_checks)
-    if state.short:
-        keys = ("missing", "asked", "why")
-        short = [{"round": each["round"], **{key: each[key] for key in keys}} for each in state.short]
-        yield Condition("short_rounds", rounds=short, more=state.summary.more_short)
-    if lost := sum(state.lost.values()):
-        yield Condition("missing_outcomes", number=int(lost))
+    if facts.short:
+        yield Condition("short_rounds", rounds=list(facts.short), more=facts.more_short)
+    if lost := sum(facts.lost.values()):
+        yield Condition("missing_outcomes", number=lost)
     for entry in state.amendments:
         about = {"name": entry["name"], "round": entry["round"], "why": entry["why"]}
         yield Condition("amended", withdrawn=bool(entry["withdrawn"]), **about)
@@ -48,19 +46,20 @@ def _doubts(state: State) -> Iterator[Doubt]:
     for change in state.changes:
         if change.unrelated:
             yield Condition(f"arm_{change.kind}", arm=change.arm)
-    if state.summary.refolded:
+    if facts.refolded:
         yield Condition("recounted")
-    if state.shares_items and not spec.noise.shares_items:
+    if facts.shared_items and not spec.noise.shares_items:
         yield Condition("shared_items")
-    for each in state.repeats:
-        about = {"repeated": each.repeated, "values": each.values, "exact": each.exact, "several_arms": each.several}
-        yield Condition("repeated_ids", column=each.title, **about)
+    for title, sketch in facts.sketches.items():
+        if (each := sketch.repeats(title)) is not None:
+            about = {"values": each.values, "exact": each.exact, "several_arms": each.several}
+            yield Condition("repeated_ids", column=title, repeated=each.repeated, **about)
     # A bet on a round needs numbers of results that are unrelated to their values. The paper's thresholds hold after
     # every single result, however the next is chosen.
-    if (surplus := state.surplus).added and spec.policy.stopping.any_time:
+    if (surplus := facts.surplus).added and spec.policy.stopping.any_time:
         rounds = list(surplus.rounds)
         yield Condition("surplus", added=surplus.added, rounds=rounds, came=surplus.came, asked=surplus.asked)
-    if spec.seed_given and state.deals_rows:
+    if spec.seed_given and facts.partitioned_rows:
         yield Condition("seed_chosen")
     if (found := disagreeing(state)) is not None:
         about = {"arm": spec.arms[found.arm], "round": found.batch, "chance": found.chance}
@@ -74,9 +73,9 @@ def refutation_of(state: State) -> Reason | None:
 
     Batches that lie apart do not where the decision compares arms within batches and all arms moved together.
     """
-    held = None if state.summary.agreement is None else state.summary.agreement.held
-    if held is None:
+    if state.summary.agreement is None:
         return None
+    held = state.summary.agreement.held
     moving = None if held.moving is None or moved_together(state) else state.spec.arms[held.moving]
     if not held.spreading and moving is None:
         return None
@@ -90,9 +89,10 @@ def dangers_of(state: State, guarantee: Guarantee) -> list[Danger]:
 
 
 def _missing_differ(state: State) -> Danger | None:
-    if not any(state.lost.values()):
+    lost = state.facts.lost
+    if not any(lost.values()):
         return None
-    missing = np.array([float(state.lost.get(name, 0)) for name in state.spec.arms])
+    missing = np.array([float(lost.get(name, 0)) for name in state.spec.arms])
     chance = missing_differs(state.record.counts, missing)
     if chance >= SURPRISING:
         return None
@@ -130,7 +130,7 @@ def bounds_hold(state: State) -> bool:
 def means_hold(state: State) -> bool:
     """Whether intervals of means may be shown: not either where no single means fit all rounds."""
     kept = state.summary.agreement
-    return kept is None or kept.held is None or kept.held.moving is None
+    return kept is None or kept.held.moving is None
 
 
 def disagreeing(state: State) -> Disagreement | None:
@@ -152,14 +152,12 @@ def standing(state: State) -> TrialStatus:
 
 def notes_of(state: State, widened: Sequence[str]) -> list[Note]:
     """Return what else readers should know; intervals of `widened` arms were extended to their means."""
-    return [
-        *_notes(state, widened),
-        *gather_notes([*state.notes, *(n for _, each in state.late_files for n in each.notes)]),
-    ]
+    late = (note for _, each in state.late_files for note in each.notes)
+    return [*_notes(state, widened), *gather_notes([*state.facts.notes, *late])]
 
 
 def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
-    policy, spec = state.spec.policy, state.spec
+    policy, spec, facts = state.spec.policy, state.spec, state.facts
     if policy.stopping.exact_batches:
         yield Note("exact_rounds", policy=policy.name)
     for change in state.changes:
@@ -179,17 +177,18 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note("moved_together", intervals=means_hold(state))
     if widened:
         yield Note("widened", arms=list(widened))
-    if spec.noise.needs == "rows" and state.sums_only:
+    if spec.noise.needs == "rows" and facts.sums_only:
         yield Note("sums_only")
     yield from notes_on_rows(spec.noise, state.row_checks, spec.arms)
-    waiting = state.open_results
+    waiting = state.partial_round
     if waiting is not None and state.closed is not None:
-        yield Note("incomplete_round", round=waiting.round, results=waiting.results)
+        yield Note("incomplete_round", round=waiting.number, results=waiting.results)
     for _, each in state.past:
         yield Note("earlier_data", results=int(each.counts.sum()), name=each.name)
     if late := int(state.late_sums.counts.sum()):
-        recounted = bool(state.summary.late_rounds) or any(state.after_decision(each) for each in state.unfolded)
-        yield Note("after_decision", results=late, recounted=recounted, claims=spec.question.separate_claims)
+        yield Note(
+            "after_decision", results=late, recounted=bool(facts.late_rounds), claims=spec.question.separate_claims
+        )
 
 
 def gather_notes(notes: Sequence[FileNote]) -> list[FileNote]:

@@ -103,10 +103,10 @@ class RowChecks(NamedTuple):
         }
 
     @classmethod
-    def from_payload(cls, payload: Facts) -> RowChecks:
-        """What `payload` was made of; a ValueError where it contradicts itself."""
+    def from_payload(cls, payload: Facts, arms: int) -> RowChecks:
+        """What `payload` was made of in a study of so many arms; a ValueError where it contradicts itself."""
         statistics, smallest = unpack(RowStatistics, payload["statistics"]), unpack(np.ndarray, payload["smallest"])
-        if not statistics.fits(len(smallest)):
+        if not statistics.fits(arms) or smallest.shape != (arms,):
             raise ValueError("statistics of other arms")
         return cls(statistics, smallest, tuple(map(_read_finding, payload["findings"])), bool(payload["unchecked"]))
 

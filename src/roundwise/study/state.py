@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from functools import reduce
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +11,7 @@ from roundwise.arrays import Floats, Plain
 from roundwise.contract import check_answer
 from roundwise.deadline import check_deadline
 from roundwise.errors import DataError, InputError
-from roundwise.ingest import Repeats, Results, batch_of, of_arms
-from roundwise.messages import FileNote
+from roundwise.ingest import Results, batch_of, of_arms
 from roundwise.model.batch import Batch
 from roundwise.model.problem import Record, Trial, cannot_stop, check_whole_number, final_answer
 from roundwise.policies.base import apportion_pulls, round_of
@@ -22,22 +19,12 @@ from roundwise.serialization import Unreadable
 from roundwise.store import Entry, EventKind
 from roundwise.study import fold
 from roundwise.study.amendments import Change, names_after, with_arms
-from roundwise.study.fold import ArmResults, Round, StudySummary, Surplus
+from roundwise.study.fold import ArmResults, Round, StudySummary
 from roundwise.study.row_checks import RowChecks
 from roundwise.study.spec import StudySpec
 
 # what a record that was changed by hand may raise when it is replayed
 WRONG = (ArithmeticError, AssertionError, AttributeError, InputError, LookupError, TypeError, ValueError)
-
-
-class OpenResults(NamedTuple):
-    """What was told of the open round, and is not counted yet."""
-
-    round: int
-    files: int
-    counts: Floats  # (K)
-    means: Floats  # (K), 0 for an arm without results
-    results: int
 
 
 def replay(entries: Sequence[Entry], read_all: Callable[[], Sequence[Entry]] | None = None) -> State:
@@ -294,7 +281,7 @@ class State:
         if self._summary is None:
             assert self.checkpoint is not None
             try:
-                self._summary = StudySummary.from_payload(self.checkpoint["summary"])
+                self._summary = StudySummary.from_payload(self.checkpoint["summary"], len(self.spec.arms))
             except (LookupError, TypeError, ValueError, AttributeError) as error:
                 raise DataError(
                     f"The last checkpoint of '{self.name}' cannot be read ({type(error).__name__}). Restore the study "
@@ -411,14 +398,10 @@ class State:
         return None if self.closed is not None or self.open_round is None or self.ended else self.open_round
 
     @property
-    def open_results(self) -> OpenResults | None:
-        """What was told of the open round, if anything; once all is decided it came after that."""
-        open_ = None if self.open_round is None or self.ended else self.open_round
-        if open_ is None or not open_.files:
-            return None
-        batch = open_.whole
-        means = batch.totals / np.maximum(batch.counts, 1.0)
-        return OpenResults(open_.number, len(open_.files), batch.counts, means, int(batch.counts.sum()))
+    def partial_round(self) -> Round | None:
+        """The open round, if results of it were told; once all is decided those came after that."""
+        open_ = self.open_round
+        return None if open_ is None or not open_.files or self.ended else open_
 
     @property
     def files(self) -> int:
@@ -439,11 +422,10 @@ class State:
     @property
     def late_sums(self) -> Batch:
         """The sums of all that came after the decision, for the arms there are now."""
-        arms, kept = self.spec.arms, self.summary.late_sums
-        counts, totals = (np.array([kept.get(arm, (0.0, 0.0))[k] for arm in arms]) for k in (0, 1))
-        more = [(each.arms, each.whole) for each in self.unfolded if self.after_decision(each)]
-        for names, batch in [*more, *((names, batch_of([each])) for names, each in self.late_files)]:
-            one = of_arms(batch, names, arms)
+        arms, kept = self.spec.arms, (self.facts if self.ended else self.summary).late_sums
+        counts, totals = (np.array([kept.get(arm, fold.LateSums())[k] for arm in arms]) for k in (0, 1))
+        for names, each in self.late_files:
+            one = of_arms(batch_of([each]), names, arms)
             counts, totals = counts + one.counts, totals + one.totals
         return Batch(counts, totals)
 
@@ -452,60 +434,28 @@ class State:
         """Everything that came back: what the decision has seen, and what came after it."""
         return self.trial.record.plus(self.late_sums)
 
-    # --- facts about rounds: those of the summary, and of the rounds that are not in it yet
-
     @property
     def unfolded(self) -> Sequence[Round]:
         """The rounds that are not in the summary."""
         return [each for each in self.recent if not each.counted and each.number > self._through]
 
     @property
-    def _before_decision(self) -> Sequence[Round]:
-        return [] if self.ended else self.unfolded
-
-    @property
-    def short(self) -> list[Plain]:
-        """The rounds that were closed although results were missing."""
-        new = [fold.shortfall(each) for each in self.unfolded if each.short]
-        return [*(dict(each) for each in self.summary.short), *new]
-
-    @property
-    def lost(self) -> dict[str, int]:
-        """Results without an outcome, by the name of the arm."""
-        return reduce(fold.with_lost, self.unfolded, dict(self.summary.lost))
+    def facts(self) -> StudySummary:
+        """The summary, with what files brought for the rounds that are not in it yet."""
+        found, late = self.summary, self.ended
+        for each in self.unfolded:
+            if each.files or not late:
+                found = found.plus(each, late)
+        return found
 
     @property
     def contradicted(self) -> int:
         """Results that count and are contradicted by files that were told after them."""
-        files = [file for each in self.unfolded for file in each.files] + [file for _, file in self.late_files]
-        found = fold.with_contradicted(self.summary.contradicted, files)
+        found = self.facts.contradicted
+        for _, file in self.late_files:
+            found = fold.with_contradicted(found, file)
         gone = {each["replaces"][: fold.SHORT] for each in self.amendments}
         return sum(rows for digest, rows in found.items() if digest not in gone)
-
-    @property
-    def notes(self) -> list[FileNote]:
-        """Notes about files, each once."""
-        notes = self.summary.notes
-        for each in self.unfolded:
-            notes = fold.with_notes(notes, each)
-        return list(notes)
-
-    @property
-    def sums_only(self) -> bool:
-        """Whether a file told no rows."""
-        return self.summary.sums_only or any(fold.sums_only(each) for each in self.unfolded)
-
-    @property
-    def shares_items(self) -> bool:
-        """Whether several arms were tried on the same items."""
-        return self.summary.shared_items or any(fold.shares_items(each) for each in self.unfolded)
-
-    @property
-    def repeats(self) -> list[Repeats]:
-        """How values of columns repeat that look like identifiers and were not declared."""
-        every = reduce(fold.with_sketches, self._before_decision, dict(self.summary.sketches))
-        found = (sketch.repeats(title) for title, sketch in every.items())
-        return [each for each in found if each is not None]
 
     @property
     def row_checks(self) -> RowChecks:
@@ -514,16 +464,6 @@ class State:
         for names, file in self.late_files:
             found = found.plus(self.spec.noise, [file], names, arms)
         return found
-
-    @property
-    def surplus(self) -> Surplus:
-        """Results beyond the plan that were told after others of the same round."""
-        return reduce(Surplus.plus, self._before_decision, self.summary.surplus)
-
-    @property
-    def deals_rows(self) -> bool:
-        """Whether the order of rows decided which part each was dealt to, given the seed."""
-        return self.summary.partitioned_rows or any(fold.deals_rows(each) for each in self._before_decision)
 
     # --- what comes next
 

@@ -1,4 +1,4 @@
-"""A named, durable experiment: ask, tell, report, and everything that may change in it."""
+"""A named, durable experiment, here or on a server: ask, tell, report, and everything that may change in it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import dataclasses
 import hashlib
 import json
 import math
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import fspath
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -18,17 +19,21 @@ import numpy as np
 from roundwise._version import RULES
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown
-from roundwise.formats.readers import columns_of
-from roundwise.formats.sheet import digest_of, is_frame, is_path, opened
-from roundwise.ingest import ArmSums, RecordedFiles, Results, TellKeywords, TellOptions, read_results
+from roundwise.formats.readers import COLUMNS, columns_of
+from roundwise.formats.sheet import digest_of, is_frame, is_path, opened, unreadable
+from roundwise.ingest import ArmSums, Columns, RecordedFiles, Results, TellKeywords, TellOptions, read_results
 from roundwise.ingest.duplicates import numbered_digest, sums_of_arms
 from roundwise.messages import FileNote, Remedy, several
 from roundwise.model.batch import PARTS
 from roundwise.model.problem import check_whole_number
+from roundwise.noise import Noise
+from roundwise.policies import Policy
+from roundwise.questions import Question
 from roundwise.questions.base import Wording
 from roundwise.report.model import choose_units
-from roundwise.store import ConflictError, Entry, EventKind, StudyStateError
+from roundwise.store import ConflictError, Entry, EventKind, StudyExistsError, StudyStateError, open_store
 from roundwise.store.log import pending_entry, user
+from roundwise.store.remote import Part, Server, segment
 from roundwise.study.amendments import Change, check_change, effect_of_change
 from roundwise.study.fold import Round, evidence
 from roundwise.study.guarantee import guarantee_of
@@ -172,11 +177,16 @@ class Study:
             A report without intervals, unless `full_reports` is set.
         """
         options = TellOptions(**words)
-        self._check_told(sources, round_over)
-        asked = options.plain() | {"round_over": round_over}
-        return self._record(
-            lambda state: self._read_sources(state, sources, round_over, options)[1], "tell", asked, sources, key
-        )
+        if not sources and round_over is None:
+            close = Remedy("If the rest of the round will not come, use {@close_round}.", study=self.name)
+            raise InputError("Give the results: a file or a data frame.", close)
+        if round_over is not None:
+            check_reason(round_over)
+
+        def step(state: State) -> Events:
+            return self._read_sources(state, sources, round_over, options)[1]
+
+        return self._record("tell", options.plain() | {"round_over": round_over}, step, sources, key)
 
     def preview(
         self, *sources: object, round_over: str | None = None, **words: Unpack[TellKeywords]
@@ -192,13 +202,6 @@ class Study:
         state = self.state
         _, result = self._work_out(state, step)
         return read, result(state)
-
-    def _check_told(self, sources: Sequence[object], round_over: str | None) -> None:
-        if not sources and round_over is None:
-            close = Remedy("If the rest of the round will not come, use {@close_round}.", study=self.name)
-            raise InputError("Give the results: a file or a data frame.", close)
-        if round_over is not None:
-            check_reason(round_over)
 
     def close_round(self, why: str) -> Report:
         """Close the open round although results are missing: they will not come."""
@@ -223,22 +226,19 @@ class Study:
             if round_over is not None:
                 raise InputError(f"The study '{self.name}' is decided, and no round is open. Nothing was changed.")
             return read, [(EventKind.TOLD_LATE, {"results": each.payload()}) for each in read]
-        number = self._open_round(state).number
-        new: list[tuple[str, Plain]] = [
-            (EventKind.TOLD, {"round": number, "results": results.payload()}) for results in read
-        ]
-        if round_over is not None:
-            new.append((EventKind.ROUND_CLOSED, {"round": number, "why": round_over}))
-        return read, new
-
-    def _open_round(self, state: State) -> Round:
         if state.over is not None:
             raise InputError(f"The study '{self.name}' is over, undecided: {state.over}. Nothing was changed.")
         if state.open_round is None:
             last = f" Round {state.number} is complete." if state.number else ""
             first = Remedy("First use {@ask}.", study=self.name)
             raise StudyStateError(f"No round is open.{last} Nothing was changed.", first)
-        return state.open_round
+        number = state.open_round.number
+        new: list[tuple[str, Plain]] = [
+            (EventKind.TOLD, {"round": number, "results": results.payload()}) for results in read
+        ]
+        if round_over is not None:
+            new.append((EventKind.ROUND_CLOSED, {"round": number, "why": round_over}))
+        return read, new
 
     def _read_source(
         self,
@@ -334,8 +334,8 @@ class Study:
             }
             return [(EventKind.AMENDED, payload)]
 
-        sources = [] if source is None else [source]
-        return self._record(step, "amend", options.plain() | {"file": replaces, "why": why}, sources)
+        asked = options.plain() | {"file": replaces, "why": why}
+        return self._record("amend", asked, step, [] if source is None else [source])
 
     def _find_recorded(self, state: State, name: str) -> tuple[int, Results]:
         """The round and the results of a file that was told, by its name or the start of its digest."""
@@ -363,15 +363,15 @@ class Study:
                 raise InputError(f"The study '{self.name}' is closed already ({state.closed}). Nothing was changed.")
             return [(EventKind.CLOSED, {"why": why})]
 
-        return self._record(step, "end", {"why": why})
+        return self._record("end", {"why": why}, step)
 
     def drop(self, arm: str, why: str, unrelated: bool = False) -> Report:
         """Leave an arm out from here on; `unrelated` says that the reason does not depend on any result."""
-        return self._change_arms(EventKind.DROPPED, arm, why, unrelated)
+        return self._change_arms("drop", arm, why, unrelated)
 
     def add(self, arm: str, why: str = "", unrelated: bool = False) -> Report:
         """Add an arm; `unrelated` says that the reason does not depend on any result."""
-        return self._change_arms(EventKind.ADDED, arm, why, unrelated)
+        return self._change_arms("add", arm, why, unrelated)
 
     def extend(self, budget: int) -> Report:
         """Set the number of results allowed in all."""
@@ -380,7 +380,7 @@ class Study:
             self._check_extension(state, budget)
             return [(EventKind.EXTENDED, {"budget": int(budget)})]
 
-        return self._record(step, "extend", {"budget": str(budget)})
+        return self._record("extend", {"budget": budget}, step)
 
     def import_past(self, source: object) -> Report:
         """Let earlier data teach where to look; they are no evidence, and must not be told again as results."""
@@ -394,7 +394,7 @@ class Study:
                 raise InputError(f"{results.name} was imported already (identical contents). Nothing was changed.")
             return [(EventKind.PAST_IMPORTED, {"results": slim.payload()})]
 
-        return self._record(step, "import_past", {}, [source])
+        return self._record("import_past", {}, step, [source])
 
     def reopen(self, why: str) -> Report:
         """Go on with a study that was closed undecided."""
@@ -404,13 +404,13 @@ class Study:
             self._check_reopenable(state)
             return [(EventKind.REOPENED, {"why": why})]
 
-        return self._record(step, "reopen", {"why": why})
+        return self._record("reopen", {"why": why}, step)
 
     def note(self, text: str) -> Report:
         """Record a remark."""
         if not text.strip():
             raise InputError("The note is empty. Nothing was changed.")
-        return self._record(lambda state: [(EventKind.NOTED, {"text": text})], "note", {"text": text})
+        return self._record("note", {"text": text}, lambda state: [(EventKind.NOTED, {"text": text})])
 
     def remove(self) -> None:
         """Forget a study that has no results: its name is free again."""
@@ -442,32 +442,30 @@ class Study:
             raise unknown("change", what, ("drop", "add", "end", *EFFECTS))
         return EFFECTS[what]
 
-    def _change_arms(self, kind: EventKind, arm: str, why: str, unrelated: bool) -> Report:
+    def _change_arms(self, verb: str, arm: str, why: str, unrelated: bool) -> Report:
         def step(state: State) -> Events:
-            what = "drop" if kind == EventKind.DROPPED else "add"
-            change = self._arm_change(state, what, arm=arm, why=why, unrelated=unrelated)
+            change = self._arm_change(state, verb, arm, why, unrelated)
             check_change(state.spec, change)
             payload = change.payload()
-            del payload["kind"]
-            return [(kind, payload)]
+            return [(payload.pop("kind"), payload)]
 
-        return self._record(step, kind, {"arm": arm, "why": why, "unrelated": unrelated})
+        return self._record(verb, {"arm": arm, "why": why, "unrelated": unrelated}, step)
 
-    def _arm_change(self, state: State, what: str, arm: str, why: str = "", unrelated: bool = False) -> Change:
+    def _arm_change(self, state: State, verb: str, arm: str, why: str = "", unrelated: bool = False) -> Change:
         self._check_not_closed(state)
-        if what == "drop":
+        if verb == "drop":
             check_reason(why)
         if state.decided is not None:
             raise InputError(f"The study '{self.name}' is decided: its arms are fixed. Nothing was changed.")
-        if state.open_results is not None:
+        if state.partial_round is not None:
             raise InputError(
-                f"Round {state.open_results.round} is open and has results. Nothing was changed.",
+                f"Round {state.partial_round.number} is open and has results. Nothing was changed.",
                 Remedy("Complete it, or close it ({@close_round}), before arms change.", study=self.name),
             )
         open_ = state.open_round is not None
         if state.spec.question.separate_claims:  # by one rule, whatever the reason
             unrelated = False
-        return Change("dropped" if what == "drop" else "added", arm.strip(), why, unrelated, state.number - open_)
+        return Change("dropped" if verb == "drop" else "added", arm.strip(), why, unrelated, state.number - open_)
 
     # --- what may be done
 
@@ -486,9 +484,9 @@ class Study:
                     f"Results were told after '{self.name}' ended, which no claim was bet on before: it cannot go on. "
                     "Nothing was changed."
                 )
-        if state.open_results is not None:
+        if state.partial_round is not None:
             raise InputError(
-                f"Round {state.open_results.round} is open and has results, and the budget must be set before those "
+                f"Round {state.partial_round.number} is open and has results, and the budget must be set before those "
                 "are seen. Complete the round, or close it, and then extend the budget. Nothing was changed."
             )
         check_whole_number("budget", budget, 1)
@@ -561,9 +559,9 @@ class Study:
 
     def _record(
         self,
-        step: Callable[[State], Events],
         verb: str,
         words: Plain,
+        step: Callable[[State], Events],
         sources: Sequence[object] = (),
         key: str | None = None,
     ) -> Report:
@@ -631,6 +629,58 @@ class Study:
         return build_report(state, intervals=bool(state.log), entries=state.log)
 
 
+class RemoteStudy(Study):
+    """A study that a server keeps: read and computed here, from its record, and asked, told and changed there.
+
+    What records has a key: where the connection is lost the request is sent again, and recorded once.
+    """
+
+    UPLOADS = {"tell": "files", "amend": "amend", "import_past": "import-past"}  # noqa: RUF012 - verbs with files
+
+    def __init__(self, name: str, store: Records, server: Server) -> None:
+        super().__init__(name, store)
+        self.server = server
+
+    def asking(self) -> tuple[Round | None, State]:
+        """The round to do next, and where the study stands."""
+        found = self.server.post(f"/studies/{segment(self.name)}/ask", {})
+        state = self.state
+        return (None if found["round"] is None else state.open_round), state
+
+    def _record(
+        self,
+        verb: str,
+        words: Plain,
+        step: Callable[[State], Events],
+        sources: Sequence[object] = (),
+        key: str | None = None,
+    ) -> Report:
+        path, key = f"/studies/{segment(self.name)}/{self.UPLOADS.get(verb, verb)}", key or self.key
+        key = key or secrets.token_hex(16)
+        if verb in self.UPLOADS:
+            parts = [Part("options", json.dumps(words).encode()), *map(part_of, sources)]
+            self.server.upload(path, parts, key, self.expected)
+        else:
+            self.server.post(path, words, key, self.expected)
+        if self.on_recorded is not None:
+            self.on_recorded()
+        return self._report(self._read_state())
+
+
+def part_of(source: object) -> Part:
+    """A source as it is sent: a file as it is, a data frame as JSON of its columns."""
+    if is_path(source):
+        path = str(fspath(source))
+        try:
+            with opened(path) as file:
+                return Part("file", file.read(), PurePath(path).name)
+        except OSError as error:
+            raise unreadable(path, error) from None
+    if not is_frame(source):
+        raise InputError(f"Results come from a file or a data frame, not from a value of type {type(source).__name__}.")
+    return Part("file", json.dumps(columns_of(FRAME, source), allow_nan=False).encode(), FRAME, COLUMNS)
+
+
 def overview(state: State) -> Plain:
     """A line about a study, for lists of them."""
     spec, verdict, waiting = state.spec, state.decided, state.awaited_round
@@ -647,7 +697,7 @@ def overview(state: State) -> Plain:
         "file": told[-1] if told else None,  # None: the one before stays
         "answer": None if verdict is None else verdict["words"],
         "results": int(state.record.samples),
-        "pending": 0 if waiting is None else int(waiting.counts.sum()),
+        "pending": 0 if waiting is None else waiting.results,
         "budget": spec.budget,
         "since": None if waiting is None else waiting.since,
         "by": user(),
@@ -670,7 +720,7 @@ def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
                 contents.append(digest_of(file))
         elif is_frame(each):
             contents.append(hashlib.sha256(json.dumps(columns_of(FRAME, each)).encode()).hexdigest())
-    return hashlib.sha256(json.dumps([verb, words, contents], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([verb, words, contents], sort_keys=True, default=str).encode()).hexdigest()
 
 
 def check_reason(why: str) -> None:
@@ -724,11 +774,11 @@ def _effect_of_going_on(state: State) -> str:
 
 
 def _effect_of_ending(state: State) -> str:
-    waiting = state.open_results
+    waiting = state.partial_round
     lost = ""
     if waiting is not None:
         told, are = several(waiting.results, "result"), "is" if waiting.results == 1 else "are"
-        lost = f" The {told} told of round {waiting.round} {are} not counted."
+        lost = f" The {told} told of round {waiting.number} {are} not counted."
     if state.decided is not None:
         return f"The study is decided; closing it changes nothing about the verdict.{lost}"
     return f"This keeps the guarantee: nothing is claimed but what was shown so far.{lost}"
@@ -749,3 +799,121 @@ EFFECTS = {
         "do with what results showed."
     ),
 }
+
+
+# --- studies by name
+
+
+def create_study(
+    name: str,
+    *,
+    question: Question,
+    arms: Sequence[str],
+    noise: Noise,
+    delta: float | str = 0.05,
+    policy: Policy | None = None,
+    max_round: int | None = None,
+    min_per_arm: int = 0,
+    budget: int | None = None,
+    round: int | None = None,
+    split: Sequence[float] | str | None = None,
+    columns: Columns | None = None,
+    seed: int | None = None,
+    storage: str | None = None,
+    load_if_exists: bool = False,
+) -> Study:
+    """Create a study and record its settings.
+
+    Args:
+        name: Name of the study, unique in its storage.
+        question: Question to answer, e.g. `BestArm()` or `Claims.against_control(arms, "a")`.
+        arms: Names of the arms, at least two.
+        noise: Noise model of the results, e.g. `Binary()` or `Bounded(1, 5)`. `noise.with_items()` is for arms that are
+            tried on the same items.
+        delta: Largest probability of a wrong answer.
+        policy: Sampling policy with its stopping rule. Default: `ConditionalPower()` for claims, else `Wager()`.
+        max_round: Largest number of results in a round.
+        min_per_arm: Smallest number of results of an arm that a round samples.
+        budget: Largest number of results in the whole study. When it is used up, the study ends undecided and its
+            report says what has not been ruled out.
+        round: Number of results in every round. The round is complete at that number, whatever the allocation.
+        split: Fixed allocation ratio: "equal", or shares such as "2:1:1" or [2, 1, 1].
+        columns: Names of the columns in result files, where they are not the usual ones. With a column of items, arms
+            are compared on the items they share.
+        seed: Seed of the random partition of rows, drawn if omitted. If you choose it, do so before results are known:
+            the guarantee is then conditional on row order being unrelated to values.
+        storage: URL of the storage: a file ("sqlite:///roundwise.db"), a database ("postgresql://..."), or a server
+            ("http://host:8000", see `roundwise serve`). The default is ROUNDWISE_STORAGE, else roundwise.db.
+        load_if_exists: Load the study of this name if there is one with the same settings.
+
+    Returns:
+        The study, ready for `ask` and `tell`.
+
+    Raises:
+        InputError: If a setting is invalid, or the existing study has other settings.
+        StudyExistsError: If there is a study of this name and `load_if_exists` is false.
+
+    Example:
+        ::
+
+            study = create_study("checkout", question=BestArm(), arms=["red", "green"], noise=Binary())
+            while (round_ := study.ask()) is not None:
+                report = study.tell(collect(round_))
+    """
+    spec = StudySpec.declare(
+        question=question,
+        arms=arms,
+        noise=noise,
+        delta=delta,
+        policy=policy,
+        max_round=max_round,
+        min_per_arm=min_per_arm,
+        budget=budget,
+        round=round,
+        split=split,
+        columns=columns,
+        seed=seed,
+    )
+    return create_from_spec(name, spec, storage, load_if_exists)
+
+
+def create_from_spec(name: str, spec: StudySpec, storage: str | None = None, load_if_exists: bool = False) -> Study:
+    """Create the study that `spec` declares; see `create_study`."""
+    spec.check_recordable()
+    spec.check()
+    store = open_store(storage)
+    try:
+        store.create(name, spec.to_json(), overview=overview(State(name, spec)))
+    except StudyExistsError:
+        if not load_if_exists:
+            store.close()
+            raise
+        old = StudySpec.from_json(store.recent(name)[0].payload)
+        seed = spec.seed if spec.seed_given else old.seed
+        if replace(spec, seed=seed, seed_given=old.seed_given).to_json() != old.to_json():
+            store.close()
+            raise InputError(
+                f"A study '{name}' exists with other settings. Nothing was changed; choose another name, or load it."
+            ) from None
+    return _of(name, store)
+
+
+def load_study(name: str, storage: str | None = None) -> Study:
+    """Return a study that exists; an UnknownStudyError if there is none of this name.
+
+    Args:
+        name: The name of the study.
+        storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+    """
+    store = open_store(storage, create=False)
+    try:
+        store.head(name)
+    except BaseException:
+        store.close()
+        raise
+    return _of(name, store)
+
+
+def _of(name: str, store: Records) -> Study:
+    """The study, told by way of a server where there is one."""
+    return Study(name, store) if store.server is None else RemoteStudy(name, store, store.server)

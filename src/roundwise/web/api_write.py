@@ -24,8 +24,8 @@ from roundwise.report import Report
 from roundwise.store.log import parsed
 from roundwise.store.remote import segment
 from roundwise.study import Round, Study
-from roundwise.study.api import create_from_spec
 from roundwise.study.audit import imported
+from roundwise.study.study import create_from_spec
 from roundwise.web.api import SAID
 from roundwise.web.bodies import (
     MANAGE,

@@ -29,7 +29,7 @@ Thing = Annotated[Plain, Field(max_length=50)]
 
 
 class ProblemDetails(BaseModel):
-    """An error (RFC 9457): `detail` is the sentence of the command line, `error` its kind."""
+    """An error (RFC 9457): `detail` is what is wrong and what to do, `error` its kind."""
 
     type: str = "about:blank"
     title: str

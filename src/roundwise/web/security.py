@@ -226,8 +226,8 @@ class Guard:
             await refusal(scope, receive, guarded)
             return
         scope.setdefault("state", {})["role"] = role
-        asked = headers.get("x-roundwise-surface", Surface.SHELL) if scope["path"].startswith("/api/") else Surface.PAGE
-        surface = Surface(asked) if asked in set(Surface) else Surface.SHELL
+        asked = headers.get("x-roundwise-surface") if scope["path"].startswith("/api/") else Surface.PAGE
+        surface = Surface(asked) if asked in set(Surface) else Surface.API
         with rendering_for(surface), self.access.work(scope["path"]):
             await self.app(scope, receive, guarded)
 

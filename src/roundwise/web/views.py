@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,7 +17,15 @@ from roundwise.report import Report
 from roundwise.report.charts import draw_means_by_round
 from roundwise.report.export import ReportView
 from roundwise.report.model import ClaimRow, odds
-from roundwise.report.text import Table, arm_table, as_rows, claim_table, describe_odds_of_error, has_claim_table
+from roundwise.report.text import (
+    Column,
+    Table,
+    arm_table,
+    as_rows,
+    claim_table,
+    describe_odds_of_error,
+    has_claim_table,
+)
 from roundwise.study.state import State
 
 MARK = 80.0  # where the required odds stand on a bar of 100
@@ -97,8 +106,8 @@ class StudyView(ReportView):
         """The claims with their bars, where they are not about one option each."""
         if not has_claim_table(self.report) or self.bar_title:
             return []
-        head, *rows = self.claim_table
-        sizes = {row[0]: row[head.index("so far")] for row in rows} if "so far" in head else {}
+        claims, *others = claim_table(self.report)
+        sizes = dict(zip(claims.cells, _cells(others, "size") or [""] * len(claims.cells), strict=True))
         ordered = sorted(self.report.claim_rows, key=lambda each: (each.shown, -each.log_evidence))
         decided = self.report.status == "decided"
         return [ClaimBar(each.claim, _draw_bar(each, "shown", decided), sizes.get(each.claim, "")) for each in ordered]
@@ -111,9 +120,10 @@ class StudyView(ReportView):
 
 def _list_options(report: Report) -> tuple[list[str], list[Option]]:
     """The heads and rows of the table of options, the best first."""
-    head, *rows = as_rows(arm_table(report, most=len(report.arm_rows)))
-    at = head.index("") if "" in head else None
-    shown = [i for i, title in enumerate(head) if i not in (0, at) and not title.startswith("lift over ")]
+    _, *columns = arm_table(report, most=len(report.arm_rows))
+    places = _cells(columns, "place") or [each.place for each in report.ranked]
+    shown = [each for each in columns if each.kind not in ("place", "lift")]  # the bar says more, or the difference
+    rows = as_rows(shown)[1:]
     answer = report.answer if isinstance(report.answer, list) else [report.answer]
     bars: dict[str, Bar] = {}  # of two claims about an option the first that is shown, else the first
     for each in sorted(report.claim_rows, key=lambda claim: (not claim.shown, claim.below)):
@@ -122,12 +132,15 @@ def _list_options(report: Report) -> tuple[list[str], list[Option]]:
         if name is not None:
             bars.setdefault(name, _draw_bar(each, done, report.status == "decided"))
     options = []
-    for arm, row in zip(report.ranked, rows, strict=True):
+    for arm, row, place in zip(report.ranked, rows, places, strict=True):
         leads = arm.name in answer or (report.answer is None and arm.gap_to_leader_upper == 0.0)
-        place = arm.place if at is None else row[at]
-        cells = [_typeset(row[i]) for i in shown]
+        cells = [_typeset(each) for each in row]
         options.append(Option(arm.name, cells, place, bars.get(arm.name), arm.place == "out", leads))
-    return [head[i] for i in shown], options
+    return [each.title for each in shown], options
+
+
+def _cells(columns: Sequence[Column], kind: str) -> list[str]:
+    return next((each.cells for each in columns if each.kind == kind), [])
 
 
 def _typeset(cell: str) -> str:

@@ -133,9 +133,8 @@ def new(
     Example: roundwise new checkout --question best-arm --arms red,green,blue --binary
     """
     from roundwise.planning import first_line, read_plan
-    from roundwise.study.api import create_from_spec
     from roundwise.study.guarantee import guarantee_of
-    from roundwise.study.study import asked_in_words
+    from roundwise.study.study import asked_in_words, create_from_spec
 
     forecast = None
     if from_plan is None:
