@@ -336,7 +336,7 @@ class TestEvents:
         async def work():
             changes = events.ChangeFeed(storage, pause=0.01)
             assert changes._looking is None
-            async with changes.by("a") as one, changes.by(None) as every, changes.by("b") as other:
+            async with changes.queue("a") as one, changes.queue(None) as every, changes.queue("b") as other:
                 while changes.looks < 2:
                     await asyncio.sleep(0.01)
                 before = changes.looks

@@ -16,12 +16,12 @@ from roundwise import (
     Gaussian,
     Largest,
     MinimumBelow,
+    Normal,
     Poisson,
     Problem,
     Statements,
     SubGaussian,
     TopK,
-    UnknownVariance,
     Wager,
 )
 from roundwise.model.batch import Batch, Parts, ValueTable, part_shares_of_rest, split_counts
@@ -214,7 +214,7 @@ def test_t(size: float, dof: int) -> None:
     seen = seen_of((40, 30), (0, 0), (dof + 1, dof + 1), np.zeros_like(scatter), scatter, 40.0)
     leverage = np.full((1, z.size * 400), 2 / (dof + 1))
     form, value = pair_of(both(grid_z.size), 0.0), (grid_z * np.sqrt(leverage[0]))[None]
-    tilt = UnknownVariance().part_bets(seen).forms(form, value, leverage)
+    tilt = Normal().part_bets(seen).forms(form, value, leverage)
     mean = (law * np.exp(tilt(0, np.full(grid_z.size, size)))).sum()
     assert mean <= 1 + 2e-3
     assert mean > 0.9 or size**4 > dof  # one node loses more of bolder bets, and the quadrature sees nothing of them
@@ -355,7 +355,7 @@ QUESTIONS = {
 NOISES = {
     "sub-gaussian": SubGaussian(1.0),
     "gaussian": Gaussian(1.0),
-    "t": UnknownVariance(),
+    "t": Normal(),
     "binary": Binary(),
     "bounded": Bounded(0.0, 1.0),
     "poisson": Poisson(),

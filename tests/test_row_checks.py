@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from roundwise import BestArm, Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
+from roundwise import BestArm, Binary, Bounded, Gaussian, Normal, Poisson, SubGaussian
 from roundwise.ingest.row_statistics import FIRST, Moments, RowCounter, RowStatistics
 from roundwise.study import row_checks
 from roundwise.study.audit import verified
@@ -133,8 +133,8 @@ def alarms(draw, noise, runs, batches, arms=2, seed=0):
 
 LAWS = {
     "normal": (lambda rng, size: rng.standard_normal(size), Gaussian(1.0)),
-    "normal of unknown deviation": (lambda rng, size: 7 + 3 * rng.standard_normal(size), UnknownVariance()),
-    "rounded to one deviation": (lambda rng, size: rng.standard_normal(size).round(), UnknownVariance()),
+    "normal of unknown deviation": (lambda rng, size: 7 + 3 * rng.standard_normal(size), Normal()),
+    "rounded to one deviation": (lambda rng, size: rng.standard_normal(size).round(), Normal()),
     "less than sigma": (lambda rng, size: rng.uniform(-1, 1, size), SubGaussian(1.0)),
     **{
         f"Poisson {mean:g}": (lambda rng, size, mean=mean: rng.poisson(mean, size).astype(float), Poisson())
@@ -169,13 +169,13 @@ def baskets(share, rng, size):
 @pytest.mark.parametrize(
     ("draw", "noise", "median", "most"),
     [
-        (lambda rng, size: baskets(0.01, rng, size), UnknownVariance(), 40, 40),
-        (lambda rng, size: baskets(0.2, rng, size), UnknownVariance(), 40, 80),
+        (lambda rng, size: baskets(0.01, rng, size), Normal(), 40, 40),
+        (lambda rng, size: baskets(0.2, rng, size), Normal(), 40, 80),
         (lambda rng, size: baskets(0.05, rng, size), Gaussian(0.5), 40, 40),
-        (lambda rng, size: rng.lognormal(0, 1.2, size), UnknownVariance(), 40, 80),
-        (lambda rng, size: rng.lognormal(0, 0.5, size), UnknownVariance(), 160, 320),
-        (lambda rng, size: rng.exponential(size=size), UnknownVariance(), 80, 160),
-        (lambda rng, size: rng.pareto(2.5, size), UnknownVariance(), 40, 80),
+        (lambda rng, size: rng.lognormal(0, 1.2, size), Normal(), 40, 80),
+        (lambda rng, size: rng.lognormal(0, 0.5, size), Normal(), 160, 320),
+        (lambda rng, size: rng.exponential(size=size), Normal(), 80, 160),
+        (lambda rng, size: rng.pareto(2.5, size), Normal(), 40, 80),
         (lambda rng, size: 1.8 * rng.standard_normal(size), SubGaussian(1.0), 40, 80),
         (lambda rng, size: rng.negative_binomial(0.1, 0.1 / 0.6, size).astype(float), Poisson(), 40, 320),
         (lambda rng, size: rng.normal(440, 62, size).round(), Poisson(), 20, 20),
@@ -218,7 +218,7 @@ def revenue(rng):
 
 def test_revenue_is_never_kept(make):
     """20 % against 1 % buyers under every model that existed: none says "kept" by row 80."""
-    for name, noise in (("a", UnknownVariance()), ("b", Gaussian(2.0)), ("c", SubGaussian(2.0))):
+    for name, noise in (("a", Normal()), ("b", Gaussian(2.0)), ("c", SubGaussian(2.0))):
         rng = np.random.default_rng(6)
         study = make(name, arms=("old", "premium"), noise=noise, round=40)
         run(study, rng, 4, 20, **revenue(rng))
@@ -227,7 +227,7 @@ def test_revenue_is_never_kept(make):
 
 def test_a_contradiction_is_said_everywhere_and_stays(make):
     rng = np.random.default_rng(7)
-    study = make(arms=("old", "premium"), noise=UnknownVariance(), round=80)
+    study = make(arms=("old", "premium"), noise=Normal(), round=80)
     run(study, rng, 2, 40, **revenue(rng))
     report = study.report()
     condition = next(each for each in report.guarantee.conditions if each.code == "rows_contradict")
@@ -249,7 +249,7 @@ def test_a_contradiction_is_said_everywhere_and_stays(make):
 
 def test_normal_rows_are_kept_and_shifts_of_rounds_are_not_seen(make):
     rng = np.random.default_rng(8)
-    study = make(arms=("x", "y"), noise=UnknownVariance(), round=120)
+    study = make(arms=("x", "y"), noise=Normal(), round=120)
     for shift in (0.0, 0.0, 50.0, 0.0):
         run(study, rng, 1, 60, x=lambda n: rng.normal(shift, 1, n), y=lambda n: rng.normal(shift, 1, n))  # noqa: B023
     assert not study.state.summary.row_checks.findings
@@ -257,7 +257,7 @@ def test_normal_rows_are_kept_and_shifts_of_rounds_are_not_seen(make):
 
 def test_mild_skewness_in_large_rounds_is_a_note(make):
     rng = np.random.default_rng(9)
-    study = make(arms=("x", "y"), noise=UnknownVariance(), round=4000)
+    study = make(arms=("x", "y"), noise=Normal(), round=4000)
     run(study, rng, 1, 2000, x=lambda n: rng.gamma(16, 1, n), y=lambda n: rng.gamma(16, 1, n))
     report = study.report()
     assert "rows_contradict" not in report.guarantee.codes
@@ -265,7 +265,7 @@ def test_mild_skewness_in_large_rounds_is_a_note(make):
 
 
 def test_sums_are_not_checked_and_the_report_says_so(make):
-    study = make(arms=("x", "y"), noise=UnknownVariance(), round=80)
+    study = make(arms=("x", "y"), noise=Normal(), round=80)
     study.ask()
     study.tell({"arm": ["x", "y"], "count": [40, 40], "total": [10.0, 9.0], "squares": [50.0, 60.0]})
     assert "rows_unchecked" in [each.code for each in study.report().notes]
@@ -287,7 +287,7 @@ def test_results_at_an_end_of_the_range_are_noted(make):
 def test_a_correction_is_checked_anew(make):
     """Rows that were wrong and are corrected are no longer a finding; the correction is a condition itself."""
     rng = np.random.default_rng(11)
-    study = make(arms=("x", "y"), noise=UnknownVariance(), round=80)
+    study = make(arms=("x", "y"), noise=Normal(), round=80)
     study.ask()
     wrong = rows(rng, 40, x=lambda n: rng.normal(size=n), y=lambda n: rng.normal(size=n))
     right = {**wrong, "outcome": list(wrong["outcome"])}

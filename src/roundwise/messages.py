@@ -723,7 +723,9 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
         "--range or --sigma",
         "whose results are scores or measurements",
     ),
-    "normal": ("`UnknownVariance()`", "--normal", "“bell-shaped”"),
+    "normal": ("`Normal()`", "--normal", "“bell-shaped”"),
+    "same_spread": ("`SameVariance()`", "--same-spread", "“the same spread”"),
+    "large_sample": ("`LargeSample()`", "--large-sample", "“money, times, counts of any shape”"),
     "unrelated": ("`unrelated=True`", "--unrelated", "the box “the reason does not depend on any result”"),
     "unsound": ("`unsound=True`", "--unsound", "`roundwise import --unsound`"),
     "wager": ("`policy=Wager()`", "--policy wager", "the policy Wager"),
@@ -769,7 +771,7 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     "create": "`POST .../studies`",
     "import": "`POST .../records`",
     "export": "`GET .../record`",
-    "plan": "`POST .../plan`",
+    "plan": "`roundwise plan`",  # named where the server refuses what is too large
     "plan_file": "`POST .../plan`",
     **{name: f"`POST .../{name.replace('_', '-')}`" for name in ("amend", "ask", "close_round", "end", "import_past")},
 }
