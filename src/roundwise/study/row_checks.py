@@ -197,8 +197,9 @@ def dispersion_test(moments: Moments) -> Test:
     n, mean = moments.counts, moments.means
     pairs = (moments.second + n * mean * (mean - 1)) / 2
     scale = 1 + mean
-    few = pdtrc(np.maximum(np.ceil(pairs / scale - 1e-9) - 1, 0.0), n * mean * (n * mean - 1) / (2 * n * scale))
-    few = np.where(pairs > 0, few, 1.0)
+    reached = np.ceil(pairs / scale - 1e-6)  # a whole number up to rounding
+    few = pdtrc(np.maximum(reached - 1, 0.0), np.maximum(n * mean - 1, 0.0) * mean / (2 * scale))
+    few = np.where(reached >= 1, few, 1.0)
     ratio = moments.second / (moments.freedom * mean)
     return Test(2 * np.where(mean < 2, few, chdtrc(moments.freedom, moments.second / mean)), ratio)
 
