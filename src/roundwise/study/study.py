@@ -687,14 +687,13 @@ def overview(state: State) -> Plain:
     stands = "decided" if verdict is not None else "closed" if state.closed is not None else "over"
     if stands == "over" and state.over is None:
         stands = "waiting" if waiting is not None else "open"
-    told = [file.name for each in state.recent for file in each.files]
     return {
         "question": spec.question.name,
         "question_text": asked_in_words(spec),
         "arms": len(spec.arms),
         "state": stands,
         "round": state.number + (stands == "open"),
-        "file": told[-1] if told else None,  # None: the one before stays
+        "file": state.late_files[-1][1].name if state.late_files else state.facts.last_file,
         "answer": None if verdict is None else verdict["words"],
         "results": int(state.record.samples),
         "pending": 0 if waiting is None else waiting.results,
