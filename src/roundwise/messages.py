@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 Fields = Mapping[str, Any]
@@ -672,12 +673,12 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "unrelated": ("`unrelated=True`", "--unrelated", "the box “the reason does not depend on any result”"),
     "unsound": ("`unsound=True`", "--unsound", "`roundwise import --unsound`"),
     "wager": ("`policy=Wager()`", "--policy wager", "the policy Wager"),
-    "ask": ("`study.ask()`", "`roundwise ask {study}`", "“Begin the next round”"),
-    "tell": ("`study.tell(...)`", "`roundwise tell {study} FILE`", "“Upload results”"),
-    "close_round": ("`study.close_round(REASON)`", "`roundwise tell {study} --round-over REASON`", "“Close the round”"),
-    "end": ("`study.end(REASON)`", "`roundwise close {study} --why ...`", "“End the study”"),
-    "report": ("`study.report()`", "`roundwise report {study}`", "“Report”"),
-    "report_file": ("`study.report().html()`", "`roundwise report {study} --out report.html`", "“Report”"),
+    "ask": ("`study.ask()`", "roundwise ask {study}", "“Begin the next round”"),
+    "tell": ("`study.tell(...)`", "roundwise tell {study} FILE", "“Upload results”"),
+    "close_round": ("`study.close_round(REASON)`", "roundwise tell {study} --round-over REASON", "“Close the round”"),
+    "end": ("`study.end(REASON)`", "roundwise close {study} --why ...", "“End the study”"),
+    "report": ("`study.report()`", "roundwise report {study}", "“Report”"),
+    "report_file": ("`study.report().html()`", "roundwise report {study} --out report.html", "“Report”"),
     "status": ("`study.status()`", "`roundwise status`", "the page of the study"),
     "create": ("`create_study`", "`roundwise new`", "“New study”"),
     "import_past": ("`import_past`", "`roundwise import-past`", "“Import earlier data”"),
@@ -726,7 +727,22 @@ def option(name: str, **fields: object) -> str:
         return IN_REQUESTS.get(name, f'`"{name}"`').format(**fields)
     dashes = name.replace("_", "-")
     found = OPTIONS.get(name, (f"`{name}`", f"--{dashes}", f"“{name.replace('_', ' ')}”"))
-    return found[list(Surface).index(_SURFACE.get())].format(**fields)
+    text = found[list(Surface).index(_SURFACE.get())].format(**fields)
+    return shell_command(text.removeprefix("roundwise ")) if text.startswith("roundwise ") else text
+
+
+_FLAGS: ContextVar[Mapping[str, str]] = ContextVar("flags", default=MappingProxyType({}))
+
+
+def keep_flags(**flags: str) -> None:
+    """Let the commands in messages have these flags: `own` after the program's name, `storage` at the end."""
+    _FLAGS.set({**_FLAGS.get(), **flags})
+
+
+def shell_command(words: str) -> str:
+    """Return a command on a study in backticks, with the flags of the command that is running."""
+    flags = _FLAGS.get()
+    return f"`roundwise {flags.get('own', '')}{words}{flags.get('storage', '')}`"
 
 
 def current_surface() -> Surface:

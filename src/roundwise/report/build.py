@@ -91,9 +91,9 @@ class Report(ReportData):
         """The headline for a terminal; above it what became of the guarantee, unless it was kept, and all dangers."""
         return "\n".join(render_top(self))
 
-    def text(self) -> str:
-        """The report for a terminal."""
-        return render_text(self)
+    def text(self, width: int | None = None) -> str:
+        """The report for a terminal; lines have at most `width` characters if it is given."""
+        return render_text(self, width)
 
     def markdown(self) -> str:
         """The report as Markdown."""
