@@ -60,7 +60,7 @@ class Findings(NamedTuple):
     def near(self, what: str) -> str:
         """', or within 2 points of it'; nothing without a tolerance."""
         tolerance = self.question.tolerance
-        return f", or within {self.units.given_gap(tolerance)} {what}" if tolerance else ""
+        return f", or within {self.units.wording.gap(tolerance)} {what}" if tolerance else ""
 
 
 def write_headline(found: Findings, why: str) -> str:
@@ -143,7 +143,7 @@ def _describe_best(found: Findings) -> str | None:
 
 
 def _describe_sides(found: Findings) -> str | None:
-    level = found.units.given(found.question.level or 0.0) + found.near("of it")
+    level = found.units.wording.value(found.question.level or 0.0) + found.near("of it")
     above = few([found.sized(each) for each in found.arms if each.name in found.answer])
     below = few([found.sized(each) for each in found.arms if each.name not in found.answer])
     if not found.answer:
@@ -155,11 +155,11 @@ def _describe_any_beyond(found: Findings) -> str | None:
     question, measured = found.question, [each for each in found.arms if each.mean is not None]
     if not measured:
         return None
-    level = found.units.given(question.level or 0.0) + found.near("of it")
+    level = found.units.wording.value(question.level or 0.0) + found.near("of it")
     choose, side, end = (min, "below", "lowest") if question.lower_is_better else (max, "above", "highest")
     extreme = choose(measured, key=lambda arm: arm.mean or 0.0)
     some = "Some" if found.answer else "No"
-    return f"{some} {found.units.mean} is {side} {level}; the {end} is that of {found.sized(extreme)}"
+    return f"{some} {found.units.wording.mean} is {side} {level}; the {end} is that of {found.sized(extreme)}"
 
 
 def _describe_other(found: Findings) -> str | None:
@@ -179,7 +179,7 @@ def _describe_beating(found: Findings) -> str | None:
     margin = found.question.margin
     if margin is None:
         return None
-    by = (f" by more than {found.units.given_gap(margin)}" if margin else "") + found.near("of that")
+    by = (f" by more than {found.units.wording.gap(margin)}" if margin else "") + found.near("of that")
     beat = {each.compares for each in found.claims if each.shown and not each.below}
     sizes = [found.ahead(each) for each in found.arms if each.name in beat]
     others = [each.name for each in found.arms if each.name not in beat and each.name != found.control]
@@ -314,7 +314,7 @@ def arm_table(report: ReportData, most: int = MOST) -> list[Column]:
             bare = partial(say, unit=False)
         means.append("-" if each.mean is None else say(each.mean) + (" *" if each.widened else ""))
         ends.append(_describe_interval(say, bare, each.lower, each.upper))
-    columns.append(Column(units.mean, means, True))
+    columns.append(Column(units.wording.mean, means, True))
     if any(each.lower is not None or each.upper is not None for each in every):
         complete = all(each.lower is not None and each.upper is not None for each in arms)
         columns.append(Column(report.ends, ends, complete))
