@@ -153,6 +153,9 @@ RoundSize = Annotated[int | None, whole_option("round")]
 Split = Annotated[str | None, option("--split", HELP["split"], "LIST")]
 Seed = Annotated[int, option("--seed", "Random seed; the same seed gives the same numbers.", "NUMBER")]
 Workers = Annotated[int, option("--workers", "Number of processes; results do not depend on it.", "NUMBER")]
+AllWorkers = Annotated[
+    int | None, option("--workers", "Number of processes (default: all cores); results do not depend on it.", "NUMBER")
+]
 Json = Annotated[bool, option("--json", "Print JSON (infinite numbers as null).")]
 LEVEL = "Level to compare means with (above, minimum-below, any-above, claims)."
 FORMS_FILE = "Table of statements, claims or scores: name, one column per arm, above or plus."

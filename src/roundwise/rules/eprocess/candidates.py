@@ -224,7 +224,7 @@ class CandidateEProcess(EProcess):
         answer, gains, lost = self._claimed(problem, state)
         pieces = problem.question.halfspaces(answer, problem.arms)
         forms = zip(pieces.arms.tolist(), pieces.coefficients.tolist(), pieces.offsets.tolist(), strict=True)
-        rows = zip(problem.question.halfspace_texts(answer, names), gains, lost, forms, strict=True)
+        rows = zip(problem.question.halfspace_texts(answer, names, problem.wording), gains, lost, forms, strict=True)
         return [
             ClaimStatus(
                 text, float(gain), problem.goal, bool(out), about=LinearForm(tuple(arms), tuple(factors), offset)

@@ -390,9 +390,10 @@ class AboveEProcess(EProcess):
         sides = self._sides(wealth, state.alternative)
         evidence, above = self.evidence(problem, wealth, sides), sides != self.lower_is_better
         rows = zip(names, above.tolist(), evidence, wealth.settled, strict=True)
+        level = problem.wording.value(self.level) + near_words(self.tolerance, problem.wording)
         return [
             ClaimStatus(
-                f"{name} is {'above' if high else 'below'} {self.level:g}{near_words(self.tolerance)}",
+                f"{name} is {'above' if high else 'below'} {level}",
                 float(max(gain, goal) if settled else gain),
                 goal,
                 bool(settled),
@@ -606,8 +607,9 @@ class BeyondLevelEProcess(EProcess):
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
         """That some mean is beyond, and of each arm that it is not."""
         wealth, goal = state.wealth, problem.goal
-        beyond = f"{'above' if self.beyond_is_above else 'below'} {self.level:g}{near_words(self.tolerance)}"
-        found = [ClaimStatus(f"some mean is {beyond}", float(wealth.none), goal, bool(wealth.none_lost))]
+        words, side = problem.wording, "above" if self.beyond_is_above else "below"
+        beyond = f"{side} {words.value(self.level)}{near_words(self.tolerance, words)}"
+        found = [ClaimStatus(f"some {words.mean} is {beyond}", float(wealth.none), goal, bool(wealth.none_lost))]
         for arm, (name, gain, lost) in enumerate(zip(names, wealth.arms, wealth.arms_lost, strict=True)):
             about = LinearForm((arm,), (1.0,), self._border(False), below=self.beyond_is_above)
             found.append(ClaimStatus(f"{name} is not {beyond}", float(gain), goal, bool(lost), about=about))
