@@ -28,8 +28,6 @@ from roundwise.model.problem import check_whole_number
 from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.questions import Question
-from roundwise.questions.base import Wording
-from roundwise.report.model import choose_units
 from roundwise.store import ConflictError, Entry, EventKind, StudyExistsError, StudyStateError, open_store
 from roundwise.store.log import pending_entry, user
 from roundwise.store.remote import Part, Server, segment
@@ -707,8 +705,7 @@ def overview(state: State) -> Plain:
 
 def asked_in_words(spec: StudySpec) -> str:
     """The question of a study in plain words, in the units of its results."""
-    units = choose_units(spec.noise)
-    return spec.question.question_text(spec.arms, Wording(units.mean, units.given, units.given_gap))
+    return spec.question.question_text(spec.arms, spec.problem.wording)
 
 
 def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
