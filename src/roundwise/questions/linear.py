@@ -58,6 +58,7 @@ class Linear(HalfspaceQuestion):
             raise InputError(f"The question '{asked.name}' cannot be asked of arms with features.")
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "tolerance", asked.tolerance)
+        object.__setattr__(self, "lower_is_better", asked.lower_is_better)
         object.__setattr__(self, "names", asked.names)
 
     @cached_property
@@ -183,9 +184,9 @@ class Linear(HalfspaceQuestion):
         """The question, and how many features there are."""
         return f"{self.question.question_text(names, wording)} (Arms have {self.features.shape[1]} features.)"
 
-    def halfspace_texts(self, answer: Answer, names: Sequence[str]) -> list[str]:
+    def halfspace_texts(self, answer: Answer, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> list[str]:
         """As the question has it."""
-        return self.question.halfspace_texts(answer, names)
+        return self.question.halfspace_texts(answer, names, wording)
 
     def cli_options(self, names: Sequence[str]) -> None:
         """It takes a file."""

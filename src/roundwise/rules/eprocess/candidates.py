@@ -132,14 +132,10 @@ class CandidateEProcess(EProcess):
 
         def to_columns(array: Array) -> Array:
             """Runs (C, Q), (Q) or () as columns: the same with all runs last, once for every partition."""
-            own, rows = array.ndim - len(runs), array.transpose()
-            rows = rows.reshape((*rows.shape[:own], -1)).transpose((*range(own - 1, -1, -1), own))
-            return np.concatenate([rows] * several, axis=-1)
+            return columns(array.reshape((*runs, -1)), several).reshape((*array.shape[len(runs) :], -1))
 
         def to_runs(array: Array) -> Array:
-            own = array.ndim - 1
-            rows = array.transpose((*range(own - 1, -1, -1), own))
-            return rows.reshape((*rows.shape[:own], *runs[::-1])).transpose()
+            return array.reshape(-1, *runs[::-1]).transpose().reshape((*runs, *array.shape[:-1]))
 
         spread = [to_columns(each) for each in (wealth.answers, wealth.gains, wealth.bank)]
         before: list[Floats] = []  # the candidate, the variance of its pieces, and what shifts add to it
@@ -211,7 +207,7 @@ class CandidateEProcess(EProcess):
             pulls = _share_items(problem.arms, pieces, np.where(open_, 2 * spread * need / distance**2, 0.0))
         else:
             limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
-            pulls = _allocate(problem.arms, pieces, limits)
+            pulls = _allocate(problem, pieces, limits)
         return RequiredPulls(pulls, unfinished[..., : problem.arms])
 
     def _claimed(self, problem: Problem, state: RuleState) -> tuple[Answer, Floats, Bools]:
@@ -228,7 +224,7 @@ class CandidateEProcess(EProcess):
         answer, gains, lost = self._claimed(problem, state)
         pieces = problem.question.halfspaces(answer, problem.arms)
         forms = zip(pieces.arms.tolist(), pieces.coefficients.tolist(), pieces.offsets.tolist(), strict=True)
-        rows = zip(problem.question.halfspace_texts(answer, names), gains, lost, forms, strict=True)
+        rows = zip(problem.question.halfspace_texts(answer, names, problem.wording), gains, lost, forms, strict=True)
         return [
             ClaimStatus(
                 text, float(gain), problem.goal, bool(out), about=LinearForm(tuple(arms), tuple(factors), offset)
@@ -276,7 +272,7 @@ class CandidateEProcess(EProcess):
         """The margins, less the tolerance."""
         if not self.best:
             return None
-        who = int(bets.end.known.means.argmax()) if leader is None else leader
+        who = bets.leader if leader is None else leader
         least = np.insert(margins + bets.end.alternative.forecast.pieces.offsets, who, 0.0)
         return GapToLeader(None, least, bets.gap_to_leader(who))
 
@@ -296,8 +292,10 @@ def _bet_on_columns(
     parts, arms, n = data.counts.shape
     answer = question.answer(np.moveaxis(view.means, 1, -1))  # (P, n, ...)
     names = np.asarray(answer, dtype=np.float64).reshape(parts, n, -1).transpose(0, 2, 1)  # (P, A, n)
-    form, scale = forms_of(question.halfspaces(answer, arms), parts, arms, n)
-    number = scale.shape[1]
+    pieces = question.halfspaces(answer, arms)
+    number = pieces.offsets.shape[-1]
+    every = np.arange(number * n)
+    form, units = forms_of(pieces, every, parts, arms, n)
     accounts = _Accounts(wealth, names)
 
     def gate(z: Floats) -> None:
@@ -307,10 +305,10 @@ def _bet_on_columns(
     def add_shifts(variance: Floats) -> Floats:
         named, without, extra = before
         same = (names == named).all(axis=1)[:, None]
-        shrunk = variance.reshape(scale.shape) / without * scale
+        shape = (parts, number, n)
+        shrunk = variance.reshape(shape) / without * units.reshape(shape)
         return np.where(same, shrunk * shrunk * extra, 0.0).reshape(variance.shape)
 
-    every = np.arange(number * n)
     bets = OpenNulls(form, every, problem.goal, gate=gate, extra=add_shifts if before else None, switch=accounts.switch)
     gains = bet_on_nulls(bets, np.zeros(every.size), view, problem.noise.part_bets(data))
     accounts.put_back(gains.reshape(number, n), np.arange(n))
@@ -395,13 +393,14 @@ def _share_items(arms: int, pieces: Halfspaces, items: Floats) -> Floats:
     return found
 
 
-def _allocate(arms: int, pieces: Halfspaces, limits: Floats) -> Floats:
+def _allocate(problem: Problem, pieces: Halfspaces, limits: Floats) -> Floats:
     """min sum n subject to the limits of the pieces. (P)->(K)"""
-    runs, k = limits.shape[:-1], pieces.grid
+    runs, k, arms = limits.shape[:-1], pieces.grid, problem.arms
     if k:
         pulls = np.zeros((*runs, arms))
+        better = int(problem.question.lower_is_better)  # the place of the better arm in each pair
         grid = pieces.arms.reshape(*runs, k, arms - k, 2)
-        order = np.concatenate([grid[..., :, 0, 0], grid[..., 0, :, 1]], axis=-1)
+        order = np.concatenate([grid[..., :, 0, better], grid[..., 0, :, 1 - better]], axis=-1)
         found = program.solve_bipartite(limits.reshape(-1, k, arms - k), program.ROUGH).pulls.reshape((*runs, arms))
         np.put_along_axis(pulls, order, found, axis=-1)
         return pulls
