@@ -23,11 +23,11 @@ from roundwise import (
     Largest,
     Linear,
     MinimumBelow,
+    Normal,
     Poisson,
     Problem,
     Statements,
     TopK,
-    UnknownVariance,
     Wager,
     create_study,
     load_study,
@@ -207,7 +207,7 @@ class Mirror(Environment):
 
 WORLDS = {
     "normal": (GaussianArms([1.0, 0.4, 0.2, 0.0], sigma=0.8), None, 0.0, 0.0, 1.0),
-    "spread not known": (GaussianArms([1.0, 0.4, 0.2, 0.0], sigma=0.8), UnknownVariance(), 0.0, 0.0, 1.0),
+    "spread not known": (GaussianArms([1.0, 0.4, 0.2, 0.0], sigma=0.8), Normal(), 0.0, 0.0, 1.0),
     "0/1": (BernoulliArms([0.75, 0.5, 0.25, 0.25]), None, 1.0, 0.25, 0.75),
     "a range": (
         Replay(
@@ -320,7 +320,7 @@ def told(study, draws, centre):
 
 ROWS = {
     "normal": (Gaussian(0.5), 0.0, lambda mean: lambda rng: round(rng.normal(mean, 0.5), 3)),
-    "spread not known": (UnknownVariance(), 0.0, lambda mean: lambda rng: round(rng.normal(mean, 0.5), 3)),
+    "spread not known": (Normal(), 0.0, lambda mean: lambda rng: round(rng.normal(mean, 0.5), 3)),
     "0/1": (Binary(), 1.0, lambda mean: lambda rng: float(rng.random() < 0.2 + 0.6 * mean)),
     "a range": (Bounded(-1.0, 1.0), 0.0, lambda mean: lambda rng: float(rng.integers(-4, 5) / 8 + mean / 2)),
 }
@@ -427,7 +427,7 @@ class TestReports:
 
 
 def test_the_page_asks_for_the_direction():
-    form = Form(question="best-arm", arms="a\nb", direction="lower", unit="s", noise="unknown-variance")
+    form = Form(question="best-arm", arms="a\nb", direction="lower", unit="s", noise="normal")
     assert form.asked() == BestArm(lower_is_better=True)
     assert form.spec().unit == "s"
     assert Form(question="claims", arms="a\nb", direction="lower").asked().lower_is_better

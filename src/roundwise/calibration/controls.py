@@ -24,7 +24,7 @@ from roundwise.calibration.live import (
 from roundwise.calibration.rules import NaiveT
 from roundwise.calibration.shapes import TINY, Shape, shape_of
 from roundwise.model.problem import Problem
-from roundwise.noise import Gaussian, Noise, SubGaussian, UnknownVariance
+from roundwise.noise import Gaussian, Noise, Normal, SameVariance, SubGaussian
 from roundwise.noise import Poisson as PoissonCounts
 from roundwise.policies import Agarwal, Jin2019, OptBBAI, Policy, RoundRobin, TrackAndStop, TriBBAI, Wager
 from roundwise.policies.base import Limited
@@ -61,7 +61,7 @@ def reproductions() -> Iterator[CalibrationCell]:
     levels = np.where(np.arange(10) == 0, -TINY, -1.0)  # all but the one that varies much are clear
     uneven = NormalArms(levels, np.where(np.arange(10) == 0, 3.0, 0.1))
     statements = Statements(np.eye(10), np.zeros(10))
-    unequal = _simulated(statements, levels.tolist(), Wager(), noise=UnknownVariance(), world=uneven)
+    unequal = _simulated(statements, levels.tolist(), Wager(), noise=SameVariance(), world=uneven)
     yield cell("statements on levels, sigma unknown and unequal", "Wager", unequal)
     for most in (1000, 20_000):
         limited = _simulated(BestArm(), [0.02, 0.0, 0.0], Limited(OptBBAI(), max_batch=most), 100)
@@ -93,7 +93,7 @@ def controls() -> Iterator[CalibrationCell]:
 
     tie, steady = [0.0, -TINY], Wager(first_pulls=10, growth=1.0)
     naive = RoundRobin(stopping=NaiveT(), first_time=40.0)
-    repeated = _simulated(BestArm(), tie, naive, noise=UnknownVariance())
+    repeated = _simulated(BestArm(), tie, naive, noise=Normal())
     yield cell("a t test repeated at every look", "best of 2, tie", repeated)
     for rule in (TrackAndStop(stopping=GLR(LogLogHeuristic())), RoundRobin(stopping=GLR(LogLogHeuristic()))):
         column = f"minimum of 20 just not below; {rule.name}"

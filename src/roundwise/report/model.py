@@ -12,6 +12,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import visible
 from roundwise.messages import Danger, Guarantee, Note, count, several
 from roundwise.noise import Noise
+from roundwise.questions.base import CURRENCIES, RATE_WORDING, Wording, wording_in_unit, write_in_unit
 from roundwise.serialization import unpacked_numbers
 from roundwise.store.log import Entry, EventKind, stamp
 
@@ -24,7 +25,6 @@ Side = Literal["near", "down", "up"]  # how to round: bounds are rounded away fr
 
 
 TIMES = ("ns", "us", "µs", "ms", "s", "sec", "second", "seconds", "min", "minutes", "h", "hours", "days")
-CURRENCIES = "$€£¥"  # signs that stand before a number
 
 
 class Units(NamedTuple):
@@ -35,45 +35,31 @@ class Units(NamedTuple):
     unit: str = ""
 
     @property
-    def mean(self) -> str:
-        """What the mean of results is called."""
-        return "rate" if self.rates else "mean"
+    def wording(self) -> Wording:
+        """The word for a mean, and how levels, margins and tolerances are written, which somebody chose."""
+        return RATE_WORDING if self.rates else wording_in_unit(self.unit)
 
     @property
     def lowest(self) -> str:
         """What an arm is that has the lowest mean."""
         if self.rates or not self.unit:
-            return f"has the lowest {self.mean}"
+            return f"has the lowest {self.wording.mean}"
         known = "is fastest" if self.unit in TIMES else "is cheapest" if self.unit in CURRENCIES else None
         return known or "has the lowest mean"
 
     def value(self, value: float, side: Side = "near", unit: bool = True) -> str:
-        return per_cent(value, side, unit=unit) if self.rates else self._in_unit(self._plain(value, side), unit)
+        return per_cent(value, side, unit=unit) if self.rates else self._plain(value, side, unit)
 
     def gap(self, gap: float, side: Side = "near", unit: bool = True) -> str:
         """A difference of two values, with its `unit` if there is one."""
-        return points(gap, side, unit) if self.rates else self._in_unit(self._plain(gap, side), unit)
+        return points(gap, side, unit) if self.rates else self._plain(gap, side, unit)
 
-    def given(self, value: float) -> str:
-        """A value that somebody chose: a level."""
-        return share(value) if self.rates else self._in_unit(f"{value:g}")
-
-    def given_gap(self, gap: float) -> str:
-        """A difference that somebody chose: a margin or a tolerance."""
-        return f"{100 * gap:.6g} points" if self.rates else self._in_unit(f"{gap:g}")
-
-    def _in_unit(self, text: str, unit: bool = True) -> str:
-        if not unit or not self.unit:
-            return text
-        if self.unit not in CURRENCIES:
-            return f"{text} {self.unit}"
-        return f"-{self.unit}{text[1:]}" if text.startswith("-") else f"{self.unit}{text}"
-
-    def _plain(self, value: float, side: Side) -> str:
-        if self.decimals is None:
-            return number(value, side)
-        shown = rounded(value, self.decimals, side)
-        return f"{shown:.{self.decimals}f}" if shown or abs(value) < TINY else number(value, side)
+    def _plain(self, value: float, side: Side, unit: bool) -> str:
+        text, shown = number(value, side), 0.0
+        if self.decimals is not None:
+            shown = rounded(value, self.decimals, side)
+            text = f"{shown:.{self.decimals}f}" if shown or abs(value) < TINY else text
+        return write_in_unit(text, self.unit) if unit else text
 
 
 def choose_units(noise: Noise, unit: str | None = None, width: float | None = None) -> Units:

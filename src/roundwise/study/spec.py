@@ -186,7 +186,7 @@ class StudySpec:
     @property
     def problem(self) -> Problem:
         """The problem in arrays."""
-        return Problem(self.question, len(self.arms), self.delta, self.noise)
+        return Problem(self.question, len(self.arms), self.delta, self.noise, self.unit or "")
 
     @property
     def limited_policy(self) -> Policy:
