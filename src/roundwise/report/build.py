@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from shlex import quote
 
 import numpy as np
 
 from roundwise._version import __version__
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Floats
 from roundwise.ingest import Results
 from roundwise.messages import Guarantee, option, several
 from roundwise.noise.base import Outcome
 from roundwise.questions.claims import ODDS
-from roundwise.report.export import (
-    TABLES,
-    Frame,
-    list_records,
-    make_frame,
-    print_pdf,
-    render_card_html,
-    render_html,
-    render_json,
-    render_markdown,
-    render_table_csv,
-    render_workbook,
-)
+from roundwise.report.export import Report
 from roundwise.report.model import (
     RATIO,
     ArmRow,
@@ -37,13 +24,12 @@ from roundwise.report.model import (
     Event,
     EvidenceHistory,
     FileRow,
-    ReportData,
     RoundRow,
     choose_units,
     list_events,
     share,
 )
-from roundwise.report.text import Findings, describe_open, name_answer, render_text, render_top, write_headline
+from roundwise.report.text import Findings, describe_open, name_answer, write_headline
 from roundwise.rules import ClaimStatus
 from roundwise.rules.base import Bounds, Interval, LinearForm
 from roundwise.serialization import Unreadable
@@ -57,68 +43,6 @@ from roundwise.study.state import State
 MANY_ARMS = 1000  # up to which intervals are computed
 MANY_CLAIMS = 10_000  # up to which it is computed by how much they hold
 MOST_TRACED = 200  # claims, and rounds, up to which their evidence is followed
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Report(ReportData):
-    """Everything there is to say about a study, for a screen, a page, a notebook, a spreadsheet or a program."""
-
-    @property
-    def arms(self) -> Frame:
-        """The arms as a data frame, the best first (needs pandas)."""
-        return make_frame(TABLES["arms"], list_records(self, "arms"))
-
-    @property
-    def claims(self) -> Frame:
-        """What must be shown as a data frame (needs pandas)."""
-        return make_frame(TABLES["claims"], list_records(self, "claims"))
-
-    @property
-    def by_round(self) -> Frame:
-        """What every round brought of every arm as a data frame (needs pandas)."""
-        return make_frame(TABLES["rounds"], list_records(self, "rounds"))
-
-    def plain(self) -> Plain:
-        """The report as JSON."""
-        return render_json(self)
-
-    def json(self) -> str:
-        """The report as JSON text."""
-        return json.dumps(self.plain(), indent=2, allow_nan=False)
-
-    def top(self) -> str:
-        """The headline for a terminal; above it what became of the guarantee, unless it was kept, and all dangers."""
-        return "\n".join(render_top(self))
-
-    def text(self, width: int | None = None) -> str:
-        """The report for a terminal; lines have at most `width` characters if it is given."""
-        return render_text(self, width)
-
-    def markdown(self) -> str:
-        """The report as Markdown."""
-        return render_markdown(self)
-
-    def html(self) -> str:
-        """The report as one HTML page that needs nothing else."""
-        return render_html(self)
-
-    def pdf(self) -> bytes:
-        """The report as a PDF, printed by a browser (Chromium, Chrome or Edge) without a window."""
-        return print_pdf(self.html())
-
-    def xlsx(self) -> bytes:
-        """The report as an Excel workbook: summary, arms, claims, rounds, files (needs openpyxl)."""
-        return render_workbook(self)
-
-    def csv(self, table: str = "arms") -> str:
-        """One table as CSV: arms, claims, rounds or files."""
-        return render_table_csv(self, table)
-
-    def _repr_html_(self) -> str:
-        return render_card_html(self)
-
-    def __repr__(self) -> str:
-        return f"<Report of '{self.study}', {self.status}: {self.headline}>"
 
 
 def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> Report:

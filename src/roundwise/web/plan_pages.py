@@ -12,10 +12,9 @@ from starlette.responses import RedirectResponse, Response
 
 from roundwise.deadline import CancelledError, Deadline, OverBudgetError, held
 from roundwise.errors import InputError, RoundwiseError
-from roundwise.messages import Remedy
+from roundwise.messages import Remedy, number
 from roundwise.planning import StudyPlan
-from roundwise.planning.forecast import exact, plural, share
-from roundwise.planning.forecast import whole as rounded
+from roundwise.planning.forecast import plural, share, whole
 from roundwise.planning.planner import plan_request
 from roundwise.planning.render import describe_fixed_design, power_table
 from roundwise.planning.tradeoff import policy_words
@@ -151,13 +150,13 @@ def _forecast_table(plan: StudyPlan) -> Table:
     def describe(results: float, rounds: float, days: float | None, answerable: bool) -> str:
         if not math.isfinite(results):
             return "no end" if answerable else "never decides"
-        return f"{rounded(results)}\n{plural(rounds, 'round') if days is None else plural(days, 'day')}"
+        return f"{whole(results)}\n{plural(rounds, 'round') if days is None else plural(days, 'day')}"
 
     table = [
         ["if the best is ahead by" if first.expected.lead is not None else "if", "typically", "in 19 of 20 studies"]
     ]
     if budget is not None:
-        table[0].append(f"{'a true claim' if first.claims else 'an answer'} within {exact(budget)}")
+        table[0].append(f"{'a true claim' if first.claims else 'an answer'} within {number(budget)}")
     for row in plan.rows:
         typical, p95 = (None, None) if row.days is None else (row.days.typical, row.days.p95)
         cells = [describe(row.samples.typical, row.rounds.typical, typical, row.answerable)]
