@@ -20,7 +20,6 @@ QUESTIONS = {  # what is asked, in words
     "top-k": "Which are the best few?",
     "above": "Which pass a level?",
     "any-above": "Does any pass a level?",
-    "minimum-below": "Does any fall below a level?",
 }
 RESULTS = {  # what a result is, in words
     "binary": "yes / no (converted, responded, correct)",
@@ -28,6 +27,10 @@ RESULTS = {  # what a result is, in words
     "unknown-variance": "a measurement (its spread is not known)",
     "sub-gaussian": "a measurement (its spread is at most …)",
     "poisson": "a count (events, clicks, defects)",
+}
+DIRECTIONS = {  # which results are good, in words
+    "": "higher is better",
+    "lower": "lower is better",
 }
 SPLITS = {
     "adaptive": "roundwise, each round anew (fastest)",
@@ -39,7 +42,6 @@ SETTINGS = {  # the fields of the form that a question or a noise model has
     "top-k": ("k",),
     "above": ("level",),
     "any-above": ("level",),
-    "minimum-below": ("level",),
     "bounded": ("low", "high"),
     "sub-gaussian": ("sigma",),
 }
@@ -69,6 +71,8 @@ class Form:
 
     name: str = ""
     question: str = "best-arm"
+    direction: str = ""
+    unit: str = ""
     arms: str = ""
     control: str = ""
     margin: str = ""
@@ -121,8 +125,11 @@ class Form:
         """The question: one of the menu, or any other as `name:setting=value`, such as one of the user's own."""
         if self.question == "claims":
             control = self.control.strip() or (self.names[0] if self.names else "")
-            return Claims.against_control(self.names, control, self.read("margin") or 0.0)
-        return from_spec("question", self._settings(self.question) if self.question in QUESTIONS else self.question)
+            margin = self.read("margin") or 0.0
+            return Claims.against_control(self.names, control, margin, lower_is_better=self.direction == "lower")
+        if self.question not in QUESTIONS:
+            return from_spec("question", self.question)
+        return from_spec("question", self._settings(self.question) | {"lower_is_better": self.direction == "lower"})
 
     def model(self) -> Noise:
         """The noise model: one of the menu, or any other in the same way."""
@@ -153,6 +160,7 @@ class Form:
             "arms": self.names,
             "noise": self.model(),
             **{name: self.read(name) for name in ("delta", "round", "budget")},
+            "unit": self.unit.strip() or None,
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
         }
 
