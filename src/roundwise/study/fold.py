@@ -212,6 +212,7 @@ class StudySummary:
 
     rounds: int = 0  # the number of the last one that was folded
     files: int = 0  # ever recorded, also those that were corrected or withdrawn
+    last_file: str | None = None  # the name of the last one that counts
     short: tuple[Facts, ...] = ()  # rounds closed although results were missing
     more_short: int = 0  # beyond the ones that are kept
     notes: tuple[FileNote, ...] = ()
@@ -244,6 +245,7 @@ class StudySummary:
         repeated = bool(items) and len(np.unique(np.concatenate(items))) < sum(map(len, items))
         found = replace(
             self,
+            last_file=files[-1].name if files else self.last_file,
             notes=_few_notes((*self.notes, *(note for each in files for note in each.notes))),
             sums_only=self.sums_only or any(each.values is None for each in files),
             lost=lost,
@@ -305,6 +307,7 @@ class StudySummary:
         return cls(
             rounds=int(payload["rounds"]),
             files=int(payload["files"]),
+            last_file=payload.get("last_file"),
             short=tuple(having(each, ("round", "missing", "asked", "why")) for each in payload["short"]),
             more_short=int(payload["more_short"]),
             notes=tuple(map(FileNote.from_values, payload["notes"])),
