@@ -29,7 +29,7 @@ from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.store import ConflictError, Entry, EventKind, StudyExistsError, StudyStateError, open_store
-from roundwise.store.log import pending_entry, user
+from roundwise.store.log import current_user, pending_entry
 from roundwise.store.remote import Part, Server, segment
 from roundwise.study.amendments import Change, check_change, effect_of_change
 from roundwise.study.fold import Round, evidence
@@ -698,7 +698,7 @@ def overview(state: State) -> Plain:
         "pending": 0 if waiting is None else waiting.results,
         "budget": spec.budget,
         "since": None if waiting is None else waiting.since,
-        "by": user(),
+        "by": current_user(),
         "guarantee": guarantee_of(state).plain(),
     }
 
@@ -797,6 +797,7 @@ def create_study(
     round: int | None = None,
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
+    unit: str | None = None,
     seed: int | None = None,
     storage: str | None = None,
     load_if_exists: bool = False,
@@ -819,6 +820,7 @@ def create_study(
         split: Fixed allocation ratio: "equal", or shares such as "2:1:1" or [2, 1, 1].
         columns: Names of the columns in result files, where they are not the usual ones. With a column of items, arms
             are compared on the items they share.
+        unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         seed: Seed of the random partition of rows, drawn if omitted. If you choose it, do so before results are known:
             the guarantee is then conditional on row order being unrelated to values.
         storage: URL of the storage: a file ("sqlite:///roundwise.db"), a database ("postgresql://..."), or a server
@@ -851,6 +853,7 @@ def create_study(
         round=round,
         split=split,
         columns=columns,
+        unit=unit,
         seed=seed,
     )
     return create_from_spec(name, spec, storage, load_if_exists)
