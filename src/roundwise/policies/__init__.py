@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from roundwise.policies.base import Policy, Rounds
 from roundwise.policies.conditional_power import ConditionalPower
+from roundwise.policies.designed import Designed
 from roundwise.policies.paper import PET, OptBBAI, RoundRobin, TrackAndStop, TriBBAI
 from roundwise.policies.racing import Agarwal, BatchRacing, Elimination, Hillel, Jin2019, Karpov, Rage
 from roundwise.policies.sequential import LUCB, ClassicTrackAndStop, TopTwo
@@ -13,7 +14,7 @@ from roundwise.questions import Question
 POLICIES: dict[str, type[Policy]] = {
     each.name: each
     for each in (
-        *(Wager, ConditionalPower),
+        *(Wager, Designed, ConditionalPower),
         *(PET, RoundRobin, TrackAndStop, TriBBAI, OptBBAI),
         *(Elimination, Hillel, Agarwal, Jin2019, Karpov, BatchRacing, Rage),
         *(ClassicTrackAndStop, LUCB, TopTwo),
@@ -34,6 +35,7 @@ __all__ = [
     "BatchRacing",
     "ClassicTrackAndStop",
     "ConditionalPower",
+    "Designed",
     "Elimination",
     "Hillel",
     "Jin2019",
