@@ -252,7 +252,7 @@ class TestThePast:
                 study.tell({name: cells[::-1] for name, cells in rows.items()}, new=again)
         more = {"user": [5, 99, 98], "arm": ["c", "a", "b"], "outcome": [0, 1, 0]}
         study.tell(more)
-        assert study.state.open_results.results == 2
+        assert study.state.partial_round.results == 2
 
     def test_nor_after_rounds_of_which_nothing_came(self, make, tmp_path):
         """Each of them is a checkpoint, made without a look at any file."""
@@ -317,9 +317,8 @@ class TestClosingAndRemoving:
         study = make()
         study.ask()
         study.tell(sums(a=(10, 5), b=(3, 1)))
-        waiting = study.state.open_results
-        assert (waiting.round, waiting.results, waiting.counts.tolist()) == (1, 13, [10, 3, 0])
-        assert waiting.means.tolist() == [0.5, 1 / 3, 0.0]
+        waiting = study.state.partial_round
+        assert (waiting.number, waiting.results, waiting.counts.tolist()) == (1, 13, [10, 3, 0])
         assert "The 13 results told of round 1 are not counted." in study.effect("end")
 
     def test_a_study_without_results_is_removed(self, make):
@@ -607,9 +606,9 @@ class TestWhatIsSaid:
         with pytest.raises(DataError, match="brings nothing new"):
             study.tell(grown)
         study.amend(study.state.rounds[0].files[0].digest, None, "of another day")
-        assert study.state.open_results.results == 1
+        assert study.state.partial_round.results == 1
         study.tell(grown)
-        assert study.state.open_results.results == 4
+        assert study.state.partial_round.results == 4
 
     def test_no_arm_without_a_share(self, make):
         with pytest.raises(InputError, match="arm"):

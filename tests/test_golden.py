@@ -38,8 +38,8 @@ def studies(request, tmp_path):
 def continued(study, batches=2):
     """Go on with a study for a few batches."""
     rng = np.random.default_rng(0)
-    if (waiting := study.state.open_results) is not None:
-        study.close_round(f"no more of round {waiting.round}")
+    if (waiting := study.state.partial_round) is not None:
+        study.close_round(f"no more of round {waiting.number}")
     for _ in range(batches):
         if make.step(study, make.ALIKE, rng) is None:
             break

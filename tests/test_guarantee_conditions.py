@@ -384,7 +384,7 @@ def bets_by_rival(problem, policy, world, won, batches, seed):
     happened = np.zeros(len(won), dtype=bool)
     for r in range(batches):
         before = trial.kept
-        rival = before.alternative.rivals.pieces.arms[..., 0]
+        rival = before.alternative.rival
         trial = advance(problem, policy, trial, world(rng, trial.plan, r))
         gain = trial.kept.wealth.gains - before.wealth.gains
         won = won + gain[..., None] * (rival[..., None] == np.arange(problem.arms))

@@ -67,7 +67,7 @@ def times_ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
 
     found = {sign: times(spread(means_of(5, sign), runs), sign * means) for sign in (1.0, -1.0)}
     if isinstance(ledger, BestArmEProcess):
-        rivals = [pairs(bet.alternative.rivals.pieces.arms[..., 0], np.arange(5)) for bet in bets.placed]
+        rivals = [pairs(bet.alternative.rival, np.arange(5)) for bet in bets.placed]
         found["behind the best"] = times(rivals, means.max() - means)
         last = spread(pairs(np.arange(4), np.full(4, 4)), runs)
         found["behind another"] = times(last, means[:4] - means[4])

@@ -179,7 +179,7 @@ class TestPython:
             for _ in range(5):
                 study.tell({"arm": ["a"], "outcome": [1]})
                 study.tell({"arm": ["b"], "count": [1], "successes": [0]})
-            assert study.state.open_results.counts.tolist() == [5, 5]
+            assert study.state.partial_round.counts.tolist() == [5, 5]
 
     def test_a_running_total_is_one_if_it_is_said(self, tmp_path):
         with study_of(tmp_path) as study:

@@ -822,7 +822,7 @@ def test_the_paper_instances_have_the_lower_bound_that_is_stated():
 def test_pairs_are_what_best_arm_bets_on():
     problem = Problem(BestArm(), 3, 0.1, SIGMA_1)
     trial = play(problem, Wager(), normal(np.array([3.0, 0.0, 1.0])), 1, 1, 1).trial
-    rivals = trial.kept.alternative.rivals.pieces
+    rivals = trial.kept.alternative.lead.pieces
     same(rivals, pairs(np.array([[2, 0, 0]]), None))
 
 

@@ -85,7 +85,7 @@ class Contest:
         k = self.problem.question.number_sought
         if k is None:
             return None
-        means = -np.sort(-_true_means(self.instance), axis=-1)
+        means = -np.sort(-self.problem.question.merits(_true_means(self.instance)), axis=-1)
         gap = float((means[:, k - 1] - means[:, k]).min())
         return gap if gap > 0 else None
 

@@ -131,7 +131,7 @@ class _Easier(NamedTuple):
 def _list_easier(request: PlanRequest, expected: Scenario) -> Iterator[_Easier]:
     """Easier questions at the same means: with a tolerance, about another number of arms, about half the arms."""
     question, means = request.question, np.asarray(expected.means)
-    k, ranked = question.number_sought, np.sort(means)[::-1]
+    k, ranked = question.number_sought, np.sort(question.merits(means))[::-1]
     gaps = ranked[:-1] - ranked[1:]
     gap = 0.0 if k is None else float(gaps[k - 1])  # the smallest difference that has to be shown
     if question.level is not None:
@@ -153,13 +153,13 @@ def _list_easier(request: PlanRequest, expected: Scenario) -> Iterator[_Easier]:
         others = np.where(np.arange(1, len(gaps) + 1) == k, -1.0, gaps)
         best = int(others.argmax()) + 1  # a larger gap lies behind the best-th
         if others[best - 1] > 0:
-            easier = BestArm() if best == 1 else TopK(best)
+            lower = question.lower_is_better
+            easier = BestArm(lower_is_better=lower) if best == 1 else TopK(best, lower_is_better=lower)
             yield _Easier("top-k", best, dataclasses.replace(request, question=easier), tuple(means.tolist()))
     fewer = max((len(means) + 1) // 2, (k or 1) + 1)
     of_any = question.accepts_arm_changes or question.level is not None  # it names no arm
     if of_any and question.features is None and fewer < len(means) and request.split is None:
-        sought = means if question.seeks_low_means else -means
-        kept = np.sort(np.argsort(sought, kind="stable")[:fewer])
+        kept = np.sort(np.argsort(-question.merits(means), kind="stable")[:fewer])
         sample = None if request.sample_cost is None else tuple(request.sample_cost[i] for i in kept)
         other = dataclasses.replace(request, arms=tuple(request.arms[i] for i in kept), sample_cost=sample)
         yield _Easier("fewer arms", fewer, other, tuple(means[kept].tolist()))

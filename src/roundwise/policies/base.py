@@ -83,7 +83,10 @@ class Policy(ABC, Generic[Memory]):
 
 
 class RankingPolicy(Policy[Memory]):
-    """A policy for the arms with the largest means: best arm and, with `sets`, top-k."""
+    """A policy for the best arms: best arm and, with `sets`, top-k.
+
+    Where lower is better, what it reads as means are their negatives (`oriented`).
+    """
 
     sets: ClassVar[bool] = True
     tolerant: ClassVar[bool] = False  # whether a tolerance is allowed
@@ -152,7 +155,7 @@ class Limited(WrappedPolicy):
         if whole.table is not None:
             nothing = nothing._replace(table=nothing.table._replace(values=whole.table.values))
         fresh = self._first_part(self.policy.next(problem, trial._replace(plan=plan, batch=whole)), nothing)
-        pulls = apportion_pulls(left, self.max_batch, 0.0, so_far=trial.record)
+        pulls = apportion_pulls(left, self.max_batch, 0.0, so_far=oriented(problem, trial.record))
         more = plan._replace(
             pulls=pulls, may_stop=np.zeros_like(plan.may_stop), memory=Split(plan, left - pulls, whole), parts=1
         )
@@ -253,7 +256,7 @@ class Rounds(WrappedPolicy):
 
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         plan = self.policy.next(problem, trial._replace(plan=self.own_plan(trial.plan)))
-        return self._fit(plan, trial.record, trial.plan.memory.cut)
+        return self._fit(plan, oriented(problem, trial.record), trial.plan.memory.cut)
 
     def own_plan(self, plan: BatchPlan) -> BatchPlan:
         """The plan of the policy within, as that policy sees it: with what is left of the budget."""
@@ -377,11 +380,21 @@ def undeclared(problem: Problem, runs: tuple[int, ...]) -> Declaration:
 
 
 def ranking(problem: Problem) -> RankingQuestion:
-    """The question, which asks for the arms with the largest means."""
+    """The question, which asks for the best arms."""
     question = problem.question
     if not isinstance(question, RankingQuestion):
-        raise InputError(f"The question '{question.name}' does not ask for the arms with the largest means.")
+        raise InputError(f"The question '{question.name}' does not ask for the best arms.")
     return question
+
+
+def oriented(problem: Problem, record: Record) -> Record:
+    """The record with means such that larger ones are better: negated where lower is better."""
+    return record._replace(totals=problem.question.merits(record.totals))
+
+
+def batch_merits(problem: Problem, batch: Batch) -> Floats:
+    """The means of one batch, negated where lower is better; 0 for an arm without results. (K)"""
+    return problem.question.merits(batch.totals / np.maximum(batch.counts, 1.0))
 
 
 def best_weights(problem: Problem, means: Floats, own: bool) -> Floats:

@@ -21,11 +21,13 @@ from roundwise.model.problem import BatchPlan, Declaration, Memory, Problem, Rec
 from roundwise.policies.base import (
     Policy,
     RankingPolicy,
+    batch_merits,
     best_weights,
     checked,
     complexity_within,
     everywhere,
     filled,
+    oriented,
     undeclared,
     whole,
 )
@@ -256,7 +258,8 @@ class BBAI(RankingPolicy[Memory]):
             return np.ones(record.counts.shape)
         few = max(1.0, math.ceil(goal * math.log(goal) / problem.arms))
         eps = 1 / math.log(goal)
-        leads = np.arange(problem.arms) == record.means.argmax(axis=-1)[..., None]
+        leads = np.arange(problem.arms) == oriented(problem, record).means.argmax(axis=-1)[..., None]
+        eps *= problem.question.sign
         found = problem.complexity(np.where(leads, record.means - eps, record.means + eps))
         return np.minimum(whole(self.alpha * goal * np.minimum(found.value, 1e300)[..., None] * found.weights), few)
 
@@ -300,7 +303,7 @@ class TriBBAI(BBAI[Stage]):
         """Stage II after stage I; the test of stage III; then stage IV or the answer."""
         stage = trial.plan.memory.stage
         passed = (stage == 2) & self._passes(problem, trial.record)
-        declared = Declaration(np.asarray(passed | (stage == 4)), trial.record.means.argmax(axis=-1))
+        declared = Declaration(np.asarray(passed | (stage == 4)), oriented(problem, trial.record).means.argmax(axis=-1))
         last = np.maximum(whole(np.asarray(problem.goal**2)) - trial.record.counts, 0.0)  # L_3
         pulls = np.where((stage == 1)[..., None], self._second_stage(problem, trial.record), last)
         return BatchPlan(pulls, trial.plan.may_stop, Stage(np.where(stage == 1, 2.0, 4.0)), declared=declared)
@@ -365,12 +368,12 @@ class OptBBAI(BBAI[OptBBAIState]):
         """Stage II, the test of stage III, then rounds of elimination and their checks."""
         memory = trial.plan.memory
         stage = memory.stage
-        means = trial.batch.totals / np.maximum(trial.batch.counts, 1.0)  # of this batch alone: fresh samples
+        means = batch_merits(problem, trial.batch)  # of this batch alone: fresh samples
         memory = self._eliminated(problem, memory, means)
         memory, found = self._checked(memory, means)
         passed = (stage == 2) & self._passes(problem, trial.record)
         alone = (stage >= 4) & ((memory.left == 0).sum(axis=-1) == 1)
-        declared = np.where(passed, trial.record.means.argmax(axis=-1), found)
+        declared = np.where(passed, oriented(problem, trial.record).means.argmax(axis=-1), found)
         declared = np.where(alone & (declared < 0), (memory.left == 0).argmax(axis=-1), declared)
 
         checks = (stage == 4) & memory.checking.any(axis=-1)

@@ -24,9 +24,11 @@ from roundwise.policies.base import (
     Policy,
     RankingPolicy,
     apportion_pulls,
+    batch_merits,
     checked,
     everywhere,
     filled,
+    oriented,
     ranking,
     undeclared,
     whole,
@@ -103,7 +105,7 @@ class RacingPolicy(RankingPolicy[Race]):
 
     def next(self, problem: Problem, trial: Trial[Race]) -> BatchPlan[Race]:
         """Place who can be placed; pull the others up to the number of the next round."""
-        race, means = trial.plan.memory, trial.record.means
+        race, means = trial.plan.memory, oriented(problem, trial.record).means
         reach = self.reach(problem, race.round)
         after = place_arms(problem, race, means - reach[..., None] / 2, means + reach[..., None] / 2)
         declared = self._declare(problem, means, reach, after)
@@ -273,7 +275,7 @@ class BatchRacing(RankingPolicy[Race]):
         return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), race, declared=undeclared(problem, runs))
 
     def next(self, problem: Problem, trial: Trial[Race]) -> BatchPlan[Race]:
-        race, record = trial.plan.memory, trial.record
+        race, record = trial.plan.memory, oriented(problem, trial.record)
         means, radius = record.means, self.radius(problem, record.counts)
         after = place_arms(problem, race, means - radius, means + radius)._replace(round=race.round + 1)
         pulls = self._share(after, record.counts, record)
@@ -343,7 +345,7 @@ class Agarwal(RankingPolicy[RoundsLeft]):
     def next(self, problem: Problem, trial: Trial[RoundsLeft]) -> BatchPlan[RoundsLeft]:
         """Keep the arms with the largest means of this round; fresh pulls of them in the next."""
         rounds, inside = trial.plan.memory
-        means = np.where(inside, trial.batch.totals / np.maximum(trial.batch.counts, 1.0), -np.inf)
+        means = np.where(inside, batch_merits(problem, trial.batch), -np.inf)
         kept, pulls = np.zeros_like(inside), np.zeros(means.shape)
         sizes = [*self.sizes(problem), ranking(problem).number_sought]
         for r in range(1, self.rounds + 1):
@@ -439,7 +441,7 @@ class Jin2019(RankingPolicy[Sieve]):
     def next(self, problem: Problem, trial: Trial[Sieve]) -> BatchPlan[Sieve]:
         """The second batch of the round, or the first of the next one."""
         now, arms = trial.plan.memory, np.arange(problem.arms)
-        means = trial.batch.totals / np.maximum(trial.batch.counts, 1.0)
+        means = batch_merits(problem, trial.batch)
         # after the first batch: choose
         arm = self._choose(problem, now, np.where(now.inside, means, -np.inf))
         first = now._replace(again=np.ones_like(now.again), means=means, chosen=arm)
@@ -529,6 +531,7 @@ class Rage(Policy[RageState]):
         level, near = _asked(problem).level, problem.question.tolerance
         reach = self.reach(problem, now.round)[..., None] * deviation
         if level is not None:
+            level *= problem.question.sign
             sure = now.open & (np.abs(fitted - level) > reach - near)
             after = RageState(now.round + 1, now.open & ~sure, np.where(sure, fitted > level, now.above))
             done = np.asarray(~after.open.any(axis=-1))
@@ -572,7 +575,7 @@ def _asked(problem: Problem) -> Question:
 def _estimate(problem: Problem, batch: Batch, open_: Bools) -> tuple[Floats, Floats]:
     """From a batch alone: means, and deviations over sigma, of each mean or (best arm) of the leader's less it."""
     shape, features = batch.counts.shape, problem.question.features
-    means, counts = batch.totals / np.maximum(batch.counts, 1.0), problem.weighed(batch.counts)
+    means, counts = batch_merits(problem, batch), problem.weighed(batch.counts)
     compares = _asked(problem).level is None
     if features is None:
         spread = 1 / counts

@@ -13,7 +13,16 @@ import numpy as np
 
 from roundwise.arrays import Floats, zeros
 from roundwise.model.problem import BatchPlan, Declaration, Problem, Trial
-from roundwise.policies.base import Policy, RankingPolicy, best_weights, checked, everywhere, ranking, undeclared
+from roundwise.policies.base import (
+    Policy,
+    RankingPolicy,
+    best_weights,
+    checked,
+    everywhere,
+    oriented,
+    ranking,
+    undeclared,
+)
 from roundwise.policies.racing import leading
 from roundwise.rules import GLR, Declared, StoppingRule
 
@@ -99,7 +108,7 @@ class LUCB(RankingPolicy):
 
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """Done when the intervals of the two are apart."""
-        means, sought = trial.record.means, ranking(problem)
+        means, sought = oriented(problem, trial.record).means, ranking(problem)
         radius = self.radius(problem, trial.record.counts, trial.record.samples)
         top = leading(means, np.array(sought.number_sought))
         lower = np.where(top, means - radius, np.inf)
@@ -158,7 +167,7 @@ class TopTwo(RankingPolicy[Led]):
 
     def next(self, problem: Problem, trial: Trial[Led]) -> BatchPlan[Led]:
         led, pulled = trial.plan.memory
-        counts, means = np.array(trial.record.counts), trial.record.means
+        counts, means = np.array(trial.record.counts), oriented(problem, trial.record).means
         leads = np.arange(problem.arms) == means.argmax(axis=-1)[..., None]
         gaps = (means.max(axis=-1, keepdims=True) - means + problem.question.tolerance) ** 2 / (2 * problem.sigma**2)
         for _ in range(int(self.batch)):

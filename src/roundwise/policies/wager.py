@@ -11,7 +11,7 @@ from roundwise.arrays import Floats, quiet, total
 from roundwise.model.batch import FIRST_PARTS, PARTS
 from roundwise.model.estimates import CROWD, Estimates, signal_share
 from roundwise.model.problem import BatchPlan, Problem, Trial
-from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, whole
+from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, oriented, whole
 from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
@@ -102,7 +102,8 @@ class Wager(Policy):
         due = (FLOOR * min(1.0, math.sqrt(10 / problem.arms)) * after / problem.arms)[..., None]
         refill = REFILL if self.max_batch is None else 1.0
         floor = whole(np.where(counts < due, refill * due - counts, 0.0))
-        pulls = apportion_pulls(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
+        record = oriented(problem, trial.record)
+        pulls = apportion_pulls(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, record)
         jump = min(self._jump(problem), 0)  # a problem that is not over by now may be a hard one
         return BatchPlan(pulls, trial.plan.may_stop, parts=min(problem.noise.most_parts, PARTS), jump=jump)
 

@@ -71,6 +71,7 @@ class Question(ABC):
 
     name: ClassVar[str]  # on the command line and in reports
     tolerance: float = 0.0  # epsilon: by how much an answer may miss the best
+    lower_is_better: bool = False  # whether small means are sought
     level: float | None = None  # that means are compared with
     names: tuple[str, ...] = ()  # of what the indices of an answer stand for; () if those are arms
     forms: Floats | None = None  # (m, K), of statements, claims or scores that are linear in the means
@@ -82,7 +83,6 @@ class Question(ABC):
     number_sought: int | None = None  # k, where the arms with the k largest means are sought
     features: Floats | None = None  # (K, d), if the means are linear in features of the arms
     has_border: ClassVar[bool] = False  # whether `border_point` is known
-    seeks_low_means: ClassVar[bool] = False  # whether the arm of interest is the one with the smallest mean
     separate_claims: ClassVar[bool] = False  # whether claims are shown one at a time, each for good (`Claims`)
     accepts_arm_changes: ClassVar[bool] = False  # whether arms may leave and join a running study
     nearest_answer_first: ClassVar[bool] = False  # whether the first right answer has the most evidence
@@ -92,6 +92,17 @@ class Question(ABC):
         for field in inspect.get_annotations(cls):
             if field not in cls.__dict__ and field in vars(Question):  # a required field takes no default from here
                 setattr(cls, field, dataclasses.field())
+
+    # --- direction
+
+    def merits(self, values: Floats) -> Floats:
+        """Means or totals such that larger ones are better: as they are, or negated where lower is better. (K)->(K)"""
+        return -values if self.lower_is_better else values
+
+    @property
+    def sign(self) -> float:
+        """1, or -1 where lower is better."""
+        return -1.0 if self.lower_is_better else 1.0
 
     # --- checks
 
@@ -224,7 +235,7 @@ class Question(ABC):
 
     def halfspace_texts(self, answer: Answer, names: Sequence[str]) -> list[str]:
         """Each half-space of an answer in words."""
-        return describe_halfspaces(self.halfspaces(answer, len(names)), names)
+        return describe_halfspaces(self.halfspaces(answer, len(names)), names, self.lower_is_better)
 
     def claim_texts(self, names: Sequence[str]) -> tuple[str, ...]:
         """Each statement or claim in words; () where the question has none."""
@@ -237,7 +248,12 @@ class Question(ABC):
     def cli_options(self, names: Sequence[str]) -> list[str] | None:
         """The options that ask it on the command line, after its name; None where it takes a file."""
         known = {"--level": self.level, "--tolerance": self.tolerance or None}
-        return [word for option, value in known.items() if value is not None for word in (option, f"{value:g}")]
+        found = [word for option, value in known.items() if value is not None for word in (option, f"{value:g}")]
+        return [*found, *self.direction_options()]
+
+    def direction_options(self) -> list[str]:
+        """The option that says that lower is better, where it is."""
+        return ["--lower-is-better"] if self.lower_is_better else []
 
     @classmethod
     def from_shorthand(cls, fields: Facts) -> Self | None:
@@ -486,9 +502,14 @@ class ScoreQuestion(HalfspaceQuestion):
 
 
 class RankingQuestion(HalfspaceQuestion):
-    """A question for the arms with the largest means: the best, or the top k."""
+    """A question for the arms with the largest means (the smallest, if lower is better): the best, or the top k."""
 
     number_sought: int
+
+    @property
+    def end_text(self) -> str:
+        """'highest', or 'lowest'."""
+        return "lowest" if self.lower_is_better else "highest"
 
     def check_range(self, low: float, high: float) -> None:
         """The tolerance must be less than means can differ by."""
@@ -501,11 +522,11 @@ class RankingQuestion(HalfspaceQuestion):
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
         """The first `number_sought` arms are ahead."""
-        return np.where(np.arange(means.size) < self.number_sought, means + lead, means)
+        return np.where(np.arange(means.size) < self.number_sought, means + self.sign * lead, means)
 
 
-def describe_halfspaces(pieces: Halfspaces, names: Sequence[str]) -> list[str]:
-    """Each half-space in words.
+def describe_halfspaces(pieces: Halfspaces, names: Sequence[str], lower_is_better: bool = False) -> list[str]:
+    """Each half-space in words; where lower is better, the second arm of a pair is said to be below the first.
 
     >>> from roundwise.solvers.halfspaces import pairs
     >>> describe_halfspaces(pairs(np.array([0]), np.array([1]), -0.1), "xy")
@@ -514,9 +535,10 @@ def describe_halfspaces(pieces: Halfspaces, names: Sequence[str]) -> list[str]:
     ['+1 x -2 y exceeds 0.5']
     """
     if pieces.pairs:
+        better, verb = (pieces.arms[:, ::-1], "is below") if lower_is_better else (pieces.arms, "beats")
         return [
-            f"{names[int(a)]} beats {names[int(b)]}{near_words(max(0.0, -offset))}"
-            for (a, b), offset in zip(pieces.arms, pieces.offsets, strict=True)
+            f"{names[int(a)]} {verb} {names[int(b)]}{near_words(max(0.0, -offset))}"
+            for (a, b), offset in zip(better, pieces.offsets, strict=True)
         ]
     terms = [
         " ".join(f"{f:+g} {names[int(arm)]}" for arm, f in zip(*each, strict=True) if f)

@@ -1,4 +1,4 @@
-"""Which arm has the largest mean? (best-arm identification)"""
+"""Which arm has the largest mean, or the smallest? (best-arm identification)"""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complex
 
 @dataclass(frozen=True)
 class BestArm(RankingQuestion, ScoreQuestion):
-    """Which arm has the largest mean? The answer is its index.
+    """Which arm has the largest mean, or the smallest if `lower_is_better`? The answer is its index.
 
     With a tolerance, any arm is right whose mean is within it of the largest: then several may be, and ties are easy.
     The evidence for arm i is that against all means at which i is wrong; it counts for the arm that has most of it,
-    which need not be the one with the largest mean (docs/bounds.md).
+    which need not be the one with the largest mean (docs/bounds.md). Formulas are for the largest mean: where lower is
+    better, they are of the negatives of the means.
 
     >>> question = BestArm()
     >>> int(question.answer([1.0, 0.9, 0.8]))
@@ -41,9 +42,12 @@ class BestArm(RankingQuestion, ScoreQuestion):
     8.0
     >>> int(BestArm(tolerance=1.0).verdict([1000, 10, 10], [0.9, 1.0, 1.0]))
     0
+    >>> int(BestArm(lower_is_better=True).answer([1.0, 0.9, 0.8]))
+    2
     """
 
     tolerance: float = 0.0  # epsilon
+    lower_is_better: bool = False
     name = "best-arm"
     number_sought = 1
     accepts_arm_changes = True
@@ -52,8 +56,8 @@ class BestArm(RankingQuestion, ScoreQuestion):
         check_tolerance(self.tolerance)
 
     def scores(self, means: Floats) -> Floats:
-        """The means themselves."""
-        return means
+        """The means, negated where lower is better."""
+        return self.merits(means)
 
     def answer_from_set(self, chosen: Bools) -> Answer:
         """The arm of a set of one. (K)->()"""
@@ -61,7 +65,7 @@ class BestArm(RankingQuestion, ScoreQuestion):
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
         """The arm with the largest mean (the first in a tie), or with a tolerance the one with the most evidence."""
-        return self._supported(counts, finite(means))[0] if self.tolerance else self.answer(means)
+        return self._supported(counts, self.scores(finite(means)))[0] if self.tolerance else self.answer(means)
 
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
@@ -70,8 +74,8 @@ class BestArm(RankingQuestion, ScoreQuestion):
         With a tolerance: max_i min_b (mu_i - mu_b + tolerance)_+^2 / (2 sigma^2 (1/N_i + 1/N_b)).
         """
         if self.tolerance:
-            return np.asarray(self._supported(counts, finite(means))[1] / (2 * sigma**2))
-        gaps, leads, unique = self._gaps(finite(means))
+            return np.asarray(self._supported(counts, self.scores(finite(means)))[1] / (2 * sigma**2))
+        gaps, leads, unique = self._gaps(self.scores(finite(means)))
         counts, leads = np.broadcast_arrays(np.asarray(counts, dtype=np.float64), leads)
         best = counts.sum(axis=-1, keepdims=True, where=leads)  # of one arm: exact (in a tie it does not matter)
         costs = counts + best
@@ -93,7 +97,7 @@ class BestArm(RankingQuestion, ScoreQuestion):
         sum_b u_b^2 = 1. The power mean (sum_b u_b^2)^(-1/2) is increasing and concave in y, so Newton's
         method from y = 2 max d rises to the root.
         """
-        gaps, leads, possible = self._gaps(finite(means))
+        gaps, leads, possible = self._gaps(self.scores(finite(means)))
         radius = 2 * column(radius)
         gaps = gaps - radius if radius.ndim > 1 or radius.any() else gaps
         return _complexity_of_gaps(gaps, leads, possible, sigma)
@@ -101,10 +105,10 @@ class BestArm(RankingQuestion, ScoreQuestion):
     @quiet
     def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
         """T_i of every arm i that is right: the complexity of "i is right"; nan for the others. (K)->(K)"""
-        means = finite(means)
         right = self.right_mask(means)
         if not self.tolerance:
             return np.where(right, self.complexity(means, sigma=sigma).value[..., None], np.nan)
+        means = self.scores(finite(means))
         found = np.full(means.shape, np.nan)
         arms = np.arange(means.shape[-1])
         for i in np.flatnonzero(right.reshape(-1, len(arms)).any(axis=0)):  # one at a time: memory stays (runs, K)
@@ -124,7 +128,7 @@ class BestArm(RankingQuestion, ScoreQuestion):
         values, radii, runs = flatten_runs(means, radius)
         best, weights = np.full(len(values), np.inf), np.full(values.shape, 1.0 / values.shape[-1])
         for arm, there in zip(*self.candidate_answers(values), strict=True):
-            value, shares = self._complexity_of(arm, values, radii, sigmas)
+            value, shares = self._complexity_of(arm, self.scores(values), radii, sigmas)
             less = there & (value < best)
             best, weights = np.where(less, value, best), np.where(less[:, None], shares, weights)
         return Complexity(best.reshape(runs), weights.reshape((*runs, values.shape[-1])))
@@ -154,7 +158,7 @@ class BestArm(RankingQuestion, ScoreQuestion):
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
         """8 sigma^2 / gap^2: what the best two arms need alone."""
-        gaps, leads, unique = self._gaps(finite(means))
+        gaps, leads, unique = self._gaps(self.scores(finite(means)))
         smallest = np.where(leads, np.inf, gaps).min(axis=-1) - 2 * np.asarray(radius)
         return np.asarray(np.where(unique & (smallest > 0), 8 * sigma**2 / smallest / smallest, np.inf))
 
@@ -165,8 +169,9 @@ class BestArm(RankingQuestion, ScoreQuestion):
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
         """The arm exceeds every other arm, less the tolerance."""
         others = np.arange(arms - 1)
-        others = others + (others >= np.asarray(answer)[..., None])
-        return pairs(np.asarray(answer)[..., None], others, -self.tolerance, grid=1)
+        best, others = np.asarray(answer)[..., None], others + (others >= np.asarray(answer)[..., None])
+        first, second = (others, best) if self.lower_is_better else (best, others)
+        return pairs(first, second, -self.tolerance, grid=1)
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'x is the best arm.'"""
@@ -174,7 +179,7 @@ class BestArm(RankingQuestion, ScoreQuestion):
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which of 4 arms has the highest mean?'"""
-        return f"Which of {len(names)} arms has the highest {wording.mean}{wording.near(self.tolerance)}?"
+        return f"Which of {len(names)} arms has the {self.end_text} {wording.mean}{wording.near(self.tolerance)}?"
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
         """Every number serves; with a tolerance and one right arm a point that far below the others, else none.
@@ -185,9 +190,10 @@ class BestArm(RankingQuestion, ScoreQuestion):
             return midrange(means)
         if constant or self.right_mask(means).sum() > 1:
             return None
+        means = self.scores(means)
         best = np.arange(len(means)) == means.argmax()
         middle = midrange(np.where(best, means, means - self.tolerance))
-        return np.where(best, middle, middle + self.tolerance)
+        return self.merits(np.where(best, middle, middle + self.tolerance))
 
     @quiet
     def _supported(self, counts: ArrayLike, means: Floats) -> tuple[Answer, Floats]:

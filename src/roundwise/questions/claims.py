@@ -44,6 +44,7 @@ class Claims(HalfspaceQuestion):
         names: Of the claims, then of their opposites; by default made of the names of the arms.
         independent: Whether each claim is about an arm of its own with independent results. Their e-values are then
             multiplied, which shows more where most claims are true. (No bets towards a budget.)
+        lower_is_better: How claims about two arms read: `mu_c - mu_a > m` is "a is below c by more than m".
 
     >>> doses = Claims.against_control(["placebo", "75mg", "300mg"], control="placebo", margin=0.1)
     >>> doses.answer([0.36, 0.40, 0.54]).tolist()
@@ -60,6 +61,7 @@ class Claims(HalfspaceQuestion):
     odds: bool = False
     names: tuple[str, ...] = ()
     independent: bool = False
+    lower_is_better: bool = False
     name = "claims"
     separate_claims = True
 
@@ -91,7 +93,7 @@ class Claims(HalfspaceQuestion):
                     "Independent claims must each be about one arm that no other claim is about, with the same weight: "
                     "leave out `independent` for others."
                 )
-        control = find_control(self.forms)
+        control = find_control(self.merits(self.forms))
         set_fields(self, reference_arm=control, control=None if self.odds else control, margin=find_margin(self.levels))
         given, numbered = tuple(self.names), self._describe([str(i) for i in range(self.forms.shape[1])])
         if len(given) not in (0, self.number, len(numbered)):
@@ -109,8 +111,13 @@ class Claims(HalfspaceQuestion):
         sides: str = "one",
         scale: Scale = "difference",
         weights: ArrayLike = 1.0,
+        lower_is_better: bool = False,
     ) -> Claims:
-        """Every other arm exceeds the control (or each of several) by more than a margin: a difference, or a ratio."""
+        """Every other arm exceeds the control (or each of several) by more than a margin: a difference, or a ratio.
+
+        Where lower is better, every other arm is below the control: by more than a difference, or with less than 1/r
+        of its mean or of its odds.
+        """
         if scale not in SCALES:
             raise unknown("scale", scale, SCALES)
         names, number = name_or_count(arms)
@@ -120,27 +127,31 @@ class Claims(HalfspaceQuestion):
         if not others:
             raise InputError("All arms are controls: there is nothing to compare with them.")
         unit = np.eye(number)
+        duels = [(i, c) for i in others for c in controls]
+        better = [(c, i) for i, c in duels] if lower_is_better else duels  # whose mean is the larger one
         if scale != "difference" and not margin > 0:
             raise InputError(f"The margin is {margin:g}, but a ratio must be positive; 1 means no difference.")
         if scale == "ratio":
             if futility is not None or sides != "one":
                 raise InputError("Ratios can be claimed on one side only; use a difference or an odds ratio.")
-            forms = [unit[i] - margin * unit[c] for i in others for c in controls]
-            return cls(np.array(forms), np.zeros(len(forms)), weights)._with_arm_names(names)  # type: ignore[arg-type]
-        forms = [unit[i] - unit[c] for i in others for c in controls]
-        odds = scale == "odds-ratio"
+            forms, levels = np.array([unit[a] - margin * unit[b] for a, b in better]), np.zeros(len(better))
+            found = cls(forms, levels, weights, lower_is_better=lower_is_better)  # type: ignore[arg-type]
+            return found._with_arm_names(names)
+        forms, odds = np.array([unit[a] - unit[b] for a, b in better]), scale == "odds-ratio"
         if odds:
             margin, futility = math.log(margin), None if futility is None else math.log(futility)
-        found = cls(np.array(forms), np.full(len(forms), margin), weights, futility, sides, odds)  # type: ignore[arg-type]
+        levels = np.full(len(forms), margin)
+        found = cls(forms, levels, weights, futility, sides, odds, lower_is_better=lower_is_better)  # type: ignore[arg-type]
         return found._with_arm_names(names)
 
     @classmethod
-    def pairs(cls, arms: int | Sequence[str], margin: float = 0.0) -> Claims:
-        """Every arm exceeds every other one by more than a margin: as much of the ranking as can be shown."""
+    def pairs(cls, arms: int | Sequence[str], margin: float = 0.0, lower_is_better: bool = False) -> Claims:
+        """Every arm is better than every other one by more than a margin: as much of the ranking as can be shown."""
         names, number = name_or_count(arms)
         unit = np.eye(number)
-        forms = [unit[i] - unit[j] for i, j in itertools.permutations(range(number), 2)]
-        return cls(np.array(forms), np.full(len(forms), margin))._with_arm_names(names)
+        forms = np.array([unit[i] - unit[j] for i, j in itertools.permutations(range(number), 2)])
+        forms, levels = -forms if lower_is_better else forms, np.full(len(forms), margin)
+        return cls(forms, levels, lower_is_better=lower_is_better)._with_arm_names(names)
 
     @classmethod
     def above(
@@ -151,13 +162,24 @@ class Claims(HalfspaceQuestion):
         futility: float | None = None,
         sides: str = "one",
         independent: bool = False,
+        lower_is_better: bool = False,
     ) -> Claims:
-        """Every arm is above a level, whatever the dependence between arms; with two sides, or it is not."""
+        """Every arm is above a level (below, where lower is better), whatever the dependence between arms.
+
+        With two sides also that it is not; with `futility`, at least the level (at most, where lower is better), also
+        that it is below (above) that.
+        """
         names, number = name_or_count(arms)
-        levels = np.full(number, level)
-        return cls(np.eye(number), levels, futility=futility, sides=sides, independent=independent)._with_arm_names(
-            names
+        sign = -1.0 if lower_is_better else 1.0
+        found = cls(
+            sign * np.eye(number),
+            np.full(number, sign * level),
+            futility=None if futility is None else sign * np.asarray(futility),
+            sides=sides,
+            independent=independent,
+            lower_is_better=lower_is_better,
         )
+        return found._with_arm_names(names)
 
     @classmethod
     def from_shorthand(cls, fields: Facts) -> Claims | None:
@@ -197,10 +219,11 @@ class Claims(HalfspaceQuestion):
     def _describe(self, names: Sequence[str]) -> list[str]:
         """Each claim, then each opposite, by the names of the arms."""
         claims = list(zip(self.forms, self.levels, strict=True))
-        words = [describe_claim(*each, self.odds, names) for each in claims]
+        lower = self.lower_is_better
+        words = [describe_claim(*each, self.odds, names, lower) for each in claims]
         if self.opposites:
             words += [
-                describe_opposite(form, end, level, self.odds, names)
+                describe_opposite(form, end, level, self.odds, names, lower)
                 for (form, level), end in zip(claims, self._futility_levels, strict=True)
             ]
         return words
@@ -211,8 +234,9 @@ class Claims(HalfspaceQuestion):
 
     def labels(self, names: Sequence[str]) -> list[str]:
         """The shortest name of each claim: its arm, where no other claim is about it."""
-        words, first = list(self.claim_texts(names)[: self.number]), [int(np.argmax(form)) for form in self.forms]
-        several = len(set(first)) < len(first) or (self.forms.max(axis=-1) <= 0).any()
+        forms, words = self.merits(self.forms), list(self.claim_texts(names)[: self.number])
+        first = [int(np.argmax(form)) for form in forms]
+        several = len(set(first)) < len(first) or (forms.max(axis=-1) <= 0).any()
         return words if several or words != self._describe(names)[: self.number] else [names[i] for i in first]
 
     def with_arm(self, names: Sequence[str]) -> Claims:
@@ -229,29 +253,32 @@ class Claims(HalfspaceQuestion):
             )
         wider = np.hstack([self.forms, np.zeros((self.number, 1))])
         more = np.zeros((1, wider.shape[1]))
-        more[0, control], more[0, -1] = -1.0, 1.0
+        more[0, control], more[0, -1] = -self.sign, self.sign
         futility = None if self.futility is None else float(np.asarray(self.futility)[0])
         weight, levels = float(np.asarray(self.weights)[0]), np.append(self.levels, self.levels[0])
-        found = Claims(np.vstack([wider, more]), levels, weight, futility, self.sides, self.odds)
+        forms, lower = np.vstack([wider, more]), self.lower_is_better
+        found = Claims(forms, levels, weight, futility, self.sides, self.odds, lower_is_better=lower)
         return found._with_arm_names(names) if self.names else found
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
         """Effects in even steps, where arms are compared with a control."""
-        return Statements(self.forms, self.levels).means_with_lead(means, lead)
+        if self.reference_arm is None:
+            return super().means_with_lead(means, lead)
+        return Statements(self.forms, self.levels, lower_is_better=self.lower_is_better).means_with_lead(means, lead)
 
     def cli_options(self, names: Sequence[str]) -> list[str] | None:
         """The options that give just these claims: each way to compare with a control is tried."""
-        for control in np.flatnonzero((self.forms < 0).all(axis=0)).tolist():
-            for options, settings in self._control_options(control):
-                other = Claims.against_control(names, control, **settings)
+        for control in np.flatnonzero((self.merits(self.forms) < 0).all(axis=0)).tolist():
+            for options, settings in self._control_options():
+                other = Claims.against_control(names, control, **settings, lower_is_better=self.lower_is_better)
                 if all(map(np.array_equal, astuple(self), astuple(other))):
-                    return ["--control", names[control], *options]
+                    return ["--control", names[control], *options, *self.direction_options()]
         return None
 
-    def _control_options(self, control: int) -> list[tuple[list[str], Plain]]:
+    def _control_options(self) -> list[tuple[list[str], Plain]]:
         level = float(self.levels[0])
         margin = ["--margin", f"{level:.12g}"] if level else []
-        ratio, odds = (float(f"{x:.12g}") for x in (-self.forms[0, control], np.exp(level)))
+        ratio, odds = (float(f"{x:.12g}") for x in (-self.forms[0].min(), np.exp(level)))
         odds_options = ["--margin-is", "odds-ratio", "--margin", f"{odds:.12g}"]
         known: list[tuple[list[str], Plain]] = [
             (margin, {"margin": level}),
@@ -272,7 +299,8 @@ class Claims(HalfspaceQuestion):
             listed = ", ".join(words[:6]) + (", ..." if len(words) > 6 else "")
             return f"Which of {self.number} claims can be shown ({listed})?"
         by = f" by more than {wording.gap(self.margin)}" if self.margin else ""
-        return f"Which of {len(names) - 1} arms beat {names[self.control]}{by}, each by itself?"
+        verb = "are below" if self.lower_is_better else "beat"
+        return f"Which of {len(names) - 1} arms {verb} {names[self.control]}{by}, each by itself?"
 
     @property
     def number(self) -> int:
@@ -381,20 +409,21 @@ class Claims(HalfspaceQuestion):
         return self.lines
 
 
-def describe_claim(form: Floats, level: float, odds: bool, names: Sequence[str]) -> str:
+def describe_claim(form: Floats, level: float, odds: bool, names: Sequence[str], lower_is_better: bool = False) -> str:
     """One claim in words."""
     plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
-    if odds:
-        more = "" if level == 0 else f" by an odds ratio above {math.exp(level):g}"
-        return f"{names[plus[0]]} beats {names[minus[0]]}{more}"
     if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1:
-        a, b, ratio = names[plus[0]], names[minus[0]], -form[minus[0]]
+        high, low, ratio = names[plus[0]], names[minus[0]], -form[minus[0]]
+        a, b, verb = (low, high, "is below") if lower_is_better else (high, low, "beats")
+        if odds:
+            return f"{a} {verb} {b}" + ("" if level == 0 else f" by an odds ratio above {math.exp(level):g}")
         if ratio == 1:
             if level < 0:
                 return f"{a} is not worse than {b} by {-level:g} or more"
-            return f"{a} beats {b}" + (f" by more than {level:g}" if level else "")
+            return f"{a} {verb} {b}" + (f" by more than {level:g}" if level else "")
         if level == 0:
-            return f"{a} is more than {ratio:g} times {b}"
+            times = f"less than {1 / ratio:g}" if lower_is_better else f"more than {ratio:g}"
+            return f"{a} is {times} times {b}"
     if len(plus) + len(minus) == 1 and form[(plus if len(plus) else minus)[0]] in (1, -1):
         return f"{names[plus[0]]} is above {level:g}" if len(plus) else f"{names[minus[0]]} is below {-level:g}"
     return describe_halfspaces(pack_forms(form[None], np.array([level]), len(plus) + len(minus)), names)[0]
@@ -410,18 +439,20 @@ def describe_scale(form: Floats, level: float, odds: bool, names: Sequence[str])
     return None
 
 
-def describe_opposite(form: Floats, end: float, level: float, odds: bool, names: Sequence[str]) -> str:
+def describe_opposite(
+    form: Floats, end: float, level: float, odds: bool, names: Sequence[str], lower_is_better: bool = False
+) -> str:
     """The opposite of a claim: the form is below this, or, if it is the level of the claim itself, not above it."""
     plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
-    if odds:
-        ratio = f"{math.exp(end):g}"
-        more = "" if end == 0 else f" by an odds ratio {f'above {ratio}' if end == level else f'of {ratio} or more'}"
-        return f"{names[plus[0]]} does not beat {names[minus[0]]}{more}"
     if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1 and form[minus[0]] == -1:
+        high, low = names[plus[0]], names[minus[0]]
+        denied = f"{low} is not below {high}" if lower_is_better else f"{high} does not beat {low}"
         if end == 0:
-            return f"{names[plus[0]]} does not beat {names[minus[0]]}"
-        more = f"more than {end:g}" if end == level else f"{end:g} or more"
-        return f"{names[plus[0]]} does not beat {names[minus[0]]} by {more}"
+            return denied
+        if odds:
+            ratio = f"{math.exp(end):g}"
+            return f"{denied} by an odds ratio {f'above {ratio}' if end == level else f'of {ratio} or more'}"
+        return f"{denied} by {f'more than {end:g}' if end == level else f'{end:g} or more'}"
     if end == level and len(plus) + len(minus) == 1 and form[(plus if len(plus) else minus)[0]] in (1, -1):
         return f"{names[plus[0]]} is not above {end:g}" if len(plus) else f"{names[minus[0]]} is not below {-end:g}"
     return describe_claim(-form, -end, False, names)
@@ -441,7 +472,7 @@ def _one_each(values: Any, number: int, what: str) -> Floats:
 
 def _read_shorthand(fields: Facts) -> Plain:
     """The arguments of `Claims.against_control` that plain data or words on a command line stand for."""
-    known = ("arms", "control", "margin", "futility", "sides", "scale", "weights")
+    known = ("arms", "control", "margin", "futility", "sides", "scale", "weights", "lower_is_better")
     for key in fields:
         if key not in known:
             raise unknown("setting of claims against a control", key, known)
@@ -456,4 +487,6 @@ def _read_shorthand(fields: Facts) -> Plain:
     except (TypeError, ValueError) as error:
         raise InputError(f"Claims against a control cannot be made: {error}.") from None
     others = {key: fields[key] for key in ("sides", "scale", "weights") if key in fields}
-    return {"arms": arms, "control": control, "margin": margin or 0.0, "futility": futility, **others}
+    lower = str(fields.get("lower_is_better", False)).lower() in ("true", "yes")
+    given = {"arms": arms, "control": control, "margin": margin or 0.0, "futility": futility, "lower_is_better": lower}
+    return given | others

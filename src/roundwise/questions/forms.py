@@ -42,7 +42,8 @@ class Statements(SidesQuestion):
     """Which of the statements `forms[j] . means > levels[j]` hold? The answer is a mask over the statements.
 
     With a tolerance a statement may be said to hold or not where its form is within it of the level.
-    `names` are the names of the statements in reports.
+    `names` are the names of the statements in reports. With `lower_is_better` every statement compares an arm with one
+    control, `control - arm > level`: it reads "the arm is below the control".
 
     >>> beats_control = Statements.against_control(arms=3, control=0, margin=0.1)
     >>> beats_control.answer([1.0, 1.05, 1.3]).tolist()
@@ -53,6 +54,7 @@ class Statements(SidesQuestion):
     levels: Floats  # b, (m)
     names: tuple[str, ...] = ()
     tolerance: float = 0.0  # epsilon, in units of the forms
+    lower_is_better: bool = False
     name = "statements"
 
     def __post_init__(self) -> None:
@@ -66,15 +68,25 @@ class Statements(SidesQuestion):
             empty = names[int(np.argmin(forms.any(axis=1)))]
             raise InputError(f"The statement '{empty}' has only zero coefficients: it says nothing of the means.")
         check_tolerance(self.tolerance)
-        control, margin = find_control(forms), find_margin(levels)
+        control, margin = find_control(self.sign * forms), find_margin(levels)
+        if self.lower_is_better and control is None:
+            raise InputError(
+                "`lower_is_better` goes with statements that compare arms with a control. These statements say which "
+                "side they mean by the signs of their coefficients: change those."
+            )
         set_fields(self, forms=forms, levels=levels, names=names)
         set_fields(self, control=control, reference_arm=control, margin=margin)
 
     @classmethod
     def against_control(
-        cls, arms: int | Sequence[str], control: int | str = 0, margin: float = 0.0, tolerance: float = 0.0
+        cls,
+        arms: int | Sequence[str],
+        control: int | str = 0,
+        margin: float = 0.0,
+        tolerance: float = 0.0,
+        lower_is_better: bool = False,
     ) -> Statements:
-        """Which arms beat the control by more than a margin? The arms are named, or only counted.
+        """Which arms beat the control (or are below it) by more than a margin? The arms are named, or only counted.
 
         >>> Statements.against_control(["placebo", "10 mg", "20 mg"], "placebo", margin=0.5).names
         ('10 mg beats placebo by more than 0.5', '20 mg beats placebo by more than 0.5')
@@ -84,9 +96,10 @@ class Statements(SidesQuestion):
         control = find_arm(control, named)
         others = [i for i in range(len(named)) if i != control]
         forms = np.eye(len(named))[others] - np.eye(len(named))[control]
-        by = f" by more than {margin:g}" if margin else ""
-        words = tuple(f"{named[i]} beats {named[control]}{by}" for i in others)
-        return cls(forms, np.full(len(others), margin), words, tolerance)
+        verb, by = "is below" if lower_is_better else "beats", f" by more than {margin:g}" if margin else ""
+        words = tuple(f"{named[i]} {verb} {named[control]}{by}" for i in others)
+        forms = -forms if lower_is_better else forms
+        return cls(forms, np.full(len(others), margin), words, tolerance, lower_is_better)
 
     @classmethod
     def ranking(cls, arms: int, tolerance: float = 0.0) -> Statements:
@@ -151,7 +164,8 @@ class Statements(SidesQuestion):
         if self.control is None or self.margin is None:
             return f"Which of {count_and_list(self.names, 'statement')} hold{wording.near(self.tolerance)}?"
         by = f" by more than {wording.gap(self.margin)}" if self.margin else ""
-        return f"Which of {len(names) - 1} arms beat {names[self.control]}{by}{wording.near(self.tolerance)}?"
+        verb = "are below" if self.lower_is_better else "beat"
+        return f"Which of {len(names) - 1} arms {verb} {names[self.control]}{by}{wording.near(self.tolerance)}?"
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
         """Effects in even steps, from none to the lead, where arms are compared with a control."""
@@ -159,7 +173,7 @@ class Statements(SidesQuestion):
         if control is None:
             return super().means_with_lead(means, lead)
         others = [i for i in range(means.size) if i != control]
-        found[others] += np.linspace(0.0, lead, len(others)) if len(others) > 1 else lead
+        found[others] += self.sign * (np.linspace(0.0, lead, len(others)) if len(others) > 1 else lead)
         return found
 
     def cli_options(self, names: Sequence[str]) -> list[str] | None:
@@ -167,7 +181,8 @@ class Statements(SidesQuestion):
         if self.control is None or self.margin is None:
             return None
         known = {"--margin": self.margin, "--tolerance": self.tolerance}
-        return ["--control", names[self.control], *(word for key, x in known.items() if x for word in (key, f"{x:g}"))]
+        options = [word for key, x in known.items() if x for word in (key, f"{x:g}")]
+        return ["--control", names[self.control], *options, *self.direction_options()]
 
     def claim_texts(self, names: Sequence[str]) -> tuple[str, ...]:
         """Each statement by its name."""
@@ -196,7 +211,7 @@ class Statements(SidesQuestion):
 
 @dataclass(frozen=True, eq=False)
 class Largest(ScoreQuestion):
-    """Which of the scores `forms[j] . means + offsets[j]` is largest? The answer is its index.
+    """Which of the scores `forms[j] . means + offsets[j]` is largest, or smallest if `lower_is_better`? Its index.
 
     With a tolerance any score is right that is within it of the largest.
 
@@ -209,6 +224,7 @@ class Largest(ScoreQuestion):
     offsets: Floats | None = None
     names: tuple[str, ...] = ()
     tolerance: float = 0.0  # epsilon, in units of the scores
+    lower_is_better: bool = False
     name = "largest"
 
     def __post_init__(self) -> None:
@@ -248,28 +264,32 @@ class Largest(ScoreQuestion):
         others = others + (others >= best[..., None])
         forms = self.forms[best][..., None, :] - self.forms[others]
         widest = np.sort(np.count_nonzero(self.forms, axis=-1))[-2:].sum()  # of any two scores, whatever the answer
-        offsets = self.offsets[others] - self.offsets[best][..., None] - self.tolerance
-        return pack_forms(forms, offsets, min(arms, int(widest)))
+        offsets = self.merits(self.offsets[others] - self.offsets[best][..., None]) - self.tolerance
+        return pack_forms(self.merits(forms), offsets, min(arms, int(widest)))
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'x has the largest score.'"""
-        return f"{self.names[int(answer)]} is the largest{within_words(self.tolerance)}"
+        return f"{self.names[int(answer)]} is the {self._end}{within_words(self.tolerance)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which of 2 scores (x, y) is the largest?'"""
-        return f"Which of {count_and_list(self.names, 'score')} is the largest{wording.near(self.tolerance)}?"
+        return f"Which of {count_and_list(self.names, 'score')} is the {self._end}{wording.near(self.tolerance)}?"
 
     def halfspace_texts(self, answer: Answer, names: Sequence[str]) -> list[str]:
         """'x exceeds y.'"""
-        near = near_words(self.tolerance)
-        return [f"{self.names[int(answer)]} exceeds {name}{near}" for i, name in enumerate(self.names) if i != answer]
+        near, verb = near_words(self.tolerance), "is below" if self.lower_is_better else "exceeds"
+        return [f"{self.names[int(answer)]} {verb} {name}{near}" for i, name in enumerate(self.names) if i != answer]
 
     def scores(self, means: Floats) -> Floats:
-        """The scores at these means. (K)->(m)"""
+        """The scores at these means, negated where lower is better. (K)->(m)"""
         self.check(means.shape[-1])
         assert self.offsets is not None
         sides = [total(form * means) + offset for form, offset in zip(self.forms, self.offsets, strict=True)]
-        return np.stack(sides, axis=-1)
+        return self.merits(np.stack(sides, axis=-1))
+
+    @property
+    def _end(self) -> str:
+        return "smallest" if self.lower_is_better else "largest"
 
 
 def count_and_list(names: Sequence[str], kind: str) -> str:

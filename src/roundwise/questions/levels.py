@@ -1,11 +1,10 @@
-"""How the means lie to a level: which are above it? (the thresholding bandit problem) Is any above, or below?"""
+"""How the means lie to a level: which are above it, or below? (the thresholding bandit problem) Is any?"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,6 +49,11 @@ class LevelQuestion(Question):
         room = not self.tolerance or low < self.level - self.tolerance <= self.level + self.tolerance < high
         check_open(f"The level is {self.level:g} with a tolerance of {self.tolerance:g}", room, low, high)
 
+    @property
+    def side_text(self) -> str:
+        """The side of the level that is asked about."""
+        return "below" if self.lower_is_better else "above"
+
     def level_text(self, wording: Wording) -> str:
         """The level and its tolerance in words."""
         return f"{wording.value(self.level)}{wording.near(self.tolerance)}"
@@ -66,7 +70,7 @@ class LevelQuestion(Question):
 
 @dataclass(frozen=True)
 class Above(LevelQuestion, SidesQuestion):
-    """Which arms have a mean above the level? The answer is a mask over the arms.
+    """Which arms have a mean above the level, or below it if `lower_is_better`? The answer is a mask over the arms.
 
     With a tolerance an arm whose mean is within it of the level may be on either side.
 
@@ -78,12 +82,13 @@ class Above(LevelQuestion, SidesQuestion):
     16.0
     """
 
+    lower_is_better: bool = False
     name = "above"
     accepts_arm_changes = True
 
     def heights(self, means: Floats) -> Floats:
-        """How far each mean is above the level. (K)->(K)"""
-        return np.asarray(means - self.level)
+        """How far each mean is above the level (below it, if lower is better). (K)->(K)"""
+        return self.merits(means - self.level)
 
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
@@ -120,21 +125,21 @@ class Above(LevelQuestion, SidesQuestion):
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
         """Every arm on its side of the level, less the tolerance."""
-        signs = np.where(answer, 1.0, -1.0)
+        signs = np.where(answer, self.sign, -self.sign)
         index = np.broadcast_to(np.arange(arms), signs.shape)
         return Halfspaces(index[..., None], signs[..., None], signs * self.level - self.tolerance, False)
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'Above 0.5: x, y.'"""
-        return f"above {self.level:g}{within_words(self.tolerance)}: {name_arms(answer, names)}"
+        return f"{self.side_text} {self.level:g}{within_words(self.tolerance)}: {name_arms(answer, names)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which of 4 arms have a mean above 0.5?'"""
-        return f"Which of {len(names)} arms have a {wording.mean} above {self.level_text(wording)}?"
+        return f"Which of {len(names)} arms have a {wording.mean} {self.side_text} {self.level_text(wording)}?"
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
-        """Half of the arms are so much higher, the others so much lower."""
-        return means + np.where(np.arange(means.size) < (means.size + 1) // 2, lead, -lead)
+        """Half of the arms are this much better than the level, the others this much worse."""
+        return means + self.sign * np.where(np.arange(means.size) < (means.size + 1) // 2, lead, -lead)
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
         """The level; with a tolerance and one right set a point that far beyond it, else none."""
@@ -142,15 +147,19 @@ class Above(LevelQuestion, SidesQuestion):
             return np.full(means.shape, self.level)
         if self.count_right_answers(means) > 1 or (constant and self.answer(means).any() != self.answer(means).all()):
             return None
-        return np.where(self.answer(means), self.level - self.tolerance, self.level + self.tolerance)
+        return self.level + self.sign * np.where(self.answer(means), -self.tolerance, self.tolerance)
 
 
 @dataclass(frozen=True)
 class SomeBeyond(LevelQuestion):
     """Is any mean beyond the level? Yes (True) or no. Written for "below"; "above" is its mirror image, all negated."""
 
-    side: ClassVar[float]  # 1 for below, -1 for above
     has_border = True
+
+    @property
+    def side(self) -> float:
+        """1 for below, -1 for above."""
+        return -self.sign
 
     def _sides(self, means: ArrayLike) -> tuple[Floats, float]:
         """The means and the level as for "below"."""
@@ -304,8 +313,7 @@ class MinimumBelow(SomeBeyond):
     """
 
     name = "minimum-below"
-    seeks_low_means = True
-    side = 1.0
+    lower_is_better = True
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'The smallest mean is below 0.6.'"""
@@ -318,22 +326,22 @@ class MinimumBelow(SomeBeyond):
 
 @dataclass(frozen=True)
 class AnyAbove(SomeBeyond):
-    """Is any mean above the level? The answer is yes (True) or no; with a tolerance as for `MinimumBelow`.
+    """Is any mean above the level, or below it if `lower_is_better`? Yes (True) or no; tolerance as for `MinimumBelow`.
 
     >>> bool(AnyAbove(0.55).answer([0.5, 0.6]))
     True
     """
 
+    lower_is_better: bool = False
     name = "any-above"
-    side = -1.0
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'Some mean is above 0.6.'"""
-        return f"{'some' if answer else 'no'} mean is above {self.level:g}{near_words(self.tolerance)}"
+        return f"{'some' if answer else 'no'} mean is {self.side_text} {self.level:g}{near_words(self.tolerance)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Does any of 4 arms have a mean above 0.5?'"""
-        return f"Does any of {len(names)} arms have a {wording.mean} above {self.level_text(wording)}?"
+        return f"Does any of {len(names)} arms have a {wording.mean} {self.side_text} {self.level_text(wording)}?"
 
 
 @quiet

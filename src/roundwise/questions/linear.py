@@ -58,6 +58,7 @@ class Linear(HalfspaceQuestion):
             raise InputError(f"The question '{asked.name}' cannot be asked of arms with features.")
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "tolerance", asked.tolerance)
+        object.__setattr__(self, "lower_is_better", asked.lower_is_better)
         object.__setattr__(self, "names", asked.names)
 
     @cached_property

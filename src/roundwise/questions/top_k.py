@@ -1,4 +1,4 @@
-"""Which k arms have the largest means?
+"""Which k arms have the largest means, or the smallest?
 
 With a tolerance several sets are right. A set S has as much evidence as its weakest pair, min over a in S and b not of
 cost(a, b). It beats a value L just if no pair with a cost of at most L is split so: a set that contains such an a must
@@ -37,7 +37,7 @@ from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complex
 
 @dataclass(frozen=True)
 class TopK(RankingQuestion):
-    """Which k arms have the largest means? The answer is a mask over the arms.
+    """Which k arms have the largest means, or the smallest if `lower_is_better`? The answer is a mask over the arms.
 
     With a tolerance a set is right if no arm outside exceeds an arm inside by more than that.
 
@@ -49,6 +49,7 @@ class TopK(RankingQuestion):
 
     k: int
     tolerance: float = 0.0  # epsilon
+    lower_is_better: bool = False
     name = "top-k"
     accepts_arm_changes = True
 
@@ -67,10 +68,7 @@ class TopK(RankingQuestion):
 
     def answer(self, means: ArrayLike) -> Answer:
         """The set of the k largest means; the first ones in a tie."""
-        means = self._checked(means)
-        mask = np.zeros(means.shape, dtype=np.bool_)
-        np.put_along_axis(mask, _order(means)[..., : self.k], True, axis=-1)
-        return mask
+        return _top(self._merits(means), self.k)
 
     def answer_from_set(self, chosen: Bools) -> Answer:
         """The set, as it is. (K)->(K)"""
@@ -80,23 +78,23 @@ class TopK(RankingQuestion):
         """Whether no arm outside exceeds one inside by more than the tolerance; or it is the answer."""
         if not self.tolerance:
             return np.asarray((answer == self.answer(means)).all(axis=-1))
-        means = self._checked(means)
+        means = self._merits(means)
         least = np.where(answer, means, np.inf).min(axis=-1)
         return np.asarray(least >= np.where(answer, -np.inf, means).max(axis=-1) - self.tolerance)
 
     def count_right_answers(self, means: ArrayLike) -> Floats:
         """How many sets are right."""
-        means = self._checked(means)
+        means = self._merits(means)
         rows = means.reshape(-1, means.shape[-1])
         return np.array([count_top_sets(row, self.k, self.tolerance) for row in rows]).reshape(means.shape[:-1])
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
         """The sets that are right, the k largest means first."""
-        return enumerate_answers(self._checked(means), lambda row: top_sets(row, self.k, self.tolerance), most)
+        return enumerate_answers(self._merits(means), lambda row: top_sets(row, self.k, self.tolerance), most)
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
         """The k largest means, or with a tolerance the set with the most evidence."""
-        return self._supported(counts, self._checked(means))[0] if self.tolerance else self.answer(means)
+        return self._supported(counts, self._merits(means))[0] if self.tolerance else self.answer(means)
 
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
@@ -105,8 +103,8 @@ class TopK(RankingQuestion):
         With a tolerance: the largest over sets, of mu_a - mu_b + tolerance in place of the difference.
         """
         if self.tolerance:
-            return np.asarray(self._supported(counts, self._checked(means))[1] / (2 * sigma**2))
-        means, counts = np.broadcast_arrays(self._checked(means), np.asarray(counts, dtype=np.float64))
+            return np.asarray(self._supported(counts, self._merits(means))[1] / (2 * sigma**2))
+        means, counts = np.broadcast_arrays(self._merits(means), np.asarray(counts, dtype=np.float64))
         order = _order(means)
         means, counts = np.take_along_axis(means, order, axis=-1), np.take_along_axis(counts, order, axis=-1)
         few, many = slice(None, self.k), slice(self.k, None)
@@ -125,7 +123,7 @@ class TopK(RankingQuestion):
     @quiet
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
         """T* and w*; over a ball all gaps shrink by twice the radius (Lemma 3.12)."""
-        means, radii = spread_over(self._checked(means), radius)
+        means, radii = spread_over(self._merits(means), radius)
         arms = means.shape[-1]
         order = _order(means)
         ranked = np.take_along_axis(means, order, axis=-1)
@@ -145,7 +143,7 @@ class TopK(RankingQuestion):
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
         """8 sigma^2 / gap^2: what the two arms at the border need alone."""
-        means = self._checked(means)
+        means = self._merits(means)
         border = means.shape[-1] - self.k
         ranked = np.partition(means, (border - 1, border), axis=-1)
         gap = ranked[..., border] - ranked[..., border - 1] + self.tolerance - 2 * np.asarray(radius)
@@ -160,7 +158,7 @@ class TopK(RankingQuestion):
         order = np.argsort(~answer, axis=-1, kind="stable")
         last = max(order.ndim - 2, 0)  # of the axes of runs, if there are any: contiguous, also in what is found
         found = np.moveaxis(order, -1, last).take(_grid(self.k, arms), axis=last)
-        pieces = np.moveaxis(found, (last, last + 1), (-1, -2))
+        pieces = np.moveaxis(found, (last, last + 1), (-1, -2))[..., :: -1 if self.lower_is_better else 1]
         offsets = np.full_like(pieces[..., 0], 0.0 - self.tolerance, dtype=np.float64)
         return Halfspaces(pieces, None, offsets, pairs=True, grid=self.k)
 
@@ -170,7 +168,8 @@ class TopK(RankingQuestion):
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which 2 of 4 arms have the highest means?'"""
-        return f"Which {self.k} of {len(names)} arms have the highest {wording.mean}s{wording.near(self.tolerance)}?"
+        means = f"{self.end_text} {wording.mean}s{wording.near(self.tolerance)}"
+        return f"Which {self.k} of {len(names)} arms have the {means}?"
 
     def cli_options(self, names: Sequence[str]) -> list[str] | None:
         """With --k."""
@@ -182,9 +181,9 @@ class TopK(RankingQuestion):
             return midrange(means)
         if constant or self.count_right_answers(means) > 1:
             return None
-        top = self.answer(means)
+        top, means = self.answer(means), self.merits(means)
         middle = midrange(np.where(top, means, means - self.tolerance))
-        return np.where(top, middle, middle + self.tolerance)
+        return self.merits(np.where(top, middle, middle + self.tolerance))
 
     @quiet
     def _supported(self, counts: ArrayLike, means: Floats) -> tuple[Answer, Floats]:
@@ -192,18 +191,25 @@ class TopK(RankingQuestion):
         means, counts = np.broadcast_arrays(means, np.asarray(counts, dtype=np.float64))
         runs, arms = means.shape[:-1], means.shape[-1]
         rows = means.reshape(-1, arms)
-        inside, most = strongest_set(rows, counts.reshape(-1, arms), self.answer(rows), self.tolerance)
+        inside, most = strongest_set(rows, counts.reshape(-1, arms), _top(rows, self.k), self.tolerance)
         return inside.reshape(means.shape), most.reshape(runs)
 
-    def _checked(self, means: ArrayLike) -> Floats:
+    def _merits(self, means: ArrayLike) -> Floats:
         array = finite(means)
         self.check(array.shape[-1])
-        return array
+        return self.merits(array)
 
 
 def name_arms(answer: Answer, names: Sequence[str]) -> str:
     """A set of arms by name; 'none' if it is empty."""
     return ", ".join(names[int(i)] for i in np.flatnonzero(answer)) or "none"
+
+
+def _top(values: Floats, k: int) -> Bools:
+    """The set of the k largest values; the first ones in a tie. (K)->(K)"""
+    mask = np.zeros(values.shape, dtype=np.bool_)
+    np.put_along_axis(mask, _order(values)[..., :k], True, axis=-1)
+    return mask
 
 
 def _order(means: Floats) -> NDArray[np.intp]:

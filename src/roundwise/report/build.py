@@ -145,7 +145,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
     courses = tuple(each._replace(claim=row.claim) for each, row in zip(courses, claim_rows, strict=bool(courses)))
     widths = sorted(each.upper - each.lower for each in arm_rows if each.lower is not None and each.upper is not None)
     units = choose_units(settings.noise, widths[len(widths) // 2] if widths else None)
-    rising = not question.seeks_low_means
+    rising = not question.lower_is_better
     found = Findings(
         question,
         sorted(arm_rows, key=lambda arm: (arm.mean is None, (-1 if rising else 1) * (arm.mean or 0.0))),
@@ -168,7 +168,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         delta=settings.delta,
         results=int(state.record.samples),
         late=int(state.late_sums.counts.sum()),
-        pending=0 if waiting is None else int(waiting.counts.sum()),
+        pending=0 if waiting is None else waiting.results,
         budget=settings.budget,
         rounds=int(state.trial.record.batches),
         remaining={}

@@ -155,7 +155,7 @@ def _describe_any_beyond(found: Findings) -> str | None:
     if not measured:
         return None
     level = found.units.given(question.level or 0.0) + found.near("of it")
-    choose, side, end = (min, "below", "lowest") if question.seeks_low_means else (max, "above", "highest")
+    choose, side, end = (min, "below", "lowest") if question.lower_is_better else (max, "above", "highest")
     extreme = choose(measured, key=lambda arm: arm.mean or 0.0)
     some = "Some" if found.answer else "No"
     return f"{some} {found.units.mean} is {side} {level}; the {end} is that of {found.sized(extreme)}"

@@ -42,7 +42,7 @@ class Halfspaces(NamedTuple):
     offsets: Floats  # (P)
     pairs: bool  # whether every piece is "the first arm exceeds the second by the offset"
     each: bool = False  # whether, moreover, the second arm of piece p is arm p (then `arms` has the first only)
-    grid: int = 0  # k, if the pairs are k arms with all others, in the order of rows and columns
+    grid: int = 0  # k, if the pairs are k better arms with all others, in the order of rows and columns
 
     @property
     def coefficients(self) -> Floats:

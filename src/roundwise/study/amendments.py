@@ -14,14 +14,14 @@ from typing import Literal
 
 import numpy as np
 
-from roundwise.arrays import Facts, Floats, Plain
+from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
 from roundwise.ingest import of_arms
 from roundwise.messages import Remedy
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.problem import Trial, begin, budget_before
-from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of
+from roundwise.rules.eprocess.claim_bounds import claims_of
 from roundwise.rules.eprocess.claims import ClosedTestingRule, left_out, with_claims
 from roundwise.study.spec import StudySpec, arm_names
 
@@ -82,7 +82,15 @@ def check_change(spec: StudySpec, change: Change) -> None:
         raise InputError(f"There is an arm '{change.arm}' already. Nothing was changed.")
     claims, rule = question.separate_claims, spec.policy.stopping
     if claims and isinstance(rule, ClosedTestingRule):
-        _check_claims(spec, change)
+        if change.kind == "added":  # against a control
+            with_arms(spec, names_after(spec, change))
+        elif change.arm in spec.left_out:
+            raise InputError(f"{change.arm} is left out already. Nothing was changed.")
+        elif (claims_of(spec.problem).forms[:, spec.arms.index(change.arm)] != 0).all():
+            raise InputError(
+                f"Every claim compares with {change.arm}: without it nothing can be shown. Nothing was changed; close "
+                "the study, if it is to end."
+            )
         return
     if claims or not rule.migrates:
         raise InputError(
@@ -105,20 +113,6 @@ def check_change(spec: StudySpec, change: Change) -> None:
             ),
         )
     with_arms(spec, names_after(spec, change))  # too few arms, or a name that cannot be one
-
-
-def _check_claims(spec: StudySpec, change: Change) -> None:
-    """Of claims an arm may be left out, but for one that all of them are about; one may join against a control."""
-    if change.kind == "added":
-        with_arms(spec, names_after(spec, change))
-        return
-    if change.arm in spec.left_out:
-        raise InputError(f"{change.arm} is left out already. Nothing was changed.")
-    if (claims_of(spec.problem).forms[:, spec.arms.index(change.arm)] != 0).all():
-        raise InputError(
-            f"Every claim compares with {change.arm}: without it nothing can be shown. Nothing was changed; close the "
-            "study, if it is to end."
-        )
 
 
 def effect_of_change(spec: StudySpec, change: Change) -> str:
@@ -187,18 +181,14 @@ def _without_arm(spec: StudySpec, trial: Trial, change: Change) -> tuple[StudySp
     """The claims of one arm are not fed any more, and stay in the sum as they are (Proposition 18)."""
     after = dataclasses.replace(spec, left_out=(*spec.left_out, change.arm))
     left = budget_before(trial.plan)
-    trial = trial._replace(kept=not_fed(after, trial.kept, left))
+    rule = after.policy.stopping
+    assert isinstance(rule, ClosedTestingRule)
+    kept = left_out(rule, after.problem, trial.kept, np.isin(after.arms, after.left_out), left)
+    trial = trial._replace(kept=kept)
     if trial.record.samples > 0 and after.limited_policy.inner is after.limited_policy:
         pulled = trial._replace(plan=trial.plan._replace(left=left))
         trial = trial._replace(plan=after.acting.next(after.problem, pulled))
-    return after, trial._replace(done=after.policy.stopping.stops(after.problem, trial))
-
-
-def not_fed(spec: StudySpec, kept: ClaimState, left: Floats | None) -> ClaimState:
-    """What a rule of claims keeps, without results for the arms that are left out."""
-    rule = spec.policy.stopping
-    assert isinstance(rule, ClosedTestingRule)
-    return left_out(rule, spec.problem, kept, np.isin(spec.arms, spec.left_out), left)
+    return after, trial._replace(done=rule.stops(after.problem, trial))
 
 
 def names_after(spec: StudySpec, change: Change) -> list[str]:

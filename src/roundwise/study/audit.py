@@ -7,7 +7,9 @@ rules change from version to version, and what was won by older ones is carried 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -87,92 +89,77 @@ def verified(entries: Sequence[Entry], progress: Callable[[int], None] | None = 
     """
     state = replay(entries[:1])
     found: list[Difference] = []
-    plans = counts = verdicts = 0
     rules: int | None = RULES
     for i, entry in enumerate(entries[1:], 1):
-        words: list[str] = []
         rules = entry.payload.get("rules", rules)
-        if entry.kind == EventKind.ASKED:
-            plans += 1
-            words = _plan(state, entry.payload)
-        elif entry.kind == EventKind.CHECKPOINT:
-            counts += 1
-            words = _count(state, entry.payload)
-        elif entry.kind == EventKind.DECIDED:
-            verdicts += 1
-            words = _verdict(state, entry.payload)
-        elif state.ready and _following(entries[i:], EventKind.CHECKPOINT) is None:
-            words = ["a round was complete, but was not counted"]
-        found += [Difference(entry.seq, entry.version, rules, each) for each in words]
+        words = _differences(state, entry)
+        if state.ready and not _is_followed(entries, i, EventKind.CHECKPOINT):
+            words.append("a round was complete, but was not counted")
         state.apply(entry)
         if entry.kind == EventKind.CHECKPOINT:
-            found += [Difference(entry.seq, entry.version, rules, each) for each in _readable(state)]
+            words += _contradictions(state, entry.payload)
+        found += [Difference(entry.seq, entry.version, rules, each) for each in words]
         if progress is not None:
             progress(1)
+    last = entries[-1]
     if state.decided is None and not state.ready and state.verdict() is not None:
-        found.append(Difference(entries[-1].seq, entries[-1].version, rules, "a verdict follows, but was not recorded"))
-    return Audit(state, len(entries), entries[-1].digest, plans, counts, verdicts, tuple(found))
+        found.append(Difference(last.seq, last.version, rules, "a verdict follows, but was not recorded"))
+    kinds = Counter(entry.kind for entry in entries)
+    plans, counts, verdicts = (kinds[each] for each in (EventKind.ASKED, EventKind.CHECKPOINT, EventKind.DECIDED))
+    return Audit(state, len(entries), last.digest, plans, counts, verdicts, tuple(found))
 
 
-def _plan(state: State, payload: Plain) -> list[str]:
-    recorded = np.asarray(payload["pulls"], dtype=np.float64)
-    if np.array_equal(recorded, state.planned):
-        return []
-    number = payload["round"]
-    return [f"round {number} was planned as {_few(recorded)}, this version plans {_few(state.planned)}"]
+def _is_followed(entries: Sequence[Entry], i: int, kind: str) -> bool:
+    """Whether an entry of this kind is recorded in the same transaction as entry i, or is it."""
+    at = entries[i].at
+    together = takewhile(lambda j: entries[j].at == at, range(i, len(entries)))
+    return any(entries[j].kind == kind for j in together)
 
 
-def _count(state: State, payload: Plain) -> list[str]:
-    """Count the batch from what was recorded before it, and compare what was won and what is planned next."""
-    if not state.ready:
-        return ["something was counted although no round was complete"]
-    number = payload["round"]
-    again = state.fold()
-    words = []
-    try:
-        mine, other = (unpack_array(each["claims"]["log_e"]) for each in (again, payload))
-        if mine.shape != other.shape or not np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):
-            words.append(f"after round {number} the log evidence was {_few(other)}, this version finds {_few(mine)}")
-        mine, other = (unpack_array(each["plan"]) for each in (again, payload))
-        if not np.array_equal(mine, other):
-            words.append(f"after round {number} {_few(other)} was planned, this version plans {_few(mine)}")
-        mine, other = (unpack(Record, each["state"]["record"]).totals for each in (again, payload))
-        if mine.shape != other.shape or not np.allclose(mine, other, rtol=CLOSE, atol=CLOSE):
-            words.append(f"after round {number} the totals were {_few(other)}, the files add up to {_few(mine)}")
-    except (AttributeError, LookupError, TypeError, Unreadable) as error:
-        words.append(f"what was recorded after round {number} cannot be read by this version ({error})")
+def _differences(state: State, entry: Entry) -> list[str]:
+    """What this version computes otherwise than the entry says, from what was recorded before it."""
+    payload, words = entry.payload, list[str]()
+    if entry.kind == EventKind.ASKED:
+        recorded = np.asarray(payload["pulls"], dtype=np.float64)
+        if not np.array_equal(recorded, state.planned):
+            plans = f"{_few(recorded)}, this version plans {_few(state.planned)}"
+            words.append(f"round {payload['round']} was planned as {plans}")
+    elif entry.kind == EventKind.DECIDED:
+        verdict = state.verdict()
+        mine = "none" if verdict is None else verdict["answer"]
+        if mine != payload["answer"]:
+            words.append(f"the answer was recorded as {payload['answer']}, this version finds {mine}")
+    elif entry.kind == EventKind.CHECKPOINT and not state.ready:
+        words.append("something was counted although no round was complete")
+    elif entry.kind == EventKind.CHECKPOINT:
+        after, again = f"after round {payload['round']}", state.fold()
+        try:
+            mine, other = (unpack_array(each["claims"]["log_e"]) for each in (again, payload))
+            if not _close(mine, other):
+                words.append(f"{after} the log evidence was {_few(other)}, this version finds {_few(mine)}")
+            mine, other = (unpack_array(each["plan"]) for each in (again, payload))
+            if not np.array_equal(mine, other):
+                words.append(f"{after} {_few(other)} was planned, this version plans {_few(mine)}")
+            mine, other = (unpack(Record, each["state"]["record"]).totals for each in (again, payload))
+            if not _close(mine, other):
+                words.append(f"{after} the totals were {_few(other)}, the files add up to {_few(mine)}")
+        except (AttributeError, LookupError, TypeError, Unreadable) as error:
+            words.append(f"what was recorded {after} cannot be read by this version ({error})")
     return words
 
 
-def _readable(state: State) -> list[str]:
-    """What does not agree within an entry `counted`: the state, and what it says was won."""
-    payload = state.checkpoint
-    assert payload is not None
+def _contradictions(state: State, checkpoint: Plain) -> list[str]:
+    """What does not agree within a checkpoint: the state, and what it says was won."""
     try:
-        mine, other = evidence(state.spec, state.trial)[0], unpack_array(payload["claims"]["log_e"])
-        if mine.shape == other.shape and np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):
+        if _close(evidence(state.spec, state.trial)[0], unpack_array(checkpoint["claims"]["log_e"])):
             return []
     except (AttributeError, LookupError, TypeError, Unreadable):
-        return []
-    return [f"after round {payload['round']} the state that was recorded holds other evidence than was said"]
+        return []  # what cannot be read was said above
+    return [f"after round {checkpoint['round']} the state that was recorded holds other evidence than was said"]
 
 
-def _verdict(state: State, payload: Plain) -> list[str]:
-    found = state.verdict()
-    if found is not None and found["answer"] == payload["answer"]:
-        return []
-    mine = "none" if found is None else found["answer"]
-    return [f"the answer was recorded as {payload['answer']}, this version finds {mine}"]
-
-
-def _following(entries: Sequence[Entry], kind: str) -> Entry | None:
-    """The entry of a kind that follows in the same transaction."""
-    for entry in entries:
-        if entry.at != entries[0].at:
-            return None
-        if entry.kind == kind:
-            return entry
-    return None
+def _close(one: Floats, other: Floats) -> bool:
+    return one.shape == other.shape and np.allclose(one, other, rtol=CLOSE, atol=CLOSE, equal_nan=True)
 
 
 def _few(numbers: Floats) -> str:

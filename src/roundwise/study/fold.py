@@ -71,6 +71,11 @@ class Round:
         return np.sum([each.counts for each in self.files], axis=0) if self.files else np.zeros_like(self.pulls)
 
     @property
+    def results(self) -> int:
+        """Results with an outcome, of all arms."""
+        return int(self.counts.sum())
+
+    @property
     def lost(self) -> Floats:
         """Results without an outcome, for each arm."""
         return sum((each.missing for each in self.files if each.missing is not None), np.zeros_like(self.pulls))
@@ -189,7 +194,7 @@ class Surplus(NamedTuple):
         """With one more round."""
         if not (added := round.added):
             return self
-        asked, came = self.asked + int(round.pulls.sum()), self.came + int(round.counts.sum())
+        asked, came = self.asked + int(round.pulls.sum()), self.came + round.results
         return Surplus((*self.rounds, round.number)[:MOST], asked, came, self.added + added)
 
 
@@ -349,7 +354,7 @@ def _read_agreement(written: object, arms: int) -> Agreement | None:
         _check_alike(found, none)
     except Unreadable:
         return None
-    return found
+    return found if all(np.shape(each) in ((), (arms,)) for each in found.held) else None
 
 
 def is_past(past: Past) -> bool:
@@ -531,7 +536,7 @@ def restore_trial(spec: StudySpec, payload: Facts) -> Trial:
 
 
 def _check_alike(found: Any, like: Any) -> None:
-    """Raise unless a tree has the types and shapes of another, and every past in it makes sense."""
+    """Raise unless a tree has the types and last axes of another, and every past in it makes sense."""
     fits = True
     if isinstance(found, Past):
         fits = is_past(found) and (not isinstance(like, Past) or found.counts.shape == like.counts.shape)
@@ -541,7 +546,7 @@ def _check_alike(found: Any, like: Any) -> None:
             _check_alike(one, other)
     elif isinstance(like, np.ndarray | np.generic):
         fits = isinstance(found, np.ndarray | np.generic) and found.dtype == like.dtype
-        fits = fits and np.shape(found) == np.shape(like)
+        fits = fits and np.shape(found)[-1:] == np.shape(like)[-1:]  # axes before it may have grown
     elif isinstance(like, int | float):
         fits = isinstance(found, int | float)
     if not fits:

@@ -177,9 +177,9 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note("widened", arms=list(widened))
     if spec.noise.needs == "rows" and facts.sums_only:
         yield Note("sums_only")
-    waiting = state.open_results
+    waiting = state.partial_round
     if waiting is not None and state.closed is not None:
-        yield Note("incomplete_round", round=waiting.round, results=waiting.results)
+        yield Note("incomplete_round", round=waiting.number, results=waiting.results)
     for _, each in state.past:
         yield Note("earlier_data", results=int(each.counts.sum()), name=each.name)
     if late := int(state.late_sums.counts.sum()):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,16 +24,6 @@ from roundwise.study.spec import StudySpec
 
 # what a record that was changed by hand may raise when it is replayed
 WRONG = (ArithmeticError, AssertionError, AttributeError, InputError, LookupError, TypeError, ValueError)
-
-
-class OpenResults(NamedTuple):
-    """What was told of the open round, and is not counted yet."""
-
-    round: int
-    files: int
-    counts: Floats  # (K)
-    means: Floats  # (K), 0 for an arm without results
-    results: int
 
 
 def replay(entries: Sequence[Entry], read_all: Callable[[], Sequence[Entry]] | None = None) -> State:
@@ -408,14 +397,10 @@ class State:
         return None if self.closed is not None or self.open_round is None or self.ended else self.open_round
 
     @property
-    def open_results(self) -> OpenResults | None:
-        """What was told of the open round, if anything; once all is decided it came after that."""
-        open_ = None if self.open_round is None or self.ended else self.open_round
-        if open_ is None or not open_.files:
-            return None
-        batch = open_.whole
-        means = batch.totals / np.maximum(batch.counts, 1.0)
-        return OpenResults(open_.number, len(open_.files), batch.counts, means, int(batch.counts.sum()))
+    def partial_round(self) -> Round | None:
+        """The open round, if results of it were told; once all is decided those came after that."""
+        open_ = self.open_round
+        return None if open_ is None or not open_.files or self.ended else open_
 
     @property
     def files(self) -> int:

@@ -457,9 +457,9 @@ class Study:
             check_reason(why)
         if state.decided is not None:
             raise InputError(f"The study '{self.name}' is decided: its arms are fixed. Nothing was changed.")
-        if state.open_results is not None:
+        if state.partial_round is not None:
             raise InputError(
-                f"Round {state.open_results.round} is open and has results. Nothing was changed.",
+                f"Round {state.partial_round.number} is open and has results. Nothing was changed.",
                 Remedy("Complete it, or close it ({@close_round}), before arms change.", study=self.name),
             )
         open_ = state.open_round is not None
@@ -484,9 +484,9 @@ class Study:
                     f"Results were told after '{self.name}' ended, which no claim was bet on before: it cannot go on. "
                     "Nothing was changed."
                 )
-        if state.open_results is not None:
+        if state.partial_round is not None:
             raise InputError(
-                f"Round {state.open_results.round} is open and has results, and the budget must be set before those "
+                f"Round {state.partial_round.number} is open and has results, and the budget must be set before those "
                 "are seen. Complete the round, or close it, and then extend the budget. Nothing was changed."
             )
         check_whole_number("budget", budget, 1)
@@ -697,7 +697,7 @@ def overview(state: State) -> Plain:
         "file": told[-1] if told else None,  # None: the one before stays
         "answer": None if verdict is None else verdict["words"],
         "results": int(state.record.samples),
-        "pending": 0 if waiting is None else int(waiting.counts.sum()),
+        "pending": 0 if waiting is None else waiting.results,
         "budget": spec.budget,
         "since": None if waiting is None else waiting.since,
         "by": user(),
@@ -774,11 +774,11 @@ def _effect_of_going_on(state: State) -> str:
 
 
 def _effect_of_ending(state: State) -> str:
-    waiting = state.open_results
+    waiting = state.partial_round
     lost = ""
     if waiting is not None:
         told, are = several(waiting.results, "result"), "is" if waiting.results == 1 else "are"
-        lost = f" The {told} told of round {waiting.round} {are} not counted."
+        lost = f" The {told} told of round {waiting.number} {are} not counted."
     if state.decided is not None:
         return f"The study is decided; closing it changes nothing about the verdict.{lost}"
     return f"This keeps the guarantee: nothing is claimed but what was shown so far.{lost}"

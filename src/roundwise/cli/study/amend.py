@@ -67,7 +67,7 @@ def close(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_js
     from roundwise.study import load_study
 
     with load_study(name, storage) as study:
-        if study.state.open_results is not None:
+        if study.state.partial_round is not None:
             agreed(study.effect("end"), yes)
         end_with_report(study, f"'{name}' is closed")
         found = study.end(why)

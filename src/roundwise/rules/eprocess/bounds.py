@@ -422,7 +422,15 @@ class BetHistory:
         the others leads, the bound must hold: that is paid for. One run only. (K)
         """
         every, bar = np.arange(self.problem.arms), self.bar_of_leader(left)
-        return np.where(every == leader, 0.0, -self.bound(pairs(every, np.full(every.shape, leader)), bar))
+        better, worse = np.full(every.shape, leader), every
+        if self.problem.question.lower_is_better:
+            better, worse = worse, better
+        return np.where(every == leader, 0.0, -self.bound(pairs(worse, better), bar))
+
+    @property
+    def leader(self) -> int:
+        """The arm that looks best. One run only."""
+        return int(self.problem.question.merits(self.end.known.means).argmax())
 
     def bar_of_leader(self, left: float = 0.0) -> float:
         """log of what must be won against any of the K - 1 others, and those that left because of results."""

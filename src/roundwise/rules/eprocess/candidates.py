@@ -211,7 +211,7 @@ class CandidateEProcess(EProcess):
             pulls = _share_items(problem.arms, pieces, np.where(open_, 2 * spread * need / distance**2, 0.0))
         else:
             limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
-            pulls = _allocate(problem.arms, pieces, limits)
+            pulls = _allocate(problem, pieces, limits)
         return RequiredPulls(pulls, unfinished[..., : problem.arms])
 
     def _claimed(self, problem: Problem, state: RuleState) -> tuple[Answer, Floats, Bools]:
@@ -276,7 +276,7 @@ class CandidateEProcess(EProcess):
         """The margins, less the tolerance."""
         if not self.best:
             return None
-        who = int(bets.end.known.means.argmax()) if leader is None else leader
+        who = bets.leader if leader is None else leader
         least = np.insert(margins + bets.end.alternative.forecast.pieces.offsets, who, 0.0)
         return GapToLeader(None, least, bets.gap_to_leader(who))
 
@@ -395,13 +395,14 @@ def _share_items(arms: int, pieces: Halfspaces, items: Floats) -> Floats:
     return found
 
 
-def _allocate(arms: int, pieces: Halfspaces, limits: Floats) -> Floats:
+def _allocate(problem: Problem, pieces: Halfspaces, limits: Floats) -> Floats:
     """min sum n subject to the limits of the pieces. (P)->(K)"""
-    runs, k = limits.shape[:-1], pieces.grid
+    runs, k, arms = limits.shape[:-1], pieces.grid, problem.arms
     if k:
         pulls = np.zeros((*runs, arms))
+        better = int(problem.question.lower_is_better)  # the place of the better arm in each pair
         grid = pieces.arms.reshape(*runs, k, arms - k, 2)
-        order = np.concatenate([grid[..., :, 0, 0], grid[..., 0, :, 1]], axis=-1)
+        order = np.concatenate([grid[..., :, 0, better], grid[..., 0, :, 1 - better]], axis=-1)
         found = program.solve_bipartite(limits.reshape(-1, k, arms - k), program.ROUGH).pulls.reshape((*runs, arms))
         np.put_along_axis(pulls, order, found, axis=-1)
         return pulls

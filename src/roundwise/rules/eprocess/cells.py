@@ -31,7 +31,7 @@ from roundwise.rules.eprocess.engine import (
     log_phi,
     sum_arms,
 )
-from roundwise.solvers.halfspaces import pairs
+from roundwise.solvers.halfspaces import Halfspaces, pairs
 
 CLEAR = 3.0  # standard errors: a lead that is bet on even if it is unsure who leads
 SURE = 0.2  # the chance that the leader is right, as the past sees it, from which on every lead is bet on
@@ -51,12 +51,13 @@ class Leader(NamedTuple):
     """Who is compared with whom: every arm is doubted in favour of its rival."""
 
     leader: NDArray[np.intp]  # ()
-    rivals: FormEstimate  # (K): the rival exceeds the arm; it is the leader, for the leader its closest follower
+    rival: NDArray[np.intp]  # (K), the leader; for the leader its closest follower
+    lead: FormEstimate  # (K), of the rival over the arm
 
 
 @dataclass(frozen=True)
 class BestArmEProcess(EProcess):
-    """Cells Q_i = {mu_i is the largest}; the bet against Q_i is that its rival is better."""
+    """Cells Q_i = {mu_i is the largest}, or the smallest; the bet against Q_i is that its rival is better."""
 
     shifts = True
     tag = "best-arm"
@@ -73,7 +74,7 @@ class BestArmEProcess(EProcess):
     @quiet
     def choose(self, problem: Problem, wealth: BestArmWealth, known: Estimates) -> Leader:
         """The leader is the best-looking arm; one that has lost must look better by a standard error."""
-        looks = np.where(known.past.counts > 0, known.means, -np.inf)
+        looks = np.where(known.past.counts > 0, problem.question.merits(known.means), -np.inf)
         if wealth.lost.any():
             error = np.sqrt(known.variance[..., None] / np.maximum(known.past.counts, 1.0))
             looks = np.where(wealth.lost, looks - error, looks)
@@ -81,13 +82,14 @@ class BestArmEProcess(EProcess):
         leads = one_hot(leader, problem.arms)
         follower = np.where(leads, -np.inf, looks).argmax(axis=-1)
         rival = np.where(leads, follower[..., None], leader[..., None])
-        return Leader(leader, problem.noise.estimate_forms(known, pairs(rival, None)))
+        ahead = _ahead(rival, problem) if problem.question.lower_is_better else pairs(rival, None)
+        return Leader(leader, rival, problem.noise.estimate_forms(known, ahead))
 
     @quiet
     def confidence(self, problem: Problem, state: RuleState) -> Floats:
         """log prod_i Phi(lead over i in standard errors)."""
-        rivals, leads = state.alternative.rivals, one_hot(state.alternative.leader, problem.arms)
-        return total(np.where(leads, 0.0, log_phi(rivals.value / state.known.error(rivals))))
+        lead, leads = state.alternative.lead, one_hot(state.alternative.leader, problem.arms)
+        return total(np.where(leads, 0.0, log_phi(lead.value / state.known.error(lead))))
 
     @quiet
     def update(self, problem: Problem, state: RuleState, parts: Parts, shifts: bool) -> BestArmWealth:
@@ -99,7 +101,7 @@ class BestArmEProcess(EProcess):
             inverse = 1.0 / np.maximum(past.counts, 1.0)
             lead = np.take_along_axis(inverse, alternative.leader[..., None], axis=-1)
             leads = one_hot(alternative.leader, problem.arms)
-            added = np.where(leads, 0.0, alternative.rivals.leverage - inverse - lead)
+            added = np.where(leads, 0.0, alternative.lead.leverage - inverse - lead)
             extra = np.where(np.isfinite(added), np.maximum(added, 0.0), 0.0) * past.counts**2
         wary = wealth.lost[..., :1]
         if problem.arms > CROWD and not first:
@@ -111,7 +113,8 @@ class BestArmEProcess(EProcess):
             at = np.flatnonzero(~lost)
             if not at.size:
                 return None
-            looks = view.means.copy() if first else view.means - lost * error
+            looks = problem.question.merits(view.means)
+            looks = looks.copy() if first else looks - lost * error
             if first or view.data.before.counts.min() <= 0:
                 np.copyto(looks, -np.inf, where=~(view.inverse < 1e8))
             n, place = looks.shape[-1], np.arange(len(looks))[:, None] * lost.size
@@ -122,7 +125,8 @@ class BestArmEProcess(EProcess):
             leader = lead.take(run, axis=1)
             own = leader == arm
             rival = np.where(own, follow.take(run, axis=1), leader)
-            form = PartForm([rival, arm], None, np.broadcast_to(0.0, arm.shape))
+            high, low = (arm, rival) if problem.question.lower_is_better else (rival, arm)
+            form = PartForm([high, low], None, np.broadcast_to(0.0, arm.shape))
             spread = np.broadcast_to(part_bets.variances, looks.shape).reshape(-1)
 
             def add_shifts(before: Floats) -> Floats:
@@ -151,7 +155,7 @@ class BestArmEProcess(EProcess):
 
     def answer(self, problem: Problem, state: RuleState) -> Answer:
         """The arm that has not lost; if all have, the best-looking one."""
-        lost, means = state.wealth.lost, state.known.means
+        lost, means = state.wealth.lost, problem.question.merits(state.known.means)
         return np.where(lost.all(axis=-1), means.argmax(axis=-1), np.where(lost, -np.inf, means).argmax(axis=-1))
 
     def without(self, problem: Problem, wealth: BestArmWealth, arm: int) -> BestArmWealth:
@@ -166,18 +170,18 @@ class BestArmEProcess(EProcess):
         return BestArmWealth(gains, np.append(wealth.lost, False), wealth.left)
 
     def false_rejection(self, problem: Problem, wealth: BestArmWealth, means: Floats) -> Bools:
-        return wealth.lost[..., int(means.argmax())]
+        return wealth.lost[..., int(problem.question.merits(means).argmax())]
 
     @quiet
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """min sum n subject to 1/n_leader + 1/n_i <= g_i^2 / (2 sigma^2 need_i) for all who are still in."""
-        wealth, known, (leader, rivals) = state
+        wealth, known, (leader, _, lead) = state
         leads = one_hot(leader, problem.arms)
         open_ = ~wealth.lost & ~leads
-        distance = np.maximum(rivals.value, known.error(rivals))
+        distance = np.maximum(lead.value, known.error(lead))
         need = problem.goal - wealth.gains
         if problem.noise.shares_items:  # the items of the leader serve all: it needs as many as any other
-            spread = problem.noise.difference_variances(known.past, rivals.pieces)
+            spread = problem.noise.difference_variances(known.past, lead.pieces)
             items = np.where(open_, 2 * spread * need / distance**2, 0.0)
             return RequiredPulls(np.where(leads, items.max(axis=-1, keepdims=True), items), open_ | leads)
         costs = np.where(open_, distance * distance / (2 * known.variance[..., None] * need), np.inf)
@@ -199,22 +203,30 @@ class BestArmEProcess(EProcess):
         rival for all batches, and its choice among all arms there were is paid for.
         """
         wealth, _, alternative = bets.end
-        every = np.arange(bets.problem.arms)
         if wealth.left:
-            rival = pairs(alternative.rivals.pieces.arms[..., 0], every)
-            found = bets.bound(rival, bets.bar_of_leader(float(wealth.left)))
+            ahead = _ahead(alternative.rival, bets.problem)
+            found = bets.bound(ahead, bets.bar_of_leader(float(wealth.left)))
         else:
-            rivals = [pairs(bet.alternative.rivals.pieces.arms[..., 0], every) for bet in bets.placed]
+            rivals = [_ahead(bet.alternative.rival, bets.problem) for bet in bets.placed]
             found = bets.bound(rivals[-1], bets.problem.goal, rivals)
         return np.where(wealth.lost, match_decision(found, 0.0, wealth.lost), 0.0)
 
     def gap_to_leader(self, bets: BetHistory, leader: int | None, margins: Floats) -> GapToLeader:
-        leader = int(bets.end.known.means.argmax()) if leader is None else leader
+        leader = bets.leader if leader is None else leader
         return GapToLeader(margins, None, bets.gap_to_leader(leader, float(bets.end.wealth.left)))
 
 
+def _ahead(rival: NDArray[np.intp], problem: Problem) -> Halfspaces:
+    """Of each arm that its rival is better. (K)"""
+    every = np.broadcast_to(np.arange(problem.arms), rival.shape)
+    return pairs(every, rival) if problem.question.lower_is_better else pairs(rival, every)
+
+
 class AboveWealth(NamedTuple):
-    """log of the wealth for each arm being above, and for its being below; and which arms are settled."""
+    """log of the wealth for each arm being above, and for its being below; and which arms are settled.
+
+    Where lower is better the two are interchanged, in all that follows: "above" is the side that is asked about.
+    """
 
     above: Floats  # (K), L^+
     below: Floats  # (K), L^-
@@ -242,6 +254,7 @@ class AboveEProcess(EProcess):
 
     level: float
     tolerance: float = 0.0
+    lower_is_better: bool = False
     bounds_match_decision = True
     tag = "above"
     independent: ClassVar[bool] = True  # whether the wealth on different arms may be multiplied
@@ -256,7 +269,7 @@ class AboveEProcess(EProcess):
         return AboveWealth(nothing, nothing, nothing > 0, np.zeros(runs))
 
     def choose(self, problem: Problem, wealth: AboveWealth, known: Estimates) -> LevelBets:
-        return LevelBets(known.past.means > self.level)
+        return LevelBets(self._heights(known.past.means) > 0)
 
     @quiet
     def confidence(self, problem: Problem, state: RuleState) -> Floats:
@@ -279,14 +292,15 @@ class AboveEProcess(EProcess):
         def open_nulls(
             view: PartsView, part_bets: PartBets, gains: Floats, done: Bools, bars: Floats, gone: Floats
         ) -> OpenNulls | None:
-            higher = view.means > self.level
+            higher = self._heights(view.means) > 0
             sides = np.concatenate([higher.any(axis=0), ~higher.all(axis=0)]) & ~np.concatenate([done, done])
             at = np.flatnonzero(sides)  # an arm may change its side
             if not at.size:
                 return None
             place, run = at % done.size, at % done.shape[1]
             arm = (np.arange(len(view.means)) * done.size)[:, None] + place
-            sign = np.broadcast_to(np.where(at < done.size, 1.0, -1.0), arm.shape)
+            beyond = at < done.size
+            sign = np.broadcast_to(np.where(beyond == self.lower_is_better, -1.0, 1.0), arm.shape)
             form = PartForm([arm], [sign], sign * self.level - self.tolerance)
             goal, every = bars.reshape(-1).take(place), gains.flatten()
             above, spread = higher.reshape(-1).take(arm), part_bets.level_variances(self.level)
@@ -302,7 +316,7 @@ class AboveEProcess(EProcess):
                 form,
                 at,
                 goal,
-                gate=lambda z: (z >= gate) & (above == (sign > 0)),
+                gate=lambda z: (z >= gate) & (above == beyond),
                 variance=spread.reshape(-1).take(arm) if spread.size > 1 else spread.item(),
                 by_level=True,
                 switch=others,
@@ -338,6 +352,7 @@ class AboveEProcess(EProcess):
     def false_rejection(self, problem: Problem, wealth: AboveWealth, means: Floats) -> Bools:
         """Some arm is settled on the wrong side, or the set of the right sides has lost."""
         low, high = means < self.level - self.tolerance, means > self.level + self.tolerance
+        low, high = (high, low) if self.lower_is_better else (low, high)
         against = (wealth.settled & np.where(wealth.above > wealth.below, low, high)).any(axis=-1)
         if not self.independent:
             return np.asarray(against)
@@ -364,7 +379,7 @@ class AboveEProcess(EProcess):
         return np.asarray(wealth.settled | (most >= problem.goal))
 
     def _sides(self, wealth: AboveWealth, alternative: LevelBets) -> Bools:
-        """Whether each arm is settled, or else bet, to be above. (K)"""
+        """Whether each arm is settled, or else bet, to be on the side that is asked about. (K)"""
         return np.where(wealth.settled, wealth.above > wealth.below, alternative.above)
 
     def evidence(self, problem: Problem, wealth: AboveWealth, above: Bools) -> Floats:
@@ -374,16 +389,17 @@ class AboveEProcess(EProcess):
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
         wealth, goal = state.wealth, problem.goal
         sides = self._sides(wealth, state.alternative)
-        rows = zip(names, sides, self.evidence(problem, wealth, sides), wealth.settled, strict=True)
+        evidence, above = self.evidence(problem, wealth, sides), sides != self.lower_is_better
+        rows = zip(names, above.tolist(), evidence, wealth.settled, strict=True)
         return [
             ClaimStatus(
-                f"{name} is {'above' if side else 'below'} {self.level:g}{near_words(self.tolerance)}",
+                f"{name} is {'above' if high else 'below'} {self.level:g}{near_words(self.tolerance)}",
                 float(max(gain, goal) if settled else gain),
                 goal,
                 bool(settled),
-                about=LinearForm((arm,), (1.0,), self._border(bool(side)), below=not side),
+                about=LinearForm((arm,), (1.0,), self._border(high), below=not high),
             )
-            for arm, (name, side, gain, settled) in enumerate(rows)
+            for arm, (name, high, gain, settled) in enumerate(rows)
         ]
 
     def all_rejected(self, problem: Problem, wealth: AboveWealth) -> bool:
@@ -394,7 +410,7 @@ class AboveEProcess(EProcess):
     def means(self, bets: BetHistory) -> Interval:
         """An end passes the level, less the tolerance, just when the arm is settled on that side."""
         wealth, (lower, minus) = bets.end.wealth, bets.of_means(bets.problem.goal)
-        above = self._sides(wealth, bets.end.alternative)
+        above = self._sides(wealth, bets.end.alternative) != self.lower_is_better
         return interval(
             match_decision(lower, self._border(True), wealth.settled & above),
             match_decision(minus, -self._border(False), wealth.settled & ~above),
@@ -403,12 +419,16 @@ class AboveEProcess(EProcess):
     def margins(self, bets: BetHistory) -> Floats:
         """From the level to the bound on its side."""
         lower, upper = self.means(bets)
-        above = self._sides(bets.end.wealth, bets.end.alternative)
+        above = self._sides(bets.end.wealth, bets.end.alternative) != self.lower_is_better
         return np.where(above, lower - self._border(True), self._border(False) - upper)
 
     def _border(self, above: bool) -> float:
         """From where on an arm may be said to be above, or below."""
         return self.level - self.tolerance if above else self.level + self.tolerance
+
+    def _heights(self, means: Floats) -> Floats:
+        """How far each mean is above the level (below it, if lower is better)."""
+        return (self.level - means) if self.lower_is_better else (means - self.level)
 
     def _distances(self, known: Estimates) -> Floats:
         """How far each mean is from where its side would be wrong."""

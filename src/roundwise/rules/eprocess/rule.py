@@ -194,12 +194,12 @@ def _(question: BestArm, problem: Problem) -> EProcess:
 @_build_eprocess.register
 def _(question: Above, problem: Problem) -> EProcess:  # products over arms, where they have items of their own
     own = CrossedAboveEProcess if problem.noise.shares_items else AboveEProcess
-    return own(question.level, question.tolerance)
+    return own(question.level, question.tolerance, question.lower_is_better)
 
 
 @_build_eprocess.register
 def _(question: SomeBeyond, problem: Problem) -> EProcess:
-    return BeyondLevelEProcess(question.level, not question.seeks_low_means, question.tolerance)
+    return BeyondLevelEProcess(question.level, not question.lower_is_better, question.tolerance)
 
 
 @_build_eprocess.register
