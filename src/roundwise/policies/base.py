@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple
 
 import numpy as np
@@ -115,6 +115,9 @@ class WrappedPolicy(Policy):
     @property
     def stopping(self) -> StoppingRule:
         return self.policy.stopping
+
+    def with_design(self, budget: float | None, lead: float | None, looks: int | None) -> Policy:
+        return replace(self, policy=self.policy.with_design(budget, lead, looks))
 
 
 class Split(NamedTuple):

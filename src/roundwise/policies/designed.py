@@ -9,7 +9,7 @@ import numpy as np
 
 from roundwise.arrays import Floats, one_hot, quiet, total
 from roundwise.model.problem import BatchPlan, Problem, Trial
-from roundwise.policies.base import Policy, apportion_pulls, checked, everywhere, whole
+from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, whole
 from roundwise.questions.best_arm import solve_star
 from roundwise.rules.eprocess.designed import HOPE, DesignedRule, lead_of
 
@@ -30,6 +30,8 @@ class Designed(Policy):
         looks: How many batches the budget is planned for.
         price: What a look is worth, as a share of the value of an answer (by default 0.05 for two arms, 0.1 for more).
         hope: What one more look after the last is worth; 0 if the budget will never be extended.
+        max_batch: The most pulls of a batch.
+        min_per_arm: The least pulls of an arm that is pulled at all.
 
     >>> from roundwise.questions import BestArm
     >>> Designed(budget=1000).first(Problem(BestArm(), arms=4), runs=()).pulls.tolist()
@@ -41,6 +43,8 @@ class Designed(Policy):
     looks: int = LOOKS
     price: float | None = None
     hope: float = HOPE
+    max_batch: float | None = None
+    min_per_arm: float = 0.0
     name = "designed"
     plans_budget = True
 
@@ -63,16 +67,29 @@ class Designed(Policy):
             looks=self.looks if looks is None else looks,
         )
 
+    def with_limits(self, max_batch: float | None, min_per_arm: float) -> Designed:
+        most = self.max_batch if max_batch is None else max_batch
+        return replace(self, max_batch=most, min_per_arm=min_per_arm or self.min_per_arm)
+
     def check(self, problem: Problem) -> None:
         super().check(problem)
         checked(self.budget is not None, "A designed study needs a budget: the largest number of results.")
+        check_room(problem, self.max_batch, self.min_per_arm)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         assert self.budget is not None
-        part = self.budget / self.looks * (FIRST if problem.arms > 2 and self.looks > 1 else 1.0)
-        each = max(1.0, math.floor(min(part, self.budget) / problem.arms + 1e-9))
+        part = self.budget / self._looks * (FIRST if problem.arms > 2 and self._looks > 1 else 1.0)
+        part = min(part, self.budget, self.max_batch or math.inf)
+        fewest = 2.0 if problem.noise.needs == "squares" else 1.0
+        each = max(fewest, math.floor(part / problem.arms + 1e-9), math.ceil(self.min_per_arm))
         pulls = everywhere(runs, problem.arms, each)
-        return self._announce(pulls, np.full(runs, float(self.budget)), np.full(runs, self.looks - 1.0))
+        return self._announce(pulls, np.full(runs, float(self.budget)), np.full(runs, self._looks - 1.0))
+
+    @property
+    def _looks(self) -> int:
+        """How many looks there must be: more than said where a batch is limited."""
+        assert self.budget is not None
+        return self.looks if self.max_batch is None else max(self.looks, math.ceil(self.budget / self.max_batch))
 
     @quiet
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
@@ -81,10 +98,9 @@ class Designed(Policy):
 
         assert self.budget is not None
         left = np.maximum(self.budget - trial.record.samples, 0.0)
-        before = trial.plan.looks  # None if the study has just become a designed one
-        looks = np.full(left.shape, self.looks - 1.0) if before is None else before - 1
-        # after an extension, so many looks of the usual size as fit
-        looks = np.where(looks < 0, np.ceil(left / (self.budget / self.looks) - 1e-9) - 1, looks)
+        looks = self._looks - 1 - trial.record.batches
+        # beyond those planned (an extension, or rounds that were cut): so many of the usual size as fit
+        looks = np.where(looks < 0, np.ceil(left / (self.budget / self._looks) - 1e-9) - 1, looks)
         looks = np.maximum(looks, 0.0)
         wealth, known = trial.kept.wealth, trial.kept.known
         leads = one_hot(trial.kept.alternative.leader, problem.arms)
@@ -104,7 +120,8 @@ class Designed(Policy):
         alike = alike / total(alike)[..., None]
         needed = np.where(need[..., None] > 0, settle / np.maximum(need, 1e-300)[..., None], alike)
         wanted = whole(size[..., None] * (UNIFORM * alike + (1 - UNIFORM) * needed))
-        pulls = apportion_pulls(wanted, np.minimum(np.ceil(size), left), 0.0, so_far=trial.record)
+        most = np.minimum(np.minimum(np.ceil(size), left), self.max_batch or math.inf)
+        pulls = apportion_pulls(wanted, most, self.min_per_arm, so_far=trial.record)
         return self._announce(pulls, left, looks)
 
     def _announce(self, pulls: Floats, left: Floats, looks: Floats) -> BatchPlan:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, quiet, total
 from roundwise.errors import InputError
@@ -30,9 +31,10 @@ LEAST_WEIGHT = 0.02  # of a rival that is bet on
 POWER = 1.2815515655446004  # z of a power of 90 %: the lead that a budget is made for
 NEAREST, FURTHEST = 0.5, 2.5  # times the lead: between these the drift follows the estimates
 ETA = 0.5  # of bets without an exact normal score: stop when the test at the budget is more likely to reject than not
+MOST_LOOKS = 20.0  # that payoffs look ahead
 STEEPEST = 16.0  # sqrt of the ratio of two counts in a look, up to which they are compared
-REACH = 6.0  # standard deviations over which the law of the largest lead is integrated
-_ENTRIES = 2_000_000  # of the integrand, at a time
+REACH = 8.0  # standard deviations over which the law of the largest lead is integrated
+_ENTRIES = 1_000_000  # of an integrand, at a time
 
 
 class Look(NamedTuple):
@@ -91,7 +93,7 @@ class DesignedRule(EProcessRule):
         look = self.prepare(problem, kept, plan, batch)
         price = (TWO_ARMS if problem.arms == 2 else MORE_ARMS) if self.price is None else self.price
         if problem.noise.outcome.normal and problem.noise.arm_sigmas is None:
-            level = _pay_by_largest_lead(look, batch, price, self.hope)
+            level = _pay_by_largest_lead(look, batch, problem.question.sign, price, self.hope)
         else:
             level = _pay_by_pairs(problem, kept.known, look, batch)
         level = np.where(look.open, level, look.level)
@@ -112,7 +114,7 @@ class DesignedRule(EProcessRule):
         lead = lead_of(problem, self.lead, past.counts.sum(axis=-1) + size + np.asarray(plan.left), known.variance)
         open_ = ~wealth.lost & (wealth.gains > -np.inf)
         level = np.where(wealth.lost, 1.0, np.exp(np.minimum(wealth.gains - problem.goal, 0.0)))
-        logs = leader_weights(known, lead)
+        logs = leader_weights(known, lead, problem.question.sign)
         rho = np.where(last, 1.0, np.minimum(size / np.maximum(size + np.asarray(plan.left), 1.0), 1.0 - 1e-9))
         return Look(
             lead,
@@ -122,7 +124,7 @@ class DesignedRule(EProcessRule):
             level,
             open_,
             logs,
-            lead_over(known, lead),
+            lead_over(known, lead, problem.question.sign),
             self.lead is not None,
         )
 
@@ -130,8 +132,8 @@ class DesignedRule(EProcessRule):
     def looks_left(plan: BatchPlan, size: Floats) -> Floats:
         """How many looks were planned after this one: as the plan says, or as many as its size makes."""
         if plan.looks is not None:
-            return np.maximum(plan.looks, 1.0)
-        return np.clip(np.ceil(np.asarray(plan.left) / np.maximum(size, 1.0)), 1.0, 20.0)
+            return np.clip(plan.looks, 1.0, MOST_LOOKS)
+        return np.clip(np.ceil(np.asarray(plan.left) / np.maximum(size, 1.0)), 1.0, MOST_LOOKS)
 
 
 @quiet
@@ -146,25 +148,25 @@ def lead_of(problem: Problem, lead: float | None, budget: Floats, variance: Floa
 
 
 @quiet
-def leader_weights(known: Estimates, lead: Floats) -> Floats:
+def leader_weights(known: Estimates, lead: Floats, sign: float) -> Floats:
     """log of how likely each arm is the one that leads by the lead, as the past sees it, up to a constant. (K)
 
     N (lead (M - mean of all) - lead^2/2) / sigma^2: the likelihood of the arm at the lead above the others.
     """
-    counts = known.past.counts
-    middle = total(counts * known.means) / np.maximum(total(counts), 1.0)
+    counts, means = known.past.counts, sign * known.means
+    middle = total(counts * means) / np.maximum(total(counts), 1.0)
     step = lead[..., None]
-    logs = counts * (step * (known.means - middle[..., None]) - step**2 / 2) / known.variance[..., None]
+    logs = counts * (step * (means - middle[..., None]) - step**2 / 2) / known.variance[..., None]
     return np.where(np.isfinite(logs), logs, 0.0)
 
 
 @quiet
-def lead_over(known: Estimates, lead: Floats) -> Floats:
+def lead_over(known: Estimates, lead: Floats, sign: float) -> Floats:
     """The lead over each arm that is expected, in units of the lead: 1 before, then a posterior mean, clipped. (K)
 
     Of the best other arm, with the prior N(lead, (lead/2)^2).
     """
-    counts, means = known.past.counts, known.means
+    counts, means = known.past.counts, sign * known.means
     arms = np.arange(counts.shape[-1])
     leader = means.argmax(axis=-1)[..., None]
     follower = np.where(arms == leader, -np.inf, means).argmax(axis=-1)[..., None]
@@ -186,7 +188,7 @@ def rival_weights(logs: Floats, may: Bools) -> Floats:
 
 
 @quiet
-def _pay_by_largest_lead(look: Look, batch: Batch, price: float, hope: float) -> Floats:
+def _pay_by_largest_lead(look: Look, batch: Batch, sign: float, price: float, hope: float) -> Floats:
     """Normal results of known deviation: one statistic for each null, with its exact law (Proposition 33). (K)
 
     T = max_j (b_j + lead D_j / v_j) over the rivals j of arm i, b_j = log weight_j - lead^2/(2 v_j).
@@ -194,61 +196,71 @@ def _pay_by_largest_lead(look: Look, batch: Batch, price: float, hope: float) ->
     from scipy.special import ndtri
 
     arms = look.level.shape[-1]
-    counts, means = batch.counts, batch.totals / np.maximum(batch.counts, 1.0)
-    some = np.nonzero(look.open & (counts > 0))  # nulls that are bet on
-    run, arm = some[:-1], some[-1]
-    own = counts[some][:, None]
-    step = (look.lead / look.sigma)[run][:, None]
+    counts = batch.counts.reshape(-1, arms)
+    means = sign * batch.totals.reshape(-1, arms) / np.maximum(counts, 1.0)
+    levels, aims, logs = (each.reshape(-1, arms) for each in (look.level, look.aim, look.logs))
+    run, arm = np.nonzero(look.open.reshape(-1, arms) & (counts > 0))  # the nulls that are bet on
+    own, sigma = counts[run, arm][:, None], look.sigma.reshape(-1)[run][:, None]
+    step = look.lead.reshape(-1)[run][:, None] / sigma
     slopes = np.sqrt(counts[run] / own)
-    near = (slopes > 0) & (slopes <= STEEPEST) & (slopes >= 1 / STEEPEST)
-    weights = rival_weights(look.logs[run], near & (np.arange(arms) != arm[:, None]))
+    near = (slopes <= STEEPEST) & (slopes >= 1 / STEEPEST)
+    weights = rival_weights(logs[run], near & (np.arange(arms) != arm[:, None]))
     rivals = max(int((weights > 0).sum(axis=-1).max(initial=0)), 1)
     order = np.argsort(-weights, axis=-1, kind="stable")[:, :rivals]
     weights, slopes, other = (np.take_along_axis(each, order, axis=-1) for each in (weights, slopes, counts[run]))
-    away = np.take_along_axis(means[run], order, axis=-1) - means[some][:, None]
+    away = np.take_along_axis(means[run], order, axis=-1) - means[run, arm][:, None]
     spread = 1 / other + 1 / own  # v/sigma^2
-    bias = np.log(weights) - step**2 / (2 * spread)
-    found = (bias + step * away / look.sigma[run][:, None] / spread).max(axis=-1)
-    aimed = (bias + step**2 / spread).max(axis=-1)
-    z, drift = np.full(found.shape, np.nan), np.full(found.shape, np.nan)
-    steps = np.sqrt(other) * spread / step
-    for lot in _lots(slopes * (weights > 0)):
-        tails = [_tail(each[lot], bias[lot], steps[lot], slopes[lot]) for each in (found, aimed)]
-        z[lot], drift[lot] = (-ndtri(np.maximum(each, 1e-300)) for each in tails)
-    z = np.where(weights.any(axis=-1), z, np.nan)
-    level, left = look.level[some], look.looks_left[run]
+    law = LargestLead(np.log(weights) - step**2 / (2 * spread), np.sqrt(other) * spread / step, slopes)
+    found = law.tail((law.bias + step * away / sigma / spread).max(axis=-1))
+    z = np.where(weights.any(axis=-1), -ndtri(np.maximum(found, 1e-300)), np.nan)
+    level, left = levels[run, arm], look.looks_left.reshape(-1)[run]
     if look.said:
-        drift = np.maximum(look.aim[some] * drift, 0.1)
+        aimed = law.tail((law.bias + step**2 / spread).max(axis=-1))
+        drift = np.maximum(aims[run, arm] * -ndtri(np.maximum(aimed, 1e-300)), 0.1)
     else:
         drift = np.maximum(-ndtri(level) + POWER, 0.3) / np.sqrt(left + 1)
-    paid = look.level.copy()
-    paid[some] = pay(z, level, drift, left, price, hope)
-    return paid
+    paid = levels.copy()
+    paid[run, arm] = pay(z, level, drift, left, price, hope)
+    return paid.reshape(look.level.shape)
 
 
-def _lots(slopes: Floats) -> list[slice]:
-    """Slices of rows whose integrands fit into memory, with nodes for the steepest slope of all."""
-    most = max(1, int(_ENTRIES / (slopes.shape[-1] * _nodes(slopes).size)))
-    return [slice(start, start + most) for start in range(0, len(slopes), most)]
+class LargestLead(NamedTuple):
+    """The law of T = max_j (b_j + lead D_j / v_j) at the border of the null: all means equal (Proposition 33)."""
 
+    bias: Floats  # (m), b_j; -inf for a rival that is not bet on
+    steps: Floats  # (m), sqrt(n_j) v_j / (lead sigma)
+    slopes: Floats  # (m), sqrt(n_j / n_i)
 
-def _nodes(slopes: Floats) -> Floats:
-    """Of the trapezoidal rule: their distance is at most half the width of the steepest factor."""
-    number = int(np.ceil(4 * REACH * max(1.0, float(slopes.max(initial=1.0)))))
-    return np.linspace(-REACH, REACH, number + 1)
+    def tail(self, x: Floats) -> Floats:
+        """P(T >= x): an integral over the error u of the arm itself, by the trapezoidal rule. ()
 
+        1 - prod_j Phi(steps_j (x - b_j) + slopes_j u). The distance of nodes is at most a third of the width of the
+        steepest factor, in classes of slopes, so that a run does not depend on the others; what lies beyond the last
+        node is added.
+        """
+        steepest = np.where(np.isfinite(self.bias), self.slopes, 0.0).max(axis=-1)
+        classes = np.ceil(np.log2(np.maximum(steepest, 1.0))).astype(np.intp)
+        found = np.empty(x.shape)
+        for each in np.unique(classes):
+            nodes = np.linspace(-REACH, REACH, 1 + int(6 * REACH) * 2 ** int(each))
+            dense = np.exp(-0.5 * nodes**2)
+            dense /= dense.sum()
+            at = np.flatnonzero(classes == each)
+            most = max(1, _ENTRIES // nodes.size)
+            for lot in (at[start : start + most] for start in range(0, at.size, most)):
+                found[lot] = self._integrate(lot, x[lot], nodes, dense)
+        return found
 
-def _tail(x: Floats, bias: Floats, steps: Floats, slopes: Floats) -> Floats:
-    """P(T >= x) at the border of the null: an integral over the error of the arm itself. (),(m),(m),(m)->()"""
-    from scipy.special import ndtr
+    @quiet
+    def _integrate(self, lot: NDArray[np.intp], x: Floats, nodes: Floats, dense: Floats) -> Floats:
+        from scipy.special import ndtr
 
-    nodes = _nodes(slopes * np.isfinite(bias))
-    base = np.where(np.isfinite(bias), (x[:, None] - bias) * steps, np.inf)
-    above = np.zeros((len(x), nodes.size))
-    for j in range(bias.shape[-1]):
-        above += np.log1p(-ndtr(-(base[:, j, None] + slopes[:, j, None] * nodes)))
-    dense = np.exp(-0.5 * nodes**2)
-    return np.asarray(-np.expm1(above) @ (dense / dense.sum()))
+        below = np.zeros((lot.size, nodes.size))  # log prod_j Phi
+        for j in range(self.bias.shape[-1]):
+            bias, steps, slopes = (each[lot, j] for each in self)
+            base = np.where(np.isfinite(bias), (x - bias) * steps, np.inf)
+            below += np.log1p(-ndtr(-(base[:, None] + slopes[:, None] * nodes)))
+        return np.asarray((-np.expm1(below) * dense).sum(axis=-1) + 2 * ndtr(-REACH))
 
 
 @quiet
@@ -265,7 +277,8 @@ def _pay_by_pairs(problem: Problem, known: Estimates, look: Look, batch: Batch) 
     stake = stake.reshape(*stake.shape[:-2], -1)
     need = np.where(stake > 0, -np.log(stake), 0.0)
     arm, rival = np.divmod(np.arange(arms * arms), arms)
-    pieces = pairs(np.broadcast_to(rival, stake.shape), np.broadcast_to(arm, stake.shape))
+    high, low = (arm, rival) if problem.question.lower_is_better else (rival, arm)
+    pieces = pairs(np.broadcast_to(high, stake.shape), np.broadcast_to(low, stake.shape))
     logs = problem.noise.budget_bet(known, batch, pieces, need, np.broadcast_to(look.rho[..., None], stake.shape), ETA)
     paid = np.where(stake > 0, stake * np.exp(logs), 0.0).reshape(weights.shape)
     return np.where(may.any(axis=-1), np.minimum(total(paid), 1.0), look.level)

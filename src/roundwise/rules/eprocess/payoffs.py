@@ -29,6 +29,7 @@ SLACK = 1e-9  # how far below its level, relative, the expectation of a payoff a
 FULL = 1.0 - 1e-9  # a level that counts as 1
 _DRIFTS = 1 + round(4.4 * PER_UNIT)
 _MULTIPLIERS = 801
+_LOT = 4096  # elements that are paid at a time
 
 
 class Payoff(NamedTuple):
@@ -48,7 +49,7 @@ class Payoff(NamedTuple):
         """The expectation of the payoff at the border of the null. (m)->()"""
         from scipy.special import ndtr
 
-        return np.asarray(ndtr(-thresholds) @ np.diff(self.corners))
+        return np.asarray((ndtr(-thresholds) * np.diff(self.corners)).sum(axis=-1))
 
 
 def pay(z: Floats, level: Floats, drift: Floats, looks_left: Floats, price: float, hope: float = 0.0) -> Floats:
@@ -72,9 +73,10 @@ def pay(z: Floats, level: Floats, drift: Floats, looks_left: Floats, price: floa
         bet &= ~last
     cells = np.where(bet, drift_cell(drift) + _DRIFTS * looks_left, -1).astype(np.intp)
     for cell in np.unique(cells[bet]):
-        at = cells == cell
+        at = np.flatnonzero(cells == cell)
         looks, number = divmod(int(cell), _DRIFTS)
-        found[at] = _pay(payoff_of(number, looks, price, hope), z[at], level[at])
+        for lot in (at[start : start + _LOT] for start in range(0, at.size, _LOT)):
+            found[lot] = _pay(payoff_of(number, looks, price, hope), z[lot], level[lot])
     return found
 
 
@@ -96,7 +98,7 @@ def _pay(payoff: Payoff, z: Floats, level: Floats) -> Floats:
         over = cost > level[pending]
         if not over.any():
             break
-        fall = (np.exp(-0.5 * thresholds**2) @ steps) / np.sqrt(2 * np.pi) / payoff.drift
+        fall = (np.exp(-0.5 * thresholds**2) * steps).sum(axis=-1) / np.sqrt(2 * np.pi) / payoff.drift
         excess = np.log(np.maximum(cost, 1e-300)) - aim[pending]
         step = np.where(over, np.maximum(1.05 * excess * cost / np.maximum(fall, 1e-300), 1e-9), 0.0)
         multiplier[pending] += np.minimum(step, 1.0)
