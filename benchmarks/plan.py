@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roundwise import BestArm, Binary, Claims, Gaussian, StudyPlan, UnknownVariance, plan
+from roundwise import BestArm, Binary, Claims, Gaussian, Normal, StudyPlan, plan
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "planning.md"
@@ -143,7 +143,7 @@ def from_here(name: str, number: int) -> None:
     """On truths that the planner does not know: the rest of a study against its 19-in-20."""
     from test_plan_calibration import covered
 
-    noise = {each.name: each for each in (Binary(), Gaussian(), UnknownVariance())}[name]
+    noise = {each.name: each for each in (Binary(), Gaussian(), Normal())}[name]
     within, chances, last = covered(noise, number, 200)
     print(f"{name}: {within} of {len(chances)} within")
     print(f"  the next was the last: said of {chances.sum():.0f}, came true in {last.sum()}")

@@ -10,9 +10,9 @@ from roundwise import (
     Binary,
     GaussianArms,
     MinimumBelow,
+    Normal,
     SubGaussian,
     TopK,
-    UnknownVariance,
     Wager,
 )
 from run import PAPER, SIGMA_1
@@ -74,7 +74,7 @@ HARD = {
     "0/1, two rates of 0.1, first 8": (BestArm(), BernoulliArms([0.1 + 1e-9, 0.1]), Binary(), Wager(first_pulls=8), 12),
     "the same with sigma = 1/2": (
         BestArm(), BernoulliArms([0.1 + 1e-9, 0.1]), SubGaussian(0.5), Wager(first_pulls=8), 12),
-    "two arms, unknown variance": (BestArm(), GaussianArms([1e-6, 0.0]), UnknownVariance(), Wager(), 12),
+    "two arms, unknown variance": (BestArm(), GaussianArms([1e-6, 0.0]), Normal(), Wager(), 12),
     "two arms, batches dear (X = 12)": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(batch_price=600), 12),
     "two arms, batches cheap (X = 1.5)": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(batch_price=30), 20),
 }  # fmt: skip

@@ -18,12 +18,12 @@ from roundwise import (
     GaussianArms,
     Largest,
     MinimumBelow,
+    Normal,
     Poisson,
     Problem,
     Statements,
     SubGaussian,
     TopK,
-    UnknownVariance,
     Wager,
     simulate,
 )
@@ -164,7 +164,7 @@ def events(means):
 MODELS = {  # noise, how a world of such results is made of means, what 0 is in it, the sigma of PET
     "sub-Gaussian": (SubGaussian(1.0), GaussianArms, 0.0, 1.0),
     "Gaussian": (Gaussian(1.0), GaussianArms, 0.0, 1.0),
-    "unknown variance": (UnknownVariance(), GaussianArms, 0.0, 1.0),
+    "unknown variance": (Normal(), GaussianArms, 0.0, 1.0),
     "0/1": (Binary(), rates, 0.5, 0.5),
     "bounded": (Bounded(0.0, 1.0), rates, 0.5, 0.5),
     "Poisson": (Poisson(), events, 2.0, 1.5),

@@ -10,11 +10,11 @@ from roundwise import (
     Binary,
     Bounded,
     Gaussian,
+    Normal,
     Problem,
     RoundRobin,
     SubGaussian,
     TrackAndStop,
-    UnknownVariance,
     Wager,
     simulate,
 )
@@ -108,7 +108,7 @@ def noises(number=5):
     }
     cases = [(name, world, Binary(), SubGaussian(0.5), first) for name, (world, first) in rates.items()]
     cases.append(("values 0, .5, 1 with means .5 .45 and variance .05", third, Bounded(0, 1), SubGaussian(0.5), 30))
-    cases.append(("normal, sigma 1, the paper's instances", PAPER, UnknownVariance(), SIGMA_1, 30))
+    cases.append(("normal, sigma 1, the paper's instances", PAPER, Normal(), SIGMA_1, 30))
     for name, world, model, plain, first in cases:
         policy, every = [Wager(first_pulls=first)], range(1, number + 1)
         ways = [[simulated(BestArm(), world, policy, each, seed=s)[0] for s in every] for each in (plain, model)]

@@ -1,8 +1,12 @@
 """Fixtures that many tests share."""
 
+import os
+
 import pytest
 
 from commands import shell
+
+os.environ.pop("COLUMNS", None)  # what commands print is not wrapped
 
 
 @pytest.fixture

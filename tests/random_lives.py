@@ -34,7 +34,7 @@ QUESTIONS = {
     "ratio": "claims --control a --margin-is ratio --margin 1.05",
 }
 NOISES = ("--binary", "--range 0 1", "--sigma 0.5", "--sigma 0.5 --normal", "--normal", "--counts")
-NAMES = {"binary": "--binary", "bounded": "--range 0 1", "unknown-variance": "--normal", "poisson": "--counts"}
+NAMES = {"binary": "--binary", "bounded": "--range 0 1", "normal": "--normal", "poisson": "--counts"}
 KEYS = {"none": "", "id": "--id-column key", "item": "--item-column key", "wide": "--items"}
 
 

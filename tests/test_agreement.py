@@ -15,9 +15,9 @@ from roundwise import (
     Bounded,
     Gaussian,
     GaussianArms,
+    Normal,
     Poisson,
     Problem,
-    UnknownVariance,
     Wager,
     create_study,
 )
@@ -85,7 +85,7 @@ def chances(question, noise, world, moved=lambda rng, batch: batch, first=30, ru
     ("question", "noise", "world", "first"),
     thinned(
         [
-            (BestArm(), UnknownVariance(), FIVE, 30),
+            (BestArm(), Normal(), FIVE, 30),
             (BestArm(), Gaussian(1.0), FIVE, 30),
             (BestArm(), Binary(), BernoulliArms([0.1, 0.08, 0.05, 0.05]), 100),
             (BestArm(), Binary(), BernoulliArms([0.02, 0.015, 0.01, 0.01]), 300),

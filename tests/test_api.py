@@ -197,7 +197,7 @@ class TestProblems:
         monkeypatch.setattr(sys, "argv", ["roundwise", *words, "--storage", storage])
         with pytest.raises(SystemExit):
             main()
-        said = capsys.readouterr().err.removeprefix("roundwise: ").strip()
+        said = capsys.readouterr().err.removeprefix("roundwise: ").strip().replace(f" --storage {storage}", "")
         headers = {"X-Roundwise-Surface": "shell"}
         if body == "FILE":
             body, sent = form((tmp_path / "file.csv").read_bytes(), "file.csv")
@@ -336,7 +336,7 @@ class TestEvents:
         async def work():
             changes = events.ChangeFeed(storage, pause=0.01)
             assert changes._looking is None
-            async with changes.by("a") as one, changes.by(None) as every, changes.by("b") as other:
+            async with changes.queue("a") as one, changes.queue(None) as every, changes.queue("b") as other:
                 while changes.looks < 2:
                     await asyncio.sleep(0.01)
                 before = changes.looks

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import test_wager
-from roundwise import BestArm, Binary, Bounded, Gaussian, Poisson, Problem, SubGaussian, UnknownVariance
+from roundwise import BestArm, Binary, Bounded, Gaussian, Normal, Poisson, Problem, SubGaussian
 from roundwise.model.batch import FIRST_PARTS, PARTS, Batch, Parts, ValueTable, split_counts, stack_parts
 from roundwise.model.estimates import Estimates, Past
 from roundwise.rules.eprocess import bounds
@@ -20,7 +20,7 @@ from roundwise.rules.eprocess.bounds import (
     BoundBetSchedule,
     PlacedBet,
     RuleState,
-    _ladder,
+    drift_ladder,
     means_of,
     parts_to_batches,
 )
@@ -45,7 +45,7 @@ LAWS = {
     "normal": Law(SubGaussian(1.0), 0.3, 1.0, lambda rng, shape: rng.normal(0.3, 1.0, shape)),
     "two points": Law(SubGaussian(1.0), 0.0, 1.0, lambda rng, shape: rng.choice([-1.0, 1.0], shape)),
     "exactly normal": Law(Gaussian(1.0), 0.3, 1.0, lambda rng, shape: rng.normal(0.3, 1.0, shape)),
-    "deviation unknown": Law(UnknownVariance(), 0.3, 7.0, lambda rng, shape: rng.normal(0.3, 7.0, shape)),
+    "deviation unknown": Law(Normal(), 0.3, 7.0, lambda rng, shape: rng.normal(0.3, 7.0, shape)),
     "rates of 0.1": Law(Binary(), 0.1, 0.3, lambda rng, shape: 1.0 * (rng.random(shape) < 0.1), 3),
     "rates of 0.02": Law(Binary(), 0.02, 0.14, lambda rng, shape: 1.0 * (rng.random(shape) < 0.02), 3),
     "counts": Law(Poisson(), 1.0, 1.0, lambda rng, shape: rng.poisson(1.0, shape).astype(float)),
@@ -180,7 +180,7 @@ def test_what_was_won_is_what_a_loop_wins(recorded: list[tuple[Array, Array]]) -
     *_, bets = bets_of(law, 5, 1, 3, delta, SIZES[:3])
     forms, goal = spread(means_of(2, 1.0), 1), math.log(1 / delta)
     excess = bets.excess(forms, goal)
-    drifts, log_weights = (each.tolist() for each in _ladder(goal))
+    drifts, log_weights = (each.tolist() for each in drift_ladder(goal))
     chosen = recorded[:]
     assert len(chosen) == 2
     joins = [int(aim.joins[:, 0, 0].sum()) for aim in _aims(bets, forms, goal)]
@@ -213,7 +213,7 @@ def test_what_was_won_is_what_a_loop_wins(recorded: list[tuple[Array, Array]]) -
 
 
 def _aims(bets: BetHistory, forms: Halfspaces, goal: float) -> list[bounds.ScheduledBets]:
-    drifts, weights = (each.reshape(-1, 1, 1) for each in _ladder(goal))
+    drifts, weights = (each.reshape(-1, 1, 1) for each in drift_ladder(goal))
     stages = bets._stages([forms] * len(bets.placed), False, goal, drifts, weights)
     return [aim for _, aim in stages if aim is not None]
 
@@ -250,7 +250,7 @@ def missed(law: str, runs: int, seed: int, delta: float = 0.2) -> dict[str, int]
     found = {}
     for kind, (forms, sign) in FORMS.items():
         values = np.full((runs, len(forms.arms)), sign * model.mean)
-        found[kind] = int(bets.ruled_out(spread(forms, runs), bets.problem.goal)(values)[:, 0].sum())
+        found[kind] = int((bets.excess(spread(forms, runs), bets.problem.goal)(values)[:, 0] >= 0).sum())
     return found
 
 

@@ -26,12 +26,12 @@ def test_bounds_side_by_side(run) -> None:
     assert (code, err) == (0, "")
     found = overview(Problem(BestArm(), 2), [0.01, 0.0], gamma=30.0)
     rows = {re.split("  +", line.strip())[0]: line.split() for line in out.splitlines() if "  " in line}
-    assert rows["any as frugal as below, at least"][-1] == f"{found.expected_batches:.2f}"
+    assert rows["any within the budget below, at least"][-1] == f"{found.expected_batches:.2f}"
     assert rows["PET, at most"][-1] == f"{found.upper.batches:.2f}"
     assert "as stated (Theorem 2.3)" in rows
     assert "as stated (Theorem 3.11)" in rows
     assert "PET in 50 runs" in out
-    assert "2 batches or more with a probability of at least 0." in out
+    assert "2 batches or more with probability at least 0." in out
     assert "at most 30 times T* ln(1/delta) samples on average" in out
 
 
@@ -58,11 +58,11 @@ def test_a_vacuous_bound_says_why(run) -> None:
     _, out, _ = run("-q", "best-arm", "--means", "5,0")
     assert "says nothing here but 'at least one batch': T* = 0.32 is not above T_min = 1" in out
     _, out, _ = run("-q", "best-arm", "--means", "0.5,0", "--gamma", "0.1")
-    assert "No algorithm with this delta can be so frugal" in out
+    assert "No algorithm with this delta needs so few samples" in out
     _, out, _ = run("-q", "best-arm", "--means", "1,0", "--t-min", "1000")
     assert "Theorem 3.11 as stated does not apply: T_0 is above T*_b." in out
     _, out, _ = run("-q", "best-arm", "--means", "0.01,0", "--gamma", "5", "--tail", "0.1")
-    assert "but for a probability of 0.1" in out
+    assert "with probability at least 0.9" in out
     assert "as stated (Lemma A.7)" in out
 
 

@@ -9,7 +9,7 @@ import pytest
 from roundwise import PET, Above, AnyAbove, BestArm, MinimumBelow, RoundRobin, TopK, TrackAndStop, Wager
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.problem import advance, begin
-from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import Binary, Bounded, Gaussian, Normal, Poisson, SubGaussian
 from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.policies.base import Limited
 from roundwise.questions import Largest, Statements
@@ -28,7 +28,7 @@ QUESTIONS = [
     Statements.against_control(4, 0),
     Largest([[1.0, 0, 0, 0], [0, 1.0, 1.0, 0], [0, 0, 0, 2.0]]),
 ]
-NOISES = [Gaussian(0.5), SubGaussian(0.5), UnknownVariance(), Binary(), Bounded(0.0, 1.0), Poisson()]
+NOISES = [Gaussian(0.5), SubGaussian(0.5), Normal(), Binary(), Bounded(0.0, 1.0), Poisson()]
 
 
 class Odd(NamedTuple):

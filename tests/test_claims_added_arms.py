@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from roundwise import Binary, Claims, ConditionalPower, Gaussian, Poisson, Problem, Rounds, UnknownVariance
+from roundwise import Binary, Claims, ConditionalPower, Gaussian, Normal, Poisson, Problem, Rounds
 from roundwise.model.batch import Batch, stack_parts
 from roundwise.model.problem import Record, advance, begin, budget_before
 from roundwise.rules.eprocess.claims import ClosedTestingRule, with_claims
@@ -191,7 +191,7 @@ class TestTheFirstRound:
         found = {}
         for name, budget in (("with", 300), ("without", None)):
             study = make(
-                name, question=Claims.against_control(arms, "p"), arms=arms, noise=UnknownVariance(), budget=budget,
+                name, question=Claims.against_control(arms, "p"), arms=arms, noise=Normal(), budget=budget,
                 round=120,
             )  # fmt: skip
             study.ask()

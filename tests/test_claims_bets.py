@@ -9,7 +9,7 @@ from scipy.stats import binom, hypergeom, nchypergeom_fisher, norm, poisson, t
 
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, Past
-from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import Binary, Bounded, Gaussian, Normal, Poisson, SameVariance, SubGaussian
 from roundwise.noise.budget_bets import (
     binomial_budget_bet,
     drift_budget_bet,
@@ -197,12 +197,22 @@ class TestModels:
         assert np.isfinite(found).all()
         assert found[0] > found[1]
 
-    def test_unknown_deviation(self):
-        """The score has the chance of the t statistic, pooled over all arms."""
+    def test_unknown_deviations(self):
+        """The score has the tail probability of Welch's statistic with the smallest degrees of freedom."""
+        batch = batch_of([10, 10, 5], [1.0, 8.0, -1.0], scatter=np.array([9.0, 12.0, 3.0]))
+        error = np.sqrt(np.array([9.0 / 9 / 10 + 12.0 / 9 / 10, 9.0 / 9 / 10 + 3.0 / 4 / 5]))
+        score = norm.isf(t.sf((np.array([0.8, -0.2]) - 0.1) / error, [9, 4]))
+        found = bet(Normal(), self.claims, batch, 3.0, 0.4)
+        np.testing.assert_allclose(found, normal_budget_bet(score, 3.0, 0.4), rtol=1e-9)
+        found = bet(Normal(), self.claims, batch, 0.1, 0.4)  # a bet towards less than 2 would not be fair
+        np.testing.assert_allclose(found, normal_budget_bet(score, np.log(2), 0.4), rtol=1e-9)
+
+    def test_one_unknown_deviation(self):
+        """The score has the tail probability of the t statistic, pooled over all arms."""
         batch = batch_of([10, 10, 5], [1.0, 8.0, -1.0], scatter=np.array([9.0, 12.0, 3.0]))
         square = 24.0 / 22.0
         score = norm.isf(t.sf((np.array([0.8, -0.2]) - 0.1) / np.sqrt(square * np.array([0.2, 0.3])), 22))
-        found = bet(UnknownVariance(), self.claims, batch, 3.0, 0.4)
+        found = bet(SameVariance(), self.claims, batch, 3.0, 0.4)
         np.testing.assert_allclose(found, normal_budget_bet(score, 3.0, 0.4), rtol=1e-9)
 
     def test_rates(self):
@@ -256,9 +266,7 @@ class TestModels:
         sums = bet(Bounded(0, 1), claims, unit._replace(table=None), 3.0, 0.4)
         np.testing.assert_allclose(sums, bet(SubGaussian(0.5), claims, unit, 3.0, 0.4))
 
-    @pytest.mark.parametrize(
-        "noise", [Gaussian(1.0), SubGaussian(1.0), Binary(), Bounded(0, 1), Poisson(), UnknownVariance()]
-    )
+    @pytest.mark.parametrize("noise", [Gaussian(1.0), SubGaussian(1.0), Binary(), Bounded(0, 1), Poisson(), Normal()])
     def test_an_arm_without_results_is_not_bet_on(self, noise):
         batch = batch_of([10, 10, 0], [4.0, 6.0, 0.0], scatter=np.array([2.4, 2.4, 0.0]))
         found = bet(noise, self.claims, batch, 3.0, 0.4)

@@ -12,10 +12,10 @@ from roundwise import (
     ConditionalPower,
     Gaussian,
     InputError,
+    Normal,
     Problem,
     Rounds,
     SubGaussian,
-    UnknownVariance,
 )
 from roundwise.model.batch import Batch
 from roundwise.model.problem import advance, begin
@@ -41,7 +41,7 @@ def played(problem, means, seed, policy=None, batches=99):
     return trial
 
 
-MODELS = [Gaussian(1.0), UnknownVariance(), SubGaussian(1.0), Binary()]
+MODELS = [Gaussian(1.0), Normal(), SubGaussian(1.0), Binary()]
 
 
 @pytest.mark.long

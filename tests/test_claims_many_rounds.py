@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from roundwise import Binary, Claims, ConditionalPower, Gaussian, Poisson, Problem, UnknownVariance
+from roundwise import Binary, Claims, ConditionalPower, Gaussian, Normal, Poisson, Problem
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, begin
 from roundwise.rules.eprocess import claim_bounds
@@ -62,7 +62,7 @@ def ends(problem, kept):
 class TestTheyGoOn:
     @pytest.mark.long
     @pytest.mark.parametrize("budget", [60, None])
-    @pytest.mark.parametrize("noise", [Gaussian(1.0), Binary(), UnknownVariance(), Poisson()], ids=lambda n: n.name)
+    @pytest.mark.parametrize("noise", [Gaussian(1.0), Binary(), Normal(), Poisson()], ids=lambda n: n.name)
     def test_nearly_as_if_all_rounds_were_kept(self, noise, budget, monkeypatch):
         problem, rounds = asked(noise), 40
         course = list(folded(problem, rounds, budget))

@@ -12,10 +12,10 @@ from roundwise import (
     Gaussian,
     GaussianArms,
     InputError,
+    Normal,
     Poisson,
     Problem,
     SubGaussian,
-    UnknownVariance,
     simulate,
 )
 from roundwise.environments import PoissonArms
@@ -32,7 +32,7 @@ NULLS = {  # claims at the borders of their nulls, a world, what is assumed
     "control, 0/1": (Claims.against_control(3, 0), BernoulliArms([0.3] * 3), Binary()),
     "control, 0/1, a margin": (Claims.against_control(2, 0, 0.1), BernoulliArms([0.3, 0.4]), Binary()),
     "control, counts": (Claims.against_control(3, 0), PoissonArms([2.0] * 3), Poisson()),
-    "control, unknown deviation": (Claims.against_control(3, 0), GaussianArms([0.0] * 3), UnknownVariance()),
+    "control, unknown deviation": (Claims.against_control(3, 0), GaussianArms([0.0] * 3), Normal()),
     "levels, 0/1": (Claims.above(2, 0.1), BernoulliArms([0.1, 0.1]), Binary()),
     "levels, both sides": (Claims.above(2, 0.3, sides="two"), BernoulliArms([0.3, 0.3]), Binary()),
     "ranking, 0/1": (Claims.pairs(3), BernoulliArms([0.2] * 3), Binary()),
@@ -206,7 +206,7 @@ def test_chances_on_shared_items_are_those_of_each_difference():
 UNITS = np.eye(4)
 
 
-@pytest.mark.parametrize("noise", [SubGaussian(1.0), UnknownVariance()])
+@pytest.mark.parametrize("noise", [SubGaussian(1.0), Normal()])
 @pytest.mark.parametrize("level", [0.0, 0.1])
 def test_lines_of_arms_without_results_are_passed_over(noise, level, monkeypatch):
     """What they have stays, to the last bit as if they were looked at."""

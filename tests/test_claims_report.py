@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from roundwise import Binary, Claims, ConditionalPower, Gaussian, Problem, Rounds, UnknownVariance
+from roundwise import Binary, Claims, ConditionalPower, Gaussian, Normal, Problem, Rounds
 from roundwise.model.batch import Batch
 from roundwise.model.problem import advance, begin
 from roundwise.planning import Outlook, Quantiles
@@ -62,7 +62,7 @@ class TestForecasts:
         assert found["placebo is not above 0.4"].chance > 0.9
         assert found["300mg is above 0.4"].chance > 0.9
 
-    @pytest.mark.parametrize("noise", [Binary(), Gaussian(1.0), UnknownVariance()], ids=lambda each: each.name)
+    @pytest.mark.parametrize("noise", [Binary(), Gaussian(1.0), Normal()], ids=lambda each: each.name)
     def test_the_better_side_has_the_chance_that_plans_are_made_with(self, noise):
         problem = Problem(Claims.against_control(4, 0, 0.1, futility=0.3), 4, 0.05, noise)
         policy = Rounds(ConditionalPower(), budget=600, round=100)

@@ -14,10 +14,10 @@ from roundwise import (
     Gaussian,
     GaussianArms,
     InputError,
+    Normal,
     Poisson,
     Problem,
     SubGaussian,
-    UnknownVariance,
     Wager,
     simulate,
 )
@@ -113,7 +113,7 @@ class TestRuns:
         [
             (GaussianArms, Gaussian(1.0)),
             (GaussianArms, SubGaussian(1.0)),
-            (GaussianArms, UnknownVariance()),
+            (GaussianArms, Normal()),
             (BernoulliArms, Binary()),
             (PoissonArms, Poisson()),
             (None, Bounded(0.0, 2.0)),
@@ -261,7 +261,7 @@ class TestNumbers:
     def test_the_familywise_error_of_statistics_of_every_kind(self):
         """t scores, ratios of counts, margins on odds and on differences, at the border of their nulls."""
         cases = [
-            ([0.0] * 4, GaussianArms, UnknownVariance(), Claims.against_control(4, 0)),
+            ([0.0] * 4, GaussianArms, Normal(), Claims.against_control(4, 0)),
             ([1.0, 1.5, 1.5, 1.5], PoissonArms, Poisson(), Claims.against_control(4, 0, 1.5, scale="ratio")),
             ([0.2] + [1 / 3] * 3, BernoulliArms, Binary(), Claims.against_control(4, 0, 2.0, scale="odds-ratio")),
             ([0.2, 0.3, 0.3, 0.3], BernoulliArms, Binary(), Claims.against_control(4, 0, 0.1)),

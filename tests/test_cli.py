@@ -37,8 +37,8 @@ class TestComplexity:
     def test_infinite_is_null_in_json_and_a_sentence_for_people(self, roundwise):
         code, out, _ = roundwise("complexity", *BEST, "--radius", 0.05, "--json")
         assert (code, json.loads(out)["complexity"]) == (0, None)
-        assert "holds means with two answers" in roundwise("complexity", *BEST, "--radius", 0.05)[1]
-        assert "border of two answers" in roundwise("complexity", "-q", "best-arm", "--means", "1,1")[1]
+        assert "contains means with different answers" in roundwise("complexity", *BEST, "--radius", 0.05)[1]
+        assert "lie between two answers" in roundwise("complexity", "-q", "best-arm", "--means", "1,1")[1]
 
     @pytest.mark.parametrize(
         ("words", "answer"),
@@ -140,7 +140,7 @@ def test_a_mean_that_is_cut_off_is_not_compared_with_the_bound(roundwise):
     row = next(line for line in out.splitlines() if line.strip().startswith("round-robin "))
     head = next(line for line in out.splitlines() if "× bound" in line)
     assert re.split("  +", row.strip())[re.split("  +", head.strip()).index("× bound")] == "-"
-    assert "a mean so cut off is not compared with the bound" in out
+    assert "cut off in this way is not compared with the bound" in out
     plain = json.loads(roundwise(*words, "--max-batches", 2, "--json")[1])[0]
     assert plain["samples_over_lower_bound"] is None
     assert plain["sample_lower_bound"] == pytest.approx(80_000 * 0.9 * math.log(19))
@@ -295,8 +295,8 @@ def test_mistakes_are_one_sentence_and_code_2(roundwise, command, words, message
         (("simulate", *BEST, "--max-samples", -1), "must be positive"),
         (("simulate", *BEST, "--out", "."), "is a folder"),
         (("simulate", *BEST, "--out", "/proc/x/y.parquet"), "cannot be written"),
-        (("simulate", *BEST, "--instance", "x"), "--instance goes with --data"),
-        (("simulate", *BEST, "--without-replacement"), "--without-replacement goes with --data"),
+        (("simulate", *BEST, "--instance", "x"), "--instance needs --data"),
+        (("simulate", *BEST, "--without-replacement"), "--without-replacement needs --data"),
         (("simulate", "-q", "best-arm", "--data", "x.csv", "--binary"), "--binary goes with --means"),
         (("simulate", *BEST, "--noise", "gausian"), "Did you mean 'gaussian'?"),
         (("simulate", *BEST, "--policy", "pet:guess=inf"), "must be at least 1"),

@@ -25,12 +25,13 @@ from roundwise import (
     Largest,
     Linear,
     MinimumBelow,
+    Normal,
     Poisson,
+    SameVariance,
     Statements,
     SubGaussian,
     TopK,
     TrackAndStop,
-    UnknownVariance,
     Wager,
 )
 from roundwise.contract import check_noise, check_policy, check_question, check_threshold
@@ -73,8 +74,9 @@ MODELS = [
     HeteroscedasticGaussian((1.0, 0.5)),
     Poisson(),
     SubGaussian(2),
-    UnknownVariance(),
-    *(each.with_items() for each in (Binary(), Bounded(-1.0, 3.5), UnknownVariance())),
+    Normal(),
+    SameVariance(),
+    *(each.with_items() for each in (Binary(), Bounded(-1.0, 3.5), Normal())),
 ]
 RULES = [
     *(each() for each in POLICIES.values()),

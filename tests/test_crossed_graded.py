@@ -25,8 +25,7 @@ from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem, advance, begin
 from roundwise.noise import PairedBinary, PairedBounded
 from roundwise.noise.bets import PartForm, parts_data
-from roundwise.rules.eprocess import claims
-from roundwise.rules.eprocess.claim_bounds import ClaimStep, pad_to_claims
+from roundwise.rules.eprocess.claim_bounds import ClaimStep, pad_past, pad_steps
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.items import ItemReplay, StickItems
 from roundwise.solvers.halfspaces import Halfspaces
@@ -191,13 +190,13 @@ def test_batches_before_an_arm_was_added_are_bet_on_as_they_were(table):
         told = None if pairs.table is None else ValueTable(pairs.table.values[0], pairs.table.counts[0])
         one = np.zeros(1)
         step = ClaimStep(*arms, np.ones(()), one, one, one > 0, Batch(*(each[0] for each in pairs[:3]), told))
-        wide = pad_to_claims([step], 3, 2, 2).steps[0]
+        wide = pad_steps([step], 3, 2, 2).steps[0]
         pieces = Halfspaces(np.array([[0, 1]]), None, np.zeros(1), True)
         before, after = (
             noise.fixed_size_bet(known, each.batch, pieces, np.full(size, 50.0), np.full((1, 1), 2.0))(np.zeros(1))
             for each, known, size in (
                 (step, one_run(past), 2),
-                (wide, claims._widened(one_run(past), 3), 3),
+                (wide, pad_past(one_run(past), 3), 3),
             )
         )
         np.testing.assert_allclose(after, before, atol=1e-12)

@@ -41,7 +41,7 @@ class TestAmend:
     def test_they_need_a_file(self, study, roundwise, tmp_path):
         (tmp_path / "wrong.csv").write_text("arm,outcome\na,1\nb,0\n")
         roundwise("tell", "s", "wrong.csv")
-        assert "go with --by" in roundwise("amend", "s", "wrong.csv", "--why", "typo", "--missing", "ill", code=2)
+        assert "need --by" in roundwise("amend", "s", "wrong.csv", "--why", "typo", "--missing", "ill", code=2)
 
 
 def test_what_fails_after_something_was_recorded_is_not_exit_code_2(study, roundwise, monkeypatch, tmp_path):
@@ -64,7 +64,7 @@ class TestDigests:
         forms = (report.text(), report.markdown(), report.html(), report.json())
         assert all(form.count(report.digest) >= 1 for form in forms)
         assert f"verify s --storage sqlite:///copy.db --digest {report.digest}" in report.reproduce
-        assert "the digest is its last one" in roundwise("verify", "s", "--digest", report.digest)
+        assert "it is that of its last entry" in roundwise("verify", "s", "--digest", report.digest)
         study.note("a remark")
         assert "is that of entry 1, and 1 came after it" in roundwise("verify", "s", "--digest", report.digest[:12])
         assert verify_study("s", digest=report.digest).sound

@@ -18,6 +18,7 @@ from roundwise import (
     Wager,
     create_study,
     simulate,
+    verify_study,
 )
 from roundwise.arrays import tree_map
 from roundwise.environments import PoissonArms

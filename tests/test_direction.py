@@ -18,9 +18,9 @@ from roundwise import (
     Largest,
     Linear,
     MinimumBelow,
+    Normal,
     Statements,
     TopK,
-    UnknownVariance,
     Wager,
     simulate,
 )
@@ -193,7 +193,7 @@ class Mirror(Environment):
 
 WORLDS = {
     "normal": (GaussianArms([1.0, 0.4, 0.2, 0.0], sigma=0.8), None, 0.0, 0.0, 1.0),
-    "spread not known": (GaussianArms([1.0, 0.4, 0.2, 0.0], sigma=0.8), UnknownVariance(), 0.0, 0.0, 1.0),
+    "spread not known": (GaussianArms([1.0, 0.4, 0.2, 0.0], sigma=0.8), Normal(), 0.0, 0.0, 1.0),
     "0/1": (BernoulliArms([0.75, 0.5, 0.25, 0.25]), None, 1.0, 0.25, 0.75),
     "a range": (
         Replay(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from roundwise import Above, BestArm, Binary, Claims, Gaussian, Poisson, Problem, Statements, TopK, UnknownVariance
+from roundwise import Above, BestArm, Binary, Claims, Gaussian, Normal, Poisson, Problem, Statements, TopK
 from roundwise.planning.fixed_designs import dunnett, fixed_design, obrien_fleming
 
 
@@ -151,7 +151,7 @@ class TestSeveral:
         z = (wins[:, 4] - wins[:, 0]) / np.sqrt(2 * pooled * (1 - pooled) / each)
         assert (z > found.critical).mean() == pytest.approx(0.9, abs=0.01)
 
-    @pytest.mark.parametrize("noise", [Binary(), Gaussian(0.5), Poisson(), UnknownVariance()], ids=lambda n: n.name)
+    @pytest.mark.parametrize("noise", [Binary(), Gaussian(0.5), Poisson(), Normal()], ids=lambda n: n.name)
     @pytest.mark.parametrize("question", [BestArm(), TopK(2), Above(0.4)], ids=lambda q: q.name)
     def test_all_are_shown_together(self, question, noise):
         """As often as it says, on normal estimates drawn anew."""

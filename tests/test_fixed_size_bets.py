@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from expectations import RATES, TOLERANCE, Array, binomial_pmf, panels
-from roundwise import Binary, Bounded, Gaussian, Poisson, Problem, Statements, SubGaussian, UnknownVariance
+from roundwise import Binary, Bounded, Gaussian, Normal, Poisson, Problem, Statements, SubGaussian
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Past
 from roundwise.noise.bets import log_factor_of_size
@@ -157,7 +157,7 @@ def past() -> Past:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "noise", [SubGaussian(1.0), Gaussian(2.0), UnknownVariance(), Binary(), Bounded(-1.0, 3.0), Poisson()], ids=repr
+    "noise", [SubGaussian(1.0), Gaussian(2.0), Normal(), Binary(), Bounded(-1.0, 3.0), Poisson()], ids=repr
 )
 def test_every_form_of_every_model_falls(noise: object) -> None:
     problem = Problem(FORMS, 3, 0.1, noise)  # type: ignore[arg-type]
@@ -199,7 +199,7 @@ def test_sizes_of_bets_on_counts_do_not_depend_on_the_batch() -> None:
 
 
 def test_no_bet_without_rows_or_past() -> None:
-    for noise in (SubGaussian(1.0), UnknownVariance(), Binary(), Bounded(0.0, 1.0), Poisson()):
+    for noise in (SubGaussian(1.0), Normal(), Binary(), Bounded(0.0, 1.0), Poisson()):
         none = Batch(np.array([0.0, 4.0, 5.0]), np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.5, 0.5]))
         logs = noise.fixed_size_bet(past(), none, pieces(), COUNTS, DRIFTS)(np.full(6, 0.3))
         assert (logs[:, [0, 2, 4, 5]] == 0).all()

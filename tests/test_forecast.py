@@ -16,11 +16,11 @@ from roundwise import (
     Gaussian,
     GaussianArms,
     InputError,
+    Normal,
     Poisson,
     Problem,
     Rounds,
     SubGaussian,
-    UnknownVariance,
     Wager,
     simulate,
 )
@@ -145,7 +145,7 @@ class TestWorlds:
 
     @pytest.mark.parametrize(
         "noise",
-        [Binary(), Poisson(), Bounded(0, 1), Gaussian(0.3), SubGaussian(0.3), UnknownVariance()],
+        [Binary(), Poisson(), Bounded(0, 1), Gaussian(0.3), SubGaussian(0.3), Normal()],
         ids=lambda n: n.name,
     )
     def test_every_model_has_them(self, noise):
@@ -162,7 +162,7 @@ class TestWorlds:
         with pytest.raises(InputError, match="no results yet"):
             allowed_world(Binary(), Data(counts=nothing, totals=nothing), 1)
         with pytest.raises(InputError, match="deviation"):
-            allowed_world(UnknownVariance(), Data(counts=nothing + 2, totals=nothing), 1)
+            allowed_world(Normal(), Data(counts=nothing + 2, totals=nothing), 1)
 
 
 class TestAhead:

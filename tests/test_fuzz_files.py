@@ -13,9 +13,9 @@ from roundwise import (
     DataError,
     Gaussian,
     InputError,
+    Normal,
     Poisson,
     RoundwiseError,
-    UnknownVariance,
     create_study,
 )  # fmt: skip
 from roundwise.cli.options import read_names
@@ -30,7 +30,7 @@ from roundwise.store.database import parse_url
 from roundwise.study.spec import arm_names
 from roundwise.study.state import replay
 
-NOISES = [Binary(), Bounded(0, 5), Gaussian(1.0), Poisson(), UnknownVariance()]
+NOISES = [Binary(), Bounded(0, 5), Gaussian(1.0), Poisson(), Normal()]
 COLUMNS = [None, None, Columns(id="user"), Columns(item="item"), Columns(arm="arm", outcome="outcome", id="user")]
 OPTIONS = [
     *(TellOptions(),) * 4,

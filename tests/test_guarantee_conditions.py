@@ -19,11 +19,12 @@ from roundwise import (
     Bounded,
     Gaussian,
     MinimumBelow,
+    Normal,
     Problem,
+    SameVariance,
     SubGaussian,
     TopK,
     TrackAndStop,
-    UnknownVariance,
     Wager,
 )
 from roundwise.model.batch import Batch, join_parts
@@ -106,7 +107,7 @@ class TestCounts:
 
         assert kept(rejected(BestArm(), world, arm_0_rejected), RUNS, DELTA)
 
-    @pytest.mark.parametrize("noise", [SIGMA_1, Gaussian(1.0), UnknownVariance()])
+    @pytest.mark.parametrize("noise", [SIGMA_1, Gaussian(1.0), Normal()])
     def test_a_silent_leader_rejects_nobody(self, noise):
         """0/0 is no evidence."""
         problem = Problem(BestArm(), 3, DELTA, noise)
@@ -319,7 +320,7 @@ class TestDependence:
         assert broken(rejected(BestArm(), self.clusters(7, 0.5)(False), arm_0_rejected), RUNS, DELTA)
 
     def test_cluster_means_as_rows_keep_it(self):
-        times = rejected(BestArm(), self.clusters(7, 0.5)(True), arm_0_rejected, UnknownVariance())
+        times = rejected(BestArm(), self.clusters(7, 0.5)(True), arm_0_rejected, Normal())
         assert kept(times, RUNS, DELTA)
 
     def paired(self, correlation):
@@ -351,14 +352,15 @@ class TestDependence:
 
     def test_unequal_variances_break_the_pooled_t_bet(self):
         same_sd, other_sd = (normal(np.zeros(5), np.array([sd, 1.0, 1.0, 1.0, 1.0])) for sd in (1.0, 3.0))
-        assert kept(rejected(BestArm(), same_sd, arm_0_rejected, UnknownVariance(), arms=5), RUNS, DELTA)
-        assert broken(rejected(BestArm(), other_sd, arm_0_rejected, UnknownVariance(), arms=5), RUNS, DELTA)
+        assert kept(rejected(BestArm(), same_sd, arm_0_rejected, SameVariance(), arms=5), RUNS, DELTA)
+        assert broken(rejected(BestArm(), other_sd, arm_0_rejected, SameVariance(), arms=5), RUNS, DELTA)
+        assert kept(rejected(BestArm(), other_sd, arm_0_rejected, Normal(), arms=5), RUNS, DELTA)
         assert kept(rejected(BestArm(), other_sd, arm_0_rejected, SubGaussian(3.0), arms=5), RUNS, DELTA)
 
     def test_unequal_variances_do_not_break_levels(self):
         """There every arm has its own variance."""
         world = normal(np.zeros(4), np.array([3.0, 1.0, 0.1, 10.0]))
-        assert kept(rejected(Above(0.0), world, half_the_arms_rejected, UnknownVariance(), arms=4), RUNS, DELTA)
+        assert kept(rejected(Above(0.0), world, half_the_arms_rejected, Normal(), arms=4), RUNS, DELTA)
 
 
 class TestNoiseModels:

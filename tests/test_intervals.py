@@ -17,12 +17,12 @@ from roundwise import (
     GaussianArms,
     Largest,
     MinimumBelow,
+    Normal,
     Poisson,
     Problem,
     Statements,
     SubGaussian,
     TopK,
-    UnknownVariance,
     Wager,
 )
 from roundwise.arrays import tree_map
@@ -30,7 +30,7 @@ from roundwise.environments import PoissonArms, Replay
 from roundwise.model.batch import Batch, join_parts
 from roundwise.model.problem import advance, begin
 from roundwise.rules.eprocess import bounds as intervals
-from roundwise.rules.eprocess.bounds import _end, _ladder, match_decision
+from roundwise.rules.eprocess.bounds import drift_ladder, find_end, match_decision
 
 
 def mean_intervals(problem, rule, batches):
@@ -82,7 +82,7 @@ def graded(means):
 NOISES = {
     "sub-gaussian": (SubGaussian(1.0), GaussianArms),
     "gaussian": (Gaussian(1.0), GaussianArms),
-    "unknown variance": (UnknownVariance(), GaussianArms),
+    "unknown variance": (Normal(), GaussianArms),
     "binary": (Binary(), BernoulliArms),
     "bounded": (Bounded(0.0, 1.0), graded),
     "poisson": (Poisson(), PoissonArms),
@@ -206,7 +206,7 @@ def test_what_is_ruled_out_is_a_half_line_and_the_bound_its_end(monkeypatch, que
         seen.append(known.sum())
         return bound
 
-    monkeypatch.setattr(intervals, "_end", looked)
+    monkeypatch.setattr(intervals, "find_end", looked)
     model, world = NOISES[noise]
     problem, policy = Problem(QUESTIONS[question], 3, 0.1, model), Wager(first_pulls=60)
     _, batches = studied(problem, world(MEANS), policy, 2, most=4)
@@ -241,7 +241,7 @@ def test_intervals_shrink_and_know_the_range():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("noise", [Gaussian(1.0), UnknownVariance()], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("noise", [Gaussian(1.0), Normal()], ids=lambda each: type(each).__name__)
 def test_bounds_are_there_from_the_second_batch_on(noise):
     """Also where other arms lose what they bet, and where the level is far away."""
     for question in (Above(0.5), Above(-40.0), AnyAbove(0.5), MinimumBelow(0.5), BestArm(), TopK(1)):
@@ -279,19 +279,19 @@ class TestTheSearch:
     @pytest.mark.parametrize("end", [-1e9, -1.0, -1e-7, 0.0, 2.5, 1e7])
     def test_it_ends_at_the_end(self, end):
         for shape in SHAPES.values():
-            (found,) = _end(lambda v, shape=shape: shape(end - v), np.zeros(1), np.full(1, 0.1), self.EVERYWHERE)
+            (found,) = find_end(lambda v, shape=shape: shape(end - v), np.zeros(1), np.full(1, 0.1), self.EVERYWHERE)
             assert found < end or shape(end - found) >= 0  # on the safe side
             assert found == pytest.approx(end, rel=1e-9, abs=1e-9)
 
     def test_limits(self):
         limits = np.zeros(3), np.ones(3)
         ends = np.array([-1.0, 0.3, 2.0])
-        found = _end(lambda v: ends - v, np.full(3, 0.5), np.full(3, 0.1), limits)
+        found = find_end(lambda v: ends - v, np.full(3, 0.5), np.full(3, 0.1), limits)
         np.testing.assert_allclose(found, [0.0, 0.3, 1.0], atol=1e-9)
 
     def test_nothing_known_is_the_limit(self):
         limits = np.full(2, -7.0), np.full(2, np.inf)
-        found = _end(lambda v: np.full(v.shape, -1.0), np.ones(2), np.array([1.0, np.inf]), limits)
+        found = find_end(lambda v: np.full(v.shape, -1.0), np.ones(2), np.array([1.0, np.inf]), limits)
         np.testing.assert_array_equal(found, -7.0)
 
 
@@ -303,6 +303,6 @@ class TestAgreement:
 
     def test_the_shares_of_the_stake_are_at_most_all_of_it(self):
         for bar in (0.1, 3.0, 700.0):
-            drifts, logs = _ladder(bar)
+            drifts, logs = drift_ladder(bar)
             assert np.exp(logs).sum() <= 1 + 1e-12
             assert (drifts > 0).all()

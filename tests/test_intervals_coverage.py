@@ -63,7 +63,7 @@ def times_ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
         values = np.broadcast_to(truth, (runs, *np.shape(truth)))
         changing = forms if isinstance(forms, list) else ()
         forms = forms[-1] if changing else forms
-        return bets.ruled_out(forms, problem.goal, changing)(values).sum(axis=0)
+        return (bets.excess(forms, problem.goal, changing)(values) >= 0).sum(axis=0)
 
     found = {sign: times(spread(means_of(5, sign), runs), sign * means) for sign in (1.0, -1.0)}
     if isinstance(ledger, BestArmEProcess):

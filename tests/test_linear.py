@@ -25,12 +25,12 @@ from roundwise import (
     Largest,
     Linear,
     MinimumBelow,
+    Normal,
     Problem,
     RoundRobin,
     Statements,
     TopK,
     TrackAndStop,
-    UnknownVariance,
     Wager,
     create_study,
     simulate,
@@ -450,7 +450,7 @@ def test_what_is_not_meant_is_refused():
     with pytest.raises(InputError, match="features"):
         simulate(question, GaussianArms([1.0, 0.0, 0.0]), [RoundRobin()], runs=2)
     with pytest.raises(InputError):
-        Wager().check(Problem(question, 3, noise=UnknownVariance()))
+        Wager().check(Problem(question, 3, noise=Normal()))
     with pytest.raises(InputError, match="give one each"):
         Problem(BestArm(), 3, noise=HeteroscedasticGaussian((1.0, 2.0)))
     with pytest.raises(InputError, match="at least two arms"):

@@ -23,11 +23,11 @@ from roundwise import (
     HeteroscedasticGaussian,
     Linear,
     MinimumBelow,
+    Normal,
     Poisson,
     Statements,
     SubGaussian,
     TopK,
-    UnknownVariance,
     create_study,
     load_study,
 )
@@ -60,7 +60,7 @@ WORLDS = {  # what is assumed; what results are: of an arm, so many, in a round
         Poisson(),
         lambda rng, arm, n, r: rng.poisson(MEANS[arm] * rng.gamma(1.0), n).astype(float),
     ),
-    "unequal spreads": (UnknownVariance(), lambda rng, arm, n, r: _outliers(rng, arm, n) + 0.5 * (-1) ** (r + arm)),
+    "unequal spreads": (Normal(), lambda rng, arm, n, r: _outliers(rng, arm, n) + 0.5 * (-1) ** (r + arm)),
 }
 
 QUESTIONS = {
@@ -220,7 +220,7 @@ MODELS = {
     "binary": (Binary(), lambda rng, a, n: (rng.random(n) < (0.5, 0.1, 0.01)[a]).astype(float)),
     "bounded": (Bounded(0, 1), lambda rng, a, n: rng.beta(0.3, 0.3 + a, n)),
     "poisson": (Poisson(), lambda rng, a, n: rng.poisson((0.05, 3.0, 200.0)[a], n).astype(float)),
-    "unknown variance": (UnknownVariance(), lambda rng, a, n: rng.normal(a, 1.0, n)),
+    "unknown variance": (Normal(), lambda rng, a, n: rng.normal(a, 1.0, n)),
 }
 
 
@@ -278,7 +278,7 @@ class TestReports:
             cell = dict(zip(head, row, strict=True))
             printed = re.fullmatch(r"(-?[\d.]+) to (-?[\d.]+)( %)?", cell.get(report.ends, ""))
             if printed:
-                mean = float(re.match(r"-?[\d.]+", cell[report.units.mean])[0])
+                mean = float(re.match(r"-?[\d.]+", cell[report.units.wording.mean])[0])
                 assert float(printed[1]) <= mean <= float(printed[2])
 
     @pytest.mark.long

@@ -24,11 +24,11 @@ from roundwise import (
     InputError,
     Largest,
     MinimumBelow,
+    Normal,
     Poisson,
     Statements,
     SubGaussian,
     TopK,
-    UnknownVariance,
     Wager,
 )
 from roundwise.model.spec import parse_quantity
@@ -354,7 +354,7 @@ class TestPlan:
         assert "<b>," not in found._repr_html_()
 
 
-NOISES = [Binary(), Bounded(0, 1), Gaussian(0.4), SubGaussian(0.4), Poisson(), UnknownVariance()]
+NOISES = [Binary(), Bounded(0, 1), Gaussian(0.4), SubGaussian(0.4), Poisson(), Normal()]
 QUESTIONS = [
     BestArm(),
     BestArm(0.1),

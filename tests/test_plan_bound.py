@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from roundwise import Above, BestArm, Binary, Bounded, Claims, Gaussian, Poisson, Problem, TopK, UnknownVariance
+from roundwise import Above, BestArm, Binary, Bounded, Claims, Gaussian, Normal, Poisson, Problem, TopK
 from roundwise.planning.fixed_designs import lower_bound
 
 
@@ -67,9 +67,7 @@ def test_others(noise):
 
 def test_normal_results():
     assert lower_bound(Problem(BestArm(), 2, 0.05, Gaussian(2)), (0.5, 0.0)) == pytest.approx(8 * 4 / 0.25 * KL)
-    assert lower_bound(Problem(BestArm(), 2, 0.05, UnknownVariance()), (0.5, 0.0), 2) == pytest.approx(
-        8 * 4 / 0.25 * KL
-    )
+    assert lower_bound(Problem(BestArm(), 2, 0.05, Normal()), (0.5, 0.0), 2) == pytest.approx(8 * 4 / 0.25 * KL)
 
 
 def test_where_nothing_can_be_said():

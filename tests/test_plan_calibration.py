@@ -16,8 +16,8 @@ from roundwise import (
     Claims,
     Gaussian,
     GaussianArms,
+    Normal,
     Problem,
-    UnknownVariance,
     Wager,
     create_study,
     plan,
@@ -49,7 +49,7 @@ FORECASTS = {
         {"arms": DOSES, "noise": Binary(), "means": (0.3, 0.4, 0.55), "split": "2:1:1", "round": 40, "budget": 240}
         | {"missing": "8%"},
     ),
-    "rows": (BestArm(), WORDS | {"noise": UnknownVariance(), "means": (0.6, 0.1, 0.0), "max_round": None}),
+    "rows": (BestArm(), WORDS | {"noise": Normal(), "means": (0.6, 0.1, 0.0), "max_round": None}),
 }
 
 
@@ -141,13 +141,13 @@ def calibrated(noise, number, runs):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("noise", [Binary(), Gaussian(), UnknownVariance()], ids=lambda each: each.name)
+@pytest.mark.parametrize("noise", [Binary(), Gaussian(), Normal()], ids=lambda each: each.name)
 def test_from_here_nineteen_in_twenty_cover(noise):
     calibrated(noise, 25, 80)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", [Binary(), Gaussian(), UnknownVariance()], ids=lambda each: each.name)
+@pytest.mark.parametrize("noise", [Binary(), Gaussian(), Normal()], ids=lambda each: each.name)
 def test_from_here_in_many_studies(noise):
     calibrated(noise, 400, 200)
 

@@ -21,9 +21,9 @@ from roundwise.model.problem import Problem, advance, begin, final_answer
 from roundwise.noise import (
     Binary,
     Bounded,
+    Normal,
     Poisson,
     SubGaussian,
-    UnknownVariance,
 )
 from roundwise.rules.eprocess.closed_testing import reject_closed
 from roundwise.rules.eprocess.rule import eprocess_for
@@ -199,7 +199,7 @@ def test_estimates_with_shifts_are_as_near_as_the_proof_says(batches: int) -> No
         (Above(0.0), Binary(), 0.5),
         (Above(1.0), Bounded(0.0, 1.0), 0.5),
         (Above(0.0), Poisson(), 2.0),
-        (BestArm(), UnknownVariance(), 1.0),
+        (BestArm(), Normal(), 1.0),
     ],
     ids=["binary", "bounded", "poisson", "no squares"],
 )
@@ -212,7 +212,7 @@ def test_what_ends_at_the_end_of_the_range_and_what_never_does(question: Above, 
         table = ValueTable(np.array([0.0, 1.0]), np.stack([pulls - ones, ones], axis=-1))
         trial = advance(problem, policy, trial, Batch(pulls, ones, None, table if isinstance(noise, Bounded) else None))
     won = trial.kept.wealth
-    assert trial.done == (not isinstance(noise, UnknownVariance))
+    assert trial.done == (not isinstance(noise, Normal))
     assert trial.done or all((each == 0).all() for each in won[:-1])
 
 

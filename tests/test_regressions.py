@@ -20,11 +20,11 @@ from roundwise import (
     GaussianArms,
     InputError,
     Largest,
+    Normal,
     Problem,
     RoundRobin,
     Statements,
     SubGaussian,
-    UnknownVariance,
     Wager,
     create_study,
     simulate,
@@ -136,9 +136,9 @@ def test_squares_without_digits_are_refused(tmp_path):
     """Eight digits of squares about 1e8 say nothing of a deviation of 1: t bets erred in 43 % of long studies."""
     path = written(tmp_path, "arm,count,total,squares\na,10,100003.1,1000062009.9\nb,10,10.0,19.0\n")
     with pytest.raises(Exception, match="line 2"):
-        read_results(path, ["a", "b"], UnknownVariance())
+        read_results(path, ["a", "b"], Normal())
     equal = written(tmp_path, "arm,count,total,squares\na,5,15,45\nb,10,10.0,19.0\n", "equal.csv")
-    assert read_results(equal, ["a", "b"], UnknownVariance()).scatter.tolist() == [0.0, 9.0]
+    assert read_results(equal, ["a", "b"], Normal()).scatter.tolist() == [0.0, 9.0]
 
 
 def test_what_came_after_the_batch_that_decides_now_enters_means_and_bounds(storage):

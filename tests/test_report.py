@@ -25,12 +25,12 @@ from roundwise import (
     Gaussian,
     InputError,
     MinimumBelow,
+    Normal,
     Poisson,
     Problem,
     Statements,
     TopK,
     TrackAndStop,
-    UnknownVariance,
     Wager,
     advance,
     begin,
@@ -388,7 +388,7 @@ class TestTheEvidenceIsTheStoppingRule:
                 assert claim.log_threshold >= math.log(20) - 1e-12
         assert report.guarantee.status == "kept"
 
-    @pytest.mark.parametrize("noise", [Binary(), Bounded(-1, 3), Poisson(), UnknownVariance()])
+    @pytest.mark.parametrize("noise", [Binary(), Bounded(-1, 3), Poisson(), Normal()])
     def test_under_every_noise_model(self, study, noise):
         live = study(noise=noise)
         world = World(noise, (0.3, 0.8, 0.2, 0.4), seed=2)
@@ -454,11 +454,11 @@ def test_the_plot_marks_the_level(study):
 class TestIntervals:
     @pytest.mark.long
     @pytest.mark.parametrize(
-        "noise", [Gaussian(1.0), Binary(), Bounded(-1, 3), UnknownVariance()], ids=lambda each: type(each).__name__
+        "noise", [Gaussian(1.0), Binary(), Bounded(-1, 3), Normal()], ids=lambda each: type(each).__name__
     )
     def test_agree_with_the_decision(self, study, noise):
         live = study(noise=noise)
-        world = World(noise, (0.1, 0.9, 0.2, 0.3) if not isinstance(noise, UnknownVariance) else (0, 2, 0, 0.5))
+        world = World(noise, (0.1, 0.9, 0.2, 0.3) if not isinstance(noise, Normal) else (0, 2, 0, 0.5))
         while (asked := live.ask()) is not None:
             live.tell(world(asked.pulls))
             report = live.report()

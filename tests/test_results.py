@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from roundwise import Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, UnknownVariance
+from roundwise import Binary, Bounded, DataError, Gaussian, InputError, Normal, Poisson, SubGaussian
 from roundwise.formats import readers
 from roundwise.ingest import Results, batch_of, read_results, record
 from roundwise.messages import FileNote
@@ -322,7 +322,7 @@ REFUSED = [
     (Bounded(1, 5), "arm,count,successes\nred,5,5\n", "line 1.*'successes'"),
     (NOISE, "arm,count,total,squares\nred,4,8,15\n", "line 2.*'red'"),
     (NOISE, "arm,count,total,squares\nred,0,0,1\n", "line 2"),
-    (UnknownVariance(), "arm,count,total\nred,4,8\n", "line 1.*'squares'"),
+    (Normal(), "arm,count,total\nred,4,8\n", "line 1.*'squares'"),
     (NOISE, b"\0\1\2\3" * 99, "results.csv"),
     (NOISE, rows("blue,1").encode() + b"red,\0", "results.csv"),
     (NOISE, b"\x1f\x8b\x08\x00junk", "results.csv"),
@@ -621,7 +621,7 @@ def test_files_of_one_batch_are_pooled_about_the_common_mean(tell):
     def body(some):
         return "arm,outcome\n" + "".join(f"{arm},{value!r}\n" for arm, value in some)
 
-    noise = UnknownVariance()
+    noise = Normal()
     files = (table[:10], table[10:35], table[35:])
     together = batch_of([tell(body(some), noise, parts=4, file=i) for i, some in enumerate(files, 1)])
     whole = batch_of([tell(body(table), noise, parts=4)])

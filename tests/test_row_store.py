@@ -14,9 +14,9 @@ from roundwise import (
     Binary,
     Bounded,
     Gaussian,
+    Normal,
     Poisson,
     Problem,
-    UnknownVariance,
     Wager,
     create_study,
     load_study,
@@ -158,7 +158,7 @@ class TestKept:
 
     def test_many_rows_are_kept_in_lots(self):
         table = self.rows(20_000)
-        whole = self.read(table, UnknownVariance(), seed=5)
+        whole = self.read(table, Normal(), seed=5)
         found = whole.strata
         assert len(found.arms) == 2 * 4096
         for each, name in ((found, "counts"), (found, "totals")):

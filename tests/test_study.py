@@ -21,13 +21,13 @@ from roundwise import (
     InputError,
     Largest,
     MinimumBelow,
+    Normal,
     Poisson,
     RoundRobin,
     Statements,
     SubGaussian,
     TopK,
     TrackAndStop,
-    UnknownVariance,
     Wager,
     advance,
     begin,
@@ -154,9 +154,9 @@ class TestWholeStudies:
         ("noise", "form"),
         [
             (noise, form)
-            for noise in (Gaussian(1.0), SubGaussian(1.0), Bounded(-1, 3), Binary(), Poisson(), UnknownVariance())
+            for noise in (Gaussian(1.0), SubGaussian(1.0), Bounded(-1, 3), Binary(), Poisson(), Normal())
             for form in ("rows", "sums")
-            if (noise, form) != (UnknownVariance(), "sums")  # which need squares; see below
+            if (noise, form) != (Normal(), "sums")  # which need squares; see below
         ],
     )
     def test_every_noise_model(self, url, noise, form):
@@ -169,7 +169,7 @@ class TestWholeStudies:
     @pytest.mark.long
     def test_unknown_variance_takes_sums_with_squares(self, file):
         world = World(Gaussian(), (0.0, 2.0, 0.0, 0.0))
-        with create_study("n", question=BestArm(), arms=ARMS, noise=UnknownVariance(), storage=file) as study:
+        with create_study("n", question=BestArm(), arms=ARMS, noise=Normal(), storage=file) as study:
             with pytest.raises(DataError, match="need the column 'squares'"):
                 study.ask(), study.tell({"arm": ["a"], "count": [3], "total": [1.0]})
             while (asked := study.ask()) is not None:
@@ -334,13 +334,13 @@ class TestPartialResults:
         assert study.ask().pulls[0] > 0
 
     @pytest.mark.long
-    @pytest.mark.parametrize("noise", [Binary(), Bounded(0, 1), UnknownVariance(), Poisson(), Gaussian()])
+    @pytest.mark.parametrize("noise", [Binary(), Bounded(0, 1), Normal(), Poisson(), Gaussian()])
     def test_a_batch_of_which_nothing_comes(self, file, noise):
         with create_study("none", question=BestArm(), arms=ARMS, noise=noise, storage=file) as study:
             study.ask()
             report = study.tell(round_over="strike")
             assert (report.results, report.status) == (0, "undecided")
-            world = World(noise, (0.1, 0.9, 0.2, 0.3) if not isinstance(noise, UnknownVariance) else (0, 2, 0, 0))
+            world = World(noise, (0.1, 0.9, 0.2, 0.3) if not isinstance(noise, Normal) else (0, 2, 0, 0))
             assert finished(study, world).answer == "b"
 
     def test_results_and_a_reason_together(self, study):

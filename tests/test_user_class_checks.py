@@ -16,10 +16,10 @@ from roundwise import (
     Gaussian,
     GaussianArms,
     InputError,
+    Normal,
     RoundRobin,
     SubGaussian,
     TopK,
-    UnknownVariance,
     Wager,
     create_study,
     simulate,
@@ -372,7 +372,7 @@ def test_policies(policy, message):
 
 def test_the_rule_of_a_policy_that_checks_nothing_is_checked():
     with pytest.raises(InputError, match="has no sigma|sigma"):
-        run(policy=Turns(), world=replace(WORLD), noise=UnknownVariance())
+        run(policy=Turns(), world=replace(WORLD), noise=Normal())
     assert run(policy=Turns())[0].decided.all()
 
 
@@ -428,7 +428,7 @@ BAD_WORLDS = {
 def test_worlds(mistake):
     refused(BAD_WORLDS[mistake], world=Coins(mistake))
     if mistake == "names":
-        refused("`pull` returns no `scatter`", world=Coins(), noise=UnknownVariance(), policy=Wager())
+        refused("`pull` returns no `scatter`", world=Coins(), noise=Normal(), policy=Wager())
 
 
 # --- from the command line -------------------------------------------------------------------------------------------

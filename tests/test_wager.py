@@ -29,6 +29,7 @@ from roundwise import (
     InputError,
     Largest,
     MinimumBelow,
+    Normal,
     Poisson,
     Problem,
     RoundRobin,
@@ -36,7 +37,6 @@ from roundwise import (
     SubGaussian,
     TopK,
     TrackAndStop,
-    UnknownVariance,
     Wager,
     simulate,
 )
@@ -143,7 +143,7 @@ NOISES = {
     "sub-Gaussian, normal": (SubGaussian(1.0), 0.0, normal),
     "sub-Gaussian, two-point": (SubGaussian(1.0), 0.0, two_point),
     "exactly Gaussian": (Gaussian(1.0), 0.0, normal),
-    "unknown variance": (UnknownVariance(), 0.0, lambda means: normal(means, sigma=7.0)),
+    "unknown variance": (Normal(), 0.0, lambda means: normal(means, sigma=7.0)),
     "rates of 0.01": (Binary(), 0.01, binary),
     "rates of 0.5": (Binary(), 0.5, binary),
     "rates of 0.99": (Binary(), 0.99, binary),
@@ -428,7 +428,7 @@ class TestFigures:
 
     def test_unknown_variance_costs_next_to_nothing(self):
         (known,) = simulate(BestArm(), PAPER, [Wager()], runs=1000, noise=SIGMA_1)
-        (unknown,) = simulate(BestArm(), PAPER, [Wager()], runs=1000, noise=UnknownVariance())
+        (unknown,) = simulate(BestArm(), PAPER, [Wager()], runs=1000, noise=Normal())
         assert unknown.samples.mean() < 1.06 * known.samples.mean()
 
     def test_values_of_small_variance_need_far_fewer_samples_than_their_range_suggests(self):
@@ -618,7 +618,7 @@ class TestPredictability:
         return problem, play(problem, Wager(), normal(self.MEANS), runs, batches, seed).trial
 
     @pytest.mark.parametrize("question", SEVEN.values(), ids=SEVEN)
-    @pytest.mark.parametrize("noise", [SIGMA_1, Gaussian(1.0), UnknownVariance()])
+    @pytest.mark.parametrize("noise", [SIGMA_1, Gaussian(1.0), Normal()])
     def test_the_bets_are_those_fixed_before_the_batch(self, question, noise):
         problem, trial = self.after(question, 2, noise)
         batch = normal(self.MEANS)(np.random.default_rng(9), trial.plan, 2)
@@ -701,7 +701,7 @@ class TestLimits:
             Wager(**setting)
 
     def test_an_unknown_deviation_needs_two_results_of_an_arm(self):
-        problem = Problem(BestArm(), 5, 0.05, UnknownVariance())
+        problem = Problem(BestArm(), 5, 0.05, Normal())
         with pytest.raises(InputError, match="deviation"):
             begin(problem, Wager(max_batch=9))
         begin(problem, Wager(max_batch=10))
@@ -774,7 +774,7 @@ class TestLimits:
 
 
 class TestAbove:
-    @pytest.mark.parametrize("noise", [SIGMA_1, Gaussian(1.0), UnknownVariance()], ids=lambda each: type(each).__name__)
+    @pytest.mark.parametrize("noise", [SIGMA_1, Gaussian(1.0), Normal()], ids=lambda each: type(each).__name__)
     def test_an_arm_is_settled_when_all_sets_that_disagree_have_lost_at_one_time(self, noise):
         """By brute force over all 2^4 sets, at every batch; what was settled stays so."""
         problem, policy = Problem(Above(0.0), 4, 0.1, noise), Wager(growth=0.5)

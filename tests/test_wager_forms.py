@@ -11,11 +11,12 @@ from roundwise import (
     Bounded,
     Gaussian,
     Largest,
+    Normal,
     Poisson,
     Problem,
+    SameVariance,
     Statements,
     SubGaussian,
-    UnknownVariance,
     Wager,
     simulate,
 )
@@ -36,7 +37,7 @@ MIXED = Statements([[1, -1, 0, 0], [0, 0, 2, 0], [1, 1, -1, -1], [0, 1, 0, -3]],
 WORLDS = {
     "sub-Gaussian": (SubGaussian(1.0), normal),
     "exactly Gaussian": (Gaussian(1.0), normal),
-    "unknown variance": (UnknownVariance(), normal),
+    "unknown variance": (Normal(), normal),
     "rates": (Binary(), binary),
     "bounded": (Bounded(0.0, 1.0), lambda means: bounded(len(means))),
     "counts": (Poisson(), poisson),
@@ -119,7 +120,7 @@ class TestCounts:
         assert kept_after.wealth.lost[0].all()
 
 
-class TestUnknownVariance:
+class TestOneNormal:
     """A statement about one arm has that arm's own deviation, as `Above` has."""
 
     DEVIATIONS = np.r_[3.0, np.full(9, 0.1)]
@@ -128,7 +129,7 @@ class TestUnknownVariance:
     @pytest.mark.parametrize("first", [8, 30])
     def test_levels_and_unequal_deviations(self, first):
         """A hole that was: pooled with nine others, the arm of deviation 3 looked thirty times as precise."""
-        problem = Problem(Statements(np.eye(10), np.zeros(10)), 10, DELTA, UnknownVariance())
+        problem = Problem(Statements(np.eye(10), np.zeros(10)), 10, DELTA, SameVariance())
         means = np.r_[0.0, np.full(9, 0.05)]
         world = normal(means, sigma=self.DEVIATIONS)
         true = rejections(lambda answer: 0)  # the first arm is on its level
@@ -140,14 +141,16 @@ class TestUnknownVariance:
         """The negative control: the same world with the deviation that forms of several arms have."""
 
         def pooled(self, form, value, leverage):
-            return self._log_factor(value, leverage, *self._pooled(form.places[0][0] % self.data.counts.shape[-1]))
+            run = form.places[0][0] % self.data.counts.shape[-1]
+            scatter, freedom = (each.sum(axis=1).take(run, axis=1) for each in self._within)
+            return gaussian.student_factor(value, leverage * scatter / freedom, freedom)
 
-        monkeypatch.setattr(gaussian._StudentPartBets, "forms", pooled)
+        monkeypatch.setattr(gaussian._PooledPartBets, "forms", pooled)
         with pytest.raises(AssertionError):
             self.test_levels_and_unequal_deviations(30)
 
     def test_it_ends(self):
-        problem = Problem(Statements(np.eye(3), np.zeros(3)), 3, DELTA, UnknownVariance())
+        problem = Problem(Statements(np.eye(3), np.zeros(3)), 3, DELTA, SameVariance())
         means = np.array([1.0, 0.1, -0.1])
         ended = play(problem, Wager(), normal(means, sigma=np.array([3.0, 0.1, 0.1])), 100, 30, 1)
         assert ended.done.all()

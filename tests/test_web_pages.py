@@ -15,7 +15,7 @@ import pytest
 
 from roundwise import list_studies, load_study
 from roundwise.store.remote import segment
-from roundwise.web.amend_pages import CHANGES
+from roundwise.web.changes import CHANGES
 from serving import ARMS, example, examples, served, table_of
 from test_docs import ROOT, files_in
 
@@ -342,11 +342,11 @@ class TestChanges:
             amend = study.effect("amend")
         table = "arm,count,successes\n" + "".join(f"{arm},150,50\n" for arm in ARMS)
         where = f"{at('checkout')}/change/amend"
-        bare = post(own, where, {"file_told": digest, "why": "typo", "agreed": amend})
+        bare = post(own, where, {"file": digest, "why": "typo", "agreed": amend})
         assert bare.status_code == 422
         assert "Choose the corrected file" in bare.text
-        sent = {"file_told": digest, "why": "typo", "agreed": amend}
-        assert post(own, where, sent, files={"file": ("new.csv", table.encode())}).status_code == 303
+        sent = {"file": digest, "why": "typo", "agreed": amend}
+        assert post(own, where, sent, files={"source": ("new.csv", table.encode())}).status_code == 303
         assert "was corrected: typo" in own.get(at("checkout")).text
         with load_study("checkout", own.storage) as study:
             study.end("enough")
@@ -355,7 +355,7 @@ class TestChanges:
         example(own.storage, "young", rounds=0)
         with load_study("young", own.storage) as study:
             agreed = {"agreed": study.effect("import_past")}
-        taught = post(own, f"{at('young')}/change/import-past", agreed, files={"file": ("old.csv", table.encode())})
+        taught = post(own, f"{at('young')}/change/import-past", agreed, files={"source": ("old.csv", table.encode())})
         assert taught.status_code == 303
 
     def test_what_cannot_be_done_is_said(self, own):
@@ -397,7 +397,7 @@ class TestNew:
             {"tolerance": "2 points", "splitting": "own", "split": "2:1:1", "missing": "10 %", "days": "7"},
             {"noise": "bounded", "low": "1", "high": "5", "baseline": "3"},
             {"noise": "sub-gaussian", "sigma": "2", "baseline": "3", "round": ""},
-            {"noise": "unknown-variance", "deviation": "2", "baseline": "3"},
+            {"noise": "normal", "deviation": "2", "baseline": "3"},
             {"noise": "poisson", "baseline": "3"},
         ],
     )

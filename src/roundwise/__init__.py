@@ -30,9 +30,10 @@ from roundwise.noise import (
     Gaussian,
     HeteroscedasticGaussian,
     Noise,
+    Normal,
     Poisson,
+    SameVariance,
     SubGaussian,
-    UnknownVariance,
 )
 from roundwise.policies import PET, ConditionalPower, Policy, RoundRobin, Rounds, TrackAndStop, Wager
 from roundwise.questions import (
@@ -102,6 +103,7 @@ __all__ = [
     "Linear",
     "MinimumBelow",
     "Noise",
+    "Normal",
     "Poisson",
     "Policy",
     "Problem",
@@ -111,6 +113,7 @@ __all__ = [
     "Rounds",
     "RoundwiseError",
     "Runs",
+    "SameVariance",
     "Statements",
     "StoppingRule",
     "StoreError",
@@ -121,7 +124,6 @@ __all__ = [
     "TopK",
     "TrackAndStop",
     "Trial",
-    "UnknownVariance",
     "Wager",
     "__version__",
     "advance",

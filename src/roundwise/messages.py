@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 Fields = Mapping[str, Any]
@@ -422,6 +423,48 @@ def _refutation(*, spreading: bool, moving: str | None, false_alarm: float) -> s
     return ", and ".join(found)
 
 
+_ASSUMPTIONS = {  # what rows may contradict, and what to do about it
+    "normal": (
+        "results are normal",
+        "Start a new study with {@large_sample}, or with {@cap} if single large values should not decide.",
+    ),
+    "same_spread": ("all arms vary alike", "Start a new study without {@same_spread}."),
+    "sigma": ("results vary as much as said", "Start a new study with {@normal}, which takes no sigma."),
+    "poisson": (
+        "counts vary as Poisson counts do",
+        "Start a new study with {@normal}, or with {@large_sample} if most counts are below 20.",
+    ),
+}
+_ROW_FINDINGS: dict[str, str] = {
+    "skewness": "skewness {size:.1f}",
+    "kurtosis": "kurtosis {size:.1f} in place of 3",
+    "repeated": "value {value:g} in {size:.0%} of rows",
+    "deviations": "{size:.1f} times the standard deviation of the others",
+    "sigma": "{size:.1f} times the standard deviation that was given",
+    "dispersion": "{size:.1f} times the variance of Poisson counts",
+}
+
+
+def _row_findings(findings: Sequence[Fields]) -> str:
+    """Whose rows say what: "premium (skewness 9.1, value 0 in 99 % of rows)"."""
+    arms: dict[str, list[str]] = {}
+    for each in findings:
+        arms.setdefault(str(each["arm"]), []).append(_ROW_FINDINGS[each["check"]].format(**each).replace("%", " %"))
+    return few([f"{arm} ({', '.join(found)})" for arm, found in arms.items()], 3)
+
+
+def _rows_condition(*, assumption: str, findings: Sequence[Fields]) -> str:
+    return f"{_ASSUMPTIONS[assumption][0]}, which the rows of {_row_findings(findings)} contradict"
+
+
+def _rows_danger(*, assumption: str, findings: Sequence[Fields]) -> str:
+    said, advice = _ASSUMPTIONS[assumption]
+    return (
+        f"The rows of {_row_findings(findings)} contradict the assumption that {said}: if it held, this would happen "
+        f"in at most 1 of 1\N{NO-BREAK SPACE}000 studies. The error may be far larger than promised. {Remedy(advice)}"
+    )
+
+
 def _short_condition(*, rounds: Sequence[Fields], more: int) -> str:
     which = few([str(each["round"]) for each in rounds], 20)
     others = f" and {count(more)} more" if more else ""
@@ -533,6 +576,16 @@ Note.table = {
         "a sign that an assumption does not hold."
     ),
     "sums_only": "Some results came as sums: for those only the range is used, which takes more results.",
+    "rows_unchecked": (
+        "Some results came as sums, so whether single results fit the assumptions was not checked for them."
+    ),
+    "rows_skewed": lambda *, findings: (
+        f"The results are skewed: {_row_findings(findings)}. Every round has rows enough for that not to matter."
+    ),
+    "rows_at_end": lambda *, arm, share, end: (
+        f"{100 * share:.0f} % of the rows of {arm} are {end:g}, an end of the range. If values were cut off there, the "
+        "answer is about the values as they were cut."
+    ),
     "incomplete_round": (
         "Round {round} was incomplete when the study was closed: its {results:count} result{results:s} do not count."
     ),
@@ -579,6 +632,7 @@ FileNote.table = {
 }
 Condition.table = {
     "rule": "{text}",  # in the words of a stopping rule
+    "rows_contradict": _rows_condition,
     "short_rounds": _short_condition,
     "missing_outcomes": lambda *, number: (
         f"the {several(number, 'missing outcome')} {'is' if number == 1 else 'are'} missing for reasons unrelated to "
@@ -619,6 +673,7 @@ Reason.table = {
     "unreadable": "the record cannot be replayed: {error}",
 }
 Danger.table = {
+    "rows_contradict": _rows_danger,
     "short_rounds": _short_danger,
     "amended": _amended_danger,
     "contradicted": lambda *, ids: (
@@ -669,15 +724,18 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
         "--range or --sigma",
         "whose results are scores or measurements",
     ),
+    "normal": ("`Normal()`", "--normal", "“bell-shaped”"),
+    "same_spread": ("`SameVariance()`", "--same-spread", "“the same spread”"),
+    "large_sample": ("`LargeSample()`", "--large-sample", "“money, times, counts of any shape”"),
     "unrelated": ("`unrelated=True`", "--unrelated", "the box “the reason does not depend on any result”"),
     "unsound": ("`unsound=True`", "--unsound", "`roundwise import --unsound`"),
     "wager": ("`policy=Wager()`", "--policy wager", "the policy Wager"),
-    "ask": ("`study.ask()`", "`roundwise ask {study}`", "“Begin the next round”"),
-    "tell": ("`study.tell(...)`", "`roundwise tell {study} FILE`", "“Upload results”"),
-    "close_round": ("`study.close_round(REASON)`", "`roundwise tell {study} --round-over REASON`", "“Close the round”"),
-    "end": ("`study.end(REASON)`", "`roundwise close {study} --why ...`", "“End the study”"),
-    "report": ("`study.report()`", "`roundwise report {study}`", "“Report”"),
-    "report_file": ("`study.report().html()`", "`roundwise report {study} --out report.html`", "“Report”"),
+    "ask": ("`study.ask()`", "roundwise ask {study}", "“Begin the next round”"),
+    "tell": ("`study.tell(...)`", "roundwise tell {study} FILE", "“Upload results”"),
+    "close_round": ("`study.close_round(REASON)`", "roundwise tell {study} --round-over REASON", "“Close the round”"),
+    "end": ("`study.end(REASON)`", "roundwise close {study} --why ...", "“End the study”"),
+    "report": ("`study.report()`", "roundwise report {study}", "“Report”"),
+    "report_file": ("`study.report().html()`", "roundwise report {study} --out report.html", "“Report”"),
     "status": ("`study.status()`", "`roundwise status`", "the page of the study"),
     "create": ("`create_study`", "`roundwise new`", "“New study”"),
     "import_past": ("`import_past`", "`roundwise import-past`", "“Import earlier data”"),
@@ -714,7 +772,7 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     "create": "`POST .../studies`",
     "import": "`POST .../records`",
     "export": "`GET .../record`",
-    "plan": "`POST .../plan`",
+    "plan": "`roundwise plan`",  # named where the server refuses what is too large
     "plan_file": "`POST .../plan`",
     **{name: f"`POST .../{name.replace('_', '-')}`" for name in ("amend", "ask", "close_round", "end", "import_past")},
 }
@@ -726,7 +784,22 @@ def option(name: str, **fields: object) -> str:
         return IN_REQUESTS.get(name, f'`"{name}"`').format(**fields)
     dashes = name.replace("_", "-")
     found = OPTIONS.get(name, (f"`{name}`", f"--{dashes}", f"“{name.replace('_', ' ')}”"))
-    return found[list(Surface).index(_SURFACE.get())].format(**fields)
+    text = found[list(Surface).index(_SURFACE.get())].format(**fields)
+    return shell_command(text.removeprefix("roundwise ")) if text.startswith("roundwise ") else text
+
+
+_FLAGS: ContextVar[Mapping[str, str]] = ContextVar("flags", default=MappingProxyType({}))
+
+
+def keep_flags(**flags: str) -> None:
+    """Let the commands in messages have these flags: `own` after the program's name, `storage` at the end."""
+    _FLAGS.set({**_FLAGS.get(), **flags})
+
+
+def shell_command(words: str) -> str:
+    """Return a command on a study in backticks, with the flags of the command that is running."""
+    flags = _FLAGS.get()
+    return f"`roundwise {flags.get('own', '')}{words}{flags.get('storage', '')}`"
 
 
 def current_surface() -> Surface:

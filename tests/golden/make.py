@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from roundwise import PET, Above, AnyAbove, BestArm, MinimumBelow, RoundRobin, TopK, TrackAndStop, Wager
-from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import Binary, Bounded, Gaussian, Normal, Poisson, SubGaussian
 from roundwise.policies import OptBBAI, usual_policy
 from roundwise.questions import Claims, Largest, Statements
 from roundwise.store import EventKind, lines, read_log
@@ -29,7 +29,7 @@ ARMS = ("a", "b", "c")
 NOISES = {
     "normal": Gaussian(0.3),
     "sub-gaussian": SubGaussian(0.3),
-    "unknown": UnknownVariance(),
+    "unknown": Normal(),
     "binary": Binary(),
     "bounded": Bounded(0.0, 1.0),
     "poisson": Poisson(),

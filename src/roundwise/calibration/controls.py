@@ -21,10 +21,10 @@ from roundwise.calibration.live import (
     hand_in,
     in_files,
 )
-from roundwise.calibration.rules import NaiveT
+from roundwise.calibration.rules import RepeatedTest
 from roundwise.calibration.shapes import TINY, Shape, shape_of
 from roundwise.model.problem import Problem
-from roundwise.noise import Gaussian, Noise, SubGaussian, UnknownVariance
+from roundwise.noise import Gaussian, Noise, SameVariance, SubGaussian
 from roundwise.noise import Poisson as PoissonCounts
 from roundwise.policies import Agarwal, Jin2019, OptBBAI, Policy, RoundRobin, TrackAndStop, TriBBAI, Wager
 from roundwise.policies.base import Limited
@@ -61,7 +61,7 @@ def reproductions() -> Iterator[CalibrationCell]:
     levels = np.where(np.arange(10) == 0, -TINY, -1.0)  # all but the one that varies much are clear
     uneven = NormalArms(levels, np.where(np.arange(10) == 0, 3.0, 0.1))
     statements = Statements(np.eye(10), np.zeros(10))
-    unequal = _simulated(statements, levels.tolist(), Wager(), noise=UnknownVariance(), world=uneven)
+    unequal = _simulated(statements, levels.tolist(), Wager(), noise=SameVariance(), world=uneven)
     yield cell("statements on levels, sigma unknown and unequal", "Wager", unequal)
     for most in (1000, 20_000):
         limited = _simulated(BestArm(), [0.02, 0.0, 0.0], Limited(OptBBAI(), max_batch=most), 100)
@@ -92,9 +92,8 @@ def controls() -> Iterator[CalibrationCell]:
         return CalibrationCell("controls", row, column, 0.05, 10.0, found, must_fail=True)
 
     tie, steady = [0.0, -TINY], Wager(first_pulls=10, growth=1.0)
-    naive = RoundRobin(stopping=NaiveT(), first_time=40.0)
-    repeated = _simulated(BestArm(), tie, naive, noise=UnknownVariance())
-    yield cell("a t test repeated at every look", "best of 2, tie", repeated)
+    naive = RoundRobin(stopping=GLR(RepeatedTest()), first_time=40.0)
+    yield cell("a z test repeated at every look", "best of 2, tie", _simulated(BestArm(), tie, naive))
     for rule in (TrackAndStop(stopping=GLR(LogLogHeuristic())), RoundRobin(stopping=GLR(LogLogHeuristic()))):
         column = f"minimum of 20 just not below; {rule.name}"
         yield cell("the threshold ln((1 + ln t)/delta)", column, _simulated(MinimumBelow(0.0), [TINY] * 20, rule))

@@ -49,7 +49,7 @@ class Covered(Experiment):
         values = np.broadcast_to(forms.dense(arms) @ self.case.means, (runs, arms))
         forms = tree_map(lambda array: np.broadcast_to(array, (runs, *array.shape)), forms)
         bets = POLICY.stopping.replay(problem, batches)
-        return int(bets.ruled_out(forms, problem.goal)(values)[:, 0].sum())
+        return int((bets.excess(forms, problem.goal)(values)[:, 0] >= 0).sum())
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,13 @@ from roundwise.noise import (
     HeteroscedasticGaussian,
     Needs,
     Noise,
+    Normal,
     PairedBinary,
     PairedBounded,
     PairedNormal,
     Poisson,
+    SameVariance,
     SubGaussian,
-    UnknownVariance,
 )
 from roundwise.simulation.environments import (
     Arms,
@@ -50,7 +51,7 @@ class Setting:
     unit: float
 
     def place(self, *offsets: float) -> Floats:
-        """The means that lie so many units from the centre."""
+        """The means at these distances from the centre, in units."""
         return np.asarray(self.centre + self.unit * np.array(offsets))
 
 
@@ -59,11 +60,11 @@ class Law(Setting):
     """A setting, and a world with given means in which its assumption is just true."""
 
     world: Callable[[Floats], Environment]
-    each: Callable[[int], Noise] | None = None  # what is assumed, for so many arms, where arms differ
+    each: Callable[[int], Noise] | None = None  # what is assumed of K arms, where arms differ
     covers: str = "everything"  # or "one arm at a time" (levels), or "differences" (with bets that cancel shifts)
 
     def assumed(self, arms: int) -> Noise:
-        """What is assumed of so many arms."""
+        """What is assumed of this number of arms."""
         return self.noise if self.each is None else self.each(arms)
 
 
@@ -145,7 +146,7 @@ def _deviations(arms: int) -> tuple[float, ...]:
 
 
 def _items(means: Floats) -> NormalItems:
-    """Normal results on shared items, of which one arm varies five times as much as the others."""
+    """Normal results on shared items; one arm varies five times as much as the others."""
     return NormalItems(means, np.where(np.arange(len(means)) == 0, 2.5, 0.5), 0.6)
 
 
@@ -181,8 +182,10 @@ LAWS: tuple[Law, ...] = (
     Law("sub-Gaussian: normal", SubGaussian(1.0), 0.0, 0.5, _normal(1.0)),
     Law("sub-Gaussian: two points", SubGaussian(1.0), 0.0, 0.5, TwoPoint),
     Law("normal, all arms move", SubGaussian(1.0), 0.0, 0.5, _normal(1.0, shifts=3.0), covers="differences"),
-    Law("sigma unknown", UnknownVariance(), 0.0, 3.0, _normal(7.0)),
-    Law("sigma unknown, unequal", UnknownVariance(), 0.0, 0.5, _uneven, covers="one arm at a time"),
+    Law("sigma unknown", Normal(), 0.0, 3.0, _normal(7.0)),
+    Law("sigmas unknown, unequal", Normal(), 0.0, 0.5, _uneven),
+    Law("one unknown sigma", SameVariance(), 0.0, 3.0, _normal(7.0)),
+    Law("one unknown sigma, unequal", SameVariance(), 0.0, 0.5, _uneven, covers="one arm at a time"),
     Law("0/1, rate .5", Binary(), 0.5, 0.2, BernoulliArms),
     Law("0/1, rate .02", Binary(), 0.02, 0.01, BernoulliArms),
     Law("0/1, rate .001", Binary(), 0.001, 0.0005, BernoulliArms),

@@ -18,7 +18,7 @@ from roundwise.calibration.laws import Setting
 from roundwise.calibration.shapes import TINY, Shape, shape_of
 from roundwise.errors import InputError
 from roundwise.model.problem import final_answer
-from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import Binary, Bounded, Gaussian, Normal, Poisson, SubGaussian
 from roundwise.policies import PET, ConditionalPower, Policy, RoundRobin, Wager
 from roundwise.questions import Above, BestArm, Claims, Question
 from roundwise.simulation.environments import Generator, numbered
@@ -112,7 +112,7 @@ def hand_in(study: Study, rows: Rows, over: str | None = None) -> None:
 
 
 def in_files(study: Study, rows: Rows, size: int, arrange: Callable[[Rows], Rows] = lambda piece: piece) -> None:
-    """Tell files of so many rows, each arranged in some way."""
+    """Tell the rows in files of this size, each arranged in some way."""
     for start in range(0, len(rows.outcomes), size):
         if is_open(study):
             hand_in(study, arrange(rows.take(slice(start, start + size))))
@@ -245,7 +245,7 @@ def _valued(rng: Generator, mean: float, number: int) -> Floats:
 SOURCES: tuple[RowSource, ...] = (
     RowSource("normal, sigma known", Gaussian(1.0), 0.0, 0.5, _normal(1.0)),
     RowSource("sub-Gaussian", SubGaussian(1.0), 0.0, 0.5, _normal(1.0)),
-    RowSource("sigma unknown", UnknownVariance(), 0.0, 3.0, _normal(7.0)),
+    RowSource("sigma unknown", Normal(), 0.0, 3.0, _normal(7.0)),
     RowSource("0/1, rate .5", Binary(), 0.5, 0.2, _binary),
     RowSource("0/1, rate .1", Binary(), 0.1, 0.05, _binary),
     RowSource("values in [0, 1]", Bounded(0.0, 1.0), 0.3, 0.1, _valued),

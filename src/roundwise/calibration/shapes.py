@@ -45,7 +45,7 @@ class Shape:
 
 
 def _shape(about: str, name: str, question: Callable[[Setting], Question], *offsets: float) -> Shape:
-    """A question about means that lie so many units from the centre."""
+    """A question about means at these distances from the centre, in units."""
     return Shape(name, len(offsets), lambda at: (question(at), at.place(*offsets)), about)
 
 

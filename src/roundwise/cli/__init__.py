@@ -7,8 +7,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from contextvars import copy_context
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -16,29 +17,23 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from roundwise.cli.output import UnprintedError, taken_from_memory
+from roundwise.cli.output import UnprintedError, take_recorded
 from roundwise.errors import LONGEST, RoundwiseError, visible
-from roundwise.messages import Surface, rendering_for
+from roundwise.messages import Surface, keep_flags, rendering_for
+from roundwise.model.spec import import_module as import_user_module
 
-COMMANDS = (
-    "study",
-    "serve",
-    "plan",
-    "complexity",
-    "simulate",
-    "bounds",
-    "sweep",
-    "arena",
-    "calibrate",
-    "paper",
-)  # in the order of help
+COMMANDS = (  # in the order of the help
+    *("study", "serve", "plan", "complexity", "simulate"),
+    *("bounds", "sweep", "arena", "calibrate", "paper"),
+)
+OWN = "ROUNDWISE_OWN"  # modules of the user's own classes, apart by blanks
 INTERRUPTED = 130  # 128 and the number of the signal, as shells have it
 
 # the groups of commands in the help, in the order in which they are registered
 STUDIES, PLANNING, RESEARCH = "Studies", "Planning", "Research"
 
 app = typer.Typer(
-    help="Find the best of several noisy options, in rounds, with an error of at most delta.",
+    help="Find the best of several noisy options, in rounds, with an error probability of at most delta.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -57,45 +52,42 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
     own: Annotated[
         list[str] | None,
-        typer.Option(
-            "--own",
-            help="Python module of your own classes; repeatable.",
-            envvar="ROUNDWISE_OWN",
-            metavar="MODULE",
-        ),
+        typer.Option("--own", help="Python module of your own classes; repeatable.", envvar=OWN, metavar="MODULE"),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            "--token-file",
-            help="File of your token for an http storage; or ROUNDWISE_TOKEN(_FILE).",
-            metavar="FILE",
+            "--token-file", help="File of your token for an http storage; or ROUNDWISE_TOKEN(_FILE).", metavar="FILE"
         ),
     ] = None,
 ) -> None:
-    """Find the best of several noisy options, in rounds, with an error of at most delta."""
+    """Find the best of several noisy options, in rounds, with an error probability of at most delta."""
     if token_file is not None:
         os.environ["ROUNDWISE_TOKEN_FILE"] = str(token_file)
-        os.environ.pop("ROUNDWISE_TOKEN", None)  # what is said here goes before
-    if own:
-        from roundwise.model.spec import import_module
+        os.environ.pop("ROUNDWISE_TOKEN", None)  # the option takes precedence
+    for module in own or ():
+        import_user_module(module)
+    keep_modules(own or ())
 
-        for module in own:
-            import_module(module)
+
+def keep_modules(modules: Iterable[str]) -> None:
+    """Let the commands in messages import these modules, unless ROUNDWISE_OWN does."""
+    known = os.environ.get(OWN, "").split()
+    keep_flags(own="".join(f"--own {each} " for each in dict.fromkeys(modules) if each not in known))
 
 
 def main() -> None:
     """Run the command line: a user's mistake is one sentence on standard error and exit code 2."""
     with rendering_for(Surface.SHELL):
-        _main()
+        copy_context().run(_main)
 
 
 def _main() -> None:
-    taken_from_memory()
+    take_recorded()
     if "" not in sys.path:
         sys.path.append("")  # modules of the user's own, where the command is run
     try:
@@ -143,18 +135,18 @@ def commands() -> Callable[..., object]:
 
 
 def misused(found: str, command: str) -> str:
-    """What is wrong with a command, as Typer says it, and what to do if it does not say so."""
+    """What is wrong with a command, in Typer's words, and what to do if they do not say."""
     if not found:
         return "Give a command; `roundwise --help` lists them."
     if any(each in found for each in ("Did you mean", "Possible options", "Invalid value")):
         return found
-    blanks = " What has blanks in it goes in quotes;" if "unexpected extra argument" in found else ""
-    return f"{found.rstrip('.')}.{blanks} `{command} --help` says what to give."
+    blanks = " Quote arguments that contain blanks;" if "unexpected extra argument" in found else ""
+    return f"{found.rstrip('.')}.{blanks} `{command} --help` lists the options."
 
 
 def fail(sentence: str) -> NoReturn:
     """Say what is wrong and leave with exit code 2; with 3, if something was recorded before."""
-    done = taken_from_memory()
+    done = take_recorded()
     complain(sentence if done is None else f"{done}, but: {sentence}")
     sys.exit(2 if done is None else 3)
 
@@ -170,7 +162,7 @@ def unprinted(error: Exception) -> NoReturn:
 
 def leave(code: int, why: str, quiet: bool = True) -> NoReturn:
     """Leave early; if something was recorded before, say so, with exit code 3."""
-    done = taken_from_memory()
+    done = take_recorded()
     if done is not None:
         complain(f"{done}, but {why}.")
         sys.exit(3 if code != INTERRUPTED else code)

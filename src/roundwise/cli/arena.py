@@ -12,8 +12,8 @@ import typer
 
 from roundwise.arrays import Plain
 from roundwise.cli import RESEARCH, app
-from roundwise.cli.options import Delta, Json, Seed
-from roundwise.cli.output import check_output, print_json, print_table, progress
+from roundwise.cli.options import AllWorkers, Delta, Json, Seed, option
+from roundwise.cli.output import check_output, print_json, print_table, progress, say_text
 from roundwise.errors import InputError
 from roundwise.model.problem import check_whole_number
 
@@ -21,38 +21,32 @@ from roundwise.model.problem import check_whole_number
 @app.command(rich_help_panel=RESEARCH)
 def arena(
     data: Annotated[
-        Path | None,
-        typer.Option("--data", help="Folder of real outcomes to replay: instances.csv and its tables."),
+        Path | None, option("--data", "Folder of real outcomes to replay: instances.csv and its tables.", "FOLDER")
     ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option("--policy", help="Your own policy, module:Class, in addition to the built-in ones; repeatable."),
+        option("--policy", "Your own policy, in addition to the built-in ones; repeatable.", "MODULE:CLASS"),
     ] = None,
     contests: Annotated[
-        Path | None, typer.Option("--contests", help="TOML file of your own contests (see docs/arena.md).")
+        Path | None, option("--contests", "TOML file of your own contests (see docs/arena.md).", "FILE")
     ] = None,
-    runs: Annotated[int, typer.Option("--runs", help="Runs of a method in a contest; fewer with many arms.")] = 100,
+    runs: Annotated[int, option("--runs", "Runs of each method per contest; fewer with many arms.", "NUMBER")] = 100,
     delta: Delta = 0.05,
     most_arms: Annotated[
-        int, typer.Option("--most-arms", help="Largest number of arms in a contest of the data.")
+        int, option("--most-arms", "Largest number of arms in a contest of the data.", "NUMBER")
     ] = 300,
-    only: Annotated[
-        str | None, typer.Option("--only", help="Text that the names of contests must contain.", metavar="TEXT")
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder for page, tables and runs; rerun to resume.")] = Path(
+    only: Annotated[str | None, option("--only", "Text that the names of contests must contain.", "TEXT")] = None,
+    out: Annotated[Path, option("--out", "Folder for page, tables and runs; rerun to resume.", "FOLDER")] = Path(
         "results/arena"
     ),
-    docs: Annotated[Path | None, typer.Option("--docs", help="Folder to write arena.md and its figure to.")] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", help="Number of processes (default: all cores); results do not depend on it."),
-    ] = None,
+    docs: Annotated[Path | None, option("--docs", "Folder to write arena.md and its figure to.", "FOLDER")] = None,
+    workers: AllWorkers = None,
     seed: Seed = 1,
     as_json: Json = False,
 ) -> None:
     """Compare all policies on fixed instances and, with --data, on replayed real outcomes.
 
-    Writes a page with sortable tables (arena.html), every row as Parquet, and says which algorithm to take.
+    Writes a page with sortable tables (arena.html) and every row as Parquet, and says which algorithm to use.
     """
     from roundwise.arena.contests import entrants, fixed, own, replayed
     from roundwise.arena.page import docs_page, draw_arena, html_page
@@ -78,7 +72,7 @@ def arena(
         with progress(sum(each.cell.runs for each in draw.entries), "in the arena") as advance:
             rows = run_matches(draw, out, workers=workers, progress=advance)
     except KeyboardInterrupt:
-        print("Interrupted; run the same command to go on.", file=sys.stderr)
+        print("Interrupted; run the same command to resume.", file=sys.stderr)
         raise typer.Exit(130) from None
     found = standings(rows)
     words = _about(len(every), rows, data)
@@ -111,9 +105,9 @@ def arena(
             ],
         )
     for paragraph in advice(found):
-        print(paragraph.replace("**", ""))
-    print("* no guarantee.")
-    print(f"Page: {out / 'arena.html'}; rows: {out / 'arena.parquet'}; every run: {out / 'cells'}.")
+        say_text(paragraph.replace("**", ""))
+    say_text("* no guarantee.")
+    say_text(f"Page: {out / 'arena.html'}; rows: {out / 'arena.parquet'}; every run: {out / 'cells'}.")
 
 
 def _about(contests: int, rows: list[Plain], data: Path | None) -> str:

@@ -6,8 +6,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from roundwise.arrays import Floats
 from roundwise.cli import RESEARCH, app
 from roundwise.cli.options import (
@@ -20,9 +18,10 @@ from roundwise.cli.options import (
     Sigma,
     grouped,
     numbers,
+    option,
     question_from,
 )
-from roundwise.cli.output import check_output, number, print_json, print_table, progress
+from roundwise.cli.output import check_output, number, print_json, print_table, progress, say_text
 from roundwise.errors import InputError, unknown
 from roundwise.model.problem import Problem
 from roundwise.noise import Gaussian
@@ -34,6 +33,7 @@ from roundwise.simulation.summary import Summary
 if TYPE_CHECKING:
     from roundwise.theory.bounds import Overview
 
+GAMMA = "Sample budget gamma T* ln(1/delta) that the bound on batches assumes (default: PET's)."
 FIGURES = ("batches", "trade-off", "sequence", "ball")
 
 
@@ -47,26 +47,14 @@ def bounds(
     sigma: Sigma = 1.0,
     delta: Delta = 0.05,
     t_min: Annotated[
-        float,
-        typer.Option("--t-min", help="Smallest complexity considered (T_min), PET's first guess T_0."),
+        float, option("--t-min", "Smallest complexity considered (T_min), PET's first guess T_0.", "NUMBER")
     ] = 1.0,
-    gamma: Annotated[
-        float | None,
-        typer.Option(
-            "--gamma",
-            help="Sample budget gamma T* ln(1/delta) that the bound on batches assumes (default: PET's).",
-        ),
-    ] = None,
-    tail: Annotated[
-        float | None,
-        typer.Option("--tail", help="Probability with which --gamma may be exceeded."),
-    ] = None,
-    runs: Annotated[int, typer.Option("--runs", help="Number of simulated runs of PET.")] = 0,
+    gamma: Annotated[float | None, option("--gamma", GAMMA, "NUMBER")] = None,
+    tail: Annotated[float | None, option("--tail", "Probability with which --gamma may be exceeded.", "NUMBER")] = None,
+    runs: Annotated[int, option("--runs", "Number of simulated runs of PET.", "NUMBER")] = 0,
     seed: Seed = 1,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Figure file (.png, .svg, .pdf).")] = None,
-    figure: Annotated[
-        str, typer.Option("--figure", help=f"Figure to draw: {', '.join(FIGURES)}.", metavar="NAME")
-    ] = "batches",
+    plot: Annotated[Path | None, option("--plot", "Figure file (.png, .svg, .pdf).", "FILE")] = None,
+    figure: Annotated[str, option("--figure", f"Figure to draw: {', '.join(FIGURES)}.", "NAME")] = "batches",
     as_json: Json = False,
 ) -> None:
     """Compute lower bounds for any algorithm and upper bounds for PET, in samples and batches.
@@ -90,21 +78,21 @@ def bounds(
         return
     _print(found, delta, seen, problem)
     if plot is not None:
-        print(f"The figure is in {plot}.")
+        say_text(f"The figure is in {plot}.")
 
 
 def _print(found: Overview, delta: float, seen: Summary | None, problem: Problem) -> None:
     stated = found.stated_upper
-    print(
+    say_text(
         f"Complexity T* = {number(found.complexity)} (for estimating it, T*_b = {number(found.estimable_complexity)}), "
         f"delta = {delta:g}."
     )
     rows = [
         ("any algorithm, at least", number(math.ceil(found.sample_lower)), ""),
-        ("any as frugal as below, at least", "", _count(found.expected_batches)),
+        ("any within the budget below, at least", "", f"{found.expected_batches:.2f}"),
     ]
     if found.stated is not None:
-        rows.append((f"  as stated ({_theorem(found)})", "", _count(found.stated.expected)))
+        rows.append((f"  as stated ({_theorem(found)})", "", f"{found.stated.expected:.2f}"))
     if seen is not None:
         rows.append(
             (
@@ -113,19 +101,19 @@ def _print(found: Overview, delta: float, seen: Summary | None, problem: Problem
                 f"{seen.batches_mean:.2f} ± {seen.batches_se:.2f}",
             )
         )
-    rows.append(("PET, at most", number(math.ceil(found.upper.samples)), _count(found.upper.batches)))
+    rows.append(("PET, at most", number(math.ceil(found.upper.samples)), f"{found.upper.batches:.2f}"))
     if stated is not None:
-        rows.append(("  as stated (Theorem 3.11)", number(math.ceil(stated.samples)), _count(stated.batches)))
+        rows.append(("  as stated (Theorem 3.11)", number(math.ceil(stated.samples)), f"{stated.batches:.2f}"))
     print_table(("", "mean samples", "mean batches"), rows)
     for sentence in _sentences(found, problem):
-        print(sentence)
+        say_text(sentence)
     if seen is not None:
         factor = seen.samples_mean / found.complexity / -math.log(delta)
-        print(f"PET needed {factor:.3g} T* ln(1/delta) samples on average.")
+        say_text(f"PET needed {factor:.3g} T* ln(1/delta) samples on average.")
 
 
 def _sentences(found: Overview, problem: Problem) -> list[str]:
-    """What the lower bound on batches is about, and what it says; why it, or a theorem as stated, says nothing."""
+    """What the lower bound on batches applies to and says; why it, or a theorem as stated, says nothing."""
     from roundwise.theory.bounds import stated_for
 
     said = []
@@ -133,19 +121,19 @@ def _sentences(found: Overview, problem: Problem) -> list[str]:
     if promise is not None and promise.range > 1:
         kept = (
             f"{number(promise.gamma)} times T* ln(1/delta) samples "
-            + ("on average" if promise.tail is None else f"but for a probability of {promise.tail:g}")
+            + ("on average" if promise.tail is None else f"with probability at least {1 - promise.tail:g}")
             + f", for every T* from {promise.easiest:g} to {number(promise.complexity)}"
         )
-        source = "" if found.gamma_given else " (what PET is proved to keep; choose with --gamma)"
+        source = "" if found.gamma_given else " (as PET is proved to; change it with --gamma)"
         said.append(f"The lower bound on batches is for algorithms that need at most {kept}{source}.")
         if not promise.possible:
             said.append(
-                "No algorithm with this delta can be so frugal: the bound is about nobody. Choose a larger --gamma."
+                "No algorithm with this delta needs so few samples: the bound applies to none. Choose a larger --gamma."
             )
     shown = found.certificate if found.chain is None else found.chain
     if shown is not None:
         n, p = shown.batches, shown.probability
-        said.append(f"They make {n + 1} batches or more with a probability of at least {p:.3f}.")
+        said.append(f"They need {n + 1} batches or more with probability at least {p:.3f}.")
     if found.vacuous is not None:
         said.append(f"It says nothing here but 'at least one batch': {found.vacuous}.")
     if found.stated is not None and found.stated.expected < 1:
@@ -166,10 +154,6 @@ def _sentences(found: Overview, problem: Problem) -> list[str]:
 
 def _theorem(found: Overview) -> str:
     return "Theorem 2.3" if found.promise is None or found.promise.tail is None else "Lemma A.7"
-
-
-def _count(value: float) -> str:
-    return f"{value:.2f}"
 
 
 def _simulated(problem: Problem, means: Floats, policy: PET, runs: int, seed: int) -> Summary:

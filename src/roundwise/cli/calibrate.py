@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from roundwise.cli import RESEARCH, app
-from roundwise.cli.options import Json, Seed
-from roundwise.cli.output import check_output, print_json, print_table, progress
+from roundwise.cli.options import AllWorkers, Json, Seed, option
+from roundwise.cli.output import check_output, print_json, print_table, progress, say_text
 from roundwise.model.problem import check_whole_number
 
 
@@ -20,30 +20,22 @@ from roundwise.model.problem import check_whole_number
 def calibrate(
     runs: Annotated[
         int | None,
-        typer.Option(
-            "--runs",
-            help="Number of runs of a typical cell of the full grid (default: the short calibration).",
-        ),
+        option("--runs", "Runs of a typical cell of the full grid (default: the short calibration).", "NUMBER"),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Folder for counts, page and figure; rerun to resume."),
+        Path | None, option("--out", "Folder for counts, page and figure; rerun to resume.", "FOLDER")
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", help="Number of processes (default: all cores); results do not depend on it."),
-    ] = None,
+    workers: AllWorkers = None,
     seed: Seed = 1,
-    only: Annotated[
-        str | None, typer.Option("--only", help="Text that the names of cells must contain.", metavar="TEXT")
-    ] = None,
+    only: Annotated[str | None, option("--only", "Text that the names of cells must contain.", "TEXT")] = None,
     as_json: Json = False,
 ) -> None:
     """Measure the error of every rule where errors are most likely.
 
-    The short calibration (a minute on two cores) has each rule where its error is nearest to delta, with runs enough to
-    catch twice that with probability .99. With --runs every combination of question, noise, rule and live path is
-    counted, too. Exit code 1 if a rule breaks its promise, a broken copy is not caught, or a cell cannot be counted.
+    The short calibration (a minute on two cores) tests each rule where its error is closest to delta, with enough runs
+    to detect an error of twice delta with probability 0.99. With --runs, every combination of question, noise, rule and
+    live path is tested as well. The exit code is 1 if a rule exceeds delta, a rule broken on purpose passes, or a cell
+    cannot be run.
     """
     from roundwise.calibration.measure import measure_cells, select_cells, sizes_of
     from roundwise.calibration.page import draw, list_problems, overview, page, plain, rule_rows
@@ -59,7 +51,7 @@ def calibrate(
                 cells, number, out, seed=check_whole_number("seed", seed, 0), workers=workers, progress=advance
             )
     except KeyboardInterrupt:
-        kept = "run the same command to go on" if out is not None else "with --out it could go on where it was"
+        kept = "run the same command to resume" if out is not None else "with --out it can be resumed"
         print(f"Interrupted; {kept}.", file=sys.stderr)
         raise typer.Exit(130) from None
     found = counted.found
@@ -76,10 +68,10 @@ def calibrate(
         print_table(*rule_rows(found))
         print_table(*overview(found, refused))
         for sentence in sentences:
-            print(f"Not as it should be: {sentence}")
+            say_text(f"Failed: {sentence}")
         if not sentences:
-            print("Every rule that claims the guarantee keeps it, and every broken copy was caught.")
+            say_text("Every rule that claims the guarantee keeps it, and every rule broken on purpose was caught.")
         if out is not None:
-            print(f"Page, picture and counts: {out / 'calibration.md'}, {out / 'figures' / 'calibration.svg'}.")
+            say_text(f"Page, figure and counts: {out / 'calibration.md'}, {out / 'figures' / 'calibration.svg'}.")
     if sentences:
         raise typer.Exit(1)

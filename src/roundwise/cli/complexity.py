@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-import typer
-
-from roundwise.arrays import Floats
 from roundwise.cli import PLANNING, app
 from roundwise.cli.options import (
-    Budget,
     ClaimOptions,
     Delta,
     FeaturesFile,
@@ -18,25 +14,22 @@ from roundwise.cli.options import (
     Means,
     QuestionName,
     QuestionOptions,
-    RoundSize,
     Sigma,
     Sigmas,
-    Split,
     grouped,
     numbers,
+    option,
     question_from,
 )
-from roundwise.cli.output import number, print_json, print_table
+from roundwise.cli.output import number, print_json, print_table, say_text
 from roundwise.errors import InputError
 from roundwise.model.problem import Problem
 from roundwise.noise import HeteroscedasticGaussian, SubGaussian
-from roundwise.policies.base import shares
-from roundwise.questions import Complexity, Question
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.environments import numbered
 from roundwise.solvers.halfspaces import BinaryFamily, ExponentialFamily, Family, PoissonFamily
 
-Radius = Annotated[float, typer.Option("--radius", help="Distance from --means over which to take the worst case.")]
+RADIUS = "Distance from --means over which to take the worst case."
 
 
 @app.command(rich_help_panel=PLANNING)
@@ -48,16 +41,13 @@ def complexity(
     asked: QuestionOptions,
     claims: ClaimOptions,
     sigma: Sigma = 1.0,
-    radius: Radius = 0.0,
+    radius: Annotated[float, option("--radius", RADIUS, "NUMBER")] = 0.0,
     delta: Delta = 0.05,
-    binary: Annotated[bool, typer.Option("--binary", help="Binary rewards; --means are rates.")] = False,
-    poisson: Annotated[bool, typer.Option("--poisson", help="Poisson counts; --means are rates.")] = False,
-    exponential: Annotated[bool, typer.Option("--exponential", help="Exponential waiting times.")] = False,
+    binary: Annotated[bool, option("--binary", "Binary rewards; --means are rates.")] = False,
+    poisson: Annotated[bool, option("--poisson", "Poisson counts; --means are rates.")] = False,
+    exponential: Annotated[bool, option("--exponential", "Exponential waiting times.")] = False,
     sigmas: Sigmas = None,
     features: FeaturesFile = None,
-    budget: Budget = None,
-    round_: RoundSize = None,
-    split: Split = None,
     as_json: Json = False,
 ) -> None:
     """Compute the complexity of a question at given means, and the optimal allocation.
@@ -74,7 +64,7 @@ def complexity(
     apart = None if sigmas is None else HeteroscedasticGaussian(tuple(numbers(sigmas, "--sigmas").tolist()))
     problem = Problem(goal, len(values), delta, SubGaussian(sigma) if apart is None else apart)
     family = _family(binary, poisson, exponential, apart, features is not None or radius > 0)
-    found = problem.complexity(values, radius) if family is None else _own(goal, values, family)
+    found = problem.complexity(values, radius) if family is None else goal.family_complexity(values, family)
     answer = goal.answer(values)
     smallest = problem.sigma if apart is None else min(apart.sigmas)
     bound = float(lower_bound_at(goal, values, delta, smallest, problem.complexity(values).value))
@@ -97,22 +87,24 @@ def complexity(
         )
         return
     names = numbered(len(values))
-    print(f"Answer: {goal.answer_text(answer, names)}.")
+    say_text(f"Answer: {goal.answer_text(answer, names)}.")
     if math.isinf(found.value):
-        print(
+        say_text(
             "The complexity is infinite: "
-            + ("the ball holds means with two answers" if radius else "the means lie on the border of two answers")
-            + ", so no number of samples tells them apart."
+            + ("the ball contains means with different answers" if radius else "the means lie between two answers")
+            + ", which no number of samples can tell apart."
         )
         return
     where = f" (worst case within {radius:g})" if radius else "" if family is None else f" for {family.name}"
-    print(f"Complexity T*{where}: {number(float(found.value))}")
+    say_text(f"Complexity T*{where}: {number(float(found.value))}")
     where = " at these means" if radius else ""
     if goal.separate_claims:
-        print("T* is of showing all that is true; there is no lower bound, because whoever shows nothing is not wrong.")
+        say_text(
+            "T* is that of showing every true claim. There is no lower bound: a method that shows nothing is not wrong."
+        )
     else:
         least = number(math.ceil(bound))
-        print(f"No method with error at most {delta:g} needs fewer samples on average{where} than {least}.")
+        say_text(f"No method with error at most {delta:g} needs fewer samples on average{where} than {least}.")
     columns = {
         "arm": list(names),
         "mean": [f"{mean:g}" for mean in values],
@@ -121,9 +113,7 @@ def complexity(
     if not (radius or bound == 0 or goal.count_right_answers(values) > 1):  # else the bound is not for sampling so
         columns["of the bound"] = [number(math.ceil(weight * bound)) for weight in found.weights]
     print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
-    if budget or round_ or shares(split, len(values)):
-        print("T* knows no budget, rounds or split: `roundwise plan` with the same words says what they allow.")
-    print("Next: `roundwise simulate` with the same question and means shows what real algorithms need.")
+    say_text("Next: `roundwise simulate` with the same question and means shows what the algorithms need.")
 
 
 def _family(
@@ -139,7 +129,3 @@ def _family(
             "--radius and --features are for normal rewards, not for --binary, --poisson and --exponential."
         )
     return BinaryFamily() if binary else PoissonFamily() if poisson else ExponentialFamily()
-
-
-def _own(question: Question, means: Floats, family: Family) -> Complexity:
-    return question.family_complexity(means, family)

@@ -23,9 +23,10 @@ from roundwise.noise import (
     Gaussian,
     HeteroscedasticGaussian,
     Noise,
+    Normal,
     Poisson,
+    SameVariance,
     SubGaussian,
-    UnknownVariance,
 )
 from roundwise.questions import Claims, Linear, Question, Statements
 from roundwise.questions.claims import SCALES, Scale
@@ -152,6 +153,9 @@ RoundSize = Annotated[int | None, whole_option("round")]
 Split = Annotated[str | None, option("--split", HELP["split"], "LIST")]
 Seed = Annotated[int, option("--seed", "Random seed; the same seed gives the same numbers.", "NUMBER")]
 Workers = Annotated[int, option("--workers", "Number of processes; results do not depend on it.", "NUMBER")]
+AllWorkers = Annotated[
+    int | None, option("--workers", "Number of processes (default: all cores); results do not depend on it.", "NUMBER")
+]
 Json = Annotated[bool, option("--json", "Print JSON (infinite numbers as null).")]
 LEVEL = "Level to compare means with (above, minimum-below, any-above, claims)."
 FORMS_FILE = "Table of statements, claims or scores: name, one column per arm, above or plus."
@@ -257,6 +261,9 @@ class NoiseOptions(NamedTuple):
     )
     sigmas: Sigmas = None
     normal: Annotated[bool, option("--normal", "Noise: normal, with standard deviation --sigma or unknown.")] = False
+    same_spread: Annotated[bool, option("--same-spread", "With --normal: the same unknown deviation in all arms.")] = (
+        False
+    )
     value_range: Annotated[
         tuple[float, float] | None, option("--range", "Noise: results in this range.", "LOW HIGH")
     ] = None
@@ -267,14 +274,17 @@ class NoiseOptions(NamedTuple):
 
     def model(self) -> Noise:
         """Build the noise model: exactly one must be described."""
-        unknown_variance = self.normal and self.sigma is None
+        unknown_sigma = self.normal and self.sigma is None
         named = (each is not None for each in (self.sigma, self.sigmas, self.value_range, self.noise))
-        if sum((*named, self.binary, self.counts, unknown_variance)) != 1:
+        if sum((*named, self.binary, self.counts, unknown_sigma)) != 1:
             raise InputError(
                 "Give the noise model with one of --binary, --range LOW HIGH, --sigma S, --sigma S --normal, "
                 "--sigmas LIST, --normal (deviation unknown), --counts, --noise NAME."
             )
-        found: Noise = Binary() if self.binary else Poisson() if self.counts else UnknownVariance()
+        if self.same_spread and not unknown_sigma:
+            raise InputError("--same-spread goes with --normal without --sigma: one unknown deviation for all arms.")
+        normal = SameVariance() if self.same_spread else Normal()
+        found: Noise = Binary() if self.binary else Poisson() if self.counts else normal
         if self.sigmas is not None:
             found = HeteroscedasticGaussian(tuple(numbers(self.sigmas, "--sigmas").tolist()))
         elif self.noise is not None:

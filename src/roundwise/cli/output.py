@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from roundwise.errors import InputError, visible
+from roundwise.render.terminal import align_table, wrap_text
 
 CELL = 300  # letters of a cell on a screen
 
@@ -36,8 +37,8 @@ def recorded(what: str) -> None:
     _recorded.append(what)
 
 
-def taken_from_memory() -> str | None:
-    """What was recorded, if anything; and forget it."""
+def take_recorded() -> str | None:
+    """Return what was recorded, if anything, and forget it."""
     found = _recorded[-1] if _recorded else None
     _recorded.clear()
     return found
@@ -65,28 +66,23 @@ def print_json(value: object) -> None:
     say(json.dumps(_plain(value), indent=2, allow_nan=False))
 
 
-def print_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str | float]], lines: bool = False, longest: int = CELL
-) -> None:
-    """Print a table with numbers to the right, never broken, and texts of at most `longest` letters."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_lines=lines)
-    for i, column in enumerate(columns):
-        text = any(isinstance(cell, str) and not _numeric(cell) for cell in (row[i] for row in rows))
-        table.add_column(column, justify="left" if text else "right", overflow="fold", no_wrap=not text)
-    for row in rows:
-        table.add_row(*(visible(each, longest) if isinstance(each, str) else number(each) for each in row))
-    target = io.StringIO()
-    Console(width=console_width(), highlight=False, markup=False, file=target).print(table)
-    say(target.getvalue().rstrip("\n"))
+def say_text(text: str) -> None:
+    """Print paragraphs, broken to fit the terminal."""
+    say(wrap_text(visible(text), console_width()))
 
 
-def console_width() -> int:
-    """How many characters fit on a line: those of the terminal, 160 in a file or a pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 160
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | float]], longest: int = CELL) -> None:
+    """Print a table that fits the terminal, numbers to the right, texts of at most `longest` letters."""
+    cells = [[visible(each, longest) if isinstance(each, str) else number(each) for each in row] for row in rows]
+    numeric = [all(_numeric(row[i]) for row in cells) for i in range(len(columns))]
+    say("\n".join(align_table([list(columns), *cells], numeric, console_width())))
+
+
+def console_width() -> int | None:
+    """How many characters fit on a line: those of the terminal, or COLUMNS; None in a file or a pipe."""
+    if sys.stdout is None or not (sys.stdout.isatty() or os.environ.get("COLUMNS")):
+        return None
+    return shutil.get_terminal_size().columns
 
 
 def number(value: float) -> str:
@@ -98,11 +94,6 @@ def number(value: float) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f}".replace(",", "\N{NO-BREAK SPACE}")
     return f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
-
-
-def ratio(value: float | None) -> str:
-    """A ratio to a lower bound, or a dash where there is none."""
-    return "-" if value is None else number(value)
 
 
 @contextmanager

@@ -5,24 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from roundwise.cli import RESEARCH, app
-from roundwise.cli.options import Json, Seed
-from roundwise.cli.output import check_output, number, print_json, print_table, progress
+from roundwise.cli.options import Json, Seed, option
+from roundwise.cli.output import check_output, number, print_json, print_table, progress, say_text
 from roundwise.cli.simulate import print_summaries
 
 
 @app.command(rich_help_panel=RESEARCH)
 def paper(
     runs: Annotated[
-        int, typer.Option("--runs", help="Number of runs of each policy (Figure 3c: 30 times as many).")
+        int, option("--runs", "Number of runs per policy (30 times as many for Figure 3c).", "NUMBER")
     ] = 1000,
-    out: Annotated[Path, typer.Option("--out", help="Folder for figures and tables.")] = Path("results"),
+    out: Annotated[Path, option("--out", "Folder for figures and tables.", "FOLDER")] = Path("results"),
     seed: Seed = 1,
     as_json: Json = False,
 ) -> None:
-    """Reproduce the paper's experiments, with Wager for comparison: figures, tables and a verdict per claim."""
+    """Reproduce the paper's experiments, with Wager for comparison: figures, tables, and a verdict for each claim."""
     from roundwise.simulation.tables import write_csv, write_parquet
     from roundwise.theory import paper as experiments
     from roundwise.theory.figures.paper import draw
@@ -45,14 +43,13 @@ def paper(
         )
         return
     for name, found in results.items():
-        print(f"{name}, {number(len(next(iter(found.values())).samples))} runs")
+        say_text(f"{name}, {number(len(next(iter(found.values())).samples))} runs")
         print_summaries([each.summary for each in found.values()], experiments.DELTA)
-        print()
-    print("What the paper says, and what was measured")
+        say_text("")
+    say_text("What the paper says, and what was measured")
     print_table(
         ("the paper", "measured", "verdict"),
         [(each.paper, each.measured, each.verdict) for each in claims],
-        lines=True,
         longest=2000,
     )
-    print(f"Figures and tables are in {out}: {', '.join(path.name for path in files)}.")
+    say_text(f"Figures and tables are in {out}: {', '.join(path.name for path in files)}.")

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roundwise.cli import PLANNING, app
-from roundwise.cli.options import Json, StudyOptions, grouped
-from roundwise.cli.output import check_output, console_width, print_json, say, write_file
+from roundwise.cli.options import Json, StudyOptions, grouped, option
+from roundwise.cli.output import check_output, console_width, print_json, say, say_text, write_file
 from roundwise.cli.study.rounds import Storage
 from roundwise.errors import InputError
+from roundwise.messages import shell_command
 from roundwise.planning.request import PlanRequest
 from roundwise.study.spec import settings_of
 
@@ -33,12 +34,10 @@ def plan(
     name: Annotated[str, typer.Argument(help="Name of the study.", metavar="[NAME]")] = "study",
     study_options: StudyOptions,
     settings: Annotated[dict[str, Any], PlanRequest],
-    study: Annotated[
-        str | None, typer.Option("--study", help="Running study to forecast from where it stands.")
-    ] = None,
+    study: Annotated[str | None, option("--study", "Running study to forecast from where it stands.", "NAME")] = None,
     storage: Storage = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Output file: .json (for `new --from-plan`), .html, .pdf, .txt, .svg.")
+        Path | None, option("--out", "Output file: .json (for `new --from-plan`), .html, .pdf, .txt, .svg.", "FILE")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -64,11 +63,12 @@ def plan(
     if as_json:
         print_json(found.plain())
         return
-    next_ = "run that command, or change a number here; nothing was recorded."
+    next_ = "run that command, or change the numbers and plan again; nothing was recorded."
     if out is not None and out.suffix.lower() == ".json":
-        next_ = f"`roundwise new {quote(name)} --from-plan {quote(str(out))}` creates it."
+        next_ = f"{shell_command(f'new {quote(name)} --from-plan {quote(str(out))}')} creates it."
     written = "" if out is None else f"The plan is in {out}.\n"
-    say(f"{found.text()}\n{written}Next: {next_}")
+    say(found.text())
+    say_text(f"{written}Next: {next_}")
 
 
 def _write(found: StudyPlan, out: Path) -> None:
@@ -103,7 +103,7 @@ def _plan_rest(study: str, storage: str | None, settings: dict[str, Any], as_jso
     if as_json:
         print_json(found.plain())
     else:
-        say(found.text())
+        say_text(found.text())
 
 
 @contextmanager

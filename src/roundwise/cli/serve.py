@@ -15,9 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from roundwise.cli import STUDIES, app
+from roundwise.cli.options import option
 from roundwise.cli.output import say
 from roundwise.cli.study.rounds import Storage
 from roundwise.errors import DataError, InputError
@@ -32,19 +31,18 @@ NEEDED = ("uvicorn", "starlette", "fastapi", "jinja2", "python_multipart")  # wh
 def serve(
     storage: Storage = None,
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; any other than localhost requires tokens.")
+        str, option("--host", "Address to listen on; any other than localhost requires tokens.", "ADDRESS")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="Port; 0 picks a free one.", min=0, max=65535)] = 8000,
-    name: Annotated[list[str] | None, typer.Option("--name", help="Host name of the server; repeatable.")] = None,
+    port: Annotated[int, option("--port", "Port; 0 picks a free one.", "NUMBER", min=0, max=65535)] = 8000,
+    name: Annotated[list[str] | None, option("--name", "Host name of the server; repeatable.", "HOST")] = None,
     tokens: Annotated[
-        Path | None,
-        typer.Option("--tokens", help="File of lines ROLE=TOKEN (view, upload, manage); or ROUNDWISE_TOKENS."),
+        Path | None, option("--tokens", "File of lines ROLE=TOKEN (view, upload, manage); or ROUNDWISE_TOKENS.", "FILE")
     ] = None,
-    example: Annotated[bool, typer.Option("--example", help="Serve example studies from a temporary storage.")] = False,
-    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the address as one line of JSON.")] = False,
+    example: Annotated[bool, option("--example", "Serve example studies from a temporary storage.")] = False,
+    open_: Annotated[bool, option("--open", "Open the page in a browser.")] = False,
+    as_json: Annotated[bool, option("--json", "Print the address as one line of JSON.")] = False,
 ) -> None:
-    """Plan, run and watch studies in the browser, or from a service."""
+    """Serve the web page and the REST API: plan, run and watch studies in a browser or from a service."""
     missing = [each for each in NEEDED if find_spec(each) is None]
     if missing:
         raise InputError(f"The page needs the extra 'serve' ({missing[0]} is missing): pip install 'roundwise[serve]'.")
@@ -59,14 +57,14 @@ def serve(
         access = build_access(host, name or [], _tokens(tokens))
         if example:
             if storage is not None:
-                raise InputError("--example has a storage of its own: leave --storage out.")
+                raise InputError("--example has its own storage. Leave out --storage.")
             storage = stack.enter_context(_example())
         store = open_store(storage)
         stack.callback(store.close)
         if store.server is not None:
             raise InputError(
-                "A server keeps its studies in a database: give --storage sqlite:///... or postgresql://..., and not "
-                "another server. Nothing was started."
+                "A server keeps its studies in a database, not on another server. Give --storage sqlite:///... or "
+                "postgresql://...; nothing was started."
             )
         _served(Application(storage, access), host, stack.enter_context(open_socket(host, port)), open_, as_json)
 
@@ -87,7 +85,7 @@ def _served(application: Application, host: str, at: socket.socket, open_: bool,
     if as_json:
         say(json.dumps({"page": address, "api": f"{address}/api/v1"}))
     else:
-        say(f"The page is at {address} and the API at {address}/api/v1; Ctrl+C ends it.")
+        say(f"The page is at {address} and the API at {address}/api/v1; press Ctrl+C to stop.")
     if open_:
         webbrowser.open(address)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended as by Ctrl+C, so that nothing is left behind

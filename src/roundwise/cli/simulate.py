@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
 
+from roundwise.arrays import Plain
 from roundwise.cli import PLANNING, app
 from roundwise.cli.options import (
     Budget,
@@ -24,11 +24,13 @@ from roundwise.cli.options import (
     Seed,
     Sigmas,
     Split,
+    Workers,
     grouped,
     numbers,
+    option,
     question_from,
 )
-from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
+from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, say_text
 from roundwise.errors import InputError
 from roundwise.model.spec import from_spec, noise_from_spec
 from roundwise.noise import NOISES, HeteroscedasticGaussian, Noise, SubGaussian
@@ -39,18 +41,14 @@ from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate as run
 from roundwise.simulation.summary import Summary
 
-Policies = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--policy",
-        help=f"Policy, repeatable: {', '.join(POLICIES)}, or your own module:Class.",
-        metavar="NAME[:SETTINGS]",
-    ),
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option("--cluster", help="Address or scheduler file of a running dask cluster.", metavar="ADDRESS"),
-]
+QUANTILES = {"median": "50%", "95 %": "95%"}
+POLICY = f"Policy, repeatable: {', '.join(POLICIES)}, or your own module:Class."
+NOISE = f"Noise model that policies assume: {', '.join(NOISES)}, or your own module:Class."
+UNDECIDED = (
+    "Undecided runs reached a limit (--max-samples, --max-batches, or 2^53 samples) or used up their data before they "
+    "could stop. A mean that is cut off in this way is not compared with the bound."
+)
+Cluster = Annotated[str | None, option("--cluster", "Address or scheduler file of a running dask cluster.", "ADDRESS")]
 
 
 @app.command(rich_help_panel=PLANNING)
@@ -59,44 +57,36 @@ def simulate(
     *,
     question: QuestionName,
     means: Means = None,
-    data: Annotated[Path | None, typer.Option("--data", help="Table arm,outcome,count to replay.")] = None,
-    instance: Annotated[str | None, typer.Option("--instance", help="Instance to use in the table.")] = None,
+    data: Annotated[Path | None, option("--data", "Table arm,outcome,count to replay.", "FILE")] = None,
+    instance: Annotated[str | None, option("--instance", "Instance of the table to use.", "NAME")] = None,
     without_replacement: Annotated[
-        bool, typer.Option("--without-replacement", help="Draw each outcome of the table at most once.")
+        bool, option("--without-replacement", "Draw each outcome of the table at most once.")
     ] = False,
-    binary: Annotated[bool, typer.Option("--binary", help="Binary rewards; --means are rates.")] = False,
-    noise: Annotated[
-        str | None,
-        typer.Option(
-            "--noise",
-            help=f"Noise model that policies assume: {', '.join(NOISES)}, or your own.",
-            metavar="NAME[:SETTINGS]",
-        ),
-    ] = None,
+    binary: Annotated[bool, option("--binary", "Binary rewards; --means are rates.")] = False,
+    noise: Annotated[str | None, option("--noise", NOISE, "NAME[:SETTINGS]")] = None,
     asked: QuestionOptions,
     features: FeaturesFile = None,
     claims: ClaimOptions,
-    policy: Policies = None,
+    policy: Annotated[list[str] | None, option("--policy", POLICY, "NAME[:SETTINGS]")] = None,
     budget: Budget = None,
     round_: RoundSize = None,
     split: Split = None,
-    runs: Annotated[int, typer.Option("--runs", help="Number of runs of each policy.")] = 1000,
+    runs: Annotated[int, option("--runs", "Number of runs per policy.", "NUMBER")] = 1000,
     delta: Delta = 0.05,
     sigma: Annotated[
-        float | None,
-        typer.Option("--sigma", help="Standard deviation of the rewards (default 1)."),
+        float | None, option("--sigma", "Standard deviation of the rewards (default 1).", "NUMBER")
     ] = None,
     sigmas: Sigmas = None,
     seed: Seed = 1,
-    workers: Annotated[int, typer.Option("--workers", help="Number of processes; results do not depend on it.")] = 1,
+    workers: Workers = 1,
     cluster: Cluster = None,
     max_samples: Annotated[
-        float, typer.Option("--max-samples", help="Number of samples after which a run ends undecided.")
+        float, option("--max-samples", "Number of samples after which a run ends undecided.", "NUMBER")
     ] = math.inf,
     max_batches: Annotated[
-        float, typer.Option("--max-batches", help="Number of batches after which a run ends undecided.")
+        float, option("--max-batches", "Number of batches after which a run ends undecided.", "NUMBER")
     ] = math.inf,
-    out: Annotated[Path | None, typer.Option("--out", help="Parquet file to write every run to.")] = None,
+    out: Annotated[Path | None, option("--out", "Parquet file to write every run to.", "FILE")] = None,
     as_json: Json = False,
 ) -> None:
     """Simulate policies: samples, batches and errors over many runs, with the lower bound.
@@ -135,70 +125,72 @@ def simulate(
         print_json([each.plain() for each in summaries])
         return
     truth = goal.answer(world.initial_state(np.random.default_rng(0), 1).means)[0]
-    print(f"Truth: {goal.answer_text(truth, world.names)}.")
+    say_text(f"Truth: {goal.answer_text(truth, world.names)}.")
     print_summaries(summaries, delta)
     if goal.separate_claims:
-        print_claims(summaries, goal.claim_texts(world.names))
+        _print_claims(summaries, goal.claim_texts(world.names))
     if out is not None:
-        print(f"Every run is in {out}.")
+        say_text(f"Every run is in {out}.")
 
 
 def print_summaries(summaries: list[Summary], delta: float) -> None:
     """A table of summaries, the lower bound below it, and a line for each policy without a guarantee."""
-    wide = console_width() >= 120
-    undecided = any(each.undecided for each in summaries)
-    columns = {"policy": [each.policy + (" *" if each.doubt else "") for each in summaries]}
-    columns["samples ± se"] = [_plus_minus(each.samples_mean, each.samples_se) for each in summaries]
-    if wide:
-        columns["median"] = [number(round(each.samples_quantiles["50%"])) for each in summaries]
-        columns["95 %"] = [number(round(each.samples_quantiles["95%"])) for each in summaries]
-    if summaries[0].true_shown_mean is None:
-        columns["× bound"] = [ratio(each.samples_over_lower_bound) for each in summaries]
-    columns["batches"] = [f"{each.batches_mean:.2f}" for each in summaries]
-    if wide:
-        columns["± se"] = [f"{each.batches_se:.2f}" for each in summaries]
-        columns["max"] = [str(each.batches_max) for each in summaries]
-    columns["error"] = [f"{each.error:.4f}" for each in summaries]
-    columns["≤ (95 %)"] = [f"{each.error_upper_95:.4f}" for each in summaries]
-    if undecided:
-        columns["undecided"] = [f"{each.undecided:.4f}" for each in summaries]
+    rows, first = [each.row() for each in summaries], summaries[0]
+    columns = summary_columns(rows)
     print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
-    if summaries[0].true_shown_mean is not None:  # who shows nothing is not wrong: there is no lower bound
-        _caveats(summaries)
-        return
-    bound = summaries[0].lower_bound
-    least = number(math.ceil(bound)) if math.isfinite(bound) else "infinite"
-    if summaries[0].bound_for is None:
-        print(f"Lower bound on the mean samples of any method with error at most {delta:g}: {least}.")
-    else:
-        print(f"For comparison, the lower bound for {summaries[0].bound_for}: {least}; these rewards may need fewer.")
-    if undecided:
-        print(
-            "Undecided runs reached a limit (--max-samples, --max-batches, or 2^53 samples) or used up their data "
-            "before they could stop: a mean so cut off is not compared with the bound."
-        )
-    _caveats(summaries)
+    if first.true_shown_mean is None:  # else a method that shows nothing is not wrong: there is no lower bound
+        least = number(math.ceil(first.lower_bound)) if math.isfinite(first.lower_bound) else "infinite"
+        if first.bound_for is None:
+            say_text(f"Lower bound on the mean samples of any method with error at most {delta:g}: {least}.")
+        else:
+            say_text(f"For comparison, the lower bound for {first.bound_for}: {least}; these rewards may need fewer.")
+        if any(each.undecided for each in summaries):
+            say_text(UNDECIDED)
+    print_caveats(rows)
 
 
-def _caveats(summaries: list[Summary]) -> None:
-    for each in summaries:
-        if each.doubt:
-            print(f"* {each.policy}: {each.doubt}.")
+def summary_columns(rows: list[Plain]) -> dict[str, list[str]]:
+    """The columns of a table of summaries, each given as `Summary.row`; more of them where there is room."""
+    wide, columns = (console_width() or 160) >= 120, dict[str, list[str]]()
+    columns["policy"] = [row["policy"] + ("" if row["guarantee"] else " *") for row in rows]
+    columns["samples ± se"] = [f"{_count(row['samples_mean'])} ± {_count(row['samples_se'])}" for row in rows]
+    if wide:
+        columns |= {name: [_count(row[f"samples_{key}"]) for row in rows] for name, key in QUANTILES.items()}
+    if not any("true_shown_mean" in row for row in rows):
+        columns["× bound"] = [_optional(row["samples_over_lower_bound"]) for row in rows]
+    columns["batches"] = [f"{row['batches_mean']:.2f}" for row in rows]
+    if wide:
+        columns["± se"] = [f"{row['batches_se']:.2f}" for row in rows]
+        columns["max"] = [str(row["batches_max"]) for row in rows]
+    columns["error"] = [f"{row['error']:.4f}" for row in rows]
+    columns["≤ (95 %)"] = [f"{row['error_upper_95']:.4f}" for row in rows]
+    if any(row["undecided"] for row in rows):
+        columns["undecided"] = [f"{row['undecided']:.4f}" for row in rows]
+    return columns
 
 
-def print_claims(summaries: list[Summary], words: Sequence[str]) -> None:
+def print_caveats(rows: list[Plain]) -> None:
+    """A line for each policy without a guarantee."""
+    for policy, caveat in dict.fromkeys((row["policy"], row["caveat"]) for row in rows if row["caveat"]):
+        say_text(f"* {policy}: {caveat}.")
+
+
+def _print_claims(summaries: list[Summary], words: Sequence[str]) -> None:
     """How often each claim was shown, and how many true ones."""
     print_table(
         ("share of runs that show", *(each.policy for each in summaries)),
         [(text, *(f"{each.each_shown[i]:.3f}" for each in summaries)) for i, text in enumerate(words)],
     )
     for each in summaries:
-        print(f"{each.policy}: true claims shown {each.true_shown_mean:.2f} ± {each.true_shown_se:.2f} on average.")
+        say_text(f"{each.policy}: true claims shown {each.true_shown_mean:.2f} ± {each.true_shown_se:.2f} on average.")
 
 
-def _plus_minus(mean: float, error: float) -> str:
-    space = "\N{NO-BREAK SPACE}"
-    return f"{number(round(mean))}{space}±{space}{number(round(error))}"
+def _count(value: float) -> str:
+    return number(round(value)) if value < 1e9 else f"{value:.3g}"
+
+
+def _optional(value: float | None) -> str:
+    return "-" if value is None else number(value)
 
 
 def _world(
@@ -214,9 +206,9 @@ def _world(
     """The world that the options describe, and what is assumed of it unless that is all that is true."""
     if (means is None) == (data is None):
         raise InputError("Give either --means or --data.")
-    for option, given in (("--instance", instance is not None), ("--without-replacement", without_replacement)):
+    for flag, given in (("--instance", instance is not None), ("--without-replacement", without_replacement)):
         if given and data is None:
-            raise InputError(f"{option} goes with --data.")
+            raise InputError(f"{flag} needs --data.")
     if binary and data is not None:
         raise InputError("--binary goes with --means; a table of --data says itself what its outcomes are.")
     if sigmas is not None:

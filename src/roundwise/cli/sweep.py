@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,44 +12,33 @@ import typer
 
 from roundwise.arrays import Plain
 from roundwise.cli import RESEARCH, app
-from roundwise.cli.options import Json
-from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
-from roundwise.cli.simulate import Cluster
+from roundwise.cli.options import Json, Workers, option
+from roundwise.cli.output import check_output, number, print_json, print_table, progress, say_text
+from roundwise.cli.simulate import UNDECIDED, Cluster, print_caveats, summary_columns
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from roundwise.simulation.sweep import SweepCell, SweepGrid
-
-LABELS = {
-    "question": "question",
-    "instance": "instance",
-    "noise": "assumed",
-    "delta": "δ",
-    "seed": "seed",
-    "runs": "runs",
-}
-PROBLEM = ("question", "instance", "assumed")
-DISPENSABLE = ("≤ (95 %)", "± se")  # the first is the first to go where there is no room
+LABELS = {"question": "question", "instance": "instance", "noise": "assumed", "delta": "δ", "seed": "seed"}
 
 
 @app.command(rich_help_panel=RESEARCH)
 def sweep(
-    file: Annotated[Path, typer.Argument(help="TOML file of questions, instances and policies (see docs/scale.md).")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Folder for results (default results/NAME)."),
-    ] = None,
-    workers: Annotated[int, typer.Option("--workers", help="Number of processes; results do not depend on it.")] = 1,
+    file: Annotated[
+        Path, typer.Argument(help="TOML file of questions, instances and policies (see docs/scale.md).", metavar="FILE")
+    ],
+    out: Annotated[Path | None, option("--out", "Folder for the results (default results/NAME).", "FOLDER")] = None,
+    workers: Workers = 1,
     cluster: Cluster = None,
     as_json: Json = False,
 ) -> None:
     """Simulate every combination in a file: a table, a figure, and every run as Parquet.
 
-    Cells that are already in the folder are not run again, so an interrupted sweep goes on where it was.
+    Cells that are already in the folder are not run again, so an interrupted sweep resumes.
     """
     from roundwise.simulation.run import check_place
-    from roundwise.simulation.sweep import is_finished, read_grid
+    from roundwise.simulation.sweep import is_finished, read_grid, run_sweep
+    from roundwise.theory.figures.sweep import draw_sweep
 
     grid = read_grid(file)
     check_place(workers, cluster)
@@ -57,14 +46,20 @@ def sweep(
     check_output(folder / "summary.csv", theirs=False)
     missing = [cell for cell in grid.cells if not is_finished(cell, folder)]
     try:
-        rows, files, left_out = _results(grid, missing, folder, workers, cluster)
+        with (
+            _connect(cluster if missing else None) as client,
+            progress(sum(cell.runs for cell in missing), "sweeping") as advance,
+        ):
+            rows = run_sweep(grid, folder, workers=workers, cluster=client, progress=advance).rows
+        figures, left_out = draw_sweep(rows, folder)
     except KeyboardInterrupt:
         stored = sum(is_finished(cell, folder) for cell in grid.cells)
         print(
-            f"Interrupted: {stored} of {len(grid.cells)} cells are stored; run the same command to go on.",
+            f"Interrupted: {stored} of {len(grid.cells)} cells are stored; run the same command to resume.",
             file=sys.stderr,
         )
         raise typer.Exit(130) from None
+    files = [folder / "summary.csv", *figures]
     stored = len(grid.cells) - len(missing)
     if as_json:
         print_json(
@@ -82,28 +77,12 @@ def sweep(
     for sentence in grid.impossible:
         print(f"Cannot be run, left out: {sentence}", file=sys.stderr)
     for reason in left_out:
-        print(f"{'In the figure' if len(files) > 1 else 'No figure'}: {reason}.")
-    print(f"{len(rows)} cells, {stored} of them from before; every run is in {folder / 'cells'}.")
-    print(f"Summary{' and figure' if len(files) > 1 else ''}: {', '.join(str(path) for path in files)}.")
+        say_text(f"{'In the figure' if figures else 'No figure'}: {reason}.")
+    say_text(f"{len(rows)} cells, {stored} of them from before; every run is in {folder / 'cells'}.")
+    say_text(f"Summary{' and figure' if figures else ''}: {', '.join(str(path) for path in files)}.")
 
 
-def _results(
-    grid: SweepGrid, missing: Sequence[SweepCell], folder: Path, workers: int, cluster: str | None
-) -> tuple[list[Plain], list[Path], list[str]]:
-    """Compute the missing cells; return the rows of the summary, the files, and what the figure does not show."""
-    from roundwise.simulation.sweep import run_sweep
-    from roundwise.theory.figures.sweep import draw_sweep
-
-    with (
-        _place(cluster if missing else None) as place,
-        progress(sum(cell.runs for cell in missing), "sweeping") as advance,
-    ):
-        rows = run_sweep(grid, folder, workers=workers, cluster=place, progress=advance).rows
-    figures, left_out = draw_sweep(rows, folder)
-    return rows, [folder / "summary.csv", *figures], left_out
-
-
-def _place(cluster: str | None) -> AbstractContextManager[Client | None]:
+def _connect(cluster: str | None) -> AbstractContextManager[Client | None]:
     """One connection for the whole sweep, made before anything is computed."""
     if cluster is None:
         return nullcontext()
@@ -113,70 +92,25 @@ def _place(cluster: str | None) -> AbstractContextManager[Client | None]:
 
 
 def _print_rows(rows: list[Plain]) -> None:
-    """The cells as a table, or as one for each problem where that is too wide; what all share is said once."""
-    same = {key: word for key, word in LABELS.items() if len({row[key] for row in rows}) == 1}
-    print("; ".join(f"{word} {_short(rows[0][key])}" for key, word in same.items()))
-    columns = {word: [_short(row[key]) for row in rows] for key, word in LABELS.items() if key not in same}
-    columns |= _numbers(rows)
-    headings = [] if _width(columns) <= console_width() else [word for word in PROBLEM if word in columns]
-    said = list(zip(*(columns.pop(word) for word in headings), strict=True)) or [()] * len(rows)
-    dropped = _narrowed(columns, console_width())
-    lines = list(zip(*columns.values(), strict=True))
-    for problem in dict.fromkeys(said):
-        if problem:
-            print(
-                "; ".join(
-                    f"assumed {each}" if word == "assumed" else each
-                    for word, each in zip(headings, problem, strict=True)
-                )
-            )
-        print_table(tuple(columns), [line for line, one in zip(lines, said, strict=True) if one == problem])
-    if dropped:
-        print(f"Too wide for {console_width()} characters: {' and '.join(dropped)} can be seen in summary.csv only.")
+    """A table of policies for each problem; what all problems share is said once."""
+    labels = {key: word for key, word in LABELS.items() if len({row[key] for row in rows}) > 1}
+    runs = {row["runs"] for row in rows}
+    same = [_label(LABELS, key, rows[0]) for key in LABELS if key not in labels]
+    say_text("; ".join([*same, *(f"runs {number(each)}" for each in runs if len(runs) == 1)]))
+    for _, group in groupby(rows, lambda row: [row[key] for key in labels]):
+        cells = list(group)
+        if labels:
+            say_text("; ".join(_label(labels, key, cells[0]) for key in labels))
+        columns = summary_columns(cells)
+        print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
     if any(row["undecided"] for row in rows):
-        print("Undecided runs reached a limit or used up their data: a mean so cut off is not compared with the bound.")
+        say_text(UNDECIDED)
     if other := sorted({row["lower_bound_for"] for row in rows} - {"these rewards"}):
-        print(f"Where rewards are not normal the bound is that for {' or '.join(other)}; they may need fewer.")
-    for policy, caveat in dict.fromkeys((row["policy"], row["caveat"]) for row in rows if row["caveat"]):
-        print(f"* {policy}: {caveat}.")
+        say_text(
+            f"For rewards that are not normal, the bound is the one for {' or '.join(other)}; they may need fewer."
+        )
+    print_caveats(rows)
 
 
-def _numbers(rows: list[Plain]) -> dict[str, list[str]]:
-    """The policies and what came out, as columns."""
-    columns = {
-        "policy": [row["policy"] + ("" if row["guarantee"] else "\N{NO-BREAK SPACE}*") for row in rows],
-        "samples": [_count(row["samples_mean"]) for row in rows],
-        "± se": [_count(row["samples_se"]) for row in rows],
-        "× bound": [ratio(row["samples_over_lower_bound"]) for row in rows],
-        "batches": [f"{row['batches_mean']:.2f}" for row in rows],
-        "error": [f"{row['error']:.4f}" for row in rows],
-        "≤ (95 %)": [f"{row['error_upper_95']:.4f}" for row in rows],
-    }
-    if any(row["undecided"] for row in rows):
-        columns["undecided"] = [f"{row['undecided']:.4f}" for row in rows]
-    return columns
-
-
-def _narrowed(columns: dict[str, list[str]], room: int) -> list[str]:
-    """Take columns away until the others have room; then settings of long policies get a line of their own."""
-    dropped = []
-    for word in DISPENSABLE:
-        if _width(columns) > room:
-            del columns[word]
-            dropped.append(word)
-    longest = max(map(len, columns["policy"])) - max(0, _width(columns) - room)
-    columns["policy"] = [each if len(each) <= longest else each.replace(":", ":\n  ") for each in columns["policy"]]
-    return dropped
-
-
-def _width(columns: dict[str, list[str]]) -> int:
-    """How many characters the table takes that `print_table` makes of these columns."""
-    return sum(max(map(len, [word, *cells])) + 3 for word, cells in columns.items()) - 1
-
-
-def _count(value: float) -> str:
-    return number(round(value)) if value < 1e9 else f"{value:.3g}"
-
-
-def _short(value: str | float) -> str:
-    return value if isinstance(value, str) else number(value)
+def _label(words: dict[str, str], key: str, row: Plain) -> str:
+    return f"{words[key]} {row[key] if isinstance(row[key], str) else number(row[key])}"

@@ -20,7 +20,7 @@ from roundwise.errors import InputError, RoundwiseError
 from roundwise.model.batch import Batch
 from roundwise.noise import Gaussian, Noise
 from roundwise.questions import Complexity, Question
-from roundwise.questions.base import Answer
+from roundwise.questions.base import PLAIN_WORDING, RATE_WORDING, Answer, Wording
 
 if TYPE_CHECKING:  # of a policy and of a stopping rule: named tuples of arrays, of any kind where it is not said which
     from typing_extensions import TypeVar
@@ -66,6 +66,11 @@ class Problem:
         self.question.check(self.arms)
         self.noise.check_arms(self.arms)
         self.question.check_range(*self.noise.mean_range)
+
+    @property
+    def wording(self) -> Wording:
+        """How values are written for people: rates in per cent, everything else as plain numbers."""
+        return RATE_WORDING if self.noise.outcome.rates else PLAIN_WORDING
 
     @property
     def sigma(self) -> float:

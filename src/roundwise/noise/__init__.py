@@ -2,16 +2,23 @@
 
 from roundwise.noise.base import Needs, Noise, Outcome
 from roundwise.noise.bounded import Binary, Bounded, PairedBinary, PairedBounded
-from roundwise.noise.gaussian import Gaussian, HeteroscedasticGaussian, PairedNormal, SubGaussian, UnknownVariance
+from roundwise.noise.gaussian import (
+    Gaussian,
+    HeteroscedasticGaussian,
+    Normal,
+    PairedNormal,
+    SameVariance,
+    SubGaussian,
+)
 from roundwise.noise.poisson import Poisson
 
 _MODELS = (
-    Binary, Bounded, HeteroscedasticGaussian, Gaussian, PairedBinary, PairedBounded, PairedNormal, Poisson, SubGaussian,
-    UnknownVariance,
+    Binary, Bounded, HeteroscedasticGaussian, Gaussian, Normal, PairedBinary, PairedBounded, PairedNormal, Poisson,
+    SameVariance, SubGaussian,
 )  # fmt: skip
 NOISES: dict[str, type[Noise]] = {each.name: each for each in _MODELS}
 
 __all__ = [
-    "NOISES", "Binary", "Bounded", "Gaussian", "HeteroscedasticGaussian", "Needs", "Noise", "Outcome", "PairedBinary",
-    "PairedBounded", "PairedNormal", "Poisson", "SubGaussian", "UnknownVariance",
+    "NOISES", "Binary", "Bounded", "Gaussian", "HeteroscedasticGaussian", "Needs", "Noise", "Normal", "Outcome",
+    "PairedBinary", "PairedBounded", "PairedNormal", "Poisson", "SameVariance", "SubGaussian",
 ]  # fmt: skip

@@ -1,13 +1,14 @@
 """Normal rewards, of known or unknown standard deviation, and any rewards with tails no heavier.
 
-Lemma 1 for a known deviation (or an upper bound of it), t statistics of each batch for an unknown one (Proposition 5).
+Lemma 1 for a known deviation (or an upper bound of it), t statistics of each batch for unknown ones (Propositions 5 and
+30).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache, partial, reduce
 from typing import ClassVar
 
 import numpy as np
@@ -16,8 +17,8 @@ from roundwise.arrays import Floats, log_sum_exp, quiet, sum_rows, total
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
-from roundwise.model.estimates import Estimates, Past, form_values, form_variances
-from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise, Outcome
+from roundwise.model.estimates import Estimates, Past, all_arms, arm_of, form_values, form_variances
+from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise, Outcome, RowCheck
 from roundwise.noise.bets import (
     HUGE,
     NO_ROWS,
@@ -60,6 +61,7 @@ class SubGaussian(Noise):
 
     sigma: float = 1.0
     name: ClassVar[str] = "sub-gaussian"
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ("sigma",)
 
     def __post_init__(self) -> None:
         _check_sigma(self.sigma)
@@ -79,11 +81,12 @@ class SubGaussian(Noise):
         return None if self.sigma >= sigma else Reason("sigma_too_small")
 
 
-class _Normal(Noise):
-    """Exactly normal rewards, which have exact bets towards a budget (Proposition 14a)."""
+class _KnownSigma(Noise):
+    """Exactly normal rewards of known deviation, which have exact bets towards a budget (Proposition 14a)."""
 
     monotone_budget_bets: ClassVar[bool] = True
     outcome: ClassVar[Outcome] = Outcome(normal=True)
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ("skewness", "kurtosis", "repeated", "sigma")
 
     def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
@@ -104,7 +107,7 @@ class _Normal(Noise):
 
 
 @dataclass(frozen=True)
-class Gaussian(_Normal):
+class Gaussian(_KnownSigma):
     """Normal rewards with exactly this standard deviation: an upper bound is not enough.
 
     >>> Gaussian(0.5).sigma
@@ -127,7 +130,7 @@ class Gaussian(_Normal):
 
 
 @dataclass(frozen=True)
-class HeteroscedasticGaussian(_Normal):
+class HeteroscedasticGaussian(_KnownSigma):
     """Normal rewards with known standard deviations, one for each arm, exactly.
 
     Args:
@@ -228,20 +231,21 @@ class _PartBetsByArm(PartBets):
 
 
 @dataclass(frozen=True)
-class UnknownVariance(Noise):
-    """Normal rewards with the same, unknown standard deviation for every arm.
+class Normal(Noise):
+    """Normal rewards; the mean and the standard deviation of each arm are unknown.
 
-    For forms of several arms the variance is pooled over all arms of the batch, which must have it in common. For a
-    form of one arm, and against a level, it is that arm's own: variances may differ there, and what is won on different
-    arms may be multiplied.
+    Forms of several arms are measured by Welch's statistic, with the smallest degrees of freedom of their arms
+    (Proposition 30). An arm with fewer than two results in a part is not bet on there.
     """
 
-    name: ClassVar[str] = "unknown-variance"
+    name: ClassVar[str] = "normal"
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ("skewness", "kurtosis", "repeated")
     monotone_budget_bets: ClassVar[bool] = True
     needs: ClassVar[Needs] = "squares"
-    most_parts: ClassVar[int] = 8  # of a batch: each has its own deviation, from rows enough to tell
+    most_parts: ClassVar[int] = 4  # of a batch: each arm of each has its own deviation, from rows enough to tell
     flags: ClassVar[tuple[str, ...]] = ("--normal",)
-    words: ClassVar[str] = "Results are normal with the same, unknown standard deviation for every arm."
+    words: ClassVar[str] = "Results are normal with a mean and a standard deviation of its own for each arm, unknown."
+    least_need: ClassVar[float] = math.log(2)  # budget bets towards less are valid of exact t statistics only
 
     def doubt(self, true: Noise) -> Reason | None:
         return None if self == true or true.outcome.normal else UNTRUE
@@ -251,8 +255,12 @@ class UnknownVariance(Noise):
         freedom = total(past.freedom)
         return np.where(freedom > 0, np.maximum(total(past.scatter), 1e-300) / np.maximum(freedom, 1.0), 1.0)
 
+    def variances(self, past: Past) -> Floats:
+        """Each arm's own, with the pooled variance as one more degree of freedom."""
+        return (past.scatter + self.variance(past)[..., None]) / (past.freedom + 1.0)
+
     def part_bets(self, data: PartsData) -> PartBets:
-        return _StudentPartBets(data)
+        return _WelchPartBets(data)
 
     def with_items(self) -> Noise:
         return PairedNormal()
@@ -261,56 +269,95 @@ class UnknownVariance(Noise):
     def fixed_size_bet(
         self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
     ) -> FixedSizeBet:
-        means, spread = means_and_inverse_counts(batch)
-        new, leverage = form_values(means, pieces), form_variances(spread, pieces)
-        square, dof = self._squares(batch, pieces)
-        possible = (square > 0) & (dof >= 1)
-        sizes = np.where(possible, drifts * np.sqrt(form_variances(1.0 / units, pieces) / leverage), 0.0)
-        error, dof = np.sqrt(np.where(possible, square * leverage, 1.0)), np.where(possible, dof, 1.0)
+        means, per_row = means_and_inverse_counts(batch)
+        new, guess = form_values(means, pieces), self.variances(past)
+        square, dof = self._squared_errors(batch, pieces)
+        possible = (square > 0) & np.isfinite(square) & (dof >= 1)
+        ahead = form_variances(guess / units, pieces) / form_variances(guess * per_row, pieces)
+        sizes = np.where(possible, drifts * np.sqrt(ahead), 0.0)
+        error, dof = np.sqrt(np.where(possible, square, 1.0)), np.where(possible, dof, 1.0)
         return lambda offsets: fixed_size_student_bet(sizes, new - offsets, error, dof)
 
     @quiet
     def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
-        """Bet on the score of the same chance as the batch's t statistic, which is exactly normal (Proposition 14a)."""
+        """Bet on the normal score with the same tail probability as the batch's t statistic (14a, 30)."""
         from scipy.special import ndtri, stdtr
 
-        means, spread = means_and_inverse_counts(batch)
-        new, leverage = form_values(means, pieces) - pieces.offsets, form_variances(spread, pieces)
-        square, dof = self._squares(batch, pieces)
-        t = new / np.sqrt(square * leverage)
-        possible = (square > 0) & (dof >= 1) & np.isfinite(leverage) & np.isfinite(t)
+        means, _ = means_and_inverse_counts(batch)
+        square, dof = self._squared_errors(batch, pieces)
+        t = (form_values(means, pieces) - pieces.offsets) / np.sqrt(square)
+        possible = (square > 0) & (dof >= 1) & np.isfinite(square) & np.isfinite(t)
         score = -np.sign(t) * ndtri(stdtr(np.where(possible, dof, 1.0), -np.abs(np.where(possible, t, 0.0))))
         score, need = np.where(possible, score, np.nan), np.where(need < MOST_NEED, need, 0.0)
-        return bet_where_needed(partial(normal_budget_bet, eta=eta), need, score, need, rho)
+        return bet_where_needed(
+            partial(normal_budget_bet, eta=eta), need, score, np.maximum(need, self.least_need), rho
+        )
 
-    def _squares(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
-        """The variance within the arms of the batch that each form is measured with, and its degrees of freedom."""
-        each = np.zeros_like(batch.counts) if batch.scatter is None else batch.scatter
-        freedom = np.maximum(batch.counts - 1.0, 0.0)
-        scatter, dof = total(each)[..., None], total(freedom)[..., None]
-        if not pieces.pairs:
-            single, arm, _ = single_arms(pieces)
-            scatter, dof = np.where(single, take_arm(each, arm), scatter), np.where(single, take_arm(freedom, arm), dof)
-        return scatter / np.maximum(dof, 1.0), dof
+    def _squared_errors(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
+        """The squared standard error of each form of the batch's means, and its degrees of freedom. (P), (P)"""
+        scatter, freedom = _within(batch.counts, batch.scatter)
+        square = form_variances(scatter / np.maximum(freedom, 1.0) / batch.counts, pieces)
+        if pieces.pairs:
+            return square, np.minimum(arm_of(freedom, pieces, 0), arm_of(freedom, pieces, 1))
+        return square, np.where(pieces.coefficients != 0, all_arms(freedom, pieces), np.inf).min(axis=-1)
 
 
 @dataclass(frozen=True)
-class PairedNormal(PairedNoise, UnknownVariance):
+class SameVariance(Normal):
+    """Normal rewards with the same, unknown standard deviation for every arm.
+
+    For forms of several arms the variance is pooled over all arms of the batch, which must have it in common. For a
+    form of one arm, and against a level, it is that arm's own: variances may differ there, and what is won on different
+    arms may be multiplied.
+    """
+
+    name: ClassVar[str] = "same-variance"
+    row_checks: ClassVar[tuple[RowCheck, ...]] = (*Normal.row_checks, "deviations")
+    most_parts: ClassVar[int] = 8
+    flags: ClassVar[tuple[str, ...]] = ("--normal", "--same-spread")
+    words: ClassVar[str] = "Results are normal with the same, unknown standard deviation for every arm."
+    least_need: ClassVar[float] = 0.0
+
+    def variances(self, past: Past) -> Floats:
+        return np.broadcast_to(self.variance(past)[..., None], past.counts.shape)
+
+    def part_bets(self, data: PartsData) -> PartBets:
+        return _PooledPartBets(data)
+
+    def _squared_errors(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
+        scatter, freedom = _within(batch.counts, batch.scatter)
+        square, dof = total(scatter)[..., None], total(freedom)[..., None]
+        if not pieces.pairs:
+            single, arm, _ = single_arms(pieces)
+            square, dof = (
+                np.where(single, take_arm(own, arm), pooled) for own, pooled in ((scatter, square), (freedom, dof))
+            )
+        return square / np.maximum(dof, 1.0) * form_variances(1.0 / batch.counts, pieces), dof
+
+
+@dataclass(frozen=True)
+class PairedNormal(PairedNoise, Normal):
     """Normal results on shared items: differences of two arms are normal with an unknown deviation of their own."""
 
     name: ClassVar[str] = "paired-normal"
+    most_parts: ClassVar[int] = 8
     words: ClassVar[str] = f"Differences of two arms on one item are normal, their deviation unknown. {ITEMS}"
-    differences: ClassVar[Noise] = UnknownVariance()
+    differences: ClassVar[Noise] = Normal()
 
     def without_items(self) -> Noise:
-        return UnknownVariance()
+        return Normal()
+
+
+def _within(counts: Floats, scatter: Floats | None) -> tuple[Floats, Floats]:
+    """Scatter (0 if it is not known) and degrees of freedom of each arm."""
+    return np.zeros_like(counts) if scatter is None else scatter, np.maximum(counts - 1.0, 0.0)
 
 
 @dataclass(frozen=True)
-class _StudentPartBets(PartBets):
-    """Bets of one size on parts: over the part's own deviation, pooled for forms of several arms, an arm's for a level.
+class _WelchPartBets(PartBets):
+    """Bets of one size on parts, over the part's own deviations: of the arms of the form, or of one arm for a level.
 
     A rule of one node takes the place of chi: parts have small drifts, for which it loses next to nothing.
     """
@@ -319,6 +366,12 @@ class _StudentPartBets(PartBets):
 
     @cached_property
     def variances(self) -> Floats:
+        scatter, freedom = self.data.scatter_so_far
+        return (scatter + self._pooled) / (freedom + 1.0)
+
+    @cached_property
+    def _pooled(self) -> Floats:
+        """The variance within all arms before each part. (P, 1, n)"""
         data, (scatter, freedom) = self.data, self._within
         if data.scatter is None:
             return _variance(*(_over_arms(each) for each in data.scatter_so_far))
@@ -329,45 +382,55 @@ class _StudentPartBets(PartBets):
         return _variance(*self.data.scatter_so_far)
 
     def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
-        pooled = self._pooled(form.places[0][0] % self.data.counts.shape[-1])
-        if form.factors is None:
-            return self._log_factor(value, leverage, *pooled)
-        used = np.stack([each != 0 for each in form.factors])
-        arm = np.take_along_axis(np.stack(form.places), used.argmax(axis=0)[None], axis=0)[0]
-        own = _units(*(each.reshape(-1).take(arm) for each in self._within))
-        single = used.sum(axis=0) == 1
-        return self._log_factor(value, leverage, *(np.where(single, a, b) for a, b in zip(own, pooled, strict=True)))
+        scatter, freedom = self._within
+        square = form.squares(scatter / np.maximum(freedom, 1.0) / np.maximum(self.data.counts, NO_ROWS))
+        own = [freedom.reshape(-1).take(each) for each in form.places]
+        if form.factors is not None:
+            own = [np.where(f != 0, each, np.inf) for f, each in zip(form.factors, own, strict=True)]
+        return student_factor(value, square, reduce(np.minimum, own))
 
     def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
-        return self._log_factor(distance, leverage, *_units(*(each.reshape(-1).take(arm) for each in self._within)))
-
-    def _pooled(self, run: Index) -> list[Floats]:
-        """The units of all arms together, in these columns. (c)->(P, c)"""
-        return [each[:, 0].take(run, axis=1) for each in _units(*(_over_arms(each) for each in self._within))]
+        scatter, freedom = (each.reshape(-1).take(arm) for each in self._within)
+        return student_factor(distance, leverage * scatter / np.maximum(freedom, 1.0), freedom)
 
     @cached_property
     def _within(self) -> tuple[Floats, Floats]:
-        scatter = np.zeros_like(self.data.counts) if self.data.scatter is None else self.data.scatter
-        return scatter, np.maximum(self.data.counts - 1.0, 0.0)
-
-    def _log_factor(
-        self, value: Floats, leverage: Floats, scatter: Floats, dof: Floats, root: Floats, most: Floats
-    ) -> LogFactor:
-        t = np.clip(value / np.sqrt(np.maximum(leverage * scatter / dof, 1e-300)), -HUGE, HUGE)
-        rho = t / np.sqrt(t * t + dof) * root  # the one node of the rule for chi
-
-        def log_factor(p: int, q: Floats) -> Floats:
-            q = np.minimum(q, most[p])
-            return q * (rho[p] - 0.5 * q)
-
-        return log_factor
+        return _within(self.data.counts, self.data.scatter)
 
 
-def _units(scatter: Floats, freedom: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Scatter, its degrees of freedom (at least 1), sqrt(dof + 1), and the boldest bet, 0 without a deviation."""
+class _PooledPartBets(_WelchPartBets):
+    """The same over the deviation of all arms together for forms of several arms."""
+
+    @property
+    def variances(self) -> Floats:
+        return self._pooled
+
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        run = form.places[0][0] % self.data.counts.shape[-1]
+        scatter, freedom = (_over_arms(each)[:, 0].take(run, axis=1) for each in self._within)
+        if form.factors is not None:
+            used = np.stack([each != 0 for each in form.factors])
+            arm = np.take_along_axis(np.stack(form.places), used.argmax(axis=0)[None], axis=0)[0]
+            scatter, freedom = (
+                np.where(used.sum(axis=0) == 1, own.reshape(-1).take(arm), pooled)
+                for own, pooled in zip(self._within, (scatter, freedom), strict=True)
+            )
+        return student_factor(value, leverage * scatter / np.maximum(freedom, 1.0), freedom)
+
+
+def student_factor(value: Floats, square: Floats, freedom: Floats) -> LogFactor:
+    """exp(q rho - q^2/2) of the t statistic of a value with this squared error; no bet without one. (P, c)"""
     dof = np.maximum(freedom, 1.0)
     root = np.sqrt(dof + 1.0)
-    return scatter, dof, root, root * (BOLD * ((freedom >= 1) & (scatter > 0)))
+    t = np.clip(value / np.sqrt(np.maximum(square, 1e-300)), -HUGE, HUGE)
+    rho = t / np.sqrt(t * t + dof) * root  # the one node of the rule for chi
+    most = root * (BOLD * ((freedom >= 1) & (square > 0)))
+
+    def log_factor(p: int, q: Floats) -> Floats:
+        q = np.minimum(q, most[p])
+        return q * (rho[p] - 0.5 * q)
+
+    return log_factor
 
 
 def _over_arms(values: Floats) -> Floats:

@@ -16,7 +16,6 @@ from roundwise.arrays import Floats, Plain
 from roundwise.ingest import Results
 from roundwise.messages import Guarantee, option, several
 from roundwise.noise.base import Outcome
-from roundwise.questions.base import Wording
 from roundwise.questions.claims import ODDS
 from roundwise.report.export import (
     TABLES,
@@ -91,9 +90,9 @@ class Report(ReportData):
         """The headline for a terminal; above it what became of the guarantee, unless it was kept, and all dangers."""
         return "\n".join(render_top(self))
 
-    def text(self) -> str:
-        """The report for a terminal."""
-        return render_text(self)
+    def text(self, width: int | None = None) -> str:
+        """The report for a terminal; lines have at most `width` characters if it is given."""
+        return render_text(self, width)
 
     def markdown(self) -> str:
         """The report as Markdown."""
@@ -142,7 +141,6 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
     claims = settings.policy.stopping.claims(settings.problem, state.trial, settings.arms)
     courses = trace_evidence(state, entries, claims)
     arm_rows, claim_rows = measure(state, claims, answer, courses, intervals)
-    courses = tuple(each._replace(claim=row.claim) for each, row in zip(courses, claim_rows, strict=bool(courses)))
     widths = sorted(each.upper - each.lower for each in arm_rows if each.lower is not None and each.upper is not None)
     units = choose_units(settings.noise, widths[len(widths) // 2] if widths else None)
     rising = not question.lower_is_better
@@ -161,7 +159,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
     return Report(
         study=state.name,
         question=question.name,
-        question_text=question.question_text(settings.arms, Wording(units.mean, units.given, units.given_gap)),
+        question_text=question.question_text(settings.arms, settings.problem.wording),
         status=status,
         answer=found.answer,
         headline=write_headline(found, _why_undecided(state)),
@@ -469,7 +467,7 @@ def _size_claim(
         if margin is not None:
             lower, upper = (None, form.level - margin) if form.below else (form.level + margin, None)
     found = ClaimRow(
-        claim=_in_units(state, claim),
+        claim=claim.words,
         shown=claim.shown,
         shown_at=claim.shown_at,
         log_evidence=claim.evidence,
@@ -521,19 +519,6 @@ def _as_ratio(claim: ClaimRow, form: LinearForm, means: Floats, outcome: Outcome
         single_lower=bound(claim.single_lower, 1),
         single_upper=bound(claim.single_upper, -1),
     )
-
-
-def _in_units(state: State, claim: ClaimStatus) -> str:
-    """What a claim says, with the level or tolerance that was chosen in the units of the results."""
-    question, units, words = state.spec.question, choose_units(state.spec.noise), claim.words
-    level, tolerance = question.level, question.tolerance
-    near = f" (or is within {tolerance:g})"
-    close = f" (or is within {units.given_gap(tolerance)})" if words.endswith(near) else ""
-    words = words.removesuffix(near)
-    if level is not None and words.endswith(f" {level:g}"):
-        words = words.removesuffix(f"{level:g}") + units.given(level)
-        words = words.replace("some mean is", f"some {units.mean} is", 1) if words.startswith("some mean is") else words
-    return words + close
 
 
 def _other_than_control(state: State, form: LinearForm | None) -> str | None:

@@ -12,6 +12,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import visible
 from roundwise.messages import Danger, Guarantee, Note, count, several
 from roundwise.noise import Noise
+from roundwise.questions.base import PLAIN_WORDING, RATE_WORDING, Wording
 from roundwise.serialization import unpacked_numbers
 from roundwise.store.log import Entry, EventKind, stamp
 
@@ -30,9 +31,9 @@ class Units(NamedTuple):
     decimals: int | None = None  # None: as many as a number needs by itself
 
     @property
-    def mean(self) -> str:
-        """What the mean of results is called."""
-        return "rate" if self.rates else "mean"
+    def wording(self) -> Wording:
+        """The word for a mean, and how levels, margins and tolerances are written, which somebody chose."""
+        return RATE_WORDING if self.rates else PLAIN_WORDING
 
     def value(self, value: float, side: Side = "near") -> str:
         return per_cent(value, side) if self.rates else self._plain(value, side)
@@ -40,14 +41,6 @@ class Units(NamedTuple):
     def gap(self, gap: float, side: Side = "near", unit: bool = True) -> str:
         """A difference of two values, with its `unit` if there is one."""
         return points(gap, side, unit) if self.rates else self._plain(gap, side)
-
-    def given(self, value: float) -> str:
-        """A value that somebody chose: a level."""
-        return share(value) if self.rates else f"{value:g}"
-
-    def given_gap(self, gap: float) -> str:
-        """A difference that somebody chose: a margin or a tolerance."""
-        return f"{100 * gap:.6g} points" if self.rates else f"{gap:g}"
 
     def _plain(self, value: float, side: Side) -> str:
         if self.decimals is None:

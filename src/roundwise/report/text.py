@@ -10,6 +10,7 @@ from roundwise.errors import visible
 from roundwise.messages import GuaranteeStatus, count, day, few, several
 from roundwise.questions import Above, BestArm, Claims, Linear, Question, SomeBeyond
 from roundwise.questions.claims import ODDS
+from roundwise.render.terminal import Table, align_table, wrap_text
 from roundwise.report.model import (
     RATIO,
     TINY,
@@ -59,7 +60,7 @@ class Findings(NamedTuple):
     def near(self, what: str) -> str:
         """', or within 2 points of it'; nothing without a tolerance."""
         tolerance = self.question.tolerance
-        return f", or within {self.units.given_gap(tolerance)} {what}" if tolerance else ""
+        return f", or within {self.units.wording.gap(tolerance)} {what}" if tolerance else ""
 
 
 def write_headline(found: Findings, why: str) -> str:
@@ -142,7 +143,7 @@ def _describe_best(found: Findings) -> str | None:
 
 
 def _describe_sides(found: Findings) -> str | None:
-    level = found.units.given(found.question.level or 0.0) + found.near("of it")
+    level = found.units.wording.value(found.question.level or 0.0) + found.near("of it")
     above = few([found.sized(each) for each in found.arms if each.name in found.answer])
     below = few([found.sized(each) for each in found.arms if each.name not in found.answer])
     if not found.answer:
@@ -154,11 +155,11 @@ def _describe_any_beyond(found: Findings) -> str | None:
     question, measured = found.question, [each for each in found.arms if each.mean is not None]
     if not measured:
         return None
-    level = found.units.given(question.level or 0.0) + found.near("of it")
+    level = found.units.wording.value(question.level or 0.0) + found.near("of it")
     choose, side, end = (min, "below", "lowest") if question.lower_is_better else (max, "above", "highest")
     extreme = choose(measured, key=lambda arm: arm.mean or 0.0)
     some = "Some" if found.answer else "No"
-    return f"{some} {found.units.mean} is {side} {level}; the {end} is that of {found.sized(extreme)}"
+    return f"{some} {found.units.wording.mean} is {side} {level}; the {end} is that of {found.sized(extreme)}"
 
 
 def _describe_other(found: Findings) -> str | None:
@@ -178,7 +179,7 @@ def _describe_beating(found: Findings) -> str | None:
     margin = found.question.margin
     if margin is None:
         return None
-    by = (f" by more than {found.units.given_gap(margin)}" if margin else "") + found.near("of that")
+    by = (f" by more than {found.units.wording.gap(margin)}" if margin else "") + found.near("of that")
     beat = {each.compares for each in found.claims if each.shown and not each.below}
     sizes = [found.ahead(each) for each in found.arms if each.name in beat]
     others = [each.name for each in found.arms if each.name not in beat and each.name != found.control]
@@ -288,26 +289,10 @@ class Column(NamedTuple):
     kind: str = ""  # for surfaces that show only some columns: lift, place, size
 
 
-Table = list[list[str]]  # the titles, and then the rows
-
-
 def as_rows(columns: Sequence[Column]) -> Table:
     """The titles of a table and its rows."""
     rows = zip(*(each.cells for each in columns), strict=True)
     return [[each.title for each in columns], *([visible(cell) for cell in row] for row in rows)]
-
-
-def align_columns(columns: Sequence[Column]) -> list[str]:
-    """A table in columns; numbers to the right."""
-    table = as_rows(columns)
-    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
-    return [
-        "  ".join(
-            cell.rjust(width) if column.numeric else cell.ljust(width)
-            for cell, width, column in zip(row, widths, columns, strict=True)
-        ).rstrip()
-        for row in table
-    ]
 
 
 def arm_table(report: ReportData, most: int = MOST) -> list[Column]:
@@ -329,7 +314,7 @@ def arm_table(report: ReportData, most: int = MOST) -> list[Column]:
             bare = partial(say, unit=False)
         means.append("-" if each.mean is None else say(each.mean) + (" *" if each.widened else ""))
         ends.append(_describe_interval(say, bare, each.lower, each.upper))
-    columns.append(Column(units.mean, means, True))
+    columns.append(Column(units.wording.mean, means, True))
     if any(each.lower is not None or each.upper is not None for each in every):
         complete = all(each.lower is not None and each.upper is not None for each in arms)
         columns.append(Column(report.ends, ends, complete))
@@ -553,20 +538,24 @@ def _describe_size(report: ReportData, claim: ClaimRow) -> str:
 # --- for a terminal, and the sentences that all forms share
 
 
-def render_text(report: ReportData) -> str:
-    """The report for a terminal."""
-    lines = [*render_top(report), "", f"{report.study}: {report.question_text}"]
-    lines += [f"{describe_extent(report)}; {describe_error(report)}."]
-    lines += [f"{report.assumptions} {describe_history(report)}".strip(), ""]
-    lines += [*align_columns(arm_table(report)), ""]
-    lines += [legend, ""] if (legend := describe_places(report)) else []
-    lines += [*align_columns(claim_table(report)), ""] if has_claim_table(report) else []
-    if report.remaining:
-        lines += [f"Still to come: {describe_outstanding(report)}.", ""]
-    lines += [f"Note: {each}" for each in report.notes]
-    lines += [] if report.forecast is None else [f"Forecast: {report.forecast}."]
-    lines += [] if report.digest is None else [f"The record ends with {report.digest}."]
-    return "\n".join(visible(line) for line in [*lines, f"Next: {report.next}"])
+def render_text(report: ReportData, width: int | None) -> str:
+    """The report for a terminal of this width, or for one without end."""
+
+    def aligned(columns: Sequence[Column]) -> str:
+        return "\n".join(align_table(as_rows(columns), [each.numeric for each in columns], width))
+
+    before = [*render_top(report), "", f"{report.study}: {report.question_text}"]
+    before += [f"{describe_extent(report)}; {describe_error(report)}."]
+    before += [f"{report.assumptions} {describe_history(report)}".strip(), ""]
+    legend = describe_places(report)
+    after = [f"Still to come: {describe_outstanding(report)}.", ""] if report.remaining else []
+    after += [f"Note: {each}" for each in report.notes]
+    after += [] if report.forecast is None else [f"Forecast: {report.forecast}."]
+    after += [] if report.digest is None else [f"The record ends with {report.digest}."]
+    blocks = [wrap_text(visible(line), width) for line in before] + [aligned(arm_table(report)), ""]
+    blocks += [wrap_text(legend, width), ""] if legend else []
+    blocks += [aligned(claim_table(report)), ""] if has_claim_table(report) else []
+    return "\n".join([*blocks, *(wrap_text(visible(line), width) for line in [*after, f"Next: {report.next}"])])
 
 
 def render_top(report: ReportData) -> list[str]:

@@ -108,12 +108,12 @@ def differs(problem: Problem, so_far: Agreement, shifts: bool) -> Disagreement |
     if apart.freedom < 1:
         return None
     chance = chi_squared_tail(apart.freedom, apart.square)
-    if _estimated(problem):  # the variance is an estimate, too
+    if _estimated(problem):  # the variances are estimates, too: one of all arms, or one of each
         from scipy.special import fdtrc
 
-        variance = float(problem.noise.variances(so_far.sums).max())
-        ratio = apart.square / variance / apart.freedom if variance > 0 else math.nan
-        chance = fdtrc(apart.freedom, so_far.sums.freedom.sum(), ratio)
+        variances, freedom = problem.noise.variances(so_far.sums), so_far.sums.freedom
+        ratio = apart.square / variances.max() / apart.freedom if variances.max() > 0 else math.nan
+        chance = fdtrc(apart.freedom, freedom.sum() if np.ptp(variances) == 0 else freedom.mean(), ratio)
     return Disagreement(float(chance), apart.arm, apart.batch) if math.isfinite(chance) else None
 
 
@@ -147,7 +147,7 @@ def _most(apart: Apart, single: Floats, square: float, freedom: int, arms: Place
 
 
 def _estimated(problem: Problem) -> bool:
-    """Whether one variance of all results is estimated: squares are then divided by it at the end."""
+    """Whether the largest variance is estimated: squares are then divided by it at the end."""
     return problem.noise.needs == "squares"
 
 

@@ -1,58 +1,154 @@
-"""The REST API, `/api/v1`, as far as it looks: lists, reports, records, plans. `verbs` has what records."""
+"""The REST API, `/api/v1`: what looks, what records, and the description of both, for machines and as a page.
+
+Studies and arms go by their names, never by indices. Every request that records may have an `Idempotency-Key`: sent
+again, it records nothing and is answered as before; with another request the key is refused. What records has threads
+of its own, so that nobody who looks holds up a result.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import inspect
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple
 
-from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from anyio import CapacityLimiter
+from fastapi import APIRouter, Depends, FastAPI, File, Form, Header, Query, Request, UploadFile
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response, StreamingResponse
+from starlette.datastructures import State
 
+from roundwise._version import __version__
 from roundwise.arrays import Plain
 from roundwise.deadline import Deadline
+from roundwise.errors import DataError
+from roundwise.ingest import Results
+from roundwise.messages import Remedy
+from roundwise.report import Report
 from roundwise.report.export import TABLES
 from roundwise.report.model import list_events
-from roundwise.store.log import lines, stamp
-from roundwise.study.audit import list_studies
-from roundwise.web.bodies import UPLOAD, VIEW, Name, NewPlan, ProblemDetails
+from roundwise.store.log import lines, parsed, stamp
+from roundwise.store.remote import segment
+from roundwise.study import Round, Study
+from roundwise.study.audit import imported, list_studies
+from roundwise.study.study import create_from_spec
+from roundwise.web.bodies import (
+    AmendBody,
+    ArmBody,
+    Body,
+    BudgetBody,
+    EmptyBody,
+    Name,
+    NewPlan,
+    NewStudy,
+    NoteBody,
+    ProblemDetails,
+    ReasonBody,
+    RowsBody,
+    TellBody,
+    describe_mistake,
+    parse_options,
+)
+from roundwise.web.events import ChangeFeed, RecordChange
+from roundwise.web.rendering import HANDLERS, page, respond_with_error
 from roundwise.web.reports import FORMATS, attach_file, reports_of
-from roundwise.web.security import study_of
-from roundwise.web.workers import CLIENTS, FORECAST, SLOW, by
+from roundwise.web.security import MANAGE, UPLOAD, VIEW, check_role, study_of
+from roundwise.web.uploads import Table, Upload, on_disk
+from roundwise.web.workers import CLIENTS, FORECAST, SLOW, WRITERS, run_by
 
-SAID: dict[int | str, Plain] = {
-    status: {
-        "description": words,
-        "content": {"application/problem+json": {"schema": ProblemDetails.model_json_schema()}},
-    }
-    for status, words in {
-        400: "The request was not understood.",
-        401: "A token is needed.",
-        403: "The token does not allow this, or the request comes from another site.",
-        404: "There is no such study.",
-        409: "Somebody else was first, the name is taken, or no round is open. Nothing was changed.",
-        413: "The request is too large.",
-        421: "The server has another name.",
-        422: "It was not accepted; the sentence says why. Nothing was changed.",
-        503: "The storage does not answer.",
-    }.items()
+PROBLEMS = {
+    400: "The request was not understood.",
+    401: "A token is needed.",
+    403: "The token does not allow this, or the request comes from another site.",
+    404: "There is no such study.",
+    409: "Somebody else was first, the name is taken, or no round is open. Nothing was changed.",
+    413: "The request is too large.",
+    421: "The server has another name.",
+    422: "It was not accepted; the sentence says why. Nothing was changed.",
+    503: "The storage does not answer.",
 }
-router = APIRouter(prefix="/api/v1", responses=SAID)
-
-Form = Literal["json", "html", "md", "txt", "pdf", "xlsx", "csv"]
-FILES: dict[int | str, Plain] = {
-    200: {"content": {kind.partition(";")[0]: {} for kind in FORMATS.values()}, "description": "The report."}
+PROBLEM = {"application/problem+json": {"schema": ProblemDetails.model_json_schema()}}
+GROUPS = {
+    "studies": "Studies",
+    "rounds": "Rounds: ask and tell",
+    "changes": "Changes",
+    "record": "The record",
+    "events": "Events",
 }
-LINES: dict[int | str, Plain] = {200: {"content": {"application/jsonl": {}}, "description": "JSON lines."}}
+ONE = "/studies/{name}"
+router = APIRouter(prefix="/api/v1")
+Handler = Callable[..., Any]
 
 
-@router.get("/studies", dependencies=[VIEW], tags=["studies"])
-@by(None)
+async def _repeatable(
+    idempotency_key: Annotated[
+        str | None, Header(max_length=200, description="Drawn anew for each request; the same one is recorded once.")
+    ] = None,
+    if_match: Annotated[
+        str | None, Header(max_length=200, description="The ETag last seen: refused if the study has moved on.")
+    ] = None,
+) -> None:
+    """Headers of everything that records in a study; `study_of` reads them."""
+
+
+def endpoint(
+    method: str, path: str, role: str, group: str, by: CapacityLimiter | None = None, **more: Any
+) -> Callable[[Handler], Handler]:
+    """Register a handler for requests with this role.
+
+    Args:
+        method: GET, POST or DELETE.
+        path: Its address below `/api/v1`.
+        role: The role that is needed.
+        group: The heading of `GROUPS` under which it is described.
+        by: The threads in which it runs (None: those of readers); coroutines run in the event loop.
+        more: Settings of `APIRouter.add_api_route`.
+    """
+
+    async def allowed(request: Request) -> None:
+        check_role(request, role)
+
+    def register(handler: Handler) -> Handler:
+        async def run(**words: Any) -> Any:
+            return await run_by(by, partial(handler, **words), words["request"])
+
+        run.__signature__ = inspect.signature(handler, eval_str=True)  # type: ignore[attr-defined]
+        run.__name__, run.__doc__ = handler.__name__, handler.__doc__
+        headers = [Depends(_repeatable)] if by is WRITERS and path.startswith(ONE) else []
+        router.add_api_route(
+            path,
+            handler if inspect.iscoroutinefunction(handler) else run,
+            methods=[method],
+            tags=[group],
+            dependencies=[Depends(allowed), *headers],
+            **more,
+        )
+        return handler
+
+    return register
+
+
+get, post = partial(endpoint, "GET"), partial(endpoint, "POST")
+
+
+def answers(kind: str | Iterable[str], words: str) -> Plain:
+    """The settings of an endpoint that answers with something else than JSON."""
+    kinds = [kind] if isinstance(kind, str) else kind
+    described = {200: {"content": {each.partition(";")[0]: {} for each in kinds}, "description": words}}
+    return {"response_class": Response, "responses": described}
+
+
+# --- what looks
+
+
+@get("/studies", VIEW, "studies")
 def studies(request: Request) -> list[Plain]:
     """All studies: where each stands."""
     return list_studies(request.app.state.storage)
 
 
-@router.get("/studies/{name}", dependencies=[VIEW], tags=["studies"])
-@by(None)
+@get(ONE, VIEW, "studies")
 def status(request: Request, response: Response, name: Name) -> Plain:
     """Where a study stands, without bounds: the answer or the shortlist, what is still to come, what is open.
 
@@ -64,22 +160,18 @@ def status(request: Request, response: Response, name: Name) -> Plain:
     return report.plain()
 
 
-@router.get("/studies/{name}/forecast", dependencies=[VIEW], tags=["studies"])
-@by(SLOW)
+@get(f"{ONE}/forecast", VIEW, "studies", SLOW)
 def forecast(request: Request, name: Name) -> Plain:
     """What it will still take, in one line; null where nothing can be said."""
     with study_of(request, name) as study:
         return {"study": name, "forecast": reports_of(request).forecast(study) or None}
 
 
-@router.get(
-    "/studies/{name}/report", dependencies=[VIEW], response_class=Response, responses=SAID | FILES, tags=["studies"]
-)
-@by(SLOW)
+@get(f"{ONE}/report", VIEW, "studies", SLOW, **answers(FORMATS.values(), "The report."))
 def report(
     request: Request,
     name: Name,
-    form: Annotated[Form, Query(alias="format")] = "json",
+    form: Annotated[Literal["json", "html", "md", "txt", "pdf", "xlsx", "csv"], Query(alias="format")] = "json",
     table: Annotated[str, Query(description=f"Of a CSV file: {', '.join(TABLES)}.")] = "arms",
 ) -> Response:
     """Everything there is to say, with bounds: as JSON, a page, PDF, Excel, CSV, Markdown or text."""
@@ -88,51 +180,31 @@ def report(
     return Response(content, media_type=FORMATS[form]) if form in ("json", "html") else attach_file(content, name, form)
 
 
-@router.get("/studies/{name}/log", dependencies=[VIEW], tags=["record"])
-@by(None)
+@get(f"{ONE}/log", VIEW, "record")
 def log(request: Request, name: Name) -> list[Plain]:
     """What happened: every entry of the record, when, by whom, which file, how many rows."""
     with study_of(request, name) as study:
         return [each.plain() for each in list_events(study.entries())]
 
 
-@router.get("/studies/{name}/verify", dependencies=[VIEW], tags=["record"])
-@by(SLOW)
+@get(f"{ONE}/verify", VIEW, "record", SLOW)
 def verify(request: Request, name: Name) -> Plain:
-    """Compute everything again from the record, and list what comes out otherwise than it was recorded."""
+    """Compute everything again from the record, and list where the outcome differs from what was recorded."""
     with study_of(request, name) as study:
         audit = reports_of(request).audit(study)
-    return {
-        "study": name,
-        "entries": audit.entries,
-        "digest": audit.digest,
-        "sound": audit.sound,
-        "plans": audit.plans,
-        "counts": audit.counts,
-        "verdicts": audit.verdicts,
-        "differences": [each._asdict() for each in audit.differences],
-    }
+    found = audit._asdict() | {"sound": audit.sound, "differences": [each._asdict() for each in audit.differences]}
+    return {"study": name, **{key: value for key, value in found.items() if key != "state"}}
 
 
-@router.get("/studies/{name}/head", dependencies=[VIEW], tags=["record"])
-@by(CLIENTS)
+@get(f"{ONE}/head", VIEW, "record", CLIENTS)
 def head(request: Request, name: Name) -> Plain:
     """Where the record ends."""
     with study_of(request, name) as study:
         found = study.store.head(name)
-    return {
-        "study": name,
-        "entries": found.entries,
-        "digest": found.digest,
-        "changed": stamp(found.changed),
-        "checkpoint": found.checkpoint,
-    }
+    return {"study": name, **vars(found), "changed": stamp(found.changed)}
 
 
-@router.get(
-    "/studies/{name}/record", dependencies=[VIEW], response_class=Response, responses=SAID | LINES, tags=["record"]
-)
-@by(CLIENTS)
+@get(f"{ONE}/record", VIEW, "record", CLIENTS, **answers("application/jsonl", "JSON lines."))
 def record(
     request: Request,
     name: Name,
@@ -140,15 +212,14 @@ def record(
     recent: Annotated[bool, Query(description="The first entry, and those from the last checkpoint on.")] = False,
     key: Annotated[str | None, Query(max_length=300, description="What has this key.", include_in_schema=False)] = None,
 ) -> Response:
-    """The record itself, as `roundwise export` writes it: whoever has it can check and compute everything again."""
+    """The record itself, as `roundwise export` writes it: with it, anyone can check and recompute everything."""
     with study_of(request, name) as study:
         store = study.store
         found = store.find(name, key) if key else store.recent(name) if recent else store.read(name, after)
     return Response("".join(lines(found, name)), media_type="application/jsonl")
 
 
-@router.get("/studies/{name}/effect", dependencies=[VIEW], tags=["changes"])
-@by(None)
+@get(f"{ONE}/effect", VIEW, "changes")
 def effect(
     request: Request,
     name: Name,
@@ -167,8 +238,7 @@ def effect(
         return {"study": name, "what": what, "effect": study.effect(what, **words)}
 
 
-@router.post("/plan", dependencies=[UPLOAD], tags=["studies"])
-@by(SLOW)
+@post("/plan", UPLOAD, "studies", SLOW)
 def planned(request: Request, body: NewPlan) -> Response:
     """What a study will take: results, rounds, days and cost, and the settings to use. Nothing is recorded."""
     from roundwise.planning.fixed_designs import check_size
@@ -179,3 +249,293 @@ def planned(request: Request, body: NewPlan) -> Response:
     with Deadline(FORECAST).applied():
         found = plan_request(wanted, body.quick)
     return Response(found.json(), media_type="application/json")
+
+
+STREAM = answers("text/event-stream", "Events `changed`: a study, its entries, its digest.")
+
+
+@get("/events", VIEW, "events", **STREAM)
+async def every(request: Request) -> Response:
+    """What changes in any study, as it happens."""
+    return StreamingResponse(request.app.state.changes.listen(), media_type="text/event-stream")
+
+
+@get(f"{ONE}/events", VIEW, "events", **STREAM)
+async def one(request: Request, name: Name) -> Response:
+    """What changes in one study: an event at once with where it stands, and one whenever its record grows."""
+
+    def stands() -> RecordChange:
+        with study_of(request, name) as study:
+            end = study.store.head(name)
+        return RecordChange(name, end.entries, end.digest)
+
+    first = await run_by(None, stands)
+    return StreamingResponse(request.app.state.changes.listen(first), media_type="text/event-stream")
+
+
+# --- what records
+
+FILE = "CSV, Excel, Parquet, JSON; also compressed."
+Files = Annotated[list[UploadFile], File(alias="file", description=FILE)]
+Options = Annotated[str, Form(max_length=100_000, description="What is said of the files: options of `tell` as JSON.")]
+
+
+@post("/studies", MANAGE, "studies", WRITERS, status_code=201)
+def create(request: Request, response: Response, body: NewStudy) -> Plain:
+    """A new study."""
+    with create_from_spec(body.name, body.spec(), request.app.state.storage) as study:
+        response.headers["location"] = f"/api/v1/studies/{segment(body.name)}"
+        return _stands(study, study.status())
+
+
+JSON_LINES = {"required": True, "content": {"application/jsonl": {"schema": {"type": "string"}}}}
+
+
+@post("/records", MANAGE, "record", status_code=201, openapi_extra={"requestBody": JSON_LINES})
+async def take_in(request: Request) -> Plain:
+    """Take in a whole record, as `roundwise export` wrote it; its chain of digests is checked, and it is replayed."""
+    content = await request.body()
+
+    def take() -> Plain:
+        try:
+            text = content.decode("utf-8-sig").removesuffix("\n").split("\n")
+        except UnicodeDecodeError:
+            raise DataError("The request is not text.", Remedy("Send what {@export} wrote.")) from None
+        listing = imported(parsed("The request", text)[1], request.app.state.storage)
+        return {"study": listing.name, "entries": listing.entries}
+
+    return await run_by(WRITERS, take)
+
+
+@endpoint("DELETE", ONE, MANAGE, "changes", WRITERS, status_code=204)
+def remove(request: Request, name: Name) -> None:
+    """Forget a study that has no results; its name is free again."""
+    with study_of(request, name) as study:
+        study.remove()
+
+
+@post(f"{ONE}/ask", UPLOAD, "rounds", WRITERS)
+def ask(request: Request, name: Name, body: EmptyBody | None = None) -> Plain:
+    """The round to do next: the same one until it is complete or closed; `round` is null once the study is over."""
+    with study_of(request, name) as study:
+        return _describe_round(study.ask()) | _stands(study, study.status())
+
+
+@post(f"{ONE}/results", UPLOAD, "rounds", WRITERS)
+def tell(request: Request, name: Name, body: RowsBody) -> Plain:
+    """Record results that are in the request."""
+    with study_of(request, name) as study:
+        return _stands(study, study.tell(body.table(), round_over=body.round_over, **body.words()))
+
+
+@post(f"{ONE}/files", UPLOAD, "rounds", WRITERS)
+def tell_files(request: Request, name: Name, files: Files = [], options: Options = "{}") -> Plain:  # noqa: B006
+    """Record results in files: all of them, or none."""
+    said = parse_options(TellBody, options)
+    with on_disk(name, files) as sources, study_of(request, name) as study:
+        return _stands(study, study.tell(*sources, round_over=said.round_over, **said.words()))
+
+
+@post(f"{ONE}/results/preview", UPLOAD, "rounds", WRITERS)
+def preview(request: Request, name: Name, body: RowsBody) -> Plain:
+    """What recording results that are in the request would bring and change; nothing is recorded."""
+    with study_of(request, name) as study:
+        return _preview(study, [body.table()], body)
+
+
+@post(f"{ONE}/files/preview", UPLOAD, "rounds", WRITERS)
+def preview_files(request: Request, name: Name, files: Files, options: Options = "{}") -> Plain:
+    """What recording files would bring and change; nothing is recorded."""
+    said = parse_options(TellBody, options)
+    with on_disk(name, files) as sources, study_of(request, name) as study:
+        return _preview(study, sources, said)
+
+
+@post(f"{ONE}/amend", MANAGE, "changes", WRITERS)
+def amend(
+    request: Request,
+    name: Name,
+    options: Annotated[str, Form(max_length=100_000, description='JSON: {"file": ..., "why": ...}.')],
+    file: Annotated[
+        UploadFile | None, File(description="The corrected file; without it the old one is withdrawn.")
+    ] = None,
+) -> Plain:
+    """Correct or withdraw what a file brought: a new entry with a reason, never an edit."""
+    said = parse_options(AmendBody, options)
+    with on_disk(name, [] if file is None else [file]) as sources, study_of(request, name) as study:
+        return _stands(study, study.amend(said.file, sources[0] if sources else None, said.why, **said.words()))
+
+
+@post(f"{ONE}/import-past", MANAGE, "changes", WRITERS)
+def import_past(request: Request, name: Name, file: Annotated[UploadFile, File(description=FILE)]) -> Plain:
+    """Import earlier data before the first results: they guide the allocation, and are not evidence."""
+    with on_disk(name, [file]) as sources, study_of(request, name) as study:
+        return _stands(study, study.import_past(sources[0]))
+
+
+def _add_verb(verb: Callable[..., Report], body_type: type[Body], role: str, group: str, words: str) -> None:
+    """Register a method of a study whose arguments are the fields of a request."""
+
+    def handler(request: Request, name: Name, body: Body) -> Plain:
+        with study_of(request, name) as study:
+            return _stands(study, verb(study, **body.model_dump()))
+
+    handler.__name__, handler.__doc__ = verb.__name__, words
+    handler.__annotations__["body"] = body_type
+    post(f"{ONE}/{verb.__name__.replace('_', '-')}", role, group, WRITERS)(handler)
+
+
+for verb in (
+    (Study.close_round, ReasonBody, UPLOAD, "rounds", "Count the open round although results are missing for good."),
+    (Study.drop, ArmBody, MANAGE, "changes", "Leave an arm out from here on."),
+    (Study.add, ArmBody, MANAGE, "changes", "Take in one more arm."),
+    (Study.extend, BudgetBody, MANAGE, "changes", "Allow more results (or fewer) than were planned."),
+    (Study.note, NoteBody, UPLOAD, "changes", "Record a remark; it does nothing to the guarantee."),
+    (Study.end, ReasonBody, MANAGE, "changes", "End it before it is decided; what was not ruled out is reported."),
+    (Study.reopen, ReasonBody, MANAGE, "changes", "Go on with a study that was closed undecided."),
+):
+    _add_verb(*verb)
+
+
+def _stands(study: Study, report: Report) -> Plain:
+    """Where a study stands after a request."""
+    return report.plain() | {"digest": study.store.head(study.name).digest}
+
+
+def _by_arm(arms: Sequence[str], numbers: Iterable[float]) -> dict[str, int]:
+    return {arm: int(n) for arm, n in zip(arms, numbers, strict=True)}
+
+
+def _describe_round(asked: Round | None) -> Plain:
+    """A round by the names of its arms: what is asked for, and the shares of what is still to come."""
+    if asked is None:
+        return {"round": None, "asked": {}, "shares": {}}
+    to_come = asked.outstanding / (asked.outstanding.sum() or 1.0)
+    shares = dict(zip(asked.arms, to_come.tolist(), strict=True))
+    return {"round": asked.number, "asked": _by_arm(asked.arms, asked.pulls), "shares": shares}
+
+
+def _preview(study: Study, sources: Sequence[Upload | Table], said: TellBody) -> Plain:
+    """What telling something would bring and change."""
+    read, after = study.preview(*sources, round_over=said.round_over, **said.words())
+    files = [_describe_results(each, study.state.spec.arms) for each in read]
+    return {"study": study.name, "files": files, "after": after.plain()}
+
+
+def _describe_results(results: Results, arms: Sequence[str]) -> Plain:
+    """What a file brings, by arm."""
+    return {
+        "name": results.name,
+        "rows": results.rows,
+        "results": _by_arm(arms, results.counts),
+        "missing": _by_arm(arms, [0] * len(arms) if results.missing is None else results.missing),
+        "skipped": results.skipped,
+        "contradicts": None if results.contradicted is None else results.contradicted.plain(),
+        "notes": [each.plain() for each in results.notes],
+        "sha256": results.digest,
+    }
+
+
+# --- the application, and its description
+
+
+def build_api(state: State) -> FastAPI:
+    """The API over what the pages have, too."""
+    app = FastAPI(
+        title="roundwise",
+        version=__version__,
+        summary="Plan, run and watch studies whose results come in rounds.",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        responses={status: {"description": words, "content": PROBLEM} for status, words in PROBLEMS.items()},
+        exception_handlers={**HANDLERS, RequestValidationError: _not_understood},
+    )
+    app.state = state
+    state.changes = ChangeFeed(state.storage)
+    app.include_router(router)
+    return app
+
+
+async def _not_understood(request: Request, error: RequestValidationError) -> Response:
+    return respond_with_error(request, 422, describe_mistake(error.errors()[0]))
+
+
+@get("/docs", VIEW, "studies", include_in_schema=False)
+def docs(request: Request) -> Response:
+    """What the API does, as a page."""
+    found = list_operations(request.app.openapi())
+    groups = [(title, [each for each in found if each.group == group]) for group, title in GROUPS.items()]
+    return page(request, "api.html", groups=groups)
+
+
+class FieldDoc(NamedTuple):
+    """A field of a request."""
+
+    name: str
+    kind: str
+    needed: bool
+    words: str
+
+
+class Operation(NamedTuple):
+    """One thing that the API does."""
+
+    group: str
+    request: str  # method and path
+    words: list[str]
+    fields: dict[str, list[FieldDoc]]  # by where they stand
+    example: str
+
+
+def list_operations(schema: Plain) -> list[Operation]:
+    """The operations of an OpenAPI description, in words."""
+
+    def resolve(about: Plain) -> Plain:
+        """A part of the description, followed to where it is described."""
+        references = (each["$ref"] for each in (about, *about.get("anyOf", ())) if "$ref" in each)
+        reference = next(references, None)
+        return about if reference is None else schema["components"]["schemas"][reference.rpartition("/")[2]]
+
+    def name_kind(about: Plain) -> str:
+        if "anyOf" in about:
+            return " or ".join(dict.fromkeys(name_kind(each) for each in about["anyOf"] if each.get("type") != "null"))
+        if "enum" in about:
+            return ", ".join(map(str, about["enum"]))
+        about = resolve(about)
+        if about.get("type") == "array":
+            return f"list of {name_kind(about.get('items', {}))}"
+        binary = "contentMediaType" in about or about.get("format") == "binary"
+        return "file" if binary else str(about.get("type", "any"))
+
+    def describe(name: str, about: Plain, needed: bool, words: str = "") -> FieldDoc:
+        return FieldDoc(
+            name, name_kind(about), needed, words or about.get("description") or resolve(about).get("description", "")
+        )
+
+    found = []
+    for path, method, about in ((path, *each) for path, methods in schema["paths"].items() for each in methods.items()):
+        content: dict[str, Plain] = about.get("requestBody", {}).get("content", {})
+        kind, body = next(iter(content.items()), ("", {}))
+        model = resolve(body.get("schema", {}))
+        properties, needed = model.get("properties", {}), model.get("required", ())
+        sent = [describe(name, each, name in needed) for name, each in properties.items()]
+        headers = [
+            describe(each["name"], each["schema"], each.get("required", False), each.get("description", ""))
+            for each in about.get("parameters", [])
+        ]
+        shown = {
+            name: each["examples"][0]
+            for name, each in properties.items()
+            if kind == "application/json" and each.get("examples") and (name in needed or name == "rows")
+        }
+        found.append(
+            Operation(
+                about["tags"][0],
+                f"{method.upper()} {path}",
+                about["description"].split("\n\n"),
+                {"In the address or the headers": headers, f"In the body, {kind}": sent},
+                json.dumps(shown, indent=2) if shown else "",
+            )
+        )
+    return found

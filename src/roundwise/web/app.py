@@ -24,13 +24,13 @@ from starlette.staticfiles import StaticFiles
 
 from roundwise.arrays import Plain
 from roundwise.store import open_store
-from roundwise.web import amend_pages, pages, study_pages, upload_pages
+from roundwise.web import changes, pages, study_pages, uploads
+from roundwise.web.jobs import JobQueue
 from roundwise.web.rendering import ENVIRONMENT, HANDLERS
 from roundwise.web.reports import ReportCache
 from roundwise.web.routing import LazyRoute, PathSegments
 from roundwise.web.security import AccessControl, AuthorMiddleware, Guard
-from roundwise.web.uploads import StagedUploads
-from roundwise.web.workers import JobQueue, limit_readers
+from roundwise.web.workers import limit_readers
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -57,7 +57,7 @@ class Application(Starlette):
         self.planner = LazyRoute(("/plan", "/new"), self._planner)
         self.lab = LazyRoute(("/lab",), self._lab)
         self.api = LazyRoute(("/api",), self._api)
-        now = [route for each in (pages, study_pages, upload_pages, amend_pages) for route in each.router.routes]
+        now = [route for each in (pages, study_pages, uploads, changes) for route in each.router.routes]
         checks = [
             Middleware(PathSegments),  # before the guard
             Middleware(Guard, access=access),
@@ -71,7 +71,7 @@ class Application(Starlette):
             lifespan=lifespan,
         )
         self.state.storage, self.state.access = storage, access
-        self.state.reports, self.state.staged, self.state.jobs = ReportCache(), StagedUploads(), JobQueue()
+        self.state.reports, self.state.staged, self.state.jobs = ReportCache(), uploads.StagedUploads(), JobQueue()
 
     def openapi(self) -> Plain:
         """The OpenAPI description of the API."""
@@ -89,9 +89,9 @@ class Application(Starlette):
         return Router(lab.router.routes)
 
     def _api(self) -> FastAPI:
-        from roundwise.web import service
+        from roundwise.web.api import build_api
 
-        return service.service(self.state)
+        return build_api(self.state)
 
 
 QUIET = 0.3  # seconds without a request, before each step

@@ -1,27 +1,24 @@
-"""What requests to the API hold and depend on. What is not known is refused, so that no misspelt word goes unheard."""
+"""What requests to the API hold. What is not known is refused, so that no misspelt word goes unheard."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable
-from dataclasses import MISSING
+from dataclasses import MISSING, fields
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from roundwise.arrays import Plain
-from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import shown
+from roundwise.errors import InputError
 from roundwise.ingest import Columns
 from roundwise.ingest.columns import TellKeywords
 from roundwise.planning.request import PlanRequest
 from roundwise.study.spec import SEED_BITS, StudySpec, ValueType, settings_of
 from roundwise.web.routing import decode_name
-from roundwise.web.security import ROLES, check_role
+from roundwise.web.uploads import Table
 
 Given = TypeVar("Given", bound="Body")
 
+Name = Annotated[str, AfterValidator(decode_name)]  # of a study, in an address
 Why = Annotated[str, Field(max_length=2000, description="The reason, which is recorded.", examples=["out of stock"])]
 Arm = Annotated[str, Field(min_length=1, max_length=1000, examples=["Big button"])]
 Cell = str | float | int | bool | None
@@ -44,15 +41,9 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Titles(Body):
-    """What columns are called, where they have names of their own."""
-
-    arm: str | None = None
-    outcome: str | None = None
-    id: str | None = None
-    time: str | None = None
-    item: str | None = None
-
+TITLE: Any = (str | None, None)
+Titles: Any = create_model("Titles", __base__=Body, **{each.name: TITLE for each in fields(Columns)})
+Titles.__doc__ = "What columns are called, where they have names of their own."
 
 JSON_TYPES: dict[ValueType, Any] = {  # what the API takes for each type of a setting
     "question": Thing,
@@ -74,17 +65,20 @@ JSON_TYPES: dict[ValueType, Any] = {  # what the API takes for each type of a se
 }
 
 
-def declared_by(*kinds: type) -> Any:
-    """A body with the settings that dataclasses declare, except files of the server."""
-    fields: dict[str, Any] = {}
-    for name, (about, default) in (item for kind in kinds for item in settings_of(kind).items()):
+def declared_by(kind: type) -> Any:
+    """A body with the settings that a dataclass declares, except files of the server."""
+    found: dict[str, Any] = {}
+    for name, (about, default) in settings_of(kind).items():
         if about.type == "path":
             continue
-        kind = JSON_TYPES[about.type]
+        type_ = JSON_TYPES[about.type]
         examples = None if about.example is None else [about.example]
         usual = ... if default is MISSING else default
-        fields[name] = (kind | None if usual is None else kind, Field(usual, description=about.help, examples=examples))
-    return create_model("Declared", __base__=Body, **fields)
+        found[name] = (
+            type_ | None if usual is None else type_,
+            Field(usual, description=about.help, examples=examples),
+        )
+    return create_model("Declared", __base__=Body, **found)
 
 
 class NewStudy(declared_by(StudySpec)):  # type: ignore[misc]  # its fields are those of StudySpec
@@ -110,10 +104,10 @@ class NewPlan(declared_by(PlanRequest)):  # type: ignore[misc]  # its fields are
 
 
 class FileBody(Body):
-    """What is said of results: the options of `roundwise tell`."""
+    """What is said of results: the options of `Study.tell`."""
 
     columns: Titles | None = None
-    ignore_arms: str | Annotated[list[str], Field(max_length=10_000)] = ()  # type: ignore[assignment]  # as `TellKeywords` has it
+    ignore_arms: str | Annotated[list[str], Field(max_length=10_000)] = []
     missing: str | None = None
     cumulative: bool = False
     new: bool = False
@@ -121,14 +115,9 @@ class FileBody(Body):
 
     def words(self) -> TellKeywords:
         """The same as `Study.tell` takes it."""
-        return TellKeywords(
-            columns=None if self.columns is None else Columns(**self.columns.model_dump()),
-            ignore_arms=self.ignore_arms,
-            missing=self.missing,
-            cumulative=self.cumulative,
-            new=self.new,
-            average_ids=self.average_ids,
-        )
+        said = self.model_dump(include=set(FileBody.model_fields))
+        columns = said.pop("columns")
+        return TellKeywords(columns=None if columns is None else Columns(**columns), **said)  # type: ignore[typeddict-item]
 
 
 class TellBody(FileBody):
@@ -162,25 +151,6 @@ class RowsBody(TellBody):
         return Table(self.name, {name: [row.get(name) for row in rows] for name in names})
 
 
-class Table(dict[str, list[Any]]):
-    """Columns by name, and what the record calls them."""
-
-    def __init__(self, name: str, columns: dict[str, list[Any]]) -> None:
-        super().__init__(columns)
-        self.shown_as = name
-
-
-def table_from(name: str, content: bytes) -> Table:
-    """A data frame that was sent."""
-    try:
-        found = json.loads(content)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(each, list) for each in found.values()):
-        raise DataError(f"{shown(name)} is no data frame as it is sent: lists by column, as JSON.")
-    return Table(shown(name, 200), found)
-
-
 class ReasonBody(Body):
     """Why something is done."""
 
@@ -211,33 +181,18 @@ class EmptyBody(Body):
     """A request without settings."""
 
 
-def from_text(kind: type[Given], text: str) -> Given:
-    """A part of a form that is JSON."""
+def parse_options(kind: type[Given], text: str) -> Given:
+    """The part of a form that is JSON."""
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
-        raise InputError(f"options: {sentence_of(error.errors()[0])}") from None
+        raise InputError(f"options: {describe_mistake(error.errors()[0])}") from None
     except (ValueError, RecursionError):
         raise InputError('options: this is not JSON such as {"cumulative": true}.') from None
 
 
-def sentence_of(found: Any) -> str:
-    """What is wrong with a request, in a sentence."""
+def describe_mistake(found: Any) -> str:
+    """What Pydantic found wrong with a request, as a sentence."""
     where = " ".join(str(each) for each in found["loc"][1:] if each != "body")
     said = str(found["msg"])
     return f"{where or 'the request'}: {said[:1].lower()}{said[1:]}."
-
-
-Name = Annotated[str, AfterValidator(decode_name)]  # of a study
-
-
-def allowed(role: str) -> Callable[[Request], Awaitable[None]]:
-    """A dependency: the request must have this role at least."""
-
-    async def checked(request: Request) -> None:
-        check_role(request, role)
-
-    return checked
-
-
-VIEW, UPLOAD, MANAGE = (Depends(allowed(role)) for role in ROLES)

@@ -11,16 +11,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from fastapi import APIRouter, HTTPException, Request
-from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 
-from roundwise.arrays import Plain
 from roundwise.errors import RoundwiseError
 from roundwise.store import open_store
-from roundwise.web.api import SAID
-from roundwise.web.bodies import VIEW, Name
-from roundwise.web.security import study_of
 
 PAUSE = 1.0  # seconds between polls
 QUIET = 15.0  # seconds between signs of life, by which a lost listener is noticed
@@ -54,14 +49,25 @@ class ChangeFeed:
         self._looking: asyncio.Task[None] | None = None
         self.looks = 0
 
-    def check_room(self) -> None:
-        """Refuse one listener too many."""
+    def listen(self, first: RecordChange | None = None) -> AsyncIterator[str]:
+        """The text of events: `first`, and the changes of its study from now on; of all studies without it."""
         if len(self._listening) >= MOST:
             raise HTTPException(503, f"{MOST} others are listening already. Try again later.")
+        return self._events(first)
+
+    async def _events(self, first: RecordChange | None) -> AsyncIterator[str]:
+        async with self.queue(None if first is None else first.study) as queue:
+            if first is not None:
+                yield first.text()
+            while True:
+                try:
+                    yield (await asyncio.wait_for(queue.get(), QUIET)).text()
+                except TimeoutError:
+                    yield ": still here\n\n"
 
     @asynccontextmanager
-    async def by(self, study: str | None) -> AsyncIterator[Queue]:
-        """A queue of the changes from now on."""
+    async def queue(self, study: str | None) -> AsyncIterator[Queue]:
+        """A queue of the changes of a study, or of all, from now on."""
         queue: Queue = asyncio.Queue(BEHIND)
         self._listening[queue] = study
         if self._looking is None:
@@ -109,44 +115,3 @@ def compare_ends(before: Ends, now: Ends) -> list[RecordChange]:
     """
     grown = [RecordChange(name, *each) for name, each in now.items() if before.get(name) != each]
     return [*grown, *(RecordChange(name, 0, "") for name in before if name not in now)]
-
-
-router = APIRouter(prefix="/api/v1", responses=SAID, tags=["events"])
-STREAM: dict[int | str, Plain] = {
-    200: {"content": {"text/event-stream": {}}, "description": "Events `changed`: a study, its entries, its digest."}
-}
-
-
-@router.get("/events", dependencies=[VIEW], response_class=StreamingResponse, responses=SAID | STREAM)
-async def every(request: Request) -> StreamingResponse:
-    """What changes in any study, as it happens."""
-    return _stream(request, None)
-
-
-@router.get("/studies/{name}/events", dependencies=[VIEW], response_class=StreamingResponse, responses=SAID | STREAM)
-async def one(request: Request, name: Name) -> StreamingResponse:
-    """What changes in one study: an event at once with where it stands, and one whenever its record grows."""
-
-    def stands() -> RecordChange:
-        with study_of(request, name) as study:
-            head = study.store.head(name)
-        return RecordChange(name, head.entries, head.digest)
-
-    return _stream(request, await run_in_threadpool(stands))
-
-
-def _stream(request: Request, first: RecordChange | None) -> StreamingResponse:
-    heard: ChangeFeed = request.app.state.changes
-    heard.check_room()
-    return StreamingResponse(_told(heard, first), media_type="text/event-stream")
-
-
-async def _told(heard: ChangeFeed, first: RecordChange | None) -> AsyncIterator[str]:
-    async with heard.by(None if first is None else first.study) as queue:
-        if first is not None:
-            yield first.text()
-        while True:
-            try:
-                yield (await asyncio.wait_for(queue.get(), QUIET)).text()
-            except TimeoutError:
-                yield ": still here\n\n"

@@ -23,7 +23,7 @@ QUESTIONS = {  # what is asked, in words
 RESULTS = {  # what a result is, in words
     "binary": "yes / no (converted, responded, correct)",
     "bounded": "a score in a range (stars, points)",
-    "unknown-variance": "a measurement (its spread is not known)",
+    "normal": "a measurement (its spread is not known)",
     "sub-gaussian": "a measurement (its spread is at most …)",
     "poisson": "a count (events, clicks, defects)",
 }
@@ -111,7 +111,7 @@ class Form:
 
     def request(self, runs: int) -> PlanRequest:
         """The plan that the form asks for."""
-        deviation = self.deviation if self.noise == "unknown-variance" else ""
+        deviation = self.deviation if self.noise == "normal" else ""
         return PlanRequest.declare(
             **self._study(),
             baseline=_optional("What you expect", self.baseline),

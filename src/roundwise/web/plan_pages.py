@@ -19,7 +19,7 @@ from roundwise.planning.forecast import exact, plural, share, whole
 from roundwise.planning.planner import plan_request
 from roundwise.planning.render import describe_fixed_design, power_table
 from roundwise.planning.tradeoff import policy_words
-from roundwise.report.text import Table
+from roundwise.render.terminal import Table
 from roundwise.study.study import create_from_spec
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
 from roundwise.web.rendering import page, texts

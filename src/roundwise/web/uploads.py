@@ -1,22 +1,47 @@
-"""Uploads between preview and record: temporary files of this process, limited in number, size and age."""
+"""Uploading results: first a preview of a file and its effects, then the record.
+
+Between the two an upload is a temporary file of this process; those are limited in number, size and age.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import tempfile
 import threading
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
+from typing import Any, NamedTuple
 
+from starlette.datastructures import FormData, UploadFile
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from roundwise.errors import DataError, InputError, RoundwiseError
+from roundwise.formats.messages import shown
+from roundwise.formats.readers import COLUMNS
 from roundwise.formats.sheet import Limits
+from roundwise.ingest import Columns, TellOptions
+from roundwise.ingest.columns import TellKeywords
+from roundwise.ingest.rows import ColumnPreview, preview_columns
+from roundwise.messages import count
+from roundwise.report import Report
+from roundwise.report.model import sentence
+from roundwise.store import ConflictError
+from roundwise.study import Study
+from roundwise.web.rendering import page, texts
+from roundwise.web.routing import Pages, address_of
+from roundwise.web.security import UPLOAD, study_of
 
 LONGEST = 3600.0  # seconds
 MOST = 40  # uploads at once
 ROOM = 512 * 2**20  # bytes in all
-
 UNPACKED = Limits(128 * 2**20, 5_000_000)  # of an uploaded file after decompression
+ROLES = {"arm": "option", "outcome": "result", "id": "id", "time": "time", "item": "item"}  # of columns, in words
 
 
 @dataclass
@@ -32,6 +57,49 @@ class Upload(os.PathLike[str]):
 
     def __fspath__(self) -> str:
         return str(self.path)
+
+
+class Table(dict[str, list[Any]]):
+    """Columns by name, and what the record calls them."""
+
+    def __init__(self, name: str, columns: dict[str, list[Any]]) -> None:
+        super().__init__(columns)
+        self.shown_as = name
+
+    @classmethod
+    def from_json(cls, name: str, content: bytes) -> Table:
+        """Read a data frame that was sent."""
+        try:
+            found = json.loads(content)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict) or not all(isinstance(each, list) for each in found.values()):
+            raise DataError(f"{shown(name)} is no data frame as it is sent: lists by column, as JSON.")
+        return cls(shown(name, 200), found)
+
+
+def _write(folder: str, name: str, content: bytes, study: str) -> Upload:
+    """Write an upload to a folder under a random name that keeps a plain ending of its own."""
+    plain = PurePath(name.replace("\\", "/")).name or "upload"
+    suffix = PurePath(plain).suffix.lower()
+    suffix = suffix if suffix[1:].isalnum() and len(suffix) <= 9 else ""
+    path = Path(folder) / f"{secrets.token_hex(8)}{suffix}"
+    path.write_bytes(content)
+    return Upload(path, plain, study, len(content))
+
+
+@contextmanager
+def on_disk(study: str, files: Sequence[UploadFile]) -> Iterator[list[Upload | Table]]:
+    """Files of a request as `tell` takes them, for as long as the request takes."""
+    with tempfile.TemporaryDirectory(prefix="roundwise-") as folder:
+        found: list[Upload | Table] = []
+        for each in files:
+            name, content = each.filename or "upload", each.file.read()
+            if each.content_type == COLUMNS:
+                found.append(Table.from_json(name, content))
+            else:
+                found.append(_write(folder, name, content, study))
+        yield found
 
 
 class StagedUploads:
@@ -52,17 +120,14 @@ class StagedUploads:
     def keep(self, name: str, content: bytes, study: str) -> str:
         """Keep an upload and return its key; the oldest are deleted where there is no room."""
         key = secrets.token_urlsafe(16)
-        plain = PurePath(name.replace("\\", "/")).name or "upload"
         with self._lock:
             self._folder = self._folder or tempfile.TemporaryDirectory(prefix="roundwise-")
-            path = Path(self._folder.name) / f"{secrets.token_hex(8)}{ending(plain)}"
-        path.write_bytes(content)
+        upload = _write(self._folder.name, name, content, study)
         with self._lock:
-            now = time.monotonic()
-            self._held[key] = Upload(path, plain, study, len(content))
+            self._held[key] = upload
             for old, each in list(self._held.items()):
                 full = len(self._held) > MOST or sum(one.size for one in self._held.values()) > ROOM
-                if old != key and (full or now - each.at > LONGEST):
+                if old != key and (full or upload.at - each.at > LONGEST):
                     self._held.pop(old).path.unlink(missing_ok=True)
         return key
 
@@ -80,11 +145,166 @@ class StagedUploads:
             found.path.unlink(missing_ok=True)
 
 
-def ending(name: str) -> str:
-    """The ending of a file name, if it is plain.
+class ArmPreview(NamedTuple):
+    """What a file adds to one option."""
 
-    >>> ending("day 4.XLSX"), ending("x.csv/../y"), ending("noend")
-    ('.xlsx', '', '')
-    """
-    found = PurePath(name).suffix.lower()
-    return found if found[1:].isalnum() and len(found) <= 9 else ""
+    name: str
+    new: int
+    mean: str
+    missing: int
+    to_come: int  # of the open round, after it
+
+
+@dataclass(frozen=True)
+class UploadPreview:
+    """A file, how it is read, and what it would change."""
+
+    file: str
+    looked: ColumnPreview
+    chosen: dict[str, str]  # columns by what they are
+    error: str = ""
+    rows: Sequence[ArmPreview] = ()
+    total: int = 0
+    skipped: int = 0
+    missing: int = 0
+    notes: Sequence[str] = ()
+    changes: Sequence[str] = ()  # what would change
+    alarms: Sequence[str] = ()  # what would endanger the guarantee
+    complete: bool = False
+
+
+router = Pages()
+
+
+@router.post("/studies/{name}/check", UPLOAD)
+def check(request: Request, name: str, sent: FormData) -> Response:
+    """Preview a file or a pasted table: its contents, and what would change. Nothing is recorded."""
+    staged: StagedUploads = request.app.state.staged
+    given, key = texts(sent), texts(sent).get("key", "")
+    file, pasted = sent.get("file"), given.get("pasted", "")
+    if isinstance(file, UploadFile) and file.filename:
+        key = staged.keep(file.filename, file.file.read(), name)
+    elif pasted.strip() and not key:
+        key = staged.keep("pasted table.csv", pasted.encode(), name)
+    upload = staged.get(key, name)
+    if upload is None:
+        raise InputError("Choose a file or paste a table first.")
+    with study_of(request, name) as found:
+        seen, before = preview_upload(found, upload, given), found.store.head(name).digest
+    return _show(request, name, key, given, seen, before, whole=not request.headers.get("hx-request"))
+
+
+@router.post("/studies/{name}/record", UPLOAD)
+def record(request: Request, name: str, sent: FormData) -> Response:
+    """Record a previewed file, unless the study has changed since."""
+    staged: StagedUploads = request.app.state.staged
+    given = texts(sent)
+    key = given.get("key", "")
+    upload = staged.get(key, name)
+    if upload is None:
+        raise InputError("The file is not here any more, or it is recorded already. Nothing was recorded now.")
+    with study_of(request, name) as found:
+        found.key, found.expected = key, given.get("before", "")
+        try:
+            found.tell(upload, **read_options(given), round_over=_reason(given))
+        except ConflictError:
+            found.expected = None
+            last = found.store.recent(name)[-1]
+            seen = preview_upload(found, upload, given)
+            moved = f"Meanwhile {last.by} wrote to this study. Nothing of yours was recorded"
+            moved += f". {seen.error.removesuffix(' Nothing was changed.')}" if seen.error else ": look at it again."
+            return _show(request, name, key, given, seen, last.digest, moved, 409)
+    staged.forget(key)
+    return RedirectResponse(f"{address_of(name)}?recorded=1", status_code=303)
+
+
+def _show(
+    request: Request,
+    study: str,
+    key: str,
+    given: dict[str, str],
+    seen: UploadPreview,
+    before: str,
+    moved: str = "",
+    status: int = 200,
+    whole: bool = True,
+) -> Response:
+    """Respond with a preview; `moved` says that another one wrote to the study meanwhile."""
+    shown = {"key": key, "seen": seen, "given": given, "roles": ROLES, "before": before, "moved": moved}
+    template = "preview_page.html" if whole else "preview.html"
+    return page(request, template, status, study=study, at=address_of(study), **shown)
+
+
+def _reason(given: dict[str, str]) -> str | None:
+    return given.get("round_over", "").strip() or None
+
+
+def read_options(given: dict[str, str]) -> TellKeywords:
+    """The options of `tell` that a form gives."""
+    named = {role: given[f"column_{role}"] for role in ROLES if given.get(f"column_{role}")}
+    return TellKeywords(
+        columns=Columns(**named) if named else None,
+        ignore_arms="*" if given.get("others") else (),
+        missing=given.get("missing", "").strip() or None,
+        cumulative=given.get("counts_as") == "cumulative",
+        new=given.get("counts_as") == "new",
+        average_ids=bool(given.get("average_ids")),
+    )
+
+
+def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> UploadPreview:
+    """Preview a file; an error is part of the preview."""
+    spec = study.state.spec
+
+    def look(words: TellKeywords) -> tuple[ColumnPreview, dict[str, str]]:
+        looked = preview_columns(upload, spec.arms, spec.noise, spec.columns, TellOptions(**words))
+        return looked, {role: given.get(f"column_{role}") or looked.taken.get(role, "") for role in ROLES}
+
+    try:
+        words = read_options(given)
+        looked, chosen = look(words)
+        (results,), after = study.preview(upload, **words, round_over=_reason(given))
+    except RoundwiseError as refused:
+        return UploadPreview(upload.shown_as, *look(TellKeywords()), str(refused))
+    lost = [0] * len(spec.arms) if results.missing is None else [int(n) for n in results.missing]
+    rows = [
+        ArmPreview(
+            name, n, after.units.value(total / n, "near") if n else "-", missing, int(after.remaining.get(name, 0))
+        )
+        for name, n, total, missing in zip(spec.arms, map(int, results.counts), results.totals, lost, strict=True)
+        if n or missing
+    ]
+    before = study.status()
+    return UploadPreview(
+        file=upload.shown_as,
+        looked=looked,
+        chosen=chosen,
+        rows=rows,
+        total=int(results.counts.sum()),
+        skipped=results.skipped,
+        missing=sum(lost),
+        notes=[each.text for each in results.notes],
+        changes=_describe_changes(before, after),
+        alarms=[str(each) for each in after.dangers if each not in before.dangers],
+        complete=not after.remaining,
+    )
+
+
+def _describe_changes(before: Report, after: Report) -> list[str]:
+    """What would change, in sentences."""
+    said = []
+    if after.remaining:
+        left = count(sum(after.remaining.values()))
+        said.append(f"{left} results of the open round would still be to come; evidence moves when they are here.")
+    elif before.remaining:
+        said.append(f"Round {after.rounds} would be complete, and count.")
+    was = {each.name for each in before.arm_rows if each.place == "out"}
+    out = [each.name for each in after.arm_rows if each.place == "out" and each.name not in was]
+    if out:
+        said.append(f"Out from then on: {', '.join(out)}.")
+    known = {each.claim for each in before.claim_rows if each.shown}
+    new = [each.claim for each in after.claim_rows if each.shown and each.claim not in known and each.arm is None]
+    said += [f"Shown from then on: {each}." for each in new[:5]]
+    if after.status != before.status or after.headline != before.headline:
+        said.append(f"The headline would be: {sentence(after.headline)}")
+    return said or ["Nothing else would change."]

@@ -13,13 +13,13 @@ import numpy as np
 from roundwise.messages import day
 from roundwise.policies.base import apportion_pulls
 from roundwise.render.svg import Svg
+from roundwise.render.terminal import Table
 from roundwise.report import Report
 from roundwise.report.charts import draw_means_by_round
 from roundwise.report.export import ReportView
 from roundwise.report.model import ClaimRow, odds
 from roundwise.report.text import (
     Column,
-    Table,
     arm_table,
     as_rows,
     claim_table,

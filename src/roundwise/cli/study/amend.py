@@ -1,4 +1,4 @@
-"""`roundwise amend, close, drop, add, ...`: changes of a study; it is said first what each does to the guarantee."""
+"""`roundwise amend, close, drop, add, ...`: changes of a study; each first says what it does to the guarantee."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Annotated, NamedTuple
 import typer
 
 from roundwise.cli import STUDIES, app
-from roundwise.cli.options import Json, grouped, whole_option
-from roundwise.cli.study.rounds import FileOptions, Name, Storage, Why, Yes, agreed, end_with_report, show
+from roundwise.cli.options import Json, grouped, option, whole_option
+from roundwise.cli.study.rounds import FileOptions, Name, Storage, Why, Yes, agreed, end_with_report, show, show_report
 from roundwise.errors import InputError
+from roundwise.messages import shell_command
 
-Unrelated = Annotated[
-    bool, typer.Option("--unrelated", help="The reason is unrelated to any result; everything is recounted.")
-]
+Unrelated = Annotated[bool, option("--unrelated", "The reason is unrelated to any result; everything is recounted.")]
 
 
 class ChangeOptions(NamedTuple):
@@ -25,25 +24,24 @@ class ChangeOptions(NamedTuple):
     as_json: Json = False
 
 
-def _changed(name: str, options: ChangeOptions, what: str, done: str, **words: object) -> None:
+def _change(name: str, options: ChangeOptions, method: str, done: str, **arguments: object) -> None:
     """Say what a change (a method of Study) does to the guarantee, ask, make it and show the report."""
     from roundwise.study import load_study
 
     with load_study(name, options.storage) as study:
-        effect = agreed(study.effect(what, **words), options.yes)
+        effect = agreed(study.effect(method, **arguments), options.yes)
         end_with_report(study, done)
-        found = getattr(study, what)(**words)
-    show(found.plain() if options.as_json else None, f"{effect}\n{found.text()}")
+        show_report(getattr(study, method)(**arguments), options.as_json, effect)
 
 
 @app.command(rich_help_panel=STUDIES)
 @grouped
 def amend(
     name: Name,
-    file: Annotated[str, typer.Argument(help="Recorded file, by name or by the start of its digest.")],
+    file: Annotated[str, typer.Argument(help="Recorded file, by name or by the start of its digest.", metavar="FILE")],
     why: Why,
     by: Annotated[
-        Path | None, typer.Option("--by", help="Corrected file (without it the recorded one is withdrawn).")
+        Path | None, option("--by", "Corrected file; without it the recorded one is withdrawn.", "FILE")
     ] = None,
     *,
     said: FileOptions,
@@ -54,11 +52,10 @@ def amend(
     from roundwise.study import load_study
 
     if by is None and said != FileOptions():
-        raise InputError("Options of files go with --by FILE: without it the file is withdrawn. Nothing was changed.")
+        raise InputError("Options of files need --by FILE; without it the file is withdrawn. Nothing was changed.")
     with load_study(name, storage) as study:
         end_with_report(study, f"the amendment of {file} is recorded")
-        found = study.amend(file, by, why, **said.words)
-    show(found.plain() if as_json else None, found.text())
+        show_report(study.amend(file, by, why, **said.words), as_json)
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -70,8 +67,7 @@ def close(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_js
         if study.state.partial_round is not None:
             agreed(study.effect("end"), yes)
         end_with_report(study, f"'{name}' is closed")
-        found = study.end(why)
-    show(found.plain() if as_json else None, found.text())
+        show_report(study.end(why), as_json)
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -79,13 +75,13 @@ def close(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_js
 def drop(
     *,
     name: Name,
-    arm: Annotated[str, typer.Argument(help="Arm to drop.")],
+    arm: Annotated[str, typer.Argument(help="Arm to drop.", metavar="ARM")],
     why: Why,
     unrelated: Unrelated = False,
     options: ChangeOptions,
 ) -> None:
     """Stop sampling an arm, after showing the effect on the guarantee."""
-    _changed(name, options, "drop", f"{arm} is left out", arm=arm, why=why, unrelated=unrelated)
+    _change(name, options, "drop", f"{arm} is left out", arm=arm, why=why, unrelated=unrelated)
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -93,13 +89,13 @@ def drop(
 def add(
     *,
     name: Name,
-    arm: Annotated[str, typer.Argument(help="Name of the new arm.")],
+    arm: Annotated[str, typer.Argument(help="Name of the new arm.", metavar="ARM")],
     why: Why = "",
     unrelated: Unrelated = False,
     options: ChangeOptions,
 ) -> None:
     """Add an arm, after showing the effect on the guarantee."""
-    _changed(name, options, "add", f"{arm} is added", arm=arm, why=why, unrelated=unrelated)
+    _change(name, options, "add", f"{arm} is added", arm=arm, why=why, unrelated=unrelated)
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -110,31 +106,31 @@ def extend(
     options: ChangeOptions,
 ) -> None:
     """Change the budget of a study."""
-    _changed(name, options, "extend", "the budget is recorded", budget=budget)
+    _change(name, options, "extend", "the budget is recorded", budget=budget)
 
 
 @app.command("import-past", rich_help_panel=STUDIES)
 @grouped
 def import_past(
     name: Name,
-    file: Annotated[Path, typer.Argument(help="File of earlier results.")],
+    file: Annotated[Path, typer.Argument(help="File of earlier results.", metavar="FILE")],
     options: ChangeOptions,
 ) -> None:
-    """Use earlier data to plan the first rounds; they do not count as evidence."""
-    _changed(name, options, "import_past", f"{file} is recorded", source=file)
+    """Use earlier data to plan the first rounds; it does not count as evidence."""
+    _change(name, options, "import_past", f"{file} is recorded", source=file)
 
 
 @app.command(rich_help_panel=STUDIES)
 @grouped
 def reopen(name: Name, why: Why, options: ChangeOptions) -> None:
     """Continue a study that was closed undecided."""
-    _changed(name, options, "reopen", f"'{name}' is open again", why=why)
+    _change(name, options, "reopen", f"'{name}' is open again", why=why)
 
 
 @app.command(rich_help_panel=STUDIES)
 def note(
     name: Name,
-    text: Annotated[str, typer.Argument(help="Text of the note.")],
+    text: Annotated[str, typer.Argument(help="Text of the note.", metavar="TEXT")],
     yes: Yes = False,
     storage: Storage = None,
     as_json: Json = False,
@@ -157,8 +153,6 @@ def remove(name: Name, yes: Yes = False, storage: Storage = None, as_json: Json 
     with load_study(name, storage) as study:
         effect = agreed(study.effect("remove"), yes)
         study.remove()
-    next_ = "`roundwise new` creates another."
-    show(
-        {"study": name, "removed": True, "next": next_} if as_json else None,
-        f"{effect}\nRemoved '{name}'.\nNext: {next_}",
-    )
+    next_ = f"{shell_command('new NAME ...')} creates another."
+    plain: dict[str, object] = {"study": name, "removed": True, "next": next_}
+    show(plain if as_json else None, f"{effect}\nRemoved '{name}'.\nNext: {next_}")

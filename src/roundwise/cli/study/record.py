@@ -9,16 +9,15 @@ from typing import Annotated
 import typer
 
 from roundwise.cli import STUDIES, app
-from roundwise.cli.options import Json
-from roundwise.cli.output import check_output, file_name, number, print_json, print_table, progress, recorded, say
-from roundwise.cli.study.rounds import Name, Storage, guarantee, show, show_of
-from roundwise.messages import several
+from roundwise.cli.options import Json, option
+from roundwise.cli.output import check_output, file_name, number, print_json, print_table, progress, recorded, say_text
+from roundwise.cli.study.rounds import Name, Storage, guarantee, show
+from roundwise.messages import day, several, shell_command
 
 
 @app.command(rich_help_panel=STUDIES)
 def log(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     """Show the record of a study: every entry with its time, author, file and rows."""
-    from roundwise.messages import day
     from roundwise.report import list_events
     from roundwise.store import open_store
 
@@ -42,13 +41,14 @@ def log(name: Name, storage: Storage = None, as_json: Json = False) -> None:
         for each in found
     ]
     print_table(("entry", "when", "who", "round", "what", "file", "rows"), rows)
-    say(f"The record ends with {found[-1].digest}.\nNext: `roundwise verify {quote(name)}` recomputes it.")
+    next_ = f"{shell_command(f'verify {quote(name)}')} recomputes it."
+    say_text(f"The record ends with {found[-1].digest}.\nNext: {next_}")
 
 
 @app.command(rich_help_panel=STUDIES)
 def export(
     name: Name,
-    out: Annotated[Path | None, typer.Option("--out", help="Output file (default NAME.jsonl).")] = None,
+    out: Annotated[Path | None, option("--out", "Output file (default NAME.jsonl).", "FILE")] = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -60,17 +60,16 @@ def export(
     with open_store(storage, create=False) as store:
         entries = store.read(name)
     write_log(target, entries)
-    next_ = f"`roundwise import {quote(str(target))}` brings it into another storage."
-    plain = {"study": name, "file": str(target), "entries": len(entries), "next": next_} if as_json else None
-    show_of(entries, plain, f"The record of '{name}' is in {target}.\nNext: {next_}")
+    next_ = f"`roundwise import {quote(str(target))} --storage URL` copies it to another storage."
+    plain = {"study": name, "file": str(target), "entries": len(entries), "next": next_}
+    plain["guarantee"] = guarantee(lambda: entries)
+    show(plain if as_json else None, f"The record of '{name}' is in {target}.\nNext: {next_}")
 
 
 @app.command("import", rich_help_panel=STUDIES)
 def import_study(
     file: Annotated[Path, typer.Argument(help="File written by `roundwise export`.")],
-    unsound: Annotated[
-        bool, typer.Option("--unsound", help="Import even if recomputation gives different results.")
-    ] = False,
+    unsound: Annotated[bool, option("--unsound", "Import even if recomputed results differ.")] = False,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -82,18 +81,15 @@ def import_study(
     with progress(len(entries) - 1, "recomputing") as advance:
         listing = imported(entries, storage, unsound, advance)
     recorded(f"'{listing.name}' is imported")
-    next_ = f"`roundwise verify {quote(listing.name)}` recomputes it."
-    plain = {"study": listing.name, "entries": listing.entries, "next": next_} if as_json else None
-    show_of(entries, plain, f"Imported '{listing.name}' with {listing.entries} entries.\nNext: {next_}")
+    next_ = f"{shell_command(f'verify {quote(listing.name)}')} recomputes it."
+    plain = {"study": listing.name, "entries": listing.entries, "next": next_, "guarantee": guarantee(lambda: entries)}
+    show(plain if as_json else None, f"Imported '{listing.name}' with {listing.entries} entries.\nNext: {next_}")
 
 
 @app.command(rich_help_panel=STUDIES)
 def verify(
     name: Name,
-    digest: Annotated[
-        str | None,
-        typer.Option("--digest", help="Digest from an earlier report, to compare with this record."),
-    ] = None,
+    digest: Annotated[str | None, option("--digest", "Digest from an earlier report, to find in this record.")] = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -130,19 +126,19 @@ def verify(
         ]
         if audit.sound:
             lines.append(
-                f"All of these were recorded by other rules than those of roundwise {__version__}. What was won by "
-                "them is carried on, and the guarantee is not touched."
+                f"All of them were recorded under other rules than those of roundwise {__version__}. The evidence "
+                "won under those rules is carried on, and the guarantee is not affected."
             )
         else:
-            lines.append("What was recorded by the rules of this very version should not differ: ask who changed it.")
+            lines.append("Entries recorded under the rules of this version must not differ: find out who changed them.")
     else:
         lines.append(f"{what} were recomputed without a difference.")
     if known is not None:
         later = len(entries) - 1 - known.seq
-        since = "is its last one" if not later else f"is that of entry {known.seq}, and {later} came after it"
-        lines.append(f"It is the record whose digest you kept: the digest {since}.")
+        since = "its last entry" if not later else f"entry {known.seq}, and {later} came after it"
+        lines.append(f"The digest you gave belongs to this record: it is that of {since}.")
     lines.append(f"The last digest is {entries[-1].digest}.")
-    lines.append(f"Next: `roundwise report {quote(name)}` says what it shows.")
+    lines.append(f"Next: {shell_command(f'report {quote(name)}')} shows its results.")
     show(found if as_json else None, "\n".join(lines))
     if not audit.sound:
         raise typer.Exit(2)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -12,16 +11,28 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from roundwise.cli import STUDIES, app
-from roundwise.cli.options import FILES, ColumnOptions, Json, StudyOptions, StudySettings, grouped
-from roundwise.cli.output import ASKED, check_output, print_json, print_table, recorded, say, write_file
+from roundwise.cli import STUDIES, app, keep_modules
+from roundwise.cli.options import FILES, ColumnOptions, Json, StudyOptions, StudySettings, grouped, option
+from roundwise.cli.output import (
+    ASKED,
+    check_output,
+    console_width,
+    print_json,
+    print_table,
+    recorded,
+    say,
+    say_text,
+    write_file,
+)
 from roundwise.errors import InputError, RoundwiseError, visible
-from roundwise.messages import Guarantee, Reason, count
+from roundwise.messages import Guarantee, Reason, count, keep_flags, several, shell_command
 from roundwise.model.spec import Kind, parse_spec
+from roundwise.render.terminal import wrap_text
 from roundwise.study.spec import StudySpec
 
 if TYPE_CHECKING:
     from roundwise.ingest import TellKeywords
+    from roundwise.report import Report
     from roundwise.store import Entry
     from roundwise.study import Study
 
@@ -29,7 +40,7 @@ ENDINGS = (".html", ".md", ".pdf", ".xlsx", ".csv", ".json", ".txt")
 
 
 def _about_files(flag: str, help: str, metavar: str | None = None) -> Any:
-    return typer.Option(flag, help=help, metavar=metavar, rich_help_panel=FILES)
+    return option(flag, help, metavar, rich_help_panel=FILES)
 
 
 class FileOptions(NamedTuple):
@@ -37,16 +48,14 @@ class FileOptions(NamedTuple):
 
     columns: ColumnOptions = ColumnOptions()
     ignore_arms: Annotated[
-        str | None, _about_files("--ignore-arms", "Other arms whose rows to skip ('*' for all).", "LIST")
+        str | None, _about_files("--ignore-arms", "Other arms whose rows are skipped ('*' for all).", "LIST")
     ] = None
     missing: Annotated[
         str | None, _about_files("--missing", "Reason why rows have no outcome; they count as missing.", "REASON")
     ] = None
-    cumulative: Annotated[
-        bool, _about_files("--cumulative", "Running totals since the study began; the difference counts.")
-    ] = False
-    new: Annotated[bool, _about_files("--new", "Treat every row as new; skip the duplicate check.")] = False
-    average_ids: Annotated[bool, _about_files("--average-ids", "Average the rows of one id to one result.")] = False
+    cumulative: Annotated[bool, _about_files("--cumulative", "Running totals since the study began.")] = False
+    new: Annotated[bool, _about_files("--new", "Count every row as new, without the duplicate check.")] = False
+    average_ids: Annotated[bool, _about_files("--average-ids", "Average the rows of each id into one result.")] = False
 
     @property
     def words(self) -> TellKeywords:
@@ -58,16 +67,16 @@ class FileOptions(NamedTuple):
         return given
 
 
+def _keep_storage(url: str | None) -> str | None:
+    keep_flags(storage="" if url is None else f" --storage {quote(url)}")
+    return url
+
+
+STORAGE = "Storage URL: sqlite:///, postgresql:// or http:// (default ROUNDWISE_STORAGE, else roundwise.db)."
 Name = Annotated[str, typer.Argument(help="Name of the study.", metavar="NAME")]
-Storage = Annotated[
-    str | None,
-    typer.Option(
-        "--storage",
-        help="Storage URL: sqlite:///, postgresql:// or http:// (default ROUNDWISE_STORAGE, else roundwise.db).",
-    ),
-]
-Why = Annotated[str, typer.Option("--why", help="Reason for the record.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")]
+Storage = Annotated[str | None, option("--storage", STORAGE, "URL", callback=_keep_storage)]
+Why = Annotated[str, option("--why", "Reason, kept in the record.", "REASON")]
+Yes = Annotated[bool, option("--yes", "Skip the confirmation.")]
 
 
 def agreed(effect: str, yes: bool) -> str:
@@ -78,8 +87,8 @@ def agreed(effect: str, yes: bool) -> str:
     if yes:
         return effect
     if not sys.stdin.isatty():
-        raise InputError(f"{effect} Nothing was changed; to do it, say --yes.")
-    sys.stderr.write(f"{visible(effect)}\n")
+        raise InputError(f"{effect} Nothing was changed; to confirm, add --yes.")
+    sys.stderr.write(f"{wrap_text(visible(effect), console_width())}\n")
     if not typer.confirm("Do it?", err=True):
         raise InputError("Nothing was changed.")
     return "Done."
@@ -91,16 +100,21 @@ def end_with_report(study: Study, done: str) -> None:
 
 
 def show(plain: dict[str, object] | None, text: str) -> None:
-    """JSON where there is some, else text."""
+    """Print JSON where there is some, else text."""
     if plain is not None:
         print_json(plain)
     else:
-        say(text)
+        say_text(text)
 
 
-def show_of(entries: Sequence[Entry], plain: dict[str, object] | None, text: str) -> None:
-    """As `show`, with the guarantee of the record in the JSON."""
-    show(None if plain is None else {**plain, "guarantee": guarantee(lambda: entries)}, text)
+def show_report(report: Report, as_json: bool, before: str = "") -> None:
+    """Print a report, as JSON or as text that fits the terminal, with a line above it."""
+    if as_json:
+        print_json(report.plain())
+        return
+    if before:
+        say_text(before)
+    say(report.text(console_width()))
 
 
 def guarantee(read: Callable[[], Sequence[Entry]]) -> dict[str, object]:
@@ -122,8 +136,7 @@ def new(
     study: StudyOptions,
     settings: StudySettings,
     from_plan: Annotated[
-        Path | None,
-        typer.Option("--from-plan", help="File of a plan whose recommended settings to use (`plan --out`)."),
+        Path | None, option("--from-plan", "Plan file whose recommended settings to use (`plan --out`).", "FILE")
     ] = None,
     storage: Storage = None,
     as_json: Json = False,
@@ -158,8 +171,8 @@ def new(
         forecast = first_line(spec)
     promise = f"Error at most {spec.delta:g}" if guarantee.kept else f"Error aimed at {spec.delta:g}"
     stands = "" if guarantee.kept else f"The guarantee is {guarantee}.\n"
-    own = _own({"question": study.question, "noise": study.noise.noise, "policy": settings["policy"]})
-    next_ = f"`roundwise {own}ask {quote(name)}` says what to do first."
+    keep_modules(_user_modules({"question": study.question, "noise": study.noise.noise, "policy": settings["policy"]}))
+    next_ = f"{shell_command(f'ask {quote(name)}')} says what to do first."
     plain = {
         "study": name,
         "question": spec.question.name,
@@ -174,21 +187,18 @@ def new(
     show(plain if as_json else None, text)
 
 
-def _own(said: dict[Kind, str | None]) -> str:
-    """The options that import the user's own classes, unless ROUNDWISE_OWN does."""
-    found = []
+def _user_modules(said: dict[Kind, str | None]) -> Iterator[str]:
+    """The modules of the user's own classes that the options name."""
     for kind, text in said.items():
         fields = {"name": ""} if text is None else parse_spec(kind, text)
         threshold = parse_spec("threshold", fields["threshold"]) if "threshold" in fields else {"name": ""}
-        found += [each["name"].partition(":")[0] for each in (fields, threshold) if ":" in each["name"]]
-    known = os.environ.get("ROUNDWISE_OWN", "").split()
-    return "".join(f"--own {module} " for module in dict.fromkeys(found) if module not in known)
+        yield from (each["name"].partition(":")[0] for each in (fields, threshold) if ":" in each["name"])
 
 
 @app.command(rich_help_panel=STUDIES)
 def ask(
     name: Name,
-    out: Annotated[Path | None, typer.Option("--out", help="CSV file to write the round to.")] = None,
+    out: Annotated[Path | None, option("--out", "CSV file to write the round to.", "FILE")] = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -201,9 +211,15 @@ def ask(
     check_output(out, theirs=False)
     with load_study(name, storage) as study:
         asked, state = study.asking()
+    plain: dict[str, object] = {"study": name, "round": None, "results": {}, "remaining": {}}
+    guarantee = guarantee_of(state)
     if asked is None:
         report = build_report(state, intervals=True)  # the headline that `tell` printed
-        show(report.plain() if as_json else None, f"{report.top()}\nNext: {report.next}")
+        ended = {"status": report.status, "answer": report.answer, "headline": report.headline, "next": report.next}
+        show(
+            {**plain, **ended, "guarantee": guarantee.plain()} if as_json else None,
+            f"{report.top()}\nNext: {report.next}",
+        )
         return
     recorded(f"round {asked.number} of '{name}' is asked for")
     wanted = {arm: int(n) for arm, n in zip(asked.arms, asked.pulls, strict=True)}
@@ -211,47 +227,47 @@ def ask(
     if out is not None:
         write_file(out, render_csv(ASKED, [(arm, n) for arm, n in missing.items() if n]))
     if as_json:
-        guarantee = guarantee_of(state).plain()
-        plain = {"study": name, "round": asked.number, "results": wanted, "remaining": missing}
-        print_json({**plain, "guarantee": guarantee})
+        asking = {"round": asked.number, "results": wanted, "remaining": missing, "status": "undecided"}
+        print_json({**plain, **asking, "guarantee": guarantee.plain()})
         return
-    so_far = f", {sum(missing.values())} of them still to come" if asked.files else ""
-    many = sum(wanted.values())
-    say(f"{name}, round {asked.number}: collect {many} result{'' if many == 1 else 's'}{so_far}.")
+    if not guarantee.kept:
+        say_text(f"The guarantee is {guarantee}.")
+    so_far = f", {several(sum(missing.values()), 'result')} still to come" if asked.files else ""
+    say_text(f"{name}, round {asked.number}: collect {several(sum(wanted.values()), 'result')}{so_far}.")
     rows = [(arm, wanted[arm], missing[arm]) for arm in asked.arms if wanted[arm]]
-    if asked.files:
-        print_table(("arm", "results", "still to come"), rows[:60])
-    else:
-        print_table(("arm", "results"), [row[:2] for row in rows[:60]])
+    columns = ("arm", "results", "still to come") if asked.files else ("arm", "results")
+    print_table(columns, [row[: len(columns)] for row in rows[:60]])
     if len(rows) > 60:
         say(f"... and {len(rows) - 60} more arms; --out FILE writes them all.")
     if state.spec.noise.shares_items:
-        say("On the same items, new to all arms: an arm that is asked for fewer is tried on the first of them.")
+        say_text("Use the same items for all arms, each item new: an arm with fewer results gets the first of them.")
     where = f" (written to {out})" if out is not None else ""
-    say(f"Next: do this round{where}, then `roundwise tell {quote(name)} FILE`.")
+    say_text(f"Next: do this round{where}, then {shell_command(f'tell {quote(name)} FILE')}.")
 
 
 @app.command(rich_help_panel=STUDIES)
 @grouped
 def tell(
     name: Name,
-    files: Annotated[list[Path] | None, typer.Argument(help="Result files: CSV, JSON, Excel or Parquet.")] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Result files: CSV, JSON, Excel or Parquet.", metavar="[FILE]...")
+    ] = None,
     round_over: Annotated[
-        str | None, typer.Option("--round-over", help="Reason to close the round although results are missing.")
+        str | None, option("--round-over", "Reason to close the round with results missing.", "REASON")
     ] = None,
     *,
     said: FileOptions,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Record results: rows arm,outcome; sums arm,count,total; or 0/1 results arm,count,successes."""
+    """Record results: rows of arm,outcome; sums arm,count,total; or 0/1 results arm,count,successes."""
     from roundwise.study import load_study
 
     with load_study(name, storage) as study:
         told = ", ".join(str(each) for each in files or [])
         end_with_report(study, f"{told or 'that the rest will not come'} is recorded")
         report = study.tell(*(files or []), round_over=round_over, **said.words)
-    show(report.plain() if as_json else None, (f"Recorded {told}.\n" if told else "") + report.text())
+    show_report(report, as_json, f"Recorded {told}." if told else "")
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -261,8 +277,7 @@ def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     from roundwise.study import load_study
 
     with load_study(name, storage) as study:
-        report = report_ahead(study)
-    show(report.plain() if as_json else None, report.text())
+        show_report(report_ahead(study), as_json)
 
 
 @app.command("list", rich_help_panel=STUDIES)
@@ -275,7 +290,8 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
         print_json(found)
         return
     if not found:
-        say("There are no studies. Next: `roundwise new NAME --question best-arm --arms a,b,c --binary` creates one.")
+        create = shell_command("new NAME --question best-arm --arms a,b,c --binary")
+        say_text(f"There are no studies. Next: {create} creates one.")
         return
     rows = []
     for each in found:
@@ -285,18 +301,14 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
         stands = (each["answer"] or each["state"]) + ("" if mark == "kept" else f" ({mark})")
         rows.append((each["name"], stands, came, waiting, each["changed"][:16], each["by"]))
     print_table(("study", "state or answer", "results", "waiting", "last change (UTC)", "by"), rows)
-    say("Next: `roundwise status NAME` shows where one stands.")
+    say_text(f"Next: {shell_command('status NAME')} shows where one stands.")
 
 
 @app.command(rich_help_panel=STUDIES)
 def report(
     name: Name,
-    out: Annotated[
-        Path | None, typer.Option("--out", help=f"Output file: {', '.join(ENDINGS)}.", show_default=False)
-    ] = None,
-    table: Annotated[
-        str, typer.Option("--table", help="Table to write as .csv: arms, claims, rounds or files.")
-    ] = "arms",
+    out: Annotated[Path | None, option("--out", f"Output file: {', '.join(ENDINGS)}.", "FILE")] = None,
+    table: Annotated[str, option("--table", "Table to write as .csv: arms, claims, rounds or files.", "NAME")] = "arms",
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -316,10 +328,7 @@ def report(
     with load_study(name, storage) as study:
         found = report_ahead(study)
     if out is None:
-        if as_json:
-            print_json(found.plain())
-        else:
-            say(found.text())
+        show_report(found, as_json)
         return
     forms: dict[str, Callable[[], str | bytes]] = {
         ".html": found.html,
@@ -333,8 +342,5 @@ def report(
     write_file(out, forms[kind]())
     next_ = found.next
     if found.status != "undecided":
-        next_ = f"keep it with the record, which `roundwise export {quote(name)}` writes."
-    if as_json:
-        print_json(found.plain())
-    else:
-        say(f"{found.top()}\nThe report is in {out}.\nNext: {next_}")
+        next_ = f"keep it with the record, which {shell_command(f'export {quote(name)}')} writes."
+    show(found.plain() if as_json else None, f"{found.top()}\nThe report is in {out}.\nNext: {next_}")

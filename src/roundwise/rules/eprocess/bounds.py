@@ -156,7 +156,7 @@ class _Stand(NamedTuple):
 class BoundBetSchedule:
     """The batches one after the other: what is known and was won, as far as sizes need it."""
 
-    def __init__(self, noise: Noise, bar: float, units: Floats, drifts: Floats, log_weights: Floats) -> None:
+    def __init__(self, noise: Noise, bar: Floats | float, units: Floats, drifts: Floats, log_weights: Floats) -> None:
         self.noise, self.bar, self.units = noise, bar, units
         self.drifts, self.log_weights = drifts, log_weights  # (k, 1, ...)
         self.joined: Bools | None = None  # (k, P)
@@ -195,7 +195,7 @@ class BoundBetSchedule:
         """Which drifts join now, and their wealth with what is aimed."""
         estimate, past, new, live, _ = stand
         drift = self.drifts * np.sqrt(units)
-        reach = RESERVE * self.bar**3 * math.sqrt(2 * self.bar)
+        reach = RESERVE * self.bar**3 * np.sqrt(2 * self.bar)
         ready = live & (drift >= reach / np.sqrt(1.0 / past + 1.0 / new))
         ready[-1] = False
         joins = ready if self.joined is None else ready & ~self.joined
@@ -215,7 +215,7 @@ class BoundBetSchedule:
 
     def _moved_to(self, estimate: Floats, past: Floats) -> Floats:
         """The grid where the bound may end after this batch, with what was won there. (G, P)"""
-        error, below = np.sqrt(past), math.sqrt(2 * self.bar) + _BELOW
+        error, below = np.sqrt(past), np.sqrt(2 * self.bar) + _BELOW
         low, step = estimate - below * error, (below + _ABOVE) / (_POINTS - 1) * error
         points = low + np.arange(_POINTS).reshape(-1, *(1,) * low.ndim) * step
         if self.wealth.size:
@@ -379,8 +379,8 @@ _MORE = 4  # steps that may be wasted on the way
 _WIDER = 8.0  # by how much the bracket grows as long as it is too small
 _WIDEST = 24  # times
 
-Exceeded = Callable[[Floats], Bools]  # (P): of values, which are ruled out; a half-line
-Excess = Callable[[Floats], Floats]  # (P): the same where it is at least 0; it falls in the values
+WealthAgainst = Callable[[Floats], Iterator[Floats]]  # (P): of values, the log of the wealth after every bet
+Excess = Callable[[Floats], Floats]  # (P): of values, which are ruled out where it is at least 0; it falls in them
 _GONE = -1e300  # log of the wealth of a drift that was moved
 
 
@@ -446,40 +446,22 @@ class BetHistory:
         found = interval(self.bound(pairs(every, same), bar), self.bound(pairs(same, every), bar))
         return Interval(*(np.where(every == control, 0.0, each) for each in found))
 
-    def bound(self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()) -> Floats:
-        """The end of what is ruled out below each form: the largest value it exceeds, or the least there is. (P)"""
-        known = self.end.known
-        with np.errstate(divide="ignore"):
-            error = np.sqrt(known.variance[..., None] * form_variances(1.0 / known.past.counts, forms))
-        limits = range_of_forms(forms.coefficients, *self.problem.noise.mean_range)
-        return _end(self.excess(forms, bar, changing), form_values(known.past.means, forms), error, limits)
+    def bound(self, forms: Halfspaces, bar: Floats | float, changing: Sequence[Halfspaces] = ()) -> Floats:
+        """The end of what is ruled out below each form: the largest value it exceeds, or the least there is. (P)
 
-    def ruled_out(self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()) -> Exceeded:
-        """Which values the forms have been shown to exceed.
-
-        They may be `changing` from bet to bet to the last, if what is bounded is at least as large as each of them.
+        Forms may be `changing` from bet to bet to the last, if what is bounded is at least as large as each of them.
         """
-        excess = self.excess(forms, bar, changing)
-        return lambda values: excess(values) >= 0
+        return find_end(self.excess(forms, bar, changing), *locate_forms(self.problem, self.end.known.past, forms))
 
-    def excess(self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()) -> Excess:
+    def excess(self, forms: Halfspaces, bar: Floats | float, changing: Sequence[Halfspaces] = ()) -> Excess:
         """log of the most that was ever won against each value, less the bar: bets from the first batch to the last."""
-        won = self.wealth_against(forms, bar, changing)
-
-        def most(values: Floats) -> Floats:
-            ever = np.full(values.shape, -np.inf)
-            for now in won(values):
-                np.maximum(ever, now, out=ever)
-            return ever - bar
-
-        return most
+        return excess_over(self.wealth_against(forms, bar, changing), bar)
 
     def wealth_against(
-        self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()
-    ) -> Callable[[Floats], Iterator[Floats]]:
+        self, forms: Halfspaces, bar: Floats | float, changing: Sequence[Halfspaces] = ()
+    ) -> WealthAgainst:
         """log of what there is against each value after every bet. (P)"""
-        units = self.end.known.past.first
-        drifts, log_weights = (rungs.reshape(-1, *(1,) * units.ndim) for rungs in _ladder(bar))
+        drifts, log_weights = drift_ladder(bar, self.end.known.past.first.ndim)
         stages = list(self._stages(changing or [forms] * len(self.placed), bool(changing), bar, drifts, log_weights))
 
         def wealth(values: Floats) -> Iterator[Floats]:
@@ -497,7 +479,7 @@ class BetHistory:
         return wealth
 
     def _stages(
-        self, forms: Sequence[Halfspaces], changing: bool, bar: float, drifts: Floats, log_weights: Floats
+        self, forms: Sequence[Halfspaces], changing: bool, bar: Floats | float, drifts: Floats, log_weights: Floats
     ) -> Iterator[tuple[FixedSizeBet, ScheduledBets | None]]:
         """The bets of each drift on each batch, and those that are aimed."""
         bettor, units = self.problem.noise, self.end.known.past.first
@@ -528,15 +510,37 @@ def means_of(arms: int, sign: float, arm: int | slice = slice(None)) -> Halfspac
     return Halfspaces(which, np.full(which.shape, sign), np.zeros(len(which)), False)
 
 
-def _ladder(bar: float) -> tuple[Floats, Floats]:
-    """Drifts in standard errors of the first results, and the log of their share of the stake. (k)"""
-    place = np.arange(_DRIFTS)
-    weights = (1.0 + place / _TAIL) ** -2.0
-    return _BOLDEST * math.sqrt(2 * bar) * np.exp(-_STEP * place), np.log(weights / weights.sum())
+def drift_ladder(
+    bar: Floats | float, axes: int = 0, number: int = _DRIFTS, step: float = _STEP, tail: float = _TAIL
+) -> tuple[Floats, Floats]:
+    """Drifts in standard errors of the first results, and the log of their share of the stake. (k), then `axes`"""
+    place = np.arange(float(number)).reshape(-1, *(1,) * axes)
+    weights = (1.0 + place / tail) ** -2.0
+    return _BOLDEST * np.sqrt(2 * np.asarray(bar)) * np.exp(-step * place), np.log(weights / weights.sum())
+
+
+def excess_over(wealth: WealthAgainst, bar: Floats | float) -> Excess:
+    """log of the most that was ever won against each value, less the bar."""
+
+    def most(values: Floats) -> Floats:
+        ever = np.full(values.shape, -np.inf)
+        for now in wealth(values):
+            np.maximum(ever, now, out=ever)
+        return ever - bar
+
+    return most
 
 
 @quiet
-def _end(excess: Excess, start: Floats, error: Floats, limits: tuple[Floats, Floats]) -> Floats:
+def locate_forms(problem: Problem, past: Past, forms: Halfspaces) -> tuple[Floats, Floats, tuple[Floats, Floats]]:
+    """The estimate of each form, its standard error, and the range of its values: where ends are sought. (P) each"""
+    variance = np.maximum(problem.noise.variance(past), 1e-300)[..., None]
+    error = np.sqrt(variance * form_variances(1.0 / past.counts, forms))
+    return form_values(past.means, forms), error, range_of_forms(forms.coefficients, *problem.noise.mean_range)
+
+
+@quiet
+def find_end(excess: Excess, start: Floats, error: Floats, limits: tuple[Floats, Floats]) -> Floats:
     """The end of the values at which the excess is at least 0, a half-line; the least value if there are none."""
     step = np.where(np.isfinite(error), error, 1.0)
     low, high = (np.clip(start + side * step, *limits) for side in (-4.0, 1.0))

@@ -7,14 +7,14 @@ says how much is to come, bets are made towards it, and otherwise they are those
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, quiet, total, zeros
+from roundwise.arrays import Array, Bools, Floats, quiet, total, zeros
 from roundwise.errors import InputError
 from roundwise.messages import Note
 from roundwise.model.batch import Batch, Parts, stack_parts
@@ -27,15 +27,18 @@ from roundwise.questions.base import Answer
 from roundwise.questions.claims import Claims
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
 from roundwise.rules.eprocess.claim_bounds import (
-    BatchOutcome,
     ClaimState,
+    ClaimStep,
+    bets_of,
     claims_of,
     compares,
     describe_claims,
     lines_of,
-    mean_bounds,
     note_joint_bounds,
     open_of,
+    pad_lines,
+    pad_past,
+    parts_of,
     sides_of,
     update_history,
     weights_of,
@@ -48,7 +51,7 @@ from roundwise.rules.eprocess.closed_testing import (
     wealth_in_goals,
 )
 from roundwise.rules.eprocess.conditional_power import PowerForecast, forecast_power, power_by_line
-from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, forms_at
+from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, forms_of
 from roundwise.solvers.halfspaces import Halfspaces
 
 
@@ -70,15 +73,14 @@ def bet_on_claims(
         at = np.flatnonzero((goal > -np.inf) & _fed(pieces, view.data.counts))
         if not at.size:  # results of arms that have nothing open
             return None
-        form, scale = forms_at(pieces, at, size, arms, n)
+        form, units = forms_of(pieces, at, size, arms, n)
         never = np.arange(size)[:, None] > 0
         return OpenNulls(
             form,
             at,
             goal.reshape(-1).take(at),
-            at % n,
             gate=lambda z: np.broadcast_to(never, z.shape) if first else None,
-            extra=_more(extra.reshape(-1).take(at), scale) if late else None,
+            extra=partial(_add_shifts, extra.reshape(-1).take(at), units) if late else None,
             by_level=True,
         )
 
@@ -94,14 +96,10 @@ def _fed(pieces: Halfspaces, counts: Floats) -> Bools:
     return np.logical_and.reduce([pulled[arm] | few[:, None] for arm, few in each])
 
 
-def _more(extra: Floats, scale: Floats | None) -> Callable[[Floats], Floats]:
+def _add_shifts(extra: Floats, units: Floats, before: Floats) -> Floats:
     """What the shifts of earlier batches add to the variance of each form, given what it is without."""
-
-    def more(before: Floats) -> Floats:
-        found = (before if scale is None else before * scale) ** 2 * extra
-        return np.where(np.isfinite(found), found, 0.0)
-
-    return more
+    found = (before * units) ** 2 * extra
+    return np.where(np.isfinite(found), found, 0.0)
 
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
@@ -176,6 +174,11 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         after = kept.rounds + (size > 0)
         shown = self._shown(problem, gains, kept.shown)
         new = shown & ~kept.shown
+        steps, tail = kept.steps, kept.tail
+        if batch.counts.ndim == 1:  # bounds are of one run
+            share = np.asarray(np.nan) if rho is None else rho
+            step = ClaimStep(batch.counts, batch.totals, batch.scatter, share, bars, gains, shown, batch.pairs)
+            steps, tail = update_history(problem, kept, step, parts_of(batch), partial(self.budget_bets, problem))
         kept = kept._replace(
             gains=gains,
             shown=shown,
@@ -185,9 +188,8 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
             warm_started=None if kept.warm_started is None else kept.warm_started.plus(batch),
             over=kept.over if plan.last is None else kept.over | (plan.last & (size > 0)),
             rounds=after,
-            **update_history(
-                problem, kept, batch, BatchOutcome(rho, bars, gains, shown), partial(self.budget_bets, problem)
-            ),
+            steps=steps,
+            tail=tail,
         )
         if plan.left is None:
             return self.update_forecast(problem, kept, None)
@@ -303,7 +305,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         self, problem: Problem, record: Record, batches: Sequence[Batch], kept: ClaimState | None = None
     ) -> Bounds:
         """Of the means of all arms, from bets on each."""
-        return mean_bounds(problem, record, batches)
+        return Bounds(bets_of(problem, batches, parts_of(batches[0])).intervals)
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
         """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected."""
@@ -444,26 +446,22 @@ def with_claims(
     if not np.array_equal(weights_of(after)[: old.number], weights_of(before)):
         raise InputError("The weights of claims are fixed before the first bet: keep those there are.")
     start = np.minimum(np.where(kept.shown, np.inf, kept.gains).min(axis=-1), 0.0)
-    begun = rule.start(after, start.shape)
-    sides = len(new.lines.forms) // new.number
 
-    def placed(values: Floats | Bools, others: Floats | Bools) -> Floats:
-        found = np.array(others, copy=True).reshape(*start.shape, sides, new.number)
-        found[..., : old.number] = values.reshape(*start.shape, sides, old.number)
-        return np.asarray(found.reshape(*start.shape, sides * new.number), dtype=np.float64)
+    def placed(values: Array, fill: Floats | float = 0.0) -> Array:
+        return pad_lines(values, old.number, new.number, fill)
 
-    kept = begun._replace(
-        gains=placed(kept.gains, begun.gains + start[..., None]),
-        shown=placed(kept.shown, begun.shown).astype(np.bool_),
-        batch=placed(kept.batch, begun.batch),
-        samples=placed(kept.samples, begun.samples),
-        past=_widened(kept.past, more),
-        warm_started=None if kept.warm_started is None else _widened(kept.warm_started, more),
+    kept = rule.start(after, start.shape)._replace(
+        gains=placed(kept.gains, start[..., None, None]),
+        shown=placed(kept.shown),
+        batch=placed(kept.batch),
+        samples=placed(kept.samples),
+        past=pad_past(kept.past, more),
+        warm_started=None if kept.warm_started is None else pad_past(kept.warm_started, more),
         over=kept.over,
         rounds=kept.rounds,
         steps=kept.steps,
-        tail=None if kept.tail is None else kept.tail.of_arms(more),
-        out=None if kept.out is None else _padded(kept.out, new.number) > 0,
+        tail=None if kept.tail is None else kept.tail.padded(old.number, new.number, more),
+        out=None if kept.out is None else placed(kept.out),
     )
     return rule.update_forecast(after, kept, left)
 
@@ -482,42 +480,3 @@ def _ends_agree(old: Claims, new: Claims) -> bool:
         return False
     before, after = (each.lines.levels.reshape(-1, each.number) for each in (old, new))
     return np.array_equal(before, after[:, : old.number])
-
-
-def _padded(values: Floats | Bools, number: int) -> Floats:
-    """With zeros up to this number at the end."""
-    more = np.zeros((*values.shape[:-1], number - values.shape[-1]))
-    return np.concatenate([values, more], axis=-1)
-
-
-def _widened(past: Past, arms: int) -> Past:
-    """The past of more arms, of which the last have no results."""
-
-    def padded(values: Floats) -> Floats:
-        return _padded(values, arms)
-
-    if arms == past.counts.shape[-1]:
-        return past
-    if getattr(past, "earlier", None) is not None:
-        raise InputError("After this many batches no arm can be added: start a new study.")
-    history = tuple((padded(counts), padded(totals)) for counts, totals in past.history)
-    return past._replace(
-        counts=padded(past.counts),
-        totals=padded(past.totals),
-        scatter=padded(past.scatter),
-        freedom=padded(past.freedom),
-        history=history,
-        pairs=None if past.pairs is None else _widened_pairs(past.pairs, past.counts.shape[-1], arms),
-    )
-
-
-def _widened_pairs(past: Past, before: int, arms: int) -> Past:
-    """The same of every two arms."""
-
-    def padded(values: Floats) -> Floats:
-        found = np.zeros((*values.shape[:-1], arms, arms))
-        found[..., :before, :before] = values.reshape(*values.shape[:-1], before, before)
-        return found.reshape(*values.shape[:-1], arms * arms)
-
-    counts, totals, scatter, freedom = (padded(each) for each in past[:4])
-    return Past(counts, totals, scatter, freedom, ())

@@ -190,21 +190,17 @@ def forecast_power(
     `items`, these are of each line the variance that a result of each of its arms would have if they had items of their
     own: half that of a difference.
     """
-    from scipy.special import ndtri
-
     number, squares, left = len(forms), squares_of(forms), np.broadcast_to(left, value.shape[:-1])
     unfinished = np.asarray(unshown.reshape(*left.shape, -1, number).any(axis=-2)).reshape(-1, number)
-    lines = _Lines(value, error, -ndtri(np.exp(-np.maximum(need, 0.0))), unshown, number)
+    lines = _Lines(value, error, need, unshown, number)
     variances, amount = variances.reshape(-1, variances.shape[-1]), left.reshape(-1)
     apart = None if items is None else items.reshape(-1, items.shape[-1])
 
     def chances(counted: Floats, of: Bools, here: Index | None = None) -> Floats:
-        """Of some claims, in all runs or some."""
+        """Of some claims the larger of the chances of their sides, in all runs or some. (J)"""
         results, each = (amount, variances) if here is None else (amount[here], tree_take(variances, here))
-        share = shares_of(counted, apart is not None)
-        pulls = results[..., None] * share / np.maximum(total(share), 1e-300)[..., None]
-        spread = form_variances(each / pulls, pieces) if apart is None else apart * form_variances(1.0 / pulls, pieces)
-        return lines.chances(spread, of, here)
+        found = lines.chances(_spread(counted, results, each, pieces, apart), of, here)
+        return np.asarray(found.reshape(-1, number, found.shape[-1]).max(axis=0).transpose())
 
     everything = chances(counted_arms(squares, unfinished), unfinished)
     order = np.argsort(np.where(unfinished, -everything, np.inf), axis=-1, kind="stable")
@@ -261,8 +257,11 @@ def _all_numbers(squares: Floats, order: Index, many: Index) -> Iterator[tuple[I
 class _Lines:
     """The claims, then their opposites if there are any, all runs of one line in a row."""
 
-    def __init__(self, value: Floats, error: Floats, score: Floats, unshown: Bools, number: int) -> None:
+    def __init__(self, value: Floats, error: Floats, need: Floats, unshown: Bools, number: int) -> None:
+        from scipy.special import ndtri
+
         self.number = number
+        score = -ndtri(np.exp(-np.maximum(need, 0.0)))
         self.value, self.score, self.unshown = (_rows(each) for each in (value, score, unshown))
         self.square = _rows(error**2)
         self.known = np.isfinite(_rows(error)) & np.isfinite(self.value)
@@ -277,7 +276,7 @@ class _Lines:
         return value, score, square
 
     def chances(self, spread: Floats, of: Bools, here: Index | None) -> Floats:
-        """Of some claims the larger of the chances of their sides, if results have this variance for them; else 0. (J)
+        """The chances of the lines of some claims, if results have this variance for them; else 0. (L, n)
 
         With I = 1/spread it is Phi((value sqrt I - score)/sqrt(1 + error^2 I)). In all runs, or in some.
         """
@@ -302,7 +301,14 @@ class _Lines:
         if np.isnan(chance).any():
             chance = np.where(np.isnan(chance), 0.0, chance)
         found[place] = chance if self.all_known else np.where(self.known.take(at), chance, 0.5)
-        return np.asarray(found.reshape(-1, self.number, runs).max(axis=0).transpose())
+        return found.reshape(lines, runs)
+
+
+def _spread(counted: Floats, left: Floats, variances: Floats, pieces: Halfspaces, items: Floats | None) -> Floats:
+    """The variance of each line from `left` results, shared among arms that are in claims so often. (L)"""
+    share = shares_of(counted, items is not None)
+    pulls = left[..., None] * share / np.maximum(total(share), 1e-300)[..., None]
+    return form_variances(variances / pulls, pieces) if items is None else items * form_variances(1.0 / pulls, pieces)
 
 
 def _rows(lines: Array) -> Array:
@@ -324,17 +330,8 @@ def power_by_line(
 ) -> Floats:
     """How likely each line is to be shown if `left` results are shared among the arms of the claims that are `fed`.
 
-    As in `outlook`, whose chances are those of the better side: Phi((theta sqrt(I) - y)/sqrt(1 + error^2 I)), y being
-    the score that must be reached, I the information that the results will bring. 0 for a claim that is not fed. (L)
+    0 for a claim that is not fed. One run only. (L)
     """
-    from scipy.special import ndtr, ndtri
-
-    share = shares_of(counted_arms(squares_of(forms), fed), items is not None)
-    pulls = left[..., None] * share / np.maximum(total(share), 1e-300)[..., None]
-    spread = form_variances(variances / pulls, pieces) if items is None else items * form_variances(1.0 / pulls, pieces)
-    score = -ndtri(np.exp(-np.maximum(need, 0.0)))
-    away = (value / np.sqrt(spread) - score) / np.sqrt(1.0 + error**2 / spread)
-    known = np.isfinite(error) & np.isfinite(value)
-    found = np.where(known, ndtr(np.where(np.isnan(away), -np.inf, away)), 0.5)
-    wanted = np.concatenate([fed] * (value.shape[-1] // fed.shape[-1]), axis=-1) & (left > 0)[..., None]
-    return np.where(wanted, found, 0.0)
+    spread = _spread(counted_arms(squares_of(forms), fed), left, variances, pieces, items)
+    lines = _Lines(value, error, need, np.broadcast_to(left > 0, value.shape), len(forms))
+    return lines.chances(spread, fed[None], None)[:, 0]

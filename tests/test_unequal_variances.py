@@ -1,0 +1,183 @@
+"""Normal results whose deviations are unknown and differ: Welch's statistic, the smallest degrees of freedom.
+
+Proposition 30 of docs/why-the-guarantee-holds.md by quadrature, for every kind of bet; error rates by simulation.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests.expectations import panels
+
+from roundwise import BestArm, Claims, ConditionalPower, Normal, SameVariance, Statements, Wager, simulate
+from roundwise.calibration.laws import NormalArms
+from roundwise.model.batch import Batch
+from roundwise.model.estimates import Estimates, Past
+from roundwise.noise.bets import PartForm, PartsData
+from roundwise.solvers.halfspaces import Halfspaces
+
+SLACK = 2e-4  # of the quadrature
+
+
+def squares(dof: int, points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Chi-squared/dof at the nodes of a rule for its distribution function."""
+    u, w = panels(np.array([0.0, 0.02, 0.3, 0.8, 1.0]), points)
+    return stats.chi2.ppf(u, dof) / dof, w
+
+
+def batches(rows: tuple[int, ...], shares: tuple[float, ...], points: int, steps: int) -> tuple[Batch, np.ndarray]:
+    """Batches of arms at equal means, each of which carries a share of the variance of their form; the weight of each.
+
+    The form is the first arm less the mean of the others: only its value matters, so the first arm has all of it.
+    """
+    z, w = panels(np.linspace(-9.0, 9.0, steps), 3)
+    spreads = [squares(n - 1, points) for n in rows]
+    grid = np.meshgrid(z, *(each for each, _ in spreads), indexing="ij")
+    weights = w * stats.norm.pdf(z)
+    for _, each in spreads:
+        weights = np.multiply.outer(weights, each)
+    counts, factors = np.array(rows, dtype=float), factors_of(len(rows))
+    sigmas = np.sqrt(np.array(shares) * counts / factors**2)  # of means of variance `shares` in the form
+    scatter = np.stack([(n - 1) * s**2 * c.reshape(-1) for n, s, c in zip(rows, sigmas, grid[1:], strict=True)], -1)
+    totals = np.zeros_like(scatter)
+    totals[:, 0] = rows[0] * grid[0].reshape(-1)
+    return Batch(np.broadcast_to(counts, scatter.shape), totals, scatter), weights.reshape(-1)
+
+
+def factors_of(arms: int) -> np.ndarray:
+    return np.array([1.0, *[-1.0 / (arms - 1)] * (arms - 1)])
+
+
+def form_of(arms: int, runs: int) -> Halfspaces:
+    return Halfspaces(
+        np.broadcast_to(np.arange(arms), (runs, 1, arms)),
+        np.broadcast_to(factors_of(arms), (runs, 1, arms)),
+        np.zeros((runs, 1)),
+        False,
+    )
+
+
+def past_of(runs: int, arms: int) -> Past:
+    counts = np.full((runs, arms), 30.0)
+    return Past.none((runs, arms)).plus(Batch(counts, np.zeros_like(counts), counts - 1.0))
+
+
+def part_bet(noise, batch, q):
+    """The log factor of one part with bets of this size."""
+    n, arms = batch.totals.shape
+    data = PartsData(
+        past_of(n, arms).map_sums(np.transpose), *(np.ascontiguousarray(each.T[None]) for each in batch[:3])
+    )
+    places = [np.arange(n)[None] + arm * n for arm in range(arms)]
+    form = PartForm(places, [np.full((1, n), f) for f in factors_of(arms)], np.zeros((1, n)))
+    leverage = form.squares(1.0 / data.counts)
+    return noise.part_bets(data).forms(form, form.of(data.totals / data.counts), leverage)(0, np.full(n, q))
+
+
+def fixed_size_bet(noise, batch, q):
+    n, arms = batch.totals.shape
+    bet = noise.fixed_size_bet(past_of(n, arms), batch, form_of(arms, n), batch.counts, np.full((1, 1, 1), q))
+    return bet(np.zeros((n, 1)))[0, :, 0]
+
+
+def budget_bet(noise, batch, need, rho):
+    n, arms = batch.totals.shape
+    past = past_of(n, arms)
+    known = Estimates(past, past.means, noise.variance(past))
+    return noise.budget_bet(known, batch, form_of(arms, n), np.full((n, 1), need), np.full((n, 1), rho), 0.2)[:, 0]
+
+
+ROWS = [(2, 2), (2, 9), (4, 40), (15, 15), (3, 3, 8), (12, 5, 5)]
+SHARES = {2: [(0.5, 0.5), (0.97, 0.03), (0.03, 0.97)], 3: [(0.4, 0.3, 0.3), (0.02, 0.96, 0.02), (0.1, 0.1, 0.8)]}
+CASES = [(rows, shares) for rows in ROWS for shares in SHARES[len(rows)]]
+
+
+@pytest.mark.parametrize(("rows", "shares"), CASES, ids=str)
+def test_the_mean_of_a_bet_is_at_most_one_whatever_the_deviations(rows, shares):
+    batch, weights = batches(rows, shares, 6 if len(rows) == 2 else 3, 80)
+    assert weights.sum() == pytest.approx(1.0, abs=1e-9)
+    for size in (0.3, 1.0, 2.5, 20.0):  # the last is cut
+        for bet in (part_bet, fixed_size_bet):
+            mean = (weights * np.exp(bet(Normal(), batch, size))).sum()
+            assert mean <= 1 + SLACK
+            assert mean > 0.5 or size > 2
+
+
+@pytest.mark.parametrize(("rows", "shares"), CASES, ids=str)
+@pytest.mark.parametrize(("need", "rho"), [(0.1, 0.3), (0.1, 1.0), (0.7, 1.0), (3.0, 0.2), (3.0, 1.0)])
+def test_the_mean_of_a_bet_towards_a_budget(rows, shares, need, rho):
+    batch, weights = batches(rows, shares, 6 if len(rows) == 2 else 3, 80)
+    mean = (weights * np.exp(budget_bet(Normal(), batch, need, rho))).sum()
+    assert mean <= 1 + 0.01  # it jumps, which the quadrature feels
+    assert mean > 0
+
+
+def test_it_is_sharp_and_a_bolder_statistic_is_caught():
+    """One arm carries the variance: the statistic has its degrees of freedom, and 10 % more is too much."""
+    batch, weights = batches((20, 100), (0.999, 0.001), 6, 80)
+    for bet, about in ((part_bet, 1.0), (fixed_size_bet, 1.0)):
+        mean = (weights * np.exp(bet(Normal(), batch, about))).sum()
+        assert mean == pytest.approx(1.0, abs=0.03)
+        too_large = batch._replace(totals=batch.totals * 1.1)
+        assert (weights * np.exp(bet(Normal(), too_large, about))).sum() > 1.05
+    assert (weights * np.exp(budget_bet(Normal(), batch._replace(totals=batch.totals * 1.1), 3.0, 0.5))).sum() > 1.05
+    assert (weights * np.exp(part_bet(SameVariance(), batch, 1.0))).sum() > 1.2
+
+
+def test_an_arm_with_one_result_is_not_bet_on():
+    batch = Batch(np.array([[1.0, 40.0]]), np.array([[3.0, 0.0]]), np.array([[0.0, 39.0]]))
+    assert part_bet(Normal(), batch, 1.0) == 0
+    assert fixed_size_bet(Normal(), batch, 1.0) == 0
+    assert budget_bet(Normal(), batch, 3.0, 0.5) == 0
+    assert part_bet(SameVariance(), batch, 1.0) != 0
+
+
+# ------------------------------------------------------------------------------------------ error rates by simulation
+
+
+def false_claims(noise, sigmas, split, budget, size, runs):
+    """How often an arm that equals the control is said to differ from it."""
+    (found,) = simulate(
+        Claims.against_control(2, 0), NormalArms(np.zeros(2), np.array(sigmas)), [ConditionalPower()],
+        runs=runs, noise=noise, budget=budget, round=size, split=split, seed=5,
+    )  # fmt: skip
+    return int((~found.correct).sum())
+
+
+WORLDS = {  # deviations and rows of control and arm, and whether one pooled variance must fail
+    "equal": ((1.0, 1.0), (1.0, 1.0), False),
+    "many rows of the quiet arm": ((1.0, 3.0), (4.0, 1.0), True),
+    "more so": ((1.0, 10.0), (4.0, 1.0), True),
+    "few rows of the quiet arm": ((1.0, 3.0), (1.0, 4.0), False),
+    "equal rows": ((1.0, 10.0), (1.0, 1.0), False),
+}
+
+
+@pytest.mark.parametrize(("budget", "size"), [(2000, 200), (100, 10)])
+@pytest.mark.parametrize("world", WORLDS)
+def test_false_claims(world, budget, size):
+    sigmas, split, fails = WORLDS[world]
+    runs = 1000
+    assert (
+        stats.binomtest(false_claims(Normal(), sigmas, split, budget, size, runs), runs, 0.05, "greater").pvalue > 1e-4
+    )
+    if fails:
+        wrong = false_claims(SameVariance(), sigmas, split, budget, size, runs)
+        assert stats.binomtest(wrong, runs, 0.05, "greater").pvalue < 1e-6
+
+
+@pytest.mark.parametrize("ratio", [1.0, 3.0, 0.1])
+def test_best_arm_at_a_tie(ratio):
+    world = NormalArms(np.array([1e-9, 0.0]), np.array([1.0, ratio]))
+    (found,) = simulate(BestArm(), world, [Wager()], runs=1000, noise=Normal(), max_samples=20_000, seed=2)
+    assert stats.binomtest(int((found.decided & ~found.correct).sum()), 1000, 0.05, "greater").pvalue > 1e-4
+
+
+def test_statements_of_three_arms():
+    """A contrast that is zero, of arms with deviations 1, 5 and 0.2."""
+    question = Statements([[1.0, -0.5, -0.5]], [0.0])
+    world = NormalArms(np.array([0.0, 0.0, 0.0]), np.array([0.2, 5.0, 1.0]))
+    (found,) = simulate(question, world, [Wager()], runs=1000, noise=Normal(), max_samples=5000, seed=3)
+    assert stats.binomtest(int(found.decided.sum()), 1000, 0.05, "greater").pvalue > 1e-4  # neither side is true
+    assert math.isfinite(found.samples.mean())
