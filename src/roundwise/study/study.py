@@ -799,6 +799,7 @@ def create_study(
     round: int | None = None,
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
+    unit: str | None = None,
     seed: int | None = None,
     storage: str | None = None,
     load_if_exists: bool = False,
@@ -821,6 +822,7 @@ def create_study(
         split: Fixed allocation ratio: "equal", or shares such as "2:1:1" or [2, 1, 1].
         columns: Names of the columns in result files, where they are not the usual ones. With a column of items, arms
             are compared on the items they share.
+        unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         seed: Seed of the random partition of rows, drawn if omitted. If you choose it, do so before results are known:
             the guarantee is then conditional on row order being unrelated to values.
         storage: URL of the storage: a file ("sqlite:///roundwise.db"), a database ("postgresql://..."), or a server
@@ -855,6 +857,7 @@ def create_study(
         round=round,
         split=split,
         columns=columns,
+        unit=unit,
         seed=seed,
     )
     return create_from_spec(name, spec, storage, load_if_exists)

@@ -25,7 +25,7 @@ from roundwise.simulation.environments import BernoulliArms, Environment, Gaussi
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.theory import paper
-from roundwise.web.forms import QUESTIONS, Form, number, whole
+from roundwise.web.forms import DIRECTIONS, QUESTIONS, Form, number, whole
 from roundwise.web.jobs import Job, JobQueue
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
@@ -124,6 +124,7 @@ class LabForm:
     """The fields of the lab's form."""
 
     question: str = "best-arm"
+    direction: str = ""
     k: str = "2"
     level: str = "0.5"
     tolerance: str = ""
@@ -171,7 +172,7 @@ class LabForm:
         chosen = {name: from_spec("policy", name) for name in self.policies if name in POLICIES}
         if not chosen:
             raise InputError("Choose at least one policy.")
-        fields = {"k": self.k, "level": self.level, "tolerance": self.tolerance}
+        fields = {"k": self.k, "level": self.level, "tolerance": self.tolerance, "direction": self.direction}
         question = Form(question=self.question, arms="\n".join(self.names), **fields).asked()
         question.check(world.arms)
         delta, most = number("Delta", self.delta), number("At most samples", self.most)
@@ -284,5 +285,6 @@ def _job(request: Request, key: str) -> Job:
 
 
 def _form(request: Request, form: LabForm, error: str = "") -> Response:
-    given = {"policies": list(POLICIES), "questions": QUESTIONS, "worlds": WORLDS, "jobs": _jobs(request).every}
-    return page(request, "lab.html", 422 if error else 200, form=form, error=error, **given)
+    choices = {"policies": list(POLICIES), "questions": QUESTIONS, "directions": DIRECTIONS, "worlds": WORLDS}
+    jobs = _jobs(request).every
+    return page(request, "lab.html", 422 if error else 200, form=form, error=error, jobs=jobs, **choices)
