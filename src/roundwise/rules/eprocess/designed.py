@@ -1,7 +1,7 @@
 """The rule of designed studies: bets on whole looks, made for a budget and the smallest lead that matters.
 
 Levels w_i = delta E_i of the cells Q_i = {arm i is the best}; each look pays a new level whose expectation under Q_i is
-at most the old one (docs/why-the-guarantee-holds.md, Propositions 31 to 34). Everything that shapes the payoff is fixed
+at most the old one (docs/designed.md, Propositions D1 to D4). Everything that shapes the payoff is fixed
 before the look: lead, budget, number of looks and weights may change from look to look, because of results, too.
 """
 
@@ -111,11 +111,12 @@ class DesignedRule(EProcessRule):
         left = np.asarray(plan.left)
         last = np.asarray(left <= 0 if plan.last is None else plan.last)
         looks_left = np.where(last, 0.0, self.looks_left(plan, size))
-        lead = lead_of(problem, self.lead, past.counts.sum(axis=-1) + size + np.asarray(plan.left), known.variance)
+        lead = lead_of(problem, self.lead, past.counts.sum(axis=-1) + size + left, known.variance)
         open_ = ~wealth.lost & (wealth.gains > -np.inf)
         level = np.where(wealth.lost, 1.0, np.exp(np.minimum(wealth.gains - problem.goal, 0.0)))
         logs = leader_weights(known, lead, problem.question.sign)
-        rho = np.where(last, 1.0, np.minimum(size / np.maximum(size + np.asarray(plan.left), 1.0), 1.0 - 1e-9))
+        more = np.where(last, self.hope / 3 * size, left)  # a last look is bet on as if a share of it could follow
+        rho = np.where(more > 0, np.minimum(size / np.maximum(size + more, 1.0), 1.0 - 1e-9), 1.0)
         return Look(
             lead,
             np.sqrt(known.variance),
@@ -189,7 +190,7 @@ def rival_weights(logs: Floats, may: Bools) -> Floats:
 
 @quiet
 def _pay_by_largest_lead(look: Look, batch: Batch, sign: float, price: float, hope: float) -> Floats:
-    """Normal results of known deviation: one statistic for each null, with its exact law (Proposition 33). (K)
+    """Normal results of known deviation: one statistic for each null, with its exact law (Proposition D3). (K)
 
     T = max_j (b_j + lead D_j / v_j) over the rivals j of arm i, b_j = log weight_j - lead^2/(2 v_j).
     """
@@ -225,7 +226,7 @@ def _pay_by_largest_lead(look: Look, batch: Batch, sign: float, price: float, ho
 
 
 class LargestLead(NamedTuple):
-    """The law of T = max_j (b_j + lead D_j / v_j) at the border of the null: all means equal (Proposition 33)."""
+    """The law of T = max_j (b_j + lead D_j / v_j) at the border of the null: all means equal (Proposition D3)."""
 
     bias: Floats  # (m), b_j; -inf for a rival that is not bet on
     steps: Floats  # (m), sqrt(n_j) v_j / (lead sigma)
@@ -265,7 +266,7 @@ class LargestLead(NamedTuple):
 
 @quiet
 def _pay_by_pairs(problem: Problem, known: Estimates, look: Look, batch: Batch) -> Floats:
-    """Any noise model: the level of a null is split among its rivals, each with a bet of its own (Proposition 34). (K)
+    """Any noise model: the level of a null is split among its rivals, each with a bet of its own (Proposition D4). (K)
 
     f_i = min(1, sum_j f_ij) with E f_ij <= weight_j w_i: the bets of the noise model towards a budget.
     """
