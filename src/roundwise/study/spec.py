@@ -114,11 +114,13 @@ class StudySpec:
     noise: Noise = setting("noise", "Noise model by name, or your own module:Class.", example={"name": "binary"})
     delta: float = setting("number", "Largest probability of a wrong answer, e.g. 0.05 or 5%.", 0.05)
     policy: Policy = setting(
-        "policy", "Sampling policy, e.g. pet (default: conditional-power for claims, else wager).", None
+        "policy",
+        "Sampling policy, e.g. pet (default: conditional-power for claims, designed with a budget, else wager).",
+        None,
     )
-    max_round: int | None = setting("whole", "Largest number of results in a round.", None)
-    min_per_arm: int = setting("whole", "Smallest number of results of an arm that a round samples.", 0, least=0)
-    budget: int | None = setting("whole", "Largest number of results in the whole study.", None)
+    max_round: int | None = setting("whole", "Maximum number of results per round.", None)
+    min_per_arm: int = setting("whole", "Minimum number of results per arm that a round samples.", 0, least=0)
+    budget: int | None = setting("whole", "Maximum number of results in the whole study.", None)
     lead: float | None = setting("number", "Smallest lead that matters, in units of the results, e.g. 2%.", None)
     looks: int | None = setting("whole", "Number of rounds that a budget is planned for (default 5).", None)
     round: int | None = setting("whole", "Number of results in every round.", None)
