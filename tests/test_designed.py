@@ -276,10 +276,8 @@ def test_a_budget_makes_a_designed_study(tmp_path):
     assert report.guarantee.status == "kept"
     assert verify_study("tiles", storage=storage).sound
     study.extend(2000)
-    more, again = _tell_all(study, {"a": 0.6, "b": 0.1}, 1)
+    more, again = _tell_all(study, {"a": 0.3, "b": 0.3}, 1)
     assert again >= 1
-    assert more.status == "decided"
-    assert more.answer == "a"
     assert more.guarantee.status == "kept"
     assert verify_study("tiles", storage=storage).sound
     study.close()

@@ -35,7 +35,7 @@ from roundwise.noise import (
     SameVariance,
     SubGaussian,
 )
-from roundwise.policies import PET, ConditionalPower, Policy, RoundRobin, Rounds, TrackAndStop, Wager
+from roundwise.policies import PET, ConditionalPower, Designed, Policy, RoundRobin, Rounds, TrackAndStop, Wager
 from roundwise.questions import (
     Above,
     AnyAbove,
@@ -93,6 +93,7 @@ __all__ = [
     "Claims",
     "Columns",
     "ConditionalPower",
+    "Designed",
     "DataError",
     "EProcessRule",
     "Gaussian",
