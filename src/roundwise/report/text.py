@@ -220,9 +220,9 @@ def write_subheadline(report: ReportData) -> str:
     """A sentence under the headline: how sure the shortlist, or the answer, is."""
     if report.guarantee.status is GuaranteeStatus.VOID:
         return ""
-    sure = share(1 - report.delta)
+    sure, approximate = share(1 - report.delta), report.guarantee.status is GuaranteeStatus.APPROXIMATE
     if report.status == "decided":
-        return f"Such an answer is right with at least {sure}."
+        return f"Such an answer is right with {'about' if approximate else 'at least'} {sure}."
     if not report.results or not report.claim_rows:
         return ""
     if report.claim_rows[0].arm is not None:
@@ -262,6 +262,8 @@ def explain_meaning(report: ReportData) -> list[str]:
         known = "Nothing is ruled out yet: what leads now may lead by luck."
     often = describe_odds_of_error(report.delta)
     sure = f"Of many studies like this one at most {often} say something wrong, however often one looks."
+    if report.guarantee.approximations:
+        sure = f"In large samples at most {often} studies like this one say something wrong, however often one looks."
     if report.guarantee.status is GuaranteeStatus.CONDITIONAL:
         sure += " This holds only if what stands in the red box is true."
     elif report.guarantee.status is GuaranteeStatus.VOID:
@@ -586,8 +588,9 @@ def describe_error(report: ReportData) -> str:
     """How likely an error is."""
     if report.guarantee.status is GuaranteeStatus.VOID:
         return f"an error of {share(report.delta)} was aimed at, without a guarantee"
-    under = "" if report.guarantee.kept else ", under the conditions above"
-    return f"wrong with probability at most {share(report.delta)}{under}"
+    under = ", under the conditions above" if report.guarantee.conditions else ""
+    most = "about" if report.guarantee.approximations else "at most"
+    return f"wrong with probability {most} {share(report.delta)}{under}"
 
 
 def describe_history(report: ReportData) -> str:

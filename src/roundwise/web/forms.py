@@ -23,8 +23,9 @@ QUESTIONS = {  # what is asked, in words
 RESULTS = {  # what a result is, in words
     "binary": "yes / no (converted, responded, correct)",
     "bounded": "a score in a range (stars, points)",
-    "normal": "a measurement (its spread is not known)",
-    "sub-gaussian": "a measurement (its spread is at most …)",
+    "normal": "bell-shaped (lab values, scores)",
+    "large-sample": "money, times, counts of any shape",
+    "sub-gaussian": "a measurement whose spread is at most …",
     "poisson": "a count (events, clicks, defects)",
 }
 SPLITS = {
@@ -111,7 +112,7 @@ class Form:
 
     def request(self, runs: int) -> PlanRequest:
         """The plan that the form asks for."""
-        deviation = self.deviation if self.noise == "normal" else ""
+        deviation = self.deviation if self.noise in ("normal", "large-sample") else ""
         return PlanRequest.declare(
             **self._study(),
             baseline=_optional("What you expect", self.baseline),
