@@ -278,7 +278,7 @@ class TestReports:
             cell = dict(zip(head, row, strict=True))
             printed = re.fullmatch(r"(-?[\d.]+) to (-?[\d.]+)( %)?", cell.get(report.ends, ""))
             if printed:
-                mean = float(re.match(r"-?[\d.]+", cell[report.units.mean])[0])
+                mean = float(re.match(r"-?[\d.]+", cell[report.units.wording.mean])[0])
                 assert float(printed[1]) <= mean <= float(printed[2])
 
     @pytest.mark.long

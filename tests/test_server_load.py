@@ -162,7 +162,7 @@ class TestLab:
             LabForm(**words).job()
 
     def test_it_ends_within_its_budget(self, monkeypatch):
-        monkeypatch.setattr("roundwise.web.workers.JOB", 0.05)
+        monkeypatch.setattr("roundwise.web.jobs.JOB", 0.05)
         job = LabForm(means="1, 0.999", runs="5000", most="1e12").job()
         job.run()
         assert job.state == "failed"

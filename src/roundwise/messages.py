@@ -286,6 +286,17 @@ def count(value: float) -> str:
     return f"{int(value):,}".replace(",", "\N{NO-BREAK SPACE}")
 
 
+def number(value: float) -> str:
+    """Return a number as people write it: 12 345, 0.0523, infinite."""
+    if math.isinf(value):
+        return "infinite"
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}".replace(",", "\N{NO-BREAK SPACE}")
+    if abs(value) >= 1000:
+        return f"{value:,.0f}".replace(",", "\N{NO-BREAK SPACE}")
+    return f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
+
+
 def several(number: float, what: str) -> str:
     """Return how many there are of something.
 
@@ -441,6 +452,48 @@ def _refutation(*, spreading: bool, moving: str | None, false_alarm: float) -> s
     return ", and ".join(found)
 
 
+_ASSUMPTIONS = {  # what rows may contradict, and what to do about it
+    "normal": (
+        "results are normal",
+        "Start a new study with {@large_sample}, or with {@cap} if single large values should not decide.",
+    ),
+    "same_spread": ("all arms vary alike", "Start a new study without {@same_spread}."),
+    "sigma": ("results vary as much as said", "Start a new study with {@normal}, which takes no sigma."),
+    "poisson": (
+        "counts vary as Poisson counts do",
+        "Start a new study with {@normal}, or with {@large_sample} if most counts are below 20.",
+    ),
+}
+_ROW_FINDINGS: dict[str, str] = {
+    "skewness": "skewness {size:.1f}",
+    "kurtosis": "kurtosis {size:.1f} in place of 3",
+    "repeated": "value {value:g} in {size:.0%} of rows",
+    "deviations": "{size:.1f} times the standard deviation of the others",
+    "sigma": "{size:.1f} times the standard deviation that was given",
+    "dispersion": "{size:.1f} times the variance of Poisson counts",
+}
+
+
+def _row_findings(findings: Sequence[Fields]) -> str:
+    """Whose rows say what: "premium (skewness 9.1, value 0 in 99 % of rows)"."""
+    arms: dict[str, list[str]] = {}
+    for each in findings:
+        arms.setdefault(str(each["arm"]), []).append(_ROW_FINDINGS[each["check"]].format(**each).replace("%", " %"))
+    return few([f"{arm} ({', '.join(found)})" for arm, found in arms.items()], 3)
+
+
+def _rows_condition(*, assumption: str, findings: Sequence[Fields]) -> str:
+    return f"{_ASSUMPTIONS[assumption][0]}, which the rows of {_row_findings(findings)} contradict"
+
+
+def _rows_danger(*, assumption: str, findings: Sequence[Fields]) -> str:
+    said, advice = _ASSUMPTIONS[assumption]
+    return (
+        f"The rows of {_row_findings(findings)} contradict the assumption that {said}: if it held, this would happen "
+        f"in at most 1 of 1\N{NO-BREAK SPACE}000 studies. The error may be far larger than promised. {Remedy(advice)}"
+    )
+
+
 def _short_condition(*, rounds: Sequence[Fields], more: int) -> str:
     which = few([str(each["round"]) for each in rounds], 20)
     others = f" and {count(more)} more" if more else ""
@@ -556,6 +609,16 @@ Note.table = {
         "a sign that an assumption does not hold."
     ),
     "sums_only": "Some results came as sums: for those only the range is used, which takes more results.",
+    "rows_unchecked": (
+        "Some results came as sums, so whether single results fit the assumptions was not checked for them."
+    ),
+    "rows_skewed": lambda *, findings: (
+        f"The results are skewed: {_row_findings(findings)}. Every round has rows enough for that not to matter."
+    ),
+    "rows_at_end": lambda *, arm, share, end: (
+        f"{100 * share:.0f} % of the rows of {arm} are {end:g}, an end of the range. If values were cut off there, the "
+        "answer is about the values as they were cut."
+    ),
     "incomplete_round": (
         "Round {round} was incomplete when the study was closed: its {results:count} result{results:s} do not count."
     ),
@@ -612,6 +675,7 @@ Approximation.table = {
 }
 Condition.table = {
     "rule": "{text}",  # in the words of a stopping rule
+    "rows_contradict": _rows_condition,
     "short_rounds": _short_condition,
     "missing_outcomes": lambda *, number: (
         f"the {several(number, 'missing outcome')} {'is' if number == 1 else 'are'} missing for reasons unrelated to "
@@ -652,6 +716,7 @@ Reason.table = {
     "unreadable": "the record cannot be replayed: {error}",
 }
 Danger.table = {
+    "rows_contradict": _rows_danger,
     "short_rounds": _short_danger,
     "amended": _amended_danger,
     "contradicted": lambda *, ids: (
@@ -702,6 +767,9 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
         "--range or --sigma",
         "whose results are scores or measurements",
     ),
+    "normal": ("`Normal()`", "--normal", "“bell-shaped”"),
+    "same_spread": ("`SameVariance()`", "--same-spread", "“the same spread”"),
+    "large_sample": ("`LargeSample()`", "--large-sample", "“money, times, counts of any shape”"),
     "unrelated": ("`unrelated=True`", "--unrelated", "the box “the reason does not depend on any result”"),
     "unsound": ("`unsound=True`", "--unsound", "`roundwise import --unsound`"),
     "wager": ("`policy=Wager()`", "--policy wager", "the policy Wager"),

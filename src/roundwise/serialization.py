@@ -10,6 +10,7 @@ import base64
 import math
 import types
 import zlib
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -180,3 +181,14 @@ def _unfolded(text: str) -> bytes:
     if not unfolding.eof:
         raise ValueError("packed numbers that were cut")
     return data
+
+
+def plain_json(value: object) -> Any:
+    """Return a value as strict JSON has it: numpy values become plain ones, infinite numbers null."""
+    if isinstance(value, np.ndarray | np.generic):
+        return plain_json(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_json(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -112,7 +112,7 @@ def hand_in(study: Study, rows: Rows, over: str | None = None) -> None:
 
 
 def in_files(study: Study, rows: Rows, size: int, arrange: Callable[[Rows], Rows] = lambda piece: piece) -> None:
-    """Tell files of so many rows, each arranged in some way."""
+    """Tell the rows in files of this size, each arranged in some way."""
     for start in range(0, len(rows.outcomes), size):
         if is_open(study):
             hand_in(study, arrange(rows.take(slice(start, start + size))))

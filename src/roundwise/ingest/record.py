@@ -32,6 +32,7 @@ from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import shown
 from roundwise.formats.sheet import hashes, no_value, whole
 from roundwise.ingest.columns import Index
+from roundwise.ingest.row_statistics import RowStatistics
 from roundwise.messages import FileNote
 from roundwise.model.batch import (
     Batch,
@@ -47,7 +48,16 @@ from roundwise.model.batch import (
     sum_pairs,
 )
 from roundwise.noise import Binary, Gaussian, Poisson
-from roundwise.serialization import Hashes, packed_hashes, packed_numbers, unpacked_hashes, unpacked_numbers
+from roundwise.serialization import (
+    Hashes,
+    Unreadable,
+    pack,
+    packed_hashes,
+    packed_numbers,
+    unpack,
+    unpacked_hashes,
+    unpacked_numbers,
+)
 
 # --- columns that may identify what a row is about
 
@@ -570,6 +580,7 @@ class Results:
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
     notes: tuple[FileNote, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
     sigma: float | None = None  # the deviation of one result, where sums are of exactly normal ones
+    row_statistics: RowStatistics | None = None  # where the noise model says something of single rows that can be wrong
 
     @property
     def values(self) -> tuple[Floats, ...] | None:
@@ -617,7 +628,16 @@ class Results:
             given |= {each.name: payload[each.name] for each in fields(cls) if payload.get(each.name) is not None}
             found = cls(**{name: _FROM_JSON.get(name, _unchanged)(value) for name, value in given.items()})
             _check(found)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError, binascii.Error) as error:
+        except (
+            AttributeError,
+            IndexError,
+            KeyError,
+            TypeError,
+            ValueError,
+            OverflowError,
+            binascii.Error,
+            Unreadable,
+        ) as error:
             raise DataError(f"These are not results as roundwise records them: {shown(repr(error), 200)}.") from None
         return found
 
@@ -633,6 +653,7 @@ _TO_JSON: dict[str, Callable[[Any], Any]] = {
     "contradicted": Contradicted.payload,
     "sketches": sketches_payload,
     "notes": lambda notes: [each.values() for each in notes],
+    "row_statistics": pack,
 }
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("counts", "totals", "scatter", "missing"), unpacked_numbers),
@@ -645,6 +666,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "sketches": sketches_from,
     "times": lambda times: (str(times[0]), str(times[1])),
     "notes": lambda notes: tuple(map(FileNote.from_values, notes)),
+    "row_statistics": lambda written: unpack(RowStatistics, written),
 }
 
 
@@ -673,6 +695,9 @@ def _check(found: Results) -> None:
         require(whole_numbers, f"{name} that are not whole numbers")
     same = found.id_outcomes is None or len(found.outcome_hashes) == len(found.id_hashes)
     require(same, "ids that are not as many as what is known of them")
+    if found.row_statistics is not None:
+        require(found.row_statistics.fits(size), "statistics of other rows")
+        require(np.array_equal(found.row_statistics.moments.counts, found.counts), "statistics of other rows")
     if strata is None:
         return
     require(strata.of_rows or not (found.needs_values or found.needs_cubes), "strata in place of rows")

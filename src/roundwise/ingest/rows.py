@@ -53,9 +53,11 @@ from roundwise.ingest.record import (
     RowStore,
     Sums,
     keep_rows,
+    places_in_arm,
     unit_kind,
     width_for,
 )
+from roundwise.ingest.row_statistics import RowCounter, RowStatistics
 from roundwise.messages import FileNote, Remedy, list_by_arm, option
 from roundwise.noise import Noise
 from roundwise.serialization import Hashes
@@ -621,7 +623,15 @@ class FileReader:
             start=start,
             sketches={title: sketch for title, sketch in sketches.items() if sketch is not None},
             times=self.times,
+            row_statistics=self._count_rows(row_store, skipped, sums) if self.noise.row_checks else None,
         )
+
+    def _count_rows(self, row_store: RowStore, skipped: int, sums: Sums) -> RowStatistics:
+        counter = RowCounter(sums.counts, sums.totals, repetition="repeated" in self.noise.row_checks)
+        seen = np.zeros(len(self.arms), dtype=np.int64)
+        for index, values, _ in row_store.after(skipped):
+            counter.add(index, values, places_in_arm(index, seen))
+        return counter.statistics()
 
     def _open_row_store(self) -> RowStore:
         found = RowStore()

@@ -20,7 +20,7 @@ from roundwise.errors import InputError, RoundwiseError
 from roundwise.model.batch import Batch
 from roundwise.noise import Gaussian, Noise
 from roundwise.questions import Complexity, Question
-from roundwise.questions.base import Answer
+from roundwise.questions.base import RATE_WORDING, Answer, Wording, wording_in_unit
 
 if TYPE_CHECKING:  # of a policy and of a stopping rule: named tuples of arrays, of any kind where it is not said which
     from typing_extensions import TypeVar
@@ -44,6 +44,7 @@ class Problem:
         arms: K, how many arms there are.
         delta: The error probability.
         noise: What is assumed of the rewards.
+        unit: That of the rewards, where they are written for people.
 
     >>> from roundwise.questions import BestArm
     >>> Problem(BestArm(), arms=10, delta=0.05).sigma
@@ -54,6 +55,7 @@ class Problem:
     arms: int
     delta: float = 0.05
     noise: Noise = field(default_factory=Gaussian)
+    unit: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, Question):
@@ -67,6 +69,11 @@ class Problem:
         object.__setattr__(self, "noise", self.noise.at_level(self.delta))
         self.noise.check_arms(self.arms)
         self.question.check_range(*self.noise.mean_range)
+
+    @property
+    def wording(self) -> Wording:
+        """How values are written for people: rates in per cent, everything else as plain numbers."""
+        return RATE_WORDING if self.noise.outcome.rates else wording_in_unit(self.unit)
 
     @property
     def sigma(self) -> float:

@@ -32,6 +32,7 @@ from roundwise.noise.budget_bets import drift_budget_bet
 from roundwise.solvers.halfspaces import Family, Halfspaces
 
 Needs = Literal["sums", "squares", "cubes", "rows"]
+RowCheck = Literal["skewness", "kurtosis", "repeated", "deviations", "sigma", "dispersion", "ends"]
 FixedSizeBet = Callable[[Floats], Floats]  # offsets (P) -> log e-values of each size, which fall in the offset (k, P)
 
 UNTRUE = Reason("wrong_noise_model")
@@ -84,6 +85,7 @@ class Noise(ABC):
     law: ClassVar[Literal["binary", "poisson"] | None] = None  # in records: sums of which parts can be drawn
     most_parts: ClassVar[int] = 1_000_000  # of one batch
     shares_items: ClassVar[bool] = False  # whether arms are tried on the same items
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ()  # of single rows against the model (study/row_checks.py)
     monotone_budget_bets: ClassVar[bool] = False  # whether budget bets win less the larger the offset (Proposition 17)
 
     @property

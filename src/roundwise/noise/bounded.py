@@ -17,7 +17,7 @@ from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, Past, all_arms, arm_of
-from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise, Outcome, Scale
+from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise, Outcome, RowCheck, Scale
 from roundwise.noise.bets import (
     EDGE,
     GaussianPartBets,
@@ -57,6 +57,7 @@ class Bounded(Noise):
     low: float
     high: float
     name: ClassVar[str] = "bounded"
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ("ends",)
     needs: ClassVar[Needs] = "rows"
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past, all_arms, arm_of, form_values, form_variances
-from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise, Outcome
+from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise, Outcome, RowCheck
 from roundwise.noise.bets import (
     HUGE,
     NO_ROWS,
@@ -61,6 +61,7 @@ class SubGaussian(Noise):
 
     sigma: float = 1.0
     name: ClassVar[str] = "sub-gaussian"
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ("sigma",)
 
     def __post_init__(self) -> None:
         _check_sigma(self.sigma)
@@ -85,6 +86,7 @@ class _KnownSigma(Noise):
 
     monotone_budget_bets: ClassVar[bool] = True
     outcome: ClassVar[Outcome] = Outcome(normal=True)
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ("skewness", "kurtosis", "repeated", "sigma")
 
     def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
@@ -237,6 +239,7 @@ class Normal(Noise):
     """
 
     name: ClassVar[str] = "normal"
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ("skewness", "kurtosis", "repeated")
     monotone_budget_bets: ClassVar[bool] = True
     needs: ClassVar[Needs] = "squares"
     most_parts: ClassVar[int] = 4  # of a batch: each arm of each has its own deviation, from rows enough to tell
@@ -311,6 +314,7 @@ class SameVariance(Normal):
     """
 
     name: ClassVar[str] = "same-variance"
+    row_checks: ClassVar[tuple[RowCheck, ...]] = (*Normal.row_checks, "deviations")
     most_parts: ClassVar[int] = 8
     flags: ClassVar[tuple[str, ...]] = ("--normal", "--same-spread")
     words: ClassVar[str] = "Results are normal with the same, unknown standard deviation for every arm."

@@ -19,7 +19,7 @@ from roundwise.arrays import Bools, Floats, quiet, zeros
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, FormEstimate, Past, arm_of
-from roundwise.noise.base import FixedSizeBet, Noise
+from roundwise.noise.base import FixedSizeBet, Noise, RowCheck
 from roundwise.noise.bets import (
     NO_ROWS,
     Index,
@@ -53,6 +53,7 @@ class PairedNoise(Noise):
     """
 
     shares_items: ClassVar[bool] = True
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ()  # the model is about differences, whatever items do to rows
 
     @property
     @abstractmethod

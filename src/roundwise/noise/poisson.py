@@ -11,7 +11,7 @@ import numpy as np
 from roundwise.arrays import Floats, quiet, sum_rows, total, zeros
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past, all_arms, arm_of
-from roundwise.noise.base import FixedSizeBet, Noise, Outcome, Scale
+from roundwise.noise.base import FixedSizeBet, Noise, Outcome, RowCheck, Scale
 from roundwise.noise.bets import (
     EDGE,
     MOST,
@@ -42,6 +42,7 @@ class Poisson(Noise):
     flags: ClassVar[tuple[str, ...]] = ("--counts",)
     law: ClassVar[Literal["binary", "poisson"] | None] = "poisson"
     family: ClassVar[Family] = PoissonFamily()
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ("dispersion",)
 
     def variance(self, past: Past) -> Floats:
         """The smoothed rate, averaged over all pulls."""

@@ -59,6 +59,24 @@ class Wording(NamedTuple):
 
 
 PLAIN_WORDING = Wording()
+CURRENCIES = "$€£¥"  # signs that stand before a number
+RATE_WORDING = Wording("rate", lambda rate: f"{100 * rate:.6g} %", lambda gap: f"{100 * gap:.6g} points")
+
+
+def write_in_unit(number: str, unit: str) -> str:
+    """A number with its unit, if it has one.
+
+    >>> write_in_unit("3.5", "s"), write_in_unit("-3.50", "$"), write_in_unit("3.5", "")
+    ('3.5 s', '-$3.50', '3.5')
+    """
+    if unit not in CURRENCIES or not unit:
+        return f"{number} {unit}".rstrip()
+    return f"-{unit}{number[1:]}" if number.startswith("-") else f"{unit}{number}"
+
+
+def wording_in_unit(unit: str) -> Wording:
+    """How values in a unit are written."""
+    return Wording(value=lambda x: write_in_unit(f"{x:g}", unit), gap=lambda x: write_in_unit(f"{x:g}", unit))
 
 
 class Question(ABC):
@@ -233,9 +251,9 @@ class Question(ABC):
         """What the indices of an answer stand for: the question's own names, or the arms."""
         return self.names or arms
 
-    def halfspace_texts(self, answer: Answer, names: Sequence[str]) -> list[str]:
+    def halfspace_texts(self, answer: Answer, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> list[str]:
         """Each half-space of an answer in words."""
-        return describe_halfspaces(self.halfspaces(answer, len(names)), names, self.lower_is_better)
+        return describe_halfspaces(self.halfspaces(answer, len(names)), names, self.lower_is_better, wording)
 
     def claim_texts(self, names: Sequence[str]) -> tuple[str, ...]:
         """Each statement or claim in words; () where the question has none."""
@@ -525,7 +543,9 @@ class RankingQuestion(HalfspaceQuestion):
         return np.where(np.arange(means.size) < self.number_sought, means + self.sign * lead, means)
 
 
-def describe_halfspaces(pieces: Halfspaces, names: Sequence[str], lower_is_better: bool = False) -> list[str]:
+def describe_halfspaces(
+    pieces: Halfspaces, names: Sequence[str], lower_is_better: bool = False, wording: Wording = PLAIN_WORDING
+) -> list[str]:
     """Each half-space in words; where lower is better, the second arm of a pair is said to be below the first.
 
     >>> from roundwise.solvers.halfspaces import pairs
@@ -537,7 +557,7 @@ def describe_halfspaces(pieces: Halfspaces, names: Sequence[str], lower_is_bette
     if pieces.pairs:
         better, verb = (pieces.arms[:, ::-1], "is below") if lower_is_better else (pieces.arms, "beats")
         return [
-            f"{names[int(a)]} {verb} {names[int(b)]}{near_words(max(0.0, -offset))}"
+            f"{names[int(a)]} {verb} {names[int(b)]}{near_words(max(0.0, -offset), wording)}"
             for (a, b), offset in zip(better, pieces.offsets, strict=True)
         ]
     terms = [
@@ -552,9 +572,9 @@ def within_words(tolerance: float, of: str = "it") -> str:
     return f", or within {tolerance:g} of {of}" if tolerance else ""
 
 
-def near_words(tolerance: float) -> str:
+def near_words(tolerance: float, wording: Wording = PLAIN_WORDING) -> str:
     """' (or is within 0.1)'; nothing without a tolerance."""
-    return f" (or is within {tolerance:g})" if tolerance else ""
+    return f" (or is within {wording.gap(tolerance)})" if tolerance else ""
 
 
 def check_open(what: str, inside: bool, low: float, high: float) -> None:

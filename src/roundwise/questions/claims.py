@@ -202,7 +202,7 @@ class Claims(HalfspaceQuestion):
         each = self.claim_texts(names)
         return "; ".join(each[j] for j in np.flatnonzero(answer)) or "no claim is shown"
 
-    def halfspace_texts(self, answer: Answer, names: Sequence[str]) -> list[str]:
+    def halfspace_texts(self, answer: Answer, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> list[str]:
         """'x beats y: yes' or 'x beats y: no'."""
         each = zip(self.claim_texts(names), answer, strict=True)
         return [f"{words}: {'yes' if holds else 'no'}" for words, holds in each]

@@ -188,7 +188,7 @@ class Statements(SidesQuestion):
         """Each statement by its name."""
         return self.names
 
-    def halfspace_texts(self, answer: Answer, names: Sequence[str]) -> list[str]:
+    def halfspace_texts(self, answer: Answer, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> list[str]:
         """'x: yes' or 'x: no'."""
         return [f"{name}: {'yes' if holds else 'no'}" for name, holds in zip(self.names, answer, strict=True)]
 
@@ -275,9 +275,9 @@ class Largest(ScoreQuestion):
         """'Which of 2 scores (x, y) is the largest?'"""
         return f"Which of {count_and_list(self.names, 'score')} is the {self._end}{wording.near(self.tolerance)}?"
 
-    def halfspace_texts(self, answer: Answer, names: Sequence[str]) -> list[str]:
+    def halfspace_texts(self, answer: Answer, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> list[str]:
         """'x exceeds y.'"""
-        near, verb = near_words(self.tolerance), "is below" if self.lower_is_better else "exceeds"
+        near, verb = near_words(self.tolerance, wording), "is below" if self.lower_is_better else "exceeds"
         return [f"{self.names[int(answer)]} {verb} {name}{near}" for i, name in enumerate(self.names) if i != answer]
 
     def scores(self, means: Floats) -> Floats:

@@ -184,9 +184,9 @@ class Linear(HalfspaceQuestion):
         """The question, and how many features there are."""
         return f"{self.question.question_text(names, wording)} (Arms have {self.features.shape[1]} features.)"
 
-    def halfspace_texts(self, answer: Answer, names: Sequence[str]) -> list[str]:
+    def halfspace_texts(self, answer: Answer, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> list[str]:
         """As the question has it."""
-        return self.question.halfspace_texts(answer, names)
+        return self.question.halfspace_texts(answer, names, wording)
 
     def cli_options(self, names: Sequence[str]) -> None:
         """It takes a file."""

@@ -33,8 +33,8 @@ def draw_means(report: ReportData) -> Svg:
         for each in arms
     ]
     axis = Axis.linear([*levels, *(value for row in rows for value in row[1:4])])
-    chart = draw_intervals(rows, axis, units.given, levels)
-    return chart.render(f"{units.mean} of each arm with its interval ({report.ends})")
+    chart = draw_intervals(rows, axis, units.wording.value, levels)
+    return chart.render(f"{units.wording.mean} of each arm with its interval ({report.ends})")
 
 
 def draw_evidence(report: ReportData) -> Svg:
@@ -92,7 +92,7 @@ def draw_means_by_round(report: ReportData) -> Svg:
     rounds = [at for _, points, _ in lines for at, _ in points]
     y = Axis.linear(value for _, points, _ in lines for _, value in points)
     chart = Chart(Axis.whole(int(min(rounds)), int(max(rounds))), y)
-    chart.draw_ticks(lambda tick: f"{tick:g}", report.units.given, grid="y")
+    chart.draw_ticks(lambda tick: f"{tick:g}", report.units.wording.value, grid="y")
     for _, points, kind in reversed(lines):
         chart.draw_line(points, kind)
         chart.draw_point(*points[-1], kind)
@@ -101,7 +101,7 @@ def draw_means_by_round(report: ReportData) -> Svg:
     more = len({each.arm for each in report.cells}) - len(lines)
     if more > 0:
         chart.explain(f"{more} more are not drawn", "out")
-    return chart.render(f"{report.units.mean} of each arm by round")
+    return chart.render(f"{report.units.wording.mean} of each arm by round")
 
 
 def _colors(report: ReportData, names: Sequence[str]) -> dict[str, int]:

@@ -991,7 +991,7 @@ class Store:
             values = {"entries": last.seq + 1, "digest": last.digest, "changed_at": stamp(last.at)}
             values |= {} if kept is None else {"checkpoint": kept}
             if overview is not None:
-                values["overview"] = written(self._with_file(connection, number, overview))
+                values["overview"] = written(overview)
             connection.execute(sa.update(STUDY).where(STUDY.c.id == number).values(values))
         return entries
 
@@ -1007,16 +1007,14 @@ class Store:
         """The entries of a study after number `after`, in order, each checked against the one before it."""
         with self.reached().reading() as connection:
             number, head = self._head(connection, name)
-            found = self._after(connection, name, number, head, after)
-        return found()
+            return self._entries(connection, name, number, head, after)
 
     def recent(self, name: str) -> list[Entry]:
         """The first entry, and those from the last checkpoint on (all, if there is none), each checked."""
         with self.reached().reading() as connection:
             number, head = self._head(connection, name)
-            found = self._after(connection, name, number, head, max(head.checkpoint - 1, -1))
-            first = self._after(connection, name, number, head, -1, 0) if head.checkpoint > 0 else list
-        return [*first(), *found()]
+            first = self._entries(connection, name, number, head, last=0) if head.checkpoint else []
+            return [*first, *self._entries(connection, name, number, head, head.checkpoint - 1)]
 
     def head(self, name: str) -> Head:
         """Where the log of a study ends; an `UnknownStudyError` where there is no such study."""
@@ -1035,12 +1033,10 @@ class Store:
             ).all()
         found = [_entry_from(name, row.seq, row) for row in rows]
         for each in found:  # what an index leads to is not checked against the entry before it
-            try:
-                readable = isinstance(each.payload, dict)
-            except (ValueError, RecursionError):
-                readable = False
-            if not readable:
-                raise _unreadable_entry(name, each.seq)
+            with suppress(ValueError, RecursionError):
+                if isinstance(each.payload, dict):
+                    continue
+            raise _unreadable_entry(name, each.seq)
         return found
 
     def link(self, name: str) -> str | None:
@@ -1100,33 +1096,28 @@ class Store:
             place = self.address.place
             raise DamagedError(f"{place} is damaged: the list of studies cannot be read. {restore()}") from None
 
-    def _after(
-        self, connection: sa.Connection, name: str, number: int, head: Head, after: int, last: int | None = None
-    ) -> Callable[[], list[Entry]]:
-        """What reads the entries after number `after`, up to `last` or the end; checks are left for later."""
-        columns = ENTRY.c
+    def _entries(
+        self, connection: sa.Connection, name: str, number: int, head: Head, after: int = -1, last: int | None = None
+    ) -> list[Entry]:
+        """The entries after number `after`, up to `last` or the end, each checked against the one before it."""
+        if after >= head.entries:
+            raise InputError(f"Study '{name}' has no entry {after}; its last is {head.entries - 1}.")
+        columns, start = ENTRY.c, Head()
         mine = sa.select(ENTRY).where(columns.study_id == number).order_by(columns.seq)
-        start = Head()
         if after >= 0:
             known = connection.scalar(mine.where(columns.seq == after).with_only_columns(columns.digest))
             start = Head(after + 1, str(known))
         query = mine.where(columns.seq >= start.entries)
         rows = connection.execute(query if last is None else query.where(columns.seq <= last)).all()
-
-        def checked() -> list[Entry]:
-            if after >= head.entries:
-                raise InputError(f"Study '{name}' has no entry {after}; its last is {head.entries - 1}.")
-            entries = [_entry_from(name, start.entries + i, row) for i, row in enumerate(rows)]
-            check(entries, start)
-            found = Head(start.entries + len(entries), entries[-1].digest if entries else start.digest)
-            if last is None and (found.entries, found.digest) != (head.entries, head.digest):
-                raise DamagedError(
-                    f"The log of study '{name}' was changed: it should end with entry {head.entries - 1}, but ends "
-                    f"with another one, entry {found.entries - 1}. {restore()}"
-                )
-            return entries
-
-        return checked
+        entries = [_entry_from(name, start.entries + i, row) for i, row in enumerate(rows)]
+        check(entries, start)
+        end = start.entries + len(entries), entries[-1].digest if entries else start.digest
+        if last is None and end != (head.entries, head.digest):
+            raise DamagedError(
+                f"The log of study '{name}' was changed: it should end with entry {head.entries - 1}, but ends with "
+                f"another one, entry {end[0] - 1}. {restore()}"
+            )
+        return entries
 
     def _insert(self, entries: Sequence[Entry], overview: Facts | None) -> None:
         first, last = entries[0], entries[-1]
@@ -1173,16 +1164,6 @@ class Store:
         ]
         if keys:
             connection.execute(sa.insert(KEY), keys)
-
-    def _with_file(self, connection: sa.Connection, number: int, overview: Facts) -> Facts:
-        """A line about a study, in which the last file stays where no other came."""
-        if overview.get("file") is not None:
-            return overview
-        old = connection.execute(sa.select(STUDY.c.overview).where(STUDY.c.id == number)).scalar_one()
-        try:
-            return {**overview, "file": json.loads(old)["file"]}
-        except (ValueError, TypeError, KeyError):  # nobody wrote one, or it says nothing
-            return overview
 
     def _head(self, connection: sa.Connection, name: str, lock: bool = False) -> tuple[int, Head]:
         """The number of a study and where its log ends, locked against other writers where asked."""

@@ -18,7 +18,7 @@ import numpy as np
 from roundwise._version import RULES
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.messages import Guarantee, Reason, Remedy
+from roundwise.messages import Remedy
 from roundwise.model.problem import Record
 from roundwise.serialization import Unreadable, unpack, unpack_array
 from roundwise.store import Entry, EventKind, Listing, check, open_store, read_log, write_log
@@ -167,20 +167,6 @@ def _few(numbers: Floats) -> str:
     return shown + (", ..." if np.size(numbers) > 6 else "")
 
 
-UNKNOWN = {
-    "question": "?",
-    "question_text": "?",
-    "arms": 0,
-    "round": 0,
-    "file": None,
-    "answer": None,
-    "results": 0,
-    "pending": 0,
-    "budget": None,
-    "since": None,
-}
-
-
 def list_studies(storage: str | None = None) -> list[Plain]:
     """Return a line about each study, by name, without reading their logs.
 
@@ -190,13 +176,7 @@ def list_studies(storage: str | None = None) -> list[Plain]:
     rows = []
     with open_store(storage, create=False) as store:
         for each in store.studies():
-            about = each.overview
-            if not about:  # nobody wrote one
-                try:
-                    about = overview(replay(store.recent(each.name)))
-                except RoundwiseError as error:
-                    guarantee = Guarantee.of([Reason("unreadable", error=str(error))]).plain()
-                    about = {**UNKNOWN, "state": "damaged", "by": "?", "guarantee": guarantee}
+            about = each.overview or overview(replay(store.recent(each.name)))
             dates = {"created": str(each.created), "changed": str(each.changed)}
             rows.append({"name": each.name, **dates, "entries": each.entries, **about})
     return rows

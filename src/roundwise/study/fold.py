@@ -27,6 +27,7 @@ from roundwise.policies.base import apportion_pulls, as_rounds
 from roundwise.serialization import Unreadable, pack, unpack
 from roundwise.study.amendments import Change, changed, first_arms
 from roundwise.study.diagnostics import Agreement, Splits, agreement
+from roundwise.study.row_checks import RowChecks
 from roundwise.study.spec import StudySpec
 
 ArmResults = tuple[tuple[str, ...], Results]  # what a file brought, with the names of the arms at the time
@@ -211,6 +212,7 @@ class StudySummary:
 
     rounds: int = 0  # the number of the last one that was folded
     files: int = 0  # ever recorded, also those that were corrected or withdrawn
+    last_file: str | None = None  # the name of the last one that counts
     short: tuple[Facts, ...] = ()  # rounds closed although results were missing
     more_short: int = 0  # beyond the ones that are kept
     notes: tuple[FileNote, ...] = ()
@@ -228,6 +230,7 @@ class StudySummary:
     late_rounds: tuple[int, ...] = ()  # rounds that no decision has seen: folded anew, an earlier one decided
     late_sums: Mapping[str, LateSums] = field(default_factory=dict)  # what they brought, by the name of the arm
     splits: Splits = field(default_factory=Splits)  # of rounds that are a number of results
+    row_checks: RowChecks = field(default_factory=lambda: RowChecks.none(0))
 
     def plus(self, round: Round, late: bool = False) -> StudySummary:
         """With what the files of one more round brought; the decision has not seen it if it is `late`."""
@@ -242,6 +245,7 @@ class StudySummary:
         repeated = bool(items) and len(np.unique(np.concatenate(items))) < sum(map(len, items))
         found = replace(
             self,
+            last_file=files[-1].name if files else self.last_file,
             notes=_few_notes((*self.notes, *(note for each in files for note in each.notes))),
             sums_only=self.sums_only or any(each.values is None for each in files),
             lost=lost,
@@ -276,7 +280,15 @@ class StudySummary:
         if round.by_number:
             splits = splits.plus(round.pulls, round.counts + round.lost)
         deviation = self.deviation or describe_deviation(round)
-        return replace(self.plus(round), rounds=round.number, deviation=deviation, agreement=agrees, splits=splits)
+        checks = self.row_checks.plus(spec.noise, round.files, round.arms, spec.arms)
+        return replace(
+            self.plus(round),
+            rounds=round.number,
+            deviation=deviation,
+            agreement=agrees,
+            splits=splits,
+            row_checks=checks,
+        )
 
     def payload(self) -> Plain:
         """The facts as JSON."""
@@ -285,6 +297,7 @@ class StudySummary:
             "notes": [each.values() for each in self.notes],
             "agreement": pack(self.agreement),
             "sketches": {title: each.payload() for title, each in self.sketches.items()},
+            "row_checks": self.row_checks.payload(),
         }
 
     @classmethod
@@ -294,6 +307,7 @@ class StudySummary:
         return cls(
             rounds=int(payload["rounds"]),
             files=int(payload["files"]),
+            last_file=payload.get("last_file"),
             short=tuple(having(each, ("round", "missing", "asked", "why")) for each in payload["short"]),
             more_short=int(payload["more_short"]),
             notes=tuple(map(FileNote.from_values, payload["notes"])),
@@ -311,6 +325,7 @@ class StudySummary:
             late_rounds=tuple(int(number) for number in payload["late_rounds"]),
             late_sums={str(arm): LateSums(*map(float, each)) for arm, each in payload["late_sums"].items()},
             splits=Splits(float(splits[0]), int(splits[1]), tuple(float(each) for each in splits[2])),
+            row_checks=RowChecks.from_payload(payload["row_checks"], arms),
         )
 
 
@@ -394,7 +409,7 @@ def start_trial(spec: StudySpec, past: Sequence[ArmResults] = ()) -> Trial:
 
 def start_summary(spec: StudySpec) -> StudySummary:
     """The summary before the first round."""
-    return StudySummary(agreement=Agreement.none(len(spec.arms)))
+    return StudySummary(agreement=Agreement.none(len(spec.arms)), row_checks=RowChecks.none(len(spec.arms)))
 
 
 def fold_round(spec: StudySpec, trial: Trial, summary: StudySummary, round: Round) -> tuple[Trial, StudySummary, bool]:
@@ -442,11 +457,12 @@ def change_arms(
     spec: StudySpec, trial: Trial, summary: StudySummary, change: Change, rounds: Sequence[Round]
 ) -> tuple[StudySpec, Trial, StudySummary]:
     """The study after an arm left or joined; `rounds` are those that were counted."""
+    before = spec.arms
     spec, trial = changed(spec, trial, change, [(round.arms, round.batch) for round in rounds])
     found = Agreement.none(len(spec.arms))
     for round in rounds:
         found = agreement(spec.problem, found, of_arms(round.whole, round.arms, spec.arms), round.number)
-    return spec, trial, replace(summary, agreement=found)
+    return spec, trial, replace(summary, agreement=found, row_checks=summary.row_checks.of_arms(before, spec.arms))
 
 
 def extend_budget(

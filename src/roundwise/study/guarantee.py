@@ -12,6 +12,7 @@ from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, No
 from roundwise.noise.base import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
 from roundwise.study.diagnostics import SURPRISING, Disagreement, differs, missing_differs, split_differs
+from roundwise.study.row_checks import contradicted_assumptions, notes_on_rows
 from roundwise.study.state import State
 
 MOST_REMARKS = 20  # the last ones, word by word
@@ -35,6 +36,7 @@ def _doubts(state: State) -> Iterator[Doubt]:
         yield Reason("all_rejected")
     if (refuted := refutation_of(state)) is not None:
         yield refuted
+    yield from contradicted_assumptions(state.row_checks)
     if facts.short:
         yield Condition("short_rounds", rounds=list(facts.short), more=facts.more_short)
     if lost := sum(facts.lost.values()):
@@ -181,6 +183,7 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note("widened", arms=list(widened))
     if spec.noise.needs == "rows" and facts.sums_only:
         yield Note("sums_only")
+    yield from notes_on_rows(spec.noise, state.row_checks, spec.arms)
     waiting = state.partial_round
     if waiting is not None and state.closed is not None:
         yield Note("incomplete_round", round=waiting.number, results=waiting.results)

@@ -122,6 +122,7 @@ class StudySpec:
     round: int | None = setting("whole", "Number of results in every round.", None)
     split: tuple[float, ...] | None = setting("shares", "Fixed allocation ratio, e.g. 2:1:1, or equal.", None)
     columns: Columns = setting("columns", "Names of the columns in result files.", factory=Columns)
+    unit: str | None = setting("label", "Unit of the results in reports, e.g. s, ms or $.", None)
     seed: int = setting(
         "whole",
         "Seed of the random partition of rows (drawn if omitted).",
@@ -145,6 +146,8 @@ class StudySpec:
         if self.columns.item is not None:
             object.__setattr__(self, "noise", self.noise.with_items())
         object.__setattr__(self, "split", shares(self.split, len(self.arms)))
+        if self.unit is not None and not (str(self.unit).isprintable() and 0 < len(str(self.unit)) <= 20):
+            raise InputError(f"The unit is {str(self.unit)[:40]!r}, but must be a short text such as s, ms or $.")
         self.acting.check(self.problem)
 
     @classmethod
@@ -173,6 +176,7 @@ class StudySpec:
             "round": self.round,
             "split": None if self.split is None else list(self.split),
             "columns": self.columns.payload(),
+            "unit": self.unit,
             "seed": self.seed,
             "seed_given": self.seed_given,
             "left_out": list(self.left_out),
@@ -182,7 +186,7 @@ class StudySpec:
     @property
     def problem(self) -> Problem:
         """The problem in arrays."""
-        return Problem(self.question, len(self.arms), self.delta, self.noise)
+        return Problem(self.question, len(self.arms), self.delta, self.noise, self.unit or "")
 
     @property
     def limited_policy(self) -> Policy:

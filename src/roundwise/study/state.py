@@ -20,6 +20,7 @@ from roundwise.store import Entry, EventKind
 from roundwise.study import fold
 from roundwise.study.amendments import Change, names_after, with_arms
 from roundwise.study.fold import ArmResults, Round, StudySummary
+from roundwise.study.row_checks import RowChecks
 from roundwise.study.spec import StudySpec
 
 # what a record that was changed by hand may raise when it is replayed
@@ -455,6 +456,14 @@ class State:
             found = fold.with_contradicted(found, file)
         gone = {each["replaces"][: fold.SHORT] for each in self.amendments}
         return sum(rows for digest, rows in found.items() if digest not in gone)
+
+    @property
+    def row_checks(self) -> RowChecks:
+        """What single rows say of the noise model; those that came after the decision say it, too."""
+        found, arms = self.summary.row_checks, self.spec.arms
+        for names, file in self.late_files:
+            found = found.plus(self.spec.noise, [file], names, arms)
+        return found
 
     # --- what comes next
 

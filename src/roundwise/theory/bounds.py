@@ -6,7 +6,7 @@ docs/bounds.md has the proofs, and where they differ from the paper; docs/paper.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Literal, NamedTuple, TypeVar
@@ -476,18 +476,6 @@ def certificate(promise: Promise, probability: float = 0.5) -> Certificate | Non
     return _longest(partial(affine_certificate, promise), probability)
 
 
-def expected_batches(promise: Promise) -> float:
-    """A lower bound on E[R]: 1 + sum over N >= 1 of the certified P(R > N); 1 says nothing."""
-    return 1.0 + sum(_until_zero(lambda number: affine_certificate(promise, number).probability))
-
-
-def _until_zero(chance: Callable[[int], float]) -> Iterator[float]:
-    for number in range(1, LONGEST + 1):
-        if (found := chance(number)) == 0:
-            return
-        yield found
-
-
 @dataclass(frozen=True)
 class ClosedForm:
     """More than floor(limit) batches with probability at least 1/2, and the bound on the average that follows."""
@@ -568,7 +556,7 @@ def stated_closed_form(
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Instances of which the last one needs more than N batches with at least this probability."""
+    """A sequence of instances; the last one needs more than N batches with at least this probability."""
 
     instances: Floats  # (N+1, K), the easiest first
     complexities: Floats  # (N+1)
@@ -649,16 +637,20 @@ def likely_chain(promise: Promise, along: Route, probability: float = 0.5) -> Ch
     return _longest(partial(best_chain, promise, along), probability)
 
 
-def least_batches(promise: Promise, along: Route | None) -> float:
-    """A lower bound on E[R]: 1 + sum over N >= 1 of P(R > N), each by the better of its chain and the affine one."""
-    if along is None:
-        return expected_batches(promise)
-    chances = _until_zero(
-        lambda number: max(
-            best_chain(promise, along, number).probability, affine_certificate(promise, number).probability
-        )
-    )
-    return sum(chances, start=1.0)
+def expected_batches(promise: Promise, along: Route | None = None) -> float:
+    """A lower bound on E[R]: 1 + sum over N >= 1 of the certified P(R > N); 1 says nothing.
+
+    Each probability is that of the affine sequence or, along a route, of the better of the two.
+    """
+    bound = 1.0
+    for number in range(1, LONGEST + 1):
+        chance = affine_certificate(promise, number).probability
+        if along is not None:
+            chance = max(chance, best_chain(promise, along, number).probability)
+        if chance == 0:
+            break
+        bound += chance
+    return bound
 
 
 def _chain_loss(promise: Promise, along: Route, logs: Floats, tails: Floats) -> Floats:
@@ -1012,7 +1004,7 @@ def overview(
         gamma_given=gamma is not None,
         certificate=None if given is None else certificate(given),
         chain=None if given is None or along is None else likely_chain(given, along),
-        expected_batches=1.0 if given is None else least_batches(given, along),
+        expected_batches=1.0 if given is None else expected_batches(given, along),
         affine_batches=1.0 if given is None else expected_batches(given),
         proved=None if given is None else closed_form(given),
         stated=stated_closed_form(problem, values, easiest, kept, tail),

@@ -28,6 +28,10 @@ RESULTS = {  # what a result is, in words
     "sub-gaussian": "a measurement whose spread is at most …",
     "poisson": "a count (events, clicks, defects)",
 }
+DIRECTIONS = {  # which results are good, in words
+    "": "higher is better",
+    "lower": "lower is better",
+}
 SPLITS = {
     "adaptive": "roundwise, each round anew (fastest)",
     "equal": "equal shares, always",
@@ -42,6 +46,8 @@ class Form:
 
     name: str = ""
     question: str = "best-arm"
+    direction: str = ""
+    unit: str = ""
     arms: str = ""
     control: str = ""
     margin: str = ""
@@ -75,18 +81,25 @@ class Form:
         text = self.arms.strip()
         return [each.strip() for each in re.split(r"\n" if "\n" in text else r",", text) if each.strip()]
 
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether lower results are better."""
+        return self.direction == "lower"
+
     def asked(self) -> Question:
         """The question; one of the user's own by its name, if the server was started with its module."""
         if self.question == "claims":
             control = self.control.strip() or (self.names[0] if self.names else "")
-            return Claims.against_control(self.names, control, number("A difference that matters", self.margin, 0.0))
+            margin = number("A difference that matters", self.margin, 0.0)
+            return Claims.against_control(self.names, control, margin, lower_is_better=self.lower_is_better)
         said: dict[str, Callable[[], Plain]] = {
             "best-arm": lambda: {"tolerance": number("A difference that matters", self.tolerance, 0.0)},
             "top-k": lambda: {"k": whole("How many", self.k)},
             "above": lambda: {"level": number("The level", self.level)},
         }
         if self.question in said:
-            return from_spec("question", {"name": self.question, **said[self.question]()})
+            settings = {**said[self.question](), "lower_is_better": self.lower_is_better}
+            return from_spec("question", {"name": self.question, **settings})
         if ":" in self.question:
             return from_spec("question", self.question)
         raise InputError(f"There is no question '{self.question[:40]}' on this page.")
@@ -131,6 +144,7 @@ class Form:
             "question": self.asked(),
             "arms": self.names,
             "noise": self.model(),
+            "unit": self.unit.strip() or None,
             "delta": number("The chance of a wrong answer", self.delta),
             "round": whole("Results a round", self.round) if self.round.strip() else None,
             "budget": whole("At most in all", self.budget) if self.budget.strip() else None,

@@ -13,15 +13,15 @@ from starlette.responses import RedirectResponse, Response
 
 from roundwise.deadline import CancelledError, Deadline, OverBudgetError, held
 from roundwise.errors import InputError, RoundwiseError
-from roundwise.messages import Remedy
+from roundwise.messages import Remedy, number
 from roundwise.planning import StudyPlan
-from roundwise.planning.forecast import exact, plural, share, whole
+from roundwise.planning.forecast import plural, share, whole
 from roundwise.planning.planner import plan_request
 from roundwise.planning.render import describe_fixed_design, power_table
 from roundwise.planning.tradeoff import policy_words
 from roundwise.render.terminal import Table
 from roundwise.study.study import create_from_spec
-from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
+from roundwise.web.forms import DIRECTIONS, QUESTIONS, RESULTS, SPLITS, Form
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
 from roundwise.web.routing import Pages, address_of
@@ -153,7 +153,7 @@ def save(request: Request, sent: FormData) -> Response:
 
 def _form(request: Request, title: str, form: Form | None = None, error: str = "") -> Response:
     given = Form.of(dict(request.query_params)) if request.query_params else EXAMPLE
-    choices = {"questions": QUESTIONS, "results": RESULTS, "splits": SPLITS}
+    choices = {"questions": QUESTIONS, "directions": DIRECTIONS, "results": RESULTS, "splits": SPLITS}
     return page(request, "new.html", 422 if error else 200, title=title, form=form or given, error=error, **choices)
 
 
@@ -164,7 +164,7 @@ def _results_bars(plan: StudyPlan) -> list[ResultsBar]:
     values |= {} if row.fixed is None else {"a fixed design": row.fixed.samples}
     words = {label: whole(value) for label, value in values.items()}
     if budget is not None:
-        values["your budget"], words["your budget"] = budget, exact(budget)
+        values["your budget"], words["your budget"] = budget, number(budget)
     finite = {label: value for label, value in values.items() if math.isfinite(value)}
     most = max(finite.values(), default=0.0)
     return [
@@ -178,7 +178,7 @@ def _forecast_table(plan: StudyPlan) -> Table:
     ahead = "if the best is ahead by" if first.expected.lead is not None else "if"
     table = [[ahead, "typically", "in 19 of 20 studies"]]
     if budget is not None:
-        table[0].append(f"{'a true claim' if first.claims else 'an answer'} within {exact(budget)}")
+        table[0].append(f"{'a true claim' if first.claims else 'an answer'} within {number(budget)}")
     for row in plan.rows:
         days = (None, None) if row.days is None else (row.days.typical, row.days.p95)
         typical = _takes(row.samples.typical, row.rounds.typical, days[0])

@@ -10,9 +10,9 @@ import typer
 
 from roundwise.cli import STUDIES, app
 from roundwise.cli.options import Json, option
-from roundwise.cli.output import check_output, file_name, number, print_json, print_table, progress, recorded, say_text
+from roundwise.cli.output import check_output, file_name, print_json, print_table, progress, recorded, say_text
 from roundwise.cli.study.rounds import Name, Storage, guarantee, show
-from roundwise.messages import day, several, shell_command
+from roundwise.messages import day, number, several, shell_command
 
 
 @app.command(rich_help_panel=STUDIES)

@@ -212,11 +212,14 @@ def ask(
     with load_study(name, storage) as study:
         asked, state = study.asking()
     plain: dict[str, object] = {"study": name, "round": None, "results": {}, "remaining": {}}
-    guarantee = guarantee_of(state).plain()
+    guarantee = guarantee_of(state)
     if asked is None:
         report = build_report(state, intervals=True)  # the headline that `tell` printed
         ended = {"status": report.status, "answer": report.answer, "headline": report.headline, "next": report.next}
-        show({**plain, **ended, "guarantee": guarantee} if as_json else None, f"{report.top()}\nNext: {report.next}")
+        show(
+            {**plain, **ended, "guarantee": guarantee.plain()} if as_json else None,
+            f"{report.top()}\nNext: {report.next}",
+        )
         return
     recorded(f"round {asked.number} of '{name}' is asked for")
     wanted = {arm: int(n) for arm, n in zip(asked.arms, asked.pulls, strict=True)}
@@ -225,8 +228,10 @@ def ask(
         write_file(out, render_csv(ASKED, [(arm, n) for arm, n in missing.items() if n]))
     if as_json:
         asking = {"round": asked.number, "results": wanted, "remaining": missing, "status": "undecided"}
-        print_json({**plain, **asking, "guarantee": guarantee})
+        print_json({**plain, **asking, "guarantee": guarantee.plain()})
         return
+    if not guarantee.kept:
+        say_text(f"The guarantee is {guarantee}.")
     so_far = f", {several(sum(missing.values()), 'result')} still to come" if asked.files else ""
     say_text(f"{name}, round {asked.number}: collect {several(sum(wanted.values()), 'result')}{so_far}.")
     rows = [(arm, wanted[arm], missing[arm]) for arm in asked.arms if wanted[arm]]

@@ -27,7 +27,6 @@ from roundwise.rules.eprocess.engine import (
     RequiredPulls,
     RuleState,
     bet_on_parts,
-    first_largest,
     log_phi,
     sum_arms,
 )
@@ -118,9 +117,9 @@ class BestArmEProcess(EProcess):
             if first or view.data.before.counts.min() <= 0:
                 np.copyto(looks, -np.inf, where=~(view.inverse < 1e8))
             n, place = looks.shape[-1], np.arange(len(looks))[:, None] * lost.size
-            lead = first_largest(looks) * n + (place + np.arange(n))  # places in (P, K, n)
+            lead = looks.argmax(axis=1) * n + (place + np.arange(n))  # places in (P, K, n)
             looks.reshape(-1)[lead] = -np.inf
-            follow = first_largest(looks) * n + (place + np.arange(n))
+            follow = looks.argmax(axis=1) * n + (place + np.arange(n))
             run, arm = at % n, place + at
             leader = lead.take(run, axis=1)
             own = leader == arm
@@ -144,7 +143,7 @@ class BestArmEProcess(EProcess):
                 return (z >= CLEAR) | (np.array(sums) >= math.log(SURE))[:, run] | ~wary[0, run]
 
             variance = (spread.take(arm) + spread.take(rival)) / 2 if part_bets.variances.size > 1 else float(spread[0])
-            return OpenNulls(form, at, problem.goal, run, gate, add_shifts if late else None, variance)
+            return OpenNulls(form, at, problem.goal, gate, add_shifts if late else None, variance)
 
         others = (wealth.lost, error, extra, wary)
         after = bet_on_parts(problem, known, parts, shifts, open_nulls, wealth.gains, *others)
@@ -391,9 +390,10 @@ class AboveEProcess(EProcess):
         sides = self._sides(wealth, state.alternative)
         evidence, above = self.evidence(problem, wealth, sides), sides != self.lower_is_better
         rows = zip(names, above.tolist(), evidence, wealth.settled, strict=True)
+        level = problem.wording.value(self.level) + near_words(self.tolerance, problem.wording)
         return [
             ClaimStatus(
-                f"{name} is {'above' if high else 'below'} {self.level:g}{near_words(self.tolerance)}",
+                f"{name} is {'above' if high else 'below'} {level}",
                 float(max(gain, goal) if settled else gain),
                 goal,
                 bool(settled),
@@ -607,8 +607,9 @@ class BeyondLevelEProcess(EProcess):
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
         """That some mean is beyond, and of each arm that it is not."""
         wealth, goal = state.wealth, problem.goal
-        beyond = f"{'above' if self.beyond_is_above else 'below'} {self.level:g}{near_words(self.tolerance)}"
-        found = [ClaimStatus(f"some mean is {beyond}", float(wealth.none), goal, bool(wealth.none_lost))]
+        words, side = problem.wording, "above" if self.beyond_is_above else "below"
+        beyond = f"{side} {words.value(self.level)}{near_words(self.tolerance, words)}"
+        found = [ClaimStatus(f"some {words.mean} is {beyond}", float(wealth.none), goal, bool(wealth.none_lost))]
         for arm, (name, gain, lost) in enumerate(zip(names, wealth.arms, wealth.arms_lost, strict=True)):
             about = LinearForm((arm,), (1.0,), self._border(False), below=self.beyond_is_above)
             found.append(ClaimStatus(f"{name} is not {beyond}", float(gain), goal, bool(lost), about=about))

@@ -1,0 +1,283 @@
+"""Do single rows contradict the noise model? Tests of its assumptions: a true model fails any in 1 of 1 000 studies.
+
+An arm is checked at the end of the first round with 20, 40, 80, ... of its rows. The k-th check of one statistic of one
+arm has level 0.001/(arms x statistics x k (k + 1)): the levels of a study add up to 1/1000. What was found stays.
+Moments are taken about the means of rounds that have enough rows, so a shift of all arms between rounds is no finding.
+
+- *Skewness* (D'Agostino 1970) and *kurtosis* (Anscombe and Glynn 1983; half the level, which its approximation needs).
+- *Repeated value*: the commonest of the first 20 rows in more than half of the rows after them, a binomial tail.
+- *Deviations*: the F test of each arm against the others.
+- *Sigma*: a chi-squared law by its Chernoff bound (x e^(1-x))^(nu/2), x = s^2/sigma^2, which holds above sigma also for
+  sub-Gaussian rows, as E exp(t Y^2) <= (1 - 2 t sigma^2)^(-1/2).
+- *Dispersion* of counts (half the level): the sum of squares over the mean is chi-squared for means from 2 on. Below,
+  the pairs C = sum x (x - 1)/2 have mean T (T - 1)/(2 N) given the total T; C/(1 + mean) is nearly Poisson.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Facts, Floats, Plain, quiet
+from roundwise.ingest import Results
+from roundwise.ingest.row_statistics import FIRST, Moments, Repetition, RowStatistics
+from roundwise.messages import Condition, Note
+from roundwise.noise import Noise
+from roundwise.noise.base import RowCheck
+from roundwise.serialization import pack, unpack
+
+FALSE_ALARM = 1e-3  # the probability that any check of a study under a true model finds something, at most
+MOST = 30  # findings that are kept
+ENOUGH = 128.0  # rows of an arm in every round, times its squared skewness, from which its bets are nearly exact
+HUGE = 1e9  # sizes beyond are not told apart
+CROWDED = 0.1  # share of rows at an end of the range that is worth a note
+
+ASSUMPTIONS: dict[RowCheck, str] = {  # what a check tests: codes of `messages.py`
+    "skewness": "normal",
+    "kurtosis": "normal",
+    "repeated": "normal",
+    "deviations": "same_spread",
+    "sigma": "sigma",
+    "dispersion": "poisson",
+}
+
+
+class Finding(NamedTuple):
+    """What the rows of an arm say against an assumption."""
+
+    arm: str
+    check: str
+    size: float  # skewness, kurtosis, a share of rows, or how many times as large as assumed
+    value: float | None  # that is repeated
+    rows: int  # of the arm, when it was found
+    matters: bool  # whether rounds are too small to make up for it
+
+
+class RowChecks(NamedTuple):
+    """What is kept of the rows of a study, and what was found."""
+
+    statistics: RowStatistics
+    smallest: Floats  # (K), rows of an arm in the smallest round that has any; inf before the first
+    findings: tuple[Finding, ...] = ()
+    unchecked: bool = False  # whether results came as sums
+
+    @classmethod
+    def none(cls, arms: int) -> RowChecks:
+        """Before the first round."""
+        return cls(RowStatistics.none(arms), np.full(arms, np.inf))
+
+    def of_arms(self, names: Sequence[str], wanted: Sequence[str]) -> RowChecks:
+        """The same for other arms; what was found stays."""
+        known = dict(zip(names, self.smallest.tolist(), strict=True))
+        smallest = np.array([known.get(name, np.inf) for name in wanted])
+        return self._replace(statistics=self.statistics.of_arms(names, wanted), smallest=smallest)
+
+    def plus(self, noise: Noise, files: Sequence[Results], names: Sequence[str], arms: Sequence[str]) -> RowChecks:
+        """With the files of one more round, told for the arms `names`, and all checks that are due."""
+        if not noise.row_checks:
+            return self
+        told = [each.row_statistics.of_arms(names, arms) for each in files if each.row_statistics is not None]
+        unchecked = self.unchecked or any(each.row_statistics is None and each.rows > 0 for each in files)
+        if not told:
+            return self._replace(unchecked=unchecked)
+        before, repetition = self.statistics
+        round = reduce(Moments.plus, (each.moments for each in told))
+        moments = before.plus(round, own_means=round.counts >= FIRST)
+        statistics = RowStatistics(moments, reduce(Repetition.plus, (each.repetition for each in told), repetition))
+        smallest = np.minimum(self.smallest, np.where(round.counts > 0, round.counts, np.inf))
+        findings = self.findings + tuple(_find(noise, before.counts, statistics, arms, self.findings))
+        if (smallest < ENOUGH * np.nan_to_num(moments.skewness) ** 2).any():
+            findings = tuple(each._replace(matters=True) for each in findings)
+        return RowChecks(statistics, smallest, findings[:MOST], unchecked)
+
+    def payload(self) -> Plain:
+        """As it is recorded."""
+        return {
+            "statistics": pack(self.statistics),
+            "smallest": pack(self.smallest),
+            "findings": [each._asdict() for each in self.findings],
+            "unchecked": self.unchecked,
+        }
+
+    @classmethod
+    def from_payload(cls, payload: Facts, arms: int) -> RowChecks:
+        """What `payload` was made of in a study of so many arms; a ValueError where it contradicts itself."""
+        statistics, smallest = unpack(RowStatistics, payload["statistics"]), unpack(np.ndarray, payload["smallest"])
+        if not statistics.fits(arms) or smallest.shape != (arms,):
+            raise ValueError("statistics of other arms")
+        return cls(statistics, smallest, tuple(map(_read_finding, payload["findings"])), bool(payload["unchecked"]))
+
+
+def _read_finding(written: Facts) -> Finding:
+    value = written["value"]
+    if written["check"] not in ASSUMPTIONS:
+        raise ValueError("a check that is not known")
+    return Finding(
+        str(written["arm"]),
+        written["check"],
+        float(written["size"]),
+        None if value is None else float(value),
+        int(written["rows"]),
+        bool(written["matters"]),
+    )
+
+
+# --- tests
+
+
+class Test(NamedTuple):
+    """P-values of one statistic, and how large it is. (K) each"""
+
+    chances: Floats
+    sizes: Floats
+
+
+@quiet
+def skewness_test(moments: Moments) -> Test:
+    """D'Agostino's test of normality by the skewness, two-sided (Biometrika 57, 1970)."""
+    from scipy.special import ndtr
+
+    n, skewness = np.maximum(moments.counts, 8.0), moments.skewness
+    y = skewness * np.sqrt((n + 1) * (n + 3) / (6 * (n - 2)))
+    beta = 3 * (n**2 + 27 * n - 70) * (n + 1) * (n + 3) / ((n - 2) * (n + 5) * (n + 7) * (n + 9))
+    w = np.sqrt(2 * (beta - 1)) - 1
+    z = np.arcsinh(y * np.sqrt((w - 1) / 2)) / np.sqrt(0.5 * np.log(w))
+    return Test(2 * ndtr(-np.abs(z)), skewness)
+
+
+@quiet
+def kurtosis_test(moments: Moments) -> Test:
+    """The test of normality by the kurtosis, upper (Anscombe and Glynn, Biometrika 70, 1983)."""
+    from scipy.special import ndtr
+
+    n, kurtosis = np.maximum(moments.counts, 8.0), moments.kurtosis
+    deviation = np.sqrt(24 * n * (n - 2) * (n - 3) / ((n + 1) ** 2 * (n + 3) * (n + 5)))
+    x = (kurtosis - 3 * (n - 1) / (n + 1)) / deviation
+    beta = 6 * (n**2 - 5 * n + 2) / ((n + 7) * (n + 9)) * np.sqrt(6 * (n + 3) * (n + 5) / (n * (n - 2) * (n - 3)))
+    a = 6 + 8 / beta * (2 / beta + np.sqrt(1 + 4 / beta**2))
+    z = (1 - 2 / (9 * a) - np.cbrt((1 - 2 / a) / (1 + x * np.sqrt(2 / (a - 4))))) / np.sqrt(2 / (9 * a))
+    # its cube root turns over for flat samples, of which nothing is said
+    return Test(np.where(kurtosis > 3, 2 * ndtr(-z), 1.0), kurtosis)
+
+
+def repetition_test(repetition: Repetition) -> Test:
+    """Whether a value that was chosen before comes in more than half of the rows."""
+    from scipy.special import bdtrc
+
+    rows, hits = repetition.rows, repetition.hits
+    return Test(np.where(hits > 0, bdtrc(hits - 1, rows.astype(np.int64), 0.5), 1.0), hits / np.maximum(rows, 1.0))
+
+
+@quiet
+def deviations_test(moments: Moments) -> Test:
+    """The F test of each arm's variance against that of all others, two-sided."""
+    from scipy.special import fdtr, fdtrc
+
+    own, others = moments.freedom, moments.freedom.sum() - moments.freedom
+    ratio = moments.second / own / ((moments.second.sum() - moments.second) / others)
+    return Test(2 * np.minimum(fdtr(own, others, ratio), fdtrc(own, others, ratio)), np.sqrt(ratio))
+
+
+@quiet
+def sigma_test(moments: Moments, sigmas: Floats, exact: bool) -> Test:
+    """Whether rows vary more than sigma says; with `exact` also less."""
+    ratio = moments.second / (moments.freedom * sigmas**2)
+    bound = np.exp(0.5 * moments.freedom * (np.log(ratio) + 1 - ratio))
+    return Test(np.minimum((2 if exact else 1) * np.where((ratio > 1) | exact, bound, 1.0), 1.0), np.sqrt(ratio))
+
+
+@quiet
+def dispersion_test(moments: Moments) -> Test:
+    """Whether counts vary more than their mean."""
+    from scipy.special import chdtrc, pdtrc
+
+    n, mean = moments.counts, moments.means
+    pairs = (moments.second + n * mean * (mean - 1)) / 2
+    scale = 1 + mean
+    reached = np.ceil(pairs / scale - 1e-6)  # a whole number up to rounding
+    few = pdtrc(np.maximum(reached - 1, 0.0), np.maximum(n * mean - 1, 0.0) * mean / (2 * scale))
+    few = np.where(reached >= 1, few, 1.0)
+    ratio = moments.second / (moments.freedom * mean)
+    return Test(2 * np.where(mean < 2, few, chdtrc(moments.freedom, moments.second / mean)), ratio)
+
+
+def _tests(noise: Noise, statistics: RowStatistics) -> dict[RowCheck, Callable[[], Test]]:
+    moments, repetition = statistics
+    sigmas = noise.known_sigma if noise.arm_sigmas is None else noise.arm_sigmas
+    every: dict[RowCheck, Callable[[], Test]] = {
+        "skewness": lambda: skewness_test(moments),
+        "kurtosis": lambda: kurtosis_test(moments),
+        "repeated": lambda: repetition_test(repetition),
+        "deviations": lambda: deviations_test(moments),
+        "sigma": lambda: sigma_test(moments, np.asarray(sigmas), noise.outcome.normal),
+        "dispersion": lambda: dispersion_test(moments),
+    }
+    return {check: test for check, test in every.items() if check in noise.row_checks}
+
+
+def _find(
+    noise: Noise, before: Floats, statistics: RowStatistics, arms: Sequence[str], known: Sequence[Finding]
+) -> list[Finding]:
+    """What the checks find that are due after a round, beyond what is known."""
+    tests, counts = _tests(noise, statistics), statistics.moments.counts
+    levels = levels_of_checks(before, counts, len(arms) * len(tests))
+    seen, found = {(each.arm, each.check) for each in known}, []
+    for check, test in tests.items() if levels.any() else ():
+        chances, sizes = test()
+        for i in np.flatnonzero(chances < levels).tolist():
+            if (arms[i], check) not in seen:
+                value = float(statistics.repetition.value[i]) if check == "repeated" else None
+                size = float(np.clip(sizes[i], -HUGE, HUGE))
+                found.append(Finding(arms[i], check, size, value, int(counts[i]), check != "skewness"))
+    return found
+
+
+def levels_of_checks(before: Floats, counts: Floats, tests: int) -> Floats:
+    """The level of each of so many tests of an arm that had `before` rows and has `counts`; 0 where none is due. (K)
+
+    The number of a check is that of the last of 20, 40, 80, ... rows that were reached.
+    """
+    then, now = (np.floor(np.log2(np.maximum(each, 1.0) / FIRST)) + 1 for each in (before, counts))
+    due = (counts >= FIRST) & (now > np.maximum(then, 0.0))
+    return np.where(due, FALSE_ALARM / (max(tests, 1) * np.maximum(now * (now + 1), 1.0)), 0.0)
+
+
+# --- what is said of it
+
+
+def contradicted_assumptions(checks: RowChecks) -> list[Condition]:
+    """The assumptions that rows contradict, each with what was found."""
+    found = [each for each in checks.findings if each.matters]
+    return [
+        Condition("rows_contradict", assumption=assumption, findings=_plain(found, assumption))
+        for assumption in dict.fromkeys(ASSUMPTIONS.values())
+        if _plain(found, assumption)
+    ]
+
+
+def notes_on_rows(noise: Noise, checks: RowChecks, arms: Sequence[str]) -> list[Note]:
+    """What else there is to say of rows: what does not matter, what could not be checked, what lies at an end."""
+    found = []
+    mild = [each for each in checks.findings if not each.matters]
+    if mild and not contradicted_assumptions(checks):
+        found.append(Note("rows_skewed", findings=_plain(mild, "normal")))
+    if checks.unchecked and _tests(noise, checks.statistics):
+        found.append(Note("rows_unchecked"))
+    moments = checks.statistics.moments
+    if "ends" in noise.row_checks and moments.counts.any():
+        rows = np.maximum(moments.counts, 1.0)
+        ends = ((noise.outcome.low, moments.low, moments.at_low), (noise.outcome.high, moments.high, moments.at_high))
+        for end, extreme, often in ends:
+            shares = np.where(extreme == end, often, 0.0) / rows
+            if shares.max() > CROWDED:
+                most = int(shares.argmax())
+                found.append(Note("rows_at_end", arm=arms[most], share=float(shares[most]), end=float(end)))
+    return found
+
+
+def _plain(findings: Sequence[Finding], assumption: str) -> list[dict[str, Any]]:
+    chosen = [each for each in findings if ASSUMPTIONS[each.check] == assumption]  # type: ignore[index]
+    return [{key: value for key, value in each._asdict().items() if key != "matters"} for each in chosen]
