@@ -145,9 +145,9 @@ def check_output(path: Path | None, theirs: bool = True) -> None:
     """
     if path is None:
         return
-    from roundwise.store import no_database
+    from roundwise.store import refuse_database
 
-    no_database(path)
+    refuse_database(path)
     try:
         found = path.lstat()
     except FileNotFoundError:

@@ -35,7 +35,7 @@ from roundwise.rules import ClaimStatus
 from roundwise.rules.base import Bounds, Interval, LinearForm
 from roundwise.serialization import Unreadable
 from roundwise.store import Entry, EventKind
-from roundwise.store.log import stamp
+from roundwise.store.log import format_time
 from roundwise.study.fold import Round, evidence, restore_trial
 from roundwise.study.guarantee import bounds_hold, dangers_of, guarantee_of, means_hold, notes_of, standing
 from roundwise.study.spec import StudySpec
@@ -129,7 +129,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
 
 def _stamp(created: str) -> str | None:
     try:
-        return stamp(datetime.fromisoformat(created))
+        return format_time(datetime.fromisoformat(created))
     except ValueError:
         return None
 

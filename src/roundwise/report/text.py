@@ -63,8 +63,10 @@ class Findings(NamedTuple):
 
     def lead(self, least: float, behind: ArmRow) -> str:
         """A lead over an arm of at least this, also in per cent of the other mean where means are positive."""
-        share = "" if behind.lift is None or not behind.upper else f" ({100 * least / behind.upper:.2g} %)"
-        return f"{self.units.gap(least, 'down')}{share}"
+        size = self.units.gap(least, "down")
+        if behind.lift is None or not behind.upper:
+            return size
+        return f"{size} ({per_cent(least / behind.upper, 'down', digits=1)})"
 
     def near(self, what: str) -> str:
         """', or within 2 points of it'; nothing without a tolerance."""
@@ -341,11 +343,11 @@ def arm_table(report: ReportData, most: int = MOST) -> list[Column]:
     if any(each.difference is not None for each in every):
         differences = [_describe_difference(report, each) for each in arms]
         columns.append(Column(f"against {report.control}", differences))
+    if any(each.gap_to_leader_upper is not None for each in every):
+        columns.append(Column("behind the leader by", [_describe_gap(report, each) for each in arms]))
     if any(each.lift is not None for each in every):
         base = "the leader" if report.control is None else report.control
         columns.append(Column(f"lift over {base}", [_describe_lift(each) for each in arms], kind="lift"))
-    if any(each.gap_to_leader_upper is not None for each in every):
-        columns.append(Column("behind the leader by", [_describe_gap(report, each) for each in arms]))
     if any(each.place or each.gap_to_best_lower is not None for each in every):
         rows = {each.arm: each for each in reversed(report.claim_rows) if each.arm is not None}
         places = [_describe_place(report, each, rows.get(each.name)) for each in arms]
