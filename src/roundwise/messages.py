@@ -561,8 +561,8 @@ def _joint_bounds(*, times: int, changed: bool) -> str:
     since = ", counted from the last change of the claims," if changed else ""
     return (
         "What is shown stays shown: the probability that any of it is false is at most the error above. All lower "
-        f"bounds{since} hold together up to {'twice' if times == 2 else 'three times'} that, and so do all upper ones; "
-        "the forecast is not covered."
+        f"bounds{since} hold jointly with an error of at most {'twice' if times == 2 else 'three times'} that, and so "
+        "do all upper bounds; the forecast is not covered."
     )
 
 
@@ -591,7 +591,7 @@ Note.table = {
     ),
     "rule": "{text}",  # in the words of a stopping rule
     "exact_rounds": (
-        "{policy} stops by a rule of its own, which requires every round exactly as planned: with fewer or more "
+        "{policy} stops by its own rule, which requires every round to be exactly as planned: with fewer or more "
         "results the study ends undecided."
     ),
     "arm_dropped": _arm_changed("dropped"),
@@ -604,11 +604,11 @@ Note.table = {
     "joint_bounds": _joint_bounds,
     "moved_together": _moved_together,
     "widened": (
-        "* The interval of {arms:few} was extended to its mean, which it had left out: bounds come from bets round by "
-        "round and keep the tightest value ever reached, while a mean weighs all results alike. This may be chance, or "
-        "a sign that an assumption does not hold."
+        "* The interval of {arms:few} was extended to include its mean. Bounds are built up round by round and keep "
+        "the tightest value reached, whereas a mean weighs all results alike. This may be chance, or a sign that an "
+        "assumption does not hold."
     ),
-    "sums_only": "Some results came as sums: for those only the range is used, which takes more results.",
+    "sums_only": "Some results were recorded as sums. Only their range can be used, so more results are needed.",
     "rows_unchecked": (
         "Some results came as sums, so whether single results fit the assumptions was not checked for them."
     ),
@@ -694,7 +694,7 @@ Condition.table = {
     "seed_chosen": (
         "the order of the rows is unrelated to their values (the seed of the random partition was chosen, not drawn)"
     ),
-    "rounds_differ": "the rounds differ from each other by chance",
+    "rounds_differ": "the rounds differ only by chance",
     "arms_moved": "what changed between rounds changed all arms alike",
 }
 Reason.table = {
@@ -709,8 +709,7 @@ Reason.table = {
     "without_replacement": "results drawn without replacement depend on each other",
     "answer_not_reproduced": "the recorded answer does not follow from the counted results",
     "all_rejected": (
-        "all answers have been ruled out, which has at most the error probability if the assumptions hold, so they "
-        "hardly do"
+        "every answer has been ruled out, which happens with at most the error probability if the assumptions hold"
     ),
     "refuted": lambda **fields: f"the results refute the assumptions: {_refutation(**fields)}",
     "unreadable": "the record cannot be replayed: {error}",
@@ -726,14 +725,14 @@ Danger.table = {
     "repeated_ids": _repeated_danger,
     "surplus": _surplus_danger,
     "all_rejected": (
-        "Every answer has been ruled out, which happens to the right one with at most the error probability if the "
-        "assumptions hold. Check the noise model, rows that depend on each other, and results selected by their values."
+        "Every answer has been ruled out. If the assumptions hold, the right one is ruled out with at most the error "
+        "probability. Check the noise model, and look for dependent rows and for results selected by their values."
     ),
     "refuted": lambda **fields: (
         f"The results refute the assumptions: {_refutation(**fields)}. If the assumptions hold, this happens in at "
-        f"most 1 of {count(round(1 / fields['false_alarm']))} studies, however often one looks. Look "
-        "for a sigma that is too small, a mean that moved, rows that depend on each other, and outliers. No bounds are "
-        "shown, because they rest on the same assumptions."
+        f"most 1 of {count(round(1 / fields['false_alarm']))} studies, however often you look. Look for a "
+        "sigma that is too small, a mean that drifted, dependent rows, and outliers. No bounds are shown, because they "
+        "rest on the same assumptions."
     ),
     "rounds_differ": _disagreement,
     "missing_differ": (
@@ -776,7 +775,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "ask": ("`study.ask()`", "roundwise ask {study}", "“Begin the next round”"),
     "tell": ("`study.tell(...)`", "roundwise tell {study} FILE", "“Upload results”"),
     "close_round": ("`study.close_round(REASON)`", "roundwise tell {study} --round-over REASON", "“Close the round”"),
-    "end": ("`study.end(REASON)`", "roundwise close {study} --why ...", "“End the study”"),
+    "end": ("`study.end(REASON)`", "roundwise close {study} --why REASON", "“End the study”"),
     "report": ("`study.report()`", "roundwise report {study}", "“Report”"),
     "report_file": ("`study.report().html()`", "roundwise report {study} --out report.html", "“Report”"),
     "status": ("`study.status()`", "`roundwise status`", "the page of the study"),

@@ -114,14 +114,14 @@ def per_cent(text: str | float) -> float:
     try:
         return parse_quantity(text)
     except InputError:
-        raise typer.BadParameter(f"{text!r} is no number such as 0.3, 30% or 2 points.") from None
+        raise typer.BadParameter(f"{text!r} is not a number such as 0.3, 30% or 2 points.") from None
 
 
 def whole_number(text: str | int) -> int:
     """Parse a whole number, also 20 000 or 20,000."""
     value = per_cent(text)
     if value != int(value):
-        raise typer.BadParameter(f"{text!r} is no whole number such as 500 or 20000.")
+        raise typer.BadParameter(f"{text!r} is not a whole number such as 500 or 20000.")
     return int(value)
 
 
@@ -255,7 +255,7 @@ def question_from(
     known = list_parameters(find_class("question", name, trusted=True))
     for key in options:
         if key in known and known[key].default is MISSING and key not in fields:
-            raise InputError(f"The question '{name}' cannot be made without `{key}`: give --{key}.")
+            raise InputError(f"The question '{name}' needs --{key}.")
     if form.lower_is_better:
         if "lower_is_better" not in known:
             raise InputError(f"The question '{name}' states its direction itself: leave out --lower-is-better.")

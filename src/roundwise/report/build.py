@@ -211,7 +211,7 @@ def _describe_allocation(settings: StudySpec) -> str:
     if settings.split is None:
         return f"allocated by {settings.policy.name}"
     shares = "equally" if len(set(settings.split)) == 1 else ":".join(f"{each:g}" for each in settings.split)
-    return f"split {shares} as was fixed beforehand, judged by the rule of {settings.policy.name}"
+    return f"split {shares} as fixed in advance, judged by the rule of {settings.policy.name}"
 
 
 def _next_step(state: State, decided: bool) -> str:
