@@ -8,7 +8,7 @@ import pytest
 
 from roundwise import Bounded, Columns
 from roundwise.ingest.record import unit_kind
-from roundwise.study.audit import verified
+from roundwise.study.audit import audit_entries
 from studies import studies
 
 pd = pytest.importorskip("pandas")
@@ -127,7 +127,7 @@ def test_one_file_an_arm(make):
         report = study.tell({"arm": [arm] * n, "outcome": [i % 2 for i in range(n)], "question_id": items})
         assert ("question_id" in repeats(report)) == (number > 0)
     assert repeats(report) == {"question_id": (n, n, n)}
-    assert verified(study.entries()).sound
+    assert audit_entries(study.entries()).sound
 
 
 def test_users_who_come_back_every_day_with_their_own_arm(make):

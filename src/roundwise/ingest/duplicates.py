@@ -28,7 +28,7 @@ from roundwise.ingest.record import LINES, Chunks, Contradicted, ContradictedFil
 from roundwise.messages import FileNote, Remedy, option
 from roundwise.model.batch import splitmix64
 from roundwise.noise import Noise
-from roundwise.serialization import Hashes, packed_hashes, packed_numbers
+from roundwise.serialization import Hashes, pack_hashes, pack_numbers
 
 _CERTAIN = 40  # bits of values from which the same rows are no chance
 _ROW = np.dtype([("arm", "<u8"), ("value", "<f8")])
@@ -216,11 +216,11 @@ class Ids:
 
     def packed(self) -> str:
         """All ids, each once, for the record."""
-        return packed_hashes(np.unique(self.rows.ids))
+        return pack_hashes(np.unique(self.rows.ids))
 
     def packed_outcomes(self, seed: int) -> str | list[float | int | str]:
         """Of each of these ids, a hash of its arm and outcome."""
-        return packed_numbers(outcome_codes(self._arms, self.one_each(), seed).astype(np.float64))
+        return pack_numbers(outcome_codes(self._arms, self.one_each(), seed).astype(np.float64))
 
     def one_each(self) -> IdRows:
         """One row for each id, ascending: with the mean of its values, and the line of the first."""

@@ -52,11 +52,11 @@ from roundwise.serialization import (
     Hashes,
     Unreadable,
     pack,
-    packed_hashes,
-    packed_numbers,
+    pack_hashes,
+    pack_numbers,
     unpack,
-    unpacked_hashes,
-    unpacked_numbers,
+    unpack_hashes,
+    unpack_numbers,
 )
 
 # --- columns that may identify what a row is about
@@ -175,13 +175,13 @@ class ValueSketch(NamedTuple):
 
     def payload(self) -> list[object]:
         """The sketch as JSON."""
-        numbers = (packed_numbers(each.astype(np.float64)) for each in (self.counts, self.arms))
-        return [packed_hashes(self.values), *numbers, self.repeated, self.several, self.per_value]
+        numbers = (pack_numbers(each.astype(np.float64)) for each in (self.counts, self.arms))
+        return [pack_hashes(self.values), *numbers, self.repeated, self.several, self.per_value]
 
     @classmethod
     def from_payload(cls, payload: Sequence[Any]) -> ValueSketch:
         """The sketch that `payload` was made of; a ValueError where it contradicts itself."""
-        values, counts, arms = unpacked_hashes(payload[0]), unpacked_numbers(payload[1]), unpacked_numbers(payload[2])
+        values, counts, arms = unpack_hashes(payload[0]), unpack_numbers(payload[1]), unpack_numbers(payload[2])
         repeated, several, per_value = payload[3:]
         if len({len(values), len(counts), len(arms)}) > 1 or len(values) > _KEPT:
             raise ValueError("values, rows and arms that are not as many as each other")
@@ -349,29 +349,29 @@ class Strata:
         """The strata of so many arms as JSON."""
         found: Plain = {
             "width": self.width,
-            "sizes": packed_numbers(np.bincount(self.arms, minlength=size).astype(np.float64)),
-            "totals": packed_numbers(self.totals),
+            "sizes": pack_numbers(np.bincount(self.arms, minlength=size).astype(np.float64)),
+            "totals": pack_numbers(self.totals),
         }
         if not self.of_rows:
-            found |= {"counts": packed_numbers(self.counts), "scatter": packed_numbers(self.scatter)}
+            found |= {"counts": pack_numbers(self.counts), "scatter": pack_numbers(self.scatter)}
         if self.items is not None:
             items, which = np.unique(self.items, return_inverse=True)
-            found |= {"items": packed_hashes(items), "item": packed_numbers(which.astype(np.float64))}
+            found |= {"items": pack_hashes(items), "item": pack_numbers(which.astype(np.float64))}
         return found
 
     @classmethod
     def from_payload(cls, payload: Plain) -> Strata:
         """The strata that `payload` was made of; a ValueError where it contradicts itself."""
-        sizes, totals = unpacked_numbers(payload["sizes"]).astype(np.int64), unpacked_numbers(payload["totals"])
+        sizes, totals = unpack_numbers(payload["sizes"]).astype(np.int64), unpack_numbers(payload["totals"])
         if (sizes < 0).any() or int(sizes.sum()) != len(totals):
             raise ValueError("rows that are not as many as was counted")
         found = cls.of_values(np.repeat(np.arange(len(sizes)), sizes), totals, int(payload["width"]))
         if payload.get("counts") is not None:
-            counts, scatter = unpacked_numbers(payload["counts"]), unpacked_numbers(payload["scatter"])
+            counts, scatter = unpack_numbers(payload["counts"]), unpack_numbers(payload["scatter"])
             found = replace(found, counts=counts, scatter=scatter)
         if payload.get("items") is not None:
-            places = unpacked_numbers(payload["item"]).astype(np.int64)
-            found = replace(found, items=unpacked_hashes(payload["items"])[places])
+            places = unpack_numbers(payload["item"]).astype(np.int64)
+            found = replace(found, items=unpack_hashes(payload["items"])[places])
         columns = [found.counts, found.scatter, *([] if found.items is None else [found.items])]
         if {len(each) for each in columns} != {len(totals)} or (found.counts < 0).any():
             raise ValueError("rows whose numbers do not match")
@@ -563,6 +563,7 @@ class Results:
     strata: Strata | None = None  # the rows, in random order; None of sums, and where sums say as much
     distribution: SumLaw | None = None  # what makes sums as good as rows: their parts can be drawn
     needs_values: bool = False  # the noise model asks for the values of all rows
+    needs_cubes: bool = False  # it asks for their skewness
     limits: tuple[float, float] | None = None  # between which they lie, if it does
     paired: bool = False  # the noise model compares arms on the items of both
     parts: int = 1  # into how many parts the batch is to be dealt
@@ -602,12 +603,12 @@ class Results:
     @cached_property
     def id_hashes(self) -> Hashes:
         """Of the ids of all rows, ascending."""
-        return np.zeros(0, dtype=np.uint64) if self.ids is None else unpacked_hashes(self.ids)
+        return np.zeros(0, dtype=np.uint64) if self.ids is None else unpack_hashes(self.ids)
 
     @cached_property
     def outcome_hashes(self) -> Hashes:
         """Of each of these ids, a hash of its arm and outcome."""
-        found = np.zeros(0) if self.id_outcomes is None else unpacked_numbers(self.id_outcomes)
+        found = np.zeros(0) if self.id_outcomes is None else unpack_numbers(self.id_outcomes)
         return found.astype(np.uint64)
 
     def payload(self) -> Plain:
@@ -647,7 +648,7 @@ def _unchanged(value: Any) -> Any:
 
 _REQUIRED = ("name", "digest", "form", "rows", "counts", "totals", "parts", "seed")
 _TO_JSON: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("counts", "totals", "scatter", "missing"), packed_numbers),
+    **dict.fromkeys(("counts", "totals", "scatter", "missing"), pack_numbers),
     **dict.fromkeys(("limits", "start", "times"), list),
     "contradicted": Contradicted.payload,
     "sketches": sketches_payload,
@@ -655,8 +656,8 @@ _TO_JSON: dict[str, Callable[[Any], Any]] = {
     "row_statistics": pack,
 }
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("counts", "totals", "scatter", "missing"), unpacked_numbers),
-    **dict.fromkeys(("needs_values", "paired", "same_call"), bool),
+    **dict.fromkeys(("counts", "totals", "scatter", "missing"), unpack_numbers),
+    **dict.fromkeys(("needs_values", "needs_cubes", "paired", "same_call"), bool),
     "strata": Strata.from_payload,
     "sigma": float,
     "limits": lambda ends: (float(ends[0]), float(ends[1])),
@@ -699,7 +700,7 @@ def _check(found: Results) -> None:
         require(np.array_equal(found.row_statistics.moments.counts, found.counts), "statistics of other rows")
     if strata is None:
         return
-    require(strata.of_rows or not found.needs_values, "strata in place of rows")
+    require(strata.of_rows or not (found.needs_values or found.needs_cubes), "strata in place of rows")
     counted = np.bincount(strata.arms, strata.counts, minlength=size)
     require(np.array_equal(counted, found.counts), "rows that are not as many as was counted")
     if found.limits is not None and strata.totals.size:
@@ -736,10 +737,22 @@ def whole_of(results: Sequence[Results]) -> Batch:
     whole = batches[0] if len(batches) == 1 else join_parts(batches)._replace(parts=None)
     if _values_known(results):
         whole = whole._replace(table=_value_table(results))
+    if all(each.needs_cubes and each.strata is not None for each in results):
+        whole = whole._replace(cubes=_sum_cubes(results, whole))
     strata = strata_of(results) if all(each.paired for each in results) else None
     if strata is None or strata.items is None:
         return whole
     return whole._replace(pairs=sum_pairs(_rows(strata), len(whole.counts), _limits(results, strata)))
+
+
+def _sum_cubes(results: Sequence[Results], whole: Batch) -> Floats:
+    """sum (x - mean)^3 within each arm of the batch."""
+    means, found = whole.totals / np.maximum(whole.counts, 1.0), np.zeros(len(whole.counts))
+    for each in results:
+        assert each.strata is not None
+        off = each.strata.totals - means[each.strata.arms]
+        found += np.bincount(each.strata.arms, off**3, len(found))
+    return found
 
 
 def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts | None:
@@ -765,7 +778,8 @@ def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts |
         return None
     rows, arms, limits = _rows(strata), len(counts), _limits(results, strata)
     if rows.items is None or not all(each.paired for each in results):
-        return partition_rows(rows, arms, seed, number, parts, limits)
+        cubes = all(each.needs_cubes for each in results)
+        return partition_rows(rows, arms, seed, number, parts, limits, cubes=cubes)
     most = max_pair_partitions(arms, parts, limits is not None)
     found = partition_rows(rows, arms, seed, number, parts, limits, most)
     return found._replace(pairs=partition_pairs(rows, arms, seed, number, parts, found.partitions, limits))
@@ -869,7 +883,7 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
     parts = None
     if inside is not None:
         sums = (taken(inside.counts, 1), taken(inside.totals, 1), taken(inside.scatter, 1))
-        parts = Parts(*sums, taken_table(inside.table, 1))
+        parts = Parts(*sums, taken_table(inside.table, 1), cubes=taken(inside.cubes, 1))
     counts, totals, scatter = (taken(each) for each in batch[:3])
     table = taken_table(batch.table, 0)
     pairs = None
@@ -878,4 +892,4 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
         both = of_arms(batch.pairs._replace(parts=None if inside is None else inside.pairs), two, two_wanted)
         parts = None if parts is None else parts._replace(pairs=both.parts)
         pairs = both._replace(parts=None)
-    return Batch(counts, totals, scatter, table, parts, pairs)
+    return Batch(counts, totals, scatter, table, parts, pairs, taken(batch.cubes))

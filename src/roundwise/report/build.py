@@ -35,7 +35,7 @@ from roundwise.rules import ClaimStatus
 from roundwise.rules.base import Bounds, Interval, LinearForm
 from roundwise.serialization import Unreadable
 from roundwise.store import Entry, EventKind
-from roundwise.store.log import stamp
+from roundwise.store.log import format_time
 from roundwise.study.fold import Round, evidence, restore_trial
 from roundwise.study.guarantee import bounds_hold, dangers_of, guarantee_of, means_hold, notes_of, standing
 from roundwise.study.spec import StudySpec
@@ -129,7 +129,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
 
 def _stamp(created: str) -> str | None:
     try:
-        return stamp(datetime.fromisoformat(created))
+        return format_time(datetime.fromisoformat(created))
     except ValueError:
         return None
 
@@ -190,8 +190,9 @@ def _waiting_since(state: State, status: str, events: Sequence[Event]) -> str | 
 
 def _write_sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
     settings, record, assumed = state.spec, state.trial.record, state.spec.noise.words
+    limit = "at most" if not guarantee.approximations else "in large samples at most"
     promise = (
-        f"the probability of a wrong conclusion is at most {share(settings.delta)} at any number of rounds, assuming "
+        f"the probability of a wrong conclusion is {limit} {share(settings.delta)} at any number of rounds, assuming "
         f"that {assumed[:1].lower() + assumed[1:].rstrip('.')}"
     )
     if guarantee.reasons:
@@ -210,7 +211,7 @@ def _describe_allocation(settings: StudySpec) -> str:
     if settings.split is None:
         return f"allocated by {settings.policy.name}"
     shares = "equally" if len(set(settings.split)) == 1 else ":".join(f"{each:g}" for each in settings.split)
-    return f"split {shares} as was fixed beforehand, judged by the rule of {settings.policy.name}"
+    return f"split {shares} as fixed in advance, judged by the rule of {settings.policy.name}"
 
 
 def _next_step(state: State, decided: bool) -> str:

@@ -13,8 +13,8 @@ from roundwise.errors import visible
 from roundwise.messages import Danger, Guarantee, Note, count, several
 from roundwise.noise import Noise
 from roundwise.questions.base import CURRENCIES, RATE_WORDING, Wording, wording_in_unit, write_in_unit
-from roundwise.serialization import unpacked_numbers
-from roundwise.store.log import Entry, EventKind, stamp
+from roundwise.serialization import unpack_numbers
+from roundwise.store.log import Entry, EventKind, format_time
 
 RATIO = "ratio"  # the scale of a claim about the ratio of two means
 TINY = 1e-12  # a bound that is nearer than this just agrees with the decision: no number is worth saying
@@ -344,7 +344,7 @@ def list_events(entries: Sequence[Entry]) -> list[Event]:
         found.append(
             Event(
                 entry=entry.seq,
-                at=stamp(entry.at),
+                at=format_time(entry.at),
                 by=visible(entry.by),
                 kind=visible(entry.kind),
                 round=number if isinstance(number, int) else None,
@@ -381,7 +381,7 @@ def _describe_entry(kind: str, payload: Plain, asked: float | None) -> str:
 
 def _results(told: Plain) -> int | None:
     try:
-        return int(unpacked_numbers(told["counts"]).sum())
+        return int(unpack_numbers(told["counts"]).sum())
     except (KeyError, TypeError, ValueError):
         return None
 

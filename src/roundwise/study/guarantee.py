@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ from roundwise.errors import visible
 from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason
 from roundwise.noise.base import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
-from roundwise.study.diagnostics import SURPRISING, Disagreement, differs, missing_differs, split_differs
+from roundwise.study.diagnostics import SURPRISING, Disagreement, find_disagreement, missing_p_value, split_p_value
 from roundwise.study.row_checks import contradicted_assumptions, notes_on_rows
 from roundwise.study.state import State
 
@@ -29,6 +30,8 @@ def _doubts(state: State) -> Iterator[Doubt]:
         yield doubt
     if state.decided is not None and not state.trial.done:
         yield Reason("answer_not_reproduced")
+    if (approximation := spec.problem.noise.approximation) is not None:
+        yield approximation
     if standing(state).all_rejected:
         yield Reason("all_rejected")
     if (refuted := refutation_of(state)) is not None:
@@ -93,7 +96,7 @@ def _missing_differ(state: State) -> Danger | None:
     if not any(lost.values()):
         return None
     missing = np.array([float(lost.get(name, 0)) for name in state.spec.arms])
-    chance = missing_differs(state.record.counts, missing)
+    chance = missing_p_value(state.record.counts, missing)
     if chance >= SURPRISING:
         return None
     shares = missing / np.maximum(state.record.counts + missing, 1.0)
@@ -109,7 +112,7 @@ def _sample_ratio_mismatch(state: State) -> Danger | None:
     came = state.trial.record.counts + lost
     if spec.split is not None:
         wanted = np.array(spec.split)
-        chance = split_differs(wanted, came)
+        chance = split_p_value(wanted, came)
     else:
         splits = state.summary.splits
         wanted, chance = np.array(splits.asked), splits.chance
@@ -142,7 +145,7 @@ def disagreeing(state: State) -> Disagreement | None:
 def disagreement_of(state: State, shifts: bool) -> Disagreement | None:
     """How well the batches agree, up to a `shift` of all arms together; None if that cannot be said."""
     kept = state.summary.agreement
-    return None if kept is None else differs(state.spec.problem, kept, shifts)
+    return None if kept is None else find_disagreement(state.spec.problem, kept, shifts)
 
 
 def standing(state: State) -> TrialStatus:
@@ -172,6 +175,7 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note("remark", by=by, at=remark["at"], text=text)
     if len(state.remarks) > MOST_REMARKS:
         yield Note("more_remarks", number=len(state.remarks) - MOST_REMARKS)
+    yield from _collecting(state)
     yield from policy.stopping.notes(spec.problem, state.trial)
     if moved_together(state):
         yield Note("moved_together", intervals=means_hold(state))
@@ -189,6 +193,19 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note(
             "after_decision", results=late, recounted=bool(facts.late_rounds), claims=spec.question.separate_claims
         )
+
+
+def _collecting(state: State) -> Iterator[Note]:
+    """How many results an arm needs before it is bet on, while one has fewer: of the one that needs most."""
+    noise, kept = state.spec.problem.noise, state.spec.policy.stopping.past(state.trial.kept)
+    needed = None if kept is None or state.trial.done else noise.rows_before_bets(kept)
+    if kept is None or needed is None or not (needed > kept.counts).any():
+        return
+    finite = np.where(np.isfinite(needed), needed, 0.0)
+    arm = int(np.where(needed > kept.counts, finite, -1.0).argmax())
+    skewness = kept.skewness[arm]
+    rows, shown = max(math.ceil(finite[arm]), math.ceil(finite.max())), bool(np.isfinite(skewness))
+    yield Note("collecting", arm=state.spec.arms[arm], rows=rows, skewness=float(skewness) if shown else None)
 
 
 def gather_notes(notes: Sequence[FileNote]) -> list[FileNote]:

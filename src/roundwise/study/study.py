@@ -29,7 +29,7 @@ from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.store import ConflictError, Entry, EventKind, StudyExistsError, StudyStateError, open_store
-from roundwise.store.log import pending_entry, user
+from roundwise.store.log import current_user, pending_entry
 from roundwise.store.remote import Part, Server, segment
 from roundwise.study.amendments import Change, check_change, effect_of_change
 from roundwise.study.fold import Round, evidence
@@ -698,7 +698,7 @@ def overview(state: State) -> Plain:
         "pending": 0 if waiting is None else waiting.results,
         "budget": spec.budget,
         "since": None if waiting is None else waiting.since,
-        "by": user(),
+        "by": current_user(),
         "guarantee": guarantee_of(state).plain(),
     }
 
