@@ -89,27 +89,36 @@ class GuaranteeStatus(StrEnum):
     """What became of the guarantee of a study."""
 
     KEPT = "kept"
+    APPROXIMATE = "approximate"  # it holds in large samples
     CONDITIONAL = "conditional"  # it holds if something is true that the record cannot show
     VOID = "void"
 
 
 class Doubt(Message):
-    """Something that stands between a study and its guarantee: a condition or a reason."""
+    """Something that stands between a study and its guarantee: an approximation, a condition or a reason."""
 
     __slots__ = ()
-    voids: ClassVar[bool]  # whether there is no guarantee
+    voids: ClassVar[bool] = False  # whether there is no guarantee
+    before: ClassVar[str]  # what its text follows in a caveat
 
     @property
     def caveat(self) -> str:
         """What it does to the guarantee."""
-        return f"no guarantee: {self}" if self.voids else f"conditional on the assumption that {self}"
+        return f"{self.before} {self}"
+
+
+class Approximation(Doubt):
+    """Why the guarantee holds in large samples only; its text can follow "approximate:"."""
+
+    __slots__ = ()
+    before = "approximate:"
 
 
 class Condition(Doubt):
     """Something that must be true for the guarantee to hold; its text can follow "that"."""
 
     __slots__ = ()
-    voids = False
+    before = "conditional on the assumption that"
 
 
 class Reason(Doubt):
@@ -117,6 +126,7 @@ class Reason(Doubt):
 
     __slots__ = ()
     voids = True
+    before = "no guarantee:"
 
 
 @dataclass(frozen=True)
@@ -126,22 +136,27 @@ class Guarantee:
     Attributes:
         conditions: what must be true in addition to the noise model, and cannot be seen in the record.
         reasons: what voids it.
+        approximations: why it holds in large samples only.
     """
 
     conditions: tuple[Doubt, ...] = ()
     reasons: tuple[Doubt, ...] = ()
+    approximations: tuple[Doubt, ...] = ()
 
     @classmethod
     def of(cls, doubts: Sequence[Doubt]) -> Guarantee:
         """Return the guarantee with these doubts."""
-        return cls(tuple(each for each in doubts if not each.voids), tuple(each for each in doubts if each.voids))
+        kinds = (Condition, Reason, Approximation)
+        return cls(*(tuple(each for each in doubts if isinstance(each, kind)) for kind in kinds))
 
     @property
     def status(self) -> GuaranteeStatus:
-        """Kept, conditional or void."""
+        """Kept, approximate, conditional or void: the worst that applies."""
         if self.reasons:
             return GuaranteeStatus.VOID
-        return GuaranteeStatus.CONDITIONAL if self.conditions else GuaranteeStatus.KEPT
+        if self.conditions:
+            return GuaranteeStatus.CONDITIONAL
+        return GuaranteeStatus.APPROXIMATE if self.approximations else GuaranteeStatus.KEPT
 
     @property
     def kept(self) -> bool:
@@ -150,8 +165,8 @@ class Guarantee:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The codes of all conditions and reasons."""
-        return tuple(each.code for each in (*self.conditions, *self.reasons))
+        """The codes of all approximations, conditions and reasons."""
+        return tuple(each.code for each in (*self.approximations, *self.conditions, *self.reasons))
 
     def __str__(self) -> str:
         """What became of it, to be read after "The guarantee is".
@@ -163,7 +178,9 @@ class Guarantee:
         """
         if self.reasons:
             return f"void because {'; and because '.join(map(str, self.reasons))}"
-        return f"conditional on the assumption that {self.provided}" if self.conditions else "kept"
+        said = [f"conditional on the assumption that {self.provided}"] if self.conditions else []
+        said += [each.caveat for each in self.approximations]
+        return "; and ".join(said) or "kept"
 
     @property
     def provided(self) -> str:
@@ -176,6 +193,7 @@ class Guarantee:
             "status": self.status.value,
             "conditions": [each.plain() for each in self.conditions],
             "reasons": [each.plain() for each in self.reasons],
+            "approximations": [each.plain() for each in self.approximations],
         }
 
 
@@ -567,6 +585,10 @@ def _contradicts(*, kinds: Mapping[str, int], lines: Sequence[int], files: Seque
 
 
 Note.table = {
+    "collecting": lambda *, arm, rows, skewness: (
+        f"Collecting: about {count(rows)} results of {arm} are needed before anything is concluded"
+        + (f" (skewness {skewness:.2g})." if skewness is not None else ".")
+    ),
     "rule": "{text}",  # in the words of a stopping rule
     "exact_rounds": (
         "{policy} stops by its own rule, which requires every round to be exactly as planned: with fewer or more "
@@ -604,6 +626,10 @@ Note.table = {
     "after_decision": _after_decision,
 }
 FileNote.table = {
+    "collecting": lambda *, arm, rows, skewness: (
+        f"Collecting: about {count(rows)} results of {arm} are needed before anything is concluded"
+        + (f" (skewness {skewness:.2g})." if skewness is not None else ".")
+    ),
     "unused_columns": lambda *, columns: f"not used: {list_quoted(columns, 20)}.",
     "guessed_column": lambda *, column, role: (
         f"{quoted(column)} was taken for the {role}, judging by its contents. To be certain, use "
@@ -639,6 +665,12 @@ FileNote.table = {
         "identical to a file recorded "
         + (f"in round {round}" if round else "after the decision")
         + ", and recorded as new results."
+    ),
+}
+Approximation.table = {
+    "large_sample": lambda *, rows: (
+        f"the spread of each arm is taken from its earlier results (at least {count(rows)}), and a value so rare that "
+        "it has not come yet can overturn the answer"
     ),
 }
 Condition.table = {

@@ -22,6 +22,7 @@ from roundwise.noise import (
     Bounded,
     Gaussian,
     HeteroscedasticGaussian,
+    LargeSample,
     Noise,
     Normal,
     Poisson,
@@ -276,6 +277,9 @@ class NoiseOptions(NamedTuple):
     same_spread: Annotated[bool, option("--same-spread", "With --normal: the same unknown deviation in all arms.")] = (
         False
     )
+    large_sample: Annotated[bool, option("--large-sample", "Noise: any law with a finite variance; approximate.")] = (
+        False
+    )
     value_range: Annotated[
         tuple[float, float] | None, option("--range", "Noise: results in this range.", "LOW HIGH")
     ] = None
@@ -288,15 +292,17 @@ class NoiseOptions(NamedTuple):
         """Build the noise model: exactly one must be described."""
         unknown_sigma = self.normal and self.sigma is None
         named = (each is not None for each in (self.sigma, self.sigmas, self.value_range, self.noise))
-        if sum((*named, self.binary, self.counts, unknown_sigma)) != 1:
+        if sum((*named, self.binary, self.counts, self.large_sample, unknown_sigma)) != 1:
             raise InputError(
                 "Give the noise model with one of --binary, --range LOW HIGH, --sigma S, --sigma S --normal, "
-                "--sigmas LIST, --normal (deviation unknown), --counts, --noise NAME."
+                "--sigmas LIST, --normal (deviation unknown), --large-sample, --counts, --noise NAME."
             )
         if self.same_spread and not unknown_sigma:
             raise InputError("--same-spread goes with --normal without --sigma: one unknown deviation for all arms.")
         normal = SameVariance() if self.same_spread else Normal()
         found: Noise = Binary() if self.binary else Poisson() if self.counts else normal
+        if self.large_sample:
+            found = LargeSample()
         if self.sigmas is not None:
             found = HeteroscedasticGaussian(tuple(numbers(self.sigmas, "--sigmas").tolist()))
         elif self.noise is not None:

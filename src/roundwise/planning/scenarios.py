@@ -214,7 +214,7 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Envi
     if noise.family is not None:
         return FamilyArms(means, noise)
     sigma = noise.known_sigma if deviation is None else deviation
-    if sigma is None and noise.needs == "squares":  # it is not known beforehand
+    if sigma is None and noise.estimates_variance:  # it is not known beforehand
         sigma = 1.0
     if sigma is None:
         raise InputError(f"There is no world to plan in for the noise model '{noise.name}'.")

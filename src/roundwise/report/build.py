@@ -190,8 +190,9 @@ def _waiting_since(state: State, status: str, events: Sequence[Event]) -> str | 
 
 def _write_sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
     settings, record, assumed = state.spec, state.trial.record, state.spec.noise.words
+    limit = "at most" if not guarantee.approximations else "in large samples at most"
     promise = (
-        f"the probability of a wrong conclusion is at most {share(settings.delta)} at any number of rounds, assuming "
+        f"the probability of a wrong conclusion is {limit} {share(settings.delta)} at any number of rounds, assuming "
         f"that {assumed[:1].lower() + assumed[1:].rstrip('.')}"
     )
     if guarantee.reasons:

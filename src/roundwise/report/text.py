@@ -241,9 +241,9 @@ def write_subheadline(report: ReportData) -> str:
     """A sentence under the headline: how sure the shortlist, or the answer, is."""
     if report.guarantee.status is GuaranteeStatus.VOID:
         return ""
-    sure = share(1 - report.delta)
+    sure, approximate = share(1 - report.delta), report.guarantee.status is GuaranteeStatus.APPROXIMATE
     if report.status == "decided":
-        return f"An answer like this is right with probability at least {sure}."
+        return f"An answer like this is right with probability {'about' if approximate else 'at least'} {sure}."
     if not report.results or not report.claim_rows:
         return ""
     if report.claim_rows[0].arm is not None:
@@ -283,6 +283,8 @@ def explain_meaning(report: ReportData) -> list[str]:
         known = "Nothing is ruled out yet: the current leader may lead by chance."
     often = describe_odds_of_error(report.delta)
     sure = f"Of many studies like this one, at most {often} say something wrong, however often you look."
+    if report.guarantee.approximations:
+        sure = f"In large samples, at most {often} studies like this one say something wrong, however often you look."
     if report.guarantee.status is GuaranteeStatus.CONDITIONAL:
         sure += " This holds only if the statements in the red box are true."
     elif report.guarantee.status is GuaranteeStatus.VOID:
@@ -606,8 +608,9 @@ def describe_error(report: ReportData) -> str:
     """How likely an error is."""
     if report.guarantee.status is GuaranteeStatus.VOID:
         return f"an error of {share(report.delta)} was aimed at, without a guarantee"
-    under = "" if report.guarantee.kept else ", under the conditions above"
-    return f"wrong with probability at most {share(report.delta)}{under}"
+    under = ", under the conditions above" if report.guarantee.conditions else ""
+    most = "about" if report.guarantee.approximations else "at most"
+    return f"wrong with probability {most} {share(report.delta)}{under}"
 
 
 def describe_history(report: ReportData) -> str:
