@@ -23,7 +23,6 @@ from roundwise.questions.base import (
     column,
     easier_complexity,
     finite,
-    flatten_runs,
     near_words,
     within_words,
 )
@@ -97,24 +96,15 @@ class Above(LevelQuestion, SidesQuestion):
         return np.asarray((np.asarray(counts) * away * away).min(axis=-1) / (2 * sigma**2))
 
     @quiet
-    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
-        """T* = sum_i 2 sigma^2 / (|mu_i - level| + tolerance)^2 (docs/paper.md, deviation 5), less the radius."""
-        return crossing_complexity(np.abs(finite(means) - self.level) + self.tolerance - column(radius), sigma)
-
-    @quiet
     def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
-        """T* = sum_i 2 sigma_i^2 / distance_i^2."""
-        values, radii, runs = flatten_runs(means, radius)
-        away = np.abs(values - self.level) + self.tolerance
-        away = np.maximum(away - radii[:, None] * (sigmas / sigmas.max()), 0.0)
-        needs = 2 * (sigmas / away) ** 2
-        value, weights = _share_among_arms(needs)
-        return Complexity(value.reshape(runs), weights.reshape((*runs, values.shape[-1])))
+        """T* = sum_i 2 sigma_i^2 / (|mu_i - level| + tolerance)^2 (docs/paper.md, deviation 5), less the radius."""
+        away = np.abs(finite(means) - self.level) + self.tolerance
+        return _show_all_arms(away - column(radius) * (sigmas / sigmas.max()), sigmas)
 
     @quiet
     def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
         """T~* = sum_i 1/KL(mu_i, level), less the tolerance."""
-        return _share_among_arms(1 / self.level_costs(family.clip_means(finite(means)), family).max(axis=0))
+        return _share(1 / self.level_costs(family.clip_means(finite(means)), family).max(axis=0))
 
     floor = Question.floor  # the complexity itself has a closed form
     floor_with_sigmas = Question.floor_with_sigmas
@@ -194,7 +184,7 @@ class SomeBeyond(LevelQuestion):
     def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
         """T of yes and of no: with no, all arms lie above the level less the tolerance."""
         _, right = self.right_answers(means)
-        both = [each.value for each in self._both(means, 0.0, sigma)]
+        both = [each.value for each in self._both(means, 0.0, np.array([sigma]))]
         return np.where(np.moveaxis(right, 0, -1), np.stack(both, axis=-1), np.nan)
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
@@ -216,29 +206,30 @@ class SomeBeyond(LevelQuestion):
 
     @quiet
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
-        """Yes: 2 sigma^2 / (level - min)^2, all on the smallest mean; no: as for all arms above the level.
+        """With one sigma."""
+        return self.complexity_with_sigmas(means, radius, np.array([float(sigma)]))
+
+    @quiet
+    def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
+        """Yes: 2 (sigma_i / (level - mu_i))^2, all on the arm that needs least; no: as for all arms above it.
 
         Over a ball: the complexity at means + radius for yes, at means - radius for no. With a tolerance, by which the
         level moves in favour of each, the smaller counts.
         """
-        yes, no = self._both(means, radius, sigma)
-        easier = yes.value <= no.value
-        value = np.where(easier, yes.value, no.value)
-        weights = np.where(easier[..., None], yes.weights, no.weights)
-        return complexity_where(np.asarray(np.isfinite(value)), value, weights)
+        yes, no = self._both(means, radius, sigmas)
+        found = easier_complexity(yes, no)
+        return complexity_where(np.asarray(np.isfinite(found.value)), *found)
 
     @quiet
-    def _both(self, means: ArrayLike, radius: ArrayLike, sigma: float) -> tuple[Complexity, Complexity]:
+    def _both(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> tuple[Complexity, Complexity]:
         """T* and w* of showing yes, and of showing no; infinite where that cannot be shown."""
         seen, level = self._sides(means)
-        away = seen - level
-        lowest = away.min(axis=-1)
-        no = crossing_complexity(away + self.tolerance - column(radius), sigma)
-        depth = self.tolerance - lowest - np.asarray(radius)
-        smallest = away == lowest[..., None]
-        value = np.where(depth > 0, 2 * sigma**2 / depth / depth, np.inf)
-        weights = np.broadcast_to(smallest / total(smallest)[..., None], (*value.shape, seen.shape[-1]))
-        return complexity_where(np.asarray(np.isfinite(value)), value, weights), no
+        scales, largest = sigmas / sigmas.max(), float(sigmas.max())
+        shrunk = column(radius) * scales
+        depths = (self.tolerance - (seen - level) - shrunk) / scales
+        deepest = depths.max(axis=-1)
+        value = np.where(deepest > 0, 2 * largest**2 / deepest / deepest, np.inf)
+        return _show_one(value, depths), _show_all_arms((seen - level) + self.tolerance - shrunk, sigmas)
 
     def _for_both(self, counts: ArrayLike, means: ArrayLike) -> tuple[Floats, Floats]:
         """The evidence for yes, and for no, for 2 sigma^2 = 1."""
@@ -246,17 +237,6 @@ class SomeBeyond(LevelQuestion):
         away, counts = seen - level, np.asarray(counts, dtype=np.float64)
         below, above = np.minimum(away - self.tolerance, 0.0), np.maximum(away + self.tolerance, 0.0)
         return total(counts * below * below), np.asarray((counts * above * above).min(axis=-1))
-
-    @quiet
-    def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
-        """Yes: all on the arm with the largest (distance/sigma_i)^2; no: sum_i 2 sigma_i^2/distance^2."""
-        values, radii, runs = flatten_runs(means, radius)
-        shrunk = radii[:, None] * (sigmas / sigmas.max())
-        away = -self.side * (values - self.level)
-        for_yes = np.maximum(away + self.tolerance - shrunk, 0.0) ** 2 / (2 * sigmas**2)
-        for_no = np.maximum(self.tolerance - away - shrunk, 0.0) ** 2 / (2 * sigmas**2)
-        value, weights = easier_complexity(_show_one_arm(for_yes), _share_among_arms(1 / for_no))
-        return Complexity(value.reshape(runs), weights.reshape((*runs, values.shape[-1])))
 
     @quiet
     def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
@@ -273,7 +253,7 @@ class SomeBeyond(LevelQuestion):
 
     def _both_in_family(self, means: Floats, family: Family) -> tuple[Complexity, Complexity]:
         yes, no = self.level_costs(means, family)[:: -int(self.side)]
-        return _show_one_arm(yes), _share_among_arms(1 / no)
+        return _show_one(1 / yes.max(axis=-1), yes), _share(1 / no)
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
         """One arm is so much lower, all others so much higher."""
@@ -349,25 +329,23 @@ class AnyAbove(SomeBeyond):
 
 
 @quiet
-def crossing_complexity(distances: Floats, sigma: float) -> Complexity:
-    """The complexity of showing that every arm lies on its side: sum_i 2 sigma^2 / distance_i^2."""
+def _show_all_arms(distances: Floats, sigmas: Floats) -> Complexity:
+    """The complexity of showing that every arm lies on its side: sum_i 2 sigma_i^2 / distance_i^2. (K)->(),(K)"""
     smallest = distances.min(axis=-1)
     possible = np.asarray(smallest > 0)
-    smallest = np.where(possible, smallest, 1.0)
-    needs = (smallest[..., None] / np.where(possible[..., None], distances, 1.0)) ** 2
-    amount = total(needs)
-    return complexity_where(possible, amount * (2 * sigma**2 / smallest / smallest), needs / amount[..., None])
+    smallest, largest = np.where(possible, smallest, 1.0), float(sigmas.max())
+    needs = (smallest[..., None] / np.where(possible[..., None], distances, 1.0) * (sigmas / largest)) ** 2
+    value, weights = _share(needs)
+    return complexity_where(possible, value * (2 * largest**2 / smallest / smallest), weights)
 
 
-def _share_among_arms(needs: Floats) -> Complexity:
+def _share(needs: Floats) -> Complexity:
     """All arms must be shown, and arm i needs this many results. (K)->(),(K)"""
     amount = total(needs)
     return complexity_where(np.asarray(np.isfinite(amount)), amount, needs / amount[..., None])
 
 
-def _show_one_arm(rates: Floats) -> Complexity:
-    """One arm must be shown: the one with the largest evidence per result. (K)->(),(K)"""
-    most = rates.max(axis=-1)
-    first = rates == most[..., None]
-    value = 1 / most
+def _show_one(value: Floats, merits: Floats) -> Complexity:
+    """One arm must be shown, the one with the largest merit. (),(K)->(),(K)"""
+    first = merits == merits.max(axis=-1, keepdims=True)
     return complexity_where(np.asarray(np.isfinite(value)), value, first / total(first)[..., None])
