@@ -267,30 +267,29 @@ class Claims(HalfspaceQuestion):
         return Statements(self.forms, self.levels, lower_is_better=self.lower_is_better).means_with_lead(means, lead)
 
     def cli_options(self, names: Sequence[str]) -> list[str] | None:
-        """The options that give just these claims: each way to compare with a control is tried."""
-        for control in np.flatnonzero((self.merits(self.forms) < 0).all(axis=0)).tolist():
-            for options, settings in self._control_options():
-                other = Claims.against_control(names, control, **settings, lower_is_better=self.lower_is_better)
-                if all(map(np.array_equal, astuple(self), astuple(other))):
-                    return ["--control", names[control], *options, *self.direction_options()]
+        """The options that give just these claims, where all are against one control."""
+        form, level = self.forms[0], float(self.levels[0])
+        controls = np.flatnonzero((self.merits(self.forms) < 0).all(axis=0)).tolist()
+        scale: Scale = "odds-ratio" if self.odds else "difference" if form.min() == -1 else "ratio"
+        margin = {"difference": level, "ratio": -float(form.min()), "odds-ratio": math.exp(level)}[scale]
+        margin, futility = float(f"{margin:.12g}"), None if self.futility is None else float(self._futility_levels[0])
+        for control in controls if futility is None or scale == "difference" else []:
+            other = Claims.against_control(
+                names,
+                control,
+                margin,
+                futility=futility,
+                sides=self.sides if scale != "ratio" else "one",
+                scale=scale,
+                lower_is_better=self.lower_is_better,
+            )
+            if all(map(np.array_equal, astuple(self), astuple(other))):
+                found = ["--control", names[control]]
+                found += [] if scale == "difference" else ["--margin-is", scale]
+                found += [] if scale == "difference" and not margin else ["--margin", f"{margin:.12g}"]
+                found += [] if futility is None else ["--futility", f"{futility:.12g}"]
+                return [*found, *(["--two-sided"] if self.sides == "two" else []), *self.direction_options()]
         return None
-
-    def _control_options(self) -> list[tuple[list[str], Plain]]:
-        level = float(self.levels[0])
-        margin = ["--margin", f"{level:.12g}"] if level else []
-        ratio, odds = (float(f"{x:.12g}") for x in (-self.forms[0].min(), np.exp(level)))
-        odds_options = ["--margin-is", "odds-ratio", "--margin", f"{odds:.12g}"]
-        known: list[tuple[list[str], Plain]] = [
-            (margin, {"margin": level}),
-            ([*margin, "--two-sided"], {"margin": level, "sides": "two"}),
-            (["--margin-is", "ratio", "--margin", f"{ratio:.12g}"], {"margin": ratio, "scale": "ratio"}),
-            (odds_options, {"margin": odds, "scale": "odds-ratio"}),
-            ([*odds_options, "--two-sided"], {"margin": odds, "scale": "odds-ratio", "sides": "two"}),
-        ]
-        if self.futility is not None:
-            futility = float(np.asarray(self.futility)[0])
-            known.append(([*margin, "--futility", f"{futility:.12g}"], {"margin": level, "futility": futility}))
-        return known
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which of 4 arms beat placebo, each by itself?'"""
