@@ -372,7 +372,6 @@ class HalfspaceQuestion(Question):
 
     @quiet
     def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
-        """T_i of right answers i."""
         values = finite(means)
         found = []
         for answer, there in zip(*self.right_answers(values, most), strict=True):
@@ -386,7 +385,6 @@ class HalfspaceQuestion(Question):
         return np.stack(found, axis=-1)
 
     def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
-        """T~* and w* with the divergences of the rewards' own family; of several right answers the easiest."""
         values = family.clip_means(finite(means))
         each = [self._family_complexity(*answer, values, family) for answer in self._family_answers(values)]
         best = each[0]
@@ -395,7 +393,6 @@ class HalfspaceQuestion(Question):
         return best
 
     def family_complexities(self, means: ArrayLike, family: Family) -> Floats:
-        """T~_i of right answers i; nan beyond. (K)->(A)"""
         values = family.clip_means(finite(means))
         each = [
             np.where(right, self._family_complexity(answer, right, values, family).value, np.nan)
@@ -464,23 +461,19 @@ class SidesQuestion(HalfspaceQuestion):
         """How far each quantity is above its level. (K)->(P)"""
 
     def answer(self, means: ArrayLike) -> Answer:
-        """Which quantities are above their levels."""
         return np.asarray(self.heights(finite(means)) > 0)
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether every quantity is on its side, or within the tolerance of its level."""
         heights = self.heights(finite(means))
         near = np.abs(heights) <= self.tolerance if self.tolerance else False
         return np.asarray(((answer == (heights > 0)) | near).all(axis=-1))
 
     def count_right_answers(self, means: ArrayLike) -> Floats:
-        """2 to the number of quantities within the tolerance of their levels."""
         heights = self.heights(finite(means))
         free = (np.abs(heights) <= self.tolerance).sum(axis=-1) if self.tolerance else np.zeros(heights.shape[:-1])
         return np.asarray(2.0 ** np.minimum(free, 1000.0))
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """The right masks, that of the means first."""
         return enumerate_answers(finite(means), self._right_masks, most)
 
     def _right_masks(self, means: Floats) -> Iterable[Bools]:
@@ -509,15 +502,12 @@ class ScoreQuestion(HalfspaceQuestion):
         return np.asarray(self.scores(finite(means)).argmax(axis=-1))
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether it is the answer for these means, or its score within the tolerance of the largest."""
         return np.asarray(np.take_along_axis(self.right_mask(means), np.asarray(answer)[..., None], axis=-1)[..., 0])
 
     def count_right_answers(self, means: ArrayLike) -> Floats:
-        """The number of scores within the tolerance of the largest."""
         return np.asarray(self.right_mask(means).sum(axis=-1), dtype=np.float64)
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """All scores, and which of them are right."""
         right = np.moveaxis(self.right_mask(means), -1, 0)
         scores = np.arange(len(right)).reshape(-1, *[1] * (right.ndim - 1))
         return np.broadcast_to(scores, right.shape), right
@@ -550,7 +540,6 @@ class RankingQuestion(HalfspaceQuestion):
         """The answer that stands for this set of `number_sought` arms. (K)->..."""
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
-        """The first `number_sought` arms are ahead."""
         return np.where(np.arange(means.size) < self.number_sought, means + self.sign * lead, means)
 
 

@@ -53,15 +53,12 @@ class BestArm(RankingQuestion, ScoreQuestion):
         check_tolerance(self.tolerance)
 
     def scores(self, means: Floats) -> Floats:
-        """The means, negated where lower is better."""
         return self.merits(means)
 
     def answer_from_set(self, chosen: Bools) -> Answer:
-        """The arm of a set of one. (K)->()"""
         return np.asarray(chosen.argmax(axis=-1))
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
-        """The arm with the largest mean (the first in a tie), or with a tolerance the one with the most evidence."""
         return self._supported(counts, self.scores(finite(means)))[0] if self.tolerance else self.answer(means)
 
     @quiet
@@ -115,22 +112,18 @@ class BestArm(RankingQuestion, ScoreQuestion):
         return np.asarray(np.where(unique & (smallest > 0), 8 * sigma**2 / smallest / smallest, np.inf))
 
     def pieces(self, arms: int) -> Pieces:
-        """One half-space of two arms for each other arm."""
         return Pieces(arms - 1, 2)
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """The arm exceeds every other arm, less the tolerance."""
         others = np.arange(arms - 1)
         best, others = np.asarray(answer)[..., None], others + (others >= np.asarray(answer)[..., None])
         first, second = (others, best) if self.lower_is_better else (best, others)
         return pairs(first, second, -self.tolerance, grid=1)
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """'x is the best arm.'"""
         return f"{names[int(answer)]} is the best arm{within_words(self.tolerance)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """'Which of 4 arms has the highest mean?'"""
         return f"Which of {len(names)} arms has the {self.end_text} {wording.mean}{wording.near(self.tolerance)}?"
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:

@@ -191,19 +191,16 @@ class Claims(HalfspaceQuestion):
         return cls.against_control(**_read_shorthand(fields)) if "control" in fields else None
 
     def check_range(self, low: float, high: float) -> None:
-        """Every level must be where its form can lie."""
         if not self.odds:
             Statements(self.forms, self.levels, self.names[: self.number]).check_range(low, high)
         elif (low, high) != (0.0, 1.0):
             raise InputError("Odds ratios are of rates: they need 0/1 results.")
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """'x beats control; y beats control'"""
         each = self.claim_texts(names)
         return "; ".join(each[j] for j in np.flatnonzero(answer)) or "no claim is shown"
 
     def halfspace_texts(self, answer: Answer, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> list[str]:
-        """'x beats y: yes' or 'x beats y: no'."""
         each = zip(self.claim_texts(names), answer, strict=True)
         return [f"{words}: {'yes' if holds else 'no'}" for words, holds in each]
 
@@ -261,7 +258,6 @@ class Claims(HalfspaceQuestion):
         return found._with_arm_names(names) if self.names else found
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
-        """Effects in even steps, where arms are compared with a control."""
         if self.reference_arm is None:
             return super().means_with_lead(means, lead)
         return Statements(self.forms, self.levels, lower_is_better=self.lower_is_better).means_with_lead(means, lead)
@@ -292,7 +288,6 @@ class Claims(HalfspaceQuestion):
         return None
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """'Which of 4 arms beat placebo, each by itself?'"""
         if self.control is None or self.margin is None:
             words = self.claim_texts(names)[: self.number]
             listed = ", ".join(words[:6]) + (", ..." if len(words) > 6 else "")
@@ -319,7 +314,6 @@ class Claims(HalfspaceQuestion):
         return Statements(np.vstack([self.forms, -self.forms]), np.append(self.levels, -self._futility_levels))
 
     def check(self, arms: int) -> None:
-        """As many arms as the forms have coefficients."""
         self.lines.check(arms)
 
     def values(self, means: ArrayLike) -> Floats:
@@ -350,24 +344,19 @@ class Claims(HalfspaceQuestion):
         return np.asarray(np.where(least.reshape(-1), away >= -near, away > near))
 
     def answer(self, means: ArrayLike) -> Answer:
-        """What is true of these means."""
         return self.holds(means)
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether nothing false was shown."""
         return np.asarray(~(np.asarray(answer) & ~self.holds(means)).any(axis=-1))
 
     def count_true_claims(self, answer: Answer, means: ArrayLike) -> Floats:
-        """How many true claims (not opposites) were shown. ()"""
         true = np.asarray(answer) & self.holds(means)
         return np.asarray(true[..., : self.number].sum(axis=-1), dtype=np.float64)
 
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
-        """That of all lines together, on whichever side they are."""
         return self._linear().evidence(counts, means, sigma)
 
     def pieces(self, arms: int) -> Pieces:
-        """One half-space for each line."""
         return self._linear().pieces(arms)
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:

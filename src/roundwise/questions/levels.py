@@ -86,7 +86,6 @@ class Above(LevelQuestion, SidesQuestion):
     accepts_arm_changes = True
 
     def heights(self, means: Floats) -> Floats:
-        """How far each mean is above the level (below it, if lower is better). (K)->(K)"""
         return self.merits(means - self.level)
 
     @quiet
@@ -110,21 +109,17 @@ class Above(LevelQuestion, SidesQuestion):
     floor_with_sigmas = Question.floor_with_sigmas
 
     def pieces(self, arms: int) -> Pieces:
-        """One half-space for each arm."""
         return Pieces(arms, 1)
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """Every arm on its side of the level, less the tolerance."""
         signs = np.where(answer, self.sign, -self.sign)
         index = np.broadcast_to(np.arange(arms), signs.shape)
         return Halfspaces(index[..., None], signs[..., None], signs * self.level - self.tolerance, False)
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """'Above 0.5: x, y.'"""
         return f"{self.side_text} {self.level:g}{within_words(self.tolerance)}: {name_arms(answer, names)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """'Which of 4 arms have a mean above 0.5?'"""
         return f"Which of {len(names)} arms have a {wording.mean} {self.side_text} {self.level_text(wording)}?"
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
@@ -156,16 +151,13 @@ class SomeBeyond(LevelQuestion):
         return self.side * finite(means), self.side * self.level
 
     def answer(self, means: ArrayLike) -> Answer:
-        """Whether the smallest mean is below the level."""
         seen, level = self._sides(means)
         return np.asarray(seen.min(axis=-1) < level)
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether it is the answer for these means, or the smallest is within the tolerance of the level."""
         return np.asarray((answer == self.answer(means)) | self._near(means))
 
     def count_right_answers(self, means: ArrayLike) -> Floats:
-        """Two if the smallest mean is within the tolerance of the level, else one."""
         return np.where(self._near(means), 2.0, 1.0)
 
     def _near(self, means: ArrayLike) -> Bools:
@@ -176,7 +168,6 @@ class SomeBeyond(LevelQuestion):
         return np.asarray(np.abs(seen.min(axis=-1) - level) <= self.tolerance)
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """Yes and no."""
         said = np.stack([np.full(np.shape(means)[:-1], each) for each in (True, False)])
         return said, np.stack([self.correct(each, means) for each in said])
 
@@ -188,7 +179,6 @@ class SomeBeyond(LevelQuestion):
         return np.where(np.moveaxis(right, 0, -1), np.stack(both, axis=-1), np.nan)
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
-        """What the smallest mean says, or with a tolerance what has more evidence."""
         if not self.tolerance:
             return self.answer(means)
         yes, no = self._for_both(counts, means)
@@ -206,7 +196,6 @@ class SomeBeyond(LevelQuestion):
 
     @quiet
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
-        """With one sigma."""
         return self.complexity_with_sigmas(means, radius, np.array([float(sigma)]))
 
     @quiet
@@ -245,7 +234,6 @@ class SomeBeyond(LevelQuestion):
 
     @quiet
     def family_complexities(self, means: ArrayLike, family: Family) -> Floats:
-        """T~ of yes and of no; nan for the one that is wrong. (K)->(2)"""
         values = family.clip_means(finite(means))
         both = [each.value for each in self._both_in_family(values, family)]
         _, right = self.right_answers(values)
@@ -262,7 +250,6 @@ class SomeBeyond(LevelQuestion):
         return self.side * found
 
     def easier_side(self, means: Floats) -> float:
-        """Towards the level for no, away from it for yes."""
         return -self.side if self.answer(means) else self.side
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
@@ -296,15 +283,12 @@ class MinimumBelow(SomeBeyond):
     lower_is_better = True
 
     def direction_options(self) -> list[str]:
-        """None: it has no other direction."""
         return []
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """'The smallest mean is below 0.6.'"""
         return f"the smallest mean is {'' if answer else 'not '}below {self.level:g}{near_words(self.tolerance)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """'Is the lowest mean of 4 arms below 0.5?'"""
         return f"Is the lowest {wording.mean} of {len(names)} arms below {self.level_text(wording)}?"
 
 
@@ -320,11 +304,9 @@ class AnyAbove(SomeBeyond):
     name = "any-above"
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """'Some mean is above 0.6.'"""
         return f"{'some' if answer else 'no'} mean is {self.side_text} {self.level:g}{near_words(self.tolerance)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """'Does any of 4 arms have a mean above 0.5?'"""
         return f"Does any of {len(names)} arms have a {wording.mean} {self.side_text} {self.level_text(wording)}?"
 
 

@@ -66,11 +66,9 @@ class Linear(HalfspaceQuestion):
         return orthonormal_basis(self.features)
 
     def without_features(self) -> Question:
-        """The question itself."""
         return self.question
 
     def check(self, arms: int) -> None:
-        """As many arms as features."""
         if arms != len(self.features):
             raise InputError(f"There are {arms} arms, but features of {len(self.features)}: give one row each.")
 
@@ -83,7 +81,6 @@ class Linear(HalfspaceQuestion):
             )
 
     def check_means(self, means: ArrayLike) -> None:
-        """Raise an InputError unless the means are linear in the features."""
         values = finite(means)
         off = float(np.abs(values - self._projected(values)).max(initial=0.0))
         if off > 1e-6 * max(1.0, float(np.abs(values).max(initial=0.0))):
@@ -91,29 +88,23 @@ class Linear(HalfspaceQuestion):
 
     @quiet
     def fit_means(self, counts: ArrayLike, means: ArrayLike) -> Floats:
-        """The least-squares estimate of all means. (K),(K)->(K)"""
         values, pulls, runs = self._flat(counts, means)
         theta, _ = fit_least_squares(self.basis, pulls, values)
         return (theta[:, None, :] @ self.basis.T)[:, 0, :].reshape((*runs, -1))
 
     def answer(self, means: ArrayLike) -> Answer:
-        """The answer at the means of the model nearest to these."""
         return self.question.answer(self._projected(finite(means)))
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """As the question has it."""
         return self.question.correct(answer, means)
 
     def count_right_answers(self, means: ArrayLike) -> Floats:
-        """As the question has it."""
         return self.question.count_right_answers(means)
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """As the question has it."""
         return self.question.right_answers(self._projected(finite(means)), most)
 
     def candidate_answers(self, means: Floats) -> tuple[Answer, Bools]:
-        """As the question has it."""
         return self.question.candidate_answers(self._projected(means))
 
     def _answer_complexity(self, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:
@@ -144,19 +135,15 @@ class Linear(HalfspaceQuestion):
     family_complexities = Question.family_complexities
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """Those of the question, of the means."""
         return self.question.halfspaces(answer, arms)
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """As the question has it."""
         return self.question.answer_text(answer, names)
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """The question, and how many features there are."""
         return f"{self.question.question_text(names, wording)} (Arms have {self.features.shape[1]} features.)"
 
     def halfspace_texts(self, answer: Answer, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> list[str]:
-        """As the question has it."""
         return self.question.halfspace_texts(answer, names, wording)
 
     def cli_options(self, names: Sequence[str]) -> None:

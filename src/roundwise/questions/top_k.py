@@ -59,17 +59,14 @@ class TopK(RankingQuestion):
         check_tolerance(self.tolerance)
 
     def check(self, arms: int) -> None:
-        """More arms than k."""
         super().check(arms)
         if self.k >= arms:
             raise InputError(f"`k` is {self.k}, but must be below the number of arms, which is {arms}.")
 
     def answer(self, means: ArrayLike) -> Answer:
-        """The set of the k largest means; the first ones in a tie."""
         return _top(self._merits(means), self.k)
 
     def answer_from_set(self, chosen: Bools) -> Answer:
-        """The set, as it is. (K)->(K)"""
         return chosen
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
@@ -81,17 +78,14 @@ class TopK(RankingQuestion):
         return np.asarray(least >= np.where(answer, -np.inf, means).max(axis=-1) - self.tolerance)
 
     def count_right_answers(self, means: ArrayLike) -> Floats:
-        """How many sets are right."""
         means = self._merits(means)
         rows = means.reshape(-1, means.shape[-1])
         return np.array([count_top_sets(row, self.k, self.tolerance) for row in rows]).reshape(means.shape[:-1])
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """The sets that are right, the k largest means first."""
         return enumerate_answers(self._merits(means), lambda row: top_sets(row, self.k, self.tolerance), most)
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
-        """The k largest means, or with a tolerance the set with the most evidence."""
         return self._supported(counts, self._merits(means))[0] if self.tolerance else self.answer(means)
 
     @quiet
@@ -148,11 +142,9 @@ class TopK(RankingQuestion):
         return np.asarray(np.where(gap > 0, 8 * sigma**2 / gap / gap, np.inf))
 
     def pieces(self, arms: int) -> Pieces:
-        """One half-space of two arms for each pair across the border."""
         return Pieces(self.k * (arms - self.k), 2)
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """Every arm of the set exceeds every other arm, less the tolerance."""
         order = np.argsort(~answer, axis=-1, kind="stable")
         last = max(order.ndim - 2, 0)  # of the axes of runs, if there are any: contiguous, also in what is found
         found = np.moveaxis(order, -1, last).take(_grid(self.k, arms), axis=last)
@@ -161,16 +153,13 @@ class TopK(RankingQuestion):
         return Halfspaces(pieces, None, offsets, pairs=True, grid=self.k)
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """'The top 2 are x, y.'"""
         return f"the top {self.k}{within_words(self.tolerance, 'them')}: {name_arms(answer, names)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """'Which 2 of 4 arms have the highest means?'"""
         means = f"{self.end_text} {wording.mean}s{wording.near(self.tolerance)}"
         return f"Which {self.k} of {len(names)} arms have the {means}?"
 
     def cli_options(self, names: Sequence[str]) -> list[str] | None:
-        """With --k."""
         return ["--k", f"{self.k}", *(super().cli_options(names) or [])]
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
