@@ -21,7 +21,7 @@ from roundwise.errors import InputError, RoundwiseError
 from roundwise.messages import number, option
 from roundwise.model.batch import Batch, join_parts
 from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop, final_answer
-from roundwise.planning.request import Costs, Scenario, build_ladder
+from roundwise.planning.request import Costs, PlanRequest, Scenario, build_ladder
 from roundwise.planning.scenarios import Data, Unreliable, allowed_world, world_of
 from roundwise.policies import Policy
 from roundwise.policies.base import as_rounds, round_of
@@ -175,6 +175,30 @@ def simulate_ahead(
         trial = advance(problem, _coarser(policy, trial, most, detail), trial, batch)
         steps += 1
     return ends._replace(steps=steps)
+
+
+def simulate_request(
+    request: PlanRequest,
+    means: Sequence[float] | Sequence[Sequence[float]],
+    runs: int,
+    *,
+    budget: bool = True,
+    block: int = 0,
+    most_rounds: int = MOST_ROUNDS,
+    detail: Detail = FINE,
+) -> Ends:
+    """Simulate runs of a planned study if these were the means; without its budget if `budget` is false."""
+    policy, world = request.acting if budget else without_budget(request.acting), request.world(means)
+    return simulate_ahead(
+        request.problem,
+        policy,
+        world,
+        runs=runs,
+        seed=request.seed,
+        block=block,
+        most_rounds=most_rounds,
+        detail=detail,
+    )
 
 
 def _write_ends(
@@ -371,7 +395,7 @@ class Outlook:
     def line(self) -> str:
         """One line, for a status: "about 1 to 3 more rounds"."""
         if self.ended is not None:
-            return f"nothing more is to come: {self.ended}"
+            return f"no more results are needed: {self.ended}"
         low, high = self.between
         if math.isinf(low):
             return "no end in sight"
@@ -398,9 +422,9 @@ class Outlook:
             each = [f"{name} {_spread(amount)}" for name, amount in amounts.items() if amount is not None]
             said += f" Still to come: {'; '.join(each)}."
             if self.missing >= 0.005:
-                said += f" As so far, {share(self.missing)} of the results are taken to be missing."
+                said += f" As before, {share(self.missing)} of the results are assumed to be missing."
         else:
-            said += " More than half of the worlds that the data allow have no answer in sight."
+            said += " In more than half of the simulations no answer is in sight."
         return f"{said} The next round is the last with probability {share(self.next_is_last)}."
 
     def text(self) -> str:
@@ -408,8 +432,13 @@ class Outlook:
         verb, what = ("ask", "to do next") if self.ended is None else ("report", "it shows")
         lines = [self.words]
         if self.claims and self.ended is None:
-            lines += ["Chance to be shown in the end:", *(f"  {claim}: {share(power)}" for claim, power in self.claims)]
-        lines.append("A forecast, with means drawn from what the data allow; no verdict rests on it.")
+            lines += [
+                "Probability of being shown in the end:",
+                *(f"  {claim}: {share(power)}" for claim, power in self.claims),
+            ]
+        lines.append(
+            "This is a forecast: means are drawn from a posterior given the data. The decision does not depend on it."
+        )
         return "\n".join([*lines, f"Next: {option(verb, study=self.study)} says what {what}."])
 
 
