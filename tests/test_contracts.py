@@ -22,6 +22,7 @@ from roundwise import (
     Gaussian,
     HeteroscedasticGaussian,
     InputError,
+    LargeSample,
     Largest,
     Linear,
     MinimumBelow,
@@ -76,6 +77,7 @@ MODELS = [
     SubGaussian(2),
     Normal(),
     SameVariance(),
+    LargeSample(),
     *(each.with_items() for each in (Binary(), Bounded(-1.0, 3.5), Normal())),
 ]
 RULES = [
@@ -153,6 +155,7 @@ def test_thresholds(threshold):
 class TestPolicies:
     def test_the_contract(self, policy):
         answered = 0
+        policy = policy.with_design(1000, None, None)
         for question in (BestArm(), BestArm(0.25), Claims.against_control(3, 0)):
             problem = Problem(question, 3, 0.05)
             try:

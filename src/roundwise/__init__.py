@@ -29,13 +29,14 @@ from roundwise.noise import (
     Bounded,
     Gaussian,
     HeteroscedasticGaussian,
+    LargeSample,
     Noise,
     Normal,
     Poisson,
     SameVariance,
     SubGaussian,
 )
-from roundwise.policies import PET, ConditionalPower, Policy, RoundRobin, Rounds, TrackAndStop, Wager
+from roundwise.policies import PET, ConditionalPower, Designed, Policy, RoundRobin, Rounds, TrackAndStop, Wager
 from roundwise.questions import (
     Above,
     AnyAbove,
@@ -94,11 +95,13 @@ __all__ = [
     "Columns",
     "ConditionalPower",
     "DataError",
+    "Designed",
     "EProcessRule",
     "Gaussian",
     "GaussianArms",
     "HeteroscedasticGaussian",
     "InputError",
+    "LargeSample",
     "Largest",
     "Linear",
     "MinimumBelow",

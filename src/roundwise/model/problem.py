@@ -66,6 +66,7 @@ class Problem:
         if not float(self.arms).is_integer():
             raise InputError(f"`arms` is {self.arms}, but must be a whole number.")
         self.question.check(self.arms)
+        object.__setattr__(self, "noise", self.noise.at_level(self.delta))
         self.noise.check_arms(self.arms)
         self.question.check_range(*self.noise.mean_range)
 
@@ -155,6 +156,7 @@ class BatchPlan(NamedTuple, Generic[Memory]):
         declared: The answer, in every plan of a policy that stops by its own rule.
         left: Results that will be asked for after this batch, where a budget says how many, ().
         last: Whether it was said before its results that this batch is the last, ().
+        looks: How many batches are planned after this one, where a design says how many, ().
         jump: How bold the bets on its parts are: 0 as usual, -1 less, 1 more.
 
     >>> from roundwise import BestArm, Problem, Wager
@@ -169,6 +171,7 @@ class BatchPlan(NamedTuple, Generic[Memory]):
     declared: Declaration | None = None
     left: Floats | None = None
     last: Bools | None = None
+    looks: Floats | None = None
     jump: int = 0
 
 
