@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import cast
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
+from roundwise.ingest import Columns, Reading
+from roundwise.ingest.reading import Empty, UnitResult
 from roundwise.model.spec import THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.request import PlanRequest
@@ -32,6 +35,8 @@ SPLITS = {
     "equal": "equal shares, always",
     "own": "shares of my own, always",
 }
+EMPTY = {"refused": "an error in the file", "zero": "0", "missing": "missing"}
+UNITS = {"": "an error", "sum": "their sum", "mean": "their mean", "max": "the largest", "any": "yes if any is not 0"}
 LONGEST = 20_000  # letters of a field
 
 
@@ -60,6 +65,12 @@ class Form:
     split: str = ""
     baseline: str = ""
     missing: str = ""
+    empty: str = "refused"
+    id_column: str = ""
+    unit_result: str = ""
+    unit_window: str = ""
+    time_column: str = ""
+    share_above: str = ""
     policy: str = ""  # that the planner recommends; empty for the usual one
 
     @classmethod
@@ -134,6 +145,13 @@ class Form:
             "round": whole("Results a round", self.round) if self.round.strip() else None,
             "budget": whole("At most in all", self.budget) if self.budget.strip() else None,
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
+            "columns": Columns(id=self.id_column.strip() or None, time=self.time_column.strip() or None),
+            "reading": Reading(
+                empty=cast(Empty, self.empty),
+                unit_result=cast(UnitResult, self.unit_result) if self.unit_result else None,
+                unit_window=self.unit_window.strip() or None,
+                share_above=_optional("The value above which a result is a yes", self.share_above),
+            ),
         }
 
 
