@@ -18,7 +18,7 @@ import numpy as np
 from roundwise import BestArm, Binary, Claims, ConditionalPower, load_study
 from roundwise.policies import Wager
 from roundwise.store import open_store
-from roundwise.store.log import Head, extended, written
+from roundwise.store.log import Head, chain_entries, encode_payload
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import replay
 from roundwise.study.study import Study
@@ -37,15 +37,15 @@ class Kept:
     def append(self, name, new, expected, overview=None):
         """After the last entry."""
         last = self.entries[-1]
-        texts = [(kind, written(payload)) for kind, payload in new]
-        self.entries += extended(name, Head(last.seq + 1, last.digest, last.at), texts, datetime.now(UTC))
+        texts = [(kind, encode_payload(payload)) for kind, payload in new]
+        self.entries += chain_entries(name, Head(last.seq + 1, last.digest, last.at), texts, datetime.now(UTC))
 
 
 class InMemory(Study):
     """A study whose state stays where it is."""
 
     def __init__(self, settings):
-        (first,) = extended("s", Head(), [("created", written(settings.to_json()))], datetime.now(UTC))
+        (first,) = chain_entries("s", Head(), [("created", encode_payload(settings.to_json()))], datetime.now(UTC))
         super().__init__("s", Kept(first))
         self._now = replay([first])
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from roundwise.study.diagnostics import Agreement, agreement, differs
+from roundwise.study.diagnostics import Agreement, find_disagreement, update_agreement
 
 Array = NDArray[np.float64]
 TOLERANCE = 1e-9  # of the quadratures and sums, not of the bets
@@ -38,5 +38,5 @@ def disagreement(problem, batches, shifts):
     """How well a list of batches agrees, up to a shift of all arms together."""
     found = Agreement.none(problem.arms)
     for number, batch in enumerate(batches, 1):
-        found = agreement(problem, found, batch, number)
-    return differs(problem, found, shifts)
+        found = update_agreement(problem, found, batch, number)
+    return find_disagreement(problem, found, shifts)

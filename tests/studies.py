@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 
 from roundwise import BestArm, Binary, create_study
-from roundwise.study.audit import verified
+from roundwise.study.audit import audit_entries
 from roundwise.study.state import replay
 
 ARMS = ("a", "b", "c")
@@ -44,4 +44,4 @@ def same_when_read_again(study):
     assert recent.spec.to_json() == whole.spec.to_json()
     assert recent.trial.plan.pulls.tolist() == whole.trial.plan.pulls.tolist()
     assert repr(recent.trial.kept) == repr(whole.trial.kept)
-    assert verified(study.entries()).differences == ()
+    assert audit_entries(study.entries()).differences == ()

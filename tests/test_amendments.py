@@ -27,7 +27,7 @@ from roundwise.policies import PET
 from roundwise.questions import Claims
 from roundwise.store import UnknownStudyError
 from roundwise.study import fold as counting
-from roundwise.study.audit import verified
+from roundwise.study.audit import audit_entries
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import replay
 from studies import ARMS, rates, same_when_read_again, studies, sums
@@ -62,7 +62,7 @@ class TestAfterTheDecision:
         with pytest.raises(InputError, match="can no longer be corrected"):
             study.amend(study.state.rounds[0].files[0].digest, None, "x")
         assert study.ask() is None
-        assert verified(study.entries()).differences == ()
+        assert audit_entries(study.entries()).differences == ()
 
 
 class TestBudgets:
@@ -77,7 +77,7 @@ class TestBudgets:
         while study.ask() is not None:
             rates(study, a=0.5, b=0.5, c=0.5)
         assert study.state.trial.record.samples == 300
-        assert verified(study.entries()).differences == ()
+        assert audit_entries(study.entries()).differences == ()
 
     def test_what_is_left_of_claims_is_said_before_results(self, make):
         names = ("placebo", "low", "high")
@@ -106,7 +106,7 @@ class TestBudgets:
         assert report.status == "undecided"
         assert np.isfinite(study.state.trial.kept.gains).all()  # nothing was bet that cannot be undone
         assert study.ask().pulls.sum() == 30
-        assert verified(study.entries()).differences == ()
+        assert audit_entries(study.entries()).differences == ()
 
     def test_counted_anew_each_round_has_the_budget_that_was_said_before_it(self, make):
         study = make(**CLAIMS, budget=90, round=50)
@@ -123,7 +123,7 @@ class TestBudgets:
         assert after.spec.budget == 200
         assert after.trial.kept.gains == pytest.approx(before.kept.gains, rel=1e-12)
         assert (after.trial.plan.left, bool(after.trial.plan.last)) == (before.plan.left, bool(before.plan.last))
-        assert verified(study.entries()).differences == ()
+        assert audit_entries(study.entries()).differences == ()
 
     @pytest.mark.long
     @pytest.mark.parametrize("cash", [0.0, 0.02])
@@ -155,7 +155,7 @@ class TestBudgets:
             )
         assert any(row["shown"] for row in study.report().plain()["claims"])
         assert [each.kind for each in study.entries()].count("decided") == 2
-        assert verified(study.entries()).differences == ()
+        assert audit_entries(study.entries()).differences == ()
         with pytest.raises(InputError, match="decided"):
             study.extend(9000)
 
@@ -468,7 +468,7 @@ def _after_the_decision(study, came):
     assert (study.status().results, study.status().late) == (found.results, found.late)
     assert replay(study.entries()).record.counts.tolist() == study.state.record.counts.tolist()
     assert study.ask() is None
-    assert verified(study.entries()).differences == ()
+    assert audit_entries(study.entries()).differences == ()
 
 
 class TestWhatIsSaid:

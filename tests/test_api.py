@@ -197,7 +197,7 @@ class TestProblems:
         monkeypatch.setattr(sys, "argv", ["roundwise", *words, "--storage", storage])
         with pytest.raises(SystemExit):
             main()
-        said = capsys.readouterr().err.removeprefix("roundwise: ").strip()
+        said = capsys.readouterr().err.removeprefix("roundwise: ").strip().replace(f" --storage {storage}", "")
         headers = {"X-Roundwise-Surface": "shell"}
         if body == "FILE":
             body, sent = form((tmp_path / "file.csv").read_bytes(), "file.csv")

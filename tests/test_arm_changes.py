@@ -18,7 +18,7 @@ from roundwise.messages import Condition
 from roundwise.policies import PET, TrackAndStop
 from roundwise.questions import Claims
 from roundwise.rules.eprocess import cells
-from roundwise.study.amendments import Change, changed
+from roundwise.study.amendments import Change, apply_change
 from roundwise.study.spec import StudySpec
 from studies import rates, same_when_read_again, studies, sums
 
@@ -63,7 +63,7 @@ class TestDropping:
             ("b", [0.5, 0.5, -1.0], [False, False, False]),
             ("d", [-1.0, -1.0, -1.0], [False, False, False]),
         ):
-            _, after = changed(settings, trial, Change("dropped", arm, "", False, 0), [])
+            _, after = apply_change(settings, trial, Change("dropped", arm, "", False, 0), [])
             assert after.kept.wealth.gains.tolist() == gains
             assert after.kept.wealth.lost.tolist() == lost
 
@@ -257,9 +257,9 @@ def test_the_guarantee_of_the_best_arm_when_arms_leave_and_join_because_of_resul
             gains = trial.kept.wealth.gains[1:]
             if r in (1, 3) and len(settings.arms) > 2:
                 arm = settings.arms[1 + int(gains.argmax())]
-                settings, trial = changed(settings, trial, Change("dropped", arm, "", False, r + 1), seen)
+                settings, trial = apply_change(settings, trial, Change("dropped", arm, "", False, r + 1), seen)
             elif r in (2, 4):
-                settings, trial = changed(settings, trial, Change("added", f"new {r}", "", False, r + 1), seen)
+                settings, trial = apply_change(settings, trial, Change("added", f"new {r}", "", False, r + 1), seen)
         wrong += bool(trial.kept.wealth.lost[0])
     assert wrong <= runs * delta + 3 * np.sqrt(runs * delta * (1 - delta))
 

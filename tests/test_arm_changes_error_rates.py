@@ -17,7 +17,7 @@ from roundwise.questions import Claims
 from roundwise.simulation.environments import ArmState, GaussianArms, draw_batch
 from roundwise.simulation.items import StickItems
 from roundwise.solvers.halfspaces import pairs
-from roundwise.study.amendments import Change, changed
+from roundwise.study.amendments import Change, apply_change
 from roundwise.study.fold import of_arms
 from roundwise.study.spec import StudySpec
 
@@ -58,7 +58,7 @@ class Life:
             self.means[name] = mean
         if not self.trial.done:
             change = Change(kind, name, "", False, len(self.seen))
-            self.settings, self.trial = changed(self.settings, self.trial, change, self.seen)
+            self.settings, self.trial = apply_change(self.settings, self.trial, change, self.seen)
 
     @property
     def untold(self):

@@ -34,7 +34,6 @@ from roundwise.theory.bounds import (
     chain_probability,
     closed_form,
     expected_batches,
-    geometric_probability,
     instances,
     overview,
     promise,
@@ -221,7 +220,8 @@ def test_the_chain_says_at_least_what_lemma_2_1_says(rng: np.random.Generator) -
         hard = 3.0 * ratio ** -np.arange(steps + 1.0)
         moves = rng.uniform(0, 3, steps) / hard[:-1]
         chain = chain_probability(hard, moves, gamma * hard[:-1] * math.log(1 / delta), tail, delta)
-        lemma = geometric_probability(3.0, ratio, moves, gamma, tail, delta)
+        factor = math.sqrt(gamma * math.log(1 / delta) / (2 * (1 / ratio - 1)))
+        lemma = 1 - steps * (2 * delta + tail) - factor * (1 + np.sqrt(hard[:-1] * moves)).sum()
         assert chain >= lemma - 1e-12
         seen += lemma > 0.1
     assert seen > 50

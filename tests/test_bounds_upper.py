@@ -9,21 +9,18 @@ import pytest
 from scipy.stats import norm
 
 from bounds_cases import CASES, spread_means
-from roundwise import GLR, PET, Above, BestArm, GaussianArms, InputError, Problem, TopK, simulate
+from roundwise import GLR, PET, Above, BestArm, GaussianArms, Problem, TopK, simulate
 from roundwise.model.batch import Batch
 from roundwise.model.problem import advance, begin
 from roundwise.theory.bounds import (
     estimable_complexity,
     estimation_radius,
-    evidence_bound,
     expected_cost,
     failure_bound,
     phase_cost,
     promised_gamma,
-    pull_limit,
     settled_by_complexity,
     settled_phase,
-    stated_phase_cost,
     stated_upper_bounds,
     upper_bounds,
     worst_case,
@@ -108,9 +105,8 @@ def test_gamma_r_is_below_its_closed_form() -> None:
             for guess in (1.0, 7.0, 1000.0):
                 problem, policy = Problem(BestArm(), arms, delta), PET(guess=guess)
                 for r in (0, 1, 5, 20, 60):
-                    assert policy.sufficient(problem, r) <= evidence_bound(policy, problem, r)
-    with pytest.raises(InputError, match="growth 2, exploration 32"):
-        evidence_bound(PET(growth=3.0), Problem(BestArm(), 2), 0)
+                    complexity = 8 * arms * math.log(guess * 2.0**r) + 4 * arms * (11 + math.log(arms))
+                    assert policy.sufficient(problem, r) <= 4 * math.log(1 / delta) + complexity
 
 
 def test_settled_phase() -> None:
@@ -166,7 +162,12 @@ def test_pet_keeps_its_upper_bounds(question: BestArm | TopK | Above, arms: int,
             assert runs.batches.mean() <= bound.batches
             assert runs.samples.mean() <= bound.samples
             last = runs.watched["phases"].astype(int) - 1  # the plan at the end is that of the next phase
-            limits = np.array([pull_limit(policy, problem, r) for r in range(last.max() + 1)])
+            rate = policy.growth / (policy.growth - 1) * policy.guess
+            limits = np.array([  # tbar_r
+                problem.arms * (math.ceil(policy.explored(problem, r)) + r + 1)
+                + rate * policy.growth**r * policy.sufficient(problem, r)
+                for r in range(last.max() + 1)
+            ])  # fmt: skip
             assert (runs.samples <= limits[last]).all()
             tracked += runs.watched["tracked"].mean()
     if policy.exploration < 32:
@@ -214,10 +215,6 @@ def test_phase_costs_by_hand() -> None:
     assert found.samples == pytest.approx(
         uniform[3] + second[3] + second[1] + second[4] + (uniform[5] + second[5] - uniform[4] - second[4])
     )
-    stated = stated_phase_cost(policy, problem, 8.0, 3, {1, 4})
-    assert stated.batches == 2 * 3 - 3 + 1 + 4
-    limits = [uniform[r] + 2 * (r + 1) + 2 * 2**r * gamma[r] for r in range(6)]
-    assert stated.samples == pytest.approx(limits[3] + limits[5])
     # expected cost: the same sums with 3 p_r = 3 / 4^(r+1) for each phase
     weights = [failure_bound(policy, r) for r in range(200)]
     assert weights[:2] == [3 / 4, 3 / 16]

@@ -182,7 +182,7 @@ def test_an_option_is_taken_out_after_its_sentence(chrome, own):
     address, storage = own
     with opened(chrome, address) as page:
         page.goto("/studies/begun")
-        page.click("text=Take an option out")
+        page.click("text=Take an arm out")
         page.wait_for_load_state()
         page.select_option("#arm", "Big button")
         page.wait_for_selector("#effect >> text=won against Big button")
@@ -290,7 +290,7 @@ def test_without_any_script(chrome, own):
         page.click("text=Preview")
         page.click("button.main:has-text('Record')")
         page.wait_for_selector("[aria-labelledby=files-title] >> text=day.csv")
-        page.click("text=Take an option out")
+        page.click("text=Take an arm out")
         page.select_option("#arm", "Short form")
         page.fill("#why", "sold out")
         page.click("text=Take it out")

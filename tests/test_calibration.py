@@ -323,7 +323,7 @@ def test_the_command_says_what_it_found_and_fails_where_something_is_wrong(monke
     monkeypatch.setattr(measure.CellCount, "as_it_should", lambda self, cells: False)
     run = CliRunner().invoke(app, ["calibrate", "--runs", "1", *few])
     assert run.exit_code == 1
-    assert "Not as it should be" in run.stdout
+    assert "Failed: product" in run.stdout
 
 
 def test_a_calibration_from_python(tmp_path):

@@ -10,7 +10,7 @@ from roundwise import Binary, Claims, ConditionalPower, Gaussian, Normal, Poisso
 from roundwise.model.batch import Batch, stack_parts
 from roundwise.model.problem import Record, advance, begin, budget_before
 from roundwise.rules.eprocess.claims import ClosedTestingRule, with_claims
-from roundwise.study.audit import verified
+from roundwise.study.audit import audit_entries
 from studies import rates, studies, sums
 
 RULE = ClosedTestingRule()
@@ -58,7 +58,7 @@ class TestArmsThatJoin:
                 assert old.upper is None or new.upper <= old.upper + 1e-9
         assert -0.5 < widths[-1].claim_rows[3].lower < widths[-1].claim_rows[3].upper < 1
         assert any(each.code == "joint_bounds" and each.fields["times"] == 3 for each in widths[-1].notes)
-        assert verified(study.entries()).differences == ()
+        assert audit_entries(study.entries()).differences == ()
 
     def test_bounds_of_the_first_claims_are_those_of_a_study_of_them_alone(self, make):
         """Same results, no other arm: the bars and drifts of claims there were do not change because one joins."""

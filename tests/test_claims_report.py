@@ -16,7 +16,7 @@ from roundwise.report.charts import draw_evidence, thresholds_by_round
 from roundwise.report.model import EvidenceHistory
 from roundwise.report.text import as_rows, claim_table
 from roundwise.rules.eprocess.claims import ClosedTestingRule
-from roundwise.study.audit import verified
+from roundwise.study.audit import audit_entries
 from studies import rates, studies, sums
 
 RULE = ClosedTestingRule()
@@ -137,7 +137,7 @@ class TestArmsThatLeave:
         assert asked["placebo"] == round(200 * math.sqrt(2) / (2 + math.sqrt(2)))  # as two are fed
         rates(study, placebo=0.3, **{"75mg": 0.5, "300mg": 0.8})
         assert "25mg" not in dict(study.ask().table)
-        assert verified(study.entries()).differences == ()
+        assert audit_entries(study.entries()).differences == ()
 
     def test_a_study_in_which_only_it_is_open_ends(self, make):
         study = make(
@@ -162,7 +162,7 @@ class TestArmsThatLeave:
         assert "y" not in wanted
         assert {"p", "x"} <= set(wanted)
         assert study.state.trial.plan.pulls[1] > 0 == study.state.trial.plan.pulls[2]
-        assert verified(study.entries()).differences == ()
+        assert audit_entries(study.entries()).differences == ()
 
     def test_an_open_round_does_not_ask_for_it_any_more(self, make):
         study = doses(make, futility=0.1)
@@ -171,7 +171,7 @@ class TestArmsThatLeave:
         assert set(dict(study.ask().table)) == {"placebo", "75mg", "300mg"}
         rates(study, placebo=0.3, **{"75mg": 0.5, "300mg": 0.8})
         assert study.report().rounds == 2
-        assert verified(study.entries()).differences == ()
+        assert audit_entries(study.entries()).differences == ()
 
 
 class TestWhatHappenedIsSaid:

@@ -173,12 +173,14 @@ class TestMistakes:
 
 class TestLosses:
     def test_a_cluster_without_workers(self, monkeypatch):
+        """With a client that is connected already: a busy machine may take longer than `CONNECT` to answer."""
         monkeypatch.setattr(places, "PATIENCE", 0.5)
         with (
             distributed.LocalCluster(n_workers=0, **LOOPBACK) as empty,
+            distributed.Client(empty, set_as_default=False, timeout=300) as idle,
             pytest.raises(places.ClusterError, match="has had no worker for"),
         ):
-            run(10, cluster=empty.scheduler_address)
+            run(10, cluster=idle)
 
     @pytest.mark.long
     def test_workers_that_come_late_are_used(self, monkeypatch, alone):

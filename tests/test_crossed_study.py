@@ -9,7 +9,7 @@ from roundwise import BestArm, Binary, Bounded, Columns, create_study
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.ingest import read_results
 from roundwise.noise import PairedBinary
-from roundwise.study.audit import verified
+from roundwise.study.audit import audit_entries
 from roundwise.study.guarantee import guarantee_of
 
 ITEM = Columns(item="question_id")
@@ -52,7 +52,7 @@ def test_a_study_of_items_is_decided_and_its_guarantee_kept(tmp_path):
         told(each, tmp_path)
         assert each.state.decided is not None
         assert guarantee_of(each.state).kept
-        assert not verified(each.entries()).differences
+        assert not audit_entries(each.entries()).differences
 
 
 def test_items_that_repeat_but_were_not_declared_are_a_condition(tmp_path):

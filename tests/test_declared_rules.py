@@ -28,7 +28,7 @@ from roundwise.rules import Declared
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.store import open_store
 from roundwise.study import replay
-from roundwise.study.audit import verified
+from roundwise.study.audit import audit_entries
 from test_study import World, rechained
 
 ARMS = ("a", "b", "c")
@@ -312,6 +312,6 @@ class TestStudies:
             if kind == "decided":
                 payload["answer"] = 0
 
-        assert verified(rechained(log, lies)).differences[-1].words == (
+        assert audit_entries(rechained(log, lies)).differences[-1].words == (
             "the answer was recorded as 0, this version finds none"
         )

@@ -7,7 +7,7 @@ import pytest
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.messages import OPTIONS, Remedy, Surface, option, rendering_for
 from roundwise.store import open_store
-from roundwise.store.database import parse_url, sentences
+from roundwise.store.database import parse_url, translate_errors
 from roundwise.store.log import read_log
 from roundwise.store.remote import Server
 
@@ -16,7 +16,7 @@ SHELL = "`roundwise "  # how a command is written
 
 def failing(error, place, connecting=False):
     """What a database said, as a sentence."""
-    with sentences(parse_url(place), connecting):
+    with translate_errors(parse_url(place), connecting):
         raise error
 
 

@@ -16,8 +16,8 @@ from roundwise import BestArm, Binary, DataError, create_study, import_study, ve
 from roundwise.errors import RoundwiseError
 from roundwise.report import build_report
 from roundwise.store import write_log
-from roundwise.store.log import Head, extended
-from roundwise.study.audit import imported, verified
+from roundwise.store.log import Head, chain_entries
+from roundwise.study.audit import audit_entries, import_entries
 from roundwise.study.state import replay
 
 VALUES = [None, True, False, 0, -1, 1e308, -1000, "x", "", [], {}, [1], ["a"], 2**70, 0.5, "nan", "inf", {"a": 1}]
@@ -68,7 +68,7 @@ def test_it_is_refused_or_read(logs, seed):
         if rng.random() < 0.2:
             place = rng.randrange(1, len(texts))
             texts[place : place + 1] = [texts[place]] * rng.choice([0, 2])
-        entries = extended(
+        entries = chain_entries(
             log[0].study, Head(), [(kind, json.dumps(payload)) for kind, payload in texts], datetime.now(UTC)
         )
         try:
@@ -76,7 +76,7 @@ def test_it_is_refused_or_read(logs, seed):
             study = make.InMemory(entries)
             build_report(study.state, intervals=False).text()
             study.ask()
-            verified(entries)
+            audit_entries(entries)
         except RoundwiseError as error:
             refused.append(str(error))
     assert len(refused) > 5
@@ -90,7 +90,7 @@ def test_results_that_there_cannot_be_are_refused(logs):
         texts = [(entry.kind, json.loads(entry.text)) for entry in log]
         told = next(payload for kind, payload in texts if kind == "told")
         told["results"]["totals"][0] = total
-        entries = extended("s", Head(), [(kind, json.dumps(each)) for kind, each in texts], datetime.now(UTC))
+        entries = chain_entries("s", Head(), [(kind, json.dumps(each)) for kind, each in texts], datetime.now(UTC))
         with pytest.raises(DataError, match="a 'told' by roundwise .* cannot be replayed"):
             replay(entries)
 
@@ -104,7 +104,7 @@ def test_a_record_that_was_made_up_is_not_imported(tmp_path):
         log = study.entries()
     texts = [(entry.kind, json.loads(entry.text)) for entry in log]
     next(payload for kind, payload in texts if kind == "told")["results"]["totals"][0] = 3
-    entries = extended("s", Head(), [(kind, json.dumps(each)) for kind, each in texts], datetime.now(UTC))
+    entries = chain_entries("s", Head(), [(kind, json.dumps(each)) for kind, each in texts], datetime.now(UTC))
     write_log(tmp_path / "forged.jsonl", entries)
     copy_ = f"sqlite:///{tmp_path}/copy.db"
     with pytest.raises(DataError, match="sound"):
@@ -113,5 +113,5 @@ def test_a_record_that_was_made_up_is_not_imported(tmp_path):
     import_study(tmp_path / "forged.jsonl", copy_, unsound=True).close()
     assert not verify_study("s", copy_).sound
     done = []
-    imported(log, copy_.replace("copy", "other"), progress=done.append)
+    import_entries(log, copy_.replace("copy", "other"), progress=done.append)
     assert sum(done) == len(log) - 1

@@ -41,9 +41,9 @@ OPTIONS = [
 READINGS = [
     *(Reading(),) * 4,
     Reading(empty="zero"),
-    Reading(empty="missing", unit_result="sum", two_arms="left-out"),
-    Reading(unit_result="any"),
-    Reading(unit_result="max", share_above=0.5),
+    Reading(empty="missing", id_result="sum", two_arms="left-out"),
+    Reading(id_result="any"),
+    Reading(id_result="max", share_above=0.5),
     Reading(share_below=2.0),
 ]  # fmt: skip
 QUICK = {"xlsx": 250, "parquet": 60}  # inputs of a format; of others 700

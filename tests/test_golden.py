@@ -18,7 +18,7 @@ from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.serialization import unpack_array
 from roundwise.study import fold
-from roundwise.study.audit import verified
+from roundwise.study.audit import audit_entries
 from roundwise.study.guarantee import guarantee_of
 from roundwise.study.state import replay
 
@@ -52,11 +52,11 @@ def test_it_is_opened_reported_verified_and_continued(studies):
         for each in (state, replay(study.entries())):
             text = reported(each).text()
             assert text
-        audit = verified(study.entries())
+        audit = audit_entries(study.entries())
         assert audit.sound, (study.name, audit.differences)
         before = len(study.entries())
         continued(study)
-        assert verified(study.entries()).sound, study.name
+        assert audit_entries(study.entries()).sound, study.name
         assert state.decided or len(study.entries()) > before
         reported(study.state).html()
 
@@ -99,14 +99,14 @@ def test_it_goes_on_in_a_version_whose_every_plan_differs(studies, every_plan_di
         assert not state.summary.refolded
         guarantee = guarantee_of(state)
         reported(state).text()
-        audit = verified(study.entries())
+        audit = audit_entries(study.entries())
         assert audit.sound, (study.name, audit.differences)  # all of it was recorded by other rules
         differences += len(audit.differences)
         continued(study)
         after = study.state
         if not state.decided:
             assert set(guarantee.codes) <= set(guarantee_of(after).codes), study.name
-        audit = verified(study.entries())
+        audit = audit_entries(study.entries())
         assert audit.sound, (study.name, [each for each in audit.differences if each.same_rules])
         reported(after).html()
     assert differences or len(studies) == 1

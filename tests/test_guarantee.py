@@ -28,7 +28,7 @@ from roundwise.report import build_report
 from roundwise.rules.eprocess.candidates import CandidateWealth
 from roundwise.rules.eprocess.cells import AboveWealth as Sets
 from roundwise.rules.eprocess.rule import eprocess_for
-from roundwise.study.audit import verified
+from roundwise.study.audit import audit_entries
 from roundwise.study.guarantee import standing
 from roundwise.thresholds import KaufmannKoolenSum, LogLogHeuristic
 from test_study import ARMS, World, finished
@@ -84,7 +84,7 @@ class TestWhatHappened:
             live.ask()
             assert live.tell(told).guarantee.codes == expected
             assert live.report().guarantee.codes == expected
-            assert verified(live.entries()).differences == ()
+            assert audit_entries(live.entries()).differences == ()
 
     @pytest.mark.parametrize("why", ["the server was down", "amended"])
     def test_a_batch_settled_short(self, study, why):
@@ -122,7 +122,7 @@ class TestWhatHappened:
         assert live.report().plain()["guarantee"] == report.guarantee.plain()
         assert str(report.guarantee) in " ".join(report.text().split("\n"))
         assert str(report.guarantee) in html.unescape(live.report().html())
-        assert verified(live.entries()).differences == ()
+        assert audit_entries(live.entries()).differences == ()
 
     def test_the_papers_rule_does_not_mind_a_look(self, study):
         live = study(policy=PET())

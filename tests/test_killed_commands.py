@@ -21,7 +21,7 @@ from roundwise.errors import UnknownStudyError
 from roundwise.store import open_store
 from roundwise.store.database import Access
 from roundwise.store.log import read_log, write_log
-from roundwise.study.audit import verified
+from roundwise.study.audit import audit_entries
 
 NEW = ["--question", "best-arm", "--arms", "a,b,c", "--binary", "--budget", "900"]
 COMMANDS = {  # the words, what is there before it (None: nothing), and the kinds of entries that it appends
@@ -80,7 +80,7 @@ def kinds(url):
             entries = store.read("s")
         except UnknownStudyError:
             return None
-    assert verified(entries).sound
+    assert audit_entries(entries).sound
     with load_study("s", url) as study:
         study.state  # noqa: B018 - from the last checkpoint
     return [entry.kind for entry in entries]

@@ -35,7 +35,7 @@ from roundwise.cli import loaded, main
 from roundwise.cli.output import check_output, file_name, write_file
 from roundwise.errors import StoreError, visible
 from roundwise.report.export import MARK
-from roundwise.store.database import parse_url, sentences
+from roundwise.store.database import parse_url, translate_errors
 
 GRID = """
 runs = 5
@@ -468,5 +468,5 @@ def test_timeouts_of_a_server_are_named(state, said):
     error = Exception(f"canceling statement due to {said}\nCONTEXT: of no use")
     error.sqlstate = state
     with pytest.raises(StoreError, match=rf"took too long or .*\(canceling statement due to {said}\). Nothing of this"):  # noqa: SIM117
-        with sentences(parse_url("postgresql://u:secret@h/d")):
+        with translate_errors(parse_url("postgresql://u:secret@h/d")):
             raise DBAPIError("select", {}, error)

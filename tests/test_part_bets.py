@@ -29,7 +29,7 @@ from roundwise.model.estimates import Past
 from roundwise.model.problem import advance, begin
 from roundwise.noise.bets import PartForm, PartsData
 from roundwise.rules.eprocess import bet_sizes
-from roundwise.rules.eprocess.engine import first_largest, settle_parts, table_cells
+from roundwise.rules.eprocess.engine import settle_parts, table_cells
 
 # ------------------------------------------------------------------------------------------------------------ the table
 
@@ -65,13 +65,7 @@ def test_the_payoff_that_is_replicated(z: float, ratio: float, need: float, jump
     """E_0 f = 1, and lam and gam are its first two sensitivities: by quadrature, y by a search of its own."""
     x = np.linspace(-14.0, 14.0, 200_001)
     weights = (x[1] - x[0]) * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-    cash, scale = bet_sizes.cash_and_scale(np.array([z]))
-    stakes = np.array(
-        [
-            cash[0],
-            *(math.exp(bet_sizes.log_stake(k, np.array([z]))[0] + scale[0]) for k in range(bet_sizes.DRIFTS.size)),
-        ]
-    )
+    stakes = np.exp(bet_sizes.log_stakes(np.array([z])))[:, 0]
     q = np.array([0.0, *np.minimum(bet_sizes.DRIFTS * math.sqrt(ratio), bet_sizes.SUREST)])
 
     def mixture(at):
@@ -473,11 +467,3 @@ def test_settling_stops_at_the_goal_and_takes_no_bet_where_there_is_none() -> No
     again = settle_parts(1.0, won, np.full((3, 2), 9.0), np.full((3, 2), 1.0), lambda p, q: 5.0 * q, None)
     assert again[0] == won[0]
     assert again[1] >= 1.0
-
-
-def test_the_first_of_the_largest_leads():
-    rng = np.random.default_rng(2)
-    for shape in ((4, 10, 50), (3, 2, 40), (2, 40, 50), (12, 10, 1)):
-        values = rng.integers(0, 4, shape).astype(float)
-        values[0, :, 0] = -np.inf
-        np.testing.assert_array_equal(first_largest(values), values.argmax(axis=1))

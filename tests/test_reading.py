@@ -93,43 +93,43 @@ def test_shares_above_and_below(tell):
 )
 def test_one_result_of_each_unit(tell, rule, wanted):
     text = users("1,placebo,1", "2,25mg,3", "1,placebo,5", "3,placebo,0", "2,25mg,4")
-    found = tell(text, Binary() if rule == "any" else Bounded(0, 10), study=WITH_IDS, reading=Reading(unit_result=rule))
+    found = tell(text, Binary() if rule == "any" else Bounded(0, 10), study=WITH_IDS, reading=Reading(id_result=rule))
     assert (found.rows, found.counts.tolist()) == (3, [2, 1, 0])
     assert found.totals.tolist()[:2] == pytest.approx(wanted)
     again = Results.from_payload(json.loads(json.dumps(found.payload())))
     with pytest.raises(DataError, match="nothing new"):
-        tell(text + "1,placebo,0\n", study=WITH_IDS, reading=Reading(unit_result=rule), told=[again])
+        tell(text + "1,placebo,0\n", study=WITH_IDS, reading=Reading(id_result=rule), told=[again])
 
 
 def test_the_result_of_a_unit_is_checked_not_its_rows(tell):
     text = users("1,placebo,6", "1,placebo,6")
     with pytest.raises(DataError, match=r"line 2: outcome \(sum of one id\) 12 of arm 'placebo' is outside"):
-        tell(text, Bounded(0, 10), study=WITH_IDS, reading=Reading(unit_result="sum"))
-    assert tell(text, Binary(), study=WITH_IDS, reading=Reading(unit_result="any")).totals[0] == 1
-    large = Reading(unit_result="sum", share_above=10)
+        tell(text, Bounded(0, 10), study=WITH_IDS, reading=Reading(id_result="sum"))
+    assert tell(text, Binary(), study=WITH_IDS, reading=Reading(id_result="any")).totals[0] == 1
+    large = Reading(id_result="sum", share_above=10)
     assert tell(text, Binary(), study=WITH_IDS, reading=large).totals[0] == 1
 
 
 def test_empty_rows_of_units(tell):
     text = users("1,placebo,", "1,placebo,4", "2,placebo,", "3,25mg,", "3,25mg,")
     words = {"study": WITH_IDS, "noise": Bounded(0, 9)}
-    zero = tell(text, reading=Reading(empty="zero", unit_result="sum"), **words)
+    zero = tell(text, reading=Reading(empty="zero", id_result="sum"), **words)
     assert (zero.counts.tolist(), zero.totals.tolist()) == ([2, 1, 0], [4, 0, 0])
-    missing = tell(text, reading=Reading(empty="missing", unit_result="mean"), **words)
+    missing = tell(text, reading=Reading(empty="missing", id_result="mean"), **words)
     assert (missing.counts.tolist(), missing.missing.tolist()) == ([1, 0, 0], [1, 1, 0])
 
 
 def test_a_unit_in_two_arms(tell):
     text = users("1,placebo,1", "1,25mg,1", "2,placebo,1")
     with pytest.raises(DataError, match="another arm"):
-        tell(text, study=WITH_IDS, reading=Reading(unit_result="max"))
-    found = tell(text, study=WITH_IDS, reading=Reading(unit_result="max", two_arms="left-out"))
+        tell(text, study=WITH_IDS, reading=Reading(id_result="max"))
+    found = tell(text, study=WITH_IDS, reading=Reading(id_result="max", two_arms="left-out"))
     assert found.counts.tolist() == [1, 0, 0]
     assert "several_arms" in codes(found)
     again = tell(
         users("1,placebo,1", "1,25mg,1", "3,placebo,1"),
         study=WITH_IDS,
-        reading=Reading(unit_result="max", two_arms="left-out"),
+        reading=Reading(id_result="max", two_arms="left-out"),
         told=[found],
     )
     assert (again.counts.tolist(), again.contradicted) == ([1, 0, 0], None)
@@ -137,7 +137,7 @@ def test_a_unit_in_two_arms(tell):
 
 def test_a_window(tell):
     """A unit is told when its window has closed; until then it waits, and later rows do not count."""
-    rules = {"study": ORDERS, "reading": Reading(unit_result="sum", unit_window="7d"), "noise": Normal()}
+    rules = {"study": ORDERS, "reading": Reading(id_result="sum", id_window="7d"), "noise": Normal()}
     first = tell(orders("1,placebo,10,2026-05-01", "2,25mg,1,2026-05-06", "1,placebo,5,2026-05-07 23:59",
                         "1,placebo,99,2026-05-08"), **rules)  # fmt: skip
     assert (first.counts.tolist(), first.totals.tolist()) == ([1, 0, 0], [15, 0, 0])
@@ -171,7 +171,7 @@ def test_the_same_in_every_format(tmp_path, tell):
     frame.to_parquet("a.parquet")
     frame.assign(day=pd.to_datetime(frame["day"])).to_excel("a.xlsx", index=False)
     frame.to_json("a.json", orient="records")
-    reading = Reading(empty="zero", unit_result="sum", unit_window="1w")
+    reading = Reading(empty="zero", id_result="sum", id_window="1w")
     sources = ["a.csv", "a.parquet", "a.xlsx", "a.json", frame, frame.assign(day=pd.to_datetime(frame["day"]))]
     found = [read_results(each, ARMS, Normal(), columns=ORDERS, reading=reading, seed=3) for each in sources]
     for each in found:
@@ -186,11 +186,11 @@ def test_the_same_in_every_format(tmp_path, tell):
     "wrong",
     [
         {"empty": "null"},
-        {"unit_result": "median"},
+        {"id_result": "median"},
         {"two_arms": "both"},
-        {"unit_result": "sum", "unit_window": "soon"},
-        {"unit_result": "sum", "unit_window": "0d"},
-        {"unit_window": "7d"},
+        {"id_result": "sum", "id_window": "soon"},
+        {"id_result": "sum", "id_window": "0d"},
+        {"id_window": "7d"},
         {"share_above": float("nan")},
         {"share_above": 1, "share_below": 2},
     ],
@@ -203,11 +203,11 @@ def test_rules_that_make_no_sense(wrong):
 @pytest.mark.parametrize(
     ("reading", "columns", "noise"),
     [
-        (Reading(unit_result="sum"), Columns(), Normal()),
+        (Reading(id_result="sum"), Columns(), Normal()),
         (Reading(two_arms="left-out"), Columns(), Normal()),
-        (Reading(unit_result="sum", unit_window="7d"), Columns(id="user"), Normal()),
+        (Reading(id_result="sum", id_window="7d"), Columns(id="user"), Normal()),
         (Reading(share_above=3), Columns(), Normal()),
-        (Reading(unit_result="any"), Columns(id="user"), Bounded(0, 1)),
+        (Reading(id_result="any"), Columns(id="user"), Bounded(0, 1)),
     ],
 )
 def test_rules_that_a_study_cannot_have(reading, columns, noise):
@@ -230,7 +230,7 @@ def make(tmp_path):
 
 
 def test_a_study_with_rules_is_recorded_verified_and_moved(make, tmp_path):
-    rules = Reading(empty="zero", unit_result="sum", unit_window="2d")
+    rules = Reading(empty="zero", id_result="sum", id_window="2d")
     study = make(arms=("a", "b"), noise=Normal(), round=60, columns=ORDERS, reading=rules)
     assert study.state.spec.reading == rules
     rng, rows = np.random.default_rng(1), {"user": [], "arm": [], "outcome": [], "day": []}
@@ -262,7 +262,7 @@ def test_a_study_with_rules_is_recorded_verified_and_moved(make, tmp_path):
 
 
 def test_several_files_in_one_call(make, tmp_path):
-    study = make(arms=("a", "b"), noise=Normal(), round=8, columns=WITH_IDS, reading=Reading(unit_result="sum"))
+    study = make(arms=("a", "b"), noise=Normal(), round=8, columns=WITH_IDS, reading=Reading(id_result="sum"))
     study.ask()
     one = {"user": [1, 1, 2, 3], "arm": ["a", "a", "b", "a"], "outcome": [1.0, 2.0, 3.0, 4.0]}
     two = {"user": [3, 4, 5, 5], "arm": ["a", "b", "a", "a"], "outcome": [4.0, 3.0, 2.0, 1.5]}
@@ -279,9 +279,7 @@ def test_at_the_command_line(roundwise, tmp_path):
     code, out, _ = roundwise("tell", "load", "day.csv")
     assert code == 0
     assert "A result is 1 if its value is above 300, else 0." in " ".join(out.split())
-    code, _, error = roundwise(
-        "new", "x", "--question", "best-arm", "--arms", "a,b", "--normal", "--unit-result", "sum"
-    )
+    code, _, error = roundwise("new", "x", "--question", "best-arm", "--arms", "a,b", "--normal", "--id-result", "sum")
     assert code == 2
     assert "--id-column" in error
 

@@ -10,9 +10,9 @@ from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, create_stud
 from roundwise.ingest import Reading, RecordedFiles, Results, read_results
 from roundwise.ingest.duplicates import sums_of_arms
 from roundwise.messages import Danger, FileNote
-from roundwise.serialization import packed_hashes, unpacked_hashes
+from roundwise.serialization import pack_hashes, unpack_hashes
 
-MEANS = Reading(unit_result="mean")
+MEANS = Reading(id_result="mean")
 
 
 @pytest.fixture
@@ -85,9 +85,9 @@ class TestIds:
 
     def test_a_million_take_little_room(self):
         hashes = np.random.default_rng(1).integers(0, 2**63, 1_000_000, dtype=np.uint64)
-        packed = packed_hashes(hashes)
+        packed = pack_hashes(hashes)
         assert len(packed) < 8.5e6  # 64 bits each as they are would be 10.7
-        np.testing.assert_array_equal(unpacked_hashes(packed), np.sort(hashes))
+        np.testing.assert_array_equal(unpack_hashes(packed), np.sort(hashes))
 
 
 def test_sums_have_no_ids(tell):

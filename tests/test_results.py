@@ -24,7 +24,7 @@ from roundwise import Binary, Bounded, DataError, Gaussian, InputError, Normal, 
 from roundwise.formats import readers
 from roundwise.ingest import Results, batch_of, read_results, record
 from roundwise.messages import FileNote
-from roundwise.serialization import packed_numbers, unpacked_numbers
+from roundwise.serialization import pack_numbers, unpack_numbers
 
 ARMS = ["red", "blue", "green"]
 NOISE = Gaussian(1.0)
@@ -519,9 +519,9 @@ def _round_trip(found):
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=150) | st.lists(st.integers(0, 70_000)))
 def test_packing_keeps_every_bit(numbers):
     array = np.array(numbers, dtype=np.float64)
-    assert unpacked_numbers(json.loads(json.dumps(packed_numbers(array)))).tobytes() == array.tobytes()
+    assert unpack_numbers(json.loads(json.dumps(pack_numbers(array)))).tobytes() == array.tobytes()
     many = np.resize(array, 200) if len(array) else np.zeros(200)
-    assert unpacked_numbers(json.loads(json.dumps(packed_numbers(many)))).tobytes() == many.tobytes()
+    assert unpack_numbers(json.loads(json.dumps(pack_numbers(many)))).tobytes() == many.tobytes()
 
 
 def test_a_damaged_payload(tell):

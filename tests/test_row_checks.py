@@ -7,7 +7,7 @@ from scipy import stats
 from roundwise import BestArm, Binary, Bounded, Gaussian, Normal, Poisson, SubGaussian
 from roundwise.ingest.row_statistics import FIRST, Moments, RowCounter, RowStatistics
 from roundwise.study import row_checks
-from roundwise.study.audit import verified
+from roundwise.study.audit import audit_entries
 from roundwise.study.row_checks import RowChecks, levels_of_checks
 from roundwise.study.state import replay
 from studies import studies
@@ -244,7 +244,7 @@ def test_a_contradiction_is_said_everywhere_and_stays(make):
     assert "rows_contradict" in [
         each.code for each in replay(study.entries()).summary.row_checks and study.report().guarantee.conditions
     ]
-    assert verified(study.entries()).differences == ()
+    assert audit_entries(study.entries()).differences == ()
 
 
 def test_normal_rows_are_kept_and_shifts_of_rounds_are_not_seen(make):

@@ -34,7 +34,7 @@ def test_what_does_not_start(refused, tmp_path):
     (tmp_path / "tokens").write_text("boss=0123456789abcdef\n")
     assert "ROLE=TOKEN with a role of view, upload, manage" in refused("serve", "--tokens", "tokens", "--port", 0)
     assert "cannot be read as a file of tokens" in refused("serve", "--tokens", "nothing", "--port", 0)
-    assert "and not another server" in refused("serve", "--storage", "http://127.0.0.1:9", "--port", 0)
+    assert "not on another server" in refused("serve", "--storage", "http://127.0.0.1:9", "--port", 0)
     assert "does not exist" in refused("serve", "--storage", "sqlite:////no/such/folder/x.db", "--port", 0)
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))

@@ -17,7 +17,7 @@ from roundwise.model.problem import Problem
 from roundwise.planning import outlook_line
 from roundwise.planning.fixed_designs import fixed_design
 from roundwise.planning.planner import plan_request
-from roundwise.study.audit import verified
+from roundwise.study.audit import audit_entries
 from roundwise.web import reports
 from roundwise.web.forms import Form
 from roundwise.web.lab import MOST_ARMS, LabForm
@@ -89,7 +89,7 @@ class TestDeadline:
                 lambda: plan_request(form),
                 lambda: outlook_line(state),
                 lambda: study.report(),
-                lambda: [verified(entries) for _ in range(2)],
+                lambda: [audit_entries(entries) for _ in range(2)],
             ):
                 with pytest.raises(CancelledError), CountedDeadline(looks).applied():
                     work()
@@ -162,7 +162,7 @@ class TestLab:
             LabForm(**words).job()
 
     def test_it_ends_within_its_budget(self, monkeypatch):
-        monkeypatch.setattr("roundwise.web.workers.JOB", 0.05)
+        monkeypatch.setattr("roundwise.web.jobs.JOB", 0.05)
         job = LabForm(means="1, 0.999", runs="5000", most="1e12").job()
         job.run()
         assert job.state == "failed"

@@ -8,7 +8,7 @@ import pytest
 
 from roundwise import Bounded, Columns, Reading
 from roundwise.ingest.record import unit_kind
-from roundwise.study.audit import verified
+from roundwise.study.audit import audit_entries
 from studies import studies
 
 pd = pytest.importorskip("pandas")
@@ -127,7 +127,7 @@ def test_one_file_an_arm(make):
         report = study.tell({"arm": [arm] * n, "outcome": [i % 2 for i in range(n)], "question_id": items})
         assert ("question_id" in repeats(report)) == (number > 0)
     assert repeats(report) == {"question_id": (n, n, n)}
-    assert verified(study.entries()).sound
+    assert audit_entries(study.entries()).sound
 
 
 def test_users_who_come_back_every_day_with_their_own_arm(make):
@@ -173,7 +173,7 @@ def test_rows_that_were_recorded_before_do_not_count_again(make):
 
 
 def test_averaged_ids_are_one_result(make):
-    means = Reading(unit_result="mean")
+    means = Reading(id_result="mean")
     study = make(arms=("a", "b"), noise=Bounded(0, 1), round=60, columns=Columns(id="user"), reading=means)
     study.ask()
     table = rows(600, lambda i: i % 60, "user") | {"user_name": [f"name {i % 60}" for i in range(600)]}

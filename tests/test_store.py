@@ -25,14 +25,14 @@ from roundwise.store import (
     StoreError,
     StudyExistsError,
     UnknownStudyError,
-    check,
+    check_chain,
     database,
-    lines,
+    log_lines,
     open_store,
     read_log,
     write_log,
 )
-from roundwise.store.log import Head, extended, written
+from roundwise.store.log import Head, chain_entries, encode_payload
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -67,7 +67,9 @@ def study(store):
 @pytest.fixture
 def log():
     """The entries of such a study, without a store."""
-    return extended("checkout", Head(), [(kind, written(payload)) for kind, payload in HISTORY], datetime.now(UTC))
+    return chain_entries(
+        "checkout", Head(), [(kind, encode_payload(payload)) for kind, payload in HISTORY], datetime.now(UTC)
+    )
 
 
 def sql(url, *statements):
@@ -108,7 +110,7 @@ class TestLog:
         assert (first.payload, third.payload) == ({"arms": ["a", "b"]}, {"x": 0.1})
         assert (first.study, first.by, first.version) == ("checkout", "Zoë", roundwise.__version__)
         assert (first.at, second.at, third.at) == (now, now + timedelta(hours=1), now + timedelta(hours=1))
-        check(store.read("checkout"))
+        check_chain(store.read("checkout"))
 
     def test_it_is_there_after_closing(self, url):
         with open_store(url) as store:
@@ -358,7 +360,7 @@ class TestFiles:
         assert sorted(path.suffix for path in tmp_path.glob("checkout*")) == [".jsonl"]
 
     def test_the_file_is_json_lines(self, log):
-        first, *rest = map(json.loads, lines(log))
+        first, *rest = map(json.loads, log_lines(log))
         assert first == {"roundwise": "log", "format": 1, "study": "checkout", "entries": 5}
         assert list(rest[2]) == ["seq", "kind", "at", "by", "version", "digest", "payload"]
         assert rest[2]["payload"] == {"file": "1.csv", "totals": [1.5, 2]}

@@ -747,7 +747,7 @@ class TestMounts:
 
     @pytest.mark.skipif(not Path("/proc/self/mountinfo").exists(), reason="Linux says what is mounted in /proc")
     def test_this_system_does_say(self, tmp_path):
-        assert all(database.mount(tmp_path))
+        assert all(database.find_mount(tmp_path))
 
     def test_a_single_file(self, path, file, tmp_path, mounted):
         """As containers are given one: its log would stay in the container, and go with it."""

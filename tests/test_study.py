@@ -40,9 +40,9 @@ from roundwise.policies.base import Limited
 from roundwise.report.text import name_answer
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.store import StudyExistsError, UnknownStudyError, open_store
-from roundwise.store.log import Head, extended
+from roundwise.store.log import Head, chain_entries
 from roundwise.study import replay
-from roundwise.study.audit import verified
+from roundwise.study.audit import audit_entries
 from roundwise.thresholds import Lemma32ByCounts, LogLogHeuristic
 
 ARMS = ("a", "b", "c", "d")
@@ -552,7 +552,7 @@ def rechained(entries, change):
         payload = json.loads(entry.text)
         kind = change(entry.seq, entry.kind, payload) or entry.kind
         texts.append((kind, json.dumps(payload, separators=(",", ":"))))
-    return extended(entries[0].study, Head(), texts, datetime.now(UTC))
+    return chain_entries(entries[0].study, Head(), texts, datetime.now(UTC))
 
 
 class TestReplayThatDiffers:
@@ -562,10 +562,10 @@ class TestReplayThatDiffers:
         return load_study("checkout", f"sqlite:///{tmp_path}/changed.db")
 
     def differences(self, study):
-        return [(each.entry, each.words) for each in verified(study.entries()).differences]
+        return [(each.entry, each.words) for each in audit_entries(study.entries()).differences]
 
     def test_a_sound_study_has_none(self, decided):
-        audit = verified(decided.entries())
+        audit = audit_entries(decided.entries())
         assert (audit.plans, audit.counts, audit.verdicts, audit.differences) == (2, 2, 1, ())
         assert audit.sound
 
@@ -592,7 +592,7 @@ class TestReplayThatDiffers:
             assert study.report().answer == "b"
             found = self.differences(study)
             assert any("after round 1 the totals were 15, 22, the files add up to 0, 30" in words for _, words in found)
-            assert not verified(study.entries()).sound
+            assert not audit_entries(study.entries()).sound
 
     def test_what_was_won(self, decided, tmp_path):
         def change(seq, kind, payload):

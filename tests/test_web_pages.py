@@ -240,7 +240,7 @@ class TestHandIn:
         ("change", "words", "remedy"),
         [
             (lambda text: text.replace("Big button", "big Button", 1), "Did you mean", {}),
-            (lambda text: text.replace("Big button", "Blue", 1), "leave out other options", {"others": "1"}),
+            (lambda text: text.replace("Big button", "Blue", 1), "leave out other arms", {"others": "1"}),
             (
                 lambda text: re.sub(r",[01]\n", ",\n", text, count=1),
                 "rows without a result",
@@ -422,11 +422,12 @@ class TestNew:
         for fields, words in (
             ({"delta": "five"}, "The chance of a wrong answer is"),
             ({"budget": "1.5"}, "whole number"),
-            ({"arms": "one"}, "at least two options"),
+            ({"arms": "one"}, "at least two arms"),
             ({"arms": "a\na"}, "&#39;a&#39;"),
             ({"name": " "}, "name"),
             ({"question": "nothing"}, "no question"),
-            ({"noise": "nothing"}, "no kind of results"),
+            ({"noise": "nothing"}, "no noise model"),
+            ({"noise": "sub-gaussian", "sigma": ""}, "The spread is missing"),
             ({"policy": "os:system"}, ""),
             ({"question": "os:system"}, ""),
             ({"noise": "os:system"}, ""),
@@ -437,6 +438,20 @@ class TestNew:
             assert words in answer.text
             assert 'role="alert"' in answer.text
         assert list_studies(own.storage) == []
+
+    @pytest.mark.parametrize(
+        ("fields", "names"),
+        [
+            ({"question": "any-above", "level": "30 %"}, ("any-above", "binary")),
+            ({"noise": "gaussian:sigma=2", "baseline": ""}, ("best-arm", "gaussian")),
+        ],
+    )
+    def test_what_has_no_field_of_its_own(self, own, fields, names):
+        """Every built-in question and noise model is taken, by its name and settings."""
+        assert post(own, "/new", {**self.FORM, **fields}).status_code == 303
+        with load_study("my study", own.storage) as study:
+            payload = study.entries()[0].payload
+        assert (payload["question"]["name"], payload["noise"]["name"]) == names
 
     def test_a_question_and_a_noise_model_of_ones_own(self, own, recipes):
         """By name, where the server was started with their modules; the menus have them."""
@@ -583,7 +598,7 @@ def test_roles_see_what_they_may_do(tmp_path):
             client.cookies.clear()
             client.post("/login", data={"token": tokens[role], "name": "Ada"})
             text = client.get(at("checkout")).text
-            assert ("Upload results" in text, "Take an option out" in text) == (hands_in, changes)
+            assert ("Upload results" in text, "Take an arm out" in text) == (hands_in, changes)
             assert post(client, f"{at('checkout')}/change/note/effect").status_code == (200 if changes else 403)
             assert client.get("/new").status_code == (200 if changes else 403)
             assert f"Ada ({role})" in text

@@ -268,6 +268,17 @@ def count(value: float) -> str:
     return f"{int(value):,}".replace(",", "\N{NO-BREAK SPACE}")
 
 
+def number(value: float) -> str:
+    """Return a number as people write it: 12 345, 0.0523, infinite."""
+    if math.isinf(value):
+        return "infinite"
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}".replace(",", "\N{NO-BREAK SPACE}")
+    if abs(value) >= 1000:
+        return f"{value:,.0f}".replace(",", "\N{NO-BREAK SPACE}")
+    return f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
+
+
 def several(number: float, what: str) -> str:
     """Return how many there are of something.
 
@@ -393,7 +404,7 @@ def _repeated_danger(*, column: str, **fields: Any) -> str:
     return (
         f"{quoted(column)} looks like an identifier, and {_repeated(column=column, **fields)}. Results of one user or "
         "item usually depend on each other, and then the error may be far larger than promised. Record one row for "
-        f"each, or create the study with {option('id_column')} and {option('unit_result')}; if arms were tried on the "
+        f"each, or create the study with {option('id_column')} and {option('id_result')}; if arms were tried on the "
         f"same items, create it with {option('item_column')}."
     )
 
@@ -713,14 +724,14 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "amend": ("`study.amend`", "`roundwise amend`", "“Correct a file”"),
     "new": ("`new=True`", "--new", "“all of it is new” under “What is in it”"),
     "empty": ("`Reading(empty=...)`", "--empty zero", "the menu “an empty result”"),
-    "unit_result": ("`Reading(unit_result=...)`", "--unit-result RULE", "the menu “several rows of one id”"),
-    "unit_window": ("`Reading(unit_window=...)`", "--unit-window TIME", "the field “within”"),
+    "id_result": ("`Reading(id_result=...)`", "--id-result RULE", "the menu “several rows of one id”"),
+    "id_window": ("`Reading(id_window=...)`", "--id-window TIME", "the field “within”"),
     "two_arms": ('`Reading(two_arms="left-out")`', "--two-arms left-out", "the menu “an id in several options”"),
     "binary": ("`Binary()`", "--binary", "“yes or no”"),
     "cumulative": ("`cumulative=True`", "--cumulative", "“a running total” under “What is in it”"),
-    "ignore_arms": ("`ignore_arms=NAMES`", "--ignore-arms NAMES", "the box “leave out other options”"),
+    "ignore_arms": ("`ignore_arms=NAMES`", "--ignore-arms NAMES", "the box “leave out other arms”"),
     "missing": ("`missing=REASON`", "--missing REASON", "the field “rows without a result”"),
-    "arm_column": ("`columns=Columns(arm=...)`", "--arm-column NAME", "the menu “option”"),
+    "arm_column": ("`columns=Columns(arm=...)`", "--arm-column NAME", "the menu “arm”"),
     "outcome_column": ("`columns=Columns(outcome=...)`", "--outcome-column NAME", "the menu “result”"),
     "id_column": ("`columns=Columns(id=...)`", "--id-column NAME", "the menu “id”"),
     "time_column": ("`columns=Columns(time=...)`", "--time-column NAME", "the menu “time”"),
@@ -764,7 +775,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
 IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, the field of that name
     **{name: f'`"{name}": true`' for name in ("new", "cumulative", "unrelated")},
     **{f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`' for role in ("arm", "outcome", "id", "time", "item")},
-    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("empty", "unit_result", "unit_window", "two_arms")},
+    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("empty", "id_result", "id_window", "two_arms")},
     "binary": '`"noise": {{"name": "binary"}}`',
     "items_or_column": '`"columns": {{"item": NAME}}`',
     "arms_example": '`"arms": ["a", "b", "c"]`',

@@ -10,6 +10,7 @@ import base64
 import math
 import types
 import zlib
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -43,13 +44,13 @@ def pack(tree: Any) -> Any:
     if tree is None or isinstance(tree, bool | int):
         return tree
     if isinstance(tree, float) and not isinstance(tree, np.generic):
-        return {"number": _written(tree)}
+        return {"number": _plain_number(tree)}
     if _is_named(type(tree)):
         return {name: pack(each) for name, each in zip(tree._fields, tree, strict=True)}
     if isinstance(tree, tuple):
         return [pack(each) for each in tree]
     if isinstance(tree, np.ndarray | np.generic):
-        found = {tree.dtype.kind: list(tree.shape), "is": packed_numbers(np.asarray(tree))}
+        found = {tree.dtype.kind: list(tree.shape), "is": pack_numbers(np.asarray(tree))}
         return {**found, "single": True} if isinstance(tree, np.generic) else found
     raise TypeError(f"A {type(tree).__name__} is no part of a tree of arrays.")
 
@@ -107,27 +108,27 @@ def _read(kind: Any, written: Any, like: Any) -> Any:
 
 def _from_array(written: Plain) -> Any:
     ((kind, shape),) = [(key, written[key]) for key in written if key in _KINDS]
-    array = unpacked_numbers(written["is"], kind).reshape([int(each) for each in shape])
+    array = unpack_numbers(written["is"], kind).reshape([int(each) for each in shape])
     return array[()] if written.get("single") else array
 
 
-def packed_numbers(array: Array) -> list[float | int | str] | str:
+def pack_numbers(array: Array) -> list[float | int | str] | str:
     """Numbers for JSON: a list of a few, a string of many (such as "<f8z:" and base64 of zlib)."""
     kind = array.dtype.kind
     if kind not in _KINDS or array.dtype.itemsize > 8:
         raise TypeError(f"An array of {array.dtype} cannot be kept.")
     if array.size <= LISTED:
-        return [_written(each) if kind == "f" else each for each in array.reshape(-1).tolist()]
+        return [_plain_number(each) if kind == "f" else each for each in array.reshape(-1).tolist()]
     exact = array.astype(_KINDS[kind])
     for size in _SIZES[kind]:
         with np.errstate(over="ignore", invalid="ignore"):
             small = exact.astype(size)
         if small.astype(_KINDS[kind]).tobytes() == exact.tobytes():
             break
-    return f"{size}z:{_squeezed(small.tobytes())}"
+    return f"{size}z:{_compress(small.tobytes())}"
 
 
-def unpacked_numbers(written: list[float | int | str] | str, kind: str = "f") -> Array:
+def unpack_numbers(written: list[float | int | str] | str, kind: str = "f") -> Array:
     """The numbers that were packed, as floats, ints or bools: `kind` is that of their dtype."""
     if isinstance(written, list):
         if kind != "f" and not all(isinstance(each, bool if kind == "b" else int) for each in written):
@@ -136,10 +137,10 @@ def unpacked_numbers(written: list[float | int | str] | str, kind: str = "f") ->
     size, _, text = written.partition("z:")
     if size not in _SIZES[kind]:
         raise ValueError(f"numbers of size {size!r}")
-    return np.frombuffer(_unfolded(text), dtype=size).astype(_KINDS[kind])
+    return np.frombuffer(_decompress(text), dtype=size).astype(_KINDS[kind])
 
 
-def _written(number: float) -> float | int | str:
+def _plain_number(number: float) -> float | int | str:
     """A number as JSON has it: whole ones short, those that JSON does not know as words."""
     if not math.isfinite(number):
         return str(number)
@@ -147,31 +148,31 @@ def _written(number: float) -> float | int | str:
     return int(number) if whole else number
 
 
-def packed_hashes(hashes: Hashes) -> str:
+def pack_hashes(hashes: Hashes) -> str:
     """Different hashes, sorted: their steps, first all highest bytes, which are mostly 0, and so on.
 
     >>> import numpy as np
-    >>> unpacked_hashes(packed_hashes(np.array([5, 2**63, 7], dtype=np.uint64))).tolist()
+    >>> unpack_hashes(pack_hashes(np.array([5, 2**63, 7], dtype=np.uint64))).tolist()
     [5, 7, 9223372036854775808]
     """
     steps = np.diff(np.sort(hashes), prepend=np.uint64(0)).astype(">u8")
-    return _squeezed(np.ascontiguousarray(steps.view(np.uint8).reshape(-1, 8).T).tobytes())
+    return _compress(np.ascontiguousarray(steps.view(np.uint8).reshape(-1, 8).T).tobytes())
 
 
-def unpacked_hashes(written: str) -> Hashes:
+def unpack_hashes(written: str) -> Hashes:
     """The hashes that were packed, in ascending order."""
-    planes = np.frombuffer(_unfolded(written), dtype=np.uint8)
+    planes = np.frombuffer(_decompress(written), dtype=np.uint8)
     if planes.size % 8:
         raise ValueError("hashes that were cut")
     steps = np.ascontiguousarray(planes.reshape(8, -1).T).view(">u8").ravel()
     return np.cumsum(steps.astype(np.uint64), dtype=np.uint64)
 
 
-def _squeezed(data: bytes) -> str:
+def _compress(data: bytes) -> str:
     return base64.b64encode(zlib.compress(data, 6)).decode()
 
 
-def _unfolded(text: str) -> bytes:
+def _decompress(text: str) -> bytes:
     unfolding = zlib.decompressobj()
     try:
         data = unfolding.decompress(base64.b64decode(text, validate=True), LARGEST)
@@ -180,3 +181,14 @@ def _unfolded(text: str) -> bytes:
     if not unfolding.eof:
         raise ValueError("packed numbers that were cut")
     return data
+
+
+def plain_json(value: object) -> Any:
+    """Return a value as strict JSON has it: numpy values become plain ones, infinite numbers null."""
+    if isinstance(value, np.ndarray | np.generic):
+        return plain_json(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_json(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

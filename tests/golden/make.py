@@ -19,8 +19,8 @@ from roundwise import PET, Above, AnyAbove, BestArm, MinimumBelow, RoundRobin, T
 from roundwise.noise import Binary, Bounded, Gaussian, Normal, Poisson, SubGaussian
 from roundwise.policies import OptBBAI, usual_policy
 from roundwise.questions import Claims, Largest, Statements
-from roundwise.store import EventKind, lines, read_log
-from roundwise.store.log import FORMAT, Head, extended, search_keys, written
+from roundwise.store import EventKind, log_lines, read_log
+from roundwise.store.log import FORMAT, Head, chain_entries, encode_payload, search_keys
 from roundwise.study.spec import StudySpec
 from roundwise.study.study import Study
 
@@ -65,8 +65,8 @@ class Kept:
         """After the last entry."""
         assert self.entries[-1].seq == expected
         last = self.entries[-1]
-        texts = [(kind, written(payload)) for kind, payload in new]
-        made = extended(name, Head(last.seq + 1, last.digest, last.at), texts, datetime.now(UTC))
+        texts = [(kind, encode_payload(payload)) for kind, payload in new]
+        made = chain_entries(name, Head(last.seq + 1, last.digest, last.at), texts, datetime.now(UTC))
         self.entries += made
         return made
 
@@ -96,7 +96,7 @@ class InMemory(Study):
 
 def new(name, settings):
     """A study that was just created."""
-    return InMemory(extended(name, Head(), [("created", written(settings.to_json()))], datetime.now(UTC)))
+    return InMemory(chain_entries(name, Head(), [("created", encode_payload(settings.to_json()))], datetime.now(UTC)))
 
 
 def results(asked, noise, means, rng):
@@ -229,7 +229,7 @@ def main():
     folder.mkdir()
     whole = 0
     for entries in logs():
-        data = gzip.compress("".join(lines(entries)).encode(), mtime=0)
+        data = gzip.compress("".join(log_lines(entries)).encode(), mtime=0)
         (folder / f"{entries[0].study.replace(' ', '_').replace(',', '')}.jsonl.gz").write_bytes(data)
         whole += len(data)
     print(f"{len(list(folder.iterdir()))} logs, {whole} bytes, in {folder}")

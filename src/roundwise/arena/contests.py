@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -194,60 +195,49 @@ SEQUENTIAL_ARMS, SEQUENTIAL_BOUND = 15, 2500.0  # arms and lower bounds up to wh
 
 @dataclass(frozen=True)
 class Entrant:
-    """A policy by name, made for a contest; None where it does not take part."""
+    """A policy by name."""
 
     name: str
-    made: Callable[[Contest], Policy | None]
+    policy: Any  # a Policy, whose own settings are replaced below
+    claims: bool = True  # whether it may show claims one by one; if not, it says all or nothing
     sequential: bool = False  # looks after every few results: a yardstick, not for use in batches
+    told_gap: bool = False
 
-
-def always(policy: Policy) -> Callable[[Contest], Policy | None]:
-    """The same policy for every contest."""
-    return lambda contest: policy
-
-
-def _not_for_claims(policy: Policy) -> Callable[[Contest], Policy | None]:
-    """Claims are shown one by one, also by a study that ends with some of them open: these rules say all or nothing."""
-    return lambda contest: None if contest.question == "claims" else policy
-
-
-def _agarwal(contest: Contest) -> Policy | None:
-    return None if contest.gap is None else Agarwal(gap=contest.gap)
-
-
-def _sequential(name: str, make: Callable[[int], Policy]) -> Entrant:
-    """A policy that looks about fifty times until the lower bound."""
-
-    def made(contest: Contest) -> Policy | None:
-        large = contest.problem.arms > SEQUENTIAL_ARMS or contest.lower_bound > SEQUENTIAL_BOUND
-        if large or contest.question == "claims":
+    def enter(self, contest: Contest) -> Policy | None:
+        """The policy, made for a contest; None where it does not take part."""
+        policy: Policy = self.policy
+        if contest.question == "claims" and not self.claims:
             return None
-        return make(max(1, math.ceil(contest.lower_bound / LOOKS)))
-
-    return Entrant(f"{name}, sequential", made, sequential=True)
+        if self.told_gap:
+            return None if contest.gap is None else replace(self.policy, gap=contest.gap)
+        if self.sequential:
+            if contest.problem.arms > SEQUENTIAL_ARMS or contest.lower_bound > SEQUENTIAL_BOUND:
+                return None
+            return replace(self.policy, batch=max(self.policy.batch, math.ceil(contest.lower_bound / LOOKS)))
+        return policy
 
 
 BUILT_IN: tuple[Entrant, ...] = (
-    Entrant("Wager", always(Wager())),
-    Entrant("Wager, dear batches", always(Wager(batch_price=1000.0))),
-    Entrant("Conditional power", always(ConditionalPower())),
-    Entrant("PET", _not_for_claims(PET())),
-    Entrant("Round Robin", _not_for_claims(RoundRobin())),
-    Entrant("Track-and-Stop, batched", _not_for_claims(TrackAndStop())),
-    Entrant("Tri-BBAI", always(TriBBAI())),
-    Entrant("Opt-BBAI", always(OptBBAI())),
-    Entrant("Elimination", always(Elimination())),
-    Entrant("Hillel 2013", always(Hillel())),
-    Entrant("Agarwal 2017, told the gap", _agarwal),
-    Entrant("Jin 2019", always(Jin2019())),
-    Entrant("Karpov 2020", always(Karpov())),
-    Entrant("BatchRacing", always(BatchRacing())),
-    _sequential("Track-and-Stop", lambda b: ClassicTrackAndStop(batch=b)),
-    _sequential("LUCB", lambda b: LUCB(batch=float(max(b, 2)))),
-    _sequential("Top two", lambda b: TopTwo(batch=b)),
+    Entrant("Wager", Wager()),
+    Entrant("Wager, dear batches", Wager(batch_price=1000.0)),
+    Entrant("Conditional power", ConditionalPower()),
+    Entrant("PET", PET(), claims=False),
+    Entrant("Round Robin", RoundRobin(), claims=False),
+    Entrant("Track-and-Stop, batched", TrackAndStop(), claims=False),
+    Entrant("Tri-BBAI", TriBBAI()),
+    Entrant("Opt-BBAI", OptBBAI()),
+    Entrant("Elimination", Elimination()),
+    Entrant("Hillel 2013", Hillel()),
+    Entrant("Agarwal 2017, told the gap", Agarwal(), told_gap=True),
+    Entrant("Jin 2019", Jin2019()),
+    Entrant("Karpov 2020", Karpov()),
+    Entrant("BatchRacing", BatchRacing()),
+    Entrant("Track-and-Stop, sequential", ClassicTrackAndStop(), claims=False, sequential=True),
+    Entrant("LUCB, sequential", LUCB(), claims=False, sequential=True),
+    Entrant("Top two, sequential", TopTwo(), claims=False, sequential=True),
 )
 
 
 def entrants(own: Sequence[str] = ()) -> tuple[Entrant, ...]:
     """All that are built in, and a user's own, written as on the command line."""
-    return (*BUILT_IN, *(Entrant(words, always(from_spec("policy", words, trusted=True))) for words in own))
+    return (*BUILT_IN, *(Entrant(words, from_spec("policy", words, trusted=True)) for words in own))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from roundwise.arena.contests import Contest, Entrant, always, entrants, fixed
+from roundwise.arena.contests import Contest, Entrant, entrants, fixed
 from roundwise.arena.ranking import Standing, standings
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
@@ -20,7 +20,7 @@ from roundwise.simulation.sweep import SweepCell, describe, is_finished, run_cel
 
 MANY_ARMS = 100.0  # beyond it the runs are fewer in proportion
 FEWER = 10  # times fewer runs of sequential yardsticks, which take long
-TIMED = 4  # runs of which the time is taken
+TIMED = 4  # runs that are timed
 
 
 class Match(NamedTuple):
@@ -33,7 +33,7 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True)
 class Matches:
-    """Who meets whom, and why some do not."""
+    """The entrants of each contest, and why some do not take part."""
 
     entries: list[Match]
     refused: dict[str, list[str]]  # the entrants of each sentence
@@ -81,7 +81,7 @@ def run_arena(
     Returns:
         The rows of all matches, the standings, and who was refused.
     """
-    own = [Entrant(name, always(policy)) for name, policy in (policies or {}).items()]
+    own = [Entrant(name, policy) for name, policy in (policies or {}).items()]
     matches = match_entrants(fixed(delta) if contests is None else contests, [*entrants(), *own], runs, seed)
     rows = run_matches(matches, Path(folder), workers=workers, progress=progress)
     return ArenaResult(rows, standings(rows), matches.refused)
@@ -94,7 +94,7 @@ def match_entrants(contests: Sequence[Contest], entrants: Sequence[Entrant], run
     for contest in contests:
         share = min(1.0, MANY_ARMS / contest.problem.arms)
         for entrant in entrants:
-            policy = entrant.made(contest)
+            policy = entrant.enter(contest)
             if policy is None:
                 continue
             cell = SweepCell(

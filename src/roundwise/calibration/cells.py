@@ -36,7 +36,7 @@ class Experiment(ABC):
         """In how many of the runs it happened."""
 
     def careless(self, times: float, sigma: float) -> Experiment:
-        """A broken copy: with a bar so many times too low, or with a deviation assumed where it is 1."""
+        """A broken copy: delta is `times` too large, or a wrong `sigma` is assumed where it is 1."""
         raise NotImplementedError
 
 
@@ -83,7 +83,7 @@ class Case(NamedTuple):
     means: Floats  # the truth
 
     def careless(self, times: float, sigma: float) -> Case:
-        """With a bar so many times too low, or with a deviation assumed where it is 1."""
+        """With a delta that is `times` too large, or with a wrong `sigma` assumed where it is 1."""
         noise = self.problem.noise if sigma == 1 else Gaussian(sigma)
         return self._replace(problem=replace(self.problem, delta=times * self.problem.delta, noise=noise))
 

@@ -21,10 +21,10 @@ from roundwise.calibration.live import (
     hand_in,
     in_files,
 )
-from roundwise.calibration.rules import NaiveT
+from roundwise.calibration.rules import RepeatedTest
 from roundwise.calibration.shapes import TINY, Shape, shape_of
 from roundwise.model.problem import Problem
-from roundwise.noise import Gaussian, Noise, Normal, SameVariance, SubGaussian
+from roundwise.noise import Gaussian, Noise, SameVariance, SubGaussian
 from roundwise.noise import Poisson as PoissonCounts
 from roundwise.policies import Agarwal, Jin2019, OptBBAI, Policy, RoundRobin, TrackAndStop, TriBBAI, Wager
 from roundwise.policies.base import Limited
@@ -92,9 +92,8 @@ def controls() -> Iterator[CalibrationCell]:
         return CalibrationCell("controls", row, column, 0.05, 10.0, found, must_fail=True)
 
     tie, steady = [0.0, -TINY], Wager(first_pulls=10, growth=1.0)
-    naive = RoundRobin(stopping=NaiveT(), first_time=40.0)
-    repeated = _simulated(BestArm(), tie, naive, noise=Normal())
-    yield cell("a t test repeated at every look", "best of 2, tie", repeated)
+    naive = RoundRobin(stopping=GLR(RepeatedTest()), first_time=40.0)
+    yield cell("a z test repeated at every look", "best of 2, tie", _simulated(BestArm(), tie, naive))
     for rule in (TrackAndStop(stopping=GLR(LogLogHeuristic())), RoundRobin(stopping=GLR(LogLogHeuristic()))):
         column = f"minimum of 20 just not below; {rule.name}"
         yield cell("the threshold ln((1 + ln t)/delta)", column, _simulated(MinimumBelow(0.0), [TINY] * 20, rule))

@@ -204,7 +204,7 @@ class Break:
     """How a copy of a rule is broken, and in which of its cells that shows."""
 
     cell: str  # a part of the name of its column
-    times: float = 1.0  # bets against a bar that is so many times too low: 3 is 6.7 : 1 in place of 20 : 1
+    times: float = 1.0  # the bar of the bets is this many times too low: 3 is 6.7 : 1 in place of 20 : 1
     sigma: float = 1.0  # or a deviation that is assumed where it is 1
 
 

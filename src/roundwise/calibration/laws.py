@@ -51,7 +51,7 @@ class Setting:
     unit: float
 
     def place(self, *offsets: float) -> Floats:
-        """The means that lie so many units from the centre."""
+        """The means at these distances from the centre, in units."""
         return np.asarray(self.centre + self.unit * np.array(offsets))
 
 
@@ -60,11 +60,11 @@ class Law(Setting):
     """A setting, and a world with given means in which its assumption is just true."""
 
     world: Callable[[Floats], Environment]
-    each: Callable[[int], Noise] | None = None  # what is assumed, for so many arms, where arms differ
+    each: Callable[[int], Noise] | None = None  # what is assumed of K arms, where arms differ
     covers: str = "everything"  # or "one arm at a time" (levels), or "differences" (with bets that cancel shifts)
 
     def assumed(self, arms: int) -> Noise:
-        """What is assumed of so many arms."""
+        """What is assumed of this number of arms."""
         return self.noise if self.each is None else self.each(arms)
 
 
@@ -146,7 +146,7 @@ def _deviations(arms: int) -> tuple[float, ...]:
 
 
 def _items(means: Floats) -> NormalItems:
-    """Normal results on shared items, of which one arm varies five times as much as the others."""
+    """Normal results on shared items; one arm varies five times as much as the others."""
     return NormalItems(means, np.where(np.arange(len(means)) == 0, 2.5, 0.5), 0.6)
 
 

@@ -22,7 +22,7 @@ from roundwise.noise import Binary, Bounded, Gaussian, Normal, Poisson, SubGauss
 from roundwise.policies import PET, ConditionalPower, Policy, RoundRobin, Wager
 from roundwise.questions import Above, BestArm, Claims, Question
 from roundwise.simulation.environments import Generator, numbered
-from roundwise.store.log import Head, extended, written
+from roundwise.store.log import Head, chain_entries, encode_payload
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State, replay
 from roundwise.study.study import Study
@@ -47,7 +47,9 @@ class Remembered(Study):
 
     def __init__(self, settings: StudySpec) -> None:
         super().__init__("study", Nowhere())  # type: ignore[arg-type]
-        self._now = replay(extended(self.name, Head(), [("created", written(settings.to_json()))], datetime.now(UTC)))
+        self._now = replay(
+            chain_entries(self.name, Head(), [("created", encode_payload(settings.to_json()))], datetime.now(UTC))
+        )
 
     @property
     def state(self) -> State:
@@ -112,7 +114,7 @@ def hand_in(study: Study, rows: Rows, over: str | None = None) -> None:
 
 
 def in_files(study: Study, rows: Rows, size: int, arrange: Callable[[Rows], Rows] = lambda piece: piece) -> None:
-    """Tell files of so many rows, each arranged in some way."""
+    """Tell the rows in files of this size, each arranged in some way."""
     for start in range(0, len(rows.outcomes), size):
         if is_open(study):
             hand_in(study, arrange(rows.take(slice(start, start + size))))

@@ -73,9 +73,9 @@ def grid() -> CalibrationGrid:
 
 
 def sizes_of(cells: Sequence[CalibrationCell], runs: int | None) -> dict[str, int]:
-    """The runs of each cell, by its digest, if a cell of weight 1 gets so many.
+    """The runs of each cell, by its digest, if a cell of weight 1 gets `runs`.
 
-    Without a number so many that each cell has power by itself; broken copies always have, or missing them would say
+    Without a number, each cell gets enough to have power by itself; broken copies always do, or missing them would say
     nothing.
     """
     level, sizes = cell_level(len(cells)), {}
@@ -86,7 +86,7 @@ def sizes_of(cells: Sequence[CalibrationCell], runs: int | None) -> dict[str, in
 
 
 def cell_level(number: int) -> float:
-    """The level of each of so many tests: cells share one half of the false alarms, rules the other."""
+    """The level of each of this number of tests: cells share one half of the false alarms, rules the other."""
     return FALSE_ALARM / 2 / number
 
 
@@ -98,7 +98,7 @@ def critical(runs: int, delta: float, level: float) -> int:
 
 
 def power_of(runs: int, delta: float, level: float, times: float = TWICE) -> float:
-    """The probability that an error of so many times delta is called broken: exact, from the binomial distribution."""
+    """The exact probability that an error rate of `times` delta is called broken."""
     from scipy.stats import binom
 
     return float(binom.sf(critical(runs, delta, level) - 1, runs, min(times * delta, 1.0)))
@@ -136,11 +136,11 @@ class CellCount:
 
     @property
     def chance(self) -> float:
-        """How likely so many are, or more, if the probability is just what is allowed."""
+        """The p-value: the probability of this count or a larger one if the error rate is exactly delta."""
         return tail_chance(self.happened, self.runs, self.cell.delta)
 
     def broken(self, cells: int) -> bool:
-        """Whether it happened too often, beyond what chance allows among so many cells."""
+        """Whether it happened too often, beyond what chance allows among this number of cells."""
         return self.chance < cell_level(cells)
 
     def as_it_should(self, cells: int) -> bool:
@@ -149,7 +149,7 @@ class CellCount:
 
 
 def tail_chance(happened: int, runs: int, delta: float) -> float:
-    """The probability of so many or more among the runs where each has probability delta."""
+    """The probability of this count or a larger one where each run has probability delta."""
     from scipy.special import bdtrc
 
     return 1.0 if not happened else float(bdtrc(happened - 1, runs, delta))
@@ -191,7 +191,7 @@ class RuleCount:
         return min(1.0, len(sums) * min(tail_chance(*counts, delta) for delta, counts in sums.items()))
 
     def broken(self, rules: int) -> bool:
-        """Whether it happened too often in all cells together, beyond what chance allows among so many rules."""
+        """Whether it happened too often in all cells together, beyond what chance allows among all rules."""
         return self.chance < cell_level(rules)
 
 

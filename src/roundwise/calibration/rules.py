@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roundwise.arrays import Bools
+from roundwise.arrays import Floats
 from roundwise.messages import Doubt, Reason
-from roundwise.model.batch import Batch
-from roundwise.model.problem import BatchPlan, Problem, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies import (
     LUCB,
     PET,
@@ -29,8 +28,7 @@ from roundwise.policies import (
 )
 from roundwise.policies.base import Limited
 from roundwise.questions import BestArm
-from roundwise.questions.base import Answer
-from roundwise.rules import GLR, KaufmannKoolenPairwise, StoppingRule, Threshold
+from roundwise.rules import GLR, KaufmannKoolenPairwise, Threshold
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.rules.thresholds import THRESHOLDS
 
@@ -48,40 +46,22 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class NaiveT(StoppingRule[Batch]):
-    """Two arms: stop as soon as a t test at the level delta is significant. What people do, and must not."""
+class RepeatedTest(Threshold):
+    """Two arms: stop as soon as a z test at the level delta is significant. What people do, and must not."""
 
-    def start(self, problem: Problem, runs: tuple[int, ...]) -> Batch:
-        """Nothing seen."""
-        nothing = np.zeros((*runs, problem.arms))
-        return Batch(nothing, nothing, nothing)
+    name = "repeated-test"
 
-    def fold(self, problem: Problem, kept: Batch, plan: BatchPlan, batch: Batch) -> Batch:
-        """All results together."""
-        counts, totals = kept.counts + batch.counts, kept.totals + batch.totals
-        scatter = kept.scatter if batch.scatter is None or kept.scatter is None else kept.scatter + batch.scatter
-        return Batch(counts, totals, scatter)
+    def value(self, problem: Problem, counts: Floats) -> Floats:
+        """z^2/2: the likelihood ratio of two normal arms is half the square of their z statistic."""
+        return np.full(counts.shape[:-1], self.at(problem, 1.0))
 
-    def stops(self, problem: Problem, trial: Trial) -> Bools:
-        """Whether the two-sided test says so now."""
-        from scipy.stats import t as student
+    def at(self, problem: Problem, samples: float) -> float:
+        from scipy.special import ndtri
 
-        kept: Batch = trial.kept
-        counts, sizes = kept.counts, np.maximum(kept.counts, 1.0)
-        freedom = np.maximum(counts.sum(axis=-1) - counts.shape[-1], 1.0)
-        scatter = np.zeros_like(counts) if kept.scatter is None else kept.scatter
-        variance = scatter.sum(axis=-1) / freedom * (1.0 / sizes).sum(axis=-1)
-        means = kept.totals / sizes
-        away = np.abs(means[..., 0] - means[..., 1]) / np.sqrt(np.maximum(variance, 1e-300))
-        return np.asarray(away > student.isf(problem.delta / 2, freedom))
-
-    def answer(self, problem: Problem, trial: Trial) -> Answer:
-        """The larger mean."""
-        return problem.question.answer(trial.record.means)
+        return float(ndtri(problem.delta / 2)) ** 2 / 2
 
     def doubt(self, problem: Problem) -> Doubt:
-        """It is wrong."""
-        return Reason("rule", text="a t test repeated at every look")
+        return Reason("rule", text="a z test repeated at every look")
 
 
 def _glr(threshold: Threshold) -> tuple[Rule, ...]:

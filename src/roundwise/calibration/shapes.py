@@ -45,7 +45,7 @@ class Shape:
 
 
 def _shape(about: str, name: str, question: Callable[[Setting], Question], *offsets: float) -> Shape:
-    """A question about means that lie so many units from the centre."""
+    """A question about means at these distances from the centre, in units."""
     return Shape(name, len(offsets), lambda at: (question(at), at.place(*offsets)), about)
 
 
@@ -73,6 +73,10 @@ def _claims(arms: int, margin: float = 0.0, futility: float | None = None) -> Ca
     return lambda at: Claims.against_control(
         arms, 0, margin * at.unit, futility=None if futility is None else futility * at.unit
     )
+
+
+def _claims_below(at: Setting) -> Question:
+    return Claims.against_control(5, 0, lower_is_better=True)
 
 
 def _independent(at: Setting) -> Question:
@@ -134,6 +138,7 @@ SHAPES: tuple[Shape, ...] = (
     _shape(DIFFERENCES, "best of 10, a pair ahead", _best, 0, -TINY, *[-1] * 8),
     _shape(DIFFERENCES, "best of 100, tie", _best, *_behind(100)),
     _shape(DIFFERENCES, "best of 1000, tie", _best, *_behind(1000)),
+    _shape(DIFFERENCES, "lowest of 5, tie", lambda at: BestArm(lower_is_better=True), 0, *[TINY] * 4),
     _shape(DIFFERENCES, "tolerance, 2 arms at its border", _best_within, 0, -BEYOND),
     _shape(DIFFERENCES, "tolerance, 5 arms at its border", _best_within, 0, *[-BEYOND] * 4),
     _shape(DIFFERENCES, "tolerance, several right", _best_within, 0, -0.2, -BEYOND, -BEYOND, -1),
@@ -153,6 +158,7 @@ SHAPES: tuple[Shape, ...] = (
     _shape(DIFFERENCES, "control, margin just missed", _control(3, margin=0.5), 0, 0.5 - TINY, 0.5 - TINY),
     _shape(DIFFERENCES, "claims, 4 nulls", _claims(5), 0, 0, 0, 0, 0),
     _shape(DIFFERENCES, "claims, 2 nulls and 2 effects", _claims(5), 0, 0, 0, 1, 1),
+    _shape(DIFFERENCES, "claims below a control, 4 nulls", _claims_below, 0, 0, 0, 0, 0),
     _shape(DIFFERENCES, "claims, margin just met", _claims(3, margin=0.5), 0, 0.5, 0.5),
     _shape(DIFFERENCES, "claims, on both borders of futility", _claims(4, futility=0.5), 0, 0, 0.5, 0.5),
     _shape(DIFFERENCES, "claims, 50 nulls", _claims(51), *[0] * 51),

@@ -21,8 +21,9 @@ from roundwise.cli.options import (
     option,
     question_from,
 )
-from roundwise.cli.output import check_output, number, print_json, print_table, progress, say_text
+from roundwise.cli.output import check_output, print_json, print_table, progress, say_text
 from roundwise.errors import InputError, unknown
+from roundwise.messages import number
 from roundwise.model.problem import Problem
 from roundwise.noise import Gaussian
 from roundwise.policies import PET

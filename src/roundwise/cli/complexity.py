@@ -21,8 +21,9 @@ from roundwise.cli.options import (
     option,
     question_from,
 )
-from roundwise.cli.output import number, print_json, print_table, say_text
+from roundwise.cli.output import print_json, print_table, say_text
 from roundwise.errors import InputError
+from roundwise.messages import number
 from roundwise.model.problem import Problem
 from roundwise.noise import HeteroscedasticGaussian, SubGaussian
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound

@@ -170,6 +170,9 @@ class QuestionOptions(NamedTuple):
     tolerance: Annotated[
         float | None, _number("--tolerance", "Indifference zone: differences too small to matter.")
     ] = None
+    lower_is_better: Annotated[bool, option("--lower-is-better", "Lower means are better: times, costs, errors.")] = (
+        False
+    )
 
 
 class ClaimOptions(NamedTuple):
@@ -187,8 +190,9 @@ class ClaimOptions(NamedTuple):
         "difference"
     )
 
-    def claims(self, arms: Sequence[str], level: float | None = None, file: Path | None = None) -> Claims:
+    def claims(self, arms: Sequence[str], form: QuestionOptions) -> Claims:
         """Build the claims about these arms."""
+        level, file, lower = form.level, form.file, form.lower_is_better
         if sum(each is not None for each in (self.control, level, file)) != 1:
             raise InputError(
                 "The question 'claims' needs one of --control (the arm that all others are compared with, or several: "
@@ -199,8 +203,10 @@ class ClaimOptions(NamedTuple):
             if self.margin is not None or self.margin_is != "difference":
                 raise InputError("--margin and --margin-is go with --control.")
             if level is not None:
-                return Claims.above(list(arms), level, futility=self.futility, sides=sides)
+                return Claims.above(list(arms), level, futility=self.futility, sides=sides, lower_is_better=lower)
             assert file is not None
+            if lower:
+                raise InputError("The claims of --file state their direction by the signs of their coefficients.")
             names, forms, levels = read_forms(file, FORMS["statements"][0], needed=True, wanted=arms)
             return Claims(np.array(forms), np.array(levels), 1.0, self.futility, sides, names=tuple(names))
         if self.margin_is not in SCALES:
@@ -215,7 +221,9 @@ class ClaimOptions(NamedTuple):
         margin = self.margin
         if margin is None:
             margin = 0.0 if scale == "difference" else 1.0
-        return Claims.against_control(list(arms), controls, margin, futility=self.futility, sides=sides, scale=scale)
+        return Claims.against_control(
+            list(arms), controls, margin, futility=self.futility, sides=sides, scale=scale, lower_is_better=lower
+        )
 
 
 def question_from(
@@ -238,7 +246,7 @@ def question_from(
             "There are no such bounds for 'claims'; `roundwise complexity` has the lower bound on samples."
         )
     if text == Claims.name and claims is not None:
-        return claims.claims(arms, form.level, form.file)
+        return claims.claims(arms, form)
     name, options = said["name"], {"k": form.k, "level": form.level, "tolerance": form.tolerance}
     fields: dict[str, object] = {**said, **{key: value for key, value in options.items() if value is not None}}
     if (name in FORMS) != (form.file is not None):
@@ -247,6 +255,10 @@ def question_from(
     for key in options:
         if key in known and known[key].default is MISSING and key not in fields:
             raise InputError(f"The question '{name}' cannot be made without `{key}`: give --{key}.")
+    if form.lower_is_better:
+        if "lower_is_better" not in known:
+            raise InputError(f"The question '{name}' states its direction itself: leave out --lower-is-better.")
+        fields["lower_is_better"] = True
     if form.file is not None:
         column, key = FORMS[name]
         fields["names"], fields["forms"], fields[key] = read_forms(form.file, column, key == "levels", arms)
@@ -322,11 +334,11 @@ class ReadingOptions(NamedTuple):
     """Rules by which rows become results."""
 
     empty: Annotated[str | None, _rule("--empty", "Empty outcomes: refused (default), zero or missing.", "RULE")] = None
-    unit_result: Annotated[
-        str | None, _rule("--unit-result", "One result from the rows of an id: sum, mean, max or any.", "RULE")
+    id_result: Annotated[
+        str | None, _rule("--id-result", "One result from all rows of an id: sum, mean, max or any.", "RULE")
     ] = None
-    unit_window: Annotated[
-        str | None, _rule("--unit-window", "Time from the first row of an id that counts, e.g. 7d or 36h.", "TIME")
+    id_window: Annotated[
+        str | None, _rule("--id-window", "Time from the first row of an id that counts, e.g. 7d or 36h.", "TIME")
     ] = None
     two_arms: Annotated[
         str | None, _rule("--two-arms", "Ids with rows of several arms: refused (default) or left-out.", "RULE")
@@ -393,7 +405,8 @@ class StudyOptions:
             return question_from(text, self.form, self.claims, arms, self.features)
         if self.claims != ClaimOptions(control, self.claims.margin):
             raise InputError("--futility, --two-sided and --margin-is go with --question claims.")
-        found = Statements.against_control(arms, control, self.claims.margin or 0.0, self.form.tolerance or 0.0)
+        margin, tolerance, lower = self.claims.margin or 0.0, self.form.tolerance or 0.0, self.form.lower_is_better
+        found = Statements.against_control(arms, control, margin, tolerance, lower)
         return found if self.features is None else Linear(found, read_features(self.features, arms))
 
 

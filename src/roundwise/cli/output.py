@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import os
 import re
 import secrets
@@ -17,10 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
 from roundwise.errors import InputError, visible
+from roundwise.messages import number
 from roundwise.render.terminal import align_table, wrap_text
+from roundwise.serialization import plain_json
 
 CELL = 300  # letters of a cell on a screen
 
@@ -63,7 +62,7 @@ def say(text: str) -> None:
 
 def print_json(value: object) -> None:
     """Strict JSON: numpy values become plain ones, infinities null."""
-    say(json.dumps(_plain(value), indent=2, allow_nan=False))
+    say(json.dumps(plain_json(value), indent=2, allow_nan=False))
 
 
 def say_text(text: str) -> None:
@@ -83,17 +82,6 @@ def console_width() -> int | None:
     if sys.stdout is None or not (sys.stdout.isatty() or os.environ.get("COLUMNS")):
         return None
     return shutil.get_terminal_size().columns
-
-
-def number(value: float) -> str:
-    """A number as people write it: 12 345, 0.0523, infinite."""
-    if math.isinf(value):
-        return "infinite"
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}".replace(",", "\N{NO-BREAK SPACE}")
-    if abs(value) >= 1000:
-        return f"{value:,.0f}".replace(",", "\N{NO-BREAK SPACE}")
-    return f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
 
 
 @contextmanager
@@ -130,18 +118,6 @@ def _numeric(text: str) -> bool:
     return text[:1].isdigit() or text in ("infinite", "-", "")
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
-    if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
 STARTS = (  # of what we write as a page, Markdown, text, JSON, a record, and a plan
     b'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="roundwise">\n',
     b"<!-- roundwise report -->\n",
@@ -169,9 +145,9 @@ def check_output(path: Path | None, theirs: bool = True) -> None:
     """
     if path is None:
         return
-    from roundwise.store import no_database
+    from roundwise.store import refuse_database
 
-    no_database(path)
+    refuse_database(path)
     try:
         found = path.lstat()
     except FileNotFoundError:

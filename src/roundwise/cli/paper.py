@@ -7,8 +7,9 @@ from typing import Annotated
 
 from roundwise.cli import RESEARCH, app
 from roundwise.cli.options import Json, Seed, option
-from roundwise.cli.output import check_output, number, print_json, print_table, progress, say_text
+from roundwise.cli.output import check_output, print_json, print_table, progress, say_text
 from roundwise.cli.simulate import print_summaries
+from roundwise.messages import number
 
 
 @app.command(rich_help_panel=RESEARCH)

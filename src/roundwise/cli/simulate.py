@@ -30,8 +30,9 @@ from roundwise.cli.options import (
     option,
     question_from,
 )
-from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, say_text
+from roundwise.cli.output import check_output, console_width, print_json, print_table, progress, say_text
 from roundwise.errors import InputError
+from roundwise.messages import number
 from roundwise.model.spec import from_spec, noise_from_spec
 from roundwise.noise import NOISES, HeteroscedasticGaussian, Noise, SubGaussian
 from roundwise.policies import POLICIES, usual_policy

@@ -13,8 +13,9 @@ import typer
 from roundwise.arrays import Plain
 from roundwise.cli import RESEARCH, app
 from roundwise.cli.options import Json, Workers, option
-from roundwise.cli.output import check_output, number, print_json, print_table, progress, say_text
+from roundwise.cli.output import check_output, print_json, print_table, progress, say_text
 from roundwise.cli.simulate import UNDECIDED, Cluster, print_caveats, summary_columns
+from roundwise.messages import number
 
 if TYPE_CHECKING:
     from distributed import Client

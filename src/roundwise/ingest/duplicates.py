@@ -30,7 +30,7 @@ from roundwise.ingest.record import LINES, Chunks, Contradicted, ContradictedFil
 from roundwise.messages import FileNote, Remedy, option
 from roundwise.model.batch import splitmix64
 from roundwise.noise import Noise
-from roundwise.serialization import Hashes, unpacked_hashes, unpacked_numbers
+from roundwise.serialization import Hashes, unpack_hashes, unpack_numbers
 
 _CERTAIN = 40  # bits of values from which the same rows are no chance
 _ROW = np.dtype([("arm", "<u8"), ("value", "<f8")])
@@ -209,10 +209,10 @@ class Ids:
         new[1:] = rows.ids[order[1:]] != rows.ids[order[:-1]]
         first, second = order[np.flatnonzero(new)][np.cumsum(new) - 1][~new], order[~new]
         other = rows.arms[first] != rows.arms[second]
-        if reading.unit_window is not None:
+        if reading.id_window is not None:
             other &= np.abs(rows.times[second] - rows.times[first]) < reading.window
         kinds = [] if reading.two_arms == "left-out" else [("one id in several arms", other)]
-        kinds += [] if reading.unit_result is not None else [("several rows of one id", ~other)]
+        kinds += [] if reading.id_result is not None else [("several rows of one id", ~other)]
         for kind, wrong in kinds:
             if not wrong.any():
                 continue
@@ -230,7 +230,7 @@ class Ids:
                 whose = f"{same}; this one that of {self._sheet.unit} {before}."
                 remedy = (
                     "Results of one user or patient depend on each other: give one row for each, or create the study "
-                    f"with {option('unit_result')}."
+                    f"with {option('id_result')}."
                 )
             self._sheet.problems.one(kind, int(rows.lines[second[k]]), f"{have} {whose}", remedy)
 
@@ -239,7 +239,7 @@ class Ids:
         rows = self.rows
         ids, first, which = np.unique(rows.ids, return_index=True, return_inverse=True)
         size, start, inside = len(ids), np.full(len(ids), -math.inf), np.ones(len(rows.ids), dtype=np.bool_)
-        if reading.unit_window is not None:
+        if reading.id_window is not None:
             start = np.full(size, math.inf)
             np.fmin.at(start, which, rows.times)
             inside = rows.times < start[which] + reading.window
@@ -249,17 +249,17 @@ class Ids:
         there = inside & ~np.isnan(rows.values)
         at, values = which[there], rows.values[there]
         many = np.bincount(at, minlength=size)
-        if reading.unit_result in ("max", "any"):
+        if reading.id_result in ("max", "any"):
             found = np.full(size, -math.inf)
-            np.maximum.at(found, at, (values != 0).astype(np.float64) if reading.unit_result == "any" else values)
+            np.maximum.at(found, at, (values != 0).astype(np.float64) if reading.id_result == "any" else values)
         else:
             found = np.zeros(size)
             with np.errstate(over="ignore", invalid="ignore"):
                 np.add.at(found, at, values)
-                found = found if reading.unit_result == "sum" else found / np.maximum(many, 1)
+                found = found if reading.id_result == "sum" else found / np.maximum(many, 1)
         found = np.where((many == 0) | (low != high), math.nan, found)
         one = IdRows(ids, rows.lines[first], rows.arms[first], found, rows.items[first], start)
-        closed = start + reading.window <= latest if reading.unit_window is not None else np.ones(size, dtype=np.bool_)
+        closed = start + reading.window <= latest if reading.id_window is not None else np.ones(size, dtype=np.bool_)
         return Units(one, np.bincount(which[inside], minlength=size), first, closed, low != high, int((~inside).sum()))
 
 
@@ -324,7 +324,7 @@ class RecordedFiles:
         last = next((each for each in reversed(self.told) if each.ids is not None), None)
         if last is None or last.waiting is None or last.waiting_since is None:
             return _NONE, np.zeros(0)
-        return unpacked_hashes(last.waiting), unpacked_numbers(last.waiting_since)
+        return unpack_hashes(last.waiting), unpack_numbers(last.waiting_since)
 
     @cached_property
     def sums(self) -> ArmSums | None:

@@ -28,32 +28,32 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 class Reading:
     """Rules by which rows become results: first of empty outcomes, then of units, then of shares.
 
-    >>> Reading(unit_result="sum", unit_window="7d").words
+    >>> Reading(id_result="sum", id_window="7d").words
     'Rows of one id are one result, their sum within 7d of the first.'
     """
 
     empty: Empty = "refused"  # what a row without an outcome is
-    unit_result: UnitResult | None = None  # of the rows of one id; None: one id has one row
-    unit_window: str | None = None  # such as 7d, from the first row of an id
+    id_result: UnitResult | None = None  # of the rows of one id; None: one id has one row
+    id_window: str | None = None  # such as 7d, from the first row of an id
     two_arms: TwoArms = "refused"  # what happens to an id with rows of several arms
     share_above: float | None = None  # a result is 1 above this value, else 0
     share_below: float | None = None
 
     def __post_init__(self) -> None:
-        for name, choices in (("empty", Empty), ("unit_result", UnitResult | None), ("two_arms", TwoArms)):
+        for name, choices in (("empty", Empty), ("id_result", UnitResult | None), ("two_arms", TwoArms)):
             known = [word for each in (choices, *get_args(choices)) for word in get_args(each) if isinstance(word, str)]
             value = vars(self)[name]
-            if value not in known and not (value is None and name == "unit_result"):
+            if value not in known and not (value is None and name == "id_result"):
                 raise InputError(
                     f"'{value}' is no rule for {name.replace('_', ' ')}.",
                     Remedy(f"Give {{@{name}}} as one of {', '.join(dict.fromkeys(known))}."),
                 )
-        if self.unit_window is not None:
-            if self.unit_result is None:
-                raise InputError("A window needs a rule for the rows in it.", Remedy("Add {@unit_result}."))
-            if _WINDOW.fullmatch(self.unit_window.strip().lower()) is None or not self.window > 0:
+        if self.id_window is not None:
+            if self.id_result is None:
+                raise InputError("A window needs a rule for the rows in it.", Remedy("Add {@id_result}."))
+            if _WINDOW.fullmatch(self.id_window.strip().lower()) is None or not self.window > 0:
                 raise InputError(
-                    f"'{self.unit_window}' is no window.", Remedy("Give {@unit_window} as a number with m, h, d or w.")
+                    f"'{self.id_window}' is no window.", Remedy("Give {@id_window} as a number with m, h, d or w.")
                 )
         for cut in (self.share_above, self.share_below):
             if cut is not None and not math.isfinite(cut):
@@ -64,7 +64,7 @@ class Reading:
     @property
     def window(self) -> float:
         """The window of a unit in seconds; infinite where there is none."""
-        found = None if self.unit_window is None else _WINDOW.fullmatch(self.unit_window.strip().lower())
+        found = None if self.id_window is None else _WINDOW.fullmatch(self.id_window.strip().lower())
         return math.inf if found is None else float(found[1]) * _SECONDS[found[2]]
 
     @property
@@ -90,10 +90,10 @@ class Reading:
         said = []
         if self.empty != "refused":
             said.append(f"An empty outcome is {'0' if self.empty == 'zero' else 'missing'}.")
-        if self.unit_result is not None:
+        if self.id_result is not None:
             how = {"any": "whether any of them is not 0", "max": "the largest of them"}
-            rule = how.get(self.unit_result, f"their {self.unit_result}")
-            within = "" if self.unit_window is None else f" within {self.unit_window} of the first"
+            rule = how.get(self.id_result, f"their {self.id_result}")
+            within = "" if self.id_window is None else f" within {self.id_window} of the first"
             said.append(f"Rows of one id are one result, {rule}{within}.")
         if self.two_arms == "left-out":
             said.append("Ids with rows of several arms are left out.")

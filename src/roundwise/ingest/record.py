@@ -52,11 +52,11 @@ from roundwise.serialization import (
     Hashes,
     Unreadable,
     pack,
-    packed_hashes,
-    packed_numbers,
+    pack_hashes,
+    pack_numbers,
     unpack,
-    unpacked_hashes,
-    unpacked_numbers,
+    unpack_hashes,
+    unpack_numbers,
 )
 
 # --- columns that may identify what a row is about
@@ -175,13 +175,13 @@ class ValueSketch(NamedTuple):
 
     def payload(self) -> list[object]:
         """The sketch as JSON."""
-        numbers = (packed_numbers(each.astype(np.float64)) for each in (self.counts, self.arms))
-        return [packed_hashes(self.values), *numbers, self.repeated, self.several, self.per_value]
+        numbers = (pack_numbers(each.astype(np.float64)) for each in (self.counts, self.arms))
+        return [pack_hashes(self.values), *numbers, self.repeated, self.several, self.per_value]
 
     @classmethod
     def from_payload(cls, payload: Sequence[Any]) -> ValueSketch:
         """The sketch that `payload` was made of; a ValueError where it contradicts itself."""
-        values, counts, arms = unpacked_hashes(payload[0]), unpacked_numbers(payload[1]), unpacked_numbers(payload[2])
+        values, counts, arms = unpack_hashes(payload[0]), unpack_numbers(payload[1]), unpack_numbers(payload[2])
         repeated, several, per_value = payload[3:]
         if len({len(values), len(counts), len(arms)}) > 1 or len(values) > _KEPT:
             raise ValueError("values, rows and arms that are not as many as each other")
@@ -349,29 +349,29 @@ class Strata:
         """The strata of so many arms as JSON."""
         found: Plain = {
             "width": self.width,
-            "sizes": packed_numbers(np.bincount(self.arms, minlength=size).astype(np.float64)),
-            "totals": packed_numbers(self.totals),
+            "sizes": pack_numbers(np.bincount(self.arms, minlength=size).astype(np.float64)),
+            "totals": pack_numbers(self.totals),
         }
         if not self.of_rows:
-            found |= {"counts": packed_numbers(self.counts), "scatter": packed_numbers(self.scatter)}
+            found |= {"counts": pack_numbers(self.counts), "scatter": pack_numbers(self.scatter)}
         if self.items is not None:
             items, which = np.unique(self.items, return_inverse=True)
-            found |= {"items": packed_hashes(items), "item": packed_numbers(which.astype(np.float64))}
+            found |= {"items": pack_hashes(items), "item": pack_numbers(which.astype(np.float64))}
         return found
 
     @classmethod
     def from_payload(cls, payload: Plain) -> Strata:
         """The strata that `payload` was made of; a ValueError where it contradicts itself."""
-        sizes, totals = unpacked_numbers(payload["sizes"]).astype(np.int64), unpacked_numbers(payload["totals"])
+        sizes, totals = unpack_numbers(payload["sizes"]).astype(np.int64), unpack_numbers(payload["totals"])
         if (sizes < 0).any() or int(sizes.sum()) != len(totals):
             raise ValueError("rows that are not as many as was counted")
         found = cls.of_values(np.repeat(np.arange(len(sizes)), sizes), totals, int(payload["width"]))
         if payload.get("counts") is not None:
-            counts, scatter = unpacked_numbers(payload["counts"]), unpacked_numbers(payload["scatter"])
+            counts, scatter = unpack_numbers(payload["counts"]), unpack_numbers(payload["scatter"])
             found = replace(found, counts=counts, scatter=scatter)
         if payload.get("items") is not None:
-            places = unpacked_numbers(payload["item"]).astype(np.int64)
-            found = replace(found, items=unpacked_hashes(payload["items"])[places])
+            places = unpack_numbers(payload["item"]).astype(np.int64)
+            found = replace(found, items=unpack_hashes(payload["items"])[places])
         columns = [found.counts, found.scatter, *([] if found.items is None else [found.items])]
         if {len(each) for each in columns} != {len(totals)} or (found.counts < 0).any():
             raise ValueError("rows whose numbers do not match")
@@ -604,12 +604,12 @@ class Results:
     @cached_property
     def id_hashes(self) -> Hashes:
         """Of the ids of all rows, ascending."""
-        return np.zeros(0, dtype=np.uint64) if self.ids is None else unpacked_hashes(self.ids)
+        return np.zeros(0, dtype=np.uint64) if self.ids is None else unpack_hashes(self.ids)
 
     @cached_property
     def outcome_hashes(self) -> Hashes:
         """Of each of these ids, a hash of its arm and outcome."""
-        found = np.zeros(0) if self.id_outcomes is None else unpacked_numbers(self.id_outcomes)
+        found = np.zeros(0) if self.id_outcomes is None else unpack_numbers(self.id_outcomes)
         return found.astype(np.uint64)
 
     def payload(self) -> Plain:
@@ -649,7 +649,7 @@ def _unchanged(value: Any) -> Any:
 
 _REQUIRED = ("name", "digest", "form", "rows", "counts", "totals", "parts", "seed")
 _TO_JSON: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("counts", "totals", "scatter", "missing"), packed_numbers),
+    **dict.fromkeys(("counts", "totals", "scatter", "missing"), pack_numbers),
     **dict.fromkeys(("limits", "start", "times"), list),
     "contradicted": Contradicted.payload,
     "sketches": sketches_payload,
@@ -657,7 +657,7 @@ _TO_JSON: dict[str, Callable[[Any], Any]] = {
     "row_statistics": pack,
 }
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("counts", "totals", "scatter", "missing"), unpacked_numbers),
+    **dict.fromkeys(("counts", "totals", "scatter", "missing"), unpack_numbers),
     **dict.fromkeys(("needs_values", "paired", "same_call"), bool),
     "strata": Strata.from_payload,
     "sigma": float,

@@ -62,7 +62,7 @@ from roundwise.ingest.record import (
 from roundwise.ingest.row_statistics import RowCounter, RowStatistics
 from roundwise.messages import FileNote, Remedy, list_by_arm, option
 from roundwise.noise import Noise
-from roundwise.serialization import Hashes, packed_hashes, packed_numbers
+from roundwise.serialization import Hashes, pack_hashes, pack_numbers
 
 MOST = 2.0**53  # of a count: whole numbers beyond are not exact
 ROUNDING = 1e-6  # by how much sums that a user rounded may contradict each other
@@ -366,7 +366,7 @@ class FileReader:
                 f"range [{low:g}, {high:g}].",
                 "Give arm,outcome or arm,count,total with the outcomes themselves.",
             )
-        by_unit = self.reading.unit_result is not None
+        by_unit = self.reading.id_result is not None
         if (plan.form == "sums" and (by_unit or self.reading.shares)) or (plan.form == "successes" and by_unit):
             said = f"sums cannot be read by the rules of this study: {self.reading.words}"
             raise refusal(sheet.top, said, "Give every row, with the columns that the study names.")
@@ -474,7 +474,7 @@ class FileReader:
         values, missing = Numbers("", self.sheet.decimal_comma, outcome=True).read(range(len(cells)), cells)
         low, high, whole, *_ = self.noise.outcome
         there = self.reading.results(values[~missing])
-        if self.reading.unit_result is not None:
+        if self.reading.id_result is not None:
             return bool(len(there)) and bool(np.isfinite(there).all())
         fits = (there >= low) & (there <= high)
         return bool(len(there)) and bool(fits.all()) and (not whole or bool((there == np.floor(there)).all()))
@@ -584,7 +584,7 @@ class FileReader:
         units = self.ids.combine(self.reading, self.latest)
         told_ids = units.rows.only(units.closed)
         told_ids = told_ids._replace(values=self.reading.results(told_ids.values))
-        if self.reading.unit_result is not None:
+        if self.reading.id_result is not None:
             row_store = self._open_row_store()
             self._tell_units(units, told_ids, numbers.title, row_store)
         contradicted = None
@@ -633,12 +633,12 @@ class FileReader:
             missing_reason=self.why_missing if missing.any() else None,
             skipped=skipped + self.skipped,
             contradicted=contradicted,
-            ids=packed_hashes(told_ids.ids) if with_ids else None,
-            id_outcomes=packed_numbers(outcome_codes(self.arms, told_ids, self.seed).astype(np.float64))
+            ids=pack_hashes(told_ids.ids) if with_ids else None,
+            id_outcomes=pack_numbers(outcome_codes(self.arms, told_ids, self.seed).astype(np.float64))
             if with_ids
             else None,
-            waiting=None if units.closed.all() else packed_hashes(units.waiting.ids),
-            waiting_since=None if units.closed.all() else packed_numbers(units.waiting.times),
+            waiting=None if units.closed.all() else pack_hashes(units.waiting.ids),
+            waiting_since=None if units.closed.all() else pack_numbers(units.waiting.times),
             start=start,
             sketches={title: sketch for title, sketch in sketches.items() if sketch is not None},
             times=self.times,
@@ -681,7 +681,7 @@ class FileReader:
             lines.good &= ~missing
         check_numbers(lines, numbers.title, "outcome", values)
         results = self.reading.results(values)
-        if self.reading.unit_result is None:
+        if self.reading.id_result is None:
             check_outcomes(lines, self.noise, numbers.title, results)
         good = lines.good
         if ids is not None:
@@ -692,7 +692,7 @@ class FileReader:
             watch.add(lines.columns[role], lines.arms, good)
         arms, items = lines.arms[good], None if items is None else items[good]
         if self.contents is not None:
-            own, when = None if ids is None else ids[good], times[good] if self.reading.unit_window else None
+            own, when = None if ids is None else ids[good], times[good] if self.reading.id_window else None
             self.contents.add([self.arms[i] for i in arms.tolist()], values[good], own, items, when)
         return arms, results[good], items
 
@@ -736,14 +736,14 @@ class FileReader:
         if moments := [each for each in map(moment, cells) if each is not None]:
             every = (*moments, *(self.times or ()))
             self.times = (shown(min(every)), shown(max(every)))
-        if self.reading.unit_window is None:
+        if self.reading.id_window is None:
             return np.full(len(lines.arms), np.nan)
         times = np.array([seconds(cell) for cell in cells], dtype=np.float64)
         lines.refuse(
             "times",
             np.isnan(times),
             lambda k: f"{quoted(cells[k])} is no time.",
-            f"Write times as 2026-05-04 or 2026-05-04 09:13: the window of {self.reading.unit_window} needs them.",
+            f"Write times as 2026-05-04 or 2026-05-04 09:13: the window of {self.reading.id_window} needs them.",
         )
         self.latest = max(self.latest, float(np.nanmax(times, initial=-math.inf)))
         return times
@@ -787,22 +787,22 @@ class FileReader:
         order = np.argsort(first, kind="stable")
         told = told.only(order[~gone[order]])
         lines = ArmLines(self.sheet, self.arms, told.lines.tolist(), told.arms, {})
-        check_outcomes(lines, self.noise, f"{title} ({rule.unit_result} of one id)", told.values)
+        check_outcomes(lines, self.noise, f"{title} ({rule.id_result} of one id)", told.values)
         self.sheet.problems.refuse()
         row_store.put(told.arms, told.values, told.items if self.has_items else None)
         rows = int(units.sizes[units.closed].sum())
         if rows > units.closed.sum():
-            self.sheet.note("combined", rows=rows, ids=int(units.closed.sum()), rule=rule.unit_result)
+            self.sheet.note("combined", rows=rows, ids=int(units.closed.sum()), rule=rule.id_result)
         if several_arms.any():
             self.sheet.note("several_arms", ids=int(several_arms.sum()))
         if units.after_window:
-            self.sheet.note("after_window", rows=units.after_window, window=rule.unit_window)
+            self.sheet.note("after_window", rows=units.after_window, window=rule.id_window)
         if waiting := int((~units.closed).sum()):
-            self.sheet.note("waiting", ids=waiting, window=rule.unit_window)
+            self.sheet.note("waiting", ids=waiting, window=rule.id_window)
         if waiting and not len(told.ids) and not gone.any():
             raise refusal(
                 self.sheet.name,
-                f"the window of {rule.unit_window} is still open for all {waiting} new ids.",
+                f"the window of {rule.id_window} is still open for all {waiting} new ids.",
                 "Tell the file again when it has later rows. Nothing was changed.",
             )
 

@@ -20,7 +20,7 @@ from roundwise.errors import InputError, RoundwiseError
 from roundwise.model.batch import Batch
 from roundwise.noise import Gaussian, Noise
 from roundwise.questions import Complexity, Question
-from roundwise.questions.base import PLAIN_WORDING, RATE_WORDING, Answer, Wording
+from roundwise.questions.base import RATE_WORDING, Answer, Wording, wording_in_unit
 
 if TYPE_CHECKING:  # of a policy and of a stopping rule: named tuples of arrays, of any kind where it is not said which
     from typing_extensions import TypeVar
@@ -44,6 +44,7 @@ class Problem:
         arms: K, how many arms there are.
         delta: The error probability.
         noise: What is assumed of the rewards.
+        unit: That of the rewards, where they are written for people.
 
     >>> from roundwise.questions import BestArm
     >>> Problem(BestArm(), arms=10, delta=0.05).sigma
@@ -54,6 +55,7 @@ class Problem:
     arms: int
     delta: float = 0.05
     noise: Noise = field(default_factory=Gaussian)
+    unit: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, Question):
@@ -70,7 +72,7 @@ class Problem:
     @property
     def wording(self) -> Wording:
         """How values are written for people: rates in per cent, everything else as plain numbers."""
-        return RATE_WORDING if self.noise.outcome.rates else PLAIN_WORDING
+        return RATE_WORDING if self.noise.outcome.rates else wording_in_unit(self.unit)
 
     @property
     def sigma(self) -> float:

@@ -210,14 +210,9 @@ def arm_sums(data: PartsData, arm: Index) -> tuple[Floats, Floats, Floats, Float
 class PartForm:
     """Forms of the means before each part, one for each bet: sum_s factors_s means[places_s] > offset."""
 
-    found: list[Index] | Callable[[], list[Index]]  # the places, or how they are found
+    places: list[Index]  # of each arm in an array (P, K, n) as one row, (P, c) each
     factors: list[Floats] | None  # (P, c) each; None for pairs: 1 and -1
     offsets: Floats  # (P, c)
-
-    @cached_property
-    def places(self) -> list[Index]:
-        """Of each arm in an array (P, K, n) as one row. (P, c) each"""
-        return self.found() if callable(self.found) else self.found
 
     def of(self, values: Floats) -> Floats:
         """The form of values (P, K, n). (P, c)"""

@@ -11,7 +11,8 @@ import numpy as np
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
-from roundwise.planning.forecast import Ends, Quantiles, exact, quantiles, share, simulate_ahead, whole, without_budget
+from roundwise.messages import number
+from roundwise.planning.forecast import Ends, Quantiles, quantiles, share, simulate_ahead, whole, without_budget
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import PlanRow
 from roundwise.planning.tradeoff import guess_settings
@@ -50,7 +51,7 @@ def find_alternatives(request: PlanRequest, row: PlanRow) -> tuple[PlanAlternati
         return tuple(_larger_budgets(request, row.expected))
     found = sorted(_easier_questions(request, row), key=lambda each: each.samples.typical)
     if request.budget is not None and request.budget < row.samples.p95 < np.inf:
-        more = f"a budget of {whole(row.samples.p95)} in place of {exact(request.budget)}"
+        more = f"a budget of {whole(row.samples.p95)} in place of {number(request.budget)}"
         found.append(
             PlanAlternative(
                 kind="budget",
@@ -74,7 +75,7 @@ def _larger_budgets(request: PlanRequest, expected: Scenario) -> Iterator[PlanAl
         one = float(ends.shown[:, right].any(axis=-1).mean())
         yield PlanAlternative(
             kind="budget",
-            words=f"a budget of {exact(budget)}: at least one true claim is shown in {share(one)}",
+            words=f"a budget of {number(budget)}: at least one true claim is shown in {share(one)}",
             value=float(budget),
             samples=quantiles(ends.samples),
             rounds=quantiles(ends.rounds),
@@ -94,7 +95,7 @@ def _easier_questions(request: PlanRequest, row: PlanRow) -> Iterator[PlanAltern
         if samples.typical >= 0.9 * row.samples.typical:
             continue
         numbers = f"typically {whole(samples.typical)} results, {whole(samples.p95)} in 19 of 20 studies"
-        chance = "" if request.budget is None else f"; an answer within {exact(request.budget)} in {share(within)}"
+        chance = "" if request.budget is None else f"; an answer within {number(request.budget)} in {share(within)}"
         yield PlanAlternative(
             kind=kind,
             words=f"to ask '{asked_in_words(other)}': {numbers}{chance}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from roundwise.planning.forecast import exact
+from roundwise.messages import number
 from roundwise.planning.tradeoff import TradeoffPoint
 from roundwise.render.svg import CIRCLE, CROSS, SERIES, SHAPES, Axis, Chart
 
@@ -40,7 +40,7 @@ def _draw_trade_off(plan: StudyPlan) -> Chart:
     what = "a true claim is shown, %" if power else "results, on average"
     names = ("rounds, on average", what, f"Settings, for {plan.row.expected.given}")
     chart = _new_chart(Axis.linear([0.0, *(at for at, _ in points)]), y, names)
-    chart.draw_ticks(lambda tick: f"{tick:g}", exact, grid="y")
+    chart.draw_ticks(lambda tick: f"{tick:g}", number, grid="y")
     best = sorted(point(each) for each in plan.front if each.front)
     chart.draw_line(best, "s0")
     for each in plan.front:
@@ -65,7 +65,7 @@ def _draw_results(plan: StudyPlan) -> Chart:
     x = Axis.logarithmic([*seen, *limit]) if max(seen) > 6 * min(seen) else Axis.linear([*seen, *limit])
     what = f"studies {'that ended' if plan.row.claims else 'with an answer'}, %"
     chart = _new_chart(x, PER_CENT, (f"results asked for{lost}", what, f"Results until the {ends}"))
-    chart.draw_ticks(exact, exact, grid="y")
+    chart.draw_ticks(number, number, grid="y")
     for i, row in enumerate(plan.rows):
         values = [value for value in row.quantiles if math.isfinite(value)]
         kind = "s0 wide" if i == plan.target else f"s{1 + i % (SERIES - 1)}"
@@ -74,24 +74,24 @@ def _draw_results(plan: StudyPlan) -> Chart:
             chart.explain(row.expected.label, kind)
     for budget in limit:
         chart.draw_level(budget, kind="limit")
-        chart.explain(f"budget {exact(budget)}", "red dash")
+        chart.explain(f"budget {number(budget)}", "red dash")
     return chart
 
 
 def _draw_rounds(plan: StudyPlan) -> Chart:
     """How many rounds the studies took."""
     row = plan.row
-    numbers = [number for number, _ in row.rounds_distribution] or [1]
+    numbers = [rounds for rounds, _ in row.rounds_distribution] or [1]
     first, last = numbers[0], numbers[-1]
     step = math.ceil((last - first + 1) / 20)  # rounds a bar
     shares: dict[int, float] = {}
-    for number, each in row.rounds_distribution:
-        place = first + (number - first) // step * step
+    for rounds, each in row.rounds_distribution:
+        place = first + (rounds - first) // step * step
         shares[place] = shares.get(place, 0.0) + 100 * each
     title = f"Rounds until the {'end' if row.claims else 'answer'}, for {row.expected.given}"
     x = Axis(first - 0.6 * step, last + 0.6 * step, Axis.whole(first, last).ticks)
     chart = _new_chart(x, Axis.linear([0.0, *shares.values()]), ("rounds", "studies, %", title))
-    chart.draw_ticks(exact, exact, grid="y")
+    chart.draw_ticks(number, number, grid="y")
     for place, value in shares.items():
         chart.draw_bar(place - 0.42, place + step - 0.58, value, "column s0")
     return chart
@@ -109,7 +109,7 @@ def _draw_by_lead(plan: StudyPlan) -> Chart:
         lines = [(claim.claim, f"s{j % SERIES}", powers[j]) for j, claim in enumerate(rows[0].claims)]
         lines.append(("at least one true", "mute dash", [100 * (row.at_least_one or 0.0) for row in rows]))
     elif plan.request.budget is not None:
-        title = f"Chance of an answer within {exact(plan.request.budget)}"
+        title = f"Chance of an answer within {number(plan.request.budget)}"
         names, y = ("answer within the budget, %", title), PER_CENT
         lines = [("", "s0", [100 * (row.within_budget or 0.0) for row in rows])]
     else:
@@ -123,11 +123,11 @@ def _draw_by_lead(plan: StudyPlan) -> Chart:
             value for _, _, each in lines for value, row in zip(each, rows, strict=True) if row in known
         )
     chart = _new_chart(x, y, ("", *names))
-    chart.draw_ticks(lambda tick: labels[round(tick)], exact, grid="y")
-    for number, (name, kind, heights) in enumerate(lines):
-        points = [(float(i), each) for i, each in enumerate(heights) if math.isfinite(each)]
+    chart.draw_ticks(lambda tick: labels[round(tick)], number, grid="y")
+    for i, (name, kind, heights) in enumerate(lines):
+        points = [(float(at), each) for at, each in enumerate(heights) if math.isfinite(each)]
         chart.draw_line(points, kind)
-        shape = SHAPES[number // SERIES % len(SHAPES)]
+        shape = SHAPES[i // SERIES % len(SHAPES)]
         for point in points:
             chart.draw_point(*point, kind, shape)
         if name:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats, Plain, tree_map, tree_take, zeros
 from roundwise.deadline import check_deadline
 from roundwise.errors import InputError, RoundwiseError
-from roundwise.messages import option
+from roundwise.messages import number, option
 from roundwise.model.batch import Batch, join_parts
 from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop, final_answer
 from roundwise.planning.request import Costs, Scenario, build_ladder
@@ -304,16 +304,7 @@ def whole(value: float) -> str:
     if math.isinf(value) or math.isnan(value):
         return "never"
     digits = 1 if value == 0 else math.floor(math.log10(abs(value))) + 1
-    return exact(round(value) if digits <= 2 else round(value, 2 - digits))
-
-
-def exact(value: float) -> str:
-    """A number with its thousands apart; fractions to three digits."""
-    if math.isinf(value):
-        return "infinite"
-    if float(value).is_integer() or abs(value) >= 1000:
-        return f"{round(value):,}".replace(",", "\N{NO-BREAK SPACE}")
-    return f"{value:.3g}"
+    return number(round(value) if digits <= 2 else round(value, 2 - digits))
 
 
 def share(value: float) -> str:
@@ -399,8 +390,8 @@ class Outlook:
         """A few sentences."""
         if self.ended is not None:
             return f"'{self.study}': {self.line}."
-        rounds = f"{exact(self.rounds)} round{'' if self.rounds == 1 else 's'}"
-        said = f"'{self.study}' has {exact(self.results)} results in {rounds}."
+        rounds = f"{number(self.rounds)} round{'' if self.rounds == 1 else 's'}"
+        said = f"'{self.study}' has {number(self.results)} results in {rounds}."
         said += f" {self.line[:1].upper()}{self.line[1:]}."
         if math.isfinite(self.samples.typical):
             amounts = {"results": self.samples, "days": self.days, "cost": self.cost}

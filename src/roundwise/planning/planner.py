@@ -44,6 +44,7 @@ def plan(
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
     reading: Reading | None = None,
+    unit: str | None = None,
     baseline: str | float | None = None,
     leads: str | Sequence[str | float] | None = None,
     means: str | Sequence[str | float] | None = None,
@@ -80,6 +81,7 @@ def plan(
         split: Fixed allocation ratio, e.g. "equal" or "2:1:1".
         columns: Names of the columns in result files. A column of items means that arms share items.
         reading: Rules by which rows become results.
+        unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         baseline: Scenario baseline rate or mean.
         leads: Leads of the best arm to plan for; chosen if omitted.
         means: Scenario mean of every arm.

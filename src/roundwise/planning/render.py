@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from roundwise.planning.forecast import exact, most_in_a_round, plural, share, whole
+from roundwise.messages import number
+from roundwise.planning.forecast import most_in_a_round, plural, share, whole
 from roundwise.planning.rows import PlanRow
 from roundwise.policies.base import as_rounds
-from roundwise.render.html import render_card, render_page
-from roundwise.render.svg import Svg
+from roundwise.render.terminal import Table, align_table
 from roundwise.study.study import asked_in_words
 
 if TYPE_CHECKING:
     from roundwise.planning.study_plan import StudyPlan
 
-Table = list[list[str]]
 LINE = 80  # letters of a line on a terminal
-KEPT = "\N{NO-BREAK SPACE}"
 HEADS = {
     "lead": "if it is ahead by",
     "distance": "if they are off the level by",
@@ -27,50 +23,12 @@ HEADS = {
 }
 
 
-def render_text(plan: StudyPlan) -> str:
-    """Render a plan for a terminal."""
-    blocks = [_heading(plan) + "\n", *row_lines(plan), ""]
-    if any(row.claims for row in plan.rows):
-        blocks += [f"Power{_within(plan)}:", *_align(power_table(plan)), ""]
-    blocks += [*_wrap(f"In words. {plan.words}"), ""]
-    if plan.alternatives:
-        blocks += ["Alternatives:", *(f"- {each.words}" for each in plan.alternatives), ""]
-    compared = _comparison(plan)
-    blocks += [*_wrap(f"For comparison. {compared}"), ""] if compared else []
-    if len(plan.front) > 1:
-        blocks += [f"Settings, for {plan.row.expected.given}:", *_align(front_table(plan)), ""]
-    blocks += [*_wrap(f"For a protocol. {plan.protocol}"), ""]
-    return "\n".join([*blocks, f"Create it: {plan.command}"])
-
-
-def render_plan(plan: StudyPlan, charts: Sequence[Svg]) -> str:
-    """Render a plan as a page of its own, with its charts."""
-    return render_page("plan_page.html", **_page_values(plan), charts=charts)
-
-
-def render_plan_card(plan: StudyPlan) -> str:
-    """Render a plan for a notebook."""
-    return render_card("plan_parts.html", **_page_values(plan))
-
-
-def _page_values(plan: StudyPlan) -> dict[str, Any]:
-    return {
-        "plan": plan,
-        "title": _heading(plan),
-        "rows": row_table(plan),
-        "within": _within(plan),
-        "power": power_table(plan) if any(row.claims for row in plan.rows) else [],
-        "compared": _comparison(plan),
-        "settings": front_table(plan) if len(plan.front) > 1 else [],
-    }
-
-
 def row_lines(plan: StudyPlan) -> list[str]:
     """The rows as lines of text, the target marked: also shown while the rest is computed."""
     table = row_table(plan)
     if len(plan.rows) > 1:
         table[1 + plan.target][0] = f"> {table[1 + plan.target][0]}"
-    return _align(table)
+    return align(table)
 
 
 # --- tables, the first row is the head
@@ -85,7 +43,7 @@ def row_table(plan: StudyPlan) -> Table:
     head += [] if request.costs.days is None else ["days", "19 in 20"]
     head += ["cost", "19 in 20"] if request.costs.known else []
     what = "a true claim" if first.claims else "answer"
-    head += [] if request.budget is None else [f"{what} within {exact(request.budget)}"]
+    head += [] if request.budget is None else [f"{what} within {number(request.budget)}"]
     table = [[*head, "a fixed design", "lower bound"]]
     for row in rows:
         line = [row.expected.label]
@@ -132,43 +90,26 @@ def _chance(value: float | None) -> str:
     return "-" if value is None else share(value)
 
 
-def _align(table: Table) -> list[str]:
-    """A table in columns; where it is too wide for a terminal, its head has several lines."""
-    cells = [max(len(row[i]) for row in table[1:]) for i in range(len(table[0]))]
-    widths = [max(len(title), width) for title, width in zip(table[0], cells, strict=True)]
-    head = [[title] for title in table[0]]
-    if sum(widths) + 2 * len(widths) - 2 > LINE:
-        unbroken = {"19 in 20": f"19{KEPT}in{KEPT}20", "a fixed design": f"a{KEPT}fixed design"}
-        titles = [unbroken.get(title, title) for title in table[0]]
-        widths = [max(width, *map(len, title.split(" "))) for title, width in zip(titles, cells, strict=True)]
-        head = [textwrap.wrap(title, width) for title, width in zip(titles, widths, strict=True)]
-    tall = max(len(each) for each in head)
-    rows = [[each[i - tall] if len(each) >= tall - i else "" for each in head] for i in range(tall)]
-    lines = []
-    for row in [*rows, *table[1:]]:
-        put = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        lines.append("  ".join(put).rstrip())
-    return lines
-
-
-def _wrap(text: str) -> list[str]:
-    lines = textwrap.wrap(text.replace(" %", f"{KEPT}%"), LINE, break_on_hyphens=False, break_long_words=False)
-    return [line.replace(f"{KEPT}%", " %") for line in lines]
+def align(table: Table) -> list[str]:
+    """A table for a terminal: names to the left, numbers to the right."""
+    return align_table(table, [i > 0 for i in range(len(table[0]))], LINE)
 
 
 # --- sentences
 
 
-def _heading(plan: StudyPlan) -> str:
+def describe_question(plan: StudyPlan) -> str:
+    """What is planned: the question and the error."""
     request = plan.request
     return f"Plan of '{request.name}': {asked_in_words(request)} Error at most {request.delta:g}."
 
 
-def _within(plan: StudyPlan) -> str:
-    return "" if plan.request.budget is None else f" within {exact(plan.request.budget)} results"
+def describe_budget_limit(plan: StudyPlan) -> str:
+    """' within 600 results'; nothing without a budget."""
+    return "" if plan.request.budget is None else f" within {number(plan.request.budget)} results"
 
 
-def _comparison(plan: StudyPlan) -> str:
+def describe_comparison(plan: StudyPlan) -> str:
     """What others need in the row that matters: a fixed design, one with looks, and any method at all."""
     row = plan.row
     said = [] if row.fixed is None else [describe_fixed_design(row)]
@@ -215,7 +156,9 @@ def _describe_claims(plan: StudyPlan) -> str:
     some = [row for row in rows if row.at_least_one is not None]
     if some:
         chances = [f"in {share(row.at_least_one or 0.0)} of studies with {row.expected.given}" for row in some]
-        said = f"With {exact(plan.request.budget or 0)} results at least one true claim is shown {', '.join(chances)}. "
+        said = (
+            f"With {number(plan.request.budget or 0)} results at least one true claim is shown {', '.join(chances)}. "
+        )
         row = some[-1] if some[-1].expected.lead else some[0]
         first = max(row.claims, key=lambda each: each.power if each.true else -1.0)
         best = f" The surest claim with {row.expected.given} is '{first.claim}': {share(first.power)}."
@@ -227,7 +170,7 @@ def _describe_claims(plan: StudyPlan) -> str:
 
 def _describe_budget(plan: StudyPlan) -> str:
     """The chance of an answer within the budget, from easy rows to hard ones."""
-    budget = exact(plan.request.budget or 0)
+    budget = number(plan.request.budget or 0)
     chances = [(row.within_budget or 0.0, row) for row in plan.rows]
     sure = [row for chance, row in chances if chance >= 0.9 and row.answerable]
     rare = [row for chance, row in chances if chance <= 0.2 and row.answerable]
@@ -250,7 +193,7 @@ def describe_protocol(plan: StudyPlan) -> str:
     options = ", ".join(arms) if len(arms) <= 8 else f"{', '.join(arms[:3])}, ... ({len(arms)} in all)"
     first = int(request.acting.first(request.problem, ()).pulls.sum())
     most, fixed = most_in_a_round(request.acting), as_rounds(request.acting).size is not None
-    limits = "" if most is None else f" of {'' if fixed else 'at most '}{exact(most)} results"
+    limits = "" if most is None else f" of {'' if fixed else 'at most '}{number(most)} results"
     how = "with more for the control" if request.question.separate_claims else "in equal shares"
     if request.split is not None:
         how = f"in the proportions {':'.join(f'{each:g}' for each in request.split)}"
@@ -260,14 +203,14 @@ def describe_protocol(plan: StudyPlan) -> str:
     ends = "when every claim is shown or has no chance any more" if row.claims else "when everything is settled"
     if request.budget is not None:
         undecided = "shown" if row.claims else "ruled out"
-        ends += f", or after {exact(request.budget)} results; what is not {undecided} by then is reported"
+        ends += f", or after {number(request.budget)} results; what is not {undecided} by then is reported"
     power = ""
     if row.answerable:
         chance = ""
         if row.claims and row.at_least_one is not None:
             chance = f"; at least one true claim is shown with probability {share(row.at_least_one)}"
         elif request.budget is not None and row.within_budget is not None:
-            chance = f"; an answer within {exact(request.budget)} results has probability {share(row.within_budget)}"
+            chance = f"; an answer within {number(request.budget)} results has probability {share(row.within_budget)}"
         power = (
             f" If {row.expected.condition}, simulation ({row.runs} runs) gives a median of "
             f"{whole(row.samples.typical)} results in {whole(row.rounds.typical)} rounds, and at most "
@@ -276,7 +219,7 @@ def describe_protocol(plan: StudyPlan) -> str:
     missing = f" We expect {share(request.missing)} of the results to be missing." if request.missing else ""
     return (
         f"The study asks: {asked_in_words(request)} The arms are {options}. {request.noise.words} Results are "
-        f"collected in rounds{limits}, the first of {exact(first)} results {how}; after each round the next "
+        f"collected in rounds{limits}, the first of {number(first)} results {how}; after each round the next "
         f"is planned from all results so far. {rule} The study ends {ends}. The probability of a wrong "
         f"{'claim, of any,' if row.claims else 'answer'} is at most {request.delta:g}, however often results are "
         f"looked at.{power}{missing}"

@@ -49,14 +49,14 @@ class Scenario:
         """The row after "for" or "with": "a lead of 2 points"."""
         if self.lead is None:
             return f"'{self.name}'" if self.name else "these means"
-        return f"a {self.measure} of {self._lead}" if self.lead else f"options that are all {self._alike}"
+        return f"a {self.measure} of {self._lead}" if self.lead else f"arms that are all {self._alike}"
 
     @property
     def condition(self) -> str:
         """The row after "if": "the lead is 2 points"."""
         if self.lead is None:
             return f"the means are {', '.join(f'{each:g}' for each in self.means)}"
-        return f"the {self.measure} is {self._lead}" if self.lead else f"all options are {self._alike}"
+        return f"the {self.measure} is {self._lead}" if self.lead else f"all arms are {self._alike}"
 
     @property
     def _alike(self) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -20,12 +20,27 @@ from roundwise.planning.alternatives import PlanAlternative
 from roundwise.planning.charts import draw_plan
 from roundwise.planning.fixed_designs import FixedDesign
 from roundwise.planning.forecast import takes_line
-from roundwise.planning.render import describe_plan, describe_protocol, render_plan, render_plan_card, render_text
+from roundwise.planning.render import (
+    LINE,
+    align,
+    describe_budget_limit,
+    describe_comparison,
+    describe_plan,
+    describe_protocol,
+    describe_question,
+    front_table,
+    power_table,
+    row_lines,
+    row_table,
+)
 from roundwise.planning.request import PlanRequest, Scenario, measure_of
 from roundwise.planning.rows import PlanRow
 from roundwise.planning.tradeoff import TradeoffPoint, policy_words
 from roundwise.policies import usual_policy
+from roundwise.render.html import render_card, render_page
 from roundwise.render.svg import render_file
+from roundwise.render.terminal import wrap_text
+from roundwise.serialization import plain_json
 from roundwise.study.spec import StudySpec
 
 PLAN_FORMAT = "roundwise plan 1"
@@ -101,34 +116,49 @@ class StudyPlan:
 
     def json(self) -> str:
         """The plan as JSON text; infinite numbers are null."""
-        return json.dumps(_finite(self.plain()), indent=2, allow_nan=False)
+        return json.dumps(plain_json(self.plain()), indent=2, allow_nan=False)
 
     def text(self) -> str:
         """The plan for a terminal."""
-        return render_text(self)
+        prose = partial(wrap_text, width=LINE)
+        blocks = [prose(describe_question(self)), "", *row_lines(self), ""]
+        if any(row.claims for row in self.rows):
+            blocks += [f"Power{describe_budget_limit(self)}:", *align(power_table(self)), ""]
+        blocks += [prose(f"In words. {self.words}"), ""]
+        if self.alternatives:
+            blocks += ["Alternatives:", *(prose(f"- {each.words}") for each in self.alternatives), ""]
+        compared = describe_comparison(self)
+        blocks += [prose(f"For comparison. {compared}"), ""] if compared else []
+        if len(self.front) > 1:
+            blocks += [f"Settings, for {self.row.expected.given}:", *align(front_table(self)), ""]
+        return "\n".join([*blocks, prose(f"For a protocol. {self.protocol}"), "", f"Create it: {self.command}"])
 
     def html(self) -> str:
         """The plan as a page of its own."""
-        return render_plan(self, [chart.render() for chart in draw_plan(self)])
+        charts = [chart.render() for chart in draw_plan(self)]
+        return render_page("plan_page.html", **self._page_values(), charts=charts)
 
     def _repr_html_(self) -> str | None:
         """The plan in a notebook; None, for plain text, without Jinja2."""
         try:
-            return render_plan_card(self)
+            return render_card("plan_parts.html", **self._page_values())
         except InputError:
             return None
+
+    def _page_values(self) -> dict[str, Any]:
+        return {
+            "plan": self,
+            "title": describe_question(self),
+            "rows": row_table(self),
+            "within": describe_budget_limit(self),
+            "power": power_table(self) if any(row.claims for row in self.rows) else [],
+            "compared": describe_comparison(self),
+            "settings": front_table(self) if len(self.front) > 1 else [],
+        }
 
     def figure(self) -> str:
         """A figure for a protocol, as SVG: the trade-off, the distribution of results and rounds, power by lead."""
         return render_file(draw_plan(self))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_plan(path: Path) -> tuple[StudySpec, str]:
@@ -178,6 +208,7 @@ def _new_command(request: PlanRequest) -> str | None:
         words += [f"--{what}-column", column]
     for rule, value in request.reading.payload().items():
         words += [f"--{rule.replace('_', '-')}", str(value)]
+    words += [] if request.unit is None else ["--unit", request.unit]
     return " ".join(quote(each) for each in words)
 
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Plain
+from roundwise.messages import number
 from roundwise.planning.fixed_designs import fixed_design, lower_bound
-from roundwise.planning.forecast import Ends, Forecast, exact, join_ends, simulate_ahead, summarize, without_budget
+from roundwise.planning.forecast import Ends, Forecast, join_ends, simulate_ahead, summarize, without_budget
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import PlanRow
 from roundwise.policies import Policy, Wager
@@ -129,9 +130,9 @@ class TradeoffPoint(Forecast):
         """The settings, as on the command line."""
         request = self.request
         if request.round is not None:
-            return f"rounds of {exact(request.round)}"
+            return f"rounds of {number(request.round)}"
         if request.question.separate_claims and request.budget is not None:
-            return f"rounds of {exact(as_rounds(request.acting).size or request.budget)} (as it is)"
+            return f"rounds of {number(as_rounds(request.acting).size or request.budget)} (as it is)"
         return policy_words(request.policy)
 
     @property

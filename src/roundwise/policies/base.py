@@ -432,7 +432,7 @@ def filled(lower: Floats, wanted: Floats, amount: Floats) -> Floats:
 
 
 def _cut(excess: Floats, room: Floats) -> Floats:
-    """c with sum max(excess - c, 0) = room: it rises to the average over who is above it, until nobody drops out."""
+    """c with sum max(excess - c, 0) = room: it rises to the average over the arms above it, until none drops out."""
     cut = (total(excess) - room) / excess.shape[-1]
     left, least = np.arange(len(cut)), cut
     while True:

@@ -315,7 +315,7 @@ OPT_BBAI = Declared(
     condition="the constants and the check step of opt-bbai are those of its proof (they are recalled, not read in "
     "print)",
 )
-ROUNDS = 30  # a round takes 4 times the pulls of the one before: nobody gets past 30
+ROUNDS = 30  # a round takes 4 times the pulls of the one before: no run gets past 30
 
 
 class OptBBAIState(NamedTuple):
@@ -329,7 +329,7 @@ class OptBBAIState(NamedTuple):
     checking: Floats  # (ROUNDS): 1 if the plan checks round r
 
     def was_in(self, r: int) -> Bools:
-        """Who was in round r. (K)"""
+        """The arms that were in round r. (K)"""
         return np.asarray((self.left == 0) | (self.left >= r))
 
 
@@ -396,7 +396,7 @@ class OptBBAI(BBAI[OptBBAIState]):
         return np.asarray(np.log(problem.delta / (40 * math.pi**2 * problem.arms * r**2)))
 
     def _eliminated(self, problem: Problem, memory: OptBBAIState, means: Floats) -> OptBBAIState:
-        """Step 2: drop who is eps_r behind; then note which earlier rounds are due for a check (step 3)."""
+        """Step 2: drop arms that are eps_r behind; then note which earlier rounds are due for a check (step 3)."""
         now, r, inside = (memory.stage == 4)[..., None], memory.round[..., None], memory.left == 0
         best = np.where(inside, means, -np.inf).max(axis=-1, keepdims=True)
         behind = inside & (means < best - 2.0**-r / 4)
@@ -417,7 +417,7 @@ class OptBBAI(BBAI[OptBBAIState]):
         )
 
     def _check_pulls(self, problem: Problem, memory: OptBBAIState) -> Floats:
-        """Step 3: fresh pulls of everyone who was in an earlier round, to the accuracy of the squared gamma."""
+        """Step 3: fresh pulls of every arm of an earlier round, to the accuracy of the squared gamma."""
         pulls = np.zeros(memory.left.shape)
         for r in range(1, ROUNDS + 1):
             checking = memory.checking[..., r - 1]

@@ -1,6 +1,6 @@
 """Batched elimination: accept and reject arms in rounds until the best k are found.
 
-With bounds that hold (L_i <= mu_i <= U_i, or only L_a - U_b <= mu_a - mu_b for a of the best k and b not), nobody is
+With bounds that hold (L_i <= mu_i <= U_i, or only L_a - U_b <= mu_a - mu_b for a of the best k and b not), no arm is
 placed wrongly: were an arm accepted that is not among the best k, then one of those that are, and are still in the
 race, would have a U below its L; likewise for rejected arms. Where rewards are scaled, it is to sigma = 1/2 (those in
 [0, 1]). Where numbers are recalled or read in other authors' code, the proofs for these very numbers are in
@@ -47,7 +47,7 @@ class Race(NamedTuple):
 
     @property
     def racing(self) -> Bools:
-        """Who is still in. (K)"""
+        """The arms still in. (K)"""
         return np.asarray(self.place == 0)
 
 
@@ -104,7 +104,7 @@ class RacingPolicy(RankingPolicy[Race]):
         return BatchPlan(pulls, asked, race, declared=undeclared(problem, runs))
 
     def next(self, problem: Problem, trial: Trial[Race]) -> BatchPlan[Race]:
-        """Place who can be placed; pull the others up to the number of the next round."""
+        """Accept and reject; pull the arms that are left up to the number of the next round."""
         race, means = trial.plan.memory, oriented(problem, trial.record).means
         reach = self.reach(problem, race.round)
         after = place_arms(problem, race, means - reach[..., None] / 2, means + reach[..., None] / 2)
@@ -159,7 +159,7 @@ class Elimination(RacingPolicy):
 
     @quiet
     def _declare(self, problem: Problem, means: Floats, reach: Floats, race: Race) -> Declaration:
-        """The accepted arms, or the leaders if by the same bounds nobody left is better by more than the tolerance."""
+        """The accepted arms, or the leaders if by the same bounds no arm left is better by more than the tolerance."""
         found = declare_accepted(problem, race)
         if not problem.question.tolerance:
             return found
@@ -290,7 +290,7 @@ class BatchRacing(RankingPolicy[Race]):
     def _share(self, race: Race, counts: Floats, record: Record | None) -> Floats:
         """Pulls with which those left become as equal as they can, within the limits."""
         have = np.where(race.racing, counts, 0.0)
-        equal = np.where(race.racing, have.max(axis=-1, keepdims=True) + self.batch, -(2.0**60))  # nobody else gets any
+        equal = np.where(race.racing, have.max(axis=-1, keepdims=True) + self.batch, -(2.0**60))  # the others get none
         goal = filled(have, equal, have.sum(axis=-1) + math.floor(self.batch))
         more = np.where(race.racing, np.ceil(goal - have - 1e-9), 0.0)
         pulls = apportion_pulls(more, math.floor(self.batch), 0.0, so_far=record)
@@ -298,7 +298,7 @@ class BatchRacing(RankingPolicy[Race]):
 
 
 class RoundsLeft(NamedTuple):
-    """How many rounds are to go, and who is still in."""
+    """How many rounds are to go, and the arms still in."""
 
     rounds: Floats  # r
     inside: Bools  # (K)
@@ -381,7 +381,7 @@ def repeated_log(value: float, times: int) -> float:
     return value
 
 
-MOST_ROUNDS = 60  # of Jin2019: the pulls of an arm grow with every round, so nobody gets that far
+MOST_ROUNDS = 60  # of Jin2019: the pulls of an arm grow with every round, so no run gets that far
 
 
 class Sieve(NamedTuple):
@@ -445,7 +445,7 @@ class Jin2019(RankingPolicy[Sieve]):
         # after the first batch: choose
         arm = self._choose(problem, now, np.where(now.inside, means, -np.inf))
         first = now._replace(again=np.ones_like(now.again), means=means, chosen=arm)
-        # after the second: who beats the chosen arm stays
+        # after the second: arms that beat the chosen one stay
         value = np.where(arms == now.chosen[..., None], means, 0.0).sum(axis=-1)
         inside = now.inside & (now.means >= (value + 0.75 * problem.question.tolerance)[..., None])
         better = value > now.value
@@ -484,7 +484,7 @@ class RageState(NamedTuple):
     """Where it stands."""
 
     round: Floats  # r, from 1
-    open: Bools  # (K), who may still be the best; or whose side is open
+    open: Bools  # (K), arms that may still be the best; or whose side is open
     above: Bools  # (K), of the others: on which side
 
 
@@ -525,7 +525,7 @@ class Rage(Policy[RageState]):
 
     @quiet
     def next(self, problem: Problem, trial: Trial[RageState]) -> BatchPlan[RageState]:
-        """Who can leave leaves; the next batch is for the others."""
+        """Drop the arms that are settled; the next batch is for the others."""
         now = trial.plan.memory
         fitted, deviation = _estimate(problem, trial.batch, now.open)
         level, near = _asked(problem).level, problem.question.tolerance

@@ -16,14 +16,17 @@ from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
 FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost; less of many arms
-REFILL = 2.0  # an arm that has less is brought to so many times as much: what lost by mistake comes to light sooner
-PRICE, OF_ALL = 120.0, 0.2  # with no price a batch is worth so many samples times sqrt(K), or this share of all so far
+REFILL = 2.0  # an arm below its floor is refilled to this multiple of it: an arm that lost by mistake recovers sooner
+PRICE, OF_ALL = 120.0, 0.2  # without a price a batch is worth PRICE sqrt(K) samples, or this share of all so far
 WIDTH = 3.0  # a batch is at most WIDTH sqrt(price / N) times the N samples so far
 NARROWEST = 0.25  # but so much of them is always allowed
 UNSURE = 2.0  # beta: a batch is at least this share of all samples so far, times the chance that the leader is wrong
 CROWDED = 0.4  # the same while many arms are near the top, times the doubt and sqrt(K), K at most CROWD
 WIDEST = 6.0  # a batch is at most this times the samples so far, if no growth is said
-CONTENDERS, WIDER = 25.0, 4.0  # so many contenders of more than CROWD arms widen that; by this at most
+CONTENDERS, WIDER = (
+    25.0,
+    4.0,
+)  # more contenders than this, of more than CROWD arms, widen that by up to WIDER
 SHARED = 2 / 3  # of the first batch, where arms share items
 SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far
 CAUTIOUS, BOLD = 20.0, 250.0  # of the price over K: bets are less bold below, and on the first batch bolder from here

@@ -59,7 +59,24 @@ class Wording(NamedTuple):
 
 
 PLAIN_WORDING = Wording()
+CURRENCIES = "$€£¥"  # signs that stand before a number
 RATE_WORDING = Wording("rate", lambda rate: f"{100 * rate:.6g} %", lambda gap: f"{100 * gap:.6g} points")
+
+
+def write_in_unit(number: str, unit: str) -> str:
+    """A number with its unit, if it has one.
+
+    >>> write_in_unit("3.5", "s"), write_in_unit("-3.50", "$"), write_in_unit("3.5", "")
+    ('3.5 s', '-$3.50', '3.5')
+    """
+    if unit not in CURRENCIES or not unit:
+        return f"{number} {unit}".rstrip()
+    return f"-{unit}{number[1:]}" if number.startswith("-") else f"{unit}{number}"
+
+
+def wording_in_unit(unit: str) -> Wording:
+    """How values in a unit are written."""
+    return Wording(value=lambda x: write_in_unit(f"{x:g}", unit), gap=lambda x: write_in_unit(f"{x:g}", unit))
 
 
 class Question(ABC):

@@ -315,6 +315,10 @@ class MinimumBelow(SomeBeyond):
     name = "minimum-below"
     lower_is_better = True
 
+    def direction_options(self) -> list[str]:
+        """None: it has no other direction."""
+        return []
+
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         """'The smallest mean is below 0.6.'"""
         return f"the smallest mean is {'' if answer else 'not '}below {self.level:g}{near_words(self.tolerance)}"

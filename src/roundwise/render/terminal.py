@@ -42,10 +42,12 @@ def align_table(table: Table, numeric: Sequence[bool], width: int | None = None)
     columns = list(zip(*table, strict=True))
     widths = [max(map(len, column)) for column in columns]
     if width is not None:
-        least = [max(len(word) for cell in column for word in _words(cell)) for column in columns]
-        while sum(widths) + 2 * (len(widths) - 1) > width and widths != least:
-            _, widest = max((each, i) for i, each in enumerate(widths) if each > least[i])
-            widths[widest] -= 1
+        words = [[max(map(len, _words(cell))) for cell in column] for column in columns]
+        unbroken = [max([title, *map(len, cells)]) for (title, *_), (_, *cells) in zip(words, columns, strict=True)]
+        for least in (unbroken, [max(column) for column in words]):  # titles are broken before cells
+            while sum(widths) + 2 * (len(widths) - 1) > width and widths != least:
+                _, widest = max((each, i) for i, each in enumerate(widths) if each > least[i])
+                widths[widest] -= 1
     lines = []
     for number, row in enumerate(table):
         cells = [_wrap_line(cell, size) for cell, size in zip(row, widths, strict=True)]

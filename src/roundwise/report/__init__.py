@@ -1,6 +1,7 @@
 """One report for the terminal, Markdown, HTML, JSON, notebooks, PDF, Excel and CSV: `build` says what, others how."""
 
-from roundwise.report.build import Report, build_report
+from roundwise.report.build import build_report
+from roundwise.report.export import Report
 from roundwise.report.model import ArmRow, ClaimRow, Event, list_events
 
 __all__ = ["ArmRow", "ClaimRow", "Event", "Report", "build_report", "list_events"]

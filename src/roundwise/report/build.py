@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from shlex import quote
+from typing import Any
 
 import numpy as np
 
 from roundwise._version import __version__
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Floats
 from roundwise.ingest import Results
 from roundwise.messages import Guarantee, option, several
 from roundwise.noise.base import Outcome
 from roundwise.questions.claims import ODDS
-from roundwise.report.export import (
-    TABLES,
-    Frame,
-    list_records,
-    make_frame,
-    print_pdf,
-    render_card_html,
-    render_html,
-    render_json,
-    render_markdown,
-    render_table_csv,
-    render_workbook,
-)
+from roundwise.report.export import Report
 from roundwise.report.model import (
     RATIO,
     ArmRow,
@@ -37,18 +25,17 @@ from roundwise.report.model import (
     Event,
     EvidenceHistory,
     FileRow,
-    ReportData,
     RoundRow,
     choose_units,
     list_events,
     share,
 )
-from roundwise.report.text import Findings, describe_open, name_answer, render_text, render_top, write_headline
+from roundwise.report.text import Findings, describe_open, name_answer, write_headline
 from roundwise.rules import ClaimStatus
 from roundwise.rules.base import Bounds, Interval, LinearForm
 from roundwise.serialization import Unreadable
 from roundwise.store import Entry, EventKind
-from roundwise.store.log import stamp
+from roundwise.store.log import format_time
 from roundwise.study.fold import Round, evidence, restore_trial
 from roundwise.study.guarantee import bounds_hold, dangers_of, guarantee_of, means_hold, notes_of, standing
 from roundwise.study.spec import StudySpec
@@ -57,68 +44,6 @@ from roundwise.study.state import State
 MANY_ARMS = 1000  # up to which intervals are computed
 MANY_CLAIMS = 10_000  # up to which it is computed by how much they hold
 MOST_TRACED = 200  # claims, and rounds, up to which their evidence is followed
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Report(ReportData):
-    """Everything there is to say about a study, for a screen, a page, a notebook, a spreadsheet or a program."""
-
-    @property
-    def arms(self) -> Frame:
-        """The arms as a data frame, the best first (needs pandas)."""
-        return make_frame(TABLES["arms"], list_records(self, "arms"))
-
-    @property
-    def claims(self) -> Frame:
-        """What must be shown as a data frame (needs pandas)."""
-        return make_frame(TABLES["claims"], list_records(self, "claims"))
-
-    @property
-    def by_round(self) -> Frame:
-        """What every round brought of every arm as a data frame (needs pandas)."""
-        return make_frame(TABLES["rounds"], list_records(self, "rounds"))
-
-    def plain(self) -> Plain:
-        """The report as JSON."""
-        return render_json(self)
-
-    def json(self) -> str:
-        """The report as JSON text."""
-        return json.dumps(self.plain(), indent=2, allow_nan=False)
-
-    def top(self) -> str:
-        """The headline for a terminal; above it what became of the guarantee, unless it was kept, and all dangers."""
-        return "\n".join(render_top(self))
-
-    def text(self, width: int | None = None) -> str:
-        """The report for a terminal; lines have at most `width` characters if it is given."""
-        return render_text(self, width)
-
-    def markdown(self) -> str:
-        """The report as Markdown."""
-        return render_markdown(self)
-
-    def html(self) -> str:
-        """The report as one HTML page that needs nothing else."""
-        return render_html(self)
-
-    def pdf(self) -> bytes:
-        """The report as a PDF, printed by a browser (Chromium, Chrome or Edge) without a window."""
-        return print_pdf(self.html())
-
-    def xlsx(self) -> bytes:
-        """The report as an Excel workbook: summary, arms, claims, rounds, files (needs openpyxl)."""
-        return render_workbook(self)
-
-    def csv(self, table: str = "arms") -> str:
-        """One table as CSV: arms, claims, rounds or files."""
-        return render_table_csv(self, table)
-
-    def _repr_html_(self) -> str:
-        return render_card_html(self)
-
-    def __repr__(self) -> str:
-        return f"<Report of '{self.study}', {self.status}: {self.headline}>"
 
 
 def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> Report:
@@ -142,11 +67,10 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
     courses = trace_evidence(state, entries, claims)
     arm_rows, claim_rows = measure(state, claims, answer, courses, intervals)
     widths = sorted(each.upper - each.lower for each in arm_rows if each.lower is not None and each.upper is not None)
-    units = choose_units(settings.noise, widths[len(widths) // 2] if widths else None)
-    rising = not question.lower_is_better
+    units = choose_units(settings.noise, settings.unit, widths[len(widths) // 2] if widths else None)
     found = Findings(
         question,
-        sorted(arm_rows, key=lambda arm: (arm.mean is None, (-1 if rising else 1) * (arm.mean or 0.0))),
+        sorted(arm_rows, key=lambda arm: (arm.mean is None, -question.sign * (arm.mean or 0.0))),
         claim_rows,
         units,
         None if question.control is None else settings.arms[question.control],
@@ -179,7 +103,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         courses=courses,
         assumptions=f"{settings.noise.words} {settings.reading.words}".strip(),
         units=units,
-        rising=rising,
+        lower_is_better=question.lower_is_better,
         level=question.level,
         control=found.control,
         ends=each_end if standing(state).bounds_match_decision else joint,
@@ -205,7 +129,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
 
 def _stamp(created: str) -> str | None:
     try:
-        return stamp(datetime.fromisoformat(created))
+        return format_time(datetime.fromisoformat(created))
     except ValueError:
         return None
 
@@ -345,17 +269,16 @@ def measure(
                 for arm in arms:
                     arm.lower = arm.upper = None
     by_name = {each.name: each for each in arms}
-    best = max((each.mean for each in arms if each.mean is not None), default=None)
+    sign = settings.question.sign
+    best = max((each.mean for each in arms if each.mean is not None), key=lambda mean: sign * mean, default=None)
     since = {each.claim: each.shown_at for each in courses}
     rows = []
     for i, (claim, form) in enumerate(zip(claims, forms, strict=True)):
         row = _size_claim(state, claim, form, by_name, best, None if margins is None else _finite(margins[i]))
         compared = by_name.get(row.compares or "")
         if compared is not None and compared.difference is not None:  # one number for one thing
-            if row.below:
-                row.upper = compared.difference_upper
-            else:
-                row.lower = compared.difference_lower
+            ends = _improvement(sign, compared.difference_lower, compared.difference_upper)
+            row.lower, row.upper = (row.lower, ends[1]) if row.below else (ends[0], row.upper)
         row.shown_at = since.get(claim.words) if row.shown_at is None else row.shown_at
         if hold:
             row.lower, row.upper = _include(row.estimate, row.lower, row.upper)
@@ -363,7 +286,8 @@ def measure(
         else:
             row.lower = row.upper = row.single_lower = row.single_upper = row.margins = None
         rows.append(row)
-    _include_estimates(arms, best, next((each.mean for each in arms if each.index == leader), None))
+    _include_estimates(arms, sign, best, next((each.mean for each in arms if each.index == leader), None))
+    _compare_with_leader(state, arms)
     _place_arms(state, arms, rows, answer)
     return arms, rows
 
@@ -403,13 +327,14 @@ def _compare_with_control(
     """Add differences from the control, as the rule estimates them if it does, with bounds that agree with the claims.
 
     Each end is wrong with probability at most 2 delta: half of delta for the bound, delta for the decision. A lift
-    takes the difference and the control's own interval together.
+    takes the difference and the control's own interval together. Where lower is better, claims are about how far an arm
+    is below the control: signs change here, and again at the end.
     """
-    control = state.spec.question.control
+    control, sign = state.spec.question.control, state.spec.question.sign
     if control is None or not arms[control].results:
         return
     found = bounds.against(control) or Interval(np.full(len(arms), -np.inf), np.full(len(arms), np.inf))
-    lower, upper = (np.array(each) for each in found)
+    lower, upper = (np.array(each) for each in _improvement(sign, *found))
     estimates: dict[str, float] = {}
     for claim, form in zip(claims, forms, strict=True):
         name = _other_than_control(state, form)
@@ -417,7 +342,7 @@ def _compare_with_control(
             continue
         i, level = state.spec.arms.index(name), form.level
         if claim.estimate is not None:
-            estimates[name] = claim.estimate
+            estimates[name] = sign * claim.estimate
         lower[i] = max(lower[i], -np.inf if claim.lower is None else claim.lower)
         upper[i] = min(upper[i], np.inf if claim.upper is None else claim.upper)
         if not (claim.shown and not form.below):
@@ -428,19 +353,57 @@ def _compare_with_control(
             upper[i] = max(upper[i], level)
         elif upper[i] >= level:
             upper[i] = np.nextafter(level, -np.inf)
-    base, upper = arms[control], np.maximum(lower, upper)
+    base = arms[control]
+    lower, upper = _improvement(sign, lower, np.maximum(lower, upper))
     for arm, low, high in zip(arms, lower.tolist(), upper.tolist(), strict=True):
         if arm.index == control or arm.mean is None or base.mean is None:
             continue
         arm.difference = estimates.get(arm.name, arm.mean - base.mean)
         arm.difference_lower, arm.difference_upper = _finite(low), _finite(high)
-        if state.spec.noise.outcome.low < 0 or base.mean <= 0:
-            continue  # a lift has no meaning where means may be negative
+        if not _is_positive(state, base):
+            continue
         of = float(state.trial.record.means[control]) if arm.name in estimates else base.mean  # before the same results
         arm.lift = arm.difference / of if of > 0 else None
         if base.lower and base.lower > 0 and base.upper is not None:
-            arm.lift_lower = _finite(max(min(low / base.lower, low / base.upper), -1.0))
-            arm.lift_upper = _finite(max(high / base.lower, high / base.upper))
+            arm.lift_lower, arm.lift_upper = _lift_ends(state, low, high, base.lower, base.upper)
+
+
+def _improvement(sign: float, lower: Any, upper: Any) -> tuple[Any, Any]:
+    """The ends of how much better something is, from those of a difference; and back."""
+    if sign > 0:
+        return lower, upper
+    return None if upper is None else -upper, None if lower is None else -lower
+
+
+def _compare_with_leader(state: State, arms: Sequence[ArmRow]) -> None:
+    """Add lifts over the arm that leads, where the best arm is asked for and means are positive.
+
+    A lift takes the gap and the leader's own interval together, as with a control.
+    """
+    leader = next((each for each in arms if each.gap_to_leader_upper == 0.0), None)
+    if leader is None or leader.mean is None or not _is_positive(state, leader):
+        return
+    for arm in arms:
+        if arm is leader or arm.mean is None:
+            continue
+        arm.lift = arm.mean / leader.mean - 1
+        least = arm.gap_to_best_lower if arm.gap_to_leader_lower is None else arm.gap_to_leader_lower
+        most = arm.gap_to_leader_upper
+        if leader.lower and leader.lower > 0 and leader.upper is not None and least is not None and most is not None:
+            ends = _improvement(-state.spec.question.sign, least, most)
+            arm.lift_lower, arm.lift_upper = _include(arm.lift, *_lift_ends(state, *ends, leader.lower, leader.upper))
+
+
+def _is_positive(state: State, arm: ArmRow) -> bool:
+    """Whether something can be told in per cent of the mean of an arm."""
+    bounded = state.spec.noise.outcome.low >= 0 or (arm.lower is not None and arm.lower > 0)
+    return bounded and arm.mean is not None and arm.mean > 0
+
+
+def _lift_ends(state: State, low: float, high: float, least: float, most: float) -> tuple[float | None, float | None]:
+    """The ends of a difference over a positive mean from `least` to `most`."""
+    floor = -1.0 if state.spec.noise.outcome.low >= 0 else -math.inf
+    return _finite(max(min(low / least, low / most), floor)), _finite(max(high / least, high / most))
 
 
 def _size_claim(
@@ -458,7 +421,7 @@ def _size_claim(
     if claim.left is not None:
         mean = arms[claim.left].mean
         if mean is not None and best is not None:
-            estimate, lower, gap = best - mean, margin, True
+            estimate, lower, gap = abs(best - mean), margin, True
     elif form is not None:
         index, factors = list(form.arms), np.array(form.factors)
         if all(record.counts[index] > 0):
@@ -490,7 +453,8 @@ def _size_claim(
     )
     if form is None or claim.scale in (None, ODDS):
         return found
-    return _as_ratio(found, form, record.means, state.spec.noise.outcome)
+    found = _as_ratio(found, form, record.means, state.spec.noise.outcome)
+    return _invert_ratio(found) if state.spec.question.lower_is_better and found.scale == RATIO else found
 
 
 def _as_ratio(claim: ClaimRow, form: LinearForm, means: Floats, outcome: Outcome) -> ClaimRow:
@@ -521,6 +485,23 @@ def _as_ratio(claim: ClaimRow, form: LinearForm, means: Floats, outcome: Outcome
     )
 
 
+def _invert_ratio(claim: ClaimRow) -> ClaimRow:
+    """Where lower is better, the ratio of an arm to the control in place of the control to the arm."""
+
+    def inverse(value: float | None) -> float | None:
+        return 1 / value if value else None
+
+    return replace(
+        claim,
+        margin=inverse(claim.margin),
+        estimate=inverse(claim.estimate),
+        lower=inverse(claim.upper),
+        upper=inverse(claim.lower),
+        single_lower=inverse(claim.single_upper),
+        single_upper=inverse(claim.single_lower),
+    )
+
+
 def _other_than_control(state: State, form: LinearForm | None) -> str | None:
     control = state.spec.question.control
     if control is None or form is None or len(form.arms) != 2 or control not in form.arms:
@@ -547,7 +528,7 @@ def _include(estimate: float | None, lower: float | None, upper: float | None) -
     return None if lower is None else min(lower, estimate), None if upper is None else max(upper, estimate)
 
 
-def _include_estimates(arms: Sequence[ArmRow], best: float | None, leading: float | None) -> None:
+def _include_estimates(arms: Sequence[ArmRow], sign: float, best: float | None, leading: float | None) -> None:
     """Extend bounds that leave out their own estimate: a wider interval holds where a narrower one does."""
     for arm in arms:
         if arm.mean is None or best is None:
@@ -555,9 +536,9 @@ def _include_estimates(arms: Sequence[ArmRow], best: float | None, leading: floa
         before = arm.lower, arm.upper
         arm.lower, arm.upper = _include(arm.mean, *before)
         arm.widened = (arm.lower, arm.upper) != before
-        arm.gap_to_best_lower, _ = _include(best - arm.mean, arm.gap_to_best_lower, None)
+        arm.gap_to_best_lower, _ = _include(sign * (best - arm.mean), arm.gap_to_best_lower, None)
         if leading is not None and arm.gap_to_leader_upper != 0.0:
-            ends = _include(leading - arm.mean, arm.gap_to_leader_lower, arm.gap_to_leader_upper)
+            ends = _include(sign * (leading - arm.mean), arm.gap_to_leader_lower, arm.gap_to_leader_upper)
             arm.gap_to_leader_lower, arm.gap_to_leader_upper = ends
         arm.difference_lower, arm.difference_upper = _include(
             arm.difference, arm.difference_lower, arm.difference_upper

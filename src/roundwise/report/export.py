@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import os
 import re
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,8 @@ from roundwise.report.text import (
     file_table,
     has_claim_table,
     list_facts,
+    render_text,
+    render_top,
     round_table,
     write_subheadline,
 )
@@ -90,49 +94,6 @@ def make_frame(columns: Sequence[str], rows: Records) -> Frame:
     return pd.DataFrame(rows, columns=list(columns))
 
 
-def render_json(report: ReportData) -> Plain:
-    """The report as JSON: names in place of indices, times as ISO 8601."""
-    fields = vars(report)
-
-    def records(table: str) -> list[Plain]:
-        lost = (math.inf, -math.inf)  # a bet that lost all: JSON has no such number
-        return [
-            {name: None if each in lost else each for name, each in zip(TABLES[table], row, strict=True)}
-            for row in list_records(report, table)
-        ]
-
-    def named(names: str) -> Plain:
-        return {name: fields[name] for name in names.split()}
-
-    files = zip(records("files"), report.files, strict=True)
-    return {
-        "roundwise": report.version,
-        **named("study question question_text status answer headline"),
-        "guarantee": report.guarantee.plain(),
-        **named("delta assumptions"),
-        "after_decision": report.late,
-        **named("results pending budget rounds remaining"),
-        "arms": records("arms"),
-        "claims": records("claims"),
-        "by_round": records("rounds"),
-        "files": [record | {"contradicts": each.contradicts} for record, each in files],
-        "bounds": report.ends,
-        **named("level control"),
-        "dangers": [each.plain() for each in report.dangers],
-        "notes": [each.plain() for each in report.notes],
-        **named("sentence forecast next reproduce policy created changed waiting_since"),
-        "by": list(report.by),
-        "digest": report.digest,
-    }
-
-
-def render_table_csv(report: ReportData, table: str) -> str:
-    """One table as CSV."""
-    if table not in TABLES:
-        raise unknown("table", table, TABLES)
-    return render_csv(TABLES[table], list_records(report, table))
-
-
 def render_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table as CSV, in which no text can be taken for a formula."""
     target = io.StringIO()
@@ -155,49 +116,6 @@ def neutral(cell: object) -> object:
     return visible(f"'{cell}" if cell.startswith(DANGEROUS) else cell, LONGEST)
 
 
-def render_workbook(report: ReportData) -> bytes:
-    """An Excel workbook with a summary and every table."""
-    try:
-        from openpyxl import Workbook
-        from openpyxl.styles import Alignment, Font
-    except ImportError:
-        raise InputError("Excel files need the extra 'frames': pip install 'roundwise[frames]'.") from None
-    book = Workbook()
-    book.properties.creator = book.properties.lastModifiedBy = "roundwise"
-    book.properties.title = visible(report.study)
-    summary: Records = [
-        ("guarantee", str(report.guarantee)),
-        ("headline", report.headline),
-        ("question", report.question_text),
-    ]
-    summary += [("study", report.study), ("status", report.status), ("error probability", report.delta)]
-    summary += [("results", report.results), ("budget", report.budget), ("rounds", report.rounds)]
-    summary += [("forecast", report.forecast)] if report.forecast is not None else []
-    summary += [("assumptions", report.assumptions), ("bounds of means", report.ends), ("started", report.created)]
-    summary += [("last change", report.changed), ("by", ", ".join(report.by)), ("for a paper", report.sentence)]
-    summary += [("danger", str(each)) for each in report.dangers] + [("note", str(each)) for each in report.notes]
-    summary += [("record ends with", report.digest), ("roundwise", report.version)]
-    sheet = book.active
-    sheet.title = "summary"
-    _fill_sheet(sheet, ("", report.study), summary)
-    for name, columns in TABLES.items():
-        _fill_sheet(book.create_sheet(name), columns, list_records(report, name))
-    for each in book.worksheets:
-        for cell in each[1]:
-            cell.font = Font(bold=True)
-        each.freeze_panes = "A2"
-        for column in each.columns:
-            values = [cell.value for cell in column[:200]]
-            width = max(len(f"{value:.4f}" if isinstance(value, float) else str(value or "")) for value in values)
-            each.column_dimensions[column[0].column_letter].width = min(max(width + 2, 10), 80)
-    for row in sheet.iter_rows():
-        for cell in row:
-            cell.alignment = Alignment(wrap_text=True, vertical="top")
-    target = io.BytesIO()
-    book.save(target)
-    return target.getvalue()
-
-
 def _fill_sheet(sheet: Any, columns: Sequence[str], rows: Records) -> None:
     """Write a table; text stays text, whatever it begins with."""
     for i, row in enumerate([tuple(columns), *rows], 1):
@@ -209,30 +127,6 @@ def _fill_sheet(sheet: Any, columns: Sequence[str], rows: Records) -> None:
             if isinstance(value, str):
                 cell.data_type = "s"
                 cell.quotePrefix = value.startswith(DANGEROUS)
-
-
-def render_markdown(report: ReportData) -> str:
-    """The report as Markdown."""
-    lines = ["<!-- roundwise report -->", f"# {_escape(report.study)}", ""]
-    lines += [line for each in describe_guarantee(report) for line in (f"> **{_escape(each)}**", "")]
-    lines += [line for each in report.dangers for line in (f"> {_escape(str(each))}", "")]
-    lines += [f"**{_escape(sentence(report.headline))}**", "", _escape(report.sentence), ""]
-    lines += [f"- {name}: {_escape(value)}" for name, value in list_facts(report)]
-    lines += ["", "## Arms", "", *_pipe_table(arm_table(report)), ""]
-    lines += [_escape(legend), ""] if (legend := describe_places(report)) else []
-    if has_claim_table(report):
-        lines += ["## Evidence", "", describe_evidence(report), "", *_pipe_table(claim_table(report)), ""]
-    if report.cells:
-        lines += ["## Rounds", "", *_pipe_table(round_table(report)), ""]
-    if report.files:
-        lines += ["## Files", "", *_pipe_table(file_table(report)), ""]
-    if report.notes:
-        lines += ["## Notes", "", *(f"- {_escape(str(each))}" for each in report.notes), ""]
-    commands = visible(report.reproduce)
-    code = ["```", commands, "```"]
-    if "<" in commands:  # a name in them may be taken for HTML
-        code = [f"- {_escape(each)}" for each in commands.split("\n")]
-    return "\n".join([*lines, "## To reproduce", "", *code, "", describe_version(report), ""])
 
 
 def _pipe_table(columns: Sequence[Column]) -> list[str]:
@@ -287,14 +181,156 @@ class ReportView:
         return draw_evidence(self.report)
 
 
-def render_html(report: ReportData) -> str:
-    """The report as one HTML page that needs nothing else."""
-    return render_page("report_page.html", view=ReportView(report))
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Report(ReportData):
+    """Everything there is to say about a study, for a screen, a page, a notebook, a spreadsheet or a program."""
 
+    @property
+    def arms(self) -> Frame:
+        """The arms as a data frame, the best first (needs pandas)."""
+        return make_frame(TABLES["arms"], list_records(self, "arms"))
 
-def render_card_html(report: ReportData) -> str:
-    """The report for a notebook: the headline, the arms and the charts."""
-    return render_card("report_card.html", view=ReportView(report))
+    @property
+    def claims(self) -> Frame:
+        """What must be shown as a data frame (needs pandas)."""
+        return make_frame(TABLES["claims"], list_records(self, "claims"))
+
+    @property
+    def by_round(self) -> Frame:
+        """What every round brought of every arm as a data frame (needs pandas)."""
+        return make_frame(TABLES["rounds"], list_records(self, "rounds"))
+
+    def plain(self) -> Plain:
+        """The report as JSON: names in place of indices, times as ISO 8601."""
+        fields = vars(self)
+
+        def records(table: str) -> list[Plain]:
+            lost = (math.inf, -math.inf)  # a bet that lost all: JSON has no such number
+            return [
+                {name: None if each in lost else each for name, each in zip(TABLES[table], row, strict=True)}
+                for row in list_records(self, table)
+            ]
+
+        def named(names: str) -> Plain:
+            return {name: fields[name] for name in names.split()}
+
+        files = zip(records("files"), self.files, strict=True)
+        return {
+            "roundwise": self.version,
+            **named("study question question_text status answer headline"),
+            "guarantee": self.guarantee.plain(),
+            **named("delta assumptions"),
+            "after_decision": self.late,
+            **named("results pending budget rounds remaining"),
+            "arms": records("arms"),
+            "claims": records("claims"),
+            "by_round": records("rounds"),
+            "files": [record | {"contradicts": each.contradicts} for record, each in files],
+            "bounds": self.ends,
+            **named("level control"),
+            "dangers": [each.plain() for each in self.dangers],
+            "notes": [each.plain() for each in self.notes],
+            **named("sentence forecast next reproduce policy created changed waiting_since"),
+            "by": list(self.by),
+            "digest": self.digest,
+        }
+
+    def json(self) -> str:
+        """The report as JSON text."""
+        return json.dumps(self.plain(), indent=2, allow_nan=False)
+
+    def top(self) -> str:
+        """The headline for a terminal, below the guarantee, unless it was kept, and all dangers."""
+        return "\n".join(render_top(self))
+
+    def text(self, width: int | None = None) -> str:
+        """The report for a terminal; lines have at most `width` characters if it is given."""
+        return render_text(self, width)
+
+    def markdown(self) -> str:
+        """The report as Markdown."""
+        lines = ["<!-- roundwise report -->", f"# {_escape(self.study)}", ""]
+        lines += [line for each in describe_guarantee(self) for line in (f"> **{_escape(each)}**", "")]
+        lines += [line for each in self.dangers for line in (f"> {_escape(str(each))}", "")]
+        lines += [f"**{_escape(sentence(self.headline))}**", "", _escape(self.sentence), ""]
+        lines += [f"- {name}: {_escape(value)}" for name, value in list_facts(self)]
+        lines += ["", "## Arms", "", *_pipe_table(arm_table(self)), ""]
+        lines += [_escape(legend), ""] if (legend := describe_places(self)) else []
+        if has_claim_table(self):
+            lines += ["## Evidence", "", describe_evidence(self), "", *_pipe_table(claim_table(self)), ""]
+        if self.cells:
+            lines += ["## Rounds", "", *_pipe_table(round_table(self)), ""]
+        if self.files:
+            lines += ["## Files", "", *_pipe_table(file_table(self)), ""]
+        if self.notes:
+            lines += ["## Notes", "", *(f"- {_escape(str(each))}" for each in self.notes), ""]
+        commands = visible(self.reproduce)
+        code = ["```", commands, "```"]
+        if "<" in commands:  # a name in them may be taken for HTML
+            code = [f"- {_escape(each)}" for each in commands.split("\n")]
+        return "\n".join([*lines, "## To reproduce", "", *code, "", describe_version(self), ""])
+
+    def html(self) -> str:
+        """The report as one HTML page that needs nothing else."""
+        return render_page("report_page.html", view=ReportView(self))
+
+    def _repr_html_(self) -> str:
+        return render_card("report_card.html", view=ReportView(self))
+
+    def pdf(self) -> bytes:
+        """The report as a PDF, printed by a browser (Chromium, Chrome or Edge) without a window."""
+        return print_pdf(self.html())
+
+    def xlsx(self) -> bytes:
+        """The report as an Excel workbook: summary, arms, claims, rounds, files (needs openpyxl)."""
+        try:
+            from openpyxl import Workbook
+            from openpyxl.styles import Alignment, Font
+        except ImportError:
+            raise InputError("Excel files need the extra 'frames': pip install 'roundwise[frames]'.") from None
+        book = Workbook()
+        book.properties.creator = book.properties.lastModifiedBy = "roundwise"
+        book.properties.title = visible(self.study)
+        summary: Records = [
+            ("guarantee", str(self.guarantee)),
+            ("headline", self.headline),
+            ("question", self.question_text),
+        ]
+        summary += [("study", self.study), ("status", self.status), ("error probability", self.delta)]
+        summary += [("results", self.results), ("budget", self.budget), ("rounds", self.rounds)]
+        summary += [("forecast", self.forecast)] if self.forecast is not None else []
+        summary += [("assumptions", self.assumptions), ("bounds of means", self.ends), ("started", self.created)]
+        summary += [("last change", self.changed), ("by", ", ".join(self.by)), ("for a paper", self.sentence)]
+        summary += [("danger", str(each)) for each in self.dangers] + [("note", str(each)) for each in self.notes]
+        summary += [("record ends with", self.digest), ("roundwise", self.version)]
+        sheet = book.active
+        sheet.title = "summary"
+        _fill_sheet(sheet, ("", self.study), summary)
+        for name, columns in TABLES.items():
+            _fill_sheet(book.create_sheet(name), columns, list_records(self, name))
+        for each in book.worksheets:
+            for cell in each[1]:
+                cell.font = Font(bold=True)
+            each.freeze_panes = "A2"
+            for column in each.columns:
+                values = [cell.value for cell in column[:200]]
+                width = max(len(f"{value:.4f}" if isinstance(value, float) else str(value or "")) for value in values)
+                each.column_dimensions[column[0].column_letter].width = min(max(width + 2, 10), 80)
+        for row in sheet.iter_rows():
+            for cell in row:
+                cell.alignment = Alignment(wrap_text=True, vertical="top")
+        target = io.BytesIO()
+        book.save(target)
+        return target.getvalue()
+
+    def csv(self, table: str = "arms") -> str:
+        """One table as CSV: arms, claims, rounds or files."""
+        if table not in TABLES:
+            raise unknown("table", table, TABLES)
+        return render_csv(TABLES[table], list_records(self, table))
+
+    def __repr__(self) -> str:
+        return f"<Report of '{self.study}', {self.status}: {self.headline}>"
 
 
 BROWSERS = (

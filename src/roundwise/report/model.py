@@ -12,9 +12,9 @@ from roundwise.arrays import Plain
 from roundwise.errors import visible
 from roundwise.messages import Danger, Guarantee, Note, count, several
 from roundwise.noise import Noise
-from roundwise.questions.base import PLAIN_WORDING, RATE_WORDING, Wording
-from roundwise.serialization import unpacked_numbers
-from roundwise.store.log import Entry, EventKind, stamp
+from roundwise.questions.base import CURRENCIES, RATE_WORDING, Wording, wording_in_unit, write_in_unit
+from roundwise.serialization import unpack_numbers
+from roundwise.store.log import Entry, EventKind, format_time
 
 RATIO = "ratio"  # the scale of a claim about the ratio of two means
 TINY = 1e-12  # a bound that is nearer than this just agrees with the decision: no number is worth saying
@@ -24,36 +24,49 @@ Side = Literal["near", "down", "up"]  # how to round: bounds are rounded away fr
 # --- numbers as people read them
 
 
+TIMES = ("ns", "us", "µs", "ms", "s", "sec", "second", "seconds", "min", "minutes", "h", "hours", "days")
+
+
 class Units(NamedTuple):
-    """How values of a study are written: rates in per cent, everything else as plain numbers."""
+    """How values of a study are written: rates in per cent, everything else as numbers, in their unit if it has one."""
 
     rates: bool
     decimals: int | None = None  # None: as many as a number needs by itself
+    unit: str = ""
 
     @property
     def wording(self) -> Wording:
         """The word for a mean, and how levels, margins and tolerances are written, which somebody chose."""
-        return RATE_WORDING if self.rates else PLAIN_WORDING
+        return RATE_WORDING if self.rates else wording_in_unit(self.unit)
 
-    def value(self, value: float, side: Side = "near") -> str:
-        return per_cent(value, side) if self.rates else self._plain(value, side)
+    @property
+    def lowest(self) -> str:
+        """What an arm is that has the lowest mean."""
+        if self.rates or not self.unit:
+            return f"has the lowest {self.wording.mean}"
+        known = "is fastest" if self.unit in TIMES else "is cheapest" if self.unit in CURRENCIES else None
+        return known or "has the lowest mean"
+
+    def value(self, value: float, side: Side = "near", unit: bool = True) -> str:
+        return per_cent(value, side, unit=unit) if self.rates else self._plain(value, side, unit)
 
     def gap(self, gap: float, side: Side = "near", unit: bool = True) -> str:
         """A difference of two values, with its `unit` if there is one."""
-        return points(gap, side, unit) if self.rates else self._plain(gap, side)
+        return points(gap, side, unit) if self.rates else self._plain(gap, side, unit)
 
-    def _plain(self, value: float, side: Side) -> str:
-        if self.decimals is None:
-            return number(value, side)
-        shown = rounded(value, self.decimals, side)
-        return f"{shown:.{self.decimals}f}" if shown or abs(value) < TINY else number(value, side)
+    def _plain(self, value: float, side: Side, unit: bool) -> str:
+        text, shown = number(value, side), 0.0
+        if self.decimals is not None:
+            shown = rounded(value, self.decimals, side)
+            text = f"{shown:.{self.decimals}f}" if shown or abs(value) < TINY else text
+        return write_in_unit(text, self.unit) if unit else text
 
 
-def choose_units(noise: Noise, width: float | None = None) -> Units:
-    """Per cent and points for 0/1 results, plain numbers for others: as many digits as bounds of this `width` allow."""
+def choose_units(noise: Noise, unit: str | None = None, width: float | None = None) -> Units:
+    """Per cent and points for 0/1 results, numbers in their unit for others: as many digits as this `width` allows."""
     if noise.outcome.rates or not width or not math.isfinite(width) or not 1e-9 < width < 1e9:
-        return Units(noise.outcome.rates)
-    return Units(False, max(0, 1 - math.floor(math.log10(width))))
+        return Units(noise.outcome.rates, unit=unit or "")
+    return Units(False, max(0, 1 - math.floor(math.log10(width))), unit or "")
 
 
 def per_cent(share: float, side: Side = "near", digits: int | None = None, unit: bool = True) -> str:
@@ -260,7 +273,7 @@ class ReportData:
     courses: tuple[EvidenceHistory, ...]
     assumptions: str
     units: Units
-    rising: bool  # whether the best arm is the one with the highest mean
+    lower_is_better: bool  # whether the best arm is the one with the lowest mean
     level: float | None  # that means are compared with, if the question has one
     control: str | None
     ends: str  # what bounds of means are, with their probability, where they are shown
@@ -289,7 +302,7 @@ class ReportData:
     @cached_property
     def ranked(self) -> tuple[ArmRow, ...]:
         """The arms, the best first; those without results last."""
-        sign = -1.0 if self.rising else 1.0
+        sign = 1.0 if self.lower_is_better else -1.0
         return tuple(sorted(self.arm_rows, key=lambda arm: (arm.mean is None, sign * (arm.mean or 0.0))))
 
 
@@ -331,7 +344,7 @@ def list_events(entries: Sequence[Entry]) -> list[Event]:
         found.append(
             Event(
                 entry=entry.seq,
-                at=stamp(entry.at),
+                at=format_time(entry.at),
                 by=visible(entry.by),
                 kind=visible(entry.kind),
                 round=number if isinstance(number, int) else None,
@@ -368,7 +381,7 @@ def _describe_entry(kind: str, payload: Plain, asked: float | None) -> str:
 
 def _results(told: Plain) -> int | None:
     try:
-        return int(unpacked_numbers(told["counts"]).sum())
+        return int(unpack_numbers(told["counts"]).sum())
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -53,9 +53,18 @@ class Findings(NamedTuple):
         """An arm with how far it is ahead of the control."""
         if arm.difference is None:
             return arm.name
-        gap, bound = self.units.gap, arm.difference_lower
-        least = "" if bound is None or bound <= TINY else f", at least +{gap(bound, 'down')}"
-        return f"{arm.name} ({'+' if arm.difference > 0 else '-'}{gap(abs(arm.difference))}{least})"
+        gap, lower = self.units.gap, self.question.lower_is_better
+        size = f"{'+' if arm.difference > 0 else '-'}{gap(abs(arm.difference))}"
+        bound = arm.difference_upper if lower else arm.difference_lower  # the end that is nearer to the control
+        if bound is None or self.question.sign * bound <= TINY:
+            return f"{arm.name} ({size})"
+        least = f"at least {gap(-bound, 'down')} below" if lower else f"at least +{gap(bound, 'down')}"
+        return f"{arm.name} ({size}, {least})"
+
+    def lead(self, least: float, behind: ArmRow) -> str:
+        """A lead over an arm of at least this, also in per cent of the other mean where means are positive."""
+        share = "" if behind.lift is None or not behind.upper else f" ({100 * least / behind.upper:.2g} %)"
+        return f"{self.units.gap(least, 'down')}{share}"
 
     def near(self, what: str) -> str:
         """', or within 2 points of it'; nothing without a tolerance."""
@@ -129,7 +138,9 @@ def _describe_best(found: Findings) -> str | None:
     first = next((each for each in found.arms if each.name == found.answer), None)
     if first is None or first.mean is None:
         return None
-    best = f"{first.name} is best{found.near('of it')}: {found.units.value(first.mean)}"
+    lower = found.question.lower_is_better
+    which = found.units.lowest if lower else "is best"
+    best = f"{first.name} {which}{found.near('of it')}: {found.units.value(first.mean)}"
     second = next((each for each in found.arms if each is not first and each.mean is not None), None)
     if second is None:
         return best
@@ -138,17 +149,22 @@ def _describe_best(found: Findings) -> str | None:
     least = min(each.gap_to_best_lower or 0.0 for each in found.arms if each is not first)
     if least <= TINY:
         return f"{best}, ahead of {found.sized(second)}"
-    whom = second.name if least == second.gap_to_best_lower else "every other arm"
-    return f"{best}, ahead of {whom} by at least {found.units.gap(least, 'down')}"
+    nearest = least == second.gap_to_best_lower
+    lead = found.lead(least, second) if nearest else found.units.gap(least, "down")
+    whom = second.name if nearest else "every other arm"
+    return f"{best}, at least {lead} below {whom}" if lower else f"{best}, ahead of {whom} by at least {lead}"
 
 
 def _describe_sides(found: Findings) -> str | None:
     level = found.units.wording.value(found.question.level or 0.0) + found.near("of it")
-    above = few([found.sized(each) for each in found.arms if each.name in found.answer])
-    below = few([found.sized(each) for each in found.arms if each.name not in found.answer])
+    inside = few([found.sized(each) for each in found.arms if each.name in found.answer])
+    others = few([found.sized(each) for each in found.arms if each.name not in found.answer])
+    side, rest = ("below", "above") if found.question.lower_is_better else ("above", "below")
     if not found.answer:
-        return f"No arm is above {level}; below: {below}"
-    return f"Above {level}: {above}" + (f"; below: {below}" if len(found.answer) < len(found.arms) else "")
+        return f"No arm is {side} {level}; {rest}: {others}"
+    return f"{side.capitalize()} {level}: {inside}" + (
+        f"; {rest}: {others}" if len(found.answer) < len(found.arms) else ""
+    )
 
 
 def _describe_any_beyond(found: Findings) -> str | None:
@@ -172,7 +188,8 @@ def _describe_other(found: Findings) -> str | None:
     ranked = [found.sized(each) for each in found.arms if each.name in found.answer]
     rest = next((each for each in found.arms if each.name not in found.answer and each.mean is not None), None)
     following = "" if rest is None else f"; the next is {found.sized(rest)}"
-    return f"The top {len(ranked)}{found.near('of them')}: {few(ranked)}{following}"
+    top = "lowest" if found.question.lower_is_better else "top"
+    return f"The {top} {len(ranked)}{found.near('of them')}: {few(ranked)}{following}"
 
 
 def _describe_beating(found: Findings) -> str | None:
@@ -183,10 +200,11 @@ def _describe_beating(found: Findings) -> str | None:
     beat = {each.compares for each in found.claims if each.shown and not each.below}
     sizes = [found.ahead(each) for each in found.arms if each.name in beat]
     others = [each.name for each in found.arms if each.name not in beat and each.name != found.control]
+    verb, verbs = ("is below", "are below") if found.question.lower_is_better else ("beats", "beat")
     if not sizes:
-        return f"No arm beats {found.control}{by}"
+        return f"No arm {verb} {found.control}{by}"
     rest = f"; not so {few(others)}" if others else ""
-    return f"{few(sizes)} {'beats' if len(sizes) == 1 else 'beat'} {found.control}{by}{rest}"
+    return f"{few(sizes)} {verb if len(sizes) == 1 else verbs} {found.control}{by}{rest}"
 
 
 def _describe_claims(found: Findings) -> str:
@@ -308,7 +326,7 @@ def arm_table(report: ReportData, most: int = MOST) -> list[Column]:
     means, ends = [], []
     for each in arms:
         say: Say = units.value
-        bare: Say = units.value
+        bare: Say = partial(units.value, unit=False)
         if units.rates:  # bounds have the decimals of the mean
             say = partial(per_cent, digits=max(decimals(each.mean or 0.0), least))
             bare = partial(say, unit=False)
@@ -319,10 +337,11 @@ def arm_table(report: ReportData, most: int = MOST) -> list[Column]:
         complete = all(each.lower is not None and each.upper is not None for each in arms)
         columns.append(Column(report.ends, ends, complete))
     if any(each.difference is not None for each in every):
-        columns.append(Column(f"against {report.control}", [_describe_difference(report, each) for each in arms]))
-        if any(each.lift is not None for each in every):
-            lifts = [_describe_lift(each) for each in arms]
-            columns.append(Column(f"lift over {report.control}", lifts, kind="lift"))
+        differences = [_describe_difference(report, each) for each in arms]
+        columns.append(Column(f"against {report.control}", differences))
+    if any(each.lift is not None for each in every):
+        base = "the leader" if report.control is None else report.control
+        columns.append(Column(f"lift over {base}", [_describe_lift(each) for each in arms], kind="lift"))
     if any(each.gap_to_leader_upper is not None for each in every):
         columns.append(Column("behind the leader by", [_describe_gap(report, each) for each in arms]))
     if any(each.place or each.gap_to_best_lower is not None for each in every):
@@ -512,7 +531,8 @@ def _describe_size(report: ReportData, claim: ClaimRow) -> str:
     estimate, lower, upper = claim.estimate, claim.lower, claim.upper
     if claim.scale == RATIO and claim.margin is not None:
         parts = [] if estimate is None else [number(estimate)]
-        shown, than = "shown" if claim.shown else "not shown", "be at most" if claim.below else "exceed"
+        direction = "be below" if report.lower_is_better else "exceed"
+        shown, than = "shown" if claim.shown else "not shown", "be at most" if claim.below else direction
         parts.append(f"{shown} to {than} {claim.margin:g}")
         parts += [f"at least {number(lower, 'down')}"] if lower is not None and lower > claim.margin + TINY else []
         parts += [f"at most {number(upper, 'up')}"] if upper is not None and upper < claim.margin - TINY else []

@@ -18,7 +18,7 @@ from roundwise.arrays import Floats, zeros
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch, Parts, ValueTable, join_parts, pair_sums, part_edges
 from roundwise.noise import Needs
-from roundwise.simulation.environments import ArmState, Environment, Generator, Now, numbered
+from roundwise.simulation.environments import Arms, ArmState, Environment, Generator, Now, numbered
 from roundwise.simulation.tables import read_wide
 
 _OUTCOMES = 5  # values up to which a table has each of them
@@ -65,18 +65,6 @@ class ItemEnvironment(Environment[Now]):
         whole = [join_parts(each) for each in found]
         joined = _join_partitions([each.parts for each in whole if each.parts is not None])
         return whole[0]._replace(parts=joined), state
-
-
-@dataclass(frozen=True, eq=False)
-class _ItemArms(ItemEnvironment[ArmState]):
-    means: ArrayLike  # (K)
-
-    @property
-    def arms(self) -> int:
-        return len(np.asarray(self.means))
-
-    def initial_state(self, rng: Generator, runs: int) -> ArmState:
-        return ArmState(zeros((runs, self.arms)) + np.asarray(self.means, dtype=np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +123,7 @@ class ItemReplay(ItemEnvironment[ArmState]):
 
 
 @dataclass(frozen=True, eq=False)
-class NormalItems(_ItemArms):
+class NormalItems(ItemEnvironment[ArmState], Arms):
     """Normal results on shared items.
 
     Args:
@@ -163,7 +151,7 @@ class NormalItems(_ItemArms):
 
 
 @dataclass(frozen=True, eq=False)
-class StickItems(_ItemArms):
+class StickItems(ItemEnvironment[ArmState], Arms):
     """0/1 results on shared items, or the mean of several: an arm is right on an item if its mean is above a stick.
 
     Args:
@@ -190,10 +178,10 @@ class StickItems(_ItemArms):
         return None if self.sticks == 1 else np.arange(self.sticks + 1) / self.sticks
 
     def initial_state(self, rng: Generator, runs: int) -> ArmState:
-        means = np.asarray(self.means, dtype=np.float64)
-        if ((means < 0) | (means > 1)).any():
+        state = super().initial_state(rng, runs)
+        if ((state.means < 0) | (state.means > 1)).any():
             raise InputError("The means of 0/1 results lie between 0 and 1.")
-        return super().initial_state(rng, runs)
+        return state
 
     def draw_items(self, rng: Generator, state: ArmState, run: int, items: int) -> Floats:
         turned = (np.arange(self.arms) % 2 == 1) & (self.shared < 0)

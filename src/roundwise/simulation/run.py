@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Array, Floats, Plain, tree_concat, tree_take
 from roundwise.contract import check_classes
+from roundwise.deadline import check_deadline
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop, check_whole_number, final_answer
@@ -170,6 +171,7 @@ def _compute_lot(lot: Sequence[RunBlock]) -> list[Runs]:
     alive = np.arange(size)
     trial = begin(problem, policy, (size,))
     while alive.size:
+        check_deadline()
         pulled = []
         for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
             if start < end:

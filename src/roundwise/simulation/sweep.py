@@ -51,9 +51,21 @@ Made = TypeVar("Made")
 TABLES = ("question", "instance", "policy", "noise")
 LISTS = {"delta": 0.05, "sigma": 1.0, "runs": 1000, "seed": 1}  # one value or a list of them
 LIMITS = ("max_samples", "max_batches", "budget", "round")
-WHOLE = {"runs": (1, 10**9), "seed": (0, 2**63 - 1)}  # a cell is in memory until it is stored, so runs have a limit
-INSTANCE_KEYS = ("name", "means", "random", "data", "instance", "replacement", "rewards", "sigma")
-REWARDS = ("gaussian", "binary", "poisson")
+# the least and the most of a setting; a cell is in memory until it is stored, so runs have a limit
+RANGES = {"runs": (1, 10**9), "seed": (0, 2**63 - 1), "max_samples": (1, math.inf)}
+FRACTIONS = ("delta", "sigma", "max_samples")  # settings that need not be whole numbers
+REWARDS: dict[str, Callable[..., Environment]] = {
+    "gaussian": GaussianArms,
+    "binary": BernoulliArms,
+    "poisson": PoissonArms,
+}
+GOES_WITH = {
+    "instance": ("data",),
+    "replacement": ("data",),
+    "rewards": ("means", "random"),
+    "sigma": ("means", "random"),
+}
+INSTANCE_KEYS = ("name", "means", "random", "data", *GOES_WITH)
 UNFINISHED = ".unfinished-"
 STALE = 3600.0  # seconds after which a file that is being written must be that of a killed process
 
@@ -184,7 +196,7 @@ def _build_grid(found: Plain, path: Path) -> SweepGrid:
     lists = {key: _parse_list(key, found.get(key, default)) for key, default in LISTS.items()}
     for delta in lists["delta"]:
         check_delta(delta)
-    limits: Plain = {key: _parse_limit(key, found[key]) for key in LIMITS if key in found}
+    limits: Plain = {key: _parse_number(key, found[key]) for key in LIMITS if key in found}
     if "split" in found:
         limits["split"] = _parse_split(found["split"])
     listed = _read_tables(found, "instance", path, lambda table: read_instances(table, lists["sigma"], path))
@@ -299,31 +311,21 @@ def _parse_list(key: str, value: object) -> list[Any]:
     values = value if isinstance(value, list) else [value]
     if not values:
         raise InputError(f"`{key}` is an empty list; give at least one number, or leave it out.")
-    for each in values:
-        if key not in WHOLE:
-            if not is_number(each):
-                raise InputError(f"`{key}` is {_show(each)}, but must be a number, or a list of such.")
-            continue
-        least, most = WHOLE[key]
-        if not isinstance(each, int) or isinstance(each, bool) or each < least:
-            kind = f"a whole number of at least {least}, or a list of such"
-            raise InputError(f"`{key}` is {_show(each)}, but must be {kind}.")
-        if each > most:
-            hint = "; for more runs list several seeds" if key == "runs" else ""
-            raise InputError(f"`{key}` is {_show(each)}, but must be at most {most}{hint}.")
-    return values
+    return [_parse_number(key, each) for each in values]
 
 
-def _parse_limit(key: str, value: Any) -> float:
+def _parse_number(key: str, value: Any) -> float:
     if isinstance(value, list):
         raise InputError(
             f"`{key}` is a list, but all cells share one limit: give one number; for another limit write another file."
         )
-    whole = key != "max_samples"
-    if not is_number(value) or value < 1 or (whole and value % 1 != 0):
-        kind = "a whole number of at least 1" if whole else "a number of at least 1"
-        raise InputError(f"`{key}` is {_show(value)}, but must be {kind}; for no limit leave it out.")
-    return float(value)
+    least, most = RANGES.get(key, (1, math.inf) if key in LIMITS else (-math.inf, math.inf))
+    whole = key not in FRACTIONS
+    if not is_number(value) or not least <= value <= most or (whole and value % 1 != 0):
+        range_ = f" of at least {least}" if least > -math.inf else ""
+        range_ += f" and at most {most}" if most < math.inf else ""
+        raise InputError(f"`{key}` is {_show(value)}, but must be a {'whole ' if whole else ''}number{range_}.")
+    return int(value) if whole and key not in LIMITS else float(value)
 
 
 def _parse_split(value: object) -> str | list[float]:
@@ -356,37 +358,32 @@ def read_instances(table: Plain, sigmas: list[float], path: Path) -> list[Instan
             raise unknown("setting of an instance", key, INSTANCE_KEYS)
     if sum(key in table for key in ("means", "random", "data")) != 1:
         raise InputError("An instance needs either `means`, `random` or `data`.")
-    for key in ("instance", "replacement"):
-        if key in table and "data" not in table:
-            raise InputError(f"`{key}` goes with `data`.")
-    for key in ("rewards", "sigma"):
-        if key in table and "data" in table:
-            raise InputError(
-                f"`{key}` goes with `means` or `random`; a table of data says itself what its rewards are."
-            )
+    for key, others in GOES_WITH.items():
+        if key in table and not any(each in table for each in others):
+            raise InputError(f"`{key}` goes with {' or '.join(f'`{each}`' for each in others)}.")
     rewards = table.get("rewards", "gaussian")
     if rewards not in REWARDS:
         raise unknown("kind of rewards", str(rewards), REWARDS)
     if "sigma" in table and rewards != "gaussian":
         raise InputError("`sigma` goes with normal rewards; for others say what is assumed in a table [[noise]].")
+    found: list[tuple[str, Plain, Environment]]  # what is added to the name, plain data and environment
     if "data" in table:
         usual, plain, replay = _read_replay(table, path)
+        found = [("", plain, replay)]
     else:
         usual, plain, means = _read_means(table, rewards)
+        plain = {"rewards": rewards, **plain}
+        found = [("", plain, REWARDS[rewards](means))]
+        if rewards == "gaussian":
+            sigmas = _parse_list("sigma", table["sigma"]) if "sigma" in table else sigmas
+            found = [
+                ("" if sigma == 1 else f", sigma {sigma:g}", plain | {"sigma": sigma}, GaussianArms(means, sigma))
+                for sigma in sigmas
+            ]
     name = table.get("name", usual)
     if not isinstance(name, str) or not name.strip():
         raise InputError(f'`name` is {_show(name)}, but must be a text, for example name = "easy".')
-    if "data" in table:
-        return [Instance(name, plain, replay)]
-    plain = {"rewards": rewards, **plain}
-    if rewards != "gaussian":
-        return [Instance(name, plain, BernoulliArms(means) if rewards == "binary" else PoissonArms(means))]
-    return [
-        Instance(
-            name if sigma == 1 else f"{name}, sigma {sigma:g}", plain | {"sigma": sigma}, GaussianArms(means, sigma)
-        )
-        for sigma in (_parse_list("sigma", table["sigma"]) if "sigma" in table else sigmas)
-    ]
+    return [Instance(name + more, plain, environment) for more, plain, environment in found]
 
 
 def _read_means(table: Plain, rewards: str) -> tuple[str, Plain, list[float] | RandomGaps]:

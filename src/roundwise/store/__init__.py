@@ -23,7 +23,7 @@ from roundwise.errors import (
     StudyStateError,
     UnknownStudyError,
 )
-from roundwise.store.log import Entry, EventKind, Listing, check, lines, no_database, read_log, write_log
+from roundwise.store.log import Entry, EventKind, Listing, check_chain, log_lines, read_log, refuse_database, write_log
 
 if TYPE_CHECKING:
     from roundwise.store.database import Store
@@ -62,10 +62,10 @@ __all__ = [
     "StudyExistsError",
     "StudyStateError",
     "UnknownStudyError",
-    "check",
-    "lines",
-    "no_database",
+    "check_chain",
+    "log_lines",
     "open_store",
     "read_log",
+    "refuse_database",
     "write_log",
 ]

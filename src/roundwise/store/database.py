@@ -55,14 +55,14 @@ from roundwise.store.log import (
     EventKind,
     Head,
     Listing,
-    check,
-    extended,
-    look,
-    moment,
-    restore,
+    chain_entries,
+    check_chain,
+    encode_payload,
+    format_time,
+    parse_time,
+    restore_advice,
+    retry_advice,
     search_keys,
-    stamp,
-    written,
 )
 
 EXAMPLES = (
@@ -161,7 +161,7 @@ class Address:
                     f"{self.place} is not an SQLite database. Give another file for the studies of roundwise."
                 )
             self.check_names()
-        where, kind = mount(file)
+        where, kind = find_mount(file)
         if NETWORK.fullmatch(kind):
             raise StoreError(
                 f"{self.place} is in a folder of the network ({where}, {kind}), where SQLite cannot keep processes "
@@ -231,7 +231,7 @@ def _quote_password(given: str) -> str:
     return given
 
 
-def mount(file: Path) -> tuple[str, str]:
+def find_mount(file: Path) -> tuple[str, str]:
     """Where the file system that holds a path is mounted, and its kind; empty where the system does not say."""
     try:
         lines = MOUNTS.read_text(errors="surrogateescape").splitlines()
@@ -326,7 +326,7 @@ POSTGRESQL_ERRORS: tuple[Described, ...] = (
 
 
 @contextmanager
-def sentences(address: Address, connecting: bool = False) -> Iterator[None]:
+def translate_errors(address: Address, connecting: bool = False) -> Iterator[None]:
     """Turn what the database raises into errors of roundwise."""
     try:
         yield
@@ -349,7 +349,7 @@ def sentences(address: Address, connecting: bool = False) -> Iterator[None]:
                 patience=PATIENCE,
                 intact="Nothing of this was recorded, everything before is intact.",
                 repeat="Make room and repeat.",
-                restore=restore("restore the studies"),
+                restore=restore_advice("restore the studies"),
                 status=option("status"),
             )
         ) from None
@@ -465,7 +465,7 @@ class Access:
         """SQLite's write-ahead log, in which a writer and readers do not meet; kept in the file once set."""
         if self.unwritable is not None:
             return
-        with self._registry.gate, sentences(self.address), closing(self.engine.raw_connection()) as connection:
+        with self._registry.gate, translate_errors(self.address), closing(self.engine.raw_connection()) as connection:
             connection.cursor().execute("pragma journal_mode = wal")
 
     @contextmanager
@@ -474,9 +474,9 @@ class Access:
             if self.lost:
                 raise StoreError(self.lost)
             try:
-                with sentences(self.address, connecting=True):
+                with translate_errors(self.address, connecting=True):
                     connection = self._connect()
-                with sentences(self.address):
+                with translate_errors(self.address):
                     try:
                         yield connection
                     except Exception:
@@ -533,9 +533,9 @@ class Access:
                 raise self._loss(CUT_OFF, done)
 
     def _loss(self, what: str, done: str = "Nothing was changed") -> StoreError:
-        self.lost = f"{self.address.place} {what.format(done='Nothing was changed', look=look())}"
+        self.lost = f"{self.address.place} {what.format(done='Nothing was changed', look=retry_advice())}"
         self._registry.forsake(self)
-        return StoreError(f"{self.address.place} {what.format(done=done, look=look())}")
+        return StoreError(f"{self.address.place} {what.format(done=done, look=retry_advice())}")
 
     def keep_open(self) -> None:
         """Keep connections from being closed, even at the end of the process: only the system closes them then."""
@@ -695,7 +695,7 @@ class Registry:
         if new and not create:
             raise address.nothing_there()
         # layered file systems give a file another number when it is first opened to be written
-        with sentences(address), closing(_open_file(file, "rwc" if create else "rw")):
+        with translate_errors(address), closing(_open_file(file, "rwc" if create else "rw")):
             home = identity(file)
             if new:  # for its owner alone to read; SQLite's own files beside it take after it
                 with suppress(OSError):
@@ -861,7 +861,7 @@ def has_schema(connection: sa.Connection, place: str) -> bool:
 def _entry_from(name: str, place: int, row: sa.Row[Any]) -> Entry:
     """The entry in a row; an error if it was changed."""
     try:
-        at = moment(row.recorded_at)
+        at = parse_time(row.recorded_at)
         entry = Entry(name, row.seq, row.kind, at, row.recorded_by, row.version, row.payload, row.digest)
         if not all(isinstance(each, str) for each in (entry.kind, entry.by, entry.version, entry.text, entry.digest)):
             raise TypeError
@@ -871,7 +871,7 @@ def _entry_from(name: str, place: int, row: sa.Row[Any]) -> Entry:
 
 
 def _unreadable_entry(name: str, place: int) -> DamagedError:
-    return DamagedError(f"The log of study '{name}' was changed: entry {place} cannot be read. {restore()}")
+    return DamagedError(f"The log of study '{name}' was changed: entry {place} cannot be read. {restore_advice()}")
 
 
 def _last_checkpoint(entries: Sequence[Entry]) -> int | None:
@@ -960,7 +960,7 @@ class Store:
 
     def create(self, name: str, payload: Facts, kind: str = "created", overview: Facts | None = None) -> Entry:
         """Begin a study: its entry 0."""
-        (entry,) = extended(_check_name(name), Head(), [(kind, written(payload))], datetime.now(UTC))
+        (entry,) = chain_entries(_check_name(name), Head(), [(kind, encode_payload(payload))], datetime.now(UTC))
         self._insert([entry], overview)
         return entry
 
@@ -968,7 +968,7 @@ class Store:
         """Take in a whole log, as it was exported."""
         if not entries:
             raise InputError("A log without entries is no study.")
-        check(entries)
+        check_chain(entries)
         name = _check_name(entries[0].study)
         if any(entry.study != name for entry in entries):
             raise InputError("A log belongs to one study, but these entries name several.")
@@ -979,19 +979,19 @@ class Store:
         self, name: str, new: Sequence[tuple[str, Facts]], expected: int, overview: Facts | None = None
     ) -> list[Entry]:
         """Record each (kind, payload) after the entry `expected`: all, or none where the study has moved on since."""
-        texts = [(kind, written(payload)) for kind, payload in new]  # before the lock: a payload may be large
+        texts = [(kind, encode_payload(payload)) for kind, payload in new]  # before the lock: a payload may be large
         with self.reached().writing() as connection:
             number, head = self._locked_head(connection, name, expected)
-            made = extended(name, head, texts, datetime.now(UTC))
+            made = chain_entries(name, head, texts, datetime.now(UTC))
             entries = [entry.with_payload(payload) for entry, (_, payload) in zip(made, new, strict=True)]
             if not entries:
                 return entries
             self._add(connection, number, entries)
             last, kept = entries[-1], _last_checkpoint(entries)
-            values = {"entries": last.seq + 1, "digest": last.digest, "changed_at": stamp(last.at)}
+            values = {"entries": last.seq + 1, "digest": last.digest, "changed_at": format_time(last.at)}
             values |= {} if kept is None else {"checkpoint": kept}
             if overview is not None:
-                values["overview"] = written(self._with_file(connection, number, overview))
+                values["overview"] = encode_payload(overview)
             connection.execute(sa.update(STUDY).where(STUDY.c.id == number).values(values))
         return entries
 
@@ -1007,16 +1007,14 @@ class Store:
         """The entries of a study after number `after`, in order, each checked against the one before it."""
         with self.reached().reading() as connection:
             number, head = self._head(connection, name)
-            found = self._after(connection, name, number, head, after)
-        return found()
+            return self._entries(connection, name, number, head, after)
 
     def recent(self, name: str) -> list[Entry]:
         """The first entry, and those from the last checkpoint on (all, if there is none), each checked."""
         with self.reached().reading() as connection:
             number, head = self._head(connection, name)
-            found = self._after(connection, name, number, head, max(head.checkpoint - 1, -1))
-            first = self._after(connection, name, number, head, -1, 0) if head.checkpoint > 0 else list
-        return [*first(), *found()]
+            first = self._entries(connection, name, number, head, last=0) if head.checkpoint else []
+            return [*first, *self._entries(connection, name, number, head, head.checkpoint - 1)]
 
     def head(self, name: str) -> Head:
         """Where the log of a study ends; an `UnknownStudyError` where there is no such study."""
@@ -1035,12 +1033,10 @@ class Store:
             ).all()
         found = [_entry_from(name, row.seq, row) for row in rows]
         for each in found:  # what an index leads to is not checked against the entry before it
-            try:
-                readable = isinstance(each.payload, dict)
-            except (ValueError, RecursionError):
-                readable = False
-            if not readable:
-                raise _unreadable_entry(name, each.seq)
+            with suppress(ValueError, RecursionError):
+                if isinstance(each.payload, dict):
+                    continue
+            raise _unreadable_entry(name, each.seq)
         return found
 
     def link(self, name: str) -> str | None:
@@ -1082,7 +1078,7 @@ class Store:
                 about = json.loads(overview) if overview else {}
                 if not isinstance(about, dict):
                     raise TypeError
-                found.append(Listing(str(name), moment(created), moment(changed), int(entries), about))
+                found.append(Listing(str(name), parse_time(created), parse_time(changed), int(entries), about))
         return sorted(found, key=lambda each: each.name)
 
     def ends(self) -> dict[str, tuple[int, str]]:
@@ -1098,46 +1094,41 @@ class Store:
             yield
         except UNREADABLE:
             place = self.address.place
-            raise DamagedError(f"{place} is damaged: the list of studies cannot be read. {restore()}") from None
+            raise DamagedError(f"{place} is damaged: the list of studies cannot be read. {restore_advice()}") from None
 
-    def _after(
-        self, connection: sa.Connection, name: str, number: int, head: Head, after: int, last: int | None = None
-    ) -> Callable[[], list[Entry]]:
-        """What reads the entries after number `after`, up to `last` or the end; checks are left for later."""
-        columns = ENTRY.c
+    def _entries(
+        self, connection: sa.Connection, name: str, number: int, head: Head, after: int = -1, last: int | None = None
+    ) -> list[Entry]:
+        """The entries after number `after`, up to `last` or the end, each checked against the one before it."""
+        if after >= head.entries:
+            raise InputError(f"Study '{name}' has no entry {after}; its last is {head.entries - 1}.")
+        columns, start = ENTRY.c, Head()
         mine = sa.select(ENTRY).where(columns.study_id == number).order_by(columns.seq)
-        start = Head()
         if after >= 0:
             known = connection.scalar(mine.where(columns.seq == after).with_only_columns(columns.digest))
             start = Head(after + 1, str(known))
         query = mine.where(columns.seq >= start.entries)
         rows = connection.execute(query if last is None else query.where(columns.seq <= last)).all()
-
-        def checked() -> list[Entry]:
-            if after >= head.entries:
-                raise InputError(f"Study '{name}' has no entry {after}; its last is {head.entries - 1}.")
-            entries = [_entry_from(name, start.entries + i, row) for i, row in enumerate(rows)]
-            check(entries, start)
-            found = Head(start.entries + len(entries), entries[-1].digest if entries else start.digest)
-            if last is None and (found.entries, found.digest) != (head.entries, head.digest):
-                raise DamagedError(
-                    f"The log of study '{name}' was changed: it should end with entry {head.entries - 1}, but ends "
-                    f"with another one, entry {found.entries - 1}. {restore()}"
-                )
-            return entries
-
-        return checked
+        entries = [_entry_from(name, start.entries + i, row) for i, row in enumerate(rows)]
+        check_chain(entries, start)
+        end = start.entries + len(entries), entries[-1].digest if entries else start.digest
+        if last is None and end != (head.entries, head.digest):
+            raise DamagedError(
+                f"The log of study '{name}' was changed: it should end with entry {head.entries - 1}, but ends with "
+                f"another one, entry {end[0] - 1}. {restore_advice()}"
+            )
+        return entries
 
     def _insert(self, entries: Sequence[Entry], overview: Facts | None) -> None:
         first, last = entries[0], entries[-1]
         values = {
             "name": first.study,
-            "created_at": stamp(first.at),
-            "changed_at": stamp(last.at),
+            "created_at": format_time(first.at),
+            "changed_at": format_time(last.at),
             "entries": len(entries),
             "digest": last.digest,
             "checkpoint": _last_checkpoint(entries) or 0,
-            "overview": "" if overview is None else written(overview),
+            "overview": "" if overview is None else encode_payload(overview),
         }
         with self.reached().writing() as connection:
             try:
@@ -1159,7 +1150,7 @@ class Store:
                     "study_id": number,
                     "seq": entry.seq,
                     "kind": entry.kind,
-                    "recorded_at": stamp(entry.at),
+                    "recorded_at": format_time(entry.at),
                     "recorded_by": entry.by,
                     "version": entry.version,
                     "payload": entry.text,
@@ -1174,16 +1165,6 @@ class Store:
         if keys:
             connection.execute(sa.insert(KEY), keys)
 
-    def _with_file(self, connection: sa.Connection, number: int, overview: Facts) -> Facts:
-        """A line about a study, in which the last file stays where no other came."""
-        if overview.get("file") is not None:
-            return overview
-        old = connection.execute(sa.select(STUDY.c.overview).where(STUDY.c.id == number)).scalar_one()
-        try:
-            return {**overview, "file": json.loads(old)["file"]}
-        except (ValueError, TypeError, KeyError):  # nobody wrote one, or it says nothing
-            return overview
-
     def _head(self, connection: sa.Connection, name: str, lock: bool = False) -> tuple[int, Head]:
         """The number of a study and where its log ends, locked against other writers where asked."""
         columns = STUDY.c
@@ -1195,12 +1176,12 @@ class Store:
             names = [str(each) for each in connection.scalars(sa.select(columns.name))]
             raise UnknownStudyError(str(unknown("study", name, names) if names else self.address.nothing_there()))
         try:
-            found = Head(int(row.entries), str(row.digest), moment(row.changed_at), int(row.checkpoint))
+            found = Head(int(row.entries), str(row.digest), parse_time(row.changed_at), int(row.checkpoint))
             if not 0 <= found.checkpoint < found.entries < 2**53:
                 raise ValueError
             return row.id, found
         except UNREADABLE:
-            raise DamagedError(f"{self.address.place} is damaged at study '{name}'. {restore()}") from None
+            raise DamagedError(f"{self.address.place} is damaged at study '{name}'. {restore_advice()}") from None
 
     def _locked_head(self, connection: sa.Connection, name: str, expected: int) -> tuple[int, Head]:
         """The number and head of a study, locked; a `ConflictError` where its last entry is not `expected`."""

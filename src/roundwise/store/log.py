@@ -67,13 +67,13 @@ class Entry:
 
     def digest_after(self, previous: str) -> str:
         """SHA-256 over the entry and the digest of the one before it."""
-        about = [previous, self.study, self.seq, self.kind, stamp(self.at), self.by, self.version]
+        about = [previous, self.study, self.seq, self.kind, format_time(self.at), self.by, self.version]
         return hashlib.sha256(f"{_json(about)}\n{self.text}".encode()).hexdigest()
 
 
 def pending_entry(study: str, seq: int, kind: str, payload: Plain) -> Entry:
     """An event that is about to be recorded, to be applied to a state before it is written."""
-    return Entry(study, seq, kind, datetime.now(UTC), user(), __version__, "", "").with_payload(payload)
+    return Entry(study, seq, kind, datetime.now(UTC), current_user(), __version__, "", "").with_payload(payload)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Head:
     checkpoint: int = 0  # the last entry that holds all of the state
 
 
-def written(payload: Facts) -> str:
+def encode_payload(payload: Facts) -> str:
     """The text of a payload: JSON, one line, ASCII, keys in the order given."""
     try:
         return _json(payload)
@@ -111,19 +111,19 @@ def written(payload: Facts) -> str:
         ) from None
 
 
-def stamp(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """A time as it is kept: UTC, of fixed width, so that it sorts as text."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """The time that a stamp means."""
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
-def extended(study: str, head: Head, new: Iterable[tuple[str, str]], now: datetime) -> list[Entry]:
+def chain_entries(study: str, head: Head, new: Iterable[tuple[str, str]], now: datetime) -> list[Entry]:
     """The entries that record each (kind, text) after `head`; where the clock went back, the time stands still."""
-    at, by, previous = max(now, head.changed), user(), head.digest
+    at, by, previous = max(now, head.changed), current_user(), head.digest
     entries = []
     for seq, (kind, text) in enumerate(new, start=head.entries):
         entry = Entry(study, seq, kind, at, by, __version__, text, "")
@@ -132,19 +132,19 @@ def extended(study: str, head: Head, new: Iterable[tuple[str, str]], now: dateti
     return entries
 
 
-def check(entries: Sequence[Entry], after: Head | None = None) -> None:
+def check_chain(entries: Sequence[Entry], after: Head | None = None) -> None:
     """Raise `DamagedError` with the first entry that does not follow from the one before it."""
     seq, previous = (after.entries, after.digest) if after else (0, "")
     for entry in entries:
         if entry.seq != seq:
             raise DamagedError(
                 f"The log of study '{entry.study}' was changed: entry {seq} is missing (entry {entry.seq} is in its "
-                f"place). {restore()}"
+                f"place). {restore_advice()}"
             )
         if entry.digest != entry.digest_after(previous):
             raise DamagedError(
                 f"The log of study '{entry.study}' was changed: entry {seq} ('{entry.kind}', {entry.at:%Y-%m-%d %H:%M} "
-                f"UTC, by {entry.by}) is not what was recorded. {restore()}"
+                f"UTC, by {entry.by}) is not what was recorded. {restore_advice()}"
             )
         seq, previous = seq + 1, entry.digest
 
@@ -174,7 +174,7 @@ def written_by(name: str | None) -> Iterator[None]:
         _WRITER.reset(before)
 
 
-def user() -> str:
+def current_user() -> str:
     """Who is writing: as `written_by` says, else ROUNDWISE_USER, else the name of the account."""
     try:
         name = _WRITER.get() or os.environ.get("ROUNDWISE_USER") or getpass.getuser()
@@ -183,12 +183,12 @@ def user() -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in name)
 
 
-def restore(what: str = "Restore it") -> str:
+def restore_advice(what: str = "Restore it") -> str:
     """What to do about a log or a file that is no longer as it was written."""
     return f"{what} from a backup or an export ({option('import')})."
 
 
-def look(how: str = "look with") -> str:
+def retry_advice(how: str = "look with") -> str:
     """How to see whether something was recorded."""
     return f"{how} {option('status')}, then repeat."
 
@@ -202,7 +202,7 @@ HEADER = b"SQLite format 3\0"
 PAYLOAD = ', "payload": '  # what follows it is the payload as it was recorded; no string in JSON can hold it
 
 
-def lines(entries: Sequence[Entry], study: str | None = None) -> Iterator[str]:
+def log_lines(entries: Sequence[Entry], study: str | None = None) -> Iterator[str]:
     """The lines of a log, or of a part of one, each with its line end. The first counts the others.
 
     So a file that was cut is noticed.
@@ -210,11 +210,17 @@ def lines(entries: Sequence[Entry], study: str | None = None) -> Iterator[str]:
     study = entries[-1].study if study is None else study
     yield json.dumps({"roundwise": "log", "format": FORMAT, "study": study, "entries": len(entries)}) + "\n"
     for entry in entries:
-        about = {"seq": entry.seq, "kind": entry.kind, "at": stamp(entry.at), "by": entry.by, "version": entry.version}
+        about = {
+            "seq": entry.seq,
+            "kind": entry.kind,
+            "at": format_time(entry.at),
+            "by": entry.by,
+            "version": entry.version,
+        }
         yield json.dumps({**about, "digest": entry.digest})[:-1] + PAYLOAD + entry.text + "}\n"
 
 
-def no_database(path: Path) -> None:
+def refuse_database(path: Path) -> None:
     """Raise an error where a path is a database of SQLite, or a file of SQLite beside one: no place for an output."""
     ends = [end for end in ("-wal", "-shm", "-journal") if path.name.endswith(end)]
     for each in (path, *(path.with_name(path.name.removesuffix(end)) for end in ends)):
@@ -232,11 +238,11 @@ def no_database(path: Path) -> None:
 
 def write_log(path: Path, entries: Sequence[Entry]) -> None:
     """Write a whole log to a file, which appears complete or not at all."""
-    no_database(path)
+    refuse_database(path)
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with unfinished.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(lines(entries))
+            file.writelines(log_lines(entries))
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, path)
@@ -250,16 +256,16 @@ def read_log(path: Path) -> list[Entry]:
     not_open(path)
     try:
         with path.open(encoding="utf-8-sig") as file:
-            _, entries = parsed(str(path), file)
+            _, entries = parse_log(str(path), file)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise DataError(f"{path} is not text. {_expected()}") from None
-    check(entries)
+    check_chain(entries)
     return entries
 
 
-def parsed(path: str, source: Iterable[str]) -> tuple[str, list[Entry]]:
+def parse_log(path: str, source: Iterable[str]) -> tuple[str, list[Entry]]:
     """The study and the entries of a log, or of a part of one; its chain is not checked."""
     rest = iter(source)
     try:
@@ -298,7 +304,7 @@ def _entry(path: str, number: int, study: str, line: str) -> Entry:
         if type(row["seq"]) is not int or not isinstance(row["payload"], dict):
             raise ValueError
         text = line.rstrip()[:-1].partition(PAYLOAD)[2]
-        return Entry(study, row["seq"], at=moment(row["at"]), text=text, **strings)
+        return Entry(study, row["seq"], at=parse_time(row["at"]), text=text, **strings)
     except (KeyError, TypeError, ValueError, RecursionError):
         raise DamagedError(
             f"{path}, line {number}: this is not an entry; the file was cut or changed. {_expected()}"

@@ -29,7 +29,18 @@ from roundwise.errors import (
     UnknownStudyError,
 )
 from roundwise.messages import Remedy, current_surface
-from roundwise.store.log import Entry, Head, Listing, check, lines, look, moment, parsed, stamp, user
+from roundwise.store.log import (
+    Entry,
+    Head,
+    Listing,
+    check_chain,
+    current_user,
+    format_time,
+    log_lines,
+    parse_log,
+    parse_time,
+    retry_advice,
+)
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -160,7 +171,7 @@ class Server:
         mine = _read_token()
         headers = {
             "User-Agent": f"roundwise/{__version__}",
-            "X-Roundwise-User": quote(user(), safe=""),
+            "X-Roundwise-User": quote(current_user(), safe=""),
             "X-Roundwise-Surface": current_surface().value,
             "Authorization": None if mine is None else f"Bearer {mine}",
             "Content-Type": None if content is None else kind,
@@ -198,7 +209,7 @@ class Server:
                 time.sleep(wait)
         raise StoreError(
             f"The connection to {self.place} was lost ({why}). All or nothing of this was recorded: when the server is "
-            f"back, {look()}"
+            f"back, {retry_advice()}"
         )
 
     def _exchange(
@@ -297,7 +308,7 @@ class RemoteStore:
     def put(self, entries: Sequence[Entry], overview: Facts | None = None) -> Listing:
         last = entries[-1]
         try:
-            self.server.text("/records", "".join(lines(entries)))
+            self.server.text("/records", "".join(log_lines(entries)))
         except StudyExistsError as error:
             if not _was_sent_again(error) or self.head(last.study).digest != last.digest:
                 raise
@@ -331,7 +342,7 @@ class RemoteStore:
 
     def head(self, name: str) -> Head:
         found = self.server.get_json(f"/studies/{segment(name)}/head")
-        return Head(int(found["entries"]), str(found["digest"]), moment(found["changed"]), int(found["checkpoint"]))
+        return Head(int(found["entries"]), str(found["digest"]), parse_time(found["changed"]), int(found["checkpoint"]))
 
     def find(self, name: str, key: str) -> list[Entry]:
         return self._lines(name, key=key)
@@ -340,15 +351,15 @@ class RemoteStore:
         found = []
         for each in self.server.get_json("/studies"):
             name, created, changed, entries = (each.pop(key) for key in ("name", "created", "changed", "entries"))
-            found.append(Listing(str(name), moment(created), moment(changed), int(entries), each))
+            found.append(Listing(str(name), parse_time(created), parse_time(changed), int(entries), each))
         return found
 
     def ends(self) -> dict[str, tuple[int, str]]:
-        return {each.name: (each.entries, stamp(each.changed)) for each in self.studies()}
+        return {each.name: (each.entries, format_time(each.changed)) for each in self.studies()}
 
     def _lines(self, name: str, **query: str | int) -> list[Entry]:
         answer = self.server.get(f"/studies/{segment(name)}/record", **query)
-        study, entries = parsed(self.server.place, answer.content.decode().removesuffix("\n").split("\n"))
+        study, entries = parse_log(self.server.place, answer.content.decode().removesuffix("\n").split("\n"))
         if study != name:
             raise DamagedError(f"{self.server.place} sent the record of another study than '{name}'.")
         return entries
@@ -357,6 +368,6 @@ class RemoteStore:
 def _check(entries: Sequence[Entry]) -> None:
     """Raise `DamagedError` where entries do not follow each other; the server has checked the first."""
     if entries and entries[0].seq > 0:
-        check(entries[1:], Head(entries[0].seq + 1, entries[0].digest))
+        check_chain(entries[1:], Head(entries[0].seq + 1, entries[0].digest))
     else:
-        check(entries)
+        check_chain(entries)

@@ -140,7 +140,7 @@ def effect_of_change(spec: StudySpec, change: Change) -> str:
     return "This keeps the guarantee" + said.format(arm=arm)
 
 
-def changed(spec: StudySpec, trial: Trial, change: Change, batches: Batches) -> tuple[StudySpec, Trial]:
+def apply_change(spec: StudySpec, trial: Trial, change: Change, batches: Batches) -> tuple[StudySpec, Trial]:
     """The study after a change that may have to do with results; `batches` are those that were counted."""
     check_change(spec, change)
     if spec.question.separate_claims:

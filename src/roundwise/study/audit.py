@@ -18,10 +18,10 @@ import numpy as np
 from roundwise._version import RULES
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.messages import Guarantee, Reason, Remedy
+from roundwise.messages import Remedy
 from roundwise.model.problem import Record
 from roundwise.serialization import Unreadable, unpack, unpack_array
-from roundwise.store import Entry, EventKind, Listing, check, open_store, read_log, write_log
+from roundwise.store import Entry, EventKind, Listing, check_chain, open_store, read_log, write_log
 from roundwise.study.fold import evidence
 from roundwise.study.state import WRONG, State, replay
 from roundwise.study.study import Study, load_study, overview
@@ -64,7 +64,7 @@ class Audit(NamedTuple):
         return not any(each.same_rules for each in self.differences)
 
 
-def entry_of(entries: Sequence[Entry], digest: str) -> Entry:
+def find_entry(entries: Sequence[Entry], digest: str) -> Entry:
     """The entry with this digest (or its first letters), which somebody kept; an InputError if there is none.
 
     The chain alone proves nothing: without a key anybody can compute it again. A digest that was kept elsewhere fixes
@@ -82,7 +82,7 @@ def entry_of(entries: Sequence[Entry], digest: str) -> Entry:
     return found
 
 
-def verified(entries: Sequence[Entry], progress: Callable[[int], None] | None = None) -> Audit:
+def audit_entries(entries: Sequence[Entry], progress: Callable[[int], None] | None = None) -> Audit:
     """Compute a study again from all its entries, each step from what was recorded before it.
 
     `progress` is called with the number of entries that were done since the last call.
@@ -167,20 +167,6 @@ def _few(numbers: Floats) -> str:
     return shown + (", ..." if np.size(numbers) > 6 else "")
 
 
-UNKNOWN = {
-    "question": "?",
-    "question_text": "?",
-    "arms": 0,
-    "round": 0,
-    "file": None,
-    "answer": None,
-    "results": 0,
-    "pending": 0,
-    "budget": None,
-    "since": None,
-}
-
-
 def list_studies(storage: str | None = None) -> list[Plain]:
     """Return a line about each study, by name, without reading their logs.
 
@@ -190,19 +176,13 @@ def list_studies(storage: str | None = None) -> list[Plain]:
     rows = []
     with open_store(storage, create=False) as store:
         for each in store.studies():
-            about = each.overview
-            if not about:  # nobody wrote one
-                try:
-                    about = overview(replay(store.recent(each.name)))
-                except RoundwiseError as error:
-                    guarantee = Guarantee.of([Reason("unreadable", error=str(error))]).plain()
-                    about = {**UNKNOWN, "state": "damaged", "by": "?", "guarantee": guarantee}
+            about = each.overview or overview(replay(store.recent(each.name)))
             dates = {"created": str(each.created), "changed": str(each.changed)}
             rows.append({"name": each.name, **dates, "entries": each.entries, **about})
     return rows
 
 
-def imported(
+def import_entries(
     entries: Sequence[Entry],
     storage: str | None = None,
     unsound: bool = False,
@@ -212,13 +192,13 @@ def imported(
 
     What was recorded by the rules of this version must come out the same, unless it may be `unsound`.
     """
-    check(entries)
+    check_chain(entries)
     if not entries:
         raise InputError("A log without entries is no study.")
     state = replay(entries)
     try:
         about = overview(state)
-        audit = verified(entries, progress)
+        audit = audit_entries(entries, progress)
     except RoundwiseError:
         raise
     except WRONG as error:
@@ -248,8 +228,8 @@ def verify_study(name: str, storage: str | None = None, digest: str | None = Non
     with open_store(storage, create=False) as store:
         entries = store.read(name)
     if digest is not None:
-        entry_of(entries, digest)
-    return verified(entries)
+        find_entry(entries, digest)
+    return audit_entries(entries)
 
 
 def export_study(name: str, path: str | Path, storage: str | None = None) -> Path:
@@ -274,7 +254,7 @@ def import_study(path: str | Path, storage: str | None = None, unsound: bool = F
         storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
         unsound: Accept a record that this version recomputes differently.
     """
-    listing = imported(read_log(Path(path)), storage, unsound)
+    listing = import_entries(read_log(Path(path)), storage, unsound)
     return load_study(listing.name, storage)
 
 

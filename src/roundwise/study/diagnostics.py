@@ -86,7 +86,7 @@ class Agreement(NamedTuple):
 
 
 @quiet
-def agreement(problem: Problem, so_far: Agreement, batch: Batch, number: int) -> Agreement:
+def update_agreement(problem: Problem, so_far: Agreement, batch: Batch, number: int) -> Agreement:
     """With one more batch."""
     sums = so_far.sums.plus(batch)._replace(history=(), earlier=None)
     variance = problem.noise.variances(sums)
@@ -102,7 +102,7 @@ def agreement(problem: Problem, so_far: Agreement, batch: Batch, number: int) ->
     return Agreement(sums, used, update_refutation(problem.noise, so_far.held, batch), shifted, plain)
 
 
-def differs(problem: Problem, so_far: Agreement, shifts: bool) -> Disagreement | None:
+def find_disagreement(problem: Problem, so_far: Agreement, shifts: bool) -> Disagreement | None:
     """How well the batches agree, up to a `shift` of all arms together; None if that cannot be said."""
     apart = so_far.shifted if shifts else so_far.plain
     if apart.freedom < 1:
@@ -165,7 +165,7 @@ EXPECTED = 5.0  # in every cell, for the chi-squared law to be near
 DRAWS = 9999
 
 
-def missing_differs(counts: Floats, missing: Floats) -> float:
+def missing_p_value(counts: Floats, missing: Floats) -> float:
     """How likely chance alone makes the shares of missing outcomes differ so much; 1 if none is missing.
 
     `counts` came back with an outcome, `missing` without one. (K), (K)
@@ -194,7 +194,7 @@ def missing_differs(counts: Floats, missing: Floats) -> float:
     return _share(distance(drawn.astype(np.float64)), float(distance(missing)))
 
 
-def split_differs(shares: Floats, counts: Floats) -> float:
+def split_p_value(shares: Floats, counts: Floats) -> float:
     """How likely chance alone splits the results so differently from what was asked (sample-ratio mismatch).
 
     `shares` are of any size, such as what was asked for; `counts` came, missing ones included. (K), (K)

@@ -25,8 +25,8 @@ from roundwise.model.estimates import Past
 from roundwise.model.problem import BatchPlan, Record, Trial, advance, begin, budget_before
 from roundwise.policies.base import apportion_pulls, as_rounds
 from roundwise.serialization import Unreadable, pack, unpack
-from roundwise.study.amendments import Change, changed, first_arms
-from roundwise.study.diagnostics import Agreement, Splits, agreement
+from roundwise.study.amendments import Change, apply_change, first_arms
+from roundwise.study.diagnostics import Agreement, Splits, update_agreement
 from roundwise.study.row_checks import RowChecks
 from roundwise.study.spec import StudySpec
 
@@ -212,6 +212,7 @@ class StudySummary:
 
     rounds: int = 0  # the number of the last one that was folded
     files: int = 0  # ever recorded, also those that were corrected or withdrawn
+    last_file: str | None = None  # the name of the last one that counts
     short: tuple[Facts, ...] = ()  # rounds closed although results were missing
     more_short: int = 0  # beyond the ones that are kept
     notes: tuple[FileNote, ...] = ()
@@ -244,6 +245,7 @@ class StudySummary:
         repeated = bool(items) and len(np.unique(np.concatenate(items))) < sum(map(len, items))
         found = replace(
             self,
+            last_file=files[-1].name if files else self.last_file,
             notes=_few_notes((*self.notes, *(note for each in files for note in each.notes))),
             sums_only=self.sums_only or any(each.values is None for each in files),
             lost=lost,
@@ -274,7 +276,7 @@ class StudySummary:
         agrees, splits = self.agreement, self.splits
         if agrees is not None:
             batch = of_arms(round.whole, round.arms, spec.arms)
-            agrees = agreement(spec.problem, agrees, batch, round.number)
+            agrees = update_agreement(spec.problem, agrees, batch, round.number)
         if round.by_number:
             splits = splits.plus(round.pulls, round.counts + round.lost)
         deviation = self.deviation or describe_deviation(round)
@@ -305,7 +307,8 @@ class StudySummary:
         return cls(
             rounds=int(payload["rounds"]),
             files=int(payload["files"]),
-            short=tuple(having(each, ("round", "missing", "asked", "why")) for each in payload["short"]),
+            last_file=payload.get("last_file"),
+            short=tuple(pick_keys(each, ("round", "missing", "asked", "why")) for each in payload["short"]),
             more_short=int(payload["more_short"]),
             notes=tuple(map(FileNote.from_values, payload["notes"])),
             sums_only=bool(payload["sums_only"]),
@@ -326,7 +329,7 @@ class StudySummary:
         )
 
 
-def having(entry: Mapping[str, object], keys: Sequence[str]) -> Plain:
+def pick_keys(entry: Mapping[str, object], keys: Sequence[str]) -> Plain:
     """These keys of an entry of JSON; an error if one is missing."""
     return {key: entry[key] for key in keys}
 
@@ -455,10 +458,10 @@ def change_arms(
 ) -> tuple[StudySpec, Trial, StudySummary]:
     """The study after an arm left or joined; `rounds` are those that were counted."""
     before = spec.arms
-    spec, trial = changed(spec, trial, change, [(round.arms, round.batch) for round in rounds])
+    spec, trial = apply_change(spec, trial, change, [(round.arms, round.batch) for round in rounds])
     found = Agreement.none(len(spec.arms))
     for round in rounds:
-        found = agreement(spec.problem, found, of_arms(round.whole, round.arms, spec.arms), round.number)
+        found = update_agreement(spec.problem, found, of_arms(round.whole, round.arms, spec.arms), round.number)
     return spec, trial, replace(summary, agreement=found, row_checks=summary.row_checks.of_arms(before, spec.arms))
 
 

@@ -10,7 +10,7 @@ from roundwise.errors import visible
 from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason
 from roundwise.noise.base import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
-from roundwise.study.diagnostics import SURPRISING, Disagreement, differs, missing_differs, split_differs
+from roundwise.study.diagnostics import SURPRISING, Disagreement, find_disagreement, missing_p_value, split_p_value
 from roundwise.study.row_checks import contradicted_assumptions, notes_on_rows
 from roundwise.study.state import State
 
@@ -93,7 +93,7 @@ def _missing_differ(state: State) -> Danger | None:
     if not any(lost.values()):
         return None
     missing = np.array([float(lost.get(name, 0)) for name in state.spec.arms])
-    chance = missing_differs(state.record.counts, missing)
+    chance = missing_p_value(state.record.counts, missing)
     if chance >= SURPRISING:
         return None
     shares = missing / np.maximum(state.record.counts + missing, 1.0)
@@ -109,7 +109,7 @@ def _sample_ratio_mismatch(state: State) -> Danger | None:
     came = state.trial.record.counts + lost
     if spec.split is not None:
         wanted = np.array(spec.split)
-        chance = split_differs(wanted, came)
+        chance = split_p_value(wanted, came)
     else:
         splits = state.summary.splits
         wanted, chance = np.array(splits.asked), splits.chance
@@ -142,7 +142,7 @@ def disagreeing(state: State) -> Disagreement | None:
 def disagreement_of(state: State, shifts: bool) -> Disagreement | None:
     """How well the batches agree, up to a `shift` of all arms together; None if that cannot be said."""
     kept = state.summary.agreement
-    return None if kept is None else differs(state.spec.problem, kept, shifts)
+    return None if kept is None else find_disagreement(state.spec.problem, kept, shifts)
 
 
 def standing(state: State) -> TrialStatus:

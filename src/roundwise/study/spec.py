@@ -128,6 +128,7 @@ class StudySpec:
     split: tuple[float, ...] | None = setting("shares", "Fixed allocation ratio, e.g. 2:1:1, or equal.", None)
     columns: Columns = setting("columns", "Names of the columns in result files.", factory=Columns)
     reading: Reading = setting("reading", "Rules by which rows become results.", factory=Reading)
+    unit: str | None = setting("label", "Unit of the results in reports, e.g. s, ms or $.", None)
     seed: int = setting(
         "whole",
         "Seed of the random partition of rows (drawn if omitted).",
@@ -152,6 +153,8 @@ class StudySpec:
             object.__setattr__(self, "noise", self.noise.with_items())
         self._check_reading()
         object.__setattr__(self, "split", shares(self.split, len(self.arms)))
+        if self.unit is not None and not (str(self.unit).isprintable() and 0 < len(str(self.unit)) <= 20):
+            raise InputError(f"The unit is {str(self.unit)[:40]!r}, but must be a short text such as s, ms or $.")
         self.acting.check(self.problem)
 
     @classmethod
@@ -181,6 +184,7 @@ class StudySpec:
             "split": None if self.split is None else list(self.split),
             "columns": self.columns.payload(),
             "reading": self.reading.payload(),
+            "unit": self.unit,
             "seed": self.seed,
             "seed_given": self.seed_given,
             "left_out": list(self.left_out),
@@ -190,7 +194,7 @@ class StudySpec:
     @property
     def problem(self) -> Problem:
         """The problem in arrays."""
-        return Problem(self.question, len(self.arms), self.delta, self.noise)
+        return Problem(self.question, len(self.arms), self.delta, self.noise, self.unit or "")
 
     @property
     def limited_policy(self) -> Policy:
@@ -227,13 +231,13 @@ class StudySpec:
     def _check_reading(self) -> None:
         """Raise an InputError where a rule for rows lacks a column, or makes results that the noise model has not."""
         columns, reading = self.columns, self.reading
-        if reading.unit_result is not None and columns.id is None and columns.item is None:
+        if reading.id_result is not None and columns.id is None and columns.item is None:
             raise InputError("Rows are combined by their id.", Remedy("Name its column with {@id_column}."))
         if reading.two_arms != "refused" and columns.id is None:
             raise InputError("Ids in several arms need ids.", Remedy("Name their column with {@id_column}."))
-        if reading.unit_window is not None and columns.time is None:
+        if reading.id_window is not None and columns.time is None:
             raise InputError("A window needs times.", Remedy("Name their column with {@time_column}."))
-        if (reading.shares or reading.unit_result == "any") and not self.noise.outcome.rates:
+        if (reading.shares or reading.id_result == "any") and not self.noise.outcome.rates:
             rule = "above or below a value" if reading.shares else "any row"
             raise InputError(f"A result that asks for {rule} is 0 or 1.", Remedy("Use {@binary}."))
 

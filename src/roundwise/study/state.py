@@ -132,9 +132,9 @@ class State:
         spec, summary = payload["spec"], payload["summary"]
         self.spec = self.first if spec is None else StudySpec.from_json(spec)
         amendment = ("name", "round", "replaces", "why", "withdrawn")
-        self.amendments = [fold.having(each, amendment) for each in payload["amendments"]]
+        self.amendments = [fold.pick_keys(each, amendment) for each in payload["amendments"]]
         self.changes = [Change.from_payload(each) for each in payload["changes"]]
-        self.remarks = [fold.having(each, ("at", "by", "text")) for each in payload["remarks"]]
+        self.remarks = [fold.pick_keys(each, ("at", "by", "text")) for each in payload["remarks"]]
         last, passed = int(payload["round"]), set(summary["late_rounds"])
         if int(payload["last_folded"]) < last:
             raise ValueError("no round was counted")

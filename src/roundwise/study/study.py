@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -30,7 +29,7 @@ from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.store import ConflictError, Entry, EventKind, StudyExistsError, StudyStateError, open_store
-from roundwise.store.log import pending_entry, user
+from roundwise.store.log import current_user, pending_entry
 from roundwise.store.remote import Part, Server, segment
 from roundwise.study.amendments import Change, check_change, effect_of_change
 from roundwise.study.fold import Round, evidence
@@ -374,12 +373,7 @@ class Study:
 
     def extend(self, budget: int) -> Report:
         """Set the number of results allowed in all."""
-
-        def step(state: State) -> Events:
-            self._check_extension(state, budget)
-            return [(EventKind.EXTENDED, {"budget": int(budget)})]
-
-        return self._record("extend", {"budget": budget}, step)
+        return self._record("extend", {"budget": budget}, lambda state: self._extended(state, budget))
 
     def import_past(self, source: object) -> Report:
         """Let earlier data teach where to look; they are no evidence, and must not be told again as results."""
@@ -391,7 +385,7 @@ class Study:
                 source, spec.arms, spec.noise, seed=spec.seed, columns=spec.columns, reading=spec.reading
             )
             # ids stay, so that no row is told again
-            slim = dataclasses.replace(results, strata=None, id_outcomes=None, row_statistics=None)
+            slim = replace(results, strata=None, id_outcomes=None, row_statistics=None)
             if slim.digest in {each.digest for _, each in state.past}:
                 raise InputError(f"{results.name} was imported already (identical contents). Nothing was changed.")
             return [(EventKind.PAST_IMPORTED, {"results": slim.payload()})]
@@ -401,12 +395,7 @@ class Study:
     def reopen(self, why: str) -> Report:
         """Go on with a study that was closed undecided."""
         check_reason(why)
-
-        def step(state: State) -> Events:
-            self._check_reopenable(state)
-            return [(EventKind.REOPENED, {"why": why})]
-
-        return self._record("reopen", {"why": why}, step)
+        return self._record("reopen", {"why": why}, lambda state: self._reopened(state, why))
 
     def note(self, text: str) -> Report:
         """Record a remark."""
@@ -426,23 +415,33 @@ class Study:
 
         `what` is the name of the method: drop, add, extend, import_past, reopen, remove, note, end, close_round, amend.
         """
-        state = self.state
+        if what not in EFFECTS:
+            raise unknown("change", what, EFFECTS)
+        state, said = self.state, EFFECTS[what]
         if what in ("drop", "add"):
             return effect_of_change(state.spec, self._arm_change(state, what, **words))
         if what == "extend":
-            self._check_extension(state, words["budget"])
-            return EFFECTS[what] if state.decided is None else _effect_of_going_on(state)
-        if what == "import_past":
+            self._extended(state, words["budget"])
+            if state.decided is not None:
+                won, _, shown = evidence(state.spec, state.trial)
+                left = math.exp(min(won[~shown].max(), 700.0))
+                return (
+                    "This keeps the guarantee: what was shown stays shown, and what is open goes on with what it has, "
+                    f"at most {left:.2g} : 1. Had this budget been said at first, more might be shown."
+                )
+        elif what == "import_past":
             self._check_teachable(state)
-        if what == "reopen":
-            self._check_reopenable(state)
-        if what == "remove":
+        elif what == "reopen":
+            self._reopened(state, "")
+        elif what == "remove":
             self._check_removable(state)
-        if what == "end":
-            return _effect_of_ending(state)
-        if what not in EFFECTS:
-            raise unknown("change", what, ("drop", "add", "end", *EFFECTS))
-        return EFFECTS[what]
+        elif what == "end":
+            if state.decided is not None:
+                said = "The study is decided; closing it changes nothing about the verdict."
+            if (waiting := state.partial_round) is not None:
+                told, are = several(waiting.results, "result"), "is" if waiting.results == 1 else "are"
+                said += f" The {told} told of round {waiting.number} {are} not counted."
+        return said
 
     def _change_arms(self, verb: str, arm: str, why: str, unrelated: bool) -> Report:
         def step(state: State) -> Events:
@@ -475,7 +474,7 @@ class Study:
         if state.closed is not None:
             raise InputError(f"The study '{self.name}' is closed ({state.closed}). Nothing was changed.")
 
-    def _check_extension(self, state: State, budget: int) -> None:
+    def _extended(self, state: State, budget: int) -> Events:
         self._check_not_closed(state)
         if state.decided is not None:
             why = state.spec.policy.stopping.why_final(state.spec.problem, state.trial.kept)
@@ -496,14 +495,16 @@ class Study:
             raise InputError(f"The study '{self.name}' has no budget to extend. Nothing was changed.")
         if budget < (came := int(state.trial.record.samples)):
             raise InputError(f"The budget would be {budget}, but {came} results are counted. Nothing was changed.")
+        return [(EventKind.EXTENDED, {"budget": int(budget)})]
 
-    def _check_reopenable(self, state: State) -> None:
+    def _reopened(self, state: State, why: str) -> Events:
         if state.closed is None:
             raise InputError(f"The study '{self.name}' is not closed. Nothing was changed.")
         if state.decided is not None:
             raise InputError(
                 f"The study '{self.name}' is decided: there is nothing to go on with. Nothing was changed."
             )
+        return [(EventKind.REOPENED, {"why": why})]
 
     def _check_removable(self, state: State) -> None:
         if state.files or state.late_files:
@@ -689,20 +690,19 @@ def overview(state: State) -> Plain:
     stands = "decided" if verdict is not None else "closed" if state.closed is not None else "over"
     if stands == "over" and state.over is None:
         stands = "waiting" if waiting is not None else "open"
-    told = [file.name for each in state.recent for file in each.files]
     return {
         "question": spec.question.name,
         "question_text": asked_in_words(spec),
         "arms": len(spec.arms),
         "state": stands,
         "round": state.number + (stands == "open"),
-        "file": told[-1] if told else None,  # None: the one before stays
+        "file": state.late_files[-1][1].name if state.late_files else state.facts.last_file,
         "answer": None if verdict is None else verdict["words"],
         "results": int(state.record.samples),
         "pending": 0 if waiting is None else waiting.results,
         "budget": spec.budget,
         "since": None if waiting is None else waiting.since,
-        "by": user(),
+        "by": current_user(),
         "guarantee": guarantee_of(state).plain(),
     }
 
@@ -764,28 +764,10 @@ def recorded_files(
     return RecordedFiles(found.told, waiting, total, state.summary.starts, past=past)
 
 
-def _effect_of_going_on(state: State) -> str:
-    """The effect of another budget after the end of the first."""
-    won, _, shown = evidence(state.spec, state.trial)
-    left = math.exp(min(won[~shown].max(), 700.0))
-    return (
-        "This keeps the guarantee: what was shown stays shown, and what is open goes on with what it has, at most "
-        f"{left:.2g} : 1. Had this budget been said at first, more might be shown."
-    )
-
-
-def _effect_of_ending(state: State) -> str:
-    waiting = state.partial_round
-    lost = ""
-    if waiting is not None:
-        told, are = several(waiting.results, "result"), "is" if waiting.results == 1 else "are"
-        lost = f" The {told} told of round {waiting.number} {are} not counted."
-    if state.decided is not None:
-        return f"The study is decided; closing it changes nothing about the verdict.{lost}"
-    return f"This keeps the guarantee: nothing is claimed but what was shown so far.{lost}"
-
-
-EFFECTS = {
+EFFECTS = {  # on the guarantee, of every change
+    "drop": "",  # see `effect_of_change`
+    "add": "",
+    "end": "This keeps the guarantee: nothing is claimed but what was shown so far.",
     "extend": "This keeps the guarantee: how many results there may be has no part in it.",
     "import_past": (
         "This keeps the guarantee: earlier data decide what is bet on, never what was won. None of these rows may be "
@@ -820,6 +802,7 @@ def create_study(
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
     reading: Reading | None = None,
+    unit: str | None = None,
     seed: int | None = None,
     storage: str | None = None,
     load_if_exists: bool = False,
@@ -843,6 +826,7 @@ def create_study(
         columns: Names of the columns in result files, where they are not the usual ones. With a column of items, arms
             are compared on the items they share.
         reading: Rules by which rows become results: empty outcomes, several rows of one id, shares above a value.
+        unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         seed: Seed of the random partition of rows, drawn if omitted. If you choose it, do so before results are known:
             the guarantee is then conditional on row order being unrelated to values.
         storage: URL of the storage: a file ("sqlite:///roundwise.db"), a database ("postgresql://..."), or a server
@@ -876,6 +860,7 @@ def create_study(
         split=split,
         columns=columns,
         reading=reading,
+        unit=unit,
         seed=seed,
     )
     return create_from_spec(name, spec, storage, load_if_exists)

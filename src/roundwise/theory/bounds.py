@@ -6,7 +6,7 @@ docs/bounds.md has the proofs, and where they differ from the paper; docs/paper.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Literal, NamedTuple, TypeVar
@@ -395,21 +395,6 @@ def sequence_probability(
     return chain_probability(complexities, moves, limits, tails, delta)
 
 
-def geometric_probability(
-    easiest: float, ratio: float, moves: ArrayLike, gamma: float, tail: float, delta: float
-) -> float:
-    """Lemma 2.1: more than N batches, if T*(mu^n) = T*(mu^0) ratio^-n and tau <= gamma T* ln(1/delta) up to c.
-
-    1 - N(2 delta + c) - sqrt(gamma ln(1/delta) / (2 (1/ratio - 1))) sum_n [1 + sqrt(T*(mu^0) ratio^-n D_n)].
-    """
-    check_delta(delta)
-    steps = np.asarray(moves, dtype=np.float64)
-    number = np.arange(len(steps))
-    each = 1 + np.sqrt(easiest * ratio ** -number.astype(np.float64) * steps)
-    factor = math.sqrt(gamma * -math.log(delta) / (2 * (1 / ratio - 1)))
-    return max(0.0, 1.0 - len(steps) * (2 * delta + tail) - factor * float(each.sum()))
-
-
 @dataclass(frozen=True)
 class Certificate:
     """More than `batches` batches are used with at least this probability."""
@@ -474,18 +459,6 @@ def certificate(promise: Promise, probability: float = 0.5) -> Certificate | Non
     if not 0 < probability < 1:
         raise InputError(f"`probability` is {probability:g}, but must lie strictly between 0 and 1.")
     return _longest(partial(affine_certificate, promise), probability)
-
-
-def expected_batches(promise: Promise) -> float:
-    """A lower bound on E[R]: 1 + sum over N >= 1 of the certified P(R > N); 1 says nothing."""
-    return 1.0 + sum(_until_zero(lambda number: affine_certificate(promise, number).probability))
-
-
-def _until_zero(chance: Callable[[int], float]) -> Iterator[float]:
-    for number in range(1, LONGEST + 1):
-        if (found := chance(number)) == 0:
-            return
-        yield found
 
 
 @dataclass(frozen=True)
@@ -568,7 +541,7 @@ def stated_closed_form(
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Instances of which the last one needs more than N batches with at least this probability."""
+    """A sequence of instances; the last one needs more than N batches with at least this probability."""
 
     instances: Floats  # (N+1, K), the easiest first
     complexities: Floats  # (N+1)
@@ -649,16 +622,20 @@ def likely_chain(promise: Promise, along: Route, probability: float = 0.5) -> Ch
     return _longest(partial(best_chain, promise, along), probability)
 
 
-def least_batches(promise: Promise, along: Route | None) -> float:
-    """A lower bound on E[R]: 1 + sum over N >= 1 of P(R > N), each by the better of its chain and the affine one."""
-    if along is None:
-        return expected_batches(promise)
-    chances = _until_zero(
-        lambda number: max(
-            best_chain(promise, along, number).probability, affine_certificate(promise, number).probability
-        )
-    )
-    return sum(chances, start=1.0)
+def expected_batches(promise: Promise, along: Route | None = None) -> float:
+    """A lower bound on E[R]: 1 + sum over N >= 1 of the certified P(R > N); 1 says nothing.
+
+    Each probability is that of the affine sequence or, along a route, of the better of the two.
+    """
+    bound = 1.0
+    for number in range(1, LONGEST + 1):
+        chance = affine_certificate(promise, number).probability
+        if along is not None:
+            chance = max(chance, best_chain(promise, along, number).probability)
+        if chance == 0:
+            break
+        bound += chance
+    return bound
 
 
 def _chain_loss(promise: Promise, along: Route, logs: Floats, tails: Floats) -> Floats:
@@ -801,33 +778,9 @@ def failure_bound(policy: PET, r: int) -> float:
     return FAILURE * (policy.guess * policy.growth ** (r + 1)) ** -2
 
 
-def pull_limit(policy: PET, problem: Problem, r: int) -> float:
-    """tbar_r: all pulls that there can be up to the end of phase r (docs/paper.md, deviation 1)."""
-    rate = policy.growth / (policy.growth - 1) * policy.guess * policy.growth**r
-    return problem.arms * (_uniform(policy, problem, r) + r + 1) + rate * policy.sufficient(problem, r)
-
-
-def evidence_bound(policy: PET, problem: Problem, r: int) -> float:
-    """gamma_r <= 4 ln(1/delta) + 8 K ln T_r + 4 K (11 + ln K) (Lemma B.6, for the paper's constants)."""
-    if not _as_in_paper(policy):
-        raise InputError("The closed form of gamma_r is for growth 2, exploration 32 and the threshold of Lemma 3.2.")
-    guess = policy.guess * 2.0**r
-    arms = problem.arms
-    return 4 * -math.log(problem.delta) + 8 * arms * math.log(guess) + 4 * arms * (11 + math.log(arms))
-
-
 def phase_cost(policy: PET, problem: Problem, settled: int, failures: Collection[int] = ()) -> Cost:
     """What PET pays at most if E_r fails in just these phases (Lemma 3.7, proved for r from 0)."""
     return _cost(policy, problem, settled, lambda r: float(r in failures), max([settled, *failures]))
-
-
-def stated_phase_cost(
-    policy: PET, problem: Problem, complexity: float, settled: int, failures: Collection[int] = ()
-) -> Cost:
-    """Lemma 3.7 as stated: 2 R* - log2(T*/T_0) + 1 + 2 |F| batches, tbar_R* + sum of tbar_(r+1) samples."""
-    batches = 2 * settled - math.log2(complexity / policy.guess) + 1 + 2 * len(failures)
-    later = sum(pull_limit(policy, problem, r + 1) for r in failures if r >= settled)
-    return Cost(batches, pull_limit(policy, problem, settled) + later)
 
 
 def upper_bounds(policy: PET, problem: Problem, means: ArrayLike) -> Cost:
@@ -1012,7 +965,7 @@ def overview(
         gamma_given=gamma is not None,
         certificate=None if given is None else certificate(given),
         chain=None if given is None or along is None else likely_chain(given, along),
-        expected_batches=1.0 if given is None else least_batches(given, along),
+        expected_batches=1.0 if given is None else expected_batches(given, along),
         affine_batches=1.0 if given is None else expected_batches(given),
         proved=None if given is None else closed_form(given),
         stated=stated_closed_form(problem, values, easiest, kept, tail),

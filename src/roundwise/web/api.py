@@ -28,10 +28,10 @@ from roundwise.messages import Remedy
 from roundwise.report import Report
 from roundwise.report.export import TABLES
 from roundwise.report.model import list_events
-from roundwise.store.log import lines, parsed, stamp
+from roundwise.store.log import format_time, log_lines, parse_log
 from roundwise.store.remote import segment
 from roundwise.study import Round, Study
-from roundwise.study.audit import imported, list_studies
+from roundwise.study.audit import import_entries, list_studies
 from roundwise.study.study import create_from_spec
 from roundwise.web.bodies import (
     AmendBody,
@@ -201,7 +201,7 @@ def head(request: Request, name: Name) -> Plain:
     """Where the record ends."""
     with study_of(request, name) as study:
         found = study.store.head(name)
-    return {"study": name, **vars(found), "changed": stamp(found.changed)}
+    return {"study": name, **vars(found), "changed": format_time(found.changed)}
 
 
 @get(f"{ONE}/record", VIEW, "record", CLIENTS, **answers("application/jsonl", "JSON lines."))
@@ -216,7 +216,7 @@ def record(
     with study_of(request, name) as study:
         store = study.store
         found = store.find(name, key) if key else store.recent(name) if recent else store.read(name, after)
-    return Response("".join(lines(found, name)), media_type="application/jsonl")
+    return Response("".join(log_lines(found, name)), media_type="application/jsonl")
 
 
 @get(f"{ONE}/effect", VIEW, "changes")
@@ -301,7 +301,7 @@ async def take_in(request: Request) -> Plain:
             text = content.decode("utf-8-sig").removesuffix("\n").split("\n")
         except UnicodeDecodeError:
             raise DataError("The request is not text.", Remedy("Send what {@export} wrote.")) from None
-        listing = imported(parsed("The request", text)[1], request.app.state.storage)
+        listing = import_entries(parse_log("The request", text)[1], request.app.state.storage)
         return {"study": listing.name, "entries": listing.entries}
 
     return await run_by(WRITERS, take)

@@ -25,11 +25,12 @@ from starlette.staticfiles import StaticFiles
 from roundwise.arrays import Plain
 from roundwise.store import open_store
 from roundwise.web import changes, pages, study_pages, uploads
+from roundwise.web.jobs import JobQueue
 from roundwise.web.rendering import ENVIRONMENT, HANDLERS
 from roundwise.web.reports import ReportCache
 from roundwise.web.routing import LazyRoute, PathSegments
 from roundwise.web.security import AccessControl, AuthorMiddleware, Guard
-from roundwise.web.workers import JobQueue, limit_readers
+from roundwise.web.workers import limit_readers
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -51,8 +51,8 @@ class Rules(Body):
     """Rules by which rows become results."""
 
     empty: Empty = "refused"
-    unit_result: UnitResult | None = None
-    unit_window: Annotated[str, Field(max_length=20, examples=["7d"])] | None = None
+    id_result: UnitResult | None = None
+    id_window: Annotated[str, Field(max_length=20, examples=["7d"])] | None = None
     two_arms: TwoArms = "refused"
     share_above: float | None = None
     share_below: float | None = None

@@ -69,8 +69,8 @@ UNRELATED = FormField(
     "For example: it is sold out, or breaks the law. All rounds are then counted anew.",
     "box",
 )
-ARM = FormField("arm", "Option", kind="arm")
-NEW_ARM = FormField("arm", "Name of the new option", "As it will stand in the files.")
+ARM = FormField("arm", "Arm", kind="arm")
+NEW_ARM = FormField("arm", "Name of the new arm", "As it will stand in the files.")
 FILE = FormField("file", "Which file", kind="told")
 CORRECTED = FormField("source", "The corrected file", FILE_HINT, "file", False)
 WITHDRAW = FormField("withdraw", "Take it back, nothing in its place", kind="box")

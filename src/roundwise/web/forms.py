@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import cast
+from typing import Any, cast
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
@@ -18,23 +17,54 @@ from roundwise.questions import Claims, Question
 from roundwise.study.spec import StudySpec
 
 QUESTIONS = {  # what is asked, in words
-    "best-arm": "Which option is best?",
-    "claims": "Which options beat the control?",
+    "best-arm": "Which arm is best?",
+    "claims": "Which arms beat the control?",
     "top-k": "Which are the best few?",
     "above": "Which pass a level?",
+    "any-above": "Does any pass a level?",
 }
 RESULTS = {  # what a result is, in words
     "binary": "yes / no (converted, responded, correct)",
     "bounded": "a score in a range (stars, points)",
-    "normal": "a measurement (its spread is not known)",
+    "unknown-variance": "a measurement (its spread is not known)",
     "sub-gaussian": "a measurement (its spread is at most …)",
     "poisson": "a count (events, clicks, defects)",
+}
+DIRECTIONS = {  # which results are good, in words
+    "": "higher is better",
+    "lower": "lower is better",
 }
 SPLITS = {
     "adaptive": "roundwise, each round anew (fastest)",
     "equal": "equal shares, always",
     "own": "shares of my own, always",
 }
+SETTINGS = {  # the fields of the form that a question or a noise model has
+    "best-arm": ("tolerance",),
+    "top-k": ("k",),
+    "above": ("level",),
+    "any-above": ("level",),
+    "bounded": ("low", "high"),
+    "sub-gaussian": ("sigma",),
+}
+LABELS = {  # of the fields that are numbers
+    "margin": "A difference that matters",
+    "tolerance": "A difference that matters",
+    "k": "How many",
+    "level": "The level",
+    "low": "The lowest score",
+    "high": "The highest score",
+    "sigma": "The spread",
+    "deviation": "The spread",
+    "delta": "The chance of a wrong answer",
+    "round": "Results a round",
+    "budget": "At most in all",
+    "baseline": "What you expect",
+    "missing": "Expected to go missing",
+    "days": "Days a round",
+    "share_above": "The value above which a result is a yes",
+}
+WHOLE = ("k", "round", "budget")
 EMPTY = {"refused": "an error in the file", "zero": "0", "missing": "missing"}
 UNITS = {"": "an error", "sum": "their sum", "mean": "their mean", "max": "the largest", "any": "yes if any is not 0"}
 LONGEST = 20_000  # letters of a field
@@ -46,6 +76,8 @@ class Form:
 
     name: str = ""
     question: str = "best-arm"
+    direction: str = ""
+    unit: str = ""
     arms: str = ""
     control: str = ""
     margin: str = ""
@@ -67,8 +99,8 @@ class Form:
     missing: str = ""
     empty: str = "refused"
     id_column: str = ""
-    unit_result: str = ""
-    unit_window: str = ""
+    id_result: str = ""
+    id_window: str = ""
     time_column: str = ""
     share_above: str = ""
     policy: str = ""  # that the planner recommends; empty for the usual one
@@ -81,40 +113,38 @@ class Form:
 
     @property
     def names(self) -> list[str]:
-        """The options, one a line; in a single line, separated by commas."""
+        """The arms, one a line; in a single line, separated by commas."""
         text = self.arms.strip()
         return [each.strip() for each in re.split(r"\n" if "\n" in text else r",", text) if each.strip()]
 
+    def read(self, name: str) -> Any:
+        """The number in a field; None where it is empty."""
+        text: str = vars(self)[name]
+        if not text.strip():
+            return None
+        return (whole if name in WHOLE else number)(LABELS[name], text)
+
+    def _settings(self, name: str) -> Plain:
+        """A question or a noise model as plain data, with its settings."""
+        found = {key: self.read(key) for key in SETTINGS.get(name, ())}
+        for key, value in found.items():
+            if value is None and key != "tolerance":
+                raise InputError(f"{LABELS[key]} is missing. Give a number such as 5 % or 0.05.")
+        return {"name": name, **{key: value for key, value in found.items() if value is not None}}
+
     def asked(self) -> Question:
-        """The question; one of the user's own by its name, if the server was started with its module."""
+        """The question: one of the menu, or any other as `name:setting=value`, such as one of the user's own."""
         if self.question == "claims":
             control = self.control.strip() or (self.names[0] if self.names else "")
-            return Claims.against_control(self.names, control, number("A difference that matters", self.margin, 0.0))
-        said: dict[str, Callable[[], Plain]] = {
-            "best-arm": lambda: {"tolerance": number("A difference that matters", self.tolerance, 0.0)},
-            "top-k": lambda: {"k": whole("How many", self.k)},
-            "above": lambda: {"level": number("The level", self.level)},
-        }
-        if self.question in said:
-            return from_spec("question", {"name": self.question, **said[self.question]()})
-        if ":" in self.question:
+            margin = self.read("margin") or 0.0
+            return Claims.against_control(self.names, control, margin, lower_is_better=self.direction == "lower")
+        if self.question not in QUESTIONS:
             return from_spec("question", self.question)
-        raise InputError(f"There is no question '{self.question[:40]}' on this page.")
+        return from_spec("question", self._settings(self.question) | {"lower_is_better": self.direction == "lower"})
 
     def model(self) -> Noise:
-        """What a result is; a model of the user's own in the same way."""
-        said: dict[str, Callable[[], Plain]] = {
-            "bounded": lambda: {
-                "low": number("The lowest score", self.low),
-                "high": number("The highest score", self.high),
-            },
-            "sub-gaussian": lambda: {"sigma": number("The spread", self.sigma)},
-        }
-        if self.noise in RESULTS:
-            return from_spec("noise", {"name": self.noise, **said.get(self.noise, dict)()})
-        if ":" in self.noise:
-            return from_spec("noise", self.noise)
-        raise InputError(f"There is no kind of results '{self.noise[:40]}' on this page.")
+        """The noise model: one of the menu, or any other in the same way."""
+        return from_spec("noise", self._settings(self.noise) if self.noise in RESULTS else self.noise)
 
     def spec(self) -> StudySpec:
         """The study that the form declares."""
@@ -122,51 +152,43 @@ class Form:
 
     def request(self, runs: int) -> PlanRequest:
         """The plan that the form asks for."""
-        deviation = self.deviation if self.noise == "normal" else ""
         return PlanRequest.declare(
             **self._study(),
-            baseline=_optional("What you expect", self.baseline),
-            missing=_optional("Expected to go missing", self.missing),
-            round_days=_optional("Days a round", self.days),
-            deviation=_optional("The spread", deviation),
+            baseline=self.read("baseline"),
+            missing=self.read("missing"),
+            round_days=self.read("days"),
+            deviation=self.read("deviation") if self.noise == "unknown-variance" else None,
             name=self.name.strip() or "study",
             runs=runs,
         )
 
     def _study(self) -> Plain:
         if len(self.names) < 2:
-            raise InputError("Give at least two options, one a line.")
+            raise InputError("Give at least two arms, one a line.")
         own = self.split.strip().replace(",", ":").replace(" ", ":") or "equal"
         return {
             "question": self.asked(),
             "arms": self.names,
             "noise": self.model(),
-            "delta": number("The chance of a wrong answer", self.delta),
-            "round": whole("Results a round", self.round) if self.round.strip() else None,
-            "budget": whole("At most in all", self.budget) if self.budget.strip() else None,
+            **{name: self.read(name) for name in ("delta", "round", "budget")},
+            "unit": self.unit.strip() or None,
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
             "columns": Columns(id=self.id_column.strip() or None, time=self.time_column.strip() or None),
             "reading": Reading(
                 empty=cast(Empty, self.empty),
-                unit_result=cast(UnitResult, self.unit_result) if self.unit_result else None,
-                unit_window=self.unit_window.strip() or None,
-                share_above=_optional("The value above which a result is a yes", self.share_above),
+                id_result=cast(UnitResult, self.id_result) if self.id_result else None,
+                id_window=self.id_window.strip() or None,
+                share_above=self.read("share_above"),
             ),
         }
 
 
-def _optional(what: str, text: str) -> float | None:
-    return number(what, text) if text.strip() else None
-
-
-def number(what: str, text: str, default: float | None = None) -> float:
+def number(what: str, text: str) -> float:
     """A number as people write it.
 
     >>> number("it", "5 %"), number("it", "2 points"), number("it", "1,000"), number("it", "0,123")
     (0.05, 0.02, 1000.0, 0.123)
     """
-    if not text.strip() and default is not None:
-        return default
     commas = text if THOUSANDS.fullmatch(re.sub(r"\s", "", text).lower()) else text.replace(",", ".")
     try:
         return parse_quantity(commas)

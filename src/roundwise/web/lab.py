@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.random import Generator
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,9 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.messages import Remedy, count, option
-from roundwise.model.batch import Batch
 from roundwise.model.spec import from_spec
-from roundwise.noise import Needs
 from roundwise.policies import POLICIES
 from roundwise.render.svg import Axis, Chart, IntervalRow, Svg, draw_intervals, shorten
 from roundwise.render.terminal import Table
@@ -29,12 +25,12 @@ from roundwise.simulation.environments import BernoulliArms, Environment, Gaussi
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.theory import paper
-from roundwise.web.forms import QUESTIONS, Form, number, whole
+from roundwise.web.forms import DIRECTIONS, QUESTIONS, Form, number, whole
+from roundwise.web.jobs import Job, JobQueue
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
 from roundwise.web.routing import Pages
 from roundwise.web.security import UPLOAD, VIEW
-from roundwise.web.workers import JobQueue, LabJob
 
 MOST_RUNS = 5000
 MOST_ARMS = 200  # of an instance
@@ -47,100 +43,61 @@ WORLDS = {
 }
 
 
-@dataclass(frozen=True)
-class CancellableEnvironment(Environment[Any]):
-    """An environment that calls `before` ahead of every batch, so that work can be cancelled within a run."""
-
-    inner: Environment
-    before: Callable[[], None]
-    arms = property(lambda self: self.inner.arms)
-    noise = property(lambda self: self.inner.noise)
-    names = property(lambda self: self.inner.names)
-    sigma = property(lambda self: self.inner.sigma)
-
-    def initial_state(self, rng: Generator, runs: int) -> Any:
-        """That of the environment within."""
-        return self.inner.initial_state(rng, runs)
-
-    def pull(self, rng: Generator, state: Any, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Any]:
-        """That of the environment within."""
-        self.before()
-        return self.inner.pull(rng, state, pulls, needs)
-
-    def pull_parts(
-        self, rng: Generator, state: Any, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
-    ) -> tuple[Batch, Any]:
-        """That of the environment within."""
-        self.before()
-        return self.inner.pull_parts(rng, state, pulls, parts, partitions, needs)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Policies on one instance, and how a page shows them."""
+class Comparison(NamedTuple):
+    """Policies on one instance, as a page shows them."""
 
     title: str
     truth: str
-    runs: list[Runs]
+    runs: Sequence[Runs]
+    table: Table
+    bound: str  # the lower bound on samples, in words
+    doubts: list[str]  # policies whose guarantee does not cover this instance, and why
+    samples: Svg  # box plots
+    batches: Svg
+    trade_off: Svg
 
-    @cached_property
-    def summaries(self) -> list[Summary]:
-        """The summary of each policy."""
-        return [each.summary for each in self.runs]
 
-    @cached_property
-    def table(self) -> Table:
-        """The summaries as a table."""
-        undecided = any(each.undecided for each in self.summaries)
-        head = ["policy", "samples", "± se", "batches", "errors", "at most (95 %)"]
-        table = [[*head, "undecided"] if undecided else head]
-        for each in self.summaries:
-            row = [each.policy + (" *" if each.doubt else ""), count(each.samples_mean), count(each.samples_se)]
-            row += [f"{each.batches_mean:.1f}", f"{100 * each.error:.3g} %", f"{100 * each.error_upper_95:.3g} %"]
-            table.append([*row, f"{100 * each.undecided:.3g} %"] if undecided else row)
-        return table
+def compare_policies(title: str, truth: str, runs: Sequence[Runs]) -> Comparison:
+    """Compare the runs of several policies on one instance."""
+    summaries = [each.summary for each in runs]
+    undecided = any(each.undecided for each in summaries)
+    head = ["policy", "samples", "± se", "batches", "errors", "at most (95 %)"]
+    table = [[*head, "undecided"] if undecided else head]
+    for each in summaries:
+        row = [each.policy + (" *" if each.doubt else ""), count(each.samples_mean), count(each.samples_se)]
+        row += [f"{each.batches_mean:.1f}", f"{100 * each.error:.3g} %", f"{100 * each.error_upper_95:.3g} %"]
+        table.append([*row, f"{100 * each.undecided:.3g} %"] if undecided else row)
+    bound = ""
+    if summaries[0].true_shown_mean is None and not np.isnan(least := summaries[0].lower_bound):
+        bound = f"No method with such an error can need fewer than {count(least)} samples on average."
+        if least == np.inf:
+            bound = "No number of samples is enough: with these means no answer, or more than one, is right."
+    return Comparison(
+        title,
+        truth,
+        runs,
+        table,
+        bound,
+        [f"{each.policy}: {each.doubt}." for each in summaries if each.doubt],
+        _draw_boxes([(each.policy, each.samples) for each in runs], "samples"),
+        _draw_boxes([(each.policy, each.batches) for each in runs], "batches"),
+        _draw_trade_off(summaries) if len(summaries) > 1 else Svg(),
+    )
 
-    @cached_property
-    def bound(self) -> str:
-        """The lower bound on samples, in words."""
-        summary = self.summaries[0]
-        if summary.true_shown_mean is not None or np.isnan(summary.lower_bound):
-            return ""
-        if summary.lower_bound == np.inf:
-            return "No number of samples is enough: with these means no answer, or more than one, is right."
-        return f"No method with such an error can need fewer than {count(summary.lower_bound)} samples on average."
 
-    @cached_property
-    def doubts(self) -> list[str]:
-        """Policies whose guarantee does not cover this instance, and why."""
-        return [f"{each.policy}: {each.doubt}." for each in self.summaries if each.doubt]
-
-    @cached_property
-    def samples(self) -> Svg:
-        """Box plots of samples."""
-        return _draw_boxes([(each.policy, each.samples) for each in self.runs], "samples")
-
-    @cached_property
-    def batches(self) -> Svg:
-        """Box plots of batches."""
-        return _draw_boxes([(each.policy, each.batches) for each in self.runs], "batches")
-
-    @cached_property
-    def trade_off(self) -> Svg:
-        """Mean samples against mean batches; policies that no other beats in both are bold."""
-        if len(self.summaries) < 2:
-            return Svg()
-        x = Axis.logarithmic(each.batches_mean for each in self.summaries)
-        y = Axis.logarithmic(each.samples_mean for each in self.summaries)
-        chart = Chart(x, y, height=250.0, left=14.0, top=24.0)
-        chart.draw_ticks(lambda tick: f"{tick:g}", count)
-        chart.draw_names("batches on average", "samples on average")
-        points = [(each.batches_mean, each.samples_mean) for each in self.summaries]
-        for each, point in zip(self.summaries, points, strict=True):
-            beaten = any(other != point and other[0] <= point[0] and other[1] <= point[1] for other in points)
-            title = f"{each.policy}: {count(each.samples_mean)} samples in {each.batches_mean:.1f} batches"
-            chart.draw_point(*point, "mute" if beaten else "s0", title=title, name=shorten(each.policy, 22))
-        return chart.render("Mean samples against mean batches of each policy")
+def _draw_trade_off(summaries: Sequence[Summary]) -> Svg:
+    """Mean samples against mean batches; policies that no other beats in both are bold."""
+    x = Axis.logarithmic(each.batches_mean for each in summaries)
+    y = Axis.logarithmic(each.samples_mean for each in summaries)
+    chart = Chart(x, y, height=250.0, left=14.0, top=24.0)
+    chart.draw_ticks(lambda tick: f"{tick:g}", count)
+    chart.draw_names("batches on average", "samples on average")
+    points = [(each.batches_mean, each.samples_mean) for each in summaries]
+    for each, point in zip(summaries, points, strict=True):
+        beaten = any(other != point and other[0] <= point[0] and other[1] <= point[1] for other in points)
+        title = f"{each.policy}: {count(each.samples_mean)} samples in {each.batches_mean:.1f} batches"
+        chart.draw_point(*point, "mute" if beaten else "s0", title=title, name=shorten(each.policy, 22))
+    return chart.render("Mean samples against mean batches of each policy")
 
 
 def _draw_boxes(found: list[tuple[str, Floats]], what: str) -> Svg:
@@ -167,6 +124,7 @@ class LabForm:
     """The fields of the lab's form."""
 
     question: str = "best-arm"
+    direction: str = ""
     k: str = "2"
     level: str = "0.5"
     tolerance: str = ""
@@ -200,7 +158,7 @@ class LabForm:
             return PoissonArms(self.values)
         return GaussianArms(self.values, number("The spread", self.sigma))
 
-    def job(self) -> LabJob[LabResult]:
+    def job(self) -> Job:
         """The job: every policy on the instance."""
         world, count = self.environment(), whole("Runs", self.runs)
         use = option("simulate")
@@ -214,7 +172,7 @@ class LabForm:
         chosen = {name: from_spec("policy", name) for name in self.policies if name in POLICIES}
         if not chosen:
             raise InputError("Choose at least one policy.")
-        fields = {"k": self.k, "level": self.level, "tolerance": self.tolerance}
+        fields = {"k": self.k, "level": self.level, "tolerance": self.tolerance, "direction": self.direction}
         question = Form(question=self.question, arms="\n".join(self.names), **fields).asked()
         question.check(world.arms)
         delta, most = number("Delta", self.delta), number("At most samples", self.most)
@@ -222,30 +180,31 @@ class LabForm:
         truth = question.answer_text(question.answer(np.asarray(self.values)), tuple(self.names))
 
         def work(advance: Callable[[int], None]) -> LabResult:
-            runs: list[Runs] = []
-            for name, policy in chosen.items():
-                one = {name: policy}
-                watched = CancellableEnvironment(world, lambda: advance(0))
-                runs += simulate(
-                    question, watched, one, runs=count, delta=delta, seed=seed, max_samples=most, progress=advance
-                )
+            words: dict[str, Any] = {
+                "runs": count,
+                "delta": delta,
+                "seed": seed,
+                "max_samples": most,
+                "progress": advance,
+            }
+            runs = [simulate(question, world, {name: policy}, **words)[0] for name, policy in chosen.items()]
             title = f"{question.name}, means {self.means.strip()}"
-            return LabResult([Comparison(title, f"{truth}.", runs)], [])
+            return LabResult([compare_policies(title, f"{truth}.", runs)], [])
 
-        return LabJob(f"{question.name}: {', '.join(chosen)}", count * len(chosen), work)
+        return Job(f"{question.name}: {', '.join(chosen)}", count * len(chosen), work)
 
 
-def paper_job(runs: int, seed: int = 1) -> LabJob[LabResult]:
+def paper_job(runs: int, seed: int = 1) -> Job:
     """The job of the paper's experiments."""
     if runs > MOST_RUNS:
         raise InputError(f"{runs} runs requested; the page does at most {MOST_RUNS}.", Remedy("Use {@paper}."))
 
     def work(advance: Callable[[int], None]) -> LabResult:
         results = paper.reproduced(runs, seed, advance)
-        compared = [Comparison(name, "", list(found.values())) for name, found in results.items()]
+        compared = [compare_policies(name, "", list(found.values())) for name, found in results.items()]
         return LabResult(compared, paper.claims(results))
 
-    return LabJob(f"the paper's experiments, {runs} runs", paper.number_of_runs(runs), work)
+    return Job(f"the paper's experiments, {runs} runs", paper.number_of_runs(runs), work)
 
 
 router = Pages()
@@ -262,22 +221,21 @@ def start(request: Request, sent: FormData) -> Response:
     """Run policies on an instance."""
     known = {each.name for each in fields(LabForm)} - {"policies"}
     given = {key: value for key, value in texts(sent).items() if key in known}
-    chosen = tuple(str(each) for each in sent.getlist("policies"))
-    form = LabForm(**given, policies=chosen)
-    try:
-        key = _jobs(request).start(form.job())
-    except RoundwiseError as error:
-        return _form(request, form, str(error))
-    return RedirectResponse(f"/lab/{key}", status_code=303)
+    form = LabForm(**given, policies=tuple(str(each) for each in sent.getlist("policies")))
+    return _start(request, form, form.job)
 
 
 @router.post("/lab/paper", UPLOAD)
 def start_paper(request: Request, sent: FormData) -> Response:
     """Run the paper's experiments."""
+    return _start(request, LabForm(), lambda: paper_job(whole("Runs", texts(sent).get("runs", ""))))
+
+
+def _start(request: Request, form: LabForm, make: Callable[[], Job]) -> Response:
     try:
-        key = _jobs(request).start(paper_job(whole("Runs", texts(sent).get("runs", ""))))
+        key = _jobs(request).start(make())
     except RoundwiseError as error:
-        return _form(request, LabForm(), str(error))
+        return _form(request, form, str(error))
     return RedirectResponse(f"/lab/{key}", status_code=303)
 
 
@@ -314,12 +272,12 @@ def runs(request: Request, key: str) -> Response:
     return attach_file(render_csv(heads, rows), "runs", "csv")
 
 
-def _jobs(request: Request) -> JobQueue[LabResult]:
-    found: JobQueue[LabResult] = request.app.state.jobs
+def _jobs(request: Request) -> JobQueue:
+    found: JobQueue = request.app.state.jobs
     return found
 
 
-def _job(request: Request, key: str) -> LabJob[LabResult]:
+def _job(request: Request, key: str) -> Job:
     found = _jobs(request).get(key)
     if found is None:
         raise HTTPException(404, "These runs are not here any more. Start them again.")
@@ -327,5 +285,6 @@ def _job(request: Request, key: str) -> LabJob[LabResult]:
 
 
 def _form(request: Request, form: LabForm, error: str = "") -> Response:
-    given = {"policies": list(POLICIES), "questions": QUESTIONS, "worlds": WORLDS, "jobs": _jobs(request).every}
-    return page(request, "lab.html", 422 if error else 200, form=form, error=error, **given)
+    choices = {"policies": list(POLICIES), "questions": QUESTIONS, "directions": DIRECTIONS, "worlds": WORLDS}
+    jobs = _jobs(request).every
+    return page(request, "lab.html", 422 if error else 200, form=form, error=error, jobs=jobs, **choices)

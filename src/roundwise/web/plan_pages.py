@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from typing import NamedTuple
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -13,15 +12,15 @@ from starlette.responses import RedirectResponse, Response
 
 from roundwise.deadline import CancelledError, Deadline, OverBudgetError, held
 from roundwise.errors import InputError, RoundwiseError
-from roundwise.messages import Remedy
+from roundwise.messages import Remedy, number
 from roundwise.planning import StudyPlan
-from roundwise.planning.forecast import exact, plural, share, whole
+from roundwise.planning.forecast import plural, share, whole
 from roundwise.planning.planner import plan_request
 from roundwise.planning.render import describe_fixed_design, power_table
 from roundwise.planning.tradeoff import policy_words
 from roundwise.render.terminal import Table
 from roundwise.study.study import create_from_spec
-from roundwise.web.forms import EMPTY, QUESTIONS, RESULTS, SPLITS, UNITS, Form
+from roundwise.web.forms import DIRECTIONS, EMPTY, QUESTIONS, RESULTS, SPLITS, UNITS, Form
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
 from roundwise.web.routing import Pages, address_of
@@ -30,7 +29,16 @@ from roundwise.web.workers import FORECAST, TYPING
 
 FINE = 400  # runs of each row in the final forecast
 MOST = 100  # plans in the cache
-ARMS = 200  # options, at most, of a forecast on the page
+ARMS = 200  # at most, of a forecast on the page
+EXAMPLE = Form(
+    name="checkout",
+    arms="Control\nShort form\nBig button\nGuest checkout",
+    round="2 000",
+    budget="20 000",
+    baseline="30 %",
+    days="1",
+)
+router = Pages()
 
 
 class Forecasts:
@@ -45,18 +53,17 @@ class Forecasts:
     def forecast(self, form: Form, who: str, quick: bool) -> StudyPlan:
         """The plan of a form; raises `CancelledError` once the same browser asks for another plan or disconnects."""
         if len(form.names) > ARMS:
-            raise InputError(f"There are more than {ARMS} options: a forecast takes minutes.", Remedy("Use {@plan}."))
+            raise InputError(f"There are more than {ARMS} arms: a forecast takes minutes.", Remedy("Use {@plan}."))
         wanted = form.request(FINE)
         key, mine = (form, quick), Deadline(FORECAST)
         with self._lock:
             if key in self._kept:
                 return self._kept[key]
-            before = self._asked.pop(who, None)
+            if (before := self._asked.pop(who, None)) is not None:
+                before.cancelled.set()
             self._asked[who] = mine
             while len(self._asked) > MOST:
                 self._asked.popitem(last=False)
-        if before is not None:
-            before.cancelled.set()
         with mine.applied(), held(self._working):
             found = plan_request(wanted, quick)
         with self._lock:
@@ -64,25 +71,6 @@ class Forecasts:
             while len(self._kept) > MOST:
                 self._kept.popitem(last=False)
         return found
-
-
-router = Pages()
-EXAMPLE = Form(
-    name="checkout",
-    arms="Control\nShort form\nBig button\nGuest checkout",
-    round="2 000",
-    budget="20 000",
-    baseline="30 %",
-    days="1",
-)
-
-
-class ResultsBar(NamedTuple):
-    """A number of results as a bar."""
-
-    label: str
-    filled: float  # of 100
-    words: str
 
 
 @router.get("/plan", VIEW)
@@ -108,32 +96,34 @@ def created(request: Request, sent: FormData) -> Response:
     return RedirectResponse(address_of(form.name.strip()), status_code=303)
 
 
+def _form(request: Request, title: str, form: Form | None = None, error: str = "") -> Response:
+    given = Form.of(dict(request.query_params)) if request.query_params else EXAMPLE
+    choices = {"questions": QUESTIONS, "directions": DIRECTIONS, "results": RESULTS, "splits": SPLITS}
+    choices |= {"empties": EMPTY, "units": UNITS}
+    return page(request, "new.html", 422 if error else 200, title=title, form=form or given, error=error, **choices)
+
+
 @router.post("/plan/forecast", VIEW, by=TYPING)
 def forecast(request: Request, sent: FormData) -> Response:
     """The forecast, a part of the page: first quick, then again with more runs."""
-    given = texts(sent)
-    form, quick = Form.of(given | {"policy": ""}), given.get("fine") != "1"
-    forecasts: Forecasts = request.app.state.forecasts
-    if len(form.names) < 2:
-        return page(request, "forecast.html", plan=None, hint="Give at least two options to see what it will take.")
+    quick = texts(sent).get("fine") != "1"
+    if len(Form.of(texts(sent)).names) < 2:
+        return page(request, "forecast.html", hint="Give at least two arms to see what it will take.")
     try:
-        found = forecasts.forecast(form, request.app.state.access.key_of(request.headers), quick)
+        found = _plan(request, sent, quick)
     except CancelledError:
         return Response(status_code=204)
     except OverBudgetError as error:
-        return page(request, "forecast.html", plan=None, hint="", error=f"{error} Ask for fewer options.")
+        return page(request, "forecast.html", error=f"{error} Ask for fewer arms.")
     except RoundwiseError as error:
-        return page(request, "forecast.html", plan=None, hint="", error=str(error))
+        return page(request, "forecast.html", error=str(error))
     return page(
         request,
         "forecast.html",
         plan=found,
         rows=_forecast_table(found),
-        words=found.words,
-        alternatives=[each.words for each in found.alternatives],
         power=power_table(found) if found.rows[0].claims else [],
         fixed=describe_fixed_design(found.row),
-        bars=_results_bars(found),
         policy=policy_words(found.request.policy),
         quick=quick,
     )
@@ -142,61 +132,35 @@ def forecast(request: Request, sent: FormData) -> Response:
 @router.post("/plan/save", VIEW, by=TYPING)
 def save(request: Request, sent: FormData) -> Response:
     """The plan as a file: a page, or JSON that `roundwise new --from-plan` reads."""
-    given = texts(sent)
-    form = Form.of(given | {"policy": ""})
+    found, as_json = _plan(request, sent, quick=False), texts(sent).get("as") == "json"
+    return attach_file(
+        found.json() if as_json else found.html(), f"plan of {found.request.name}", "json" if as_json else "html"
+    )
+
+
+def _plan(request: Request, sent: FormData, quick: bool) -> StudyPlan:
     forecasts: Forecasts = request.app.state.forecasts
-    found = forecasts.forecast(form, request.app.state.access.key_of(request.headers), False)
-    if given.get("as") == "json":
-        return attach_file(found.json(), f"plan of {form.name}", "json")
-    return attach_file(found.html(), f"plan of {form.name}", "html")
-
-
-def _form(request: Request, title: str, form: Form | None = None, error: str = "") -> Response:
-    given = Form.of(dict(request.query_params)) if request.query_params else EXAMPLE
-    choices = {"questions": QUESTIONS, "results": RESULTS, "splits": SPLITS, "empties": EMPTY, "units": UNITS}
-    return page(request, "new.html", 422 if error else 200, title=title, form=form or given, error=error, **choices)
-
-
-def _results_bars(plan: StudyPlan) -> list[ResultsBar]:
-    """The results that the target row takes, beside a fixed design and the budget."""
-    row, budget = plan.row, plan.request.budget
-    values = {"typically": row.samples.typical, "in 19 of 20 studies": row.samples.p95}
-    values |= {} if row.fixed is None else {"a fixed design": row.fixed.samples}
-    words = {label: whole(value) for label, value in values.items()}
-    if budget is not None:
-        values["your budget"], words["your budget"] = budget, exact(budget)
-    finite = {label: value for label, value in values.items() if math.isfinite(value)}
-    most = max(finite.values(), default=0.0)
-    return [
-        ResultsBar(label, round(100 * value / most, 1), words[label]) for label, value in finite.items() if most > 0
-    ]
+    form = Form.of(texts(sent) | {"policy": ""})  # it recommends one
+    return forecasts.forecast(form, request.app.state.access.key_of(request.headers), quick)
 
 
 def _forecast_table(plan: StudyPlan) -> Table:
-    """What the study takes, a row for each scenario."""
+    """What the study takes, a row for each scenario: results, and below them the days, or else the rounds."""
     budget, first = plan.request.budget, plan.rows[0]
-    ahead = "if the best is ahead by" if first.expected.lead is not None else "if"
-    table = [[ahead, "typically", "in 19 of 20 studies"]]
+
+    def describe(results: float, rounds: float, days: float | None, answerable: bool) -> str:
+        if not math.isfinite(results):
+            return "no end" if answerable else "never decides"
+        return f"{whole(results)}\n{plural(rounds, 'round') if days is None else plural(days, 'day')}"
+
+    table = [
+        ["if the best is ahead by" if first.expected.lead is not None else "if", "typically", "in 19 of 20 studies"]
+    ]
     if budget is not None:
-        table[0].append(f"{'a true claim' if first.claims else 'an answer'} within {exact(budget)}")
+        table[0].append(f"{'a true claim' if first.claims else 'an answer'} within {number(budget)}")
     for row in plan.rows:
-        days = (None, None) if row.days is None else (row.days.typical, row.days.p95)
-        typical = _takes(row.samples.typical, row.rounds.typical, days[0])
-        cells = [typical, _takes(row.samples.p95, row.rounds.p95, days[1])]
-        if not row.answerable:
-            cells = [
-                other if each == NO_END else each for each, other in zip(cells, ("never decides", ""), strict=True)
-            ]
+        typical, p95 = (None, None) if row.days is None else (row.days.typical, row.days.p95)
+        cells = [describe(row.samples.typical, row.rounds.typical, typical, row.answerable)]
+        cells.append(describe(row.samples.p95, row.rounds.p95, p95, row.answerable))
         table.append([row.expected.label, *cells, *([] if row.within_budget is None else [share(row.within_budget)])])
     return table
-
-
-NO_END = "no end"
-
-
-def _takes(results: float, rounds: float, days: float | None) -> str:
-    """Results, and below them the days, or else the rounds."""
-    if not math.isfinite(results):
-        return NO_END
-    number, unit = (rounds, "round") if days is None else (days, "day")
-    return f"{whole(results)}\n{plural(number, unit)}"

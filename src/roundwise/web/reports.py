@@ -16,7 +16,7 @@ from starlette.responses import Response
 from roundwise.deadline import Deadline, OverBudgetError, held
 from roundwise.report import Report, build_report
 from roundwise.study import Study, replay
-from roundwise.study.audit import Audit, verified
+from roundwise.study.audit import Audit, audit_entries
 from roundwise.web.workers import FORECAST, arrival
 
 FORMATS = {  # media types of files, by their endings
@@ -128,7 +128,7 @@ class ReportCache:
         def make() -> Audit:
             entries = study.entries()
             with held(self._slow):
-                return verified(entries)._replace(state=replay(entries[:1]))  # the last state is large
+                return audit_entries(entries)._replace(state=replay(entries[:1]))  # the last state is large
 
         return self.compute_once(study, ("audit",), make)
 

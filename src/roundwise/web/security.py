@@ -29,7 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from roundwise.errors import InputError
 from roundwise.messages import Surface, rendering_for
 from roundwise.store import open_store
-from roundwise.store.log import user, written_by
+from roundwise.store.log import current_user, written_by
 from roundwise.store.remote import segment
 from roundwise.study import Study, load_study
 from roundwise.web.problems import problem_json
@@ -330,7 +330,7 @@ def author_of(headers: Headers, access: AccessControl, role: str | None) -> str:
     """The author in the record: the name, which is not proven, and the role of the token where there are tokens."""
     name = given_name(headers)
     if not access.tokens:
-        return name or user()
+        return name or current_user()
     return f"{name} ({role})" if name else f"token to {role}"
 
 

@@ -41,7 +41,7 @@ LONGEST = 3600.0  # seconds
 MOST = 40  # uploads at once
 ROOM = 512 * 2**20  # bytes in all
 UNPACKED = Limits(128 * 2**20, 5_000_000)  # of an uploaded file after decompression
-ROLES = {"arm": "option", "outcome": "result", "id": "id", "time": "time", "item": "item"}  # of columns, in words
+ROLES = {"arm": "arm", "outcome": "result", "id": "id", "time": "time", "item": "item"}  # of columns, in words
 
 
 @dataclass
@@ -146,7 +146,7 @@ class StagedUploads:
 
 
 class ArmPreview(NamedTuple):
-    """What a file adds to one option."""
+    """What a file adds to one arm."""
 
     name: str
     new: int

@@ -10,9 +10,9 @@ import typer
 
 from roundwise.cli import STUDIES, app
 from roundwise.cli.options import Json, option
-from roundwise.cli.output import check_output, file_name, number, print_json, print_table, progress, recorded, say_text
+from roundwise.cli.output import check_output, file_name, print_json, print_table, progress, recorded, say_text
 from roundwise.cli.study.rounds import Name, Storage, guarantee, show
-from roundwise.messages import day, several, shell_command
+from roundwise.messages import day, number, several, shell_command
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -75,11 +75,11 @@ def import_study(
 ) -> None:
     """Import an exported study; its hash chain is checked and everything is recomputed."""
     from roundwise.store import read_log
-    from roundwise.study.audit import imported
+    from roundwise.study.audit import import_entries
 
     entries = read_log(file)
     with progress(len(entries) - 1, "recomputing") as advance:
-        listing = imported(entries, storage, unsound, advance)
+        listing = import_entries(entries, storage, unsound, advance)
     recorded(f"'{listing.name}' is imported")
     next_ = f"{shell_command(f'verify {quote(listing.name)}')} recomputes it."
     plain = {"study": listing.name, "entries": listing.entries, "next": next_, "guarantee": guarantee(lambda: entries)}
@@ -96,14 +96,14 @@ def verify(
     """Recompute a study from its record and list every difference."""
     from roundwise._version import __version__
     from roundwise.store import open_store
-    from roundwise.study.audit import entry_of, verified
+    from roundwise.study.audit import audit_entries, find_entry
     from roundwise.study.guarantee import guarantee_of
 
     with open_store(storage, create=False) as store:
         entries = store.read(name)
-    known = None if digest is None else entry_of(entries, digest)
+    known = None if digest is None else find_entry(entries, digest)
     with progress(len(entries) - 1, "recomputing") as advance:
-        audit = verified(entries, advance)
+        audit = audit_entries(entries, advance)
     found = {
         "study": name,
         "entries": len(entries),

@@ -47,16 +47,13 @@ _LOG_PRIOR: Floats = np.log(np.diff(np.log(_EDGES))) - DRIFTS**2 / 2  # of w_k, 
 _CASH_FLOOR = 0.02
 
 
-def cash_and_scale(z: Floats) -> tuple[Floats, Floats]:
-    """Cash, and log scale such that drift k is staked exp(log scale + log_stake(k)), given the past z."""
-    right, wrong = (np.logaddexp.reduce(_LOG_PRIOR[:, None] + DRIFTS[:, None] * each, axis=0) for each in (z, -z))
-    log_z = np.logaddexp(right, wrong)
-    return 1.0 - (1.0 - _CASH_FLOOR) * np.exp(right - log_z), np.log1p(-_CASH_FLOOR) - log_z
-
-
-def log_stake(drift: int, z: Floats) -> Floats:
-    """The log stake on one drift at past z, up to the scale."""
-    return z * float(DRIFTS[drift]) + float(_LOG_PRIOR[drift])
+def log_stakes(z: Floats) -> Floats:
+    """log of the cash, and of the stake on each drift, given the past z. (1 + k, n)"""
+    right, wrong = (_LOG_PRIOR[:, None] + DRIFTS[:, None] * each for each in (z, -z))
+    for_right = np.logaddexp.reduce(right, axis=0)
+    every = np.logaddexp(for_right, np.logaddexp.reduce(wrong, axis=0))
+    cash = 1.0 - (1.0 - _CASH_FLOOR) * np.exp(for_right - every)
+    return np.concatenate([np.log(cash)[None], right + (np.log1p(-_CASH_FLOOR) - every)])
 
 
 class Slopes(NamedTuple):
@@ -108,8 +105,7 @@ def replicated(z: Floats, ratio: Floats, need: Floats, jump: float) -> tuple[Flo
     """lam and pi of the payoff f, given past z, past variance over that of the rest, and what is needed."""
     from scipy.special import ndtr, ndtri
 
-    cash, log_scale = cash_and_scale(z)
-    log_w = np.stack([np.log(cash), *(log_stake(k, z) + log_scale for k in range(DRIFTS.size))])
+    log_w = log_stakes(z)
     w = np.exp(log_w)
     q = np.stack([np.zeros_like(z), *(np.minimum(u * np.sqrt(ratio), SUREST) for u in DRIFTS)])
     bar = np.exp(need)

@@ -132,14 +132,10 @@ class CandidateEProcess(EProcess):
 
         def to_columns(array: Array) -> Array:
             """Runs (C, Q), (Q) or () as columns: the same with all runs last, once for every partition."""
-            own, rows = array.ndim - len(runs), array.transpose()
-            rows = rows.reshape((*rows.shape[:own], -1)).transpose((*range(own - 1, -1, -1), own))
-            return np.concatenate([rows] * several, axis=-1)
+            return columns(array.reshape((*runs, -1)), several).reshape((*array.shape[len(runs) :], -1))
 
         def to_runs(array: Array) -> Array:
-            own = array.ndim - 1
-            rows = array.transpose((*range(own - 1, -1, -1), own))
-            return rows.reshape((*rows.shape[:own], *runs[::-1])).transpose()
+            return array.reshape(-1, *runs[::-1]).transpose().reshape((*runs, *array.shape[:-1]))
 
         spread = [to_columns(each) for each in (wealth.answers, wealth.gains, wealth.bank)]
         before: list[Floats] = []  # the candidate, the variance of its pieces, and what shifts add to it
@@ -296,8 +292,10 @@ def _bet_on_columns(
     parts, arms, n = data.counts.shape
     answer = question.answer(np.moveaxis(view.means, 1, -1))  # (P, n, ...)
     names = np.asarray(answer, dtype=np.float64).reshape(parts, n, -1).transpose(0, 2, 1)  # (P, A, n)
-    form, scale = forms_of(question.halfspaces(answer, arms), parts, arms, n)
-    number = scale.shape[1]
+    pieces = question.halfspaces(answer, arms)
+    number = pieces.offsets.shape[-1]
+    every = np.arange(number * n)
+    form, units = forms_of(pieces, every, parts, arms, n)
     accounts = _Accounts(wealth, names)
 
     def gate(z: Floats) -> None:
@@ -307,10 +305,10 @@ def _bet_on_columns(
     def add_shifts(variance: Floats) -> Floats:
         named, without, extra = before
         same = (names == named).all(axis=1)[:, None]
-        shrunk = variance.reshape(scale.shape) / without * scale
+        shape = (parts, number, n)
+        shrunk = variance.reshape(shape) / without * units.reshape(shape)
         return np.where(same, shrunk * shrunk * extra, 0.0).reshape(variance.shape)
 
-    every = np.arange(number * n)
     bets = OpenNulls(form, every, problem.goal, gate=gate, extra=add_shifts if before else None, switch=accounts.switch)
     gains = bet_on_nulls(bets, np.zeros(every.size), view, problem.noise.part_bets(data))
     accounts.put_back(gains.reshape(number, n), np.arange(n))

@@ -27,7 +27,6 @@ from roundwise.rules.eprocess.engine import (
     RequiredPulls,
     RuleState,
     bet_on_parts,
-    first_largest,
     log_phi,
     sum_arms,
 )
@@ -118,9 +117,9 @@ class BestArmEProcess(EProcess):
             if first or view.data.before.counts.min() <= 0:
                 np.copyto(looks, -np.inf, where=~(view.inverse < 1e8))
             n, place = looks.shape[-1], np.arange(len(looks))[:, None] * lost.size
-            lead = first_largest(looks) * n + (place + np.arange(n))  # places in (P, K, n)
+            lead = looks.argmax(axis=1) * n + (place + np.arange(n))  # places in (P, K, n)
             looks.reshape(-1)[lead] = -np.inf
-            follow = first_largest(looks) * n + (place + np.arange(n))
+            follow = looks.argmax(axis=1) * n + (place + np.arange(n))
             run, arm = at % n, place + at
             leader = lead.take(run, axis=1)
             own = leader == arm
@@ -144,7 +143,7 @@ class BestArmEProcess(EProcess):
                 return (z >= CLEAR) | (np.array(sums) >= math.log(SURE))[:, run] | ~wary[0, run]
 
             variance = (spread.take(arm) + spread.take(rival)) / 2 if part_bets.variances.size > 1 else float(spread[0])
-            return OpenNulls(form, at, problem.goal, run, gate, add_shifts if late else None, variance)
+            return OpenNulls(form, at, problem.goal, gate, add_shifts if late else None, variance)
 
         others = (wealth.lost, error, extra, wary)
         after = bet_on_parts(problem, known, parts, shifts, open_nulls, wealth.gains, *others)

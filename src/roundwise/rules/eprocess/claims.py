@@ -7,7 +7,7 @@ says how much is to come, bets are made towards it, and otherwise they are those
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -51,7 +51,7 @@ from roundwise.rules.eprocess.closed_testing import (
     wealth_in_goals,
 )
 from roundwise.rules.eprocess.conditional_power import PowerForecast, forecast_power, power_by_line
-from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, forms_at
+from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, forms_of
 from roundwise.solvers.halfspaces import Halfspaces
 
 
@@ -73,15 +73,14 @@ def bet_on_claims(
         at = np.flatnonzero((goal > -np.inf) & _fed(pieces, view.data.counts))
         if not at.size:  # results of arms that have nothing open
             return None
-        form, scale = forms_at(pieces, at, size, arms, n)
+        form, units = forms_of(pieces, at, size, arms, n)
         never = np.arange(size)[:, None] > 0
         return OpenNulls(
             form,
             at,
             goal.reshape(-1).take(at),
-            at % n,
             gate=lambda z: np.broadcast_to(never, z.shape) if first else None,
-            extra=_more(extra.reshape(-1).take(at), scale) if late else None,
+            extra=partial(_add_shifts, extra.reshape(-1).take(at), units) if late else None,
             by_level=True,
         )
 
@@ -97,14 +96,10 @@ def _fed(pieces: Halfspaces, counts: Floats) -> Bools:
     return np.logical_and.reduce([pulled[arm] | few[:, None] for arm, few in each])
 
 
-def _more(extra: Floats, scale: Floats | None) -> Callable[[Floats], Floats]:
+def _add_shifts(extra: Floats, units: Floats, before: Floats) -> Floats:
     """What the shifts of earlier batches add to the variance of each form, given what it is without."""
-
-    def more(before: Floats) -> Floats:
-        found = (before if scale is None else before * scale) ** 2 * extra
-        return np.where(np.isfinite(found), found, 0.0)
-
-    return more
+    found = (before * units) ** 2 * extra
+    return np.where(np.isfinite(found), found, 0.0)
 
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for

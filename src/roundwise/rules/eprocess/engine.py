@@ -63,7 +63,6 @@ if TYPE_CHECKING:
 
 CHUNK = 240_000  # parts times arms times columns that are computed at once: what fits the cache
 _FEWEST = 1e-9  # in place of no results
-_FEW = 32  # arms up to which, and columns from which on, arms are compared one after the other
 _UNKNOWN, _NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
 
 
@@ -189,30 +188,20 @@ class PartsView:
 
 def view_parts(data: PartsData, mu: Floats | None, shifts: bool) -> PartsView:
     """Estimate before each part, after earlier batches with means mu (K, n), or in a first batch (None)."""
-    N = data.before.counts
-    c, t = sums_before(data.counts), sums_before(data.totals)
+    N, c, t = data.before.counts, sums_before(data.counts), sums_before(data.totals)
     if mu is None:
         inverse = 1.0 / np.maximum(c, _FEWEST)
-        t *= inverse
-        return PartsView(t, inverse, None, None, data)
-    inverse = N + c
-    np.maximum(inverse, _FEWEST, out=inverse)
-    np.divide(1.0, inverse, out=inverse)
-    f = c
-    f *= inverse
+        return PartsView(t * inverse, inverse, None, None, data)
+    inverse = 1.0 / np.maximum(N + c, _FEWEST)
+    c *= inverse  # f
     t *= inverse
-    x = f * mu
-    t -= x
-    weight = None
+    t -= c * mu  # y
+    share = weight = None
     if shifts:
-        np.multiply(f, N, out=x)
-        weight = 1.0 / np.maximum(sum_arms(x), _FEWEST)
-        np.multiply(t, N, out=x)
-        shift = sum_arms(x) * weight
-        np.multiply(f, shift[:, None], out=x)
-        t -= x
+        share, weight = c, 1.0 / np.maximum(sum_arms(c * N), _FEWEST)
+        t -= c * (sum_arms(t * N) * weight)[:, None]
     t += mu
-    return PartsView(t, inverse, f if shifts else None, weight, data)
+    return PartsView(t, inverse, share, weight, data)
 
 
 def average_partitions(logs: Floats, runs: tuple[int, ...], partitions: int) -> Floats:
@@ -245,17 +234,6 @@ def sum_arms(values: Floats) -> Floats:
     if values.shape[-1] == 1:  # NumPy would add in pairs
         return np.asarray(values.cumsum(axis=1)[:, -1])
     return np.asarray(np.add.reduce(values, axis=1))
-
-
-def first_largest(values: Floats) -> Index:
-    """The first arm with the largest value. (P, K, n)->(P, n)"""
-    arms, size = values.shape[1:]
-    if arms > _FEW or size < _FEW:
-        return values.argmax(axis=1)
-    top, found = values.max(axis=1), np.zeros((len(values), size), dtype=np.intp)
-    for arm in range(arms - 1, 0, -1):  # faster than NumPy, which looks at one column after the other
-        found = np.where(values[:, arm] == top, arm, found)
-    return np.where(values[:, 0] == top, 0, found)
 
 
 _PHI_STEPS = 512
@@ -355,39 +333,27 @@ def settle_parts(
     return gains
 
 
-def forms_of(pieces: Halfspaces, parts: int, arms: int, n: int) -> tuple[PartForm, Floats]:
-    """Pieces (P, n, Q) before each part in units of their largest coefficients, and these. (P, Q n), (P, Q, n)"""
+def forms_of(pieces: Halfspaces, at: Index, parts: int, arms: int, n: int) -> tuple[PartForm, Floats]:
+    """Pieces in units of their largest coefficients, and these units. (P, c), (P, c)
+
+    The pieces are those before each part of every column, (P, n, Q), or the same for all, (Q); taken are those at some
+    places of (Q, n) as one row.
+    """
+    line, run = np.divmod(at, n)
     number = pieces.offsets.shape[-1]
 
-    def rows(values: Array) -> Array:
-        return np.ascontiguousarray(np.broadcast_to(values, (parts, n, number)).swapaxes(1, 2)).reshape(parts, -1)
+    def pick(values: Array) -> Array:
+        return np.ascontiguousarray(np.broadcast_to(values, (parts, n, number))[:, run, line])
 
-    corner = (np.arange(parts) * (arms * n))[:, None] + np.tile(np.arange(n), number)
-    places = [rows(each) * n + corner for each in np.moveaxis(pieces.arms, -1, 0)]
-    offsets, factors, units = rows(pieces.offsets), None, np.ones((parts, number * n))
-    if not pieces.pairs:
-        factors = [rows(each) for each in np.moveaxis(pieces.coefficients, -1, 0)]
-        largest = np.maximum.reduce([np.abs(each) for each in factors])  # a form means the same in any units
-        units = np.where(largest > 0, largest, 1.0)
-        factors, offsets = [each / units for each in factors], offsets / units
-    return PartForm(places, factors, offsets), units.reshape(parts, number, n)
-
-
-def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> tuple[PartForm, Floats | None]:
-    """Some of the pieces (Q) of all columns, which are the same before every part, and their units, if not 1. (P, c)"""
-    line, run = np.divmod(some, n)
-
-    def places() -> list[Index]:
-        corner = (np.arange(parts) * (arms * n))[:, None]
-        return [corner + (pieces.arms[line, s] * n + run) for s in range(pieces.arms.shape[-1])]
-
-    offsets, shape = pieces.offsets[line], (parts, some.size)
+    corner = (np.arange(parts) * (arms * n))[:, None] + run
+    places = [pick(each) * n + corner for each in np.moveaxis(pieces.arms, -1, 0)]
+    offsets = pick(pieces.offsets)
     if pieces.pairs:
-        return PartForm(places, None, np.broadcast_to(offsets, shape)), None
-    units = np.abs(pieces.coefficients[line]).max(axis=-1)
-    units = np.where(units > 0, units, 1.0)
-    factors = [np.broadcast_to(each / units, shape) for each in pieces.coefficients[line].transpose()]
-    return PartForm(places, factors, np.broadcast_to(offsets / units, shape)), np.broadcast_to(units, shape)
+        return PartForm(places, None, offsets), np.broadcast_to(1.0, offsets.shape)
+    factors = [pick(each) for each in np.moveaxis(pieces.coefficients, -1, 0)]
+    largest = np.maximum.reduce([np.abs(each) for each in factors])  # a form means the same in any units
+    units = np.where(largest > 0, largest, 1.0)
+    return PartForm(places, [each / units for each in factors], offsets / units), units
 
 
 class OpenNulls(NamedTuple):
@@ -396,7 +362,6 @@ class OpenNulls(NamedTuple):
     form: PartForm  # (P, c), the half-space that each is bet to lose to
     at: Index  # (c), their places in (nulls, n) as one row
     goal: Floats | float  # (c), log of the wealth that each must reach
-    run: Index | None = None  # (c), their columns; None: all columns in turn
     gate: Callable[[Floats], Bools | None] | None = None  # z (P, c) -> where a bet may be placed; None: everywhere
     extra: Callable[[Floats], Floats] | None = None  # variance without shifts -> more by those of earlier batches
     variance: Floats | float | None = None  # of a result, for z; None: of the arms of the form, weighted
@@ -442,11 +407,7 @@ def bet_on_nulls(bets: OpenNulls, flat: Floats, view: PartsView, part_bets: Part
     if view.share is not None and view.weight is not None:
         x = form.of(view.share)
         x *= x
-        if bets.run is None:
-            x.reshape(len(x), -1, view.weight.shape[1])[...] *= view.weight[:, None]
-        else:
-            x *= view.weight.take(bets.run, axis=1)
-        before += x
+        before += x * view.weight.take(bets.at % view.weight.shape[1], axis=1)
     if more is not None:
         before += more
     error = before * (_guess_variance(form, part_bets, view, level) if bets.variance is None else bets.variance)

@@ -24,9 +24,9 @@ from roundwise.theory.bounds import (
     centre,
     complexity_at,
     estimation_radius,
+    expected_batches,
     hardest_corner,
     instances,
-    least_batches,
     moved,
     one_instance,
     promise,
@@ -145,7 +145,7 @@ def batch_curve(
     wanted = np.asarray(complexities, dtype=np.float64)
     pet = measured(policy, problem, means, wanted, runs, seed)
     points, first = scaled(problem, means, wanted), policy.guess
-    lower = [least_batches(_promise(problem, at, first, pet.gamma), route(problem, at, first)) for at in points]
+    lower = [expected_batches(_promise(problem, at, first, pet.gamma), route(problem, at, first)) for at in points]
     upper = [stated_upper_bounds(policy, problem, float(each)) for each in wanted]
     return BatchCurve(
         problem,
@@ -192,7 +192,7 @@ def trade_off(
     gammas = np.geomspace(max(least, 1e-3), 2 * max(gamma for gamma, _ in points.values()), 60)
     given = _promise(problem, values, easiest, float(gammas[-1]))
     along = route(problem, values, easiest)
-    lower = [least_batches(replace(given, gamma=float(gamma)), along) for gamma in gammas]
+    lower = [expected_batches(replace(given, gamma=float(gamma)), along) for gamma in gammas]
     stated = [_stated(problem, values, easiest, float(gamma)) for gamma in gammas]
     return TradeOff(given, gammas, np.array(lower), np.array(stated), points)
 
@@ -335,7 +335,7 @@ def ball_figure(problem: Problem, means: ArrayLike, radius: float | None = None)
         place = {"ha": "center", "va": "bottom"} if above > 0 else {"ha": "left", "va": "top"}
         axes.annotate(words, point, xytext=(0, above), textcoords="offset points", fontsize=8, **place)
     axes.legend(frameon=False, fontsize=8, loc="lower left")
-    axes.set_title("Who samples for b has sampled for the whole ball", loc="left", fontsize=10)
+    axes.set_title("Samples that suffice for b suffice for the whole ball", loc="left", fontsize=10)
     return figure
 
 

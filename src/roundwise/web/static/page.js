@@ -31,6 +31,14 @@
       if (again) again.click();
     }
   });
+  // a time, a cost or an error: lower is better, as long as nobody chose
+  const lower = /^(ns|us|µs|ms|s|sec|seconds?|min|minutes?|h|hours?|days?|costs?|errors?|defects?|complaints?)$/i;
+  const direction = document.getElementById("direction");
+  document.addEventListener("input", (event) => {
+    if (!direction) return;
+    if (event.target === direction) direction.dataset.chosen = "yes";
+    if (event.target.id === "unit" && !direction.dataset.chosen) direction.value = lower.test(event.target.value.trim()) ? "lower" : "";
+  });
   document.addEventListener("click", async (event) => {
     const button = near(event, "[data-copy]");
     if (!button) return;
