@@ -271,7 +271,9 @@ def as_a_level(self, form, value, leverage):
 
 def over_all_arms(self, form, value, leverage):
     """The t bet, before: a form of one arm alone was measured by the deviation of all arms."""
-    return self._log_factor(value, leverage, *self._pooled(form.places[0][0] % self.data.counts.shape[-1]))
+    run = form.places[0][0] % self.data.counts.shape[-1]
+    scatter, freedom = (gaussian._over_arms(each)[:, 0].take(run, axis=1) for each in self._within)
+    return gaussian.student_factor(value, leverage * scatter / np.maximum(freedom, 1.0), freedom)
 
 
 def dealt_alike(monkeypatch):
@@ -288,7 +290,7 @@ def dealt_alike(monkeypatch):
 
 HOLES = {
     "Poisson counts and 'largest'": lambda m: m.setattr(poisson._PoissonPartBets, "forms", as_a_level),
-    "statements on levels": lambda m: m.setattr(gaussian._StudentPartBets, "forms", over_all_arms),
+    "statements on levels": lambda m: m.setattr(gaussian._PooledPartBets, "forms", over_all_arms),
     "Opt-BBAI, batches of at most 1000": lambda m: m.setattr(policies, "_join", lambda pulled, batch: batch),
     "Opt-BBAI, batches settled at 30 rows": lambda m: m.setattr(
         Declared, "fold", lambda self, p, kept, plan, batch: kept

@@ -22,6 +22,7 @@ from roundwise import (
     Gaussian,
     HeteroscedasticGaussian,
     InputError,
+    LargeSample,
     Largest,
     Linear,
     MinimumBelow,
@@ -76,6 +77,7 @@ MODELS = [
     SubGaussian(2),
     Normal(),
     SameVariance(),
+    LargeSample(),
     *(each.with_items() for each in (Binary(), Bounded(-1.0, 3.5), Normal())),
 ]
 RULES = [

@@ -274,6 +274,7 @@ class TestWhereItStands:
             "status": "void",
             "conditions": [{"code": "rule", "message": "x is y", "text": "x is y"}],
             "reasons": [{"code": "rule", "message": each, "text": each} for each in "uv"],
+            "approximations": [],
         }
 
 

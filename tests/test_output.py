@@ -206,7 +206,7 @@ class TestFiles:
         for words in commands:
             found = shell(here, *words, "--out", name)
             assert found.returncode == 2
-            assert f"{name} exists and is not as roundwise wrote it: it may hold results." in found.stderr
+            assert f"{name} exists and is not as roundwise wrote it; it may hold results." in found.stderr
         assert (here / name).read_bytes() == before
 
     @pytest.mark.parametrize(

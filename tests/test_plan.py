@@ -129,12 +129,12 @@ class TestExpected:
     @pytest.mark.parametrize(
         ("words", "sentence"),
         [
-            ({"baseline": None}, "expected"),
+            ({"baseline": None}, "to expect"),
             ({"baseline": 1.2}, "must lie between 0 and 1"),
             ({"means": [0.1] * 4}, "Give one of baseline"),
             ({"baseline": None, "means": [0.1] * 3}, "3 means, but 4 arms"),
             ({"baseline": None, "means": [0.1, 0.2, 0.3, 1.3]}, "lie between 0 and 1"),
-            ({"baseline": None, "means": [0.1] * 4, "leads": "1%"}, "Leads go with a baseline"),
+            ({"baseline": None, "means": [0.1] * 4, "leads": "1%"}, "Leads need a baseline"),
             ({"leads": "-1%"}, "must be positive"),
             ({"leads": "80%"}, "leave their range"),
             ({"target": "3%"}, "row"),

@@ -341,7 +341,8 @@ class TestControl:
                     assert high < margin if claim.below else low > margin
                 else:
                     assert low <= margin <= high
-                assert (arm.lift is None) == (noise != Binary())
+                base = report.arm_rows[0].lower  # of what may be negative there is a lift once it is not
+                assert (arm.lift is None) == (noise != Binary() and (base is None or base <= 0))
                 if arm.lift_lower is not None:
                     assert arm.lift_lower <= arm.lift <= arm.lift_upper
 

@@ -475,7 +475,7 @@ class TestInterruption:
         _, err = process.communicate()
         assert process.returncode == (-signal.SIGKILL if blow == signal.SIGKILL else 130)
         left = [cell for cell in grid.cells if is_finished(cell, out)]
-        said = f"Interrupted: {len(left)} of 20 cells are stored; run the same command to go on.\n"
+        said = f"Interrupted: {len(left)} of 20 cells are stored; run the same command to resume.\n"
         assert err == ("" if blow == signal.SIGKILL else said)
         assert 2 <= len(left) == len(cells_in(out)) < 20
         rows = [summary_row(cell, out) for cell in left]

@@ -234,8 +234,8 @@ def check_noise(noise: Noise) -> None:
     sigma = noise.known_sigma
     if sigma is not None and not (sigma > 0 and math.isfinite(sigma)):
         refuse(what, f"`sigma` is {sigma:g}", "it must be a number above 0, or raise an InputError where there is none")
-    if noise.needs not in ("sums", "squares", "rows"):
-        refuse(what, f"`needs` is {_show(noise.needs)}", "it must be 'sums', 'squares' or 'rows'")
+    if noise.needs not in ("sums", "squares", "cubes", "rows"):
+        refuse(what, f"`needs` is {_show(noise.needs)}", "it must be 'sums', 'squares', 'cubes' or 'rows'")
     if not outcome.low < outcome.high:
         refuse(what, f"`outcome` lies between {outcome.low:g} and {outcome.high:g}", "the first must be smaller")
     if noise.shares_items:

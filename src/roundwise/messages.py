@@ -89,27 +89,36 @@ class GuaranteeStatus(StrEnum):
     """What became of the guarantee of a study."""
 
     KEPT = "kept"
+    APPROXIMATE = "approximate"  # it holds in large samples
     CONDITIONAL = "conditional"  # it holds if something is true that the record cannot show
     VOID = "void"
 
 
 class Doubt(Message):
-    """Something that stands between a study and its guarantee: a condition or a reason."""
+    """Something that stands between a study and its guarantee: an approximation, a condition or a reason."""
 
     __slots__ = ()
-    voids: ClassVar[bool]  # whether there is no guarantee
+    voids: ClassVar[bool] = False  # whether there is no guarantee
+    before: ClassVar[str]  # what its text follows in a caveat
 
     @property
     def caveat(self) -> str:
         """What it does to the guarantee."""
-        return f"no guarantee: {self}" if self.voids else f"conditional on the assumption that {self}"
+        return f"{self.before} {self}"
+
+
+class Approximation(Doubt):
+    """Why the guarantee holds in large samples only; its text can follow "approximate:"."""
+
+    __slots__ = ()
+    before = "approximate:"
 
 
 class Condition(Doubt):
     """Something that must be true for the guarantee to hold; its text can follow "that"."""
 
     __slots__ = ()
-    voids = False
+    before = "conditional on the assumption that"
 
 
 class Reason(Doubt):
@@ -117,6 +126,7 @@ class Reason(Doubt):
 
     __slots__ = ()
     voids = True
+    before = "no guarantee:"
 
 
 @dataclass(frozen=True)
@@ -126,22 +136,27 @@ class Guarantee:
     Attributes:
         conditions: what must be true in addition to the noise model, and cannot be seen in the record.
         reasons: what voids it.
+        approximations: why it holds in large samples only.
     """
 
     conditions: tuple[Doubt, ...] = ()
     reasons: tuple[Doubt, ...] = ()
+    approximations: tuple[Doubt, ...] = ()
 
     @classmethod
     def of(cls, doubts: Sequence[Doubt]) -> Guarantee:
         """Return the guarantee with these doubts."""
-        return cls(tuple(each for each in doubts if not each.voids), tuple(each for each in doubts if each.voids))
+        kinds = (Condition, Reason, Approximation)
+        return cls(*(tuple(each for each in doubts if isinstance(each, kind)) for kind in kinds))
 
     @property
     def status(self) -> GuaranteeStatus:
-        """Kept, conditional or void."""
+        """Kept, approximate, conditional or void: the worst that applies."""
         if self.reasons:
             return GuaranteeStatus.VOID
-        return GuaranteeStatus.CONDITIONAL if self.conditions else GuaranteeStatus.KEPT
+        if self.conditions:
+            return GuaranteeStatus.CONDITIONAL
+        return GuaranteeStatus.APPROXIMATE if self.approximations else GuaranteeStatus.KEPT
 
     @property
     def kept(self) -> bool:
@@ -150,8 +165,8 @@ class Guarantee:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The codes of all conditions and reasons."""
-        return tuple(each.code for each in (*self.conditions, *self.reasons))
+        """The codes of all approximations, conditions and reasons."""
+        return tuple(each.code for each in (*self.approximations, *self.conditions, *self.reasons))
 
     def __str__(self) -> str:
         """What became of it, to be read after "The guarantee is".
@@ -163,7 +178,9 @@ class Guarantee:
         """
         if self.reasons:
             return f"void because {'; and because '.join(map(str, self.reasons))}"
-        return f"conditional on the assumption that {self.provided}" if self.conditions else "kept"
+        said = [f"conditional on the assumption that {self.provided}"] if self.conditions else []
+        said += [each.caveat for each in self.approximations]
+        return "; and ".join(said) or "kept"
 
     @property
     def provided(self) -> str:
@@ -176,6 +193,7 @@ class Guarantee:
             "status": self.status.value,
             "conditions": [each.plain() for each in self.conditions],
             "reasons": [each.plain() for each in self.reasons],
+            "approximations": [each.plain() for each in self.approximations],
         }
 
 
@@ -543,8 +561,8 @@ def _joint_bounds(*, times: int, changed: bool) -> str:
     since = ", counted from the last change of the claims," if changed else ""
     return (
         "What is shown stays shown: the probability that any of it is false is at most the error above. All lower "
-        f"bounds{since} hold together up to {'twice' if times == 2 else 'three times'} that, and so do all upper ones; "
-        "the forecast is not covered."
+        f"bounds{since} hold jointly with an error of at most {'twice' if times == 2 else 'three times'} that, and so "
+        "do all upper bounds; the forecast is not covered."
     )
 
 
@@ -567,9 +585,13 @@ def _contradicts(*, kinds: Mapping[str, int], lines: Sequence[int], files: Seque
 
 
 Note.table = {
+    "collecting": lambda *, arm, rows, skewness: (
+        f"Collecting: about {count(rows)} results of {arm} are needed before anything is concluded"
+        + (f" (skewness {skewness:.2g})." if skewness is not None else ".")
+    ),
     "rule": "{text}",  # in the words of a stopping rule
     "exact_rounds": (
-        "{policy} stops by a rule of its own, which requires every round exactly as planned: with fewer or more "
+        "{policy} stops by its own rule, which requires every round to be exactly as planned: with fewer or more "
         "results the study ends undecided."
     ),
     "arm_dropped": _arm_changed("dropped"),
@@ -582,11 +604,11 @@ Note.table = {
     "joint_bounds": _joint_bounds,
     "moved_together": _moved_together,
     "widened": (
-        "* The interval of {arms:few} was extended to its mean, which it had left out: bounds come from bets round by "
-        "round and keep the tightest value ever reached, while a mean weighs all results alike. This may be chance, or "
-        "a sign that an assumption does not hold."
+        "* The interval of {arms:few} was extended to include its mean. Bounds are built up round by round and keep "
+        "the tightest value reached, whereas a mean weighs all results alike. This may be chance, or a sign that an "
+        "assumption does not hold."
     ),
-    "sums_only": "Some results came as sums: for those only the range is used, which takes more results.",
+    "sums_only": "Some results were recorded as sums. Only their range can be used, so more results are needed.",
     "rows_unchecked": (
         "Some results came as sums, so whether single results fit the assumptions was not checked for them."
     ),
@@ -604,6 +626,10 @@ Note.table = {
     "after_decision": _after_decision,
 }
 FileNote.table = {
+    "collecting": lambda *, arm, rows, skewness: (
+        f"Collecting: about {count(rows)} results of {arm} are needed before anything is concluded"
+        + (f" (skewness {skewness:.2g})." if skewness is not None else ".")
+    ),
     "unused_columns": lambda *, columns: f"not used: {list_quoted(columns, 20)}.",
     "guessed_column": lambda *, column, role: (
         f"{quoted(column)} was taken for the {role}, judging by its contents. To be certain, use "
@@ -647,6 +673,12 @@ FileNote.table = {
         + ", and recorded as new results."
     ),
 }
+Approximation.table = {
+    "large_sample": lambda *, rows: (
+        f"the spread of each arm is taken from its earlier results (at least {count(rows)}), and a value so rare that "
+        "it has not come yet can overturn the answer"
+    ),
+}
 Condition.table = {
     "rule": "{text}",  # in the words of a stopping rule
     "rows_contradict": _rows_condition,
@@ -668,7 +700,7 @@ Condition.table = {
     "seed_chosen": (
         "the order of the rows is unrelated to their values (the seed of the random partition was chosen, not drawn)"
     ),
-    "rounds_differ": "the rounds differ from each other by chance",
+    "rounds_differ": "the rounds differ only by chance",
     "arms_moved": "what changed between rounds changed all arms alike",
 }
 Reason.table = {
@@ -683,8 +715,7 @@ Reason.table = {
     "without_replacement": "results drawn without replacement depend on each other",
     "answer_not_reproduced": "the recorded answer does not follow from the counted results",
     "all_rejected": (
-        "all answers have been ruled out, which has at most the error probability if the assumptions hold, so they "
-        "hardly do"
+        "every answer has been ruled out, which happens with at most the error probability if the assumptions hold"
     ),
     "refuted": lambda **fields: f"the results refute the assumptions: {_refutation(**fields)}",
     "unreadable": "the record cannot be replayed: {error}",
@@ -700,14 +731,14 @@ Danger.table = {
     "repeated_ids": _repeated_danger,
     "surplus": _surplus_danger,
     "all_rejected": (
-        "Every answer has been ruled out, which happens to the right one with at most the error probability if the "
-        "assumptions hold. Check the noise model, rows that depend on each other, and results selected by their values."
+        "Every answer has been ruled out. If the assumptions hold, the right one is ruled out with at most the error "
+        "probability. Check the noise model, and look for dependent rows and for results selected by their values."
     ),
     "refuted": lambda **fields: (
         f"The results refute the assumptions: {_refutation(**fields)}. If the assumptions hold, this happens in at "
-        f"most 1 of {count(round(1 / fields['false_alarm']))} studies, however often one looks. Look "
-        "for a sigma that is too small, a mean that moved, rows that depend on each other, and outliers. No bounds are "
-        "shown, because they rest on the same assumptions."
+        f"most 1 of {count(round(1 / fields['false_alarm']))} studies, however often you look. Look for a "
+        "sigma that is too small, a mean that drifted, dependent rows, and outliers. No bounds are shown, because they "
+        "rest on the same assumptions."
     ),
     "rounds_differ": _disagreement,
     "missing_differ": (
@@ -754,7 +785,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "ask": ("`study.ask()`", "roundwise ask {study}", "“Begin the next round”"),
     "tell": ("`study.tell(...)`", "roundwise tell {study} FILE", "“Upload results”"),
     "close_round": ("`study.close_round(REASON)`", "roundwise tell {study} --round-over REASON", "“Close the round”"),
-    "end": ("`study.end(REASON)`", "roundwise close {study} --why ...", "“End the study”"),
+    "end": ("`study.end(REASON)`", "roundwise close {study} --why REASON", "“End the study”"),
     "report": ("`study.report()`", "roundwise report {study}", "“Report”"),
     "report_file": ("`study.report().html()`", "roundwise report {study} --out report.html", "“Report”"),
     "status": ("`study.status()`", "`roundwise status`", "the page of the study"),

@@ -19,7 +19,7 @@ import numpy as np
 
 from roundwise._version import __version__
 from roundwise.arrays import Plain
-from roundwise.calibration import cells, controls, coverage, hardest, live
+from roundwise.calibration import cells, controls, coverage, hardest, live, skewed
 from roundwise.calibration.cells import CalibrationCell, Refused
 from roundwise.errors import InputError
 from roundwise.simulation.summary import error_upper_bound
@@ -57,6 +57,7 @@ def grid() -> CalibrationGrid:
         *controls.live_reproductions(),
         *live.reproductions(),
         *controls.controls(),
+        *skewed.skewed(),
         *controls.violations(),
     )
     found: list[CalibrationCell] = []

@@ -22,6 +22,7 @@ from roundwise.noise import (
     Bounded,
     Gaussian,
     HeteroscedasticGaussian,
+    LargeSample,
     Noise,
     Normal,
     Poisson,
@@ -113,14 +114,14 @@ def per_cent(text: str | float) -> float:
     try:
         return parse_quantity(text)
     except InputError:
-        raise typer.BadParameter(f"{text!r} is no number such as 0.3, 30% or 2 points.") from None
+        raise typer.BadParameter(f"{text!r} is not a number such as 0.3, 30% or 2 points.") from None
 
 
 def whole_number(text: str | int) -> int:
     """Parse a whole number, also 20 000 or 20,000."""
     value = per_cent(text)
     if value != int(value):
-        raise typer.BadParameter(f"{text!r} is no whole number such as 500 or 20000.")
+        raise typer.BadParameter(f"{text!r} is not a whole number such as 500 or 20000.")
     return int(value)
 
 
@@ -254,7 +255,7 @@ def question_from(
     known = list_parameters(find_class("question", name, trusted=True))
     for key in options:
         if key in known and known[key].default is MISSING and key not in fields:
-            raise InputError(f"The question '{name}' cannot be made without `{key}`: give --{key}.")
+            raise InputError(f"The question '{name}' needs --{key}.")
     if form.lower_is_better:
         if "lower_is_better" not in known:
             raise InputError(f"The question '{name}' states its direction itself: leave out --lower-is-better.")
@@ -276,6 +277,9 @@ class NoiseOptions(NamedTuple):
     same_spread: Annotated[bool, option("--same-spread", "With --normal: the same unknown deviation in all arms.")] = (
         False
     )
+    large_sample: Annotated[bool, option("--large-sample", "Noise: any law with a finite variance; approximate.")] = (
+        False
+    )
     value_range: Annotated[
         tuple[float, float] | None, option("--range", "Noise: results in this range.", "LOW HIGH")
     ] = None
@@ -288,15 +292,17 @@ class NoiseOptions(NamedTuple):
         """Build the noise model: exactly one must be described."""
         unknown_sigma = self.normal and self.sigma is None
         named = (each is not None for each in (self.sigma, self.sigmas, self.value_range, self.noise))
-        if sum((*named, self.binary, self.counts, unknown_sigma)) != 1:
+        if sum((*named, self.binary, self.counts, self.large_sample, unknown_sigma)) != 1:
             raise InputError(
                 "Give the noise model with one of --binary, --range LOW HIGH, --sigma S, --sigma S --normal, "
-                "--sigmas LIST, --normal (deviation unknown), --counts, --noise NAME."
+                "--sigmas LIST, --normal (deviation unknown), --large-sample, --counts, --noise NAME."
             )
         if self.same_spread and not unknown_sigma:
             raise InputError("--same-spread goes with --normal without --sigma: one unknown deviation for all arms.")
         normal = SameVariance() if self.same_spread else Normal()
         found: Noise = Binary() if self.binary else Poisson() if self.counts else normal
+        if self.large_sample:
+            found = LargeSample()
         if self.sigmas is not None:
             found = HeteroscedasticGaussian(tuple(numbers(self.sigmas, "--sigmas").tolist()))
         elif self.noise is not None:

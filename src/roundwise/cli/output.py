@@ -158,10 +158,10 @@ def check_output(path: Path | None, theirs: bool = True) -> None:
         raise InputError(f"{path} is a folder, not a file to write to.")
     if found is not None and not stat.S_ISREG(found.st_mode):
         kind = "a link" if stat.S_ISLNK(found.st_mode) else "a device or a pipe"
-        raise InputError(f"{path} is {kind}, not a plain file, and is not replaced. Give the name of a file.")
+        raise InputError(f"{path} is {kind}, not a plain file, and is not replaced. Name a plain file.")
     if found is not None and not theirs and not _ours(path):
         raise InputError(
-            f"{path} exists and is not as roundwise wrote it: it may hold results. Nothing was changed; give another "
+            f"{path} exists and is not as roundwise wrote it; it may hold results. Nothing was changed. Choose another "
             "name, or remove the file first."
         )
     try:

@@ -563,6 +563,7 @@ class Results:
     strata: Strata | None = None  # the rows, in random order; None of sums, and where sums say as much
     distribution: SumLaw | None = None  # what makes sums as good as rows: their parts can be drawn
     needs_values: bool = False  # the noise model asks for the values of all rows
+    needs_cubes: bool = False  # it asks for their skewness
     limits: tuple[float, float] | None = None  # between which they lie, if it does
     paired: bool = False  # the noise model compares arms on the items of both
     parts: int = 1  # into how many parts the batch is to be dealt
@@ -658,7 +659,7 @@ _TO_JSON: dict[str, Callable[[Any], Any]] = {
 }
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("counts", "totals", "scatter", "missing"), unpack_numbers),
-    **dict.fromkeys(("needs_values", "paired", "same_call"), bool),
+    **dict.fromkeys(("needs_values", "needs_cubes", "paired", "same_call"), bool),
     "strata": Strata.from_payload,
     "sigma": float,
     "limits": lambda ends: (float(ends[0]), float(ends[1])),
@@ -702,7 +703,7 @@ def _check(found: Results) -> None:
         require(np.array_equal(found.row_statistics.moments.counts, found.counts), "statistics of other rows")
     if strata is None:
         return
-    require(strata.of_rows or not found.needs_values, "strata in place of rows")
+    require(strata.of_rows or not (found.needs_values or found.needs_cubes), "strata in place of rows")
     counted = np.bincount(strata.arms, strata.counts, minlength=size)
     require(np.array_equal(counted, found.counts), "rows that are not as many as was counted")
     if found.limits is not None and strata.totals.size:
@@ -739,10 +740,22 @@ def whole_of(results: Sequence[Results]) -> Batch:
     whole = batches[0] if len(batches) == 1 else join_parts(batches)._replace(parts=None)
     if _values_known(results):
         whole = whole._replace(table=_value_table(results))
+    if all(each.needs_cubes and each.strata is not None for each in results):
+        whole = whole._replace(cubes=_sum_cubes(results, whole))
     strata = strata_of(results) if all(each.paired for each in results) else None
     if strata is None or strata.items is None:
         return whole
     return whole._replace(pairs=sum_pairs(_rows(strata), len(whole.counts), _limits(results, strata)))
+
+
+def _sum_cubes(results: Sequence[Results], whole: Batch) -> Floats:
+    """sum (x - mean)^3 within each arm of the batch."""
+    means, found = whole.totals / np.maximum(whole.counts, 1.0), np.zeros(len(whole.counts))
+    for each in results:
+        assert each.strata is not None
+        off = each.strata.totals - means[each.strata.arms]
+        found += np.bincount(each.strata.arms, off**3, len(found))
+    return found
 
 
 def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts | None:
@@ -768,7 +781,8 @@ def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts |
         return None
     rows, arms, limits = _rows(strata), len(counts), _limits(results, strata)
     if rows.items is None or not all(each.paired for each in results):
-        return partition_rows(rows, arms, seed, number, parts, limits)
+        cubes = all(each.needs_cubes for each in results)
+        return partition_rows(rows, arms, seed, number, parts, limits, cubes=cubes)
     most = max_pair_partitions(arms, parts, limits is not None)
     found = partition_rows(rows, arms, seed, number, parts, limits, most)
     return found._replace(pairs=partition_pairs(rows, arms, seed, number, parts, found.partitions, limits))
@@ -872,7 +886,7 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
     parts = None
     if inside is not None:
         sums = (taken(inside.counts, 1), taken(inside.totals, 1), taken(inside.scatter, 1))
-        parts = Parts(*sums, taken_table(inside.table, 1))
+        parts = Parts(*sums, taken_table(inside.table, 1), cubes=taken(inside.cubes, 1))
     counts, totals, scatter = (taken(each) for each in batch[:3])
     table = taken_table(batch.table, 0)
     pairs = None
@@ -881,4 +895,4 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
         both = of_arms(batch.pairs._replace(parts=None if inside is None else inside.pairs), two, two_wanted)
         parts = None if parts is None else parts._replace(pairs=both.parts)
         pairs = both._replace(parts=None)
-    return Batch(counts, totals, scatter, table, parts, pairs)
+    return Batch(counts, totals, scatter, table, parts, pairs, taken(batch.cubes))

@@ -353,6 +353,12 @@ class FileReader:
         sheet = self.sheet
         self.plan = plan = layout(sheet.top, sheet.header, self.names.index, sheet.hint, self.columns, self._guess)
         low, high, *_ = self.noise.outcome
+        if self.noise.needs == "cubes" and plan.form != "rows":
+            raise refusal(
+                sheet.top,
+                "results of any shape are told as rows: sums do not say how skewed they are.",
+                "Give every result as a row arm,outcome.",
+            )
         if self.noise.needs == "squares" and plan.form == "sums" and not plan.squares:
             raise refusal(
                 sheet.top,
@@ -403,7 +409,8 @@ class FileReader:
             sheet.note("guessed_column", column=plan.titles[role], role=role)
         if self.names.left_out:
             sheet.note("other_arms", arms={shown(arm): n for arm, n in self.names.left_out.items()})
-        return replace(found, needs_values=needs_values, limits=limits, notes=tuple(sheet.notes))
+        cubes = self.noise.needs == "cubes"
+        return replace(found, needs_values=needs_values, needs_cubes=cubes, limits=limits, notes=tuple(sheet.notes))
 
     # --- columns
 
@@ -616,7 +623,7 @@ class FileReader:
             if rows := row_store.rows:
                 start = FileStart(rows, marks(row_store.after(), [rows], self.arms, self.seed)[rows])
         keep = self.noise.law is None or self.has_items
-        width = None if self.noise.needs == "rows" or self.has_items else width_for(size)
+        width = None if self.noise.needs in ("rows", "cubes") or self.has_items else width_for(size)
         sketches = {watch.title: watch.sketch(self.arms) for watch in watches.values()}
         return Results(
             sheet.name,

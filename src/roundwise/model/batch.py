@@ -41,6 +41,7 @@ class Batch(NamedTuple):
         parts: The batch cut into parts, where the rows came in an order that does not depend on their values.
         pairs: Where arms were tried on the same items, the differences of every two of them as results of K^2 arms:
             number a K + b is the result of a minus that of b, on each item that both were tried on.
+        cubes: sum (x - mean)^3 within each arm, (K), for noise models that need it.
     """
 
     counts: Floats
@@ -49,6 +50,7 @@ class Batch(NamedTuple):
     table: ValueTable | None = None
     parts: Parts | None = None
     pairs: Batch | None = None
+    cubes: Floats | None = None
 
 
 class Parts(NamedTuple):
@@ -63,6 +65,7 @@ class Parts(NamedTuple):
     table: ValueTable | None = None  # counts (M, K, P, V)
     jump: int = 0  # how bold the bets on it are: 0 as usual, -1 less, 1 more; fixed before the first batch
     pairs: Parts | None = None  # of every two arms, (M, K^2, P)
+    cubes: Floats | None = None  # (M, K, P)
 
     @property
     def number(self) -> int:
@@ -83,6 +86,7 @@ class Parts(NamedTuple):
             None if self.scatter is None else self.scatter[at],
             None if table is None else ValueTable(table.values, table.counts[..., 0, :, part, :]),
             pairs=None if self.pairs is None else self.pairs.batch(part),
+            cubes=None if self.cubes is None else self.cubes[at],
         )
 
 
@@ -138,13 +142,14 @@ def stack_parts(parts: Sequence[Batch]) -> Parts:
         return np.expand_dims(last.transpose(), -2 - axis - 1)
 
     scatter, tables = _if_all([part.scatter for part in parts]), _if_all([part.table for part in parts])
-    pairs = _if_all([part.pairs for part in parts])
+    pairs, cubes = _if_all([part.pairs for part in parts]), _if_all([part.cubes for part in parts])
     return Parts(
         stacked([part.counts for part in parts]),
         stacked([part.totals for part in parts]),
         None if scatter is None else stacked(scatter),
         None if tables is None else ValueTable(tables[0].values, stacked([table.counts for table in tables], 1)),
         pairs=None if pairs is None else stack_parts(pairs),
+        cubes=None if cubes is None else stacked(cubes),
     )
 
 
@@ -153,21 +158,26 @@ def join_parts(parts: Sequence[Batch]) -> Batch:
     counts = np.asarray(sum(part.counts for part in parts))
     totals = np.asarray(sum(part.totals for part in parts))
     scatter, tables = _if_all([part.scatter for part in parts]), _if_all([part.table for part in parts])
-    pairs = _if_all([part.pairs for part in parts])
-    spread, table = None, None
+    pairs, thirds = _if_all([part.pairs for part in parts]), _if_all([part.cubes for part in parts])
+    spread, cubes, table = None, None, None
     if scatter is not None:
         means = totals / np.maximum(counts, 1.0)
         spread = np.zeros_like(totals)
         for part, within in zip(parts, scatter, strict=True):
             own = part.totals / np.maximum(part.counts, 1.0)
             spread = spread + within + part.counts * (own - means) ** 2
+        if thirds is not None:
+            cubes = np.zeros_like(totals)
+            for part, within, third in zip(parts, scatter, thirds, strict=True):
+                off = part.totals / np.maximum(part.counts, 1.0) - means
+                cubes = cubes + third + 3 * off * within + part.counts * off**3
     if tables is not None:
         if any(not np.array_equal(each.values, tables[0].values) for each in tables):
             every = np.unique(np.concatenate([each.values.ravel() for each in tables]))
             return join_parts([part._replace(table=own.among(every)) for part, own in zip(parts, tables, strict=True)])
         table = ValueTable(tables[0].values, np.asarray(sum(each.counts for each in tables)))
     both = None if pairs is None else join_parts(pairs)._replace(parts=None)
-    return Batch(counts, totals, spread, table, stack_parts(parts), both)
+    return Batch(counts, totals, spread, table, stack_parts(parts), both, cubes)
 
 
 # --- random partitions of the rows of a live study
@@ -191,11 +201,12 @@ def partition_rows(
     parts: int,
     limits: Limits | None = None,
     most: int = FIRST_PARTITIONS,
+    cubes: bool = False,
 ) -> Parts:
     """Rows in random parts: the order is drawn from the seed, the number of the batch and that of the partition.
 
     The rows of each arm are permuted and cut at `part_edges`. With `limits`, between which all values lie, a table of
-    values is made for each part.
+    values is made for each part. `cubes` are of single rows.
     """
     size = max(len(rows.arms), arms * parts * (1 if limits is None else _COLUMNS))
     states = _partition_seeds(seed, batch, min(_max_partitions(batch, size), most))
@@ -217,7 +228,9 @@ def partition_rows(
     scatter = np.maximum(squares - moved * moved / np.maximum(counts, 1.0), 0.0)
     totals = moved + counts * mean[:, None]
     if limits is None:
-        return Parts(counts, totals, scatter)
+        shift = moved / np.maximum(counts, 1.0)
+        thirds = summed(off**3) - 3 * shift * squares + 2 * shift**2 * moved if cubes else None
+        return Parts(counts, totals, scatter, cubes=thirds)
     points = value_grid(*limits)
     left, share = neighbours(rows.totals / rows.counts, points)
     table = np.empty((len(place), arms * parts * len(points)))

@@ -57,6 +57,8 @@ class Past(NamedTuple):
     history: tuple[tuple[Floats, Floats], ...]  # counts and totals of each batch; of the last one if there are many
     earlier: EarlierBatches | None = None  # the batches that are not in the history
     pairs: Past | None = None  # of every two arms on the items of both, as sums alone (`Batch.pairs`)
+    cubes: Floats | None = None  # (K), sum of cubes about each batch's own mean; None once a batch came without
+    cube_freedom: Floats | None = None  # (K), sum (n - 1)(n - 2)/n: what their expectation is a multiple of
 
     @classmethod
     def none(cls, shape: tuple[int, ...]) -> Past:
@@ -83,12 +85,17 @@ class Past(NamedTuple):
         counts, totals, pairs = self.counts + batch.counts, self.totals + batch.totals, self.pairs
         if batch.pairs is not None:
             pairs = self.of_pairs.plus(batch.pairs)._replace(history=(), earlier=None)
-        return Past(counts, totals, scatter, freedom, history, earlier, pairs)
+        cubes, cubed = None, None
+        if batch.cubes is not None and (self.cubes is not None or not self.counts.any()):
+            cubes = batch.cubes if self.cubes is None else self.cubes + batch.cubes
+            cubed = cube_freedom(batch.counts) + (0.0 if self.cube_freedom is None else self.cube_freedom)
+        return Past(counts, totals, scatter, freedom, history, earlier, pairs, cubes, cubed)
 
     def map_sums(self, function: Callable[[Floats], Floats]) -> Past:
-        """Each of the four sums through a function, without the history."""
+        """Each of the sums through a function, without the history."""
         counts, totals, scatter, freedom = (function(each) for each in self[:4])
-        return Past(counts, totals, scatter, freedom, ())
+        cubes, cubed = (None if each is None else function(each) for each in self[-2:])
+        return Past(counts, totals, scatter, freedom, (), cubes=cubes, cube_freedom=cubed)
 
     @property
     def of_pairs(self) -> Past:
@@ -111,9 +118,29 @@ class Past(NamedTuple):
         return found
 
     @property
+    @quiet
+    def skewness(self) -> Floats:
+        """Of the results of each arm, within batches; infinite where it is not known. (K)"""
+        if self.cubes is None or self.cube_freedom is None:
+            return np.full(self.counts.shape, np.inf)
+        return skewness_of(self.scatter, self.freedom, self.cubes, self.cube_freedom)
+
+    @property
     def means(self) -> Floats:
         """The pooled means; 0 for an arm without results."""
         return self.totals / np.maximum(self.counts, 1.0)
+
+
+def cube_freedom(counts: Floats) -> Floats:
+    """(n - 1)(n - 2)/n: the expectation of a sum of cubes about the mean of n results, in third central moments."""
+    return np.maximum(counts - 1.0, 0.0) * np.maximum(counts - 2.0, 0.0) / np.maximum(counts, 1.0)
+
+
+@quiet
+def skewness_of(scatter: Floats, freedom: Floats, cubes: Floats, cubed: Floats) -> Floats:
+    """Skewness from sums of squares and cubes and their degrees of freedom; infinite where there is none."""
+    found = cubes / cubed / (scatter / freedom) ** 1.5
+    return np.where(np.isfinite(found), found, np.inf)
 
 
 class FormEstimate(NamedTuple):

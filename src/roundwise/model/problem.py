@@ -66,6 +66,7 @@ class Problem:
         if not float(self.arms).is_integer():
             raise InputError(f"`arms` is {self.arms}, but must be a whole number.")
         self.question.check(self.arms)
+        object.__setattr__(self, "noise", self.noise.at_level(self.delta))
         self.noise.check_arms(self.arms)
         self.question.check_range(*self.noise.mean_range)
 

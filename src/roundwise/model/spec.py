@@ -198,7 +198,7 @@ def from_spec(kind: Kind, given: Spec, *, trusted: bool = False) -> Thing:
         InputError: Says which name or setting is wrong, and what is required.
 
     >>> from_spec("question", {"name": "top-k", "k": 3})
-    TopK(k=3, tolerance=0.0)
+    TopK(k=3, tolerance=0.0, lower_is_better=False)
     >>> from_spec("policy", "pet:guess=4,threshold=sum").stopping
     GLR(threshold=KaufmannKoolenSum())
     """

@@ -10,15 +10,16 @@ from roundwise.noise.gaussian import (
     SameVariance,
     SubGaussian,
 )
+from roundwise.noise.large_sample import LargeSample
 from roundwise.noise.poisson import Poisson
 
 _MODELS = (
-    Binary, Bounded, HeteroscedasticGaussian, Gaussian, Normal, PairedBinary, PairedBounded, PairedNormal, Poisson,
-    SameVariance, SubGaussian,
+    Binary, Bounded, HeteroscedasticGaussian, Gaussian, LargeSample, Normal, PairedBinary, PairedBounded, PairedNormal,
+    Poisson, SameVariance, SubGaussian,
 )  # fmt: skip
 NOISES: dict[str, type[Noise]] = {each.name: each for each in _MODELS}
 
 __all__ = [
-    "NOISES", "Binary", "Bounded", "Gaussian", "HeteroscedasticGaussian", "Needs", "Noise", "Normal", "Outcome",
-    "PairedBinary", "PairedBounded", "PairedNormal", "Poisson", "SameVariance", "SubGaussian",
+    "NOISES", "Binary", "Bounded", "Gaussian", "HeteroscedasticGaussian", "LargeSample", "Needs", "Noise", "Normal",
+    "Outcome", "PairedBinary", "PairedBounded", "PairedNormal", "Poisson", "SameVariance", "SubGaussian",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 
 from roundwise.arrays import Floats, quiet
 from roundwise.errors import InputError
-from roundwise.messages import Reason
+from roundwise.messages import Approximation, Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values, form_variances
 from roundwise.noise.bets import (
@@ -31,7 +31,7 @@ from roundwise.noise.bets import (
 from roundwise.noise.budget_bets import drift_budget_bet
 from roundwise.solvers.halfspaces import Family, Halfspaces
 
-Needs = Literal["sums", "squares", "rows"]
+Needs = Literal["sums", "squares", "cubes", "rows"]
 RowCheck = Literal["skewness", "kurtosis", "repeated", "deviations", "sigma", "dispersion", "ends"]
 FixedSizeBet = Callable[[Floats], Floats]  # offsets (P) -> log e-values of each size, which fall in the offset (k, P)
 
@@ -81,7 +81,7 @@ class Noise(ABC):
     """
 
     name: ClassVar[str]  # in specifications and records
-    needs: ClassVar[Needs] = "sums"  # "squares": to estimate the variance; "rows": every value (sums are enough to bet)
+    needs: ClassVar[Needs] = "sums"  # "squares": variances; "cubes": skewness, too; "rows": every value
     law: ClassVar[Literal["binary", "poisson"] | None] = None  # in records: sums of which parts can be drawn
     most_parts: ClassVar[int] = 1_000_000  # of one batch
     shares_items: ClassVar[bool] = False  # whether arms are tried on the same items
@@ -102,6 +102,16 @@ class Noise(ABC):
     def sigma(self) -> float:
         """The sub-Gaussian constant, E exp(s (X - mu)) <= exp(sigma^2 s^2 / 2); an InputError where there is none."""
         raise InputError(f"The noise model '{self.name}' has no sigma. Use the policy 'wager', or name a sigma.")
+
+    @property
+    def estimates_variance(self) -> bool:
+        """Whether the variance is unknown, and estimated from sums of squares."""
+        return self.needs in ("squares", "cubes")
+
+    @property
+    def approximation(self) -> Approximation | None:
+        """Why the guarantee holds in large samples only; None if it holds in all."""
+        return None
 
     @property
     def known_sigma(self) -> float | None:
@@ -129,6 +139,14 @@ class Noise(ABC):
     @property
     def flags(self) -> Sequence[str] | None:
         """The command-line options that name the model; None: `--noise`."""
+        return None
+
+    def at_level(self, delta: float) -> Noise:
+        """Return the model for an error probability of delta."""
+        return self
+
+    def rows_before_bets(self, past: Past) -> Floats | None:
+        """How many results each arm needs, as far as the past tells, before it is bet on; None: two at most. (K)"""
         return None
 
     def check_arms(self, arms: int) -> None:  # noqa: B027 - a default, not a gap

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roundwise.arrays import Array, Bools, Floats, zeros
 from roundwise.model.batch import Batch, Parts, ValueTable
-from roundwise.model.estimates import Past
+from roundwise.model.estimates import Past, cube_freedom
 from roundwise.solvers.halfspaces import Halfspaces
 
 EDGE = 0.95  # share of the way to a factor of 0 that a bet on counts or bounded values may go
@@ -122,6 +122,7 @@ class PartsData:
     rows: ValueTable | None = None  # how often each value (V) came in each part, (V, P, K, n)
     jump: int = 0  # how bold the bets on it are (rules/eprocess/bet_sizes.py)
     pairs: PartsData | None = None  # of every two arms, (P, K^2, n)
+    cubes: Floats | None = None  # (P, K, n)
 
     def at(self, columns: slice) -> PartsData:
         """Return some of the columns."""
@@ -133,6 +134,7 @@ class PartsData:
             None if self.rows is None else ValueTable(self.rows.values, self.rows.counts[..., columns]),
             self.jump,
             None if self.pairs is None else self.pairs.at(columns),
+            None if self.cubes is None else self.cubes[..., columns],
         )
 
     @cached_property
@@ -154,6 +156,19 @@ class PartsData:
         freedom = np.maximum(self.counts - 1.0, 0.0)
         return sums_before(self.scatter, self.before.scatter), sums_before(freedom, self.before.freedom)
 
+    @cached_property
+    def cubes_so_far(self) -> tuple[Floats, Floats] | None:
+        """Cubes within arms, batches and parts before each part, and their degrees of freedom; None if not known."""
+        cubes, freedom = self.before.cubes, self.before.cube_freedom
+        if cubes is None or freedom is None:
+            if self.before.counts.any():
+                return None
+            cubes = freedom = np.zeros_like(self.before.counts)
+        if self.cubes is None:
+            same = np.broadcast_to(cubes, self.counts.shape)
+            return same, np.broadcast_to(freedom, self.counts.shape)
+        return sums_before(self.cubes, cubes), sums_before(cube_freedom(self.counts), freedom)
+
 
 def parts_data(past: Past, parts: Parts) -> PartsData:
     """Arrange the past and a batch in parts for the bets of a model."""
@@ -171,6 +186,7 @@ def parts_data(past: Past, parts: Parts) -> PartsData:
         rows,
         parts.jump,
         None if parts.pairs is None else parts_data(past.of_pairs, parts.pairs),
+        None if parts.cubes is None else _part_columns(parts.cubes, several),
     )
 
 

@@ -371,7 +371,7 @@ class Outlook:
     def line(self) -> str:
         """One line, for a status: "about 1 to 3 more rounds"."""
         if self.ended is not None:
-            return f"nothing more is to come: {self.ended}"
+            return f"no more results are needed: {self.ended}"
         low, high = self.between
         if math.isinf(low):
             return "no end in sight"
@@ -398,9 +398,9 @@ class Outlook:
             each = [f"{name} {_spread(amount)}" for name, amount in amounts.items() if amount is not None]
             said += f" Still to come: {'; '.join(each)}."
             if self.missing >= 0.005:
-                said += f" As so far, {share(self.missing)} of the results are taken to be missing."
+                said += f" As before, {share(self.missing)} of the results are assumed to be missing."
         else:
-            said += " More than half of the worlds that the data allow have no answer in sight."
+            said += " In more than half of the simulations no answer is in sight."
         return f"{said} The next round is the last with probability {share(self.next_is_last)}."
 
     def text(self) -> str:
@@ -408,8 +408,13 @@ class Outlook:
         verb, what = ("ask", "to do next") if self.ended is None else ("report", "it shows")
         lines = [self.words]
         if self.claims and self.ended is None:
-            lines += ["Chance to be shown in the end:", *(f"  {claim}: {share(power)}" for claim, power in self.claims)]
-        lines.append("A forecast, with means drawn from what the data allow; no verdict rests on it.")
+            lines += [
+                "Probability of being shown in the end:",
+                *(f"  {claim}: {share(power)}" for claim, power in self.claims),
+            ]
+        lines.append(
+            "This is a forecast: means are drawn from a posterior given the data. The decision does not depend on it."
+        )
         return "\n".join([*lines, f"Next: {option(verb, study=self.study)} says what {what}."])
 
 

@@ -124,7 +124,7 @@ def describe_fixed_design(row: PlanRow) -> str:
         return ""
     fixed, looks = row.fixed, row.fixed.sequential
     how = f"{fixed.method}, power {share(fixed.power)}"
-    said = f"For {row.expected.given} a fixed design ({how}) needs {whole(fixed.samples)} results."
+    said = f"For {row.expected.given}, a fixed design ({how}) needs {whole(fixed.samples)} results."
     if looks is None:
         return said
     return (
@@ -144,7 +144,7 @@ def describe_plan(plan: StudyPlan) -> str:
     time = "" if target.days is None else f" ({plural(target.days.p95, 'day')})"
     money = "" if target.cost is None else f", at a cost of {whole(target.cost.p95)}"
     return (
-        f"{said}For {target.expected.given} plan {whole(target.samples.p95)} results in "
+        f"{said}For {target.expected.given}, plan for {whole(target.samples.p95)} results in "
         f"{plural(target.rounds.p95, 'round')}{time}{money}: 19 of 20 studies end by then, half of them with "
         f"{whole(target.samples.typical)} in {whole(target.rounds.typical)}."
     )
@@ -200,7 +200,7 @@ def describe_protocol(plan: StudyPlan) -> str:
     rule = request.policy.stopping.describe(request.delta)
     if not rule:
         rule = f"Rounds are planned and the end is decided by the rule of {request.policy.name}, fixed in advance."
-    ends = "when every claim is shown or has no chance any more" if row.claims else "when everything is settled"
+    ends = "when every claim is shown or has no chance left" if row.claims else "when everything is settled"
     if request.budget is not None:
         undecided = "shown" if row.claims else "ruled out"
         ends += f", or after {number(request.budget)} results; what is not {undecided} by then is reported"

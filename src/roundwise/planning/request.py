@@ -96,11 +96,12 @@ def build_ladder(
     centre = level if baseline is None else baseline
     if centre is None:
         raise InputError(
-            "What is expected is missing.", Remedy("Give {@baseline_example}, the means, or a file of scenarios.")
+            "The plan needs to know what to expect of the arms.",
+            Remedy("Give {@baseline_example}, the means, or a file of scenarios."),
         )
     low, high = noise.mean_range
     if not low < centre < high:
-        raise InputError(f"The baseline is {centre:g}, but must lie between {low:g} and {high:g}, as means do.")
+        raise InputError(f"The baseline must lie between {low:g} and {high:g}, the range of means; got {centre:g}.")
     if leads is None:
         deviation = float(np.median(deviations(noise, np.full(len(arms), centre), deviation)))
         found = [*_choose_leads(noise, deviation, question), 0.0]
@@ -211,17 +212,17 @@ class PlanRequest(StudySpec):
     """A study as `create_study` would make it, with what is expected of its arms and what results and rounds cost."""
 
     name: str = "study"
-    baseline: float | None = setting("number", "Scenario baseline rate or mean, e.g. 30%.", None)
+    baseline: float | None = setting("number", "Expected baseline rate or mean, e.g. 30%.", None)
     leads: tuple[float, ...] | None = setting(
         "numbers", "Leads of the best arm to plan for, e.g. 1%,2%,5% (chosen if omitted).", None
     )
-    means: tuple[float, ...] | None = setting("numbers", "Scenario mean of every arm, e.g. 30%,31%,35%.", None)
+    means: tuple[float, ...] | None = setting("numbers", "Expected mean of every arm, e.g. 30%,31%,35%.", None)
     scenario: Path | None = setting("path", "CSV file of scenarios: one column per arm, one row per scenario.", None)
     target: str | float | None = setting("label", "Lead or scenario that the settings are optimized for.", None)
     sample_cost: tuple[float, ...] | None = setting("prices", "Price of a result: one number, or one per arm.", None)
     round_cost: float = setting("number", "Price of a round.", 0.0)
-    round_days: float | None = setting("number", "Days that a round takes.", None)
-    missing: float = setting("number", "Scenario share of missing results, e.g. 10%.", 0.0)
+    round_days: float | None = setting("number", "Days per round.", None)
+    missing: float = setting("number", "Expected share of missing results, e.g. 10%.", 0.0)
     deviation: float | None = setting(
         "number", "Standard deviation of one result, where the noise model leaves it open.", None
     )
@@ -243,7 +244,7 @@ class PlanRequest(StudySpec):
         if sum(each is not None for each in (self.baseline, self.means, self.scenario)) > 1:
             raise InputError("Give one of baseline (with leads), means and scenario.")
         if self.leads is not None and (self.means is not None or self.scenario is not None):
-            raise InputError("Leads go with a baseline, not with means or scenarios.")
+            raise InputError("Leads need a baseline; leave them out with means or scenarios.")
         _ = self.costs  # checked
 
     @property

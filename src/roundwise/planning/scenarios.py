@@ -214,7 +214,7 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Envi
     if noise.family is not None:
         return FamilyArms(means, noise)
     sigma = noise.known_sigma if deviation is None else deviation
-    if sigma is None and noise.needs == "squares":  # it is not known beforehand
+    if sigma is None and noise.estimates_variance:  # it is not known beforehand
         sigma = 1.0
     if sigma is None:
         raise InputError(f"There is no world to plan in for the noise model '{noise.name}'.")
@@ -277,7 +277,7 @@ class Data:
 def allowed_world(noise: Noise, data: Data, seed: int) -> Environment:
     """A world whose means are drawn anew in each run from what these data allow."""
     if not (data.counts > 0).any():
-        raise InputError("There are no results yet: plan it as a new study, with what is expected.")
+        raise InputError("There are no results yet. Plan it as a new study, with expected means.")
     estimate, variance, back, unit = _estimates(noise, data)
 
     def means(rng: Generator, runs: int) -> Floats:
@@ -330,5 +330,7 @@ def _deviation(noise: Noise, data: Data) -> float:
         return data.deviation or 0.25 * (high - low)
     sigma = noise.known_sigma if noise.known_sigma is not None else data.deviation
     if sigma is None or sigma <= 0:
-        raise InputError("The deviation of one result is not known yet: tell rows, or sums with their squares.")
+        raise InputError(
+            "The standard deviation of the results is not known yet. Record rows, or sums with their squares."
+        )
     return sigma

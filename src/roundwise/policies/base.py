@@ -226,7 +226,7 @@ class Rounds(WrappedPolicy):
         if self.split is not None:
             given = len(self.split)
             checked(given == problem.arms, f"The split has {given} shares, but there are {problem.arms} arms.")
-        room = problem.arms * (2 if problem.noise.needs == "squares" else 1)
+        room = problem.arms * (2 if problem.noise.estimates_variance else 1)
         for what, most in (("budget", self.budget), ("round", self.round)):
             few = self.announced and most is not None and most < room
             checked(not few, f"The {what} is {most} results, but {problem.arms} arms need {room}.")
@@ -491,7 +491,7 @@ def _apportion(wanted: Floats, room: Floats, so_far: Record | None) -> Floats:
 
 def check_room(problem: Problem, max_batch: float | None, min_per_arm: float) -> None:
     """Raise an InputError unless a batch has room for every arm, twice where its own spread must be seen."""
-    spread = problem.noise.needs == "squares"
+    spread = problem.noise.estimates_variance
     room = problem.arms * max(2 if spread else 1, math.ceil(min_per_arm))
     checked(min_per_arm >= 0, f"`min_per_arm` is {min_per_arm:g}, but must be at least 0.")
     why = ", because the deviation is estimated within each round" if spread else ""

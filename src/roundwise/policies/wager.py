@@ -9,7 +9,7 @@ import numpy as np
 
 from roundwise.arrays import Floats, quiet, total
 from roundwise.model.batch import FIRST_PARTS, PARTS
-from roundwise.model.estimates import CROWD, Estimates, signal_share
+from roundwise.model.estimates import CROWD, Estimates, Past, signal_share
 from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, oriented, whole
 from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
@@ -76,6 +76,9 @@ class Wager(Policy):
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         each = max(self.first_pulls, (self.batch_price or 0.0) / problem.arms)
+        needed = problem.noise.rows_before_bets(Past.none((problem.arms,)))
+        if needed is not None:
+            each = max(each, float(needed.max()))
         if problem.noise.shares_items:  # differences on shared items tell more
             each *= SHARED
         if self.max_batch is not None:

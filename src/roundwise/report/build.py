@@ -190,8 +190,9 @@ def _waiting_since(state: State, status: str, events: Sequence[Event]) -> str | 
 
 def _write_sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
     settings, record, assumed = state.spec, state.trial.record, state.spec.noise.words
+    limit = "at most" if not guarantee.approximations else "in large samples at most"
     promise = (
-        f"the probability of a wrong conclusion is at most {share(settings.delta)} at any number of rounds, assuming "
+        f"the probability of a wrong conclusion is {limit} {share(settings.delta)} at any number of rounds, assuming "
         f"that {assumed[:1].lower() + assumed[1:].rstrip('.')}"
     )
     if guarantee.reasons:
@@ -210,7 +211,7 @@ def _describe_allocation(settings: StudySpec) -> str:
     if settings.split is None:
         return f"allocated by {settings.policy.name}"
     shares = "equally" if len(set(settings.split)) == 1 else ":".join(f"{each:g}" for each in settings.split)
-    return f"split {shares} as was fixed beforehand, judged by the rule of {settings.policy.name}"
+    return f"split {shares} as fixed in advance, judged by the rule of {settings.policy.name}"
 
 
 def _next_step(state: State, decided: bool) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown, visible
+from roundwise.messages import GuaranteeStatus
 from roundwise.render.html import render_card, render_page
 from roundwise.render.svg import Svg
 from roundwise.render.terminal import Table
@@ -145,7 +146,9 @@ class ReportView:
 
     def __init__(self, report: ReportData) -> None:
         self.report = report
-        self.dangers = [*describe_guarantee(report), *map(str, report.dangers)]
+        calm = report.guarantee.status is GuaranteeStatus.APPROXIMATE
+        self.cautions = describe_guarantee(report) if calm else []
+        self.dangers = [*([] if calm else describe_guarantee(report)), *map(str, report.dangers)]
         self.headline, self.under = sentence(report.headline), write_subheadline(report)
         self.kind = {"decided": "decided", "closed": "closed"}.get(report.status, "open")  # the headline's color
         self.extent, self.meaning, self.facts = describe_extent(report), explain_meaning(report), list_facts(report)

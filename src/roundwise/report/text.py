@@ -63,8 +63,10 @@ class Findings(NamedTuple):
 
     def lead(self, least: float, behind: ArmRow) -> str:
         """A lead over an arm of at least this, also in per cent of the other mean where means are positive."""
-        share = "" if behind.lift is None or not behind.upper else f" ({100 * least / behind.upper:.2g} %)"
-        return f"{self.units.gap(least, 'down')}{share}"
+        size = self.units.gap(least, "down")
+        if behind.lift is None or not behind.upper:
+            return size
+        return f"{size} ({per_cent(least / behind.upper, 'down', digits=1)})"
 
     def near(self, what: str) -> str:
         """', or within 2 points of it'; nothing without a tolerance."""
@@ -203,7 +205,8 @@ def _describe_beating(found: Findings) -> str | None:
     verb, verbs = ("is below", "are below") if found.question.lower_is_better else ("beats", "beat")
     if not sizes:
         return f"No arm {verb} {found.control}{by}"
-    rest = f"; not so {few(others)}" if others else ""
+    singular, plural = ("is", "are") if found.question.lower_is_better else ("does", "do")
+    rest = f"; {few(others)} {singular if len(others) == 1 else plural} not" if others else ""
     return f"{few(sizes)} {verb if len(sizes) == 1 else verbs} {found.control}{by}{rest}"
 
 
@@ -238,17 +241,17 @@ def write_subheadline(report: ReportData) -> str:
     """A sentence under the headline: how sure the shortlist, or the answer, is."""
     if report.guarantee.status is GuaranteeStatus.VOID:
         return ""
-    sure = share(1 - report.delta)
+    sure, approximate = share(1 - report.delta), report.guarantee.status is GuaranteeStatus.APPROXIMATE
     if report.status == "decided":
-        return f"Such an answer is right with at least {sure}."
+        return f"An answer like this is right with probability {'about' if approximate else 'at least'} {sure}."
     if not report.results or not report.claim_rows:
         return ""
     if report.claim_rows[0].arm is not None:
         return (
-            f"What is still in the running contains the best with at least {sure}. If you must stop today, report "
-            "that, not the leader."
+            f"The arms still in the running include the best with probability at least {sure}. If you must stop today, "
+            "report all of them, not just the leader."
         )
-    return f"All that is shown is right with at least {sure}. What is open is not refuted."
+    return f"Everything shown is true with probability at least {sure}. What is open has not been refuted."
 
 
 def describe_odds_of_error(delta: float) -> str:
@@ -267,7 +270,7 @@ def explain_meaning(report: ReportData) -> list[str]:
     """What is known, how sure it is and what to do, for somebody who decides and reads no statistics."""
     out, every = [each.name for each in report.arm_rows if each.place == "out"], len(report.arm_rows)
     if report.status == "decided":
-        known = "It is decided, for good: what stands above is the answer."
+        known = "The study is decided: the answer above is final."
     elif not report.results:
         known = "Nothing is known yet: no round is complete."
     elif out:
@@ -275,21 +278,23 @@ def explain_meaning(report: ReportData) -> list[str]:
         left = f"{count(every - len(out))} of {count(every)}"
         known = f"{few(out, 4)} {are} out for good; {left} are still in the running."
     elif any(each.shown for each in report.claim_rows):
-        known = "Something is shown for good, and the rest is still open."
+        known = "Some claims are shown for good; the rest are still open."
     else:
-        known = "Nothing is ruled out yet: what leads now may lead by luck."
+        known = "Nothing is ruled out yet: the current leader may lead by chance."
     often = describe_odds_of_error(report.delta)
-    sure = f"Of many studies like this one at most {often} say something wrong, however often one looks."
+    sure = f"Of many studies like this one, at most {often} say something wrong, however often you look."
+    if report.guarantee.approximations:
+        sure = f"In large samples, at most {often} studies like this one say something wrong, however often you look."
     if report.guarantee.status is GuaranteeStatus.CONDITIONAL:
-        sure += " This holds only if what stands in the red box is true."
+        sure += " This holds only if the statements in the red box are true."
     elif report.guarantee.status is GuaranteeStatus.VOID:
-        sure = "There is no guarantee: the red box says why. Treat what it shows as a hint."
+        sure = "There is no guarantee; the red box says why. Treat the results as a hint."
     if report.status == "decided":
-        advice = "You can act on it. More results make the numbers finer, and do not change the answer."
+        advice = "You can act on it. More results make the numbers more precise but do not change the answer."
     elif report.status == "closed":
-        advice = "The study was ended. Report what is left as it is, not the leader alone."
+        advice = "The study was closed. Report everything that is still possible, not just the leader."
     elif report.results and report.claim_rows and report.claim_rows[0].arm is not None:
-        advice = "If you must stop today, report all that are still in the running, not the leader alone."
+        advice = "If you must stop today, report every arm still in the running, not just the leader."
     else:
         advice = "If you must stop today, report only what is shown."
     return [known, sure, advice]
@@ -339,11 +344,11 @@ def arm_table(report: ReportData, most: int = MOST) -> list[Column]:
     if any(each.difference is not None for each in every):
         differences = [_describe_difference(report, each) for each in arms]
         columns.append(Column(f"against {report.control}", differences))
+    if any(each.gap_to_leader_upper is not None for each in every):
+        columns.append(Column("behind the leader by", [_describe_gap(report, each) for each in arms]))
     if any(each.lift is not None for each in every):
         base = "the leader" if report.control is None else report.control
         columns.append(Column(f"lift over {base}", [_describe_lift(each) for each in arms], kind="lift"))
-    if any(each.gap_to_leader_upper is not None for each in every):
-        columns.append(Column("behind the leader by", [_describe_gap(report, each) for each in arms]))
     if any(each.place or each.gap_to_best_lower is not None for each in every):
         rows = {each.arm: each for each in reversed(report.claim_rows) if each.arm is not None}
         places = [_describe_place(report, each, rows.get(each.name)) for each in arms]
@@ -459,16 +464,13 @@ EVIDENCE = (
     "Each line is something that must be shown before the study may stop, with the odds won for it so far and the odds "
     "needed. The study stops when enough lines are shown: this table is the stopping rule."
 )
-BOUNDS = (
-    " Bounds of what is claimed are on one side, {units}; each is wrong with at most twice the error probability of "
-    "the study."
-)
+BOUNDS = " Bounds are one-sided, {units}; each is wrong with at most twice the error probability of the study."
 ONE_BY_ONE = (
-    "Each line can be shown by itself: it is, and stays so, once the odds won for it reach the odds needed, which fall "
-    "as others are shown. The study stops when {settled}, when its budget is used, or when nothing more is to be "
-    "expected of what is left of it; what is open then was not shown, and nothing is said against it."
+    "Each line is shown on its own, and for good, once the odds won for it reach the odds needed, which fall as other "
+    "lines are shown. The study stops when {settled}, when its budget is used up, or when the rest of the budget is "
+    "unlikely to show more. What is open then has been neither shown nor refuted."
 )
-ALL_BOUNDS = " Bounds of what is claimed are on one side, {units}; what they promise is in the notes."
+ALL_BOUNDS = " Bounds are one-sided, {units}; the notes say what they guarantee."
 
 
 def has_claim_table(report: ReportData) -> bool:
@@ -508,10 +510,10 @@ def describe_evidence(report: ReportData) -> str:
     elif any(each.scale == ODDS for each in rows):
         units = "as odds ratios"
     elif report.units.rates:
-        units = "of rates in per cent, of differences in percentage points"
+        units = "rates in per cent, differences in percentage points"
     one_by_one = any(each.label is not None for each in rows)  # claims, each of which has a name
     text, bounds = (ONE_BY_ONE, ALL_BOUNDS) if one_by_one else (EVIDENCE, BOUNDS)
-    settled = "of each claim one side is shown" if any(each.below for each in rows) else "all lines are shown"
+    settled = "one side of each claim is shown" if any(each.below for each in rows) else "all lines are shown"
     bounded = any(each.lower is not None or each.upper is not None for each in rows)
     return text.format(settled=settled) + (bounds.format(units=units) if bounded else "")
 
@@ -606,8 +608,9 @@ def describe_error(report: ReportData) -> str:
     """How likely an error is."""
     if report.guarantee.status is GuaranteeStatus.VOID:
         return f"an error of {share(report.delta)} was aimed at, without a guarantee"
-    under = "" if report.guarantee.kept else ", under the conditions above"
-    return f"wrong with probability at most {share(report.delta)}{under}"
+    under = ", under the conditions above" if report.guarantee.conditions else ""
+    most = "about" if report.guarantee.approximations else "at most"
+    return f"wrong with probability {most} {share(report.delta)}{under}"
 
 
 def describe_history(report: ReportData) -> str:

@@ -167,8 +167,9 @@ class GaussianArms(Arms):
         if needs == "sums":
             return Batch(pulls, totals), state
         freedom = np.maximum(pulls - 1.0, 0.0).transpose()
-        scatter = np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1.0)), 0.0) * self.sigma**2
-        return Batch(pulls, totals, scatter.transpose()), state
+        scatter = (np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1.0)), 0.0) * self.sigma**2).transpose()
+        cubes = draw_cubes(rng, pulls, scatter) if needs == "cubes" else None
+        return Batch(pulls, totals, scatter, cubes=cubes), state
 
     def pull_parts(
         self, rng: Generator, state: ArmState, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
@@ -185,7 +186,13 @@ class GaussianArms(Arms):
         within = _draw_scatter(rng, rows, rows.shape)
         if self.sigma != 1.0:
             within *= self.sigma**2
-        return _repartition_scatter(rng, counts, totals, within, partitions), state
+        batch = _repartition_scatter(rng, counts, totals, within, partitions)
+        cut = batch.parts
+        if needs == "cubes" and cut is not None and cut.scatter is not None and batch.scatter is not None:
+            thirds = draw_cubes(rng, np.broadcast_to(counts, cut.totals.shape), cut.scatter)
+            cubes = draw_cubes(rng, batch.counts, batch.scatter)
+            batch = batch._replace(parts=cut._replace(cubes=thirds), cubes=cubes)
+        return batch, state
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,8 +288,10 @@ def check_environment(environment: Environment, needs: Needs) -> None:
     if ((batch.totals < low - slack) | (batch.totals > high + slack)).any() or not whole:
         found = "`pull` returns results that its own `noise` says are impossible"
         refuse(what, found, f"they must lie between {outcome.low:g} and {outcome.high:g}")
-    if needs == "squares" and batch.scatter is None:
+    if needs in ("squares", "cubes") and batch.scatter is None:
         refuse(what, "`pull` returns no `scatter`", "the noise model needs the spread of the results")
+    if needs == "cubes" and batch.cubes is None:
+        refuse(what, "`pull` returns no `cubes`", "the noise model needs the skewness of the results")
 
 
 def draw_batch(
@@ -323,6 +332,13 @@ def _draw_scatter(rng: Generator, rows: Floats, shape: tuple[int, ...]) -> Float
     found = np.asarray(rng.chisquare(np.maximum(freedom, 1.0), shape))
     found *= freedom > 0
     return found
+
+
+def draw_cubes(rng: Generator, counts: Floats, scatter: Floats) -> Floats:
+    """Draw sums of cubes about the mean of normal results with this scatter: of which the first moments are exact."""
+    spread = np.sqrt(6 * np.maximum(counts - 2.0, 0.0) / ((counts + 1.0) * (counts + 3.0)))
+    skewness = rng.standard_normal(counts.shape) * spread
+    return skewness * np.maximum(scatter, 0.0) ** 1.5 / np.sqrt(np.maximum(counts, 1.0))
 
 
 def _repartition_scatter(rng: Generator, counts: Floats, totals: Floats, within: Floats, partitions: int) -> Batch:

@@ -97,4 +97,9 @@ class Replay(Environment[ArmState]):
         scatter = np.maximum(squares - totals**2 / np.maximum(counts, 1.0), 0.0)
         values = np.broadcast_to(self.outcomes, (*shape[:-1], len(self.outcomes)))
         table = ValueTable(values, np.stack(columns, axis=-1)) if needs == "rows" else None
-        return Batch(counts, totals, scatter, table)
+        cubes = None
+        if needs == "cubes":
+            means = totals / np.maximum(counts, 1.0)
+            each = (c * (x - means) ** 3 for c, x in zip(columns, self.outcomes, strict=True))
+            cubes = sum(each, start=zeros(shape))
+        return Batch(counts, totals, scatter, table, cubes=cubes)

@@ -148,7 +148,7 @@ def _most(apart: Apart, single: Floats, square: float, freedom: int, arms: Place
 
 def _estimated(problem: Problem) -> bool:
     """Whether the largest variance is estimated: squares are then divided by it at the end."""
-    return problem.noise.needs == "squares"
+    return problem.noise.estimates_variance
 
 
 def _usable(problem: Problem, variance: Floats, batch: Batch) -> tuple[Floats, Floats]:

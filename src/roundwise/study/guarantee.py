@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -29,6 +30,8 @@ def _doubts(state: State) -> Iterator[Doubt]:
         yield doubt
     if state.decided is not None and not state.trial.done:
         yield Reason("answer_not_reproduced")
+    if (approximation := spec.problem.noise.approximation) is not None:
+        yield approximation
     if standing(state).all_rejected:
         yield Reason("all_rejected")
     if (refuted := refutation_of(state)) is not None:
@@ -172,6 +175,7 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note("remark", by=by, at=remark["at"], text=text)
     if len(state.remarks) > MOST_REMARKS:
         yield Note("more_remarks", number=len(state.remarks) - MOST_REMARKS)
+    yield from _collecting(state)
     yield from policy.stopping.notes(spec.problem, state.trial)
     if moved_together(state):
         yield Note("moved_together", intervals=means_hold(state))
@@ -189,6 +193,19 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note(
             "after_decision", results=late, recounted=bool(facts.late_rounds), claims=spec.question.separate_claims
         )
+
+
+def _collecting(state: State) -> Iterator[Note]:
+    """How many results an arm needs before it is bet on, while one has fewer: of the one that needs most."""
+    noise, kept = state.spec.problem.noise, state.spec.policy.stopping.past(state.trial.kept)
+    needed = None if kept is None or state.trial.done else noise.rows_before_bets(kept)
+    if kept is None or needed is None or not (needed > kept.counts).any():
+        return
+    finite = np.where(np.isfinite(needed), needed, 0.0)
+    arm = int(np.where(needed > kept.counts, finite, -1.0).argmax())
+    skewness = kept.skewness[arm]
+    rows, shown = max(math.ceil(finite[arm]), math.ceil(finite.max())), bool(np.isfinite(skewness))
+    yield Note("collecting", arm=state.spec.arms[arm], rows=rows, skewness=float(skewness) if shown else None)
 
 
 def gather_notes(notes: Sequence[FileNote]) -> list[FileNote]:

@@ -121,9 +121,9 @@ class StudySpec:
     policy: Policy = setting(
         "policy", "Sampling policy, e.g. pet (default: conditional-power for claims, else wager).", None
     )
-    max_round: int | None = setting("whole", "Largest number of results in a round.", None)
-    min_per_arm: int = setting("whole", "Smallest number of results of an arm that a round samples.", 0, least=0)
-    budget: int | None = setting("whole", "Largest number of results in the whole study.", None)
+    max_round: int | None = setting("whole", "Maximum number of results per round.", None)
+    min_per_arm: int = setting("whole", "Minimum number of results per arm that a round samples.", 0, least=0)
+    budget: int | None = setting("whole", "Maximum number of results in the whole study.", None)
     round: int | None = setting("whole", "Number of results in every round.", None)
     split: tuple[float, ...] | None = setting("shares", "Fixed allocation ratio, e.g. 2:1:1, or equal.", None)
     columns: Columns = setting("columns", "Names of the columns in result files.", factory=Columns)

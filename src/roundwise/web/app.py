@@ -28,8 +28,8 @@ from roundwise.web import changes, pages, study_pages, uploads
 from roundwise.web.jobs import JobQueue
 from roundwise.web.rendering import ENVIRONMENT, HANDLERS
 from roundwise.web.reports import ReportCache
-from roundwise.web.routing import LazyRoute, PathSegments
-from roundwise.web.security import AccessControl, AuthorMiddleware, Guard
+from roundwise.web.routing import LazyRoute
+from roundwise.web.security import AccessControl, Guard
 from roundwise.web.workers import limit_readers
 
 if TYPE_CHECKING:
@@ -58,15 +58,10 @@ class Application(Starlette):
         self.lab = LazyRoute(("/lab",), self._lab)
         self.api = LazyRoute(("/api",), self._api)
         now = [route for each in (pages, study_pages, uploads, changes) for route in each.router.routes]
-        checks = [
-            Middleware(PathSegments),  # before the guard
-            Middleware(Guard, access=access),
-            Middleware(AuthorMiddleware, access=access),
-        ]
         static = Mount("/static", StaticFiles(directory=HERE / "static", packages=[("roundwise", "render/static")]))
         super().__init__(
             routes=[static, *now, self.planner, self.lab, self.api],
-            middleware=checks,
+            middleware=[Middleware(Guard, access=access)],
             exception_handlers=HANDLERS,
             lifespan=lifespan,
         )

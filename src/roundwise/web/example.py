@@ -11,6 +11,7 @@ from roundwise.noise import Binary
 from roundwise.questions import BestArm, Claims, Question
 from roundwise.store.log import written_by
 from roundwise.study import create_study
+from roundwise.web.uploads import Table
 
 PAGES = {"Control": 0.312, "Short form": 0.303, "Big button": 0.337, "Guest checkout": 0.380}
 TITLES = {"Plain": 0.08, "A question": 0.13, "A number": 0.09}
@@ -46,14 +47,7 @@ def _study(
             arms = np.repeat(np.array(asked.arms), asked.pulls.astype(int))
             arms = rng.permutation(arms)
             values = rng.random(len(arms)) < np.array([rates[str(arm)] for arm in arms])
-            told = Titled({"user_id": [f"{number}-{i}" for i in range(len(arms))], "arm": arms.tolist()})
-            told["outcome"], told.shown_as = values.astype(int).tolist(), f"{unit}{number}.csv"
+            columns = {"user_id": [f"{number}-{i}" for i in range(len(arms))], "arm": arms.tolist()}
             with written_by(people[number % 2]):
-                study.tell(told)
+                study.tell(Table(f"{unit}{number}.csv", columns | {"outcome": values.astype(int).tolist()}))
         study.ask()
-
-
-class Titled(dict[str, list[Any]]):
-    """Columns, with the name of a file for the record."""
-
-    shown_as = "data frame"

@@ -26,8 +26,9 @@ QUESTIONS = {  # what is asked, in words
 RESULTS = {  # what a result is, in words
     "binary": "yes / no (converted, responded, correct)",
     "bounded": "a score in a range (stars, points)",
-    "unknown-variance": "a measurement (its spread is not known)",
-    "sub-gaussian": "a measurement (its spread is at most …)",
+    "normal": "bell-shaped (lab values, scores)",
+    "large-sample": "money, times, counts of any shape",
+    "sub-gaussian": "a measurement whose spread is at most …",
     "poisson": "a count (events, clicks, defects)",
 }
 DIRECTIONS = {  # which results are good, in words
@@ -157,7 +158,7 @@ class Form:
             baseline=self.read("baseline"),
             missing=self.read("missing"),
             round_days=self.read("days"),
-            deviation=self.read("deviation") if self.noise == "unknown-variance" else None,
+            deviation=self.read("deviation") if self.noise in ("normal", "large-sample") else None,
             name=self.name.strip() or "study",
             runs=runs,
         )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Plain
-from roundwise.messages import count, day
 from roundwise.store import open_store
 from roundwise.study.audit import list_studies
 from roundwise.web.rendering import ENVIRONMENT, page, respond, set_cookie, texts
@@ -21,38 +19,8 @@ from roundwise.web.security import COOKIE, NAME_COOKIE, VIEW, AccessControl, nam
 router = Pages()
 
 
-class Line(NamedTuple):
-    """A study in the list."""
-
-    name: str
-    question: str
-    state: str
-    kind: str  # of the state, for its colour: decided, waiting, open, over, closed, damaged
-    results: str
-    changed: str
-    by: str
-    file: str  # the last one that was handed in
-    danger: str  # what became of the guarantee, unless it was kept
-
-
-def _list_line(each: Plain) -> Line:
-    """A study of `list_studies`, in words."""
-    budget = "" if each["budget"] is None else f" of {count(each['budget'])}"
-    pending = f" + {count(each['pending'])}" if each["pending"] else ""
-    return Line(
-        each["name"],
-        each.get("question_text") or f"{each['question']} of {each['arms']} arms",
-        _state(each),
-        each["state"],
-        f"{count(each['results'])}{pending}{budget}",
-        day(each["changed"]),
-        each["by"],
-        each.get("file") or "",
-        "" if each["guarantee"]["status"] == "kept" else each["guarantee"]["status"],
-    )
-
-
-def _state(each: Plain) -> str:
+def describe_state(each: Plain) -> str:
+    """Where a study of `list_studies` stands."""
     state, number = each["state"], each.get("round") or 0
     if state == "decided":
         return f"decided: {each['answer']}"
@@ -125,7 +93,7 @@ def studies(request: Request) -> Response:
 
     def render(basics: Plain) -> str:
         def text() -> str:
-            found = [_list_line(each) for each in list_studies(storage)]
+            found = [each | {"words": describe_state(each)} for each in list_studies(storage)]
             return ENVIRONMENT.get_template("studies.html").render(basics | {"studies": found})
 
         return reports_of(request).page(digest, ("studies", basics["role"], basics["me"]), text)

@@ -48,18 +48,7 @@ def problem_json(status: int, detail: str, error: str = "") -> JSONResponse:
     return JSONResponse(content | more, status_code=status, media_type="application/problem+json")
 
 
-def _known(error: RoundwiseError) -> type[RoundwiseError] | None:
-    """The nearest kind of error that has a status."""
-    return next((each for each in type(error).__mro__ if each in STATUSES), None)
-
-
-def status_of(error: RoundwiseError) -> int:
-    """The status of an error."""
-    known = _known(error)
-    return 422 if known is None else STATUSES[known]
-
-
-def kind_of(error: RoundwiseError) -> str:
-    """What an error is called in Python, for a client to raise it again."""
-    known = _known(error)
-    return "" if known is None else known.__name__
+def classify(error: RoundwiseError) -> tuple[int, str]:
+    """The status of an error, and what it is called in Python, for a client to raise it again."""
+    known = next((each for each in type(error).__mro__ if each in STATUSES), None)
+    return (422, "") if known is None else (STATUSES[known], known.__name__)

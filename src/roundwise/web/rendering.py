@@ -22,7 +22,7 @@ from roundwise.messages import count, day
 from roundwise.render.html import build_environment
 from roundwise.render.svg import Svg, escape
 from roundwise.store.remote import segment
-from roundwise.web.problems import TITLES, kind_of, problem_json, status_of
+from roundwise.web.problems import TITLES, classify, problem_json
 from roundwise.web.security import COOKIE, ROLES, AccessControl, author_of, given_name
 
 HERE = Path(__file__).parent
@@ -124,7 +124,8 @@ def respond_with_error(request: Request, status: int, detail: str, error: str = 
 
 
 async def _refused(request: Request, error: RoundwiseError) -> Response:
-    return respond_with_error(request, status_of(error), str(error), kind_of(error))
+    status, kind = classify(error)
+    return respond_with_error(request, status, str(error), kind)
 
 
 async def _http(request: Request, error: HTTPException) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Generic, TypeVar
 from urllib.parse import unquote
@@ -29,26 +29,8 @@ def address_of(study: str) -> str:
 
 
 def decode_name(text: str) -> str:
-    """The name of a study, from a path that `PathSegments` passed on."""
+    """The name of a study, from a path that `security.Guard` passed on."""
     return unquote(text.removeprefix("~"))
-
-
-class PathSegments:
-    """ASGI middleware: a path is split before it is decoded, so that a slash in a name does not separate segments.
-
-    Every segment is decoded, and then only its per cent signs and slashes are written as %25 and %2F.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with the path as routes read it."""
-        if scope["type"] == "http" and b"%" in (raw := scope.get("raw_path") or b""):
-            parts = [unquote(each.decode("ascii", "replace")) for each in raw.partition(b"?")[0].split(b"/")]
-            safe = "/".join(each.replace("%", "%25").replace("/", "%2F") for each in parts)
-            scope = {**scope, "path": safe}
-        await self.app(scope, receive, send)
 
 
 class Pages:
@@ -63,31 +45,34 @@ class Pages:
     def get(self, path: str, role: str | None = None, by: CapacityLimiter | None = None) -> Callable[[Page], Page]:
         """Register a page to look at, for requests with this role (None: for all)."""
 
-        def kept(page: Page) -> Page:
-            async def answer(request: Request) -> Response:
-                check_role(request, role)
-                return await run_by(by, partial(page, request, **_parts(request)), request)
+        async def answer(request: Request, page: Page) -> Response:
+            return await run_by(by, partial(page, request, **_parts(request)), request)
 
-            self.routes.append(Route(path, answer, methods=["GET"]))
-            return page
-
-        return kept
+        return self._register("GET", path, role, answer)
 
     def post(
         self, path: str, role: str | None = None, by: CapacityLimiter | None = WRITERS, secret: bool = True
     ) -> Callable[[Page], Page]:
         """Register the target of a form, which must send the `secret` of its session (the login form has none)."""
 
-        def kept(page: Page) -> Page:
-            async def answer(request: Request) -> Response:
-                check_role(request, role)
-                async with own_form(request, secret) as sent:
-                    return await run_by(by, partial(page, request, sent=sent, **_parts(request)), request)
+        async def answer(request: Request, page: Page) -> Response:
+            async with own_form(request, secret) as sent:
+                return await run_by(by, partial(page, request, sent=sent, **_parts(request)), request)
 
-            self.routes.append(Route(path, answer, methods=["POST"]))
+        return self._register("POST", path, role, answer)
+
+    def _register(
+        self, method: str, path: str, role: str | None, answer: Callable[[Request, Page], Awaitable[Response]]
+    ) -> Callable[[Page], Page]:
+        def register(page: Page) -> Page:
+            async def endpoint(request: Request) -> Response:
+                check_role(request, role)
+                return await answer(request, page)
+
+            self.routes.append(Route(path, endpoint, methods=[method]))
             return page
 
-        return kept
+        return register
 
 
 class LazyRoute(BaseRoute, Generic[Made]):

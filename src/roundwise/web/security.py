@@ -195,7 +195,11 @@ OTHER_CHARSET = re.compile(r"charset(?!=(\"?)utf-?8\1\s*(;|$))", re.IGNORECASE)
 
 
 class Guard:
-    """ASGI middleware: host, size, origin, role, headers, and in whose words errors are said."""
+    """ASGI middleware: host, size, origin, role, headers, under whose name things are recorded, in which words.
+
+    A path is split before it is decoded, so that a slash in a name does not separate segments: every segment is
+    decoded, and then only its per cent signs and slashes are written as %25 and %2F.
+    """
 
     def __init__(self, app: ASGIApp, access: AccessControl) -> None:
         self.app = app
@@ -208,6 +212,9 @@ class Guard:
                 await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
+        if b"%" in (raw := scope.get("raw_path") or b""):
+            parts = [unquote(each.decode("ascii", "replace")) for each in raw.partition(b"?")[0].split(b"/")]
+            scope = {**scope, "path": "/".join(each.replace("%", "%25").replace("/", "%2F") for each in parts)}
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -228,7 +235,8 @@ class Guard:
         scope.setdefault("state", {})["role"] = role
         asked = headers.get("x-roundwise-surface") if scope["path"].startswith("/api/") else Surface.PAGE
         surface = Surface(asked) if asked in set(Surface) else Surface.API
-        with rendering_for(surface), self.access.work(scope["path"]):
+        author = written_by(author_of(headers, self.access, role))
+        with rendering_for(surface), author, self.access.work(scope["path"]):
             await self.app(scope, receive, guarded)
 
     def _most(self, path: str, headers: Headers, role: str | None) -> int:
@@ -332,21 +340,6 @@ def author_of(headers: Headers, access: AccessControl, role: str | None) -> str:
     if not access.tokens:
         return name or current_user()
     return f"{name} ({role})" if name else f"token to {role}"
-
-
-class AuthorMiddleware:
-    """ASGI middleware: a request records under the name of its author."""
-
-    def __init__(self, app: ASGIApp, access: AccessControl) -> None:
-        self.app, self.access = app, access
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        with written_by(author_of(Headers(scope=scope), self.access, scope.get("state", {}).get("role"))):
-            await self.app(scope, receive, send)
 
 
 # Links with which anyone reads the report of one study. Each has a random secret in the store, so that all servers of

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Array, Bools, Floats, log_sum_exp, quiet, total
 from roundwise.deadline import check_deadline
 from roundwise.model.batch import Batch, Parts, ValueTable, part_shares_of_rest
-from roundwise.model.estimates import Estimates, Past, arm_of, form_values, form_variances
+from roundwise.model.estimates import Estimates, Past, arm_of, cube_freedom, form_values, form_variances
 from roundwise.model.problem import Problem
 from roundwise.noise import Noise
 from roundwise.noise.base import FixedSizeBet
@@ -86,6 +86,8 @@ def _known(past: Past, parts: Batch) -> Past:
         before(past.scatter, scatter),
         before(past.freedom, freedom),
         (),
+        cubes=None if past.cubes is None or parts.cubes is None else before(past.cubes, parts.cubes),
+        cube_freedom=None if past.cube_freedom is None else before(past.cube_freedom, cube_freedom(parts.counts)),
     )
 
 
@@ -94,9 +96,11 @@ def _batches(parts: Parts, partitions: int) -> Batch:
     some = (..., slice(partitions), slice(None), slice(None))
     counts, totals = parts.counts[some], parts.totals[some]
     scatter = None if parts.scatter is None else parts.scatter[some]
+    cubes = None if parts.cubes is None else parts.cubes[some]
     rows = None if parts.table is None else parts.table.counts[(*some, slice(None))]
     while totals.shape[-1] > PARTS and totals.shape[-1] % 2 == 0:
         if scatter is not None:
+            cubes = None if cubes is None else _joined_cubes(counts, totals, scatter, cubes)
             scatter = _halved(scatter) + _between(counts, totals)
         counts, totals = _halved(counts), _halved(totals)
         rows = None if rows is None else rows[..., ::2, :] + rows[..., 1::2, :]
@@ -106,6 +110,7 @@ def _batches(parts: Parts, partitions: int) -> Batch:
         totals,
         None if scatter is None else np.moveaxis(scatter, -1, -2),
         None if parts.table is None or rows is None else ValueTable(parts.table.values, np.moveaxis(rows, -2, -3)),
+        cubes=None if cubes is None else np.moveaxis(cubes, -1, -2),
     )
 
 
@@ -119,6 +124,13 @@ def _between(counts: Floats, totals: Floats) -> Floats:
     means = totals / np.maximum(counts, 1.0)
     both = counts[..., ::2] * counts[..., 1::2] / np.maximum(_halved(counts), 1.0)
     return both * (means[..., ::2] - means[..., 1::2]) ** 2
+
+
+def _joined_cubes(counts: Floats, totals: Floats, scatter: Floats, cubes: Floats) -> Floats:
+    """The cubes of neighbours about their common mean."""
+    mean = _halved(totals) / np.maximum(_halved(counts), 1.0)
+    off = totals / np.maximum(counts, 1.0) - np.repeat(mean, 2, axis=-1)
+    return _halved(cubes + 3 * off * scatter + counts * off**3)
 
 
 SMALL = 0.15  # a batch that adds no more than this share to what is known of any form is bet on as a whole

@@ -62,11 +62,12 @@ class ClaimStep(NamedTuple):
     shown: Bools  # (L), after it
     pairs: Batch | None = None  # (K^2), of arms that share items
     parts: tuple[Batch, ...] = ()  # of a first batch, as it was partitioned first, where bounds need them
+    cubes: Floats | None = None  # (K)
 
     @property
     def batch(self) -> Batch:
         """What came back, as sums."""
-        return Batch(self.counts, self.totals, self.scatter, pairs=self.pairs)
+        return Batch(self.counts, self.totals, self.scatter, pairs=self.pairs, cubes=self.cubes)
 
 
 class WealthGrid(NamedTuple):
@@ -294,7 +295,7 @@ def pad_steps(steps: Sequence[ClaimStep], arms: int, number: int, lines: int) ->
         joined[:before] = s
         bars, gains, shown = (pad_lines(each, before, number) for each in (step.bars, step.gains, step.shown))
         batch, parts = _pad_batch(step.batch, arms), tuple(_pad_batch(each, arms) for each in step.parts)
-        found.append(ClaimStep(*batch[:3], step.rho, bars, gains, shown, batch.pairs, parts))
+        found.append(ClaimStep(*batch[:3], step.rho, bars, gains, shown, batch.pairs, parts, batch.cubes))
     return PaddedSteps(tuple(found[::-1]), joined)
 
 

@@ -177,7 +177,9 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         steps, tail = kept.steps, kept.tail
         if batch.counts.ndim == 1:  # bounds are of one run
             share = np.asarray(np.nan) if rho is None else rho
-            step = ClaimStep(batch.counts, batch.totals, batch.scatter, share, bars, gains, shown, batch.pairs)
+            step = ClaimStep(
+                batch.counts, batch.totals, batch.scatter, share, bars, gains, shown, batch.pairs, cubes=batch.cubes
+            )
             steps, tail = update_history(problem, kept, step, parts_of(batch), partial(self.budget_bets, problem))
         kept = kept._replace(
             gains=gains,
