@@ -26,17 +26,25 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 
 @dataclass(frozen=True)
 class Reading:
-    """Rules by which rows become results: first of empty outcomes, then of units, then of shares.
+    """Rules by which rows become results: first of empty outcomes, then of ids, then of shares.
+
+    Args:
+        empty: What a row without an outcome is: "refused", "zero" or "missing".
+        id_result: The result of all rows of an id: their "sum", "mean" or "max", or "any"; None: an id has one row.
+        id_window: How long after the first row of an id rows count, e.g. "7d" or "36h"; None: all do.
+        two_arms: What happens to an id with rows of several arms: it is "refused" or "left-out".
+        share_above: A result is 1 if its value is above this one, else 0.
+        share_below: A result is 1 if its value is below this one, else 0.
 
     >>> Reading(id_result="sum", id_window="7d").words
     'Rows of one id are one result, their sum within 7d of the first.'
     """
 
-    empty: Empty = "refused"  # what a row without an outcome is
-    id_result: UnitResult | None = None  # of the rows of one id; None: one id has one row
-    id_window: str | None = None  # such as 7d, from the first row of an id
-    two_arms: TwoArms = "refused"  # what happens to an id with rows of several arms
-    share_above: float | None = None  # a result is 1 above this value, else 0
+    empty: Empty = "refused"
+    id_result: UnitResult | None = None
+    id_window: str | None = None
+    two_arms: TwoArms = "refused"
+    share_above: float | None = None
     share_below: float | None = None
 
     def __post_init__(self) -> None:
