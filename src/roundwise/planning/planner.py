@@ -12,6 +12,7 @@ from pathlib import Path
 
 from roundwise.errors import InputError
 from roundwise.ingest.columns import Columns
+from roundwise.ingest.reading import Reading
 from roundwise.messages import Remedy, option
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import parse_quantity
@@ -39,9 +40,12 @@ def plan(
     max_round: int | None = None,
     min_per_arm: int = 0,
     budget: int | None = None,
+    lead: float | None = None,
+    looks: int | None = None,
     round: int | None = None,
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
+    reading: Reading | None = None,
     unit: str | None = None,
     baseline: str | float | None = None,
     leads: str | Sequence[str | float] | None = None,
@@ -75,9 +79,12 @@ def plan(
         max_round: Largest number of results in a round.
         min_per_arm: Smallest number of results of an arm that a round samples.
         budget: Largest number of results in the whole study.
+        lead: Smallest lead that matters, in units of the results: a study with a budget is designed for it.
+        looks: Number of rounds that a budget is planned for.
         round: Number of results in every round.
         split: Fixed allocation ratio, e.g. "equal" or "2:1:1".
         columns: Names of the columns in result files. A column of items means that arms share items.
+        reading: Rules by which rows become results.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         baseline: Scenario baseline rate or mean.
         leads: Leads of the best arm to plan for; chosen if omitted.

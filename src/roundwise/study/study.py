@@ -20,7 +20,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown
 from roundwise.formats.readers import COLUMNS, columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened, unreadable
-from roundwise.ingest import ArmSums, Columns, RecordedFiles, Results, TellKeywords, TellOptions, read_results
+from roundwise.ingest import ArmSums, Columns, Reading, RecordedFiles, Results, TellKeywords, TellOptions, read_results
 from roundwise.ingest.duplicates import numbered_digest, sums_of_arms
 from roundwise.messages import FileNote, Remedy, several
 from roundwise.model.batch import PARTS
@@ -168,7 +168,7 @@ class Study:
             *sources: files or data frames.
             round_over: why the rest of the round will not come.
             key: a request with the key of one that was recorded records nothing.
-            **words: `columns`, `ignore_arms`, `missing`, `cumulative`, `new` and `average_ids` describe the files.
+            **words: `columns`, `ignore_arms`, `missing`, `cumulative` and `new` describe the files.
 
         Returns:
             A report without intervals, unless `full_reports` is set.
@@ -261,6 +261,7 @@ class Study:
             seed=spec.seed,
             file=file,
             columns=spec.columns,
+            reading=spec.reading,
             options=options,
             recorded=replace(
                 recorded_files(state, arms or spec.arms, options, before, replaces),
@@ -380,8 +381,11 @@ class Study:
         def step(state: State) -> Events:
             self._check_teachable(state)
             spec = state.spec
-            results = read_results(source, spec.arms, spec.noise, seed=spec.seed, columns=spec.columns)
-            slim = replace(results, strata=None, id_outcomes=None)  # ids, so that no row is told again
+            results = read_results(
+                source, spec.arms, spec.noise, seed=spec.seed, columns=spec.columns, reading=spec.reading
+            )
+            # ids stay, so that no row is told again
+            slim = replace(results, strata=None, id_outcomes=None, row_statistics=None)
             if slim.digest in {each.digest for _, each in state.past}:
                 raise InputError(f"{results.name} was imported already (identical contents). Nothing was changed.")
             return [(EventKind.PAST_IMPORTED, {"results": slim.payload()})]
@@ -794,9 +798,12 @@ def create_study(
     max_round: int | None = None,
     min_per_arm: int = 0,
     budget: int | None = None,
+    lead: float | None = None,
+    looks: int | None = None,
     round: int | None = None,
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
+    reading: Reading | None = None,
     unit: str | None = None,
     seed: int | None = None,
     storage: str | None = None,
@@ -811,15 +818,20 @@ def create_study(
         noise: Noise model of the results, e.g. `Binary()` or `Bounded(1, 5)`. `noise.with_items()` is for arms that are
             tried on the same items.
         delta: Largest probability of a wrong answer.
-        policy: Sampling policy with its stopping rule. Default: `ConditionalPower()` for claims, else `Wager()`.
+        policy: Sampling policy with its stopping rule. Default: `ConditionalPower()` for claims, `Designed()`
+            for the best arm within a budget, else `Wager()`.
         max_round: Largest number of results in a round.
         min_per_arm: Smallest number of results of an arm that a round samples.
         budget: Largest number of results in the whole study. When it is used up, the study ends undecided and its
-            report says what has not been ruled out.
+            report says what has not been ruled out. A best-arm study with a budget is designed for it
+            (docs/designed.md).
+        lead: Smallest lead that matters, in units of the results, for a study with a budget.
+        looks: Number of rounds that the budget is planned for (default 5).
         round: Number of results in every round. The round is complete at that number, whatever the allocation.
         split: Fixed allocation ratio: "equal", or shares such as "2:1:1" or [2, 1, 1].
         columns: Names of the columns in result files, where they are not the usual ones. With a column of items, arms
             are compared on the items they share.
+        reading: Rules by which rows become results: empty outcomes, several rows of one id, shares above a value.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         seed: Seed of the random partition of rows, drawn if omitted. If you choose it, do so before results are known:
             the guarantee is then conditional on row order being unrelated to values.
@@ -850,9 +862,12 @@ def create_study(
         max_round=max_round,
         min_per_arm=min_per_arm,
         budget=budget,
+        lead=lead,
+        looks=looks,
         round=round,
         split=split,
         columns=columns,
+        reading=reading,
         unit=unit,
         seed=seed,
     )
