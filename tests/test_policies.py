@@ -280,7 +280,7 @@ BY_NAME = roundwise.policies.POLICIES
 PULL_BY_PULL = {"classic-track-and-stop", "lucb", "top-two"}
 
 
-@pytest.mark.parametrize("name", sorted({*BY_NAME} - {"conditional-power"} - PULL_BY_PULL))
+@pytest.mark.parametrize("name", sorted({*BY_NAME} - {"conditional-power", "designed"} - PULL_BY_PULL))
 def test_the_betting_rule_goes_with_every_policy(name):
     question = BestArm(tolerance=0.1) if name == "jin-2019" else BestArm()
     policy = BY_NAME[name](stopping=EProcessRule())

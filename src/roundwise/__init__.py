@@ -37,7 +37,7 @@ from roundwise.noise import (
     SameVariance,
     SubGaussian,
 )
-from roundwise.policies import PET, ConditionalPower, Policy, RoundRobin, Rounds, TrackAndStop, Wager
+from roundwise.policies import PET, ConditionalPower, Designed, Policy, RoundRobin, Rounds, TrackAndStop, Wager
 from roundwise.questions import (
     Above,
     AnyAbove,
@@ -97,6 +97,7 @@ __all__ = [
     "Columns",
     "ConditionalPower",
     "DataError",
+    "Designed",
     "EProcessRule",
     "Gaussian",
     "GaussianArms",

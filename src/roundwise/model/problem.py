@@ -156,6 +156,7 @@ class BatchPlan(NamedTuple, Generic[Memory]):
         declared: The answer, in every plan of a policy that stops by its own rule.
         left: Results that will be asked for after this batch, where a budget says how many, ().
         last: Whether it was said before its results that this batch is the last, ().
+        looks: How many batches are planned after this one, where a design says how many, ().
         jump: How bold the bets on its parts are: 0 as usual, -1 less, 1 more.
 
     >>> from roundwise import BestArm, Problem, Wager
@@ -170,6 +171,7 @@ class BatchPlan(NamedTuple, Generic[Memory]):
     declared: Declaration | None = None
     left: Floats | None = None
     last: Bools | None = None
+    looks: Floats | None = None
     jump: int = 0
 
 

@@ -39,6 +39,8 @@ def plan(
     max_round: int | None = None,
     min_per_arm: int = 0,
     budget: int | None = None,
+    lead: float | None = None,
+    looks: int | None = None,
     round: int | None = None,
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
@@ -75,6 +77,8 @@ def plan(
         max_round: Largest number of results in a round.
         min_per_arm: Smallest number of results of an arm that a round samples.
         budget: Largest number of results in the whole study.
+        lead: Smallest lead that matters, in units of the results: a study with a budget is designed for it.
+        looks: Number of rounds that a budget is planned for.
         round: Number of results in every round.
         split: Fixed allocation ratio, e.g. "equal" or "2:1:1".
         columns: Names of the columns in result files. A column of items means that arms share items.

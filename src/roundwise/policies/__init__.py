@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from roundwise.policies.base import Policy, Rounds
 from roundwise.policies.conditional_power import ConditionalPower
+from roundwise.policies.designed import Designed
 from roundwise.policies.paper import PET, OptBBAI, RoundRobin, TrackAndStop, TriBBAI
 from roundwise.policies.racing import Agarwal, BatchRacing, Elimination, Hillel, Jin2019, Karpov, Rage
 from roundwise.policies.sequential import LUCB, ClassicTrackAndStop, TopTwo
 from roundwise.policies.wager import Wager
-from roundwise.questions import Question
+from roundwise.questions import BestArm, Question
 
 POLICIES: dict[str, type[Policy]] = {
     each.name: each
     for each in (
-        *(Wager, ConditionalPower),
+        *(Wager, Designed, ConditionalPower),
         *(PET, RoundRobin, TrackAndStop, TriBBAI, OptBBAI),
         *(Elimination, Hillel, Agarwal, Jin2019, Karpov, BatchRacing, Rage),
         *(ClassicTrackAndStop, LUCB, TopTwo),
@@ -21,9 +22,11 @@ POLICIES: dict[str, type[Policy]] = {
 }
 
 
-def usual_policy(question: Question) -> Policy:
-    """The policy for a question where none is named."""
-    return ConditionalPower() if question.separate_claims else Wager()
+def usual_policy(question: Question, budget: bool = False) -> Policy:
+    """The policy for a question where none is named; with a budget, one that is made for it."""
+    if question.separate_claims:
+        return ConditionalPower()
+    return Designed() if budget and question.name == BestArm.name and not question.tolerance else Wager()
 
 
 __all__ = [
@@ -34,6 +37,7 @@ __all__ = [
     "BatchRacing",
     "ClassicTrackAndStop",
     "ConditionalPower",
+    "Designed",
     "Elimination",
     "Hillel",
     "Jin2019",

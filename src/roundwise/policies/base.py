@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple
 
 import numpy as np
@@ -50,6 +50,7 @@ class Policy(ABC, Generic[Memory]):
     max_batch: float | None = None
     min_per_arm: float = 0.0
     needs_sigma: ClassVar[bool] = False
+    plans_budget: ClassVar[bool] = False  # whether it sizes its batches for a budget by itself
 
     def check(self, problem: Problem) -> None:
         """Raise an InputError if the policy, or its stopping rule, does not fit the problem."""
@@ -68,6 +69,12 @@ class Policy(ABC, Generic[Memory]):
     def with_limits(self, max_batch: float | None, min_per_arm: float) -> Policy:
         """Return the policy with these limits; by default, each of its plans is pulled in several batches."""
         return Limited(self, max_batch, min_per_arm)
+
+    def with_design(self, budget: float | None, lead: float | None, looks: int | None) -> Policy:
+        """Return the policy made for a budget, a lead and a number of looks; by default it does not mind a budget."""
+        good = lead is None and looks is None
+        checked(good, f"A lead and a number of looks go with the policy 'designed', not with '{self.name}'.")
+        return self
 
     @property
     def inner(self) -> Policy:
@@ -108,6 +115,9 @@ class WrappedPolicy(Policy):
     @property
     def stopping(self) -> StoppingRule:
         return self.policy.stopping
+
+    def with_design(self, budget: float | None, lead: float | None, looks: int | None) -> Policy:
+        return replace(self, policy=self.policy.with_design(budget, lead, looks))
 
 
 class Split(NamedTuple):
@@ -234,7 +244,7 @@ class Rounds(WrappedPolicy):
     @property
     def size(self) -> float | None:
         """How many results a round has, if that is fixed."""
-        if self.round is not None or self.budget is None or not self._looks_ahead:
+        if self.round is not None or self.budget is None or not self._looks_ahead or self.policy.plans_budget:
             return self.round
         return max(1.0, math.ceil(self.budget / LOOKS))
 
@@ -254,7 +264,7 @@ class Rounds(WrappedPolicy):
     def own_plan(self, plan: BatchPlan) -> BatchPlan:
         """The plan of the policy within, as that policy sees it: with what is left of the budget."""
         own: BatchPlan = plan.memory.plan
-        return own._replace(left=plan.left, last=plan.last)
+        return own._replace(left=plan.left, last=plan.last, looks=plan.looks)
 
     def again(self, plan: BatchPlan, record: Record) -> BatchPlan:
         """A plan that was made for another budget, kept within this one."""
@@ -300,7 +310,11 @@ class Rounds(WrappedPolicy):
         number = pulls.sum(axis=-1)
         after = np.maximum(left - number, 0.0)
         last = (after <= 0) | ((number <= 0) & (plan.pulls.sum(axis=-1) > 0))  # too few are left for a batch
-        found = found._replace(last=np.asarray(last if plan.last is None else plan.last | last))
+        if size is not None:
+            found = found._replace(looks=np.where(last, 0.0, np.maximum(np.floor(after / size + 0.5), 1.0)))
+        elif plan.last is not None:
+            last = last | plan.last
+        found = found._replace(last=np.asarray(last))
         return found._replace(left=after) if self.announced else found
 
 

@@ -47,8 +47,22 @@ class Threshold(ABC):
         """Return what stands between the threshold and a guarantee, or None."""
 
 
+class SampleThreshold(Threshold):
+    """A threshold that depends on the counts through their sum alone."""
+
+    @abstractmethod
+    def formula(self, problem: Problem, samples: Floats) -> Floats:
+        """The threshold after so many samples. ()->()"""
+
+    def value(self, problem: Problem, counts: Floats) -> Floats:
+        return np.asarray(self.formula(problem, np.maximum(counts, 1.0).sum(axis=-1)))
+
+    def at(self, problem: Problem, samples: float) -> float:
+        return float(self.formula(problem, np.asarray(max(samples, problem.arms), dtype=np.float64)))
+
+
 @dataclass(frozen=True)
-class Lemma32(Threshold):
+class Lemma32(SampleThreshold):
     """beta(t, delta) of Lemma 3.2: valid for every question and every sigma-sub-Gaussian arm.
 
     >>> from roundwise.questions import BestArm
@@ -59,21 +73,13 @@ class Lemma32(Threshold):
     name = "lemma-3.2"
     joint = True
 
-    def value(self, problem: Problem, counts: Floats) -> Floats:
+    def formula(self, problem: Problem, samples: Floats) -> Floats:
         """K/2 Wbar(2/K ln(1/delta) + 4 ln ln(e t/K) + 2 ln(e pi^2/6))."""
-        return self._at(problem, np.maximum(counts, 1.0).sum(axis=-1))
-
-    def at(self, problem: Problem, samples: float) -> float:
-        """The same: it depends on the counts through their sum only."""
-        return float(self._at(problem, max(samples, problem.arms)))
+        return _concentrated(problem, 4 * np.log1p(np.log(samples / problem.arms)))
 
     def doubt(self, problem: Problem) -> None:
         """None: it is proved."""
         return
-
-    def _at(self, problem: Problem, samples: ArrayLike) -> Floats:
-        spread = 4 * np.log1p(np.log(np.asarray(samples) / problem.arms))
-        return _concentrated(problem, spread)
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ class Lemma32ByCounts(Threshold):
 
 
 @dataclass(frozen=True)
-class KaufmannKoolenPairwise(Threshold):
+class KaufmannKoolenPairwise(SampleThreshold):
     """Kaufmann and Koolen's Gaussian threshold for the arms of one half-space, with a union over half-spaces.
 
     For best arm: 2 C_G(ln((K-1)/delta)/2) + 4 ln(4 + ln(t/2)) (docs/baselines.md). A wrong answer must cross one of
@@ -107,19 +113,8 @@ class KaufmannKoolenPairwise(Threshold):
 
     name = "pairwise"
 
-    def value(self, problem: Problem, counts: Floats) -> Floats:
+    def formula(self, problem: Problem, samples: Floats) -> Floats:
         """s C_G(ln(M/delta)/s) + 2 s ln(4 + ln(t/s))."""
-        return self._at(problem, np.maximum(counts, 1.0).sum(axis=-1))
-
-    def at(self, problem: Problem, samples: float) -> float:
-        """The same: it depends on the counts through their sum only."""
-        return float(self._at(problem, max(samples, problem.arms)))
-
-    def doubt(self, problem: Problem) -> Doubt | None:
-        """It is proved for Gaussian rewards."""
-        return _gaussian_only(problem)
-
-    def _at(self, problem: Problem, samples: ArrayLike) -> Floats:
         pieces = problem.question.pieces(problem.arms)
         if pieces is None:
             raise InputError(
@@ -128,7 +123,11 @@ class KaufmannKoolenPairwise(Threshold):
             )
         arms = pieces.support
         start = arms * gaussian_calibration(math.log(pieces.number / problem.delta) / arms)
-        return start + 2 * arms * np.log(4 + np.log(np.asarray(samples) / arms))
+        return start + 2 * arms * np.log(4 + np.log(samples / arms))
+
+    def doubt(self, problem: Problem) -> Doubt | None:
+        """It is proved for Gaussian rewards."""
+        return _gaussian_only(problem)
 
 
 @dataclass(frozen=True)

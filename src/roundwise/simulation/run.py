@@ -260,6 +260,8 @@ def simulate(
     max_samples: float = np.inf,
     max_batches: float = np.inf,
     budget: float | None = None,
+    lead: float | None = None,
+    looks: int | None = None,
     round: float | None = None,
     split: Sequence[float] | None = None,
     watch: Watch | None = None,
@@ -283,6 +285,8 @@ def simulate(
         max_samples: A run that reaches it ends undecided (at most 2^53, beyond which numbers are not exact).
         max_batches: A run that reaches it ends undecided.
         budget: Nothing is asked for beyond it, and plans say how many results are left: claims are bet on towards it.
+        lead: The smallest lead that matters, for the policy `Designed`.
+        looks: The number of looks that the budget is planned for, for the policy `Designed`.
         round: The size of every batch.
         split: The shares of the arms in all results.
         watch: Functions that are called with trials that have just ended, with the policy's own plan in them, and
@@ -306,8 +310,11 @@ def simulate(
     check_environment(environment, problem.noise.needs)
     if (outcome := problem.noise.outcome).clip:
         environment = environment.clipped(outcome.low, outcome.high)
+    if (lead is not None or looks is not None) and not any(each.plans_budget for each in policies.values()):
+        raise InputError("`lead` and `looks` go with the policy 'designed'.")
     jobs: list[RunBlock] = []
-    for name, policy in policies.items():
+    for name, each in policies.items():
+        policy = each.with_design(budget, lead, looks) if each.plans_budget else each
         check_classes(problem, policy)
         setting = RunSettings(
             problem, environment, name, policy, runs, seed, keep_counts, max_samples, max_batches, watch

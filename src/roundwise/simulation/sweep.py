@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 TABLES = ("question", "instance", "policy", "noise")
 LISTS = {"delta": 0.05, "sigma": 1.0, "runs": 1000, "seed": 1}  # one value or a list of them
-LIMITS = ("max_samples", "max_batches", "budget", "round")
+LIMITS = ("max_samples", "max_batches", "budget", "lead", "looks", "round")
 # the least and the most of a setting; a cell is in memory until it is stored, so runs have a limit
 RANGES = {"runs": (1, 10**9), "seed": (0, 2**63 - 1), "max_samples": (1, math.inf)}
-FRACTIONS = ("delta", "sigma", "max_samples")  # settings that need not be whole numbers
+FRACTIONS = ("delta", "sigma", "lead", "max_samples")  # settings that need not be whole numbers
 REWARDS: dict[str, Callable[..., Environment]] = {
     "gaussian": GaussianArms,
     "binary": BernoulliArms,
@@ -103,7 +103,10 @@ class SweepCell:
         if budget is None and size is None and split is None:
             return self.policy
         fixed = shares(split, self.problem.arms) if isinstance(split, str) else split
-        return Rounds(self.policy, budget, size, fixed)
+        policy = self.policy
+        if policy.plans_budget:
+            policy = policy.with_design(budget, self.limits.get("lead"), self.limits.get("looks"))
+        return Rounds(policy, budget, size, fixed)
 
     @property
     def settings(self) -> RunSettings:

@@ -114,11 +114,15 @@ class StudySpec:
     noise: Noise = setting("noise", "Noise model by name, or your own module:Class.", example={"name": "binary"})
     delta: float = setting("number", "Largest probability of a wrong answer, e.g. 0.05 or 5%.", 0.05)
     policy: Policy = setting(
-        "policy", "Sampling policy, e.g. pet (default: conditional-power for claims, else wager).", None
+        "policy",
+        "Sampling policy, e.g. pet (default: conditional-power for claims, designed with a budget, else wager).",
+        None,
     )
     max_round: int | None = setting("whole", "Maximum number of results per round.", None)
     min_per_arm: int = setting("whole", "Minimum number of results per arm that a round samples.", 0, least=0)
     budget: int | None = setting("whole", "Maximum number of results in the whole study.", None)
+    lead: float | None = setting("number", "Smallest lead that matters, in units of the results, e.g. 2%.", None)
+    looks: int | None = setting("whole", "Number of rounds that a budget is planned for (default 5).", None)
     round: int | None = setting("whole", "Number of results in every round.", None)
     split: tuple[float, ...] | None = setting("shares", "Fixed allocation ratio, e.g. 2:1:1, or equal.", None)
     columns: Columns = setting("columns", "Names of the columns in result files.", factory=Columns)
@@ -142,7 +146,8 @@ class StudySpec:
                 object.__setattr__(self, name, value)
         parse_settings(self)
         if self.policy is None:
-            object.__setattr__(self, "policy", usual_policy(self.question))
+            object.__setattr__(self, "policy", usual_policy(self.question, self.budget is not None))
+        object.__setattr__(self, "policy", self.policy.with_design(self.budget, self.lead, self.looks))
         if self.columns.item is not None:
             object.__setattr__(self, "noise", self.noise.with_items())
         object.__setattr__(self, "split", shares(self.split, len(self.arms)))
@@ -173,6 +178,8 @@ class StudySpec:
             "max_round": self.max_round,
             "min_per_arm": self.min_per_arm,
             "budget": self.budget,
+            "lead": self.lead,
+            "looks": self.looks,
             "round": self.round,
             "split": None if self.split is None else list(self.split),
             "columns": self.columns.payload(),

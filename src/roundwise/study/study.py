@@ -794,6 +794,8 @@ def create_study(
     max_round: int | None = None,
     min_per_arm: int = 0,
     budget: int | None = None,
+    lead: float | None = None,
+    looks: int | None = None,
     round: int | None = None,
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
@@ -811,11 +813,15 @@ def create_study(
         noise: Noise model of the results, e.g. `Binary()` or `Bounded(1, 5)`. `noise.with_items()` is for arms that are
             tried on the same items.
         delta: Largest probability of a wrong answer.
-        policy: Sampling policy with its stopping rule. Default: `ConditionalPower()` for claims, else `Wager()`.
+        policy: Sampling policy with its stopping rule. Default: `ConditionalPower()` for claims, `Designed()`
+            for the best arm within a budget, else `Wager()`.
         max_round: Largest number of results in a round.
         min_per_arm: Smallest number of results of an arm that a round samples.
         budget: Largest number of results in the whole study. When it is used up, the study ends undecided and its
-            report says what has not been ruled out.
+            report says what has not been ruled out. A best-arm study with a budget is designed for it
+            (docs/designed.md).
+        lead: Smallest lead that matters, in units of the results, for a study with a budget.
+        looks: Number of rounds that the budget is planned for (default 5).
         round: Number of results in every round. The round is complete at that number, whatever the allocation.
         split: Fixed allocation ratio: "equal", or shares such as "2:1:1" or [2, 1, 1].
         columns: Names of the columns in result files, where they are not the usual ones. With a column of items, arms
@@ -850,6 +856,8 @@ def create_study(
         max_round=max_round,
         min_per_arm=min_per_arm,
         budget=budget,
+        lead=lead,
+        looks=looks,
         round=round,
         split=split,
         columns=columns,

@@ -14,7 +14,7 @@ from roundwise.arrays import Array, Bools, Floats, one_hot, quiet, total, zeros
 from roundwise.model.batch import Parts
 from roundwise.model.estimates import CROWD, Estimates, FormEstimate, signal_share
 from roundwise.model.problem import Problem
-from roundwise.noise.bets import PartBets, PartForm
+from roundwise.noise.bets import Index, PartBets, PartForm
 from roundwise.questions.base import Answer, near_words
 from roundwise.questions.best_arm import solve_star
 from roundwise.rules.base import ClaimStatus, GapToLeader, Interval, LinearForm
@@ -221,11 +221,50 @@ def _ahead(rival: NDArray[np.intp], problem: Problem) -> Halfspaces:
     return pairs(every, rival) if problem.question.lower_is_better else pairs(rival, every)
 
 
-class AboveWealth(NamedTuple):
-    """log of the wealth for each arm being above, and for its being below; and which arms are settled.
+@dataclass(frozen=True)
+class LevelEProcess(EProcess):
+    """Questions about a level. Where lower is better everything is mirrored: "beyond" the level is then below it.
 
-    Where lower is better the two are interchanged, in all that follows: "above" is the side that is asked about.
+    With a tolerance it is enough to be beyond the level less the tolerance, or short of the level and the tolerance.
     """
+
+    level: float
+    tolerance: float = 0.0
+    lower_is_better: bool = False
+    bounds_match_decision = True
+
+    @property
+    def _sign(self) -> float:
+        return -1.0 if self.lower_is_better else 1.0
+
+    def _heights(self, means: Floats) -> Floats:
+        """How far each mean is beyond the level."""
+        return (means - self.level) * self._sign
+
+    def _border(self, above: bool) -> float:
+        """From where on an arm may be said to be above the level, or below."""
+        return self.level - self.tolerance if above else self.level + self.tolerance
+
+    def _side(self, problem: Problem, above: bool) -> str:
+        words = problem.wording
+        return f"{'above' if above else 'below'} {words.value(self.level)}{near_words(self.tolerance, words)}"
+
+    def _form(self, part_bets: PartBets, arm: Index, beyond: Bools) -> tuple[PartForm, Floats | float]:
+        """Bets that arms, by their places, are beyond the level or short of it, and a guess at the variance. (P, c)"""
+        sign = np.broadcast_to(np.where(beyond, self._sign, -self._sign), arm.shape)
+        spread = part_bets.level_variances(self.level)
+        variance = spread.reshape(-1).take(arm) if spread.size > 1 else spread.item()
+        return PartForm([arm], [sign], sign * self.level - self.tolerance), variance
+
+    def _pulls(self, known: Estimates, need: Floats) -> Floats:
+        """n_j = 2 sigma^2 need_j / g_j^2, g_j how far the mean is from where its side would be wrong. (K)"""
+        error = np.sqrt(known.variance[..., None] / np.maximum(known.past.counts, 1.0))
+        distance = np.maximum(np.abs(known.past.means - self.level) + self.tolerance, error)
+        return 2 * known.variance[..., None] * need / distance**2
+
+
+class AboveWealth(NamedTuple):
+    """log of the wealth for each arm being above, and for its being below; where lower is better, the other way."""
 
     above: Floats  # (K), L^+
     below: Floats  # (K), L^-
@@ -240,7 +279,7 @@ class LevelBets(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AboveEProcess(EProcess):
+class AboveEProcess(LevelEProcess):
     """Above a level: the cells are all 2^K sets S of arms, log E_S = sum over S of L^- plus sum over the others of L^+.
 
     An arm is settled when all S that disagree have lost. The product needs arms that are independent given the past.
@@ -251,10 +290,6 @@ class AboveEProcess(EProcess):
     and the tolerance", and an arm in between is in neither.
     """
 
-    level: float
-    tolerance: float = 0.0
-    lower_is_better: bool = False
-    bounds_match_decision = True
     tag = "above"
     independent: ClassVar[bool] = True  # whether the wealth on different arms may be multiplied
     dropping = (
@@ -274,7 +309,8 @@ class AboveEProcess(EProcess):
     def confidence(self, problem: Problem, state: RuleState) -> Floats:
         """log prod_i Phi(distance from the level in standard errors)."""
         known = state.known
-        return total(log_phi(self._distances(known) * np.sqrt(known.past.counts / known.variance[..., None])))
+        distance = np.abs(known.past.means - self.level) + self.tolerance
+        return total(log_phi(distance * np.sqrt(known.past.counts / known.variance[..., None])))
 
     @quiet
     def update(self, problem: Problem, state: RuleState, parts: Parts, shifts: bool) -> AboveWealth:
@@ -299,10 +335,8 @@ class AboveEProcess(EProcess):
             place, run = at % done.size, at % done.shape[1]
             arm = (np.arange(len(view.means)) * done.size)[:, None] + place
             beyond = at < done.size
-            sign = np.broadcast_to(np.where(beyond == self.lower_is_better, -1.0, 1.0), arm.shape)
-            form = PartForm([arm], [sign], sign * self.level - self.tolerance)
-            goal, every = bars.reshape(-1).take(place), gains.flatten()
-            above, spread = higher.reshape(-1).take(arm), part_bets.level_variances(self.level)
+            form, variance = self._form(part_bets, arm, beyond)
+            goal, every, above = bars.reshape(-1).take(place), gains.flatten(), higher.reshape(-1).take(arm)
 
             def others(p: int, now: Floats) -> None:
                 if together and p:
@@ -316,7 +350,7 @@ class AboveEProcess(EProcess):
                 at,
                 goal,
                 gate=lambda z: (z >= gate) & (above == beyond),
-                variance=spread.reshape(-1).take(arm) if spread.size > 1 else spread.item(),
+                variance=variance,
                 by_level=True,
                 switch=others,
             )
@@ -336,12 +370,8 @@ class AboveEProcess(EProcess):
 
     def without(self, problem: Problem, wealth: AboveWealth, arm: int) -> AboveWealth:
         """The losses on the arm stay, whatever the others are (Proposition 22)."""
-        above, below, settled = (
-            np.delete(wealth.above, arm),
-            np.delete(wealth.below, arm),
-            np.delete(wealth.settled, arm),
-        )
-        return AboveWealth(above, below, settled, wealth.gone + _least(wealth)[arm])
+        above, below = np.delete(wealth.above, arm), np.delete(wealth.below, arm)
+        return AboveWealth(above, below, np.delete(wealth.settled, arm), wealth.gone + _least(wealth)[arm])
 
     def with_arm(self, wealth: AboveWealth) -> AboveWealth:
         """It starts with nothing (Proposition 23)."""
@@ -360,13 +390,10 @@ class AboveEProcess(EProcess):
 
     @quiet
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
-        """n_j = 2 sigma^2 need_j / g_j^2 for each arm that is open."""
         wealth, known, alternative = state
         mine = np.where(alternative.above, wealth.above, wealth.below)
         need = np.where(wealth.settled, 0.0, self._bars(problem, wealth) - mine)
-        spread = known.variance[..., None] / np.maximum(known.past.counts, 1.0)
-        distance = np.maximum(self._distances(known), np.sqrt(spread))
-        return RequiredPulls(2 * known.variance[..., None] * need / distance**2, ~wealth.settled)
+        return RequiredPulls(self._pulls(known, need), ~wealth.settled)
 
     def _bars(self, problem: Problem, wealth: AboveWealth) -> Floats:
         """What a side of each arm must reach. (K)"""
@@ -390,10 +417,9 @@ class AboveEProcess(EProcess):
         sides = self._sides(wealth, state.alternative)
         evidence, above = self.evidence(problem, wealth, sides), sides != self.lower_is_better
         rows = zip(names, above.tolist(), evidence, wealth.settled, strict=True)
-        level = problem.wording.value(self.level) + near_words(self.tolerance, problem.wording)
         return [
             ClaimStatus(
-                f"{name} is {'above' if high else 'below'} {level}",
+                f"{name} is {self._side(problem, high)}",
                 float(max(gain, goal) if settled else gain),
                 goal,
                 bool(settled),
@@ -421,18 +447,6 @@ class AboveEProcess(EProcess):
         lower, upper = self.means(bets)
         above = self._sides(bets.end.wealth, bets.end.alternative) != self.lower_is_better
         return np.where(above, lower - self._border(True), self._border(False) - upper)
-
-    def _border(self, above: bool) -> float:
-        """From where on an arm may be said to be above, or below."""
-        return self.level - self.tolerance if above else self.level + self.tolerance
-
-    def _heights(self, means: Floats) -> Floats:
-        """How far each mean is above the level (below it, if lower is better)."""
-        return (self.level - means) if self.lower_is_better else (means - self.level)
-
-    def _distances(self, known: Estimates) -> Floats:
-        """How far each mean is from where its side would be wrong."""
-        return np.abs(known.past.means - self.level) + self.tolerance
 
 
 def _least(wealth: AboveWealth) -> Floats:
@@ -510,17 +524,13 @@ class ExtremeArm(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BeyondLevelEProcess(EProcess):
+class BeyondLevelEProcess(LevelEProcess):
     """Is any mean beyond a level: cells Q_0 = {no mean beyond the level}, Q_j = {mean j at the level or beyond}.
 
     Beyond is below for the minimum, above for "is any above". With a tolerance Q_0 has all means within the level by at
     least as much, and Q_j has mean j as far beyond: where neither is so, either answer is right.
     """
 
-    level: float
-    beyond_is_above: bool
-    tolerance: float = 0.0
-    bounds_match_decision = True
     tag = "any-beyond-level"
     batch_value = 0.55
 
@@ -529,13 +539,13 @@ class BeyondLevelEProcess(EProcess):
         return BeyondLevelWealth(none, none > 0, arms, arms > 0)
 
     def choose(self, problem: Problem, wealth: BeyondLevelWealth, known: Estimates) -> ExtremeArm:
-        return ExtremeArm(np.where(known.past.counts > 0, self._beyond(known.past.means), -np.inf).argmax(axis=-1))
+        return ExtremeArm(np.where(known.past.counts > 0, self._heights(known.past.means), -np.inf).argmax(axis=-1))
 
     @quiet
     def confidence(self, problem: Problem, state: RuleState) -> Floats:
         """Yes: how sure the one arm is beyond; no: how sure all are not."""
         known, arm = state.known, state.alternative.arm[..., None]
-        away, root = self._beyond(known.past.means), np.sqrt(known.past.counts / known.variance[..., None])
+        away, root = self._heights(known.past.means), np.sqrt(known.past.counts / known.variance[..., None])
         chosen = np.take_along_axis(away, arm, axis=-1)[..., 0]
         yes = np.take_along_axis((away + self.tolerance) * root, arm, axis=-1)[..., 0]
         return np.where(chosen > 0, log_phi(yes), total(log_phi((self.tolerance - away) * root)))
@@ -550,21 +560,19 @@ class BeyondLevelEProcess(EProcess):
             at = np.flatnonzero(~lost)
             if not at.size:
                 return None
-            beyond = self._beyond(view.means)
+            beyond = self._heights(view.means)
             place = (np.arange(size) * (arms * n))[:, None]
             chosen = np.where(view.inverse < 1e8, beyond, -np.inf).argmax(axis=1) * n + place + np.arange(n)
             arm = np.where(at < arms * n, place + at % (arms * n), chosen.take(at % n, axis=1))
-            sign = np.broadcast_to(np.where(at < arms * n, -self._sign, self._sign), arm.shape)
-            form = PartForm([arm], [sign], sign * self.level - self.tolerance)
-            spread, live = part_bets.level_variances(self.level), None
+            form, variance = self._form(part_bets, arm, at >= arms * n)
+            live = None
             if first:  # bet once the parts before are more likely right than wrong; never on the first
-                error = np.sqrt(view.inverse * spread)
+                error = np.sqrt(view.inverse * part_bets.level_variances(self.level))
                 yes = ((beyond + self.tolerance) / error).reshape(-1).take(chosen)
                 no = sum_arms(log_phi((self.tolerance - beyond) / error))
                 sure = np.where(beyond.reshape(-1).take(chosen) > 0, log_phi(yes), no) >= math.log(0.5)
                 sure[0] = False
                 live = sure[:, at % n]
-            variance = spread.reshape(-1).take(arm) if spread.size > 1 else spread.item()
             return OpenNulls(form, at, problem.goal, gate=lambda z: live, variance=variance, by_level=True)
 
         def join(arms: Array, none: Array) -> Array:
@@ -580,12 +588,12 @@ class BeyondLevelEProcess(EProcess):
 
     def answer(self, problem: Problem, state: RuleState) -> Answer:
         """Yes if "no arm" has lost; if everything has lost, what the means say."""
-        wealth, beyond = state.wealth, self._beyond(state.known.past.means)
+        wealth, beyond = state.wealth, self._heights(state.known.past.means)
         return np.where(wealth.none_lost & wealth.arms_lost.all(axis=-1), (beyond > 0).any(axis=-1), wealth.none_lost)
 
     def false_rejection(self, problem: Problem, wealth: BeyondLevelWealth, means: Floats) -> Bools:
         """An arm that is beyond has been ruled out, or "no arm" although none is."""
-        beyond = self._beyond(means)
+        beyond = self._heights(means)
         if (beyond > self.tolerance).any():
             return wealth.arms_lost[..., int(beyond.argmax())]
         return wealth.none_lost if beyond.max() <= -self.tolerance else np.zeros_like(wealth.none_lost)
@@ -594,24 +602,21 @@ class BeyondLevelEProcess(EProcess):
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """Yes: the one arm; no: every arm that is open; as for a level."""
         wealth, known, alternative = state
-        away = self._beyond(known.past.means)
+        away = self._heights(known.past.means)
         chosen = np.arange(problem.arms) == alternative.arm[..., None]
         yes = (np.where(chosen, away, -np.inf).max(axis=-1) > 0)[..., None]
         need = np.where(yes, (problem.goal - wealth.none)[..., None], problem.goal - wealth.arms)
         aimed = np.where(yes, chosen, ~wealth.arms_lost)
-        spread = known.variance[..., None] / np.maximum(known.past.counts, 1.0)
-        distance = np.maximum(np.abs(away) + self.tolerance, np.sqrt(spread))
-        pulls = np.where(aimed, 2 * known.variance[..., None] * need / distance**2, 0.0)
-        return RequiredPulls(pulls, aimed | ~wealth.arms_lost)
+        return RequiredPulls(np.where(aimed, self._pulls(known, need), 0.0), aimed | ~wealth.arms_lost)
 
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
         """That some mean is beyond, and of each arm that it is not."""
         wealth, goal = state.wealth, problem.goal
-        words, side = problem.wording, "above" if self.beyond_is_above else "below"
-        beyond = f"{side} {words.value(self.level)}{near_words(self.tolerance, words)}"
-        found = [ClaimStatus(f"some {words.mean} is {beyond}", float(wealth.none), goal, bool(wealth.none_lost))]
+        beyond = self._side(problem, not self.lower_is_better)
+        some = f"some {problem.wording.mean} is {beyond}"
+        found = [ClaimStatus(some, float(wealth.none), goal, bool(wealth.none_lost))]
         for arm, (name, gain, lost) in enumerate(zip(names, wealth.arms, wealth.arms_lost, strict=True)):
-            about = LinearForm((arm,), (1.0,), self._border(False), below=self.beyond_is_above)
+            about = LinearForm((arm,), (1.0,), self._border(self.lower_is_better), below=not self.lower_is_better)
             found.append(ClaimStatus(f"{name} is not {beyond}", float(gain), goal, bool(lost), about=about))
         return found
 
@@ -621,27 +626,17 @@ class BeyondLevelEProcess(EProcess):
     def means(self, bets: BetHistory) -> Interval:
         """No arm's bound passes the level before it is shown that some arm is beyond."""
         wealth, ends = bets.end.wealth, bets.of_means(bets.problem.goal)
-        beyond, inner = ends if self.beyond_is_above else ends[::-1]
-        beyond = beyond if wealth.none_lost else np.minimum(beyond, self._sign * self._border(True))
-        inner = match_decision(inner, -self._sign * self._border(False), wealth.arms_lost)
-        return interval(beyond, inner) if self.beyond_is_above else interval(inner, beyond)
+        yes, no = self._sign * self._border(not self.lower_is_better), self._sign * self._border(self.lower_is_better)
+        beyond, inner = ends[::-1] if self.lower_is_better else ends
+        beyond = beyond if wealth.none_lost else np.minimum(beyond, yes)
+        inner = match_decision(inner, -no, wealth.arms_lost)
+        return interval(inner, beyond) if self.lower_is_better else interval(beyond, inner)
 
     def margins(self, bets: BetHistory) -> Floats:
         """Of the arm that looked furthest beyond, and of each arm."""
         wealth, goal, arms = bets.end.wealth, bets.problem.goal, bets.problem.arms
-        yes, no = (self._sign * self._border(each) for each in (True, False))
+        yes, no = self._sign * self._border(not self.lower_is_better), self._sign * self._border(self.lower_is_better)
         chosen = [means_of(arms, self._sign, bet.alternative.arm) for bet in bets.placed]
         some = match_decision(bets.bound(chosen[-1], goal, chosen), yes, wealth.none_lost)
         every = match_decision(bets.bound(means_of(arms, -self._sign), goal), -no, wealth.arms_lost)
         return np.append(some - yes, every + no)
-
-    def _beyond(self, means: Floats) -> Floats:
-        return (means - self.level) * self._sign
-
-    def _border(self, yes: bool) -> float:
-        """From where on an arm may be said to be beyond, or not to be."""
-        return self.level - self._sign * (self.tolerance if yes else -self.tolerance)
-
-    @property
-    def _sign(self) -> float:
-        return 1.0 if self.beyond_is_above else -1.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, total, tree_take
+from roundwise.arrays import Bools, Floats, total
 
 _MOST = 50.0  # log of the wealth that counts
 _NOTHING = 1e6  # -log of what counts as nothing
@@ -26,13 +26,6 @@ def reject_closed(wealth: Floats, shown: Bools, weights: Floats) -> Bools:
     A claim is shown if w_j (X_j - 1) is at least what all other claims lack, w_i max(1 - X_i, 0), each counted with the
     smaller of its sides that are not shown.
     """
-    rich = np.asarray(((wealth * (1.0 + _SLACK) >= 1.0) & ~shown).any(axis=(-2, -1)))  # what others lack is not below 0
-    if not rich.any():
-        return shown
-    if rich.ndim == 1 and not rich.all():
-        some, found = np.flatnonzero(rich), shown.copy(order="K")
-        found[some] = reject_closed(tree_take(wealth, some), tree_take(shown, some), weights)
-        return found
     while True:
         now = shown | (
             weights[..., None, :] * (wealth * (1.0 + _SLACK) - 1.0)

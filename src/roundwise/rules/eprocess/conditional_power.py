@@ -6,7 +6,6 @@ each other arm: so the information of every claim is known for every k without c
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ Index = NDArray[np.intp]
 
 _FEW = 8  # claims up to which the chances of every number of them are computed
 _SAME = 1e-11  # sums of chances that differ by less are the same: then fewer claims are fed
-_SMALL = 20_000  # numbers of forms that are kept in mind
 
 
 class PowerForecast(NamedTuple):
@@ -46,29 +44,9 @@ def counted_arms(squares: Floats, fed: Bools) -> Floats:
     """How often each arm is in the claims that are fed, by the squares of its coefficients. (J, K),(J)->(K)"""
     counted = zeros((*fed.shape[:-1], squares.shape[-1]))
     rows, which = counted.transpose(), fed.transpose()
-    once, claim, factor, several = (_members if squares.size < _SMALL else _members.__wrapped__)(
-        squares.tobytes(), squares.shape
-    )
-    rows[once] = which[claim] * factor.reshape(-1, *[1] * (which.ndim - 1))
-    for arm, claims, alike in several:
-        if alike:  # exact in any order
-            rows[arm] = np.add.reduce(which[claims], axis=0, dtype=np.intp)
-        else:
-            for j in claims:
-                rows[arm] += which[j] * squares[j, arm]
+    for claim, arm in np.argwhere(squares):
+        rows[arm] += which[claim] * squares[claim, arm]
     return counted
-
-
-@lru_cache(maxsize=16)
-def _members(squares: bytes, shape: tuple[int, int]) -> tuple[Index, Index, Floats, list[tuple[int, Index, bool]]]:
-    """Arms of one claim, that claim, and its square; arms of several, these claims, and whether all squares are 1."""
-    found = np.frombuffer(squares).reshape(shape)
-    often = np.count_nonzero(found, axis=0)
-    once = np.flatnonzero(often == 1)
-    claim = (found[:, once] != 0).argmax(axis=0)
-    several = [(int(arm), np.flatnonzero(found[:, arm])) for arm in np.flatnonzero(often > 1)]
-    alike = [(arm, claims, bool((found[claims, arm] == 1).all())) for arm, claims in several]
-    return once, claim, found[claim, once], alike
 
 
 @quiet

@@ -199,7 +199,7 @@ def _(question: Above, problem: Problem) -> EProcess:  # products over arms, whe
 
 @_build_eprocess.register
 def _(question: SomeBeyond, problem: Problem) -> EProcess:
-    return BeyondLevelEProcess(question.level, not question.lower_is_better, question.tolerance)
+    return BeyondLevelEProcess(question.level, question.tolerance, question.lower_is_better)
 
 
 @_build_eprocess.register

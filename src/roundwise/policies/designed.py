@@ -1,0 +1,132 @@
+"""Designed studies: looks sized for a budget and the smallest lead that matters (docs/designed.md)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from roundwise.arrays import Floats, one_hot, quiet, total
+from roundwise.model.problem import BatchPlan, Problem, Trial
+from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, whole
+from roundwise.questions.best_arm import solve_star
+from roundwise.rules.eprocess.designed import HOPE, DesignedRule, lead_of
+
+LOOKS = 5  # where no number is said
+FIRST = 1.3  # the first look, in parts of the budget over the number of looks; 1 for two arms
+UNIFORM = 0.25  # share of a look that goes to the leader as sqrt(k) and to k other open arms as 1
+POWER_LEFT = 1.6448536269514722  # z of the power, 95 %, with which a look should settle what is open
+ROOM = 2.0  # a look is at most so many times what would settle everything, over the looks left
+
+
+@dataclass(frozen=True)
+class Designed(Policy):
+    """At most `budget` results in about `looks` batches, made for the smallest lead that matters.
+
+    Args:
+        budget: The most results in all.
+        lead: The smallest lead that matters, in units of the results; None: the one that the budget can just show.
+        looks: How many batches the budget is planned for.
+        price: What a look is worth, as a share of the value of an answer (by default 0.05 for two arms, 0.1 for more).
+        hope: What one more look after the last is worth; 0 if the budget will never be extended.
+        max_batch: The most pulls of a batch.
+        min_per_arm: The least pulls of an arm that is pulled at all.
+
+    >>> from roundwise.questions import BestArm
+    >>> Designed(budget=1000).first(Problem(BestArm(), arms=4), runs=()).pulls.tolist()
+    [65.0, 65.0, 65.0, 65.0]
+    """
+
+    budget: int | None = None
+    lead: float | None = None
+    looks: int = LOOKS
+    price: float | None = None
+    hope: float = HOPE
+    max_batch: float | None = None
+    min_per_arm: float = 0.0
+    name = "designed"
+    plans_budget = True
+
+    def __post_init__(self) -> None:
+        DesignedRule(lead=self.lead, price=self.price, hope=self.hope)
+        good = self.budget is None or (self.budget >= 1 and float(self.budget).is_integer())
+        checked(good, f"`budget` is {self.budget}, but must be a whole number of at least 1.")
+        looks = f"`looks` is {self.looks}, but must be a whole number from 1 to 100."
+        checked(1 <= self.looks <= 100 and float(self.looks).is_integer(), looks)
+
+    @property
+    def stopping(self) -> DesignedRule:
+        return DesignedRule(lead=self.lead, price=self.price, hope=self.hope)
+
+    def with_design(self, budget: float | None, lead: float | None, looks: int | None) -> Designed:
+        return replace(
+            self,
+            budget=self.budget if budget is None else int(budget),
+            lead=self.lead if lead is None else lead,
+            looks=self.looks if looks is None else looks,
+        )
+
+    def with_limits(self, max_batch: float | None, min_per_arm: float) -> Designed:
+        most = self.max_batch if max_batch is None else max_batch
+        return replace(self, max_batch=most, min_per_arm=min_per_arm or self.min_per_arm)
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        checked(self.budget is not None, "A designed study needs a budget: the largest number of results.")
+        check_room(problem, self.max_batch, self.min_per_arm)
+
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
+        assert self.budget is not None
+        part = self.budget / self._looks * (FIRST if problem.arms > 2 and self._looks > 1 else 1.0)
+        part = min(part, self.budget, self.max_batch or math.inf)
+        fewest = 2.0 if problem.noise.needs == "squares" else 1.0
+        each = max(fewest, math.floor(part / problem.arms + 1e-9), math.ceil(self.min_per_arm))
+        pulls = everywhere(runs, problem.arms, each)
+        return self._announce(pulls, np.full(runs, float(self.budget)), np.full(runs, self._looks - 1.0))
+
+    @property
+    def _looks(self) -> int:
+        """How many looks there must be: more than said where a batch is limited."""
+        assert self.budget is not None
+        return self.looks if self.max_batch is None else max(self.looks, math.ceil(self.budget / self.max_batch))
+
+    @quiet
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
+        """What settles all that is open, in equal parts over the looks left; all that is left in the last one."""
+        from scipy.special import ndtri
+
+        assert self.budget is not None
+        left = np.maximum(self.budget - trial.record.samples, 0.0)
+        looks = self._looks - 1 - trial.record.batches
+        # beyond those planned (an extension, or rounds that were cut): so many of the usual size as fit
+        looks = np.where(looks < 0, np.ceil(left / (self.budget / self._looks) - 1e-9) - 1, looks)
+        looks = np.maximum(looks, 0.0)
+        wealth, known = trial.kept.wealth, trial.kept.known
+        leads = one_hot(trial.kept.alternative.leader, problem.arms)
+        open_ = ~wealth.lost & ~leads
+        lead = lead_of(problem, self.lead, trial.record.samples + left, known.variance)
+        level = np.exp(np.clip(wealth.gains - problem.goal, -700.0, 0.0))
+        missing = np.maximum(np.maximum(-ndtri(level), -1.0) + POWER_LEFT, 0.3)
+        costs = np.where(open_, (lead[..., None] / missing) ** 2 / known.variance[..., None], np.inf)
+        settle = solve_star(costs, leads)
+        need = total(settle)
+        size = left / (looks + 1)
+        if self.lead is not None:
+            size = np.where(looks > 0, np.minimum(size, ROOM * need / (looks + 1)), left)
+        size = np.where((size < 1) | (need <= 0), left / (looks + 1), size)
+        rivals = open_.sum(axis=-1, keepdims=True)
+        alike = np.where(leads, np.sqrt(np.maximum(rivals, 1)), open_)
+        alike = alike / total(alike)[..., None]
+        needed = np.where(need[..., None] > 0, settle / np.maximum(need, 1e-300)[..., None], alike)
+        wanted = whole(size[..., None] * (UNIFORM * alike + (1 - UNIFORM) * needed))
+        most = np.minimum(np.minimum(np.ceil(size), left), self.max_batch or math.inf)
+        pulls = apportion_pulls(wanted, most, self.min_per_arm, so_far=trial.record)
+        return self._announce(pulls, left, looks)
+
+    def _announce(self, pulls: Floats, left: Floats, looks: Floats) -> BatchPlan:
+        """A plan that says, before its results, what is left after it and whether it is the last."""
+        after = np.maximum(left - total(pulls), 0.0)
+        last = (looks <= 0) | (after < 1) | (total(pulls) <= 0)
+        may_stop = np.ones(left.shape, dtype=np.bool_)
+        return BatchPlan(pulls, may_stop, left=after, last=np.asarray(last), looks=np.where(last, 0.0, looks))

@@ -1,0 +1,161 @@
+"""Payoffs of designed looks: how the level of a null is staked when a budget and a lead are known.
+
+The level of a null is w = delta E, with E its wealth: delta at the start, and the null is rejected when w reaches 1. A
+look pays the new level f(z), where the statistic z is N(0, 1) at the border of the null and smaller inside, and
+E f <= w (docs/designed.md, Proposition D1). Which f is best, if z is N(d, 1) in this look and in all
+later ones, is a backward recursion (Proposition D2):
+
+    A_0(w) = 1{w = 1}, or `hope` times the power of one more look if that is more;   A_t(1) = 1 + price t
+    V_{t+1}(w) = max { E_d A_t(f(Z)) : E_0 f(Z) <= w, 0 <= f <= 1 },                 A_t = V_t below 1
+
+By Neyman and Pearson f is a step function: the corners of the concave envelope of A_t, in their order, each reached
+where the likelihood ratio exp(d z - d^2/2) passes a multiplier over the slope before it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.arrays import Floats
+
+LEVELS = np.concatenate([[0.0], np.exp(np.linspace(-14.0, 0.0, 141))])  # at which values are tabulated
+PER_UNIT = 10  # drifts that are tabulated per unit of their logarithm
+LEAST_DRIFT, MOST_DRIFT = float(np.exp(-2.2)), float(np.exp(2.2))
+SLACK = 1e-9  # how far below its level, relative, the expectation of a payoff aims
+FULL = 1.0 - 1e-9  # a level that counts as 1
+_DRIFTS = 1 + round(4.4 * PER_UNIT)
+_MULTIPLIERS = 801
+_LOT = 4096  # elements that are paid at a time
+
+
+class Payoff(NamedTuple):
+    """The best payoffs of one look: levels, where each is paid for a multiplier, and the multiplier for a level."""
+
+    drift: float
+    corners: Floats  # (m + 1), of the concave envelope of the value after the look, from 0 to 1
+    log_slopes: Floats  # (m), falling
+    log_levels: Floats  # (n), rising: log W of each multiplier
+    log_multipliers: Floats  # (n)
+
+    def thresholds(self, log_multiplier: Floats) -> Floats:
+        """z from which on each corner is paid. ()->(m)"""
+        return (log_multiplier[..., None] - self.log_slopes) / self.drift + self.drift / 2
+
+    def cost(self, thresholds: Floats) -> Floats:
+        """The expectation of the payoff at the border of the null. (m)->()"""
+        from scipy.special import ndtr
+
+        return np.asarray((ndtr(-thresholds) * np.diff(self.corners)).sum(axis=-1))
+
+
+def pay(z: Floats, level: Floats, drift: Floats, looks_left: Floats, price: float, hope: float = 0.0) -> Floats:
+    """Return the level after a look; a level of 0 or 1 stays. `(),(),(),()->()`
+
+    Args:
+        z: The statistic of the look, N(0, 1) at the border of the null and smaller inside; nan where nothing is bet.
+        level: The level before it.
+        drift: The mean of z that is aimed at, fixed before the look.
+        looks_left: How many looks follow this one, as planned before it.
+        price: What a look is worth, as a share of the value of an answer.
+        hope: The share of its value that one more look has after the last.
+    """
+    from scipy.special import ndtri
+
+    found = np.array(level, dtype=np.float64)
+    bet = np.isfinite(z) & (level > 0) & (level < FULL)
+    if not hope:  # the last look is a test
+        last = bet & (looks_left <= 0)
+        found[last] = z[last] >= -ndtri(level[last])
+        bet &= ~last
+    cells = np.where(bet, drift_cell(drift) + _DRIFTS * looks_left, -1).astype(np.intp)
+    for cell in np.unique(cells[bet]):
+        at = np.flatnonzero(cells == cell)
+        looks, number = divmod(int(cell), _DRIFTS)
+        for lot in (at[start : start + _LOT] for start in range(0, at.size, _LOT)):
+            found[lot] = _pay(payoff_of(number, looks, price, hope), z[lot], level[lot])
+    return found
+
+
+def drift_cell(drift: Floats) -> NDArray[np.intp]:
+    """The number of the tabulated drift that is nearest to this one."""
+    inside = np.clip(np.nan_to_num(drift, nan=LEAST_DRIFT), LEAST_DRIFT, MOST_DRIFT)
+    return np.rint((np.log(inside) - np.log(LEAST_DRIFT)) * PER_UNIT).astype(np.intp)
+
+
+def _pay(payoff: Payoff, z: Floats, level: Floats) -> Floats:
+    """The payoff with a multiplier at which its expectation was computed and is at most the level."""
+    aim = np.log(level) + np.log1p(-SLACK)
+    multiplier = np.interp(aim, payoff.log_levels, payoff.log_multipliers)
+    steps = np.diff(payoff.corners)
+    pending = np.ones(level.shape, dtype=np.bool_)
+    for _ in range(30):  # Newton's method on log W, from a table: one or two steps
+        thresholds = payoff.thresholds(multiplier[pending])
+        cost = payoff.cost(thresholds)
+        over = cost > level[pending]
+        if not over.any():
+            break
+        fall = (np.exp(-0.5 * thresholds**2) * steps).sum(axis=-1) / np.sqrt(2 * np.pi) / payoff.drift
+        excess = np.log(np.maximum(cost, 1e-300)) - aim[pending]
+        step = np.where(over, np.maximum(1.05 * excess * cost / np.maximum(fall, 1e-300), 1e-9), 0.0)
+        multiplier[pending] += np.minimum(step, 1.0)
+        pending[np.flatnonzero(pending)[~over]] = False
+    else:
+        multiplier[pending] = np.inf  # nothing is bet: the level is lost, which is always fair
+    reached = z[:, None] >= payoff.thresholds(multiplier)
+    return np.asarray(payoff.corners[reached.sum(axis=-1)])
+
+
+@lru_cache(maxsize=4096)
+def payoff_of(cell: int, looks_left: int, price: float, hope: float) -> Payoff:
+    """Return the payoff for the tabulated drift with this number."""
+    drift = float(np.exp(np.log(LEAST_DRIFT) + cell / PER_UNIT))
+    corners, slopes = _envelope(_values(cell, looks_left, price, hope))
+    log_slopes = np.log(slopes)
+    low, high = log_slopes.min() - 6.5 * drift - drift**2 / 2, log_slopes.max() + 8.5 * drift - drift**2 / 2
+    multipliers = np.linspace(low, high, _MULTIPLIERS)
+    empty = Payoff(drift, corners, log_slopes, multipliers, multipliers)
+    costs = np.log(np.maximum(empty.cost(empty.thresholds(multipliers)), 1e-300))
+    return empty._replace(log_levels=costs[::-1], log_multipliers=multipliers[::-1])
+
+
+@lru_cache(maxsize=4096)
+def _values(cell: int, looks: int, price: float, hope: float) -> Floats:
+    """A_t on LEVELS, with t looks left."""
+    from scipy.special import ndtr, ndtri
+
+    drift = float(np.exp(np.log(LEAST_DRIFT) + cell / PER_UNIT))
+    if not looks:
+        found = hope * ndtr(drift + ndtri(LEVELS))
+        found[-1] = 1.0
+        return found
+    payoff = payoff_of(cell, looks - 1, price, hope)
+    after = _values(cell, looks - 1, price, hope)
+    gains = np.diff(np.interp(payoff.corners, LEVELS, after))
+    thresholds = payoff.thresholds(payoff.log_multipliers)
+    values = after[0] + ndtr(drift - thresholds) @ gains
+    found = np.interp(LEVELS, np.exp(payoff.log_levels), values)
+    found[0] = 0.0
+    found[-1] = 1.0 + price * looks
+    return found
+
+
+def _envelope(values: Floats) -> tuple[Floats, Floats]:
+    """The corners of the concave envelope of values on LEVELS, and its slopes between them."""
+    hull: list[int] = []
+    for i in range(len(LEVELS)):
+        while len(hull) > 1:
+            a, b = hull[-2], hull[-1]
+            rise = (values[b] - values[a]) * (LEVELS[i] - LEVELS[a])
+            if rise > (values[i] - values[a]) * (LEVELS[b] - LEVELS[a]):
+                break
+            hull.pop()
+        hull.append(i)
+    corners = LEVELS[hull]
+    slopes = np.diff(values[hull]) / np.diff(corners)
+    keep = slopes > 0
+    last = int(keep.sum())  # where the envelope falls, more level is worth nothing
+    return corners[: last + 1], slopes[:last]
