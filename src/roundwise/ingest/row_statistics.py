@@ -170,10 +170,11 @@ class RowCounter:
         self._filled = np.zeros(size, dtype=np.int64)
 
     @quiet
-    def add(self, arms: Index, values: Floats, places: Index, beyond: Floats) -> None:
+    def add(self, arms: Index, values: Floats, places: Index, beyond: Floats | None = None) -> None:
         """Rows with the arm of each, its place among the rows of that arm, and how far beyond a cap it was."""
-        np.add.at(self._capped, arms, (beyond != 0).astype(np.float64))
-        np.add.at(self._cut, arms, np.abs(beyond))
+        if beyond is not None:
+            np.add.at(self._capped, arms, (beyond != 0).astype(np.float64))
+            np.add.at(self._cut, arms, np.abs(beyond))
         off = values - self._found.means[arms]
         for k, power in enumerate((off**2, off**3, off**4)):
             np.add.at(self._powers[k], arms, power)

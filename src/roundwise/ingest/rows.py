@@ -632,7 +632,7 @@ class FileReader:
         seen = np.zeros(len(self.arms), dtype=np.int64)
         for index, values, _ in row_store.after(skipped):
             ((_, clipped, _),) = self._clipped([(index, values, None)])
-            counter.add(index, clipped, places_in_arm(index, seen), values - clipped)
+            counter.add(index, clipped, places_in_arm(index, seen), values - clipped if clipped is not values else None)
         return counter.statistics()
 
     def _clipped(
