@@ -106,12 +106,14 @@ class NewPlan(declared_by(PlanRequest)):  # type: ignore[misc]  # its fields are
 class FileBody(Body):
     """What is said of results: the options of `Study.tell`."""
 
-    columns: Titles | None = None
-    ignore_arms: str | Annotated[list[str], Field(max_length=10_000)] = []
-    missing: str | None = None
-    cumulative: bool = False
-    new: bool = False
-    average_ids: bool = False
+    columns: Titles | None = Field(default=None, description="Names of the columns, by what they hold.")
+    ignore_arms: str | Annotated[list[str], Field(max_length=10_000)] = Field(
+        default=[], description="Arms whose rows are left out; * for all that are not in the study."
+    )
+    missing: str | None = Field(default=None, description="Why rows without an outcome have none; they then count.")
+    cumulative: bool = Field(default=False, description="Whether it is a running total.")
+    new: bool = Field(default=False, description="Whether all of it is new, even where it looks the same.")
+    average_ids: bool = Field(default=False, description="Whether several rows of one id are one result.")
 
     def words(self) -> TellKeywords:
         """The same as `Study.tell` takes it."""
