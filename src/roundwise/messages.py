@@ -422,8 +422,8 @@ def _repeated_danger(*, column: str, **fields: Any) -> str:
     return (
         f"{quoted(column)} looks like an identifier, and {_repeated(column=column, **fields)}. Results of one user or "
         "item usually depend on each other, and then the error may be far larger than promised. Record one row for "
-        f"each ({option('id_column')}, {option('average_ids')}); if arms were tried on the same items, create the "
-        f"study with {option('item_column')}."
+        f"each, or create the study with {option('id_column')} and {option('id_result')}; if arms were tried on the "
+        f"same items, create it with {option('item_column')}."
     )
 
 
@@ -458,7 +458,10 @@ _ASSUMPTIONS = {  # what rows may contradict, and what to do about it
         "Start a new study with {@large_sample}, or with {@cap} if single large values should not decide.",
     ),
     "same_spread": ("all arms vary alike", "Start a new study without {@same_spread}."),
-    "sigma": ("results vary as much as said", "Start a new study with {@normal}, which takes no sigma."),
+    "sigma": (
+        "sigma is the standard deviation of the results",
+        "Start a new study with {@normal}, which takes no sigma.",
+    ),
     "poisson": (
         "counts vary as Poisson counts do",
         "Start a new study with {@normal}, or with {@large_sample} if most counts are below 20.",
@@ -610,14 +613,17 @@ Note.table = {
     ),
     "sums_only": "Some results were recorded as sums. Only their range can be used, so more results are needed.",
     "rows_unchecked": (
-        "Some results came as sums, so whether single results fit the assumptions was not checked for them."
+        "Some results were recorded as sums, so their single values were not checked against the assumptions."
     ),
     "rows_skewed": lambda *, findings: (
-        f"The results are skewed: {_row_findings(findings)}. Every round has rows enough for that not to matter."
+        f"The results are skewed: {_row_findings(findings)}. Every round has enough rows for this not to matter."
+    ),
+    "cap_cut": lambda *, shares: (
+        "The cap cut " + few([f"{100 * share:.3g} % of the total of {arm}" for arm, share in shares.items()]) + "."
     ),
     "rows_at_end": lambda *, arm, share, end: (
         f"{100 * share:.0f} % of the rows of {arm} are {end:g}, an end of the range. If values were cut off there, the "
-        "answer is about the values as they were cut."
+        "answer is about the truncated values."
     ),
     "incomplete_round": (
         "Round {round} was incomplete when the study was closed: its {results:count} result{results:s} do not count."
@@ -626,10 +632,6 @@ Note.table = {
     "after_decision": _after_decision,
 }
 FileNote.table = {
-    "collecting": lambda *, arm, rows, skewness: (
-        f"Collecting: about {count(rows)} results of {arm} are needed before anything is concluded"
-        + (f" (skewness {skewness:.2g})." if skewness is not None else ".")
-    ),
     "unused_columns": lambda *, columns: f"not used: {list_quoted(columns, 20)}.",
     "guessed_column": lambda *, column, role: (
         f"{quoted(column)} was taken for the {role}, judging by its contents. To be certain, use "
@@ -638,7 +640,13 @@ FileNote.table = {
     "possibly_cut": "the last line has no line end; check that the file was not cut.",
     "first_sheet": "only the first of {sheets} sheets, {sheet:quoted}, was read.",
     "number_read": "{text:quoted} was read as {value:.15g}.",
-    "averaged": "{rows:count} row{rows:s} {rows:was} averaged with others of the same id.",
+    "combined": "{rows:count} rows were combined into the results of {ids:count} ids ({rule} of each).",
+    "several_arms": "{ids:count} id{ids:s} with rows of several arms {ids:was} left out.",
+    "after_window": "{rows:count} row{rows:s} after the window of {window} {rows:was} left out.",
+    "waiting": (
+        "{ids:count} id{ids:s} {ids:is} waiting: the window of {window} is still open. Tell a later file with all rows."
+    ),
+    "empty_zero": "{rows:count} empty outcome{rows:s} {rows:was} read as 0.",
     "skipped": "{rows:count} row{rows:s} {rows:was} recorded before and {rows:was} skipped.",
     "contradicts": _contradicts,
     "empty_cells": lambda *, arms: (
@@ -715,6 +723,10 @@ Reason.table = {
     "unreadable": "the record cannot be replayed: {error}",
 }
 Danger.table = {
+    "cap_differs": lambda *, most, least, cut, of: (
+        f"The cap cut {100 * cut:.3g} % of the total of {most}, but {100 * of:.3g} % of that of {least}. The answer is "
+        "about capped results, and may be another without the cap. For a higher cap, start a new study."
+    ),
     "rows_contradict": _rows_danger,
     "short_rounds": _short_danger,
     "amended": _amended_danger,
@@ -748,7 +760,11 @@ Danger.table = {
 OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at the command line, what to use on the page
     "amend": ("`study.amend`", "`roundwise amend`", "“Correct a file”"),
     "new": ("`new=True`", "--new", "“all of it is new” under “What is in it”"),
-    "average_ids": ("`average_ids=True`", "--average-ids", "the box “several rows of one id are one result”"),
+    "empty": ("`Reading(empty=...)`", "--empty zero", "the menu “an empty result”"),
+    "id_result": ("`Reading(id_result=...)`", "--id-result RULE", "the menu “several rows of one id”"),
+    "id_window": ("`Reading(id_window=...)`", "--id-window TIME", "the field “within”"),
+    "two_arms": ('`Reading(two_arms="left-out")`', "--two-arms left-out", "the menu “an id in several options”"),
+    "binary": ("`Binary()`", "--binary", "“yes or no”"),
     "cumulative": ("`cumulative=True`", "--cumulative", "“a running total” under “What is in it”"),
     "ignore_arms": ("`ignore_arms=NAMES`", "--ignore-arms NAMES", "the box “leave out other arms”"),
     "missing": ("`missing=REASON`", "--missing REASON", "the field “rows without a result”"),
@@ -794,8 +810,10 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "split": ("`split`", "--split", "“Shares”"),
 }
 IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, the field of that name
-    **{name: f'`"{name}": true`' for name in ("new", "average_ids", "cumulative", "unrelated")},
+    **{name: f'`"{name}": true`' for name in ("new", "cumulative", "unrelated")},
     **{f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`' for role in ("arm", "outcome", "id", "time", "item")},
+    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("empty", "id_result", "id_window", "two_arms")},
+    "binary": '`"noise": {{"name": "binary"}}`',
     "items_or_column": '`"columns": {{"item": NAME}}`',
     "arms_example": '`"arms": ["a", "b", "c"]`',
     "baseline_example": '`"baseline": 0.3`',

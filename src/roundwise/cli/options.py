@@ -15,11 +15,12 @@ import typer
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError, unknown
-from roundwise.ingest import Columns
+from roundwise.ingest import Columns, Reading
 from roundwise.model.spec import find_class, from_spec, list_parameters, parse_quantity, parse_spec
 from roundwise.noise import (
     Binary,
     Bounded,
+    Capped,
     Gaussian,
     HeteroscedasticGaussian,
     LargeSample,
@@ -47,7 +48,7 @@ METAVARS: dict[ValueType, str] = {
     "path": "FILE",
 }
 HELP = {name: about.help for name, (about, _) in settings_of(StudySpec).items()}
-SPELT_OUT = ("question", "arms", "noise", "columns")  # settings that StudyOptions has several options for
+SPELT_OUT = ("question", "arms", "noise", "columns", "reading")  # settings that StudyOptions has several options for
 FILES = "Files"  # the panel of options about result files
 
 
@@ -283,6 +284,8 @@ class NoiseOptions(NamedTuple):
     value_range: Annotated[
         tuple[float, float] | None, option("--range", "Noise: results in this range.", "LOW HIGH")
     ] = None
+    cap: Annotated[float | None, option("--cap", "Noise: results above it count as it.", "NUMBER")] = None
+    floor: Annotated[float | None, option("--floor", "With --cap: results below it count as it (0).", "NUMBER")] = None
     binary: Annotated[bool, option("--binary", "Noise: 0/1 results.")] = False
     counts: Annotated[bool, option("--counts", "Noise: Poisson counts.")] = False
     noise: Annotated[str | None, option("--noise", HELP["noise"], "NAME[:SETTINGS]")] = None
@@ -291,18 +294,22 @@ class NoiseOptions(NamedTuple):
     def model(self) -> Noise:
         """Build the noise model: exactly one must be described."""
         unknown_sigma = self.normal and self.sigma is None
-        named = (each is not None for each in (self.sigma, self.sigmas, self.value_range, self.noise))
+        named = (each is not None for each in (self.sigma, self.sigmas, self.value_range, self.cap, self.noise))
         if sum((*named, self.binary, self.counts, self.large_sample, unknown_sigma)) != 1:
             raise InputError(
                 "Give the noise model with one of --binary, --range LOW HIGH, --sigma S, --sigma S --normal, "
-                "--sigmas LIST, --normal (deviation unknown), --large-sample, --counts, --noise NAME."
+                "--sigmas LIST, --normal (deviation unknown), --large-sample, --cap X, --counts, --noise NAME."
             )
         if self.same_spread and not unknown_sigma:
             raise InputError("--same-spread goes with --normal without --sigma: one unknown deviation for all arms.")
         normal = SameVariance() if self.same_spread else Normal()
         found: Noise = Binary() if self.binary else Poisson() if self.counts else normal
+        if self.floor is not None and self.cap is None:
+            raise InputError("--floor goes with --cap.")
         if self.large_sample:
             found = LargeSample()
+        if self.cap is not None:
+            found = Capped(self.cap, self.floor or 0.0)
         if self.sigmas is not None:
             found = HeteroscedasticGaussian(tuple(numbers(self.sigmas, "--sigmas").tolist()))
         elif self.noise is not None:
@@ -332,9 +339,38 @@ class ColumnOptions(NamedTuple):
         return Columns(*self) if any(each is not None for each in self) else None
 
 
+def _rule(flag: str, help: str, metavar: str, **about: Any) -> Any:
+    return option(flag, help, metavar, rich_help_panel=FILES, **about)
+
+
+class ReadingOptions(NamedTuple):
+    """Rules by which rows become results."""
+
+    empty: Annotated[str | None, _rule("--empty", "Empty outcomes: refused (default), zero or missing.", "RULE")] = None
+    id_result: Annotated[
+        str | None, _rule("--id-result", "One result from all rows of an id: sum, mean, max or any.", "RULE")
+    ] = None
+    id_window: Annotated[
+        str | None, _rule("--id-window", "Time from the first row of an id that counts, e.g. 7d or 36h.", "TIME")
+    ] = None
+    two_arms: Annotated[
+        str | None, _rule("--two-arms", "Ids with rows of several arms: refused (default) or left-out.", "RULE")
+    ] = None
+    share_above: Annotated[
+        float | None, _rule("--share-above", "Results are 1 above this value, else 0 (implies --binary).", "NUMBER")
+    ] = None
+    share_below: Annotated[
+        float | None, _rule("--share-below", "Results are 1 below this value, else 0 (implies --binary).", "NUMBER")
+    ] = None
+
+    def reading(self) -> Reading:
+        """The rules as `create_study` takes them."""
+        return Reading(**{name: value for name, value in self._asdict().items() if value is not None})
+
+
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
-    """The settings of a study that take several options: its question, arms, noise model and columns."""
+    """The settings of a study that take several options: its question, arms, noise model, columns and reading."""
 
     question: Annotated[
         str | None, typer.Option("--question", "-q", help=HELP["question"], metavar="NAME[:SETTINGS]")
@@ -346,21 +382,24 @@ class StudyOptions:
     claims: ClaimOptions
     noise: NoiseOptions
     columns: ColumnOptions
+    reading: ReadingOptions
 
     def declare(self, kind: type[Spec], settings: dict[str, Any]) -> Spec:
         """Build the study, with the other settings as text."""
         if self.question is None:
             raise InputError("Give --question.")
         arms = arm_names(self._names())
-        policy = settings.get("policy")
+        policy, reading = settings.get("policy"), self.reading.reading()
+        zero_one = reading.shares and self.noise == NoiseOptions(items=self.noise.items)
         return kind.declare(
             **settings
             | {
                 "question": self._question(self.question, arms),
                 "arms": arms,
-                "noise": self.noise.model(),
+                "noise": (self.noise._replace(binary=True) if zero_one else self.noise).model(),
                 "policy": None if policy is None else from_spec("policy", policy, trusted=True),
                 "columns": self.columns.columns(),
+                "reading": reading,
             }
         )
 

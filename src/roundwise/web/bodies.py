@@ -11,6 +11,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.ingest import Columns
 from roundwise.ingest.columns import TellKeywords
+from roundwise.ingest.reading import Empty, TwoArms, UnitResult
 from roundwise.planning.request import PlanRequest
 from roundwise.study.spec import SEED_BITS, StudySpec, ValueType, settings_of
 from roundwise.web.routing import decode_name
@@ -45,12 +46,25 @@ TITLE: Any = (str | None, None)
 Titles: Any = create_model("Titles", __base__=Body, **{each.name: TITLE for each in fields(Columns)})
 Titles.__doc__ = "What columns are called, where they have names of their own."
 
+
+class Rules(Body):
+    """Rules by which rows become results."""
+
+    empty: Empty = "refused"
+    id_result: UnitResult | None = None
+    id_window: Annotated[str, Field(max_length=20, examples=["7d"])] | None = None
+    two_arms: TwoArms = "refused"
+    share_above: float | None = None
+    share_below: float | None = None
+
+
 JSON_TYPES: dict[ValueType, Any] = {  # what the API takes for each type of a setting
     "question": Thing,
     "noise": Thing,
     "policy": Thing,
     "names": Annotated[list[Arm], Field(min_length=2, max_length=10_000)],
     "columns": Titles,
+    "reading": Rules,
     "number": float | Annotated[str, Field(max_length=100)],
     "numbers": float
     | Annotated[str, Field(max_length=100_000)]
@@ -113,7 +127,6 @@ class FileBody(Body):
     missing: str | None = Field(default=None, description="Why rows without an outcome have none; they then count.")
     cumulative: bool = Field(default=False, description="Whether it is a running total.")
     new: bool = Field(default=False, description="Whether all of it is new, even where it looks the same.")
-    average_ids: bool = Field(default=False, description="Whether several rows of one id are one result.")
 
     def words(self) -> TellKeywords:
         """The same as `Study.tell` takes it."""
