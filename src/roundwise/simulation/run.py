@@ -308,6 +308,8 @@ def simulate(
     if not isinstance(policies, Mapping):
         policies = dict(_with_names(policies))
     check_environment(environment, problem.noise.needs)
+    if (outcome := problem.noise.outcome).clip:
+        environment = environment.clipped(outcome.low, outcome.high)
     if (lead is not None or looks is not None) and not any(each.plans_budget for each in policies.values()):
         raise InputError("`lead` and `looks` go with the policy 'designed'.")
     jobs: list[RunBlock] = []
