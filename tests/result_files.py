@@ -12,9 +12,10 @@ def reader(folder):
 
     def call(contents, noise=Binary(), name="results.csv", told=(), waiting=None, past=(), **words):  # noqa: B008
         (folder / name).write_bytes(contents if isinstance(contents, bytes) else contents.encode())
-        columns = words.pop("study", None)
+        columns, reading = words.pop("study", None), words.pop("reading", None)
         earlier = RecordedFiles(told, waiting, past=past)
-        return read_results(name, ARMS, noise, columns=columns, options=TellOptions(**words), recorded=earlier, seed=3)
+        said = {"columns": columns, "reading": reading, "options": TellOptions(**words)}
+        return read_results(name, ARMS, noise, **said, recorded=earlier, seed=3)
 
     return call
 

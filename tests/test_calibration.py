@@ -159,7 +159,7 @@ class TestTheShortOne:
 class TestCounting:
     def test_workers_change_nothing(self, few):
         one, two = (measure_cells(few, 600, workers=workers).found for workers in (1, 2))
-        assert [each.happened for each in one] == [each.happened for each in two]
+        assert [each.errors for each in one] == [each.errors for each in two]
         assert all(each.runs >= 600 for each in one)
 
     @pytest.mark.long
@@ -171,7 +171,7 @@ class TestCounting:
         again = []
         real = measure._count
         monkeypatch.setattr(measure, "_count", lambda job: again.append(job) or real(job))
-        assert [each.happened for each in measure_cells(few, 300, tmp_path).found] == [each.happened for each in whole]
+        assert [each.errors for each in measure_cells(few, 300, tmp_path).found] == [each.errors for each in whole]
         assert {job.digest for job in again} == {each.digest for each in few[1:]}
 
     def test_counts_of_other_code_are_not_continued(self, tmp_path, monkeypatch, few):
@@ -195,7 +195,7 @@ class TestCounting:
         from scipy.stats import binomtest
 
         found = CellCount(few[0], 1000, 560)
-        assert found.chance == pytest.approx(binomtest(560, 1000, 0.5, alternative="greater").pvalue)
+        assert found.p_value == pytest.approx(binomtest(560, 1000, 0.5, alternative="greater").pvalue)
         assert not found.broken(7000)
         assert CellCount(few[0], 1000, 600).broken(7000)
 
@@ -226,9 +226,7 @@ class TestFailure:
         cells = [few[0], bad, few[1]]
         counted = measure_cells(cells, 100, tmp_path, workers=2)
         assert [each.cell.digest for each in counted.found] == [few[0].digest, few[1].digest]
-        assert [each.happened for each in counted.found] == [
-            each.happened for each in measure_cells(cells[::2], 100).found
-        ]
+        assert [each.errors for each in counted.found] == [each.errors for each in measure_cells(cells[::2], 100).found]
         (failed,) = counted.failed
         assert failed.cell is bad
         assert ("no such thing" if how == "raises" else "died") in failed.why
@@ -240,7 +238,7 @@ class TestFailure:
         monkeypatch.setattr(measure, "_count", lambda job: seen.append(job) or (len(seen) == 1 and "once") or real(job))
         counted = measure_cells([few[0]], 100)
         assert not counted.failed
-        assert counted.found[0].happened == measure_cells([few[0]], 100).found[0].happened
+        assert counted.found[0].errors == measure_cells([few[0]], 100).found[0].errors
 
 
 class TestThePage:
@@ -320,9 +318,9 @@ def test_the_command_says_what_it_found_and_fails_where_something_is_wrong(monke
     run = CliRunner().invoke(app, ["calibrate", "--runs", "20", *few, "--json"])
     data = json.loads(run.stdout)
     assert run.exit_code == 0
-    assert data["as_it_should"]
+    assert data["as_expected"]
     assert {each["row"] for each in data["cells"]} == {"best of 2, tie"}
-    monkeypatch.setattr(measure.CellCount, "as_it_should", lambda self, cells: False)
+    monkeypatch.setattr(measure.CellCount, "as_expected", lambda self, cells: False)
     run = CliRunner().invoke(app, ["calibrate", "--runs", "1", *few])
     assert run.exit_code == 1
     assert "Failed: product" in run.stdout

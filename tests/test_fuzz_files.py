@@ -19,7 +19,7 @@ from roundwise import (
     create_study,
 )  # fmt: skip
 from roundwise.cli.options import read_names
-from roundwise.ingest import Columns, RecordedFiles, Results, TellOptions, batch_of, read_results
+from roundwise.ingest import Columns, Reading, RecordedFiles, Results, TellOptions, batch_of, read_results
 from roundwise.planning.request import read_scenarios
 from roundwise.planning.study_plan import PLAN_FORMAT, read_plan
 from roundwise.report import build_report
@@ -36,8 +36,15 @@ OPTIONS = [
     *(TellOptions(),) * 4,
     TellOptions(missing="lost"),
     TellOptions(ignore_arms="*"),
-    TellOptions(average_ids=True),
     TellOptions(cumulative=True),
+]  # fmt: skip
+READINGS = [
+    *(Reading(),) * 4,
+    Reading(empty="zero"),
+    Reading(empty="missing", id_result="sum", two_arms="left-out"),
+    Reading(id_result="any"),
+    Reading(id_result="max", share_above=0.5),
+    Reading(share_below=2.0),
 ]  # fmt: skip
 QUICK = {"xlsx": 250, "parquet": 60}  # inputs of a format; of others 700
 KEPT: list[tuple[str, int]] = []  # formats and seeds that once failed
@@ -54,10 +61,11 @@ def recorded(noise, columns, seed):
 def check(kind, seed, folder):
     """Read one input; whether it could be read."""
     rng = np.random.default_rng(seed)
-    noise, columns, options = (each[int(rng.integers(len(each)))] for each in (NOISES, COLUMNS, OPTIONS))
+    kinds = NOISES, COLUMNS, OPTIONS, READINGS
+    noise, columns, options, reading = (each[int(rng.integers(len(each)))] for each in kinds)
     path = folder / f"input.{kind if kind in ('xlsx', 'parquet') else 'txt'}"
     path.write_bytes(fuzz.fuzzed(kind, seed))
-    words = {"parts": 4, "seed": seed, "columns": columns, "options": options}
+    words = {"parts": 4, "seed": seed, "columns": columns, "options": options, "reading": reading}
     try:
         found = read_results(path, fuzz.ARMS, noise, **words, recorded=recorded(noise, columns, seed))
     except (DataError, InputError) as error:

@@ -253,7 +253,7 @@ class TestPlan:
         assert {"tolerance", "fewer arms", "budget"} <= kinds
         for each in found.alternatives:
             assert each.samples.typical < found.row.samples.typical or each.kind == "budget"
-            assert each.words in found.text()
+            assert each.words in found.text().replace("\n", " ")
         assert not planned(leads="10%", budget=20_000).alternatives
 
     @pytest.mark.long
@@ -273,7 +273,7 @@ class TestPlan:
         assert {each.kind for each in found.alternatives} >= kinds
         for each in found.alternatives:
             assert each.kind == "budget" or each.samples.typical < found.row.samples.typical
-            assert each.words in found.text()
+            assert each.words in found.text().replace("\n", " ")
         closer = [each for each in found.alternatives if each.kind == "tolerance"]
         assert {each.value for each in closer} == {0.02, 0.04}
         assert all("give or take" in each.words for each in closer)

@@ -7,10 +7,12 @@ import pytest
 
 from result_files import ARMS, WITH_IDS, reader, users
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, create_study
-from roundwise.ingest import RecordedFiles, Results, read_results
+from roundwise.ingest import Reading, RecordedFiles, Results, read_results
 from roundwise.ingest.duplicates import sums_of_arms
 from roundwise.messages import Danger, FileNote
 from roundwise.serialization import pack_hashes, unpack_hashes
+
+MEANS = Reading(id_result="mean")
 
 
 @pytest.fixture
@@ -63,14 +65,14 @@ class TestIds:
             match="line 4",
         ):
             tell(text, study=WITH_IDS)
-        found = tell(text, Bounded(0, 1), study=WITH_IDS, average_ids=True)
+        found = tell(text, Bounded(0, 1), study=WITH_IDS, reading=MEANS)
         assert (found.rows, found.totals.tolist()) == (2, [0.5, 0, 0])
-        assert found.notes == (FileNote("averaged", file="results.csv", rows=2),)
+        assert found.notes == (FileNote("combined", file="results.csv", rows=4, ids=2, rule="mean"),)
         with pytest.raises(DataError, match="'placebo'"):
-            tell(text, study=WITH_IDS, average_ids=True)
-        for average in (False, True):
+            tell(text, study=WITH_IDS, reading=MEANS)
+        for reading in (Reading(), MEANS):
             with pytest.raises(DataError, match="line 3"):
-                tell(users("1,placebo,1", "1,25mg,0"), study=WITH_IDS, average_ids=average)
+                tell(users("1,placebo,1", "1,25mg,0"), study=WITH_IDS, reading=reading)
 
     def test_an_id_that_is_missing(self, tell):
         with pytest.raises(DataError, match="line 3"):
@@ -132,7 +134,7 @@ class TestContradictions:
         assert found.contradicted.plain()["lines"] == [1]
 
     def test_means_of_several_rows_are_compared(self, tell):
-        noise, words = Bounded(0, 1), {"study": WITH_IDS, "average_ids": True}
+        noise, words = Bounded(0, 1), {"study": WITH_IDS, "reading": MEANS}
         first = tell(users("1,placebo,.1", "1,placebo,.2", "1,placebo,.6", "2,25mg,1"), noise, **words)
         again = ("1,placebo,.6", "2,25mg,1", "1,placebo,.1", "3,25mg,1")
         found = tell(users(*again, "1,placebo,.2"), noise, told=[first], **words)

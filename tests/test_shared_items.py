@@ -6,7 +6,7 @@ from html import unescape
 import numpy as np
 import pytest
 
-from roundwise import Bounded, Columns
+from roundwise import Bounded, Columns, Reading
 from roundwise.ingest.record import unit_kind
 from roundwise.study.audit import audit_entries
 from studies import studies
@@ -173,10 +173,11 @@ def test_rows_that_were_recorded_before_do_not_count_again(make):
 
 
 def test_averaged_ids_are_one_result(make):
-    study = make(arms=("a", "b"), noise=Bounded(0, 1), round=60, columns=Columns(id="user"))
+    means = Reading(id_result="mean")
+    study = make(arms=("a", "b"), noise=Bounded(0, 1), round=60, columns=Columns(id="user"), reading=means)
     study.ask()
     table = rows(600, lambda i: i % 60, "user") | {"user_name": [f"name {i % 60}" for i in range(600)]}
-    assert "user_name" not in repeats(study.tell(table, average_ids=True))
+    assert "user_name" not in repeats(study.tell(table))
 
 
 def test_titles():

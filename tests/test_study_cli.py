@@ -294,7 +294,7 @@ class TestCommands:
         assert (code, "'checkout' is NOT sound" in out) == (2, True)  # the same rules should plan the same
         monkeypatch.setattr("roundwise.study.audit.RULES", 9)
         monkeypatch.setattr("roundwise.study.fold.RULES", 9)
-        assert "All of these were recorded by other rules" in works("verify", "checkout")
+        assert "All of them were recorded under other rules" in works("verify", "checkout")
 
     @pytest.mark.long
     def test_reports(self, works, decided, tmp_path):
@@ -308,7 +308,7 @@ class TestCommands:
     @pytest.mark.long
     def test_export_and_import(self, works, refused, decided, tmp_path):
         out = works("export", "checkout")
-        assert "`roundwise import checkout.jsonl`" in out
+        assert "`roundwise import checkout.jsonl --storage URL`" in out
         works("export", "checkout", "--out", "copy.jsonl")
         assert (tmp_path / "copy.jsonl").read_text() == (tmp_path / "checkout.jsonl").read_text()
         there = ("--storage", f"sqlite:///{tmp_path}/other.db")
@@ -448,7 +448,7 @@ class TestMistakes:
         for words, effect in changes.items():
             said = refused(*words)
             assert effect in said
-            assert "Nothing was changed; to do it, say --yes." in said
+            assert "Nothing was changed; to confirm, add --yes." in said
         assert "a record with results is never erased" in refused("remove", "checkout")
         assert "A note does nothing to the guarantee." in works("note", "checkout", "a remark", "--yes")
         out = works("drop", "checkout", "blue", "--why", "sold out", "--yes")

@@ -56,7 +56,7 @@ from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 
 if TYPE_CHECKING:
-    from roundwise.ingest import Columns
+    from roundwise.ingest import Columns, Reading
     from roundwise.planning import StudyPlan, plan
     from roundwise.report import Report
     from roundwise.study import Study, create_study, load_study
@@ -67,7 +67,7 @@ else:
         "roundwise.study": ("Study", "create_study", "load_study"),
         "roundwise.study.audit": ("export_study", "import_study", "list_studies", "study_log", "verify_study"),
         "roundwise.report": ("Report",),
-        "roundwise.ingest": ("Columns",),
+        "roundwise.ingest": ("Columns", "Reading"),
     }
 
     def __getattr__(name):
@@ -111,6 +111,7 @@ __all__ = [
     "Policy",
     "Problem",
     "Question",
+    "Reading",
     "Report",
     "RoundRobin",
     "Rounds",

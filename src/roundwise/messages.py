@@ -422,8 +422,8 @@ def _repeated_danger(*, column: str, **fields: Any) -> str:
     return (
         f"{quoted(column)} looks like an identifier, and {_repeated(column=column, **fields)}. Results of one user or "
         "item usually depend on each other, and then the error may be far larger than promised. Record one row for "
-        f"each ({option('id_column')}, {option('average_ids')}); if arms were tried on the same items, create the "
-        f"study with {option('item_column')}."
+        f"each, or create the study with {option('id_column')} and {option('id_result')}; if arms were tried on the "
+        f"same items, create it with {option('item_column')}."
     )
 
 
@@ -638,7 +638,13 @@ FileNote.table = {
     "possibly_cut": "the last line has no line end; check that the file was not cut.",
     "first_sheet": "only the first of {sheets} sheets, {sheet:quoted}, was read.",
     "number_read": "{text:quoted} was read as {value:.15g}.",
-    "averaged": "{rows:count} row{rows:s} {rows:was} averaged with others of the same id.",
+    "combined": "{rows:count} rows were combined into the results of {ids:count} ids ({rule} of each).",
+    "several_arms": "{ids:count} id{ids:s} with rows of several arms {ids:was} left out.",
+    "after_window": "{rows:count} row{rows:s} after the window of {window} {rows:was} left out.",
+    "waiting": (
+        "{ids:count} id{ids:s} {ids:is} waiting: the window of {window} is still open. Tell a later file with all rows."
+    ),
+    "empty_zero": "{rows:count} empty outcome{rows:s} {rows:was} read as 0.",
     "skipped": "{rows:count} row{rows:s} {rows:was} recorded before and {rows:was} skipped.",
     "contradicts": _contradicts,
     "empty_cells": lambda *, arms: (
@@ -748,7 +754,11 @@ Danger.table = {
 OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at the command line, what to use on the page
     "amend": ("`study.amend`", "`roundwise amend`", "“Correct a file”"),
     "new": ("`new=True`", "--new", "“all of it is new” under “What is in it”"),
-    "average_ids": ("`average_ids=True`", "--average-ids", "the box “several rows of one id are one result”"),
+    "empty": ("`Reading(empty=...)`", "--empty zero", "the menu “an empty result”"),
+    "id_result": ("`Reading(id_result=...)`", "--id-result RULE", "the menu “several rows of one id”"),
+    "id_window": ("`Reading(id_window=...)`", "--id-window TIME", "the field “within”"),
+    "two_arms": ('`Reading(two_arms="left-out")`', "--two-arms left-out", "the menu “an id in several options”"),
+    "binary": ("`Binary()`", "--binary", "“yes or no”"),
     "cumulative": ("`cumulative=True`", "--cumulative", "“a running total” under “What is in it”"),
     "ignore_arms": ("`ignore_arms=NAMES`", "--ignore-arms NAMES", "the box “leave out other arms”"),
     "missing": ("`missing=REASON`", "--missing REASON", "the field “rows without a result”"),
@@ -794,8 +804,10 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "split": ("`split`", "--split", "“Shares”"),
 }
 IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, the field of that name
-    **{name: f'`"{name}": true`' for name in ("new", "average_ids", "cumulative", "unrelated")},
+    **{name: f'`"{name}": true`' for name in ("new", "cumulative", "unrelated")},
     **{f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`' for role in ("arm", "outcome", "id", "time", "item")},
+    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("empty", "id_result", "id_window", "two_arms")},
+    "binary": '`"noise": {{"name": "binary"}}`',
     "items_or_column": '`"columns": {{"item": NAME}}`',
     "arms_example": '`"arms": ["a", "b", "c"]`',
     "baseline_example": '`"baseline": 0.3`',

@@ -152,7 +152,7 @@ def pack_hashes(hashes: Hashes) -> str:
     """Different hashes, sorted: their steps, first all highest bytes, which are mostly 0, and so on.
 
     >>> import numpy as np
-    >>> unpacked_hashes(packed_hashes(np.array([5, 2**63, 7], dtype=np.uint64))).tolist()
+    >>> unpack_hashes(pack_hashes(np.array([5, 2**63, 7], dtype=np.uint64))).tolist()
     [5, 7, 9223372036854775808]
     """
     steps = np.diff(np.sort(hashes), prepend=np.uint64(0)).astype(">u8")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roundwise.arrays import Plain
-from roundwise.simulation.summary import error_upper_bound
+from roundwise.simulation.summary import binomial_p_value, error_upper_bound
 
 YARDSTICK = "Wager"  # with whom others are compared on the same contests
 ENOUGH = 0.75  # of the contests of a kind must be decided by a method that is recommended
@@ -54,9 +54,7 @@ class Standing:
     @property
     def broken(self) -> bool:
         """Whether it is wrong more often than is allowed, beyond one chance in a thousand."""
-        from scipy.special import bdtrc
-
-        return self.errors > 0 and float(bdtrc(self.errors - 1, self.runs, self.delta)) < 1e-3
+        return binomial_p_value(self.errors, self.runs, self.delta) < 1e-3
 
     def plain(self) -> Plain:
         """As JSON."""

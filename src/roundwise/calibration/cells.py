@@ -33,9 +33,9 @@ class Experiment(ABC):
 
     @abstractmethod
     def __call__(self, runs: int, rng: Generator) -> int:
-        """In how many of the runs it happened."""
+        """Return the number of runs with an error."""
 
-    def careless(self, times: float, sigma: float) -> Experiment:
+    def broken_copy(self, times: float, sigma: float) -> Experiment:
         """A broken copy: delta is `times` too large, or a wrong `sigma` is assumed where it is 1."""
         raise NotImplementedError
 
@@ -82,7 +82,7 @@ class Case(NamedTuple):
     environment: Environment
     means: Floats  # the truth
 
-    def careless(self, times: float, sigma: float) -> Case:
+    def broken_copy(self, times: float, sigma: float) -> Case:
         """With a delta that is `times` too large, or with a wrong `sigma` assumed where it is 1."""
         noise = self.problem.noise if sigma == 1 else Gaussian(sigma)
         return self._replace(problem=replace(self.problem, delta=times * self.problem.delta, noise=noise))
@@ -111,14 +111,14 @@ class Simulated(Experiment):
     policy: Policy
     batches: int
 
-    def careless(self, times: float, sigma: float) -> Simulated:
-        return replace(self, case=self.case.careless(times, sigma))
+    def broken_copy(self, times: float, sigma: float) -> Simulated:
+        return replace(self, case=self.case.broken_copy(times, sigma))
 
     def __call__(self, runs: int, rng: Generator) -> int:
-        happened = np.zeros(runs, dtype=np.bool_)
+        wrong = np.zeros(runs, dtype=np.bool_)
         for _, trial in self.case.simulate(self.policy, runs, self.batches, rng):
-            happened |= is_wrong(self.case.problem, self.policy, trial, self.case.means)
-        return int(happened.sum())
+            wrong |= is_wrong(self.case.problem, self.policy, trial, self.case.means)
+        return int(wrong.sum())
 
 
 def is_wrong(problem: Problem, policy: Policy, trial: Trial, means: Floats) -> Bools:

@@ -39,8 +39,8 @@ class Covered(Experiment):
     case: Case
     form: str
 
-    def careless(self, times: float, sigma: float) -> Covered:
-        return replace(self, case=self.case.careless(times, sigma))
+    def broken_copy(self, times: float, sigma: float) -> Covered:
+        return replace(self, case=self.case.broken_copy(times, sigma))
 
     def __call__(self, runs: int, rng: Generator) -> int:
         problem, arms = self.case.problem, self.case.problem.arms
@@ -64,8 +64,8 @@ class ClaimsCovered(Experiment):
     which: str  # "lower", "upper", "single_lower" or "single_upper"
     batches: int = 4
 
-    def careless(self, times: float, sigma: float) -> ClaimsCovered:
-        return replace(self, case=self.case.careless(times, sigma))
+    def broken_copy(self, times: float, sigma: float) -> ClaimsCovered:
+        return replace(self, case=self.case.broken_copy(times, sigma))
 
     def __call__(self, runs: int, rng: Generator) -> int:
         return sum(self._happens(rng) for _ in range(runs))

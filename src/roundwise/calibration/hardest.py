@@ -251,5 +251,5 @@ def broken() -> Iterator[CalibrationCell]:
         how = next(each for name, each in BREAKS.items() if rule.startswith(name))
         cell = next(each for each in mine if how.cell in each.column)
         words = f"bar {how.times:g} times too low" if how.sigma == 1 else f"sigma {how.sigma:g} assumed where it is 1"
-        count = cell.count.careless(how.times, how.sigma)
+        count = cell.count.broken_copy(how.times, how.sigma)
         yield replace(cell, part="controls", column=f"{words}; {cell.column}", count=count, must_fail=True, weight=0.5)

@@ -22,7 +22,7 @@ from roundwise.arrays import Plain
 from roundwise.calibration import cells, controls, coverage, hardest, live, skewed
 from roundwise.calibration.cells import CalibrationCell, Refused
 from roundwise.errors import InputError
-from roundwise.simulation.summary import error_upper_bound
+from roundwise.simulation.summary import binomial_p_value, error_upper_bound
 from roundwise.simulation.workers import follow_parent
 
 FALSE_ALARM = 1e-3  # probability that a whole calibration calls anything broken although all is well
@@ -92,7 +92,7 @@ def cell_level(number: int) -> float:
 
 
 def critical(runs: int, delta: float, level: float) -> int:
-    """The smallest count that has a chance below the level where the error is delta."""
+    """The smallest number of errors with a p-value below the level."""
     from scipy.stats import binom
 
     return int(binom.isf(level, runs, delta)) + 1
@@ -123,37 +123,30 @@ class CellCount:
 
     cell: CalibrationCell
     runs: int
-    happened: int
+    errors: int
 
     @property
     def rate(self) -> float:
-        """The share of the runs in which it happened."""
-        return self.happened / self.runs
+        """Errors as a share of the runs."""
+        return self.errors / self.runs
 
     @property
     def upper(self) -> float:
         """The exact 95 % upper confidence bound on its probability."""
-        return error_upper_bound(self.happened, self.runs)
+        return error_upper_bound(self.errors, self.runs)
 
     @property
-    def chance(self) -> float:
-        """The p-value: the probability of this count or a larger one if the error rate is exactly delta."""
-        return tail_chance(self.happened, self.runs, self.cell.delta)
+    def p_value(self) -> float:
+        """That of the exact binomial test against delta."""
+        return binomial_p_value(self.errors, self.runs, self.cell.delta)
 
     def broken(self, cells: int) -> bool:
-        """Whether it happened too often, beyond what chance allows among this number of cells."""
-        return self.chance < cell_level(cells)
+        """Whether there are too many errors, beyond what chance allows among this number of cells."""
+        return self.p_value < cell_level(cells)
 
-    def as_it_should(self, cells: int) -> bool:
+    def as_expected(self, cells: int) -> bool:
         """Kept where it is promised; broken where it must be."""
         return self.broken(cells) == self.cell.must_fail
-
-
-def tail_chance(happened: int, runs: int, delta: float) -> float:
-    """The probability of this count or a larger one where each run has probability delta."""
-    from scipy.special import bdtrc
-
-    return 1.0 if not happened else float(bdtrc(happened - 1, runs, delta))
 
 
 @dataclass(frozen=True)
@@ -173,9 +166,9 @@ class RuleCount:
         return sum(each.runs for each in self.cells)
 
     @property
-    def happened(self) -> int:
+    def errors(self) -> int:
         """In all cells."""
-        return sum(each.happened for each in self.cells)
+        return sum(each.errors for each in self.cells)
 
     @property
     def allowed(self) -> float:
@@ -183,17 +176,17 @@ class RuleCount:
         return sum(each.runs * each.cell.delta for each in self.cells)
 
     @property
-    def chance(self) -> float:
+    def p_value(self) -> float:
         """Of the least likely sum over the cells of one delta, times the number of deltas."""
         sums: dict[float, tuple[int, int]] = {}
         for each in self.cells:
-            happened, runs = sums.get(each.cell.delta, (0, 0))
-            sums[each.cell.delta] = happened + each.happened, runs + each.runs
-        return min(1.0, len(sums) * min(tail_chance(*counts, delta) for delta, counts in sums.items()))
+            errors, runs = sums.get(each.cell.delta, (0, 0))
+            sums[each.cell.delta] = errors + each.errors, runs + each.runs
+        return min(1.0, len(sums) * min(binomial_p_value(*counts, delta) for delta, counts in sums.items()))
 
     def broken(self, rules: int) -> bool:
-        """Whether it happened too often in all cells together, beyond what chance allows among all rules."""
-        return self.chance < cell_level(rules)
+        """Whether there are too many errors in all cells together, beyond what chance allows among all rules."""
+        return self.p_value < cell_level(rules)
 
 
 def by_rule(found: Sequence[CellCount]) -> list[RuleCount]:
@@ -300,12 +293,12 @@ def measure_cells(
     ]
     counts, left = dict.fromkeys(missing, 0), dict(missing)
     failed: dict[str, Failed] = {}
-    for job, happened in _counted(jobs, workers, by_digest):
+    for job, errors in _counted(jobs, workers, by_digest):
         left[job.digest] -= job.runs
-        if isinstance(happened, str):
-            failed[job.digest] = Failed(by_digest[job.digest], happened)
+        if isinstance(errors, str):
+            failed[job.digest] = Failed(by_digest[job.digest], errors)
         else:
-            counts[job.digest] += happened
+            counts[job.digest] += errors
         if not left[job.digest] and job.digest not in failed:
             stored.add(job.digest, sizes[job.digest], counts[job.digest])
         if progress is not None:
@@ -357,7 +350,7 @@ _KNOWN: dict[str, CalibrationCell] = {}
 
 
 def _count(job: CountingJob) -> int | str:
-    """In how many of its runs it happened, or the error that was raised."""
+    """The number of errors in its runs, or the exception that was raised."""
     if job.digest not in _KNOWN:
         _KNOWN.update({each.digest: each for each in grid().cells})
     rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(int(job.digest, 16), job.block)))
@@ -394,14 +387,14 @@ class Stored:
                 f"{self._path} holds counts of other runs, another seed or another version of the code. "
                 "Give another folder, or remove it."
             )
-        self.counts = {line["cell"]: (line["runs"], line["happened"]) for line in lines[1:]}
+        self.counts = {line["cell"]: (line["runs"], line["errors"]) for line in lines[1:]}
 
-    def add(self, digest: str, runs: int, happened: int) -> None:
+    def add(self, digest: str, runs: int, errors: int) -> None:
         """Keep one more count."""
-        self.counts[digest] = (runs, happened)
+        self.counts[digest] = (runs, errors)
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"cell": digest, "runs": runs, "happened": happened}) + "\n")
+                file.write(json.dumps({"cell": digest, "runs": runs, "errors": errors}) + "\n")
 
 
 PACKAGE = Path(__file__).parents[1]

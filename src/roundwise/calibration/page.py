@@ -34,15 +34,15 @@ def plain(counted: CalibrationResult, refused: Sequence[Refused]) -> Plain:
         "runs": sum(each.runs for each in found),
         "source": source(),
         "false_alarm": FALSE_ALARM,
-        "as_it_should": not list_problems(counted),
+        "as_expected": not list_problems(counted),
         "rules": [
             {
                 "rule": each.rule,
                 "cells": len(each.cells),
                 "runs": each.runs,
-                "happened": each.happened,
+                "errors": each.errors,
                 "allowed": each.allowed,
-                "chance": each.chance,
+                "p_value": each.p_value,
                 "broken": each.broken(len(rules)),
             }
             for each in rules
@@ -54,11 +54,11 @@ def plain(counted: CalibrationResult, refused: Sequence[Refused]) -> Plain:
                 "column": each.cell.column,
                 "delta": each.cell.delta,
                 "runs": each.runs,
-                "happened": each.happened,
+                "errors": each.errors,
                 "upper_95": each.upper,
-                "chance": each.chance,
+                "p_value": each.p_value,
                 "must_fail": each.cell.must_fail,
-                "as_it_should": each.as_it_should(len(found)),
+                "as_expected": each.as_expected(len(found)),
             }
             for each in found
         ],
@@ -68,23 +68,23 @@ def plain(counted: CalibrationResult, refused: Sequence[Refused]) -> Plain:
 
 
 def list_problems(counted: CalibrationResult) -> list[str]:
-    """A sentence for each rule and each cell that is not as it should be, and for each that could not be counted."""
+    """A sentence for each rule and each cell that is not as expected, and for each that could not be counted."""
     found, rules, sentences = counted.found, by_rule(counted.found), []
     for rule in rules:
         if rule.broken(len(rules)):
             sentences.append(
-                f"{rule.rule}, all cells together: {rule.happened} of {rule.runs} runs, at most {rule.allowed:.0f} on "
-                f"average are allowed, {_odds(rule.chance)}."
+                f"{rule.rule}, all cells together: {rule.errors} of {rule.runs} runs, at most {rule.allowed:.0f} on "
+                f"average are allowed, {_odds(rule.p_value)}."
             )
     for each in found:
-        if not each.as_it_should(len(found)):
-            why = "but a control must be caught" if each.cell.must_fail else _odds(each.chance)
-            sentences.append(f"{each.cell.name}: {each.happened} of {each.runs} runs, {why}.")
+        if not each.as_expected(len(found)):
+            why = "but a control must be caught" if each.cell.must_fail else _odds(each.p_value)
+            sentences.append(f"{each.cell.name}: {each.errors} of {each.runs} runs, {why}.")
     return sentences + [f"{each.cell.name} could not be counted: {each.why}." for each in counted.failed]
 
 
-def _odds(chance: float) -> str:
-    return f"by chance once in {1 / max(chance, 1e-99):.3g}"
+def _odds(p_value: float) -> str:
+    return f"by chance once in {1 / max(p_value, 1e-99):.3g}"
 
 
 def rule_rows(found: Sequence[CellCount]) -> Table:
@@ -93,16 +93,16 @@ def rule_rows(found: Sequence[CellCount]) -> Table:
     copies = {each.cell.row: each for each in found if each.cell.part == "controls"}
     rows = []
     for each in rules:
-        kept = not each.broken(len(rules)) and all(cell.as_it_should(len(found)) for cell in each.cells)
+        kept = not each.broken(len(rules)) and all(cell.as_expected(len(found)) for cell in each.cells)
         copy, words = copies.get(each.rule), "-"
         if copy is not None:
-            words = f"{_ratio(copy):.2f}, {'caught' if copy.as_it_should(len(found)) else 'MISSED'}"
+            words = f"{_ratio(copy):.2f}, {'caught' if copy.as_expected(len(found)) else 'MISSED'}"
         rows.append(
             [
                 each.rule,
                 _whole(len(each.cells)),
                 _whole(each.runs),
-                f"{each.happened / each.allowed:.2f}",
+                f"{each.errors / each.allowed:.2f}",
                 f"{max(map(_ratio, each.cells)):.2f}",
                 f"{max(cell.upper / cell.cell.delta for cell in each.cells):.2f}",
                 "yes" if kept else "NO",
@@ -118,7 +118,7 @@ def overview(found: Sequence[CellCount], refused: Sequence[Refused]) -> Table:
     for part, words in PARTS.items():
         mine = [each for each in found if each.cell.part == part]
         if mine:
-            good = sum(each.as_it_should(len(found)) for each in mine)
+            good = sum(each.as_expected(len(found)) for each in mine)
             rows.append(
                 [
                     words,
@@ -129,7 +129,7 @@ def overview(found: Sequence[CellCount], refused: Sequence[Refused]) -> Table:
                     "all" if good == len(mine) else f"{good} of {len(mine)}",
                 ]
             )
-    return ["part", "cells", "refused", "runs", "worst / allowed", "as it should be"], rows
+    return ["part", "cells", "refused", "runs", "worst / allowed", "as expected"], rows
 
 
 def _summed(found: Sequence[CellCount], part: str, key: Callable[[CellCount], str], title: str) -> Table:
@@ -141,9 +141,9 @@ def _summed(found: Sequence[CellCount], part: str, key: Callable[[CellCount], st
     rows = []
     for name, mine in groups.items():
         allowed = sum(each.runs * each.cell.delta for each in mine)
-        happened = sum(each.happened for each in mine)
+        errors = sum(each.errors for each in mine)
         telling = [_ratio(each) for each in mine if each.runs * each.cell.delta >= FEW]
-        error = f"{happened / allowed:.2f}" if allowed else str(happened)
+        error = f"{errors / allowed:.2f}" if allowed else str(errors)
         rows.append([name, _whole(sum(each.runs for each in mine)), error, f"{max(telling):.2f}" if telling else "-"])
     return [title, "runs", "error / delta", "worst"], rows
 
@@ -156,17 +156,17 @@ def _nearest(found: Sequence[CellCount]) -> Table:
             f"{each.cell.row} / {each.cell.column}",
             f"{each.cell.delta:g}",
             _whole(each.runs),
-            _whole(each.happened),
+            _whole(each.errors),
             f"{each.rate:.4f}",
             f"{each.upper:.4f}",
         ]
-        for each in sorted(kept, key=lambda each: (each.chance, each.cell.name))[:8]
+        for each in sorted(kept, key=lambda each: (each.p_value, each.cell.name))[:8]
     ]
-    return ["cell", "delta", "runs", "happened", "rate", "at most (95 %)"], rows
+    return ["cell", "delta", "runs", "errors", "rate", "at most (95 %)"], rows
 
 
 def _ratio(each: CellCount) -> float:
-    return each.rate / each.cell.delta if each.cell.delta else float(each.happened)
+    return each.rate / each.cell.delta if each.cell.delta else float(each.errors)
 
 
 def _whole(value: int) -> str:
@@ -218,5 +218,5 @@ def draw(found: Sequence[CellCount], path: Path) -> None:
     axes.set_yscale("log")
     axes.set_yticks([0.003, 0.01, 0.1, 1, 10], ["0", "0.01", "0.1", "1", "10"])
     axes.set_xticks(range(len(parts)), [f"{part}\n({sum(each.cell.part == part for each in found)})" for part in parts])
-    axes.set_ylabel("happened / allowed")
+    axes.set_ylabel("errors / allowed")
     save(picture, path)

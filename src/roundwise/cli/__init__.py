@@ -27,6 +27,7 @@ COMMANDS = (  # in the order of the help
     *("bounds", "sweep", "arena", "calibrate", "paper"),
 )
 OWN = "ROUNDWISE_OWN"  # modules of the user's own classes, apart by blanks
+HELP = ["-h", "--help"]
 INTERRUPTED = 130  # 128 and the number of the signal, as shells have it
 
 # the groups of commands in the help, in the order in which they are registered
@@ -37,7 +38,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP},
 )
 
 
@@ -128,7 +129,8 @@ def commands() -> Callable[..., object]:
         import_module(f"roundwise.cli.{name}")  # registers what it has
     found = typer.main.get_command(app)
     for each in (found, *getattr(found, "commands", {}).values()):
-        for option in each.params:
+        help_option = each.get_help_option(typer.Context(each, help_option_names=HELP))
+        for option in each.params if help_option is None else [*each.params, help_option]:
             if getattr(option, "is_flag", False):
                 option.metavar = ""  # a flag takes no value, whatever the help of some versions of Typer says
     return found

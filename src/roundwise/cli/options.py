@@ -15,7 +15,7 @@ import typer
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError, unknown
-from roundwise.ingest import Columns
+from roundwise.ingest import Columns, Reading
 from roundwise.model.spec import find_class, from_spec, list_parameters, parse_quantity, parse_spec
 from roundwise.noise import (
     Binary,
@@ -47,7 +47,7 @@ METAVARS: dict[ValueType, str] = {
     "path": "FILE",
 }
 HELP = {name: about.help for name, (about, _) in settings_of(StudySpec).items()}
-SPELT_OUT = ("question", "arms", "noise", "columns")  # settings that StudyOptions has several options for
+SPELT_OUT = ("question", "arms", "noise", "columns", "reading")  # settings that StudyOptions has several options for
 FILES = "Files"  # the panel of options about result files
 
 
@@ -332,9 +332,38 @@ class ColumnOptions(NamedTuple):
         return Columns(*self) if any(each is not None for each in self) else None
 
 
+def _rule(flag: str, help: str, metavar: str, **about: Any) -> Any:
+    return option(flag, help, metavar, rich_help_panel=FILES, **about)
+
+
+class ReadingOptions(NamedTuple):
+    """Rules by which rows become results."""
+
+    empty: Annotated[str | None, _rule("--empty", "Empty outcomes: refused (default), zero or missing.", "RULE")] = None
+    id_result: Annotated[
+        str | None, _rule("--id-result", "One result from all rows of an id: sum, mean, max or any.", "RULE")
+    ] = None
+    id_window: Annotated[
+        str | None, _rule("--id-window", "Time from the first row of an id that counts, e.g. 7d or 36h.", "TIME")
+    ] = None
+    two_arms: Annotated[
+        str | None, _rule("--two-arms", "Ids with rows of several arms: refused (default) or left-out.", "RULE")
+    ] = None
+    share_above: Annotated[
+        float | None, _rule("--share-above", "Results are 1 above this value, else 0 (implies --binary).", "NUMBER")
+    ] = None
+    share_below: Annotated[
+        float | None, _rule("--share-below", "Results are 1 below this value, else 0 (implies --binary).", "NUMBER")
+    ] = None
+
+    def reading(self) -> Reading:
+        """The rules as `create_study` takes them."""
+        return Reading(**{name: value for name, value in self._asdict().items() if value is not None})
+
+
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
-    """The settings of a study that take several options: its question, arms, noise model and columns."""
+    """The settings of a study that take several options: its question, arms, noise model, columns and reading."""
 
     question: Annotated[
         str | None, typer.Option("--question", "-q", help=HELP["question"], metavar="NAME[:SETTINGS]")
@@ -346,21 +375,24 @@ class StudyOptions:
     claims: ClaimOptions
     noise: NoiseOptions
     columns: ColumnOptions
+    reading: ReadingOptions
 
     def declare(self, kind: type[Spec], settings: dict[str, Any]) -> Spec:
         """Build the study, with the other settings as text."""
         if self.question is None:
             raise InputError("Give --question.")
         arms = arm_names(self._names())
-        policy = settings.get("policy")
+        policy, reading = settings.get("policy"), self.reading.reading()
+        zero_one = reading.shares and self.noise == NoiseOptions(items=self.noise.items)
         return kind.declare(
             **settings
             | {
                 "question": self._question(self.question, arms),
                 "arms": arms,
-                "noise": self.noise.model(),
+                "noise": (self.noise._replace(binary=True) if zero_one else self.noise).model(),
                 "policy": None if policy is None else from_spec("policy", policy, trusted=True),
                 "columns": self.columns.columns(),
+                "reading": reading,
             }
         )
 

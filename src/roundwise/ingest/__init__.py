@@ -1,12 +1,14 @@
 """Results of real experiments, from files and data frames to batches.
 
 `rows` reads a table (`formats`) and checks every line; `columns` says which column is what and which arm a name means;
-`duplicates` sees that nothing counts twice or contradicts the record in silence; `record` is what a study keeps of a
-file, and joins the files of a round into a batch in random parts.
+`reading` has the rules by which rows become results; `duplicates` sees that nothing counts twice or contradicts the
+record in silence; `record` is what a study keeps of a file, and joins the files of a round into a batch in random
+parts; `row_statistics` is what is kept of single rows to check the noise model by.
 """
 
 from roundwise.ingest.columns import Columns, TellKeywords, TellOptions
 from roundwise.ingest.duplicates import ArmSums, RecordedFiles
+from roundwise.ingest.reading import Reading
 from roundwise.ingest.record import (
     FileForm,
     FileStart,
@@ -29,6 +31,7 @@ __all__ = [
     "Columns",
     "FileForm",
     "FileStart",
+    "Reading",
     "RecordedFiles",
     "Repeats",
     "Results",

@@ -250,7 +250,6 @@ class TellKeywords(TypedDict, total=False):
     missing: str | None
     cumulative: bool
     new: bool
-    average_ids: bool
 
 
 @dataclass(frozen=True)
@@ -262,7 +261,6 @@ class TellOptions:
     missing: str | None = None  # why rows have no outcome: they are then counted as missing
     cumulative: bool = False  # it is a running total: what is recorded is taken off
     new: bool = False  # all of it is new, whatever it looks like
-    average_ids: bool = False  # several rows of one id are one result, their mean
 
     def __post_init__(self) -> None:
         if self.missing is not None and not self.missing.strip():

@@ -12,6 +12,7 @@ ones collide with probability 3e-8, and a row is then skipped.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -24,11 +25,12 @@ from roundwise.errors import DataError
 from roundwise.formats.messages import quoted, refusal
 from roundwise.formats.sheet import Sheet, hashes, key_of, whole
 from roundwise.ingest.columns import Index
+from roundwise.ingest.reading import Reading
 from roundwise.ingest.record import LINES, Chunks, Contradicted, ContradictedFile, FileStart, Results, RowStore
 from roundwise.messages import FileNote, Remedy, option
 from roundwise.model.batch import splitmix64
 from roundwise.noise import Noise
-from roundwise.serialization import Hashes, pack_hashes, pack_numbers
+from roundwise.serialization import Hashes, unpack_hashes, unpack_numbers
 
 _CERTAIN = 40  # bits of values from which the same rows are no chance
 _ROW = np.dtype([("arm", "<u8"), ("value", "<f8")])
@@ -135,6 +137,7 @@ class FrameDigest:
 
 
 _LAST = np.iinfo(np.int64).max
+_NONE: Hashes = np.zeros(0, dtype=np.uint64)
 
 
 class IdRows(NamedTuple):
@@ -144,6 +147,28 @@ class IdRows(NamedTuple):
     lines: Index
     arms: Index
     values: Floats  # nan where there is none
+    items: Hashes  # 0 where there are none
+    times: Floats  # in seconds; nan where they do not matter
+
+    def only(self, some: Bools | Index) -> IdRows:
+        """Some of the rows."""
+        return IdRows._make(each[some] for each in self)
+
+
+class Units(NamedTuple):
+    """One row for each id, ascending, with the result that its rows lead to; and what became of the others."""
+
+    rows: IdRows  # with the first line and time of each; no value where all rows have none, or those of several arms
+    sizes: Index  # rows of each that count
+    first: Index  # the place of the first row of each
+    closed: Bools  # whether no row that counts can come any more
+    several_arms: Bools
+    after_window: int  # rows
+
+    @property
+    def waiting(self) -> IdRows:
+        """The ids that are not told yet."""
+        return self.rows.only(~self.closed)
 
 
 class Ids:
@@ -153,38 +178,42 @@ class Ids:
         self._sheet, self._arms, self._key = sheet, arms, key  # an "id" or an "item"
         self._chunks: list[IdRows] = []
 
-    def add(self, lines: Sequence[int], arms: Index, ids: Hashes, values: Floats) -> None:
+    def add(
+        self,
+        lines: Sequence[int],
+        arms: Index,
+        ids: Hashes,
+        values: Floats,
+        items: Hashes | None = None,
+        times: Floats | None = None,
+    ) -> None:
         """Append rows; those without a value have nan."""
-        self._chunks.append(IdRows(ids, np.asarray(lines, dtype=np.int64), arms, values))
+        known_items = np.zeros(len(ids), dtype=np.uint64) if items is None else items
+        known_times = np.full(len(ids), np.nan) if times is None else times
+        self._chunks.append(IdRows(ids, np.asarray(lines, dtype=np.int64), arms, values, known_items, known_times))
 
     @property
     def rows(self) -> IdRows:
         """All rows."""
         if len(self._chunks) != 1:
-            none = np.zeros(0, dtype=np.int64)
-            every = [IdRows(none.astype(np.uint64), none, none, none.astype(np.float64)), *self._chunks]
+            places, numbers = np.zeros(0, dtype=np.int64), np.zeros(0)
+            every = [IdRows(_NONE, places, places, numbers, _NONE, numbers), *self._chunks]
             self._chunks = [IdRows(*(np.concatenate(each) for each in zip(*every, strict=True)))]
         return self._chunks[0]
 
-    @property
-    def repeated(self) -> bool:
-        """Whether one id has several rows."""
-        return bool(len(self._repetitions()[0]))
-
-    def _repetitions(self) -> tuple[Index, Index]:
-        """Places of the first row of an id, and of each row that repeats it."""
-        ids = self.rows.ids
-        order = np.argsort(ids, kind="stable")
-        new = np.ones(len(ids), dtype=np.bool_)
-        new[1:] = ids[order[1:]] != ids[order[:-1]]
-        first = order[np.flatnonzero(new)][np.cumsum(new) - 1]
-        return first[~new], order[~new]
-
-    def refuse(self, several_rows: bool = True) -> None:
-        """Put down ids that are in several arms, and those with `several_rows` of one."""
-        rows, (first, second) = self.rows, self._repetitions()
+    def refuse(self, reading: Reading) -> None:
+        """Put down ids in several arms, and those with several rows of one, unless there is a rule for them."""
+        rows = self.rows
+        order = np.argsort(rows.ids, kind="stable")
+        new = np.ones(len(order), dtype=np.bool_)
+        new[1:] = rows.ids[order[1:]] != rows.ids[order[:-1]]
+        first, second = order[np.flatnonzero(new)][np.cumsum(new) - 1][~new], order[~new]
         other = rows.arms[first] != rows.arms[second]
-        for kind, wrong in (("one id in several arms", other), ("several rows of one id", ~other & several_rows)):
+        if reading.id_window is not None:
+            other &= np.abs(rows.times[second] - rows.times[first]) < reading.window
+        kinds = [] if reading.two_arms == "left-out" else [("one id in several arms", other)]
+        kinds += [] if reading.id_result is not None else [("several rows of one id", ~other)]
+        for kind, wrong in kinds:
             if not wrong.any():
                 continue
             many, k = int(wrong.sum()), int(np.argmin(np.where(wrong, rows.lines[second], _LAST)))
@@ -192,51 +221,51 @@ class Ids:
             if wrong is other:
                 names = " and ".join(quoted(self._arms[rows.arms[each[k]]]) for each in (first, second))
                 whose = f"the id of a row of another arm; this one that of {self._sheet.unit} {before} ({names})."
-                remedy = "Remove those ids: who was in several arms cannot tell them apart."
+                remedy = (
+                    "Remove those ids, because their results cannot tell the arms apart; or create the study with "
+                    f"{option('two_arms')}."
+                )
             else:
                 same = f"the {self._key} of an earlier row and the same arm"
                 whose = f"{same}; this one that of {self._sheet.unit} {before}."
                 remedy = (
-                    "Results of one user or patient depend on each other: give one row for each, or say "
-                    f"{option('average_ids')}."
+                    "Results of one user or patient depend on each other: give one row for each, or create the study "
+                    f"with {option('id_result')}."
                 )
             self._sheet.problems.one(kind, int(rows.lines[second[k]]), f"{have} {whose}", remedy)
 
-    def average(self, row_store: RowStore, found: RowStore) -> None:
-        """Put the rows into another row store, one for each id: the mean of its rows, where the first stood."""
-        good = ~np.isnan(self.rows.values)
-        ids, arms = self.rows.ids[good], self.rows.arms[good]
-        values = np.concatenate([values for _, values, _ in row_store.after()])
-        items = [each for _, _, each in row_store.after() if each is not None]
-        _, first, which, counts = np.unique(ids, return_index=True, return_inverse=True, return_counts=True)
-        means = np.where(counts == 1, values[first], np.bincount(which, values) / counts)  # one row keeps its bits
-        order = np.argsort(first, kind="stable")
-        first = first[order]
-        found.put(arms[first], means[order], np.concatenate(items)[first] if items else None)
-
-    def packed(self) -> str:
-        """All ids, each once, for the record."""
-        return pack_hashes(np.unique(self.rows.ids))
-
-    def packed_outcomes(self, seed: int) -> str | list[float | int | str]:
-        """Of each of these ids, a hash of its arm and outcome."""
-        return pack_numbers(outcome_codes(self._arms, self.one_each(), seed).astype(np.float64))
-
-    def one_each(self) -> IdRows:
-        """One row for each id, ascending: with the mean of its values, and the line of the first."""
+    def combine(self, reading: Reading, latest: float = math.inf) -> Units:
+        """One result for each id by the rule of the study; windows count as closed up to the time `latest`."""
         rows = self.rows
-        ids, first, which, counts = np.unique(rows.ids, return_index=True, return_inverse=True, return_counts=True)
-        there = ~np.isnan(rows.values)
-        some = np.bincount(which[there], minlength=len(ids))
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            means = np.bincount(which[there], rows.values[there], minlength=len(ids)) / some
-        values = np.where(counts == 1, rows.values[first], means)
-        return IdRows(ids, rows.lines[first], rows.arms[first], values)
+        ids, first, which = np.unique(rows.ids, return_index=True, return_inverse=True)
+        size, start, inside = len(ids), np.full(len(ids), -math.inf), np.ones(len(rows.ids), dtype=np.bool_)
+        if reading.id_window is not None:
+            start = np.full(size, math.inf)
+            np.fmin.at(start, which, rows.times)
+            inside = rows.times < start[which] + reading.window
+        low, high = np.full(size, len(self._arms)), np.full(size, -1)
+        np.minimum.at(low, which[inside], rows.arms[inside])
+        np.maximum.at(high, which[inside], rows.arms[inside])
+        there = inside & ~np.isnan(rows.values)
+        at, values = which[there], rows.values[there]
+        many = np.bincount(at, minlength=size)
+        if reading.id_result in ("max", "any"):
+            found = np.full(size, -math.inf)
+            np.maximum.at(found, at, (values != 0).astype(np.float64) if reading.id_result == "any" else values)
+        else:
+            found = np.zeros(size)
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.add.at(found, at, values)
+                found = found if reading.id_result == "sum" else found / np.maximum(many, 1)
+        found = np.where((many == 0) | (low != high), math.nan, found)
+        one = IdRows(ids, rows.lines[first], rows.arms[first], found, rows.items[first], start)
+        closed = start + reading.window <= latest if reading.id_window is not None else np.ones(size, dtype=np.bool_)
+        return Units(one, np.bincount(which[inside], minlength=size), first, closed, low != high, int((~inside).sum()))
 
 
-def contradictions(seen: Ids, recorded: RecordedFiles, arms: Sequence[str], seed: int) -> Contradicted | None:
-    """What rows whose ids are recorded say that the record does not; None if nothing."""
-    rows, (ids, known) = seen.one_each(), recorded.outcomes
+def contradictions(rows: IdRows, recorded: RecordedFiles, arms: Sequence[str], seed: int) -> Contradicted | None:
+    """What rows whose ids are recorded, one for each, say that the record does not; None if nothing."""
+    ids, known = recorded.outcomes
     if not len(ids) or not len(rows.ids):
         return None
 
@@ -246,7 +275,7 @@ def contradictions(seen: Ids, recorded: RecordedFiles, arms: Sequence[str], seed
     wrong = np.isin(rows.ids, ids) & ~is_recorded(rows)
     if not wrong.any():
         return None
-    other = IdRows(rows.ids[wrong], rows.lines[wrong], rows.arms[wrong], rows.values[wrong])
+    other = rows.only(wrong)
     gone = np.isnan(other.values)
     late = is_recorded(other._replace(values=np.full(len(gone), np.nan))) & ~gone
     by_arm = (is_recorded(other._replace(arms=np.full(len(gone), arm))) for arm in range(len(arms)))
@@ -262,9 +291,6 @@ def contradictions(seen: Ids, recorded: RecordedFiles, arms: Sequence[str], seed
         tuple(sorted(other.lines.tolist())[:LINES]),
         tuple(each for each in files if each.rows),
     )
-
-
-_NONE: Hashes = np.zeros(0, dtype=np.uint64)
 
 
 @dataclass(frozen=True)
@@ -291,6 +317,14 @@ class RecordedFiles:
         some = [(each.id_hashes, each.outcome_hashes) for each in self.told if each.id_outcomes is not None]
         ids = np.concatenate([_NONE, *(each for each, _ in some)])
         return ids, np.concatenate([_NONE, *(with_outcome(*each) for each in some)])
+
+    @property
+    def waiting_units(self) -> tuple[Hashes, Floats]:
+        """The ids whose windows were open in the last file, ascending, and the time of the first row of each."""
+        last = next((each for each in reversed(self.told) if each.ids is not None), None)
+        if last is None or last.waiting is None or last.waiting_since is None:
+            return _NONE, np.zeros(0)
+        return unpack_hashes(last.waiting), unpack_numbers(last.waiting_since)
 
     @cached_property
     def sums(self) -> ArmSums | None:

@@ -574,6 +574,8 @@ class Results:
     contradicted: Contradicted | None = None  # those of them that say something else
     ids: str | None = None  # packed hashes of the ids of all rows
     id_outcomes: str | list[float | int | str] | None = None  # packed hashes of the arm and outcome of each id
+    waiting: str | None = None  # packed hashes of the ids whose windows are open, which are not told yet
+    waiting_since: str | list[float | int | str] | None = None  # the time of the first row of each
     start: FileStart | None = None
     sketches: Mapping[str, ValueSketch] = field(default_factory=dict)  # of columns that may identify units, by title
     same_call: bool = False  # it was told in one call with the file before it
@@ -695,6 +697,7 @@ def _check(found: Results) -> None:
         require(whole_numbers, f"{name} that are not whole numbers")
     same = found.id_outcomes is None or len(found.outcome_hashes) == len(found.id_hashes)
     require(same, "ids that are not as many as what is known of them")
+    require((found.waiting is None) == (found.waiting_since is None), "ids that wait, or since when, but not both")
     if found.row_statistics is not None:
         require(found.row_statistics.fits(size), "statistics of other rows")
         require(np.array_equal(found.row_statistics.moments.counts, found.counts), "statistics of other rows")

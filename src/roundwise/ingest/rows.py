@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import date
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
@@ -34,16 +32,20 @@ from roundwise.ingest.columns import EVERY, WATCH, ArmNames, Columns, Index, Tel
 from roundwise.ingest.duplicates import (
     ArmSums,
     FrameDigest,
+    IdRows,
     Ids,
     RecordedFiles,
+    Units,
     contradictions,
     could_repeat,
     hash_ids,
     marks,
     nothing_new,
     numbered_digest,
+    outcome_codes,
     with_arm,
 )
+from roundwise.ingest.reading import Reading, moment, seconds
 from roundwise.ingest.record import (
     WATCHED,
     ColumnWatch,
@@ -60,15 +62,14 @@ from roundwise.ingest.record import (
 from roundwise.ingest.row_statistics import RowCounter, RowStatistics
 from roundwise.messages import FileNote, Remedy, list_by_arm, option
 from roundwise.noise import Noise
-from roundwise.serialization import Hashes
+from roundwise.serialization import Hashes, pack_hashes, pack_numbers
 
 MOST = 2.0**53  # of a count: whole numbers beyond are not exact
 ROUNDING = 1e-6  # by how much sums that a user rounded may contradict each other
 DIGITS = 1e-6  # squares must exceed those of equal values by this share, or rounding says how much values vary
 EQUAL = 1e-13  # below this share values are equal, but for the rounding of the machine
 
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
-
+EMPTY = "the outcome is empty"  # the reason of missing outcomes where the study says so
 
 # --- checks of lines
 
@@ -275,6 +276,7 @@ def read_results(
     seed: int = 0,
     file: int = 0,
     columns: Columns | None = None,
+    reading: Reading | None = None,
     options: TellOptions | None = None,
     recorded: RecordedFiles | None = None,
 ) -> Results:
@@ -289,6 +291,7 @@ def read_results(
         seed: Of the study; rows are kept in an order drawn from it and `file`.
         file: The number of the file in the study.
         columns: Names of columns in the study.
+        reading: The rules of the study by which rows become results.
         options: What the user says about this file.
         recorded: What the study holds already.
 
@@ -305,7 +308,8 @@ def read_results(
         path = str(os.fspath(source)) if is_path(source) else "data frame"
         try:
             names, recorded = ArmNames(arms, options.ignored), recorded or RecordedFiles()
-            reader = FileReader(source, path, names, noise, columns, options, recorded, seed, file, stack)
+            rules = reading or Reading()
+            reader = FileReader(source, path, names, noise, columns, rules, options, recorded, seed, file, stack)
             found = replace(reader.read(), parts=parts, seed=seed)
         except OSError as error:
             raise unreadable(path, error) from None
@@ -325,6 +329,7 @@ class FileReader:
         names: ArmNames,
         noise: Noise,
         columns: Columns,
+        reading: Reading,
         options: TellOptions,
         recorded: RecordedFiles,
         seed: int,
@@ -337,6 +342,8 @@ class FileReader:
         self.sheet.problems.arms = names.arms
         self.names, self.arms, self.noise, self.options = names, names.arms, noise, options
         self.recorded, self.seed, self.file, self.stack = recorded, seed, file, stack
+        self.reading = reading
+        self.why_missing = options.missing or (EMPTY if reading.empty == "missing" else None)
         self.is_file = self.sheet.digest is not None
         self._first: Chunk | None = None
         self._rest: Iterator[Chunk] | None = None
@@ -365,8 +372,14 @@ class FileReader:
                 f"range [{low:g}, {high:g}].",
                 "Give arm,outcome or arm,count,total with the outcomes themselves.",
             )
+        by_unit = self.reading.id_result is not None
+        if (plan.form == "sums" and (by_unit or self.reading.shares)) or (plan.form == "successes" and by_unit):
+            said = f"sums cannot be read by the rules of this study: {self.reading.words}"
+            raise refusal(sheet.top, said, "Give every row, with the columns that the study names.")
+        if by_unit and not {"id", "item"} & plan.places.keys():
+            raise refusal(sheet.top, "there is no column of ids.", Remedy("Name it with {@id_column}."))
         # columns that are not used and may identify what a row is about are watched
-        if plan.form == "rows" and "item" not in plan.places and not self.options.average_ids:
+        if plan.form == "rows" and "item" not in plan.places and not by_unit:
             titles = [(each.strip(), i) for i, each in enumerate(sheet.header)]
             found = [(WATCH + each, i) for each, i in titles if each in plan.unused and unit_kind(each) is not None]
             plan.places.update(dict(list(dict(found).items())[:WATCHED]))
@@ -467,7 +480,9 @@ class FileReader:
     def _could_be_outcomes(self, cells: Sequence[object]) -> bool:
         values, missing = Numbers("", self.sheet.decimal_comma, outcome=True).read(range(len(cells)), cells)
         low, high, whole, *_ = self.noise.outcome
-        there = values[~missing]
+        there = self.reading.results(values[~missing])
+        if self.reading.id_result is not None:
+            return bool(len(there)) and bool(np.isfinite(there).all())
         fits = (there >= low) & (there <= high)
         return bool(len(there)) and bool(fits.all()) and (not whole or bool((there == np.floor(there)).all()))
 
@@ -560,7 +575,7 @@ class FileReader:
         self.ids, self.seen = Ids(sheet, self.arms, key), Ids(sheet, self.arms, key)  # new ones, and recorded ones
         self.pairs = Ids(sheet, self.arms, "item") if {"id", "item"} <= self.plan.places.keys() else None
         self.missing, self.empty, self.first_missing = np.zeros(size), np.zeros(size), 0
-        self.skipped = 0
+        self.skipped, self.zeros, self.latest = 0, 0, -math.inf
         self.times: tuple[str, str] | None = None
         told = sum(each.rows for each in recorded.told) if options.cumulative and not with_ids else 0
         watches = {
@@ -573,12 +588,19 @@ class FileReader:
         for lines in self._lines():
             row_store.put(*self._check_rows(lines, numbers, watches))
         self._refuse_rows(numbers, row_store.rows)
-        contradicted = contradictions(self.seen, recorded, self.arms, self.seed) if self.skipped else None
+        units = self.ids.combine(self.reading, self.latest)
+        told_ids = units.rows.only(units.closed)
+        told_ids = told_ids._replace(values=self.reading.results(told_ids.values))
+        if self.reading.id_result is not None:
+            row_store = self._open_row_store()
+            self._tell_units(units, told_ids, numbers.title, row_store)
+        contradicted = None
+        if self.skipped:
+            again = self.seen.combine(self.reading).rows
+            again = again._replace(values=self.reading.results(again.values))
+            contradicted = contradictions(again, recorded, self.arms, self.seed)
         contradicts = None if contradicted is None else contradicted.note(sheet.name, sheet.unit, key)
         self._note_rows(contradicts)
-        if self.ids.repeated and options.average_ids:
-            every, row_store = row_store, self._open_row_store()
-            self._average_ids(every, row_store)
         digest = self._digest(repeatable=not self.is_file and not with_ids and could_repeat(row_store.after()))
         same = not options.new and recorded.holds(digest)  # which the study refuses
         recorded.refuse_taught(sheet.name, digest)
@@ -615,11 +637,15 @@ class FileReader:
             self.noise.law,
             paired=self.noise.shares_items,
             missing=missing if missing.any() else None,
-            missing_reason=options.missing if missing.any() else None,
+            missing_reason=self.why_missing if missing.any() else None,
             skipped=skipped + self.skipped,
             contradicted=contradicted,
-            ids=self.ids.packed() if with_ids else None,
-            id_outcomes=self.ids.packed_outcomes(self.seed) if with_ids else None,
+            ids=pack_hashes(told_ids.ids) if with_ids else None,
+            id_outcomes=pack_numbers(outcome_codes(self.arms, told_ids, self.seed).astype(np.float64))
+            if with_ids
+            else None,
+            waiting=None if units.closed.all() else pack_hashes(units.waiting.ids),
+            waiting_since=None if units.closed.all() else pack_numbers(units.waiting.times),
             start=start,
             sketches={title: sketch for title, sketch in sketches.items() if sketch is not None},
             times=self.times,
@@ -643,36 +669,39 @@ class FileReader:
     ) -> tuple[Index, Floats, Hashes | None]:
         """The rows of some lines that are new and right: arms, values, items."""
         values, missing = numbers.read(lines.lines, lines.columns["outcome"])
-        if self.plan.form == "wide" and self.options.missing is None and missing.any():  # not asked of this arm
+        if self.reading.empty == "zero":
+            self.zeros += int(missing.sum())
+            values, missing = np.where(missing, 0.0, values), np.zeros_like(missing)
+        if self.plan.form == "wide" and self.why_missing is None and missing.any():  # not asked of this arm
             np.add.at(self.empty, lines.arms[missing], 1.0)
             lines, values, missing = lines.only(~missing), values[~missing], missing[~missing]
         items = self._read_items(lines)
-        ids = self._read_ids(lines, items)
+        ids, times = self._read_ids(lines, items), self._read_times(lines)
         if ids is not None and (old := self.recorded.has(ids)).any():
             self.skipped += int(old.sum())
-            self.seen.add(lines.only(old).lines, lines.arms[old], ids[old], values[old])
+            self.seen.add(lines.only(old).lines, lines.arms[old], ids[old], values[old], None, times[old])
             lines, values, missing, ids = lines.only(~old), values[~old], missing[~old], ids[~old]
-            items = None if items is None else items[~old]
+            items, times = None if items is None else items[~old], times[~old]
         if missing.any():
             np.add.at(self.missing, lines.arms[missing], 1.0)
             self.first_missing = self.first_missing or int(lines.lines[int(np.argmax(missing))])
             lines.good &= ~missing
         check_numbers(lines, numbers.title, "outcome", values)
-        check_outcomes(lines, self.noise, numbers.title, values)
+        results = self.reading.results(values)
+        if self.reading.id_result is None:
+            check_outcomes(lines, self.noise, numbers.title, results)
         good = lines.good
         if ids is not None:
-            self.ids.add(lines.lines, lines.arms, ids, np.where(good, values, np.nan))
+            self.ids.add(lines.lines, lines.arms, ids, np.where(good, values, np.nan), items, times)
         if self.pairs is not None and items is not None:
             self.pairs.add(lines.lines, lines.arms, with_arm(items, lines.arms), values)
-        if "time" in lines.columns:
-            self._read_times(lines.columns["time"])
         for role, watch in watches.items():
             watch.add(lines.columns[role], lines.arms, good)
-        arms, values, items = lines.arms[good], values[good], None if items is None else items[good]
+        arms, items = lines.arms[good], None if items is None else items[good]
         if self.contents is not None:
-            own = None if ids is None else ids[good]
-            self.contents.add([self.arms[i] for i in arms.tolist()], values, own, items, None)
-        return arms, values, items
+            own, when = None if ids is None else ids[good], times[good] if self.reading.id_window else None
+            self.contents.add([self.arms[i] for i in arms.tolist()], values[good], own, items, when)
+        return arms, results[good], items
 
     def _read_items(self, lines: ArmLines) -> Hashes | None:
         """The item of each row; where arms are compared on items, one of an earlier round is refused: it is known."""
@@ -708,30 +737,39 @@ class FileReader:
         assert items is not None
         return with_arm(items, lines.arms)
 
-    def _read_times(self, cells: Sequence[object]) -> None:
-        """The first and the last time so far, of those that are written as ISO 8601."""
-        texts = [cell.isoformat() if isinstance(cell, date) else cell for cell in cells]
-        moments = [each.strip() for each in texts if isinstance(each, str) and _MOMENT.fullmatch(each.strip()[:40])]
-        if moments:
+    def _read_times(self, lines: ArmLines) -> Floats:
+        """The time of each row where windows need it, else nan; the first and the last so far are kept."""
+        cells = lines.columns.get("time", ())
+        if moments := [each for each in map(moment, cells) if each is not None]:
             every = (*moments, *(self.times or ()))
             self.times = (shown(min(every)), shown(max(every)))
+        if self.reading.id_window is None:
+            return np.full(len(lines.arms), np.nan)
+        times = np.array([seconds(cell) for cell in cells], dtype=np.float64)
+        lines.refuse(
+            "times",
+            np.isnan(times),
+            lambda k: f"{quoted(cells[k])} is no time.",
+            f"Write times as 2026-05-04 or 2026-05-04 09:13: the window of {self.reading.id_window} needs them.",
+        )
+        self.latest = max(self.latest, float(np.nanmax(times, initial=-math.inf)))
+        return times
 
     def _refuse_rows(self, numbers: Numbers, rows: int) -> None:
         """Raise an error if anything was wrong with the file of so many good rows."""
         check_notation(self.sheet, [numbers])
-        if self.missing.any() and self.options.missing is None:
+        if self.missing.any() and self.why_missing is None:
             many, where = int(self.missing.sum()), "" if numbers.title == "outcome" else f" in {quoted(numbers.title)}"
             self.sheet.problems.one(
                 "missing",
                 self.first_missing,
                 f"{many} row{'s have' if many > 1 else ' has'} no outcome{where} "
                 f"({list_by_arm(self._by_arm(self.missing))}){', the first of them here' if many > 1 else ''}.",
-                f"Complete the table; or say why, and they are counted as missing: {option('missing')}.",
+                f"Complete the table; or say why, and they are counted as missing: {option('missing')}; or create the "
+                f"study with {option('empty')}.",
             )
-        for ids in (self.seen, self.ids):
-            ids.refuse(several_rows=not self.options.average_ids)
-        if self.pairs is not None:
-            self.pairs.refuse()
+        for ids in (self.seen, self.ids, *([] if self.pairs is None else [self.pairs])):
+            ids.refuse(self.reading)
         self._refuse_problems(empty=not rows and not self.skipped and not self.missing.any())
 
     def _note_rows(self, contradicts: FileNote | None) -> None:
@@ -742,21 +780,52 @@ class FileReader:
         if self.empty.any():
             self.sheet.note("empty_cells", arms=self._by_arm(self.empty))
         if self.missing.any():
-            self.sheet.note("missing_outcomes", arms=self._by_arm(self.missing), why=shown(self.options.missing, 200))
+            self.sheet.note("missing_outcomes", arms=self._by_arm(self.missing), why=shown(self.why_missing, 200))
+        if self.zeros:
+            self.sheet.note("empty_zero", rows=self.zeros)
 
-    def _average_ids(self, row_store: RowStore, found: RowStore) -> None:
-        """Put the rows into another row store, with one for each id: the mean of its rows."""
-        self.ids.average(row_store, found)
-        for index, values, _ in found.after():
-            broken = np.flatnonzero(values != np.floor(values)) if self.noise.outcome.whole else index[:0]
-            for k in broken[:1]:
-                raise refusal(
-                    self.sheet.name,
-                    f"the mean of the rows of one id of arm {quoted(self.arms[index[k]])} is {values[k]:.6g}, "
-                    "and this study needs whole numbers.",
-                    Remedy("Give one row for each id, or create a study with {@range}.", low=0, high=1),
-                )
-        self.sheet.note("averaged", rows=row_store.rows - found.rows)
+    def _tell_units(self, units: Units, told: IdRows, title: str, row_store: RowStore) -> None:
+        """Put one row for each id that is told into a row store, in the order of their first rows."""
+        rule, several_arms = self.reading, units.several_arms[units.closed]
+        self._refuse_incomplete_units(units)
+        told, first = told.only(~several_arms), units.first[units.closed][~several_arms]
+        gone = np.isnan(told.values)
+        self.missing = np.bincount(told.arms[gone], minlength=len(self.arms)).astype(np.float64)
+        order = np.argsort(first, kind="stable")
+        told = told.only(order[~gone[order]])
+        lines = ArmLines(self.sheet, self.arms, told.lines.tolist(), told.arms, {})
+        check_outcomes(lines, self.noise, f"{title} ({rule.id_result} of one id)", told.values)
+        self.sheet.problems.refuse()
+        row_store.put(told.arms, told.values, told.items if self.has_items else None)
+        rows = int(units.sizes[units.closed].sum())
+        if rows > units.closed.sum():
+            self.sheet.note("combined", rows=rows, ids=int(units.closed.sum()), rule=rule.id_result)
+        if several_arms.any():
+            self.sheet.note("several_arms", ids=int(several_arms.sum()))
+        if units.after_window:
+            self.sheet.note("after_window", rows=units.after_window, window=rule.id_window)
+        if waiting := int((~units.closed).sum()):
+            self.sheet.note("waiting", ids=waiting, window=rule.id_window)
+        if waiting and not len(told.ids) and not gone.any():
+            raise refusal(
+                self.sheet.name,
+                f"the window of {rule.id_window} is still open for all {waiting} new ids.",
+                "Tell the file again when it has later rows. Nothing was changed.",
+            )
+
+    def _refuse_incomplete_units(self, units: Units) -> None:
+        """Raise an error where a file lacks rows of ids that an earlier one left waiting."""
+        (known, since), rows = self.recorded.waiting_units, units.rows
+        places = np.minimum(np.searchsorted(rows.ids, known), max(len(rows.ids) - 1, 0))
+        there = rows.ids[places] == known if len(rows.ids) else np.zeros(len(known), dtype=np.bool_)
+        there &= ~there if not len(rows.ids) else rows.times[places] <= since
+        if not there.all():
+            raise refusal(
+                self.sheet.name,
+                f"it lacks rows of {int((~there).sum())} of the {len(known)} ids whose windows were open in the last "
+                "file.",
+                "Give a file with all rows since the study began: ids that are recorded are skipped.",
+            )
 
     def _by_arm(self, counts: Floats) -> dict[str, int]:
         return {arm: int(n) for arm, n in zip(self.arms, counts, strict=True) if n}
@@ -772,7 +841,7 @@ class ColumnPreview(NamedTuple):
 
 
 def preview_columns(
-    source: Any, arms: Sequence[str], noise: Noise, columns: Columns, options: TellOptions
+    source: Any, arms: Sequence[str], noise: Noise, columns: Columns, reading: Reading, options: TellOptions
 ) -> ColumnPreview:
     """The columns of a file; a table that cannot be opened has none."""
     header: tuple[str, ...] = ()
@@ -780,7 +849,7 @@ def preview_columns(
         try:
             path = str(os.fspath(source))
             names = ArmNames(arms, options.ignored)
-            reader = FileReader(source, path, names, noise, columns, options, RecordedFiles(), 0, 0, stack)
+            reader = FileReader(source, path, names, noise, columns, reading, options, RecordedFiles(), 0, 0, stack)
             header = tuple(shown(title) for title in reader.sheet.header if title.strip())
             reader.read_layout()
         except (RoundwiseError, OSError):

@@ -12,7 +12,7 @@ import numpy as np
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.messages import number
-from roundwise.planning.forecast import Ends, Quantiles, quantiles, share, simulate_ahead, whole, without_budget
+from roundwise.planning.forecast import Ends, Quantiles, quantiles, share, simulate_request, whole
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import PlanRow
 from roundwise.planning.tradeoff import guess_settings
@@ -70,7 +70,7 @@ def _larger_budgets(request: PlanRequest, expected: Scenario) -> Iterator[PlanAl
     for factor in (2, 4) if request.budget is not None else ():
         budget = factor * (request.budget or 0)
         more = dataclasses.replace(request, budget=budget)
-        ends = simulate_ahead(more.problem, more.acting, more.world(expected.means), runs=RUNS, seed=request.seed)
+        ends = simulate_request(more, expected.means, RUNS)
         right = np.asarray(more.question.answer(np.asarray(expected.means)), dtype=np.bool_)
         one = float(ends.shown[:, right].any(axis=-1).mean())
         yield PlanAlternative(
@@ -114,12 +114,10 @@ def _simulate(request: PlanRequest, means: tuple[float, ...]) -> tuple[Ends, End
         request.acting.check(request.problem)
     except InputError:
         return None
-    world, problem = request.world(means), request.problem
-    limited = simulate_ahead(problem, request.acting, world, runs=RUNS, seed=request.seed)
+    limited = simulate_request(request, means, RUNS)
     if limited.decided.all():
         return limited, limited
-    free = simulate_ahead(problem, without_budget(request.acting), world, runs=RUNS, seed=request.seed, most_rounds=200)
-    return free.until_decided, limited
+    return simulate_request(request, means, RUNS, budget=False, most_rounds=200).until_decided, limited
 
 
 class _Easier(NamedTuple):

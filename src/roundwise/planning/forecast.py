@@ -21,7 +21,7 @@ from roundwise.errors import InputError, RoundwiseError
 from roundwise.messages import number, option
 from roundwise.model.batch import Batch, join_parts
 from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop, final_answer
-from roundwise.planning.request import Costs, Scenario, build_ladder
+from roundwise.planning.request import Costs, PlanRequest, Scenario, build_ladder
 from roundwise.planning.scenarios import Data, Unreliable, allowed_world, world_of
 from roundwise.policies import Policy
 from roundwise.policies.base import as_rounds, round_of
@@ -175,6 +175,30 @@ def simulate_ahead(
         trial = advance(problem, _coarser(policy, trial, most, detail), trial, batch)
         steps += 1
     return ends._replace(steps=steps)
+
+
+def simulate_request(
+    request: PlanRequest,
+    means: Sequence[float] | Sequence[Sequence[float]],
+    runs: int,
+    *,
+    budget: bool = True,
+    block: int = 0,
+    most_rounds: int = MOST_ROUNDS,
+    detail: Detail = FINE,
+) -> Ends:
+    """Simulate runs of a planned study if these were the means; without its budget if `budget` is false."""
+    policy, world = request.acting if budget else without_budget(request.acting), request.world(means)
+    return simulate_ahead(
+        request.problem,
+        policy,
+        world,
+        runs=runs,
+        seed=request.seed,
+        block=block,
+        most_rounds=most_rounds,
+        detail=detail,
+    )
 
 
 def _write_ends(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from roundwise.errors import InputError
 from roundwise.ingest.columns import Columns
+from roundwise.ingest.reading import Reading
 from roundwise.messages import Remedy, option
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import parse_quantity
@@ -44,6 +45,7 @@ def plan(
     round: int | None = None,
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
+    reading: Reading | None = None,
     unit: str | None = None,
     baseline: str | float | None = None,
     leads: str | Sequence[str | float] | None = None,
@@ -82,6 +84,7 @@ def plan(
         round: Number of results in every round.
         split: Fixed allocation ratio, e.g. "equal" or "2:1:1".
         columns: Names of the columns in result files. A column of items means that arms share items.
+        reading: Rules by which rows become results.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         baseline: Scenario baseline rate or mean.
         leads: Leads of the best arm to plan for; chosen if omitted.

@@ -19,12 +19,10 @@ from roundwise.planning.forecast import (
     join_ends,
     no_end,
     quantile,
-    simulate_ahead,
+    simulate_request,
     summarize,
-    without_budget,
 )
 from roundwise.planning.request import PlanRequest, Scenario
-from roundwise.policies import Policy
 
 LEVELS = np.linspace(0.01, 0.99, 99).tolist()
 FIRST = 40  # runs of the first numbers
@@ -119,10 +117,12 @@ class RowRuns:
             return
         if self.rough:
             self.limited, self.needed, self.rough = [], [], False
-        self.limited.append(self._ahead(self.request.acting, number, len(self.limited)))
+        means = self.expected.means
+        self.limited.append(simulate_request(self.request, means, number, block=len(self.limited)))
         if self.open:
             followed = number if steps <= CHEAP else min(number, max(FOLLOWED, number // 4))
-            self.needed.append(self._ahead(without_budget(self.request.acting), followed, len(self.needed)))
+            beyond = simulate_request(self.request, means, followed, block=len(self.needed), budget=False)
+            self.needed.append(beyond)
 
     @property
     def _ease(self) -> float:
@@ -135,10 +135,6 @@ class RowRuns:
             return ease / 3
         events = request.budget * max(1.0, *self.expected.means) if request.noise.needs == "sums" else 0.0
         return ease / (1 + events / 2000)
-
-    def _ahead(self, policy: Policy, runs: int, block: int) -> Ends:
-        world = self.request.world(self.expected.means)
-        return simulate_ahead(self.request.problem, policy, world, runs=runs, seed=self.request.seed, block=block)
 
     @property
     def row(self) -> PlanRow:
@@ -210,11 +206,9 @@ def run_first(rows: Sequence[RowRuns], runs: int) -> None:
 def _run_together(rows: Sequence[RowRuns], runs: int, budget: bool) -> list[Ends]:
     if not rows:
         return []
-    request, number = rows[0].request, len(rows)
-    policy = request.acting if budget else without_budget(request.acting)
-    world = request.world([row.expected.means for row in rows])
-    ends = simulate_ahead(request.problem, policy, world, runs=runs * number, seed=request.seed, detail=ROUGH)
-    return [ends.row(i, number) for i in range(number)]
+    means = [row.expected.means for row in rows]
+    ends = simulate_request(rows[0].request, means, runs * len(rows), budget=budget, detail=ROUGH)
+    return [ends.row(i, len(rows)) for i in range(len(rows))]
 
 
 def answerable(request: PlanRequest, expected: Scenario) -> bool:

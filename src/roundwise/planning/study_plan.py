@@ -206,6 +206,8 @@ def _new_command(request: PlanRequest) -> str | None:
     words += [] if request.budget is None else ["--budget", str(int(request.budget))]
     for what, column in request.columns.payload().items():
         words += [f"--{what}-column", column]
+    for rule, value in request.reading.payload().items():
+        words += [f"--{rule.replace('_', '-')}", str(value)]
     words += [] if request.unit is None else ["--unit", request.unit]
     return " ".join(quote(each) for each in words)
 

@@ -15,7 +15,7 @@ import numpy as np
 from roundwise.arrays import Plain
 from roundwise.messages import number
 from roundwise.planning.fixed_designs import fixed_design, lower_bound
-from roundwise.planning.forecast import Ends, Forecast, join_ends, simulate_ahead, summarize, without_budget
+from roundwise.planning.forecast import Ends, Forecast, join_ends, simulate_request, summarize
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import PlanRow
 from roundwise.policies import Policy, Wager
@@ -170,10 +170,8 @@ class _Tried:
     def run(self, runs: int) -> None:
         """Add runs; of claims within the budget, else as if there were none."""
         request, claims = self.request, self.request.question.separate_claims
-        policy = request.acting if claims else without_budget(request.acting)
-        world, block = request.world(self.expected.means), len(self.ends)
-        found = simulate_ahead(
-            request.problem, policy, world, runs=runs, seed=request.seed, block=block, most_rounds=200
+        found = simulate_request(
+            request, self.expected.means, runs, budget=claims, block=len(self.ends), most_rounds=200
         )
         self.ends.append(found if claims else found.until_decided)
         every = join_ends(self.ends)

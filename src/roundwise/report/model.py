@@ -141,13 +141,7 @@ def odds(log: float, unit: bool = True) -> str:
     return (count(value + 0.5) if value >= 10 else f"{value:.2g}") + to_one
 
 
-def share(probability: float) -> str:
-    """A probability in per cent, as short as possible.
-
-    >>> share(0.05), share(0.95), share(0.001), share(0.125)
-    ('5 %', '95 %', '0.1 %', '12.5 %')
-    """
-    return f"{100 * probability:.6g} %"
+share = RATE_WORDING.value  # a probability in per cent, as short as possible
 
 
 def sentence(text: str) -> str:

@@ -198,3 +198,14 @@ def error_upper_bound(wrong: int, number: int, level: float = 0.95) -> float:
     from scipy.special import betaincinv
 
     return 1.0 if wrong == number else float(betaincinv(wrong + 1, number - wrong, level))
+
+
+def binomial_p_value(errors: int, runs: int, delta: float) -> float:
+    """The exact p-value: the probability of this number of errors or more where each run errs with probability delta.
+
+    >>> round(binomial_p_value(10, 100, 0.05), 4)
+    0.0282
+    """
+    from scipy.special import bdtrc
+
+    return float(bdtrc(errors - 1, runs, delta)) if errors else 1.0

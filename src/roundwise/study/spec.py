@@ -18,6 +18,7 @@ from roundwise.arrays import Facts, Plain
 from roundwise.contract import check_classes
 from roundwise.errors import InputError
 from roundwise.ingest.columns import Columns
+from roundwise.ingest.reading import Reading
 from roundwise.messages import Remedy, option
 from roundwise.model.problem import Problem, check_whole_number
 from roundwise.model.spec import from_spec, parse_quantity, to_spec
@@ -29,8 +30,9 @@ from roundwise.questions import QUESTIONS, Question
 SEED_BITS = 53  # integers up to 2**53 survive every JSON reader
 
 ValueType = Literal[
-    "question", "noise", "policy", "names", "columns", "number", "numbers", "whole", "shares", "prices", "label", "path"
-]
+    "question", "noise", "policy", "names", "columns", "reading",
+    "number", "numbers", "whole", "shares", "prices", "label", "path",
+]  # fmt: skip
 
 
 class SpecField(NamedTuple):
@@ -63,7 +65,10 @@ class SpecField(NamedTuple):
                 example = {"question": "BestArm()", "noise": "Binary()", "policy": "Wager()"}[self.type]
                 raise InputError(f"`{name}` is the text '{value[:40]}'. Give the object, for example {example}.")
             return from_spec(self.type, value) if isinstance(value, Mapping) else value
-        return Columns(**value) if self.type == "columns" and isinstance(value, Mapping) else value
+        if self.type in ("columns", "reading") and isinstance(value, Mapping):
+            given = {key: each for key, each in value.items() if each is not None}
+            return Columns(**given) if self.type == "columns" else Reading(**given)
+        return value
 
 
 def setting(
@@ -126,6 +131,7 @@ class StudySpec:
     round: int | None = setting("whole", "Number of results in every round.", None)
     split: tuple[float, ...] | None = setting("shares", "Fixed allocation ratio, e.g. 2:1:1, or equal.", None)
     columns: Columns = setting("columns", "Names of the columns in result files.", factory=Columns)
+    reading: Reading = setting("reading", "Rules by which rows become results.", factory=Reading)
     unit: str | None = setting("label", "Unit of the results in reports, e.g. s, ms or $.", None)
     seed: int = setting(
         "whole",
@@ -150,6 +156,7 @@ class StudySpec:
         object.__setattr__(self, "policy", self.policy.with_design(self.budget, self.lead, self.looks))
         if self.columns.item is not None:
             object.__setattr__(self, "noise", self.noise.with_items())
+        self._check_reading()
         object.__setattr__(self, "split", shares(self.split, len(self.arms)))
         if self.unit is not None and not (str(self.unit).isprintable() and 0 < len(str(self.unit)) <= 20):
             raise InputError(f"The unit is {str(self.unit)[:40]!r}, but must be a short text such as s, ms or $.")
@@ -183,6 +190,7 @@ class StudySpec:
             "round": self.round,
             "split": None if self.split is None else list(self.split),
             "columns": self.columns.payload(),
+            "reading": self.reading.payload(),
             "unit": self.unit,
             "seed": self.seed,
             "seed_given": self.seed_given,
@@ -213,7 +221,8 @@ class StudySpec:
     @property
     def alone(self) -> Self:
         """The same study with separate items for every arm, which is what forecasts assume."""
-        return replace(self, noise=self.noise.without_items(), columns=replace(self.columns, item=None))
+        columns = replace(self.columns, item=None)
+        return replace(self, noise=self.noise.without_items(), columns=columns, reading=Reading())
 
     @property
     def towards_a_budget(self) -> bool:
@@ -225,6 +234,19 @@ class StudySpec:
     def by_number(self) -> bool:
         """Whether a round is complete at a number of results, whatever their split."""
         return self.round is not None or self.split is not None
+
+    def _check_reading(self) -> None:
+        """Raise an InputError where a rule for rows lacks a column, or makes results that the noise model has not."""
+        columns, reading = self.columns, self.reading
+        if reading.id_result is not None and columns.id is None and columns.item is None:
+            raise InputError("Rows are combined by their id.", Remedy("Name its column with {@id_column}."))
+        if reading.two_arms != "refused" and columns.id is None:
+            raise InputError("Ids in several arms need ids.", Remedy("Name their column with {@id_column}."))
+        if reading.id_window is not None and columns.time is None:
+            raise InputError("A window needs times.", Remedy("Name their column with {@time_column}."))
+        if (reading.shares or reading.id_result == "any") and not self.noise.outcome.rates:
+            rule = "above or below a value" if reading.shares else "any row"
+            raise InputError(f"A result that asks for {rule} is 0 or 1.", Remedy("Use {@binary}."))
 
     def check(self) -> None:
         """Check what construction does not: user-defined classes, and `max_round` and `min_per_arm` in round one.

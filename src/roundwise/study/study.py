@@ -20,7 +20,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown
 from roundwise.formats.readers import COLUMNS, columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened, unreadable
-from roundwise.ingest import ArmSums, Columns, RecordedFiles, Results, TellKeywords, TellOptions, read_results
+from roundwise.ingest import ArmSums, Columns, Reading, RecordedFiles, Results, TellKeywords, TellOptions, read_results
 from roundwise.ingest.duplicates import numbered_digest, sums_of_arms
 from roundwise.messages import FileNote, Remedy, several
 from roundwise.model.batch import PARTS
@@ -168,7 +168,7 @@ class Study:
             *sources: files or data frames.
             round_over: why the rest of the round will not come.
             key: a request with the key of one that was recorded records nothing.
-            **words: `columns`, `ignore_arms`, `missing`, `cumulative`, `new` and `average_ids` describe the files.
+            **words: `columns`, `ignore_arms`, `missing`, `cumulative` and `new` describe the files.
 
         Returns:
             A report without intervals, unless `full_reports` is set.
@@ -261,6 +261,7 @@ class Study:
             seed=spec.seed,
             file=file,
             columns=spec.columns,
+            reading=spec.reading,
             options=options,
             recorded=replace(
                 recorded_files(state, arms or spec.arms, options, before, replaces),
@@ -380,8 +381,11 @@ class Study:
         def step(state: State) -> Events:
             self._check_teachable(state)
             spec = state.spec
-            results = read_results(source, spec.arms, spec.noise, seed=spec.seed, columns=spec.columns)
-            slim = replace(results, strata=None, id_outcomes=None)  # ids, so that no row is told again
+            results = read_results(
+                source, spec.arms, spec.noise, seed=spec.seed, columns=spec.columns, reading=spec.reading
+            )
+            # ids stay, so that no row is told again
+            slim = replace(results, strata=None, id_outcomes=None, row_statistics=None)
             if slim.digest in {each.digest for _, each in state.past}:
                 raise InputError(f"{results.name} was imported already (identical contents). Nothing was changed.")
             return [(EventKind.PAST_IMPORTED, {"results": slim.payload()})]
@@ -799,6 +803,7 @@ def create_study(
     round: int | None = None,
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
+    reading: Reading | None = None,
     unit: str | None = None,
     seed: int | None = None,
     storage: str | None = None,
@@ -826,6 +831,7 @@ def create_study(
         split: Fixed allocation ratio: "equal", or shares such as "2:1:1" or [2, 1, 1].
         columns: Names of the columns in result files, where they are not the usual ones. With a column of items, arms
             are compared on the items they share.
+        reading: Rules by which rows become results: empty outcomes, several rows of one id, shares above a value.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         seed: Seed of the random partition of rows, drawn if omitted. If you choose it, do so before results are known:
             the guarantee is then conditional on row order being unrelated to values.
@@ -861,6 +867,7 @@ def create_study(
         round=round,
         split=split,
         columns=columns,
+        reading=reading,
         unit=unit,
         seed=seed,
     )

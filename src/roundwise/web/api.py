@@ -8,10 +8,9 @@ of its own, so that nobody who looks holds up a result.
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from anyio import CapacityLimiter
 from fastapi import APIRouter, Depends, FastAPI, File, Form, Header, Query, Request, UploadFile
@@ -464,78 +463,4 @@ async def _not_understood(request: Request, error: RequestValidationError) -> Re
 @get("/docs", VIEW, "studies", include_in_schema=False)
 def docs(request: Request) -> Response:
     """What the API does, as a page."""
-    found = list_operations(request.app.openapi())
-    groups = [(title, [each for each in found if each.group == group]) for group, title in GROUPS.items()]
-    return page(request, "api.html", groups=groups)
-
-
-class FieldDoc(NamedTuple):
-    """A field of a request."""
-
-    name: str
-    kind: str
-    needed: bool
-    words: str
-
-
-class Operation(NamedTuple):
-    """One thing that the API does."""
-
-    group: str
-    request: str  # method and path
-    words: list[str]
-    fields: dict[str, list[FieldDoc]]  # by where they stand
-    example: str
-
-
-def list_operations(schema: Plain) -> list[Operation]:
-    """The operations of an OpenAPI description, in words."""
-
-    def resolve(about: Plain) -> Plain:
-        """A part of the description, followed to where it is described."""
-        references = (each["$ref"] for each in (about, *about.get("anyOf", ())) if "$ref" in each)
-        reference = next(references, None)
-        return about if reference is None else schema["components"]["schemas"][reference.rpartition("/")[2]]
-
-    def name_kind(about: Plain) -> str:
-        if "anyOf" in about:
-            return " or ".join(dict.fromkeys(name_kind(each) for each in about["anyOf"] if each.get("type") != "null"))
-        if "enum" in about:
-            return ", ".join(map(str, about["enum"]))
-        about = resolve(about)
-        if about.get("type") == "array":
-            return f"list of {name_kind(about.get('items', {}))}"
-        binary = "contentMediaType" in about or about.get("format") == "binary"
-        return "file" if binary else str(about.get("type", "any"))
-
-    def describe(name: str, about: Plain, needed: bool, words: str = "") -> FieldDoc:
-        return FieldDoc(
-            name, name_kind(about), needed, words or about.get("description") or resolve(about).get("description", "")
-        )
-
-    found = []
-    for path, method, about in ((path, *each) for path, methods in schema["paths"].items() for each in methods.items()):
-        content: dict[str, Plain] = about.get("requestBody", {}).get("content", {})
-        kind, body = next(iter(content.items()), ("", {}))
-        model = resolve(body.get("schema", {}))
-        properties, needed = model.get("properties", {}), model.get("required", ())
-        sent = [describe(name, each, name in needed) for name, each in properties.items()]
-        headers = [
-            describe(each["name"], each["schema"], each.get("required", False), each.get("description", ""))
-            for each in about.get("parameters", [])
-        ]
-        shown = {
-            name: each["examples"][0]
-            for name, each in properties.items()
-            if kind == "application/json" and each.get("examples") and (name in needed or name == "rows")
-        }
-        found.append(
-            Operation(
-                about["tags"][0],
-                f"{method.upper()} {path}",
-                about["description"].split("\n\n"),
-                {"In the address or the headers": headers, f"In the body, {kind}": sent},
-                json.dumps(shown, indent=2) if shown else "",
-            )
-        )
-    return found
+    return page(request, "api.html", schema=request.app.openapi(), groups=GROUPS)

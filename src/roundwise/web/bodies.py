@@ -11,6 +11,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.ingest import Columns
 from roundwise.ingest.columns import TellKeywords
+from roundwise.ingest.reading import Empty, TwoArms, UnitResult
 from roundwise.planning.request import PlanRequest
 from roundwise.study.spec import SEED_BITS, StudySpec, ValueType, settings_of
 from roundwise.web.routing import decode_name
@@ -45,12 +46,25 @@ TITLE: Any = (str | None, None)
 Titles: Any = create_model("Titles", __base__=Body, **{each.name: TITLE for each in fields(Columns)})
 Titles.__doc__ = "What columns are called, where they have names of their own."
 
+
+class Rules(Body):
+    """Rules by which rows become results."""
+
+    empty: Empty = "refused"
+    id_result: UnitResult | None = None
+    id_window: Annotated[str, Field(max_length=20, examples=["7d"])] | None = None
+    two_arms: TwoArms = "refused"
+    share_above: float | None = None
+    share_below: float | None = None
+
+
 JSON_TYPES: dict[ValueType, Any] = {  # what the API takes for each type of a setting
     "question": Thing,
     "noise": Thing,
     "policy": Thing,
     "names": Annotated[list[Arm], Field(min_length=2, max_length=10_000)],
     "columns": Titles,
+    "reading": Rules,
     "number": float | Annotated[str, Field(max_length=100)],
     "numbers": float
     | Annotated[str, Field(max_length=100_000)]
@@ -106,12 +120,13 @@ class NewPlan(declared_by(PlanRequest)):  # type: ignore[misc]  # its fields are
 class FileBody(Body):
     """What is said of results: the options of `Study.tell`."""
 
-    columns: Titles | None = None
-    ignore_arms: str | Annotated[list[str], Field(max_length=10_000)] = []
-    missing: str | None = None
-    cumulative: bool = False
-    new: bool = False
-    average_ids: bool = False
+    columns: Titles | None = Field(default=None, description="Names of the columns, by what they hold.")
+    ignore_arms: str | Annotated[list[str], Field(max_length=10_000)] = Field(
+        default=[], description="Arms whose rows are left out; * for all that are not in the study."
+    )
+    missing: str | None = Field(default=None, description="Why rows without an outcome have none; they then count.")
+    cumulative: bool = Field(default=False, description="Whether it is a running total.")
+    new: bool = Field(default=False, description="Whether all of it is new, even where it looks the same.")
 
     def words(self) -> TellKeywords:
         """The same as `Study.tell` takes it."""

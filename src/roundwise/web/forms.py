@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, cast
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
+from roundwise.ingest import Columns, Reading
+from roundwise.ingest.reading import Empty, UnitResult
 from roundwise.model.spec import THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.request import PlanRequest
@@ -61,8 +63,11 @@ LABELS = {  # of the fields that are numbers
     "baseline": "What you expect",
     "missing": "Expected to go missing",
     "days": "Days a round",
+    "share_above": "The value above which a result is a yes",
 }
 WHOLE = ("k", "round", "budget")
+EMPTY = {"refused": "an error in the file", "zero": "0", "missing": "missing"}
+UNITS = {"": "an error", "sum": "their sum", "mean": "their mean", "max": "the largest", "any": "yes if any is not 0"}
 LONGEST = 20_000  # letters of a field
 
 
@@ -93,6 +98,12 @@ class Form:
     split: str = ""
     baseline: str = ""
     missing: str = ""
+    empty: str = "refused"
+    id_column: str = ""
+    id_result: str = ""
+    id_window: str = ""
+    time_column: str = ""
+    share_above: str = ""
     policy: str = ""  # that the planner recommends; empty for the usual one
 
     @classmethod
@@ -163,6 +174,13 @@ class Form:
             **{name: self.read(name) for name in ("delta", "round", "budget")},
             "unit": self.unit.strip() or None,
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
+            "columns": Columns(id=self.id_column.strip() or None, time=self.time_column.strip() or None),
+            "reading": Reading(
+                empty=cast(Empty, self.empty),
+                id_result=cast(UnitResult, self.id_result) if self.id_result else None,
+                id_window=self.id_window.strip() or None,
+                share_above=self.read("share_above"),
+            ),
         }
 
 

@@ -88,15 +88,17 @@ def _keep_name(request: Request, response: Response, name: str) -> None:
 def studies(request: Request) -> Response:
     """The list of studies."""
     storage = request.app.state.storage
-    with open_store(storage, create=False) as store:
-        digest = hashlib.sha256(repr(sorted(store.ends().items())).encode()).hexdigest()
+
+    def read_digest() -> str:
+        with open_store(storage, create=False) as store:
+            return hashlib.sha256(repr(sorted(store.ends().items())).encode()).hexdigest()
 
     def render(basics: Plain) -> str:
         def text() -> str:
             found = [each | {"words": describe_state(each)} for each in list_studies(storage)]
             return ENVIRONMENT.get_template("studies.html").render(basics | {"studies": found})
 
-        return reports_of(request).page(digest, ("studies", basics["role"], basics["me"]), text)
+        return reports_of(request).share(("", "list", basics["role"], basics["me"]), read_digest, text)
 
     return respond(request, render)
 

@@ -20,7 +20,7 @@ from roundwise.planning.render import describe_fixed_design, power_table
 from roundwise.planning.tradeoff import policy_words
 from roundwise.render.terminal import Table
 from roundwise.study.study import create_from_spec
-from roundwise.web.forms import DIRECTIONS, QUESTIONS, RESULTS, SPLITS, Form
+from roundwise.web.forms import DIRECTIONS, EMPTY, QUESTIONS, RESULTS, SPLITS, UNITS, Form
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
 from roundwise.web.routing import Pages, address_of
@@ -99,6 +99,7 @@ def created(request: Request, sent: FormData) -> Response:
 def _form(request: Request, title: str, form: Form | None = None, error: str = "") -> Response:
     given = Form.of(dict(request.query_params)) if request.query_params else EXAMPLE
     choices = {"questions": QUESTIONS, "directions": DIRECTIONS, "results": RESULTS, "splits": SPLITS}
+    choices |= {"empties": EMPTY, "units": UNITS}
     return page(request, "new.html", 422 if error else 200, title=title, form=form or given, error=error, **choices)
 
 

@@ -28,7 +28,7 @@ FORMATS = {  # media types of files, by their endings
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "csv": "text/csv; charset=utf-8",
 }
-MOST = 100  # reports, files and pages in the cache
+MOST = 200  # reports, files and pages in the cache
 MANY = 40  # arms from which on a forecast is made only on request, because it takes long
 Made = TypeVar("Made")
 Key = tuple[Hashable, ...]
@@ -53,42 +53,38 @@ class _Turn:
 
 
 class ReportCache:
-    """What readers of a study get, computed once for all of them, and pages by the digest of their contents."""
+    """What readers get, computed once for all of them."""
 
     def __init__(self) -> None:
-        self._pages: OrderedDict[Key, str] = OrderedDict()
         self._latest: OrderedDict[Key, _Latest] = OrderedDict()
         self._turns: dict[Key, _Turn] = {}
         self._lock = threading.Lock()
         self._slow = threading.Semaphore(1)  # work of seconds is done one at a time
 
     def compute_once(self, study: Study, kind: Key, make: Callable[[], Made]) -> Made:
-        """A value of a study as it stood at some time after the request came in.
+        """A value of a study as it stood at some time after the request came in."""
+        return self.share((study.name, *kind), lambda: _digest(study), make)
+
+    def share(self, key: Key, read_digest: Callable[[], str], make: Callable[[], Made]) -> Made:
+        """A value that depends on contents with a digest, made anew only if that has changed.
 
         A request that waits for another one's turn takes its result if that turn began after the request came in, even
         if the study has moved on meanwhile. However many read and however often results come, each waits for at most
         two turns.
         """
-        key = (study.name, *kind)
         with self._turn(key):
             with self._lock:
                 last = self._latest.get(key)
             if last is not None and last.begun >= arrival():
                 return last.value
-            begun, digest = time.monotonic(), _digest(study)
+            begun, digest = time.monotonic(), read_digest()
             value = make() if last is None or last.digest != digest else last.value
-            self._put(self._latest, key, _Latest(begun, digest, value))
-            return value
-
-    def page(self, digest: str, kind: Key, make: Callable[[], str]) -> str:
-        """The text of a page about the contents with this digest; it is the same for all readers of a kind."""
-        key = (digest, "page", *kind)
-        with self._turn(key):
             with self._lock:
-                found = self._pages.get(key)
-            found = make() if found is None else found
-            self._put(self._pages, key, found)
-            return found
+                self._latest[key] = _Latest(begun, digest, value)
+                self._latest.move_to_end(key)
+                while len(self._latest) > MOST:
+                    self._latest.popitem(last=False)
+            return value
 
     def brief(self, study: Study) -> Report:
         """The report without intervals."""
@@ -167,13 +163,6 @@ class ReportCache:
                     raise
 
         return self.compute_once(study, ("forecast",), make)
-
-    def _put(self, cache: OrderedDict[Key, Made], key: Key, value: Made) -> None:
-        with self._lock:
-            cache[key] = value
-            cache.move_to_end(key)
-            while len(cache) > MOST:
-                cache.popitem(last=False)
 
     @contextmanager
     def _turn(self, key: Key) -> Iterator[None]:

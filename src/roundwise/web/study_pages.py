@@ -213,7 +213,8 @@ def study(request: Request, name: str) -> Response:
                 given = {"view": view, "study": name, "at": address_of(name), "digest": report.digest}
                 return ENVIRONMENT.get_template("study.html").render(basics | given)
 
-            return reports_of(request).page(str(report.digest), (bounded, basics["role"], basics["me"]), text)
+            key = (name, "page", bounded, basics["role"], basics["me"])
+            return reports_of(request).share(key, lambda: str(report.digest), text)
 
         return respond(request, render)
 

@@ -171,6 +171,7 @@ class UploadPreview:
     changes: Sequence[str] = ()  # what would change
     alarms: Sequence[str] = ()  # what would endanger the guarantee
     complete: bool = False
+    rules: str = ""  # by which rows become results
 
 
 router = Pages()
@@ -248,7 +249,6 @@ def read_options(given: dict[str, str]) -> TellKeywords:
         missing=given.get("missing", "").strip() or None,
         cumulative=given.get("counts_as") == "cumulative",
         new=given.get("counts_as") == "new",
-        average_ids=bool(given.get("average_ids")),
     )
 
 
@@ -257,7 +257,7 @@ def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> Uploa
     spec = study.state.spec
 
     def look(words: TellKeywords) -> tuple[ColumnPreview, dict[str, str]]:
-        looked = preview_columns(upload, spec.arms, spec.noise, spec.columns, TellOptions(**words))
+        looked = preview_columns(upload, spec.arms, spec.noise, spec.columns, spec.reading, TellOptions(**words))
         return looked, {role: given.get(f"column_{role}") or looked.taken.get(role, "") for role in ROLES}
 
     try:
@@ -287,6 +287,7 @@ def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> Uploa
         changes=_describe_changes(before, after),
         alarms=[str(each) for each in after.dangers if each not in before.dangers],
         complete=not after.remaining,
+        rules=spec.reading.words,
     )
 
 

@@ -55,7 +55,6 @@ class FileOptions(NamedTuple):
     ] = None
     cumulative: Annotated[bool, _about_files("--cumulative", "Running totals since the study began.")] = False
     new: Annotated[bool, _about_files("--new", "Count every row as new, without the duplicate check.")] = False
-    average_ids: Annotated[bool, _about_files("--average-ids", "Average the rows of each id into one result.")] = False
 
     @property
     def words(self) -> TellKeywords:
@@ -162,6 +161,8 @@ def new(
             spec = replace(spec, seed=settings["seed"], seed_given=True)
         if (columns := study.columns.columns()) is not None:
             spec = replace(spec, columns=columns)
+        if any(each is not None for each in study.reading):
+            spec = replace(spec, reading=study.reading.reading())
         if study.noise.items:
             spec = replace(spec, noise=spec.noise.with_items())
     with create_from_spec(name, spec, storage) as created:
@@ -250,7 +251,7 @@ def ask(
 def tell(
     name: Name,
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Result files: CSV, JSON, Excel or Parquet.", metavar="[FILE]...")
+        list[Path] | None, typer.Argument(help="Result files: CSV, JSON, Excel or Parquet.", metavar="FILE")
     ] = None,
     round_over: Annotated[
         str | None, option("--round-over", "Reason to close the round with results missing.", "REASON")

@@ -1,0 +1,138 @@
+"""How rows become results, by rules that are fixed when a study is created and recorded with it."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, date, datetime
+from typing import Literal, get_args
+
+import numpy as np
+
+from roundwise.arrays import Floats, Plain
+from roundwise.errors import InputError
+from roundwise.messages import Remedy
+
+Empty = Literal["refused", "zero", "missing"]
+UnitResult = Literal["sum", "mean", "max", "any"]
+TwoArms = Literal["refused", "left-out"]
+
+_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_EPOCH, _DAYS = 25_569, (20_000, 80_000)  # 1 January 1970 as a day of Excel, and days from 1954 to 2119
+_WINDOW = re.compile(r"(\d+(?:\.\d+)?)\s*(m|h|d|w)")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Rules by which rows become results: first of empty outcomes, then of ids, then of shares.
+
+    Args:
+        empty: What a row without an outcome is: "refused", "zero" or "missing".
+        id_result: The result of all rows of an id: their "sum", "mean" or "max", or "any"; None: an id has one row.
+        id_window: How long after the first row of an id rows count, e.g. "7d" or "36h"; None: all do.
+        two_arms: What happens to an id with rows of several arms: it is "refused" or "left-out".
+        share_above: A result is 1 if its value is above this one, else 0.
+        share_below: A result is 1 if its value is below this one, else 0.
+
+    >>> Reading(id_result="sum", id_window="7d").words
+    'Rows of one id are one result, their sum within 7d of the first.'
+    """
+
+    empty: Empty = "refused"
+    id_result: UnitResult | None = None
+    id_window: str | None = None
+    two_arms: TwoArms = "refused"
+    share_above: float | None = None
+    share_below: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, choices in (("empty", Empty), ("id_result", UnitResult | None), ("two_arms", TwoArms)):
+            known = [word for each in (choices, *get_args(choices)) for word in get_args(each) if isinstance(word, str)]
+            value = vars(self)[name]
+            if value not in known and not (value is None and name == "id_result"):
+                raise InputError(
+                    f"'{value}' is no rule for {name.replace('_', ' ')}.",
+                    Remedy(f"Give {{@{name}}} as one of {', '.join(dict.fromkeys(known))}."),
+                )
+        if self.id_window is not None:
+            if self.id_result is None:
+                raise InputError("A window needs a rule for the rows in it.", Remedy("Add {@id_result}."))
+            if _WINDOW.fullmatch(self.id_window.strip().lower()) is None or not self.window > 0:
+                raise InputError(
+                    f"'{self.id_window}' is no window.", Remedy("Give {@id_window} as a number with m, h, d or w.")
+                )
+        for cut in (self.share_above, self.share_below):
+            if cut is not None and not math.isfinite(cut):
+                raise InputError("The value above or below which a result counts must be a finite number.")
+        if self.share_above is not None and self.share_below is not None:
+            raise InputError("A result counts above a value or below one, not both.")
+
+    @property
+    def window(self) -> float:
+        """The window of a unit in seconds; infinite where there is none."""
+        found = None if self.id_window is None else _WINDOW.fullmatch(self.id_window.strip().lower())
+        return math.inf if found is None else float(found[1]) * _SECONDS[found[2]]
+
+    @property
+    def shares(self) -> bool:
+        """Whether results are 1 beyond a value, and else 0."""
+        return self.share_above is not None or self.share_below is not None
+
+    def payload(self) -> Plain:
+        """The rules that differ from the usual ones, as JSON."""
+        usual = {each.name: each.default for each in fields(self)}
+        return {name: value for name, value in asdict(self).items() if value != usual[name]}
+
+    def results(self, values: Floats) -> Floats:
+        """What values count as; nan stays."""
+        if not self.shares:
+            return values
+        beyond = values > self.share_above if self.share_above is not None else values < self.share_below  # type: ignore[operator]
+        return np.where(np.isnan(values), np.nan, beyond.astype(np.float64))
+
+    @property
+    def words(self) -> str:
+        """The rules in sentences; empty where there are none."""
+        said = []
+        if self.empty != "refused":
+            said.append(f"An empty outcome is {'0' if self.empty == 'zero' else 'missing'}.")
+        if self.id_result is not None:
+            how = {"any": "whether any of them is not 0", "max": "the largest of them"}
+            rule = how.get(self.id_result, f"their {self.id_result}")
+            within = "" if self.id_window is None else f" within {self.id_window} of the first"
+            said.append(f"Rows of one id are one result, {rule}{within}.")
+        if self.two_arms == "left-out":
+            said.append("Ids with rows of several arms are left out.")
+        if self.shares:
+            side, cut = ("above", self.share_above) if self.share_above is not None else ("below", self.share_below)
+            said.append(f"A result is 1 if its value is {side} {cut:g}, else 0.")
+        return " ".join(said)
+
+
+def moment(cell: object) -> str | None:
+    """A time as ISO 8601 writes it; None where the cell has none."""
+    text = cell.isoformat() if isinstance(cell, date) else cell
+    text = str(cell)[:26] if isinstance(cell, np.datetime64) else text
+    return text.strip() if isinstance(text, str) and _MOMENT.fullmatch(text.strip()[:40]) else None
+
+
+def seconds(cell: object) -> float:
+    """A time in seconds since 1970, in UTC unless it says otherwise; nan where there is none.
+
+    A number is a day of Excel, which counts from the end of 1899.
+
+    >>> seconds("2026-05-04") == seconds(46146) == seconds("2026-05-04T02:00+02:00")
+    True
+    """
+    if isinstance(cell, int | float) and _DAYS[0] <= cell <= _DAYS[1]:
+        return (float(cell) - _EPOCH) * _SECONDS["d"]
+    text = moment(cell)
+    try:
+        found = None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None:
+        return math.nan
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
