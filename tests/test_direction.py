@@ -243,7 +243,8 @@ def test_the_mirror_image_is_decided_alike(world, number):
 
 @pytest.mark.parametrize("name", sorted(set(POLICIES) - {"wager", "conditional-power"}))
 def test_every_policy_plays_the_mirror_image_alike(name):
-    policy, environment = POLICIES[name]().with_design(500, None, None), GaussianArms([1.0, 0.4, 0.2, 0.0], sigma=0.8)
+    policy = POLICIES[name](**({"budget": 4000} if name == "designed" else {}))
+    environment = GaussianArms([1.0, 0.4, 0.2, 0.0], sigma=0.8)
     number = {"karpov": 2, "jin-2019": 1}.get(name, 0)
     question, mirror = asked(0.0, 0.0, 1.0)[number]
     found = decisions(mirror, Mirror(environment, 0.0), policy, None, 10)

@@ -62,7 +62,7 @@ def test_forms_are_those_of_least_squares(arms, batches):
     known = estimate_from(seen(every), np.ones(RUNS), shifts=True)
     assert isinstance(known.fit, ArmMeanFit if batches > max(FEW, arms) else BatchShiftFit)
     first = np.ones((RUNS, arms), dtype=np.intp)
-    differences = known.forecast(pairs(first, None, 0.25))
+    differences = known.forecast(pairs(first, np.arange(first.shape[-1]), 0.25))
     for run in range(RUNS):
         for j in (0, arms - 1):
             if j != 1:
@@ -82,17 +82,19 @@ def test_an_arm_without_results_is_not_known(arms, batches):
     past, none = seen(every), np.zeros((RUNS, 1))
     hidden = [Batch(np.append(counts, none, axis=-1), np.append(totals, none, axis=-1)) for counts, totals, *_ in every]
     known = estimate_from(seen(hidden), np.ones(RUNS), shifts=True)
-    forecast = known.forecast(pairs(np.zeros((RUNS, arms + 1), dtype=np.intp), None))
+    forecast = known.forecast(pairs(np.zeros((RUNS, arms + 1), dtype=np.intp), np.arange(arms + 1)))
     assert (forecast.leverage[:, -1] == np.inf).all()
     assert np.isfinite(forecast.value).all()
-    alone = estimate_from(past, np.ones(RUNS), shifts=True).forecast(pairs(np.zeros((RUNS, arms), dtype=np.intp), None))
+    alone = estimate_from(past, np.ones(RUNS), shifts=True).forecast(
+        pairs(np.zeros((RUNS, arms), dtype=np.intp), np.arange(arms))
+    )
     np.testing.assert_allclose(forecast.leverage[:, 1:-1], alone.leverage[:, 1:], rtol=1e-9)
 
 
 @pytest.mark.parametrize(("arms", "batches"), SIZES)
 def test_one_run_or_many_the_same_bits(arms, batches):
     past = seen(drawn(arms, batches))
-    pieces = pairs(np.zeros((RUNS, arms), dtype=np.intp), None)
+    pieces = pairs(np.zeros((RUNS, arms), dtype=np.intp), np.arange(arms))
     many = estimate_from(past, np.ones(RUNS), shifts=True).forecast(pieces)
     for run in range(RUNS):
         index = np.array([run])
@@ -131,6 +133,8 @@ def test_parts_of_a_batch_are_one_batch(arms, batches):
 def test_a_very_uneven_past_keeps_its_digits():
     """A batch of a million among many of ten: differences are still those of least squares."""
     every = [Batch(batch.counts * 1e5, batch.totals * 1e5) if r == 3 else batch for r, batch in enumerate(drawn(4, 40))]
-    found = estimate_from(seen(every), np.ones(RUNS), True).forecast(pairs(np.ones((RUNS, 4), dtype=np.intp), None))
+    found = estimate_from(seen(every), np.ones(RUNS), True).forecast(
+        pairs(np.ones((RUNS, 4), dtype=np.intp), np.arange(4))
+    )
     value, variance = least_squares(every, 0, np.array([-1.0, 1.0, 0.0, 0.0]))
     np.testing.assert_allclose([found.value[0, 0], found.leverage[0, 0]], [value, variance], rtol=1e-6)

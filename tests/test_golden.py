@@ -45,6 +45,13 @@ def continued(study, batches=2):
             break
 
 
+def test_its_last_checkpoint_is_read_and_not_recounted(studies):
+    for study in studies:
+        state = study.state
+        assert state.trial.record.batches > 0 or state.checkpoint is None
+        assert not state.summary.refolded
+
+
 @pytest.mark.long
 def test_it_is_opened_reported_verified_and_continued(studies):
     for study in studies:

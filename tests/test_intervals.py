@@ -186,7 +186,7 @@ def test_what_is_to_spare_is_of_the_candidate_that_is_claimed():
 @pytest.mark.parametrize(("question", "noise"), PAIRS)
 def test_what_is_ruled_out_is_a_half_line_and_the_bound_its_end(monkeypatch, question, noise):
     """At 80 values on both sides of every bound that is searched for, and just beside it."""
-    found, seen = intervals._end, []
+    found, seen = intervals.find_end, []
 
     def looked(excess, start, error, limits):
         def exceeded(values):

@@ -72,7 +72,7 @@ def times_ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
         last = spread(pairs(np.arange(4), np.full(4, 4)), runs)
         found["behind another"] = times(last, means[:4] - means[4])
     elif isinstance(ledger, BeyondLevelEProcess):
-        sign = 1.0 if ledger.beyond_is_above else -1.0
+        sign = -1.0 if ledger.lower_is_better else 1.0
         chosen = [spread(means_of(5, sign), runs) for _ in bets.placed]
         chosen = [
             form._replace(

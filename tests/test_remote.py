@@ -503,7 +503,11 @@ class TestCommandLine:
         ]
         codes = set()
         for words in commands:
-            mine, theirs = (roundwise(*words, "--storage", storage) for storage in both)
+            said = []
+            for storage in both:  # not by an option, which the commands in messages would repeat
+                monkeypatch.setenv("ROUNDWISE_STORAGE", storage)
+                said.append(roundwise(*words))
+            mine, theirs = said
             if words == ("list",):
                 theirs = (theirs[0], "\n".join(each for each in theirs[1].split("\n") if "shop" in each), theirs[2])
                 mine = (mine[0], "\n".join(each for each in mine[1].split("\n") if "shop" in each), mine[2])

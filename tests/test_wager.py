@@ -823,7 +823,7 @@ def test_pairs_are_what_best_arm_bets_on():
     problem = Problem(BestArm(), 3, 0.1, SIGMA_1)
     trial = play(problem, Wager(), normal(np.array([3.0, 0.0, 1.0])), 1, 1, 1).trial
     rivals = trial.kept.alternative.lead.pieces
-    same(rivals, pairs(np.array([[2, 0, 0]]), None))
+    same(rivals, pairs(np.array([[2, 0, 0]]), np.arange(3)))
 
 
 class TestWhatCanBeAsked:

@@ -192,8 +192,6 @@ def _check_pieces(question: Question, what: str, means: Floats, answers: Answer)
     violated: list[set[bytes]] = []
     for number, answer in enumerate(answers):
         pieces = question.halfspaces(answer, arms)
-        if pieces.each:
-            return
         if number < _CROSSED:
             holds: Bools = np.asarray(_holding(pieces, some).all(axis=-1))
             correct = np.asarray(question.correct(np.broadcast_to(answer, (len(some), *answer.shape)), some))

@@ -458,7 +458,10 @@ _ASSUMPTIONS = {  # what rows may contradict, and what to do about it
         "Start a new study with {@large_sample}, or with {@cap} if single large values should not decide.",
     ),
     "same_spread": ("all arms vary alike", "Start a new study without {@same_spread}."),
-    "sigma": ("results vary as much as said", "Start a new study with {@normal}, which takes no sigma."),
+    "sigma": (
+        "sigma is the standard deviation of the results",
+        "Start a new study with {@normal}, which takes no sigma.",
+    ),
     "poisson": (
         "counts vary as Poisson counts do",
         "Start a new study with {@normal}, or with {@large_sample} if most counts are below 20.",
@@ -610,14 +613,14 @@ Note.table = {
     ),
     "sums_only": "Some results were recorded as sums. Only their range can be used, so more results are needed.",
     "rows_unchecked": (
-        "Some results came as sums, so whether single results fit the assumptions was not checked for them."
+        "Some results were recorded as sums, so their single values were not checked against the assumptions."
     ),
     "rows_skewed": lambda *, findings: (
-        f"The results are skewed: {_row_findings(findings)}. Every round has rows enough for that not to matter."
+        f"The results are skewed: {_row_findings(findings)}. Every round has enough rows for this not to matter."
     ),
     "rows_at_end": lambda *, arm, share, end: (
         f"{100 * share:.0f} % of the rows of {arm} are {end:g}, an end of the range. If values were cut off there, the "
-        "answer is about the values as they were cut."
+        "answer is about the truncated values."
     ),
     "incomplete_round": (
         "Round {round} was incomplete when the study was closed: its {results:count} result{results:s} do not count."
@@ -626,10 +629,6 @@ Note.table = {
     "after_decision": _after_decision,
 }
 FileNote.table = {
-    "collecting": lambda *, arm, rows, skewness: (
-        f"Collecting: about {count(rows)} results of {arm} are needed before anything is concluded"
-        + (f" (skewness {skewness:.2g})." if skewness is not None else ".")
-    ),
     "unused_columns": lambda *, columns: f"not used: {list_quoted(columns, 20)}.",
     "guessed_column": lambda *, column, role: (
         f"{quoted(column)} was taken for the {role}, judging by its contents. To be certain, use "

@@ -325,8 +325,6 @@ def form_variances(values: Floats, pieces: Halfspaces) -> Floats:
 
 def arm_of(values: Floats, pieces: Halfspaces, s: int) -> Floats:
     """The values of the first (s = 0) or second arm of each pair, which may be other arms in every run. (K)->(P)"""
-    if s == 1 and pieces.each:
-        return values
     arms = pieces.arms[..., s]
     if any(arms.strides[:-1]):
         return np.take_along_axis(values, arms, axis=-1)

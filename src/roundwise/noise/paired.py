@@ -139,9 +139,7 @@ def _about_one_arm(pieces: Halfspaces) -> Bools:
 
 def _pair_places(arms: int, pieces: Halfspaces) -> Index:
     """The places of the differences of the two arms of each piece among those of all pairs. (P)"""
-    last = int(pieces.arms.shape[-1]) - 1
-    second = np.broadcast_to(np.arange(arms), pieces.arms.shape[:-1]) if pieces.each else pieces.arms[..., min(1, last)]
-    return np.asarray(pieces.arms[..., 0] * arms + second)
+    return np.asarray(pieces.arms[..., 0] * arms + pieces.arms[..., min(1, pieces.arms.shape[-1] - 1)])
 
 
 def at_pairs(batch: Batch, arms: int, pieces: Halfspaces) -> Batch:

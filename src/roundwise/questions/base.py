@@ -20,6 +20,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
@@ -327,55 +328,63 @@ class HalfspaceQuestion(Question):
 
     @quiet
     def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
-        """With n_i results of arm i a form has the variance sum_i a_i^2 sigma_i^2/n_i: coefficients a_i sigma_i."""
+        """That of the easiest right answer."""
         values, radii, runs = flatten_runs(means, radius)
-        scales, largest = sigmas / sigmas.max(), float(sigmas.max())
         same = len(values) > 1 and bool((values == values[:1]).all() and (radii == radii[:1]).all())
         if same:  # the same means in every run, as in a simulation
             values, radii = values[:1], radii[:1]
-        best, weights = np.full(len(values), np.inf), np.full(values.shape, 1.0 / values.shape[-1])
+        best = Complexity(np.full(len(values), np.inf), np.full(values.shape, 1.0 / values.shape[-1]))
         for answer, there in zip(*self.candidate_answers(values), strict=True):
             for rows in self._chunks(values):
-                forms, distances = self._distances(answer[rows], values[rows])
-                distances = np.maximum(distances, 0.0)
-                found = halfspace_complexity(forms * scales, distances, radii[rows][:, None], largest)
-                nothing = np.isinf(distances).all(axis=-1)  # no half-space needs to be shown
-                less = there[rows] & (found.value < best[rows])
-                best[rows] = np.where(less, found.value, best[rows])
-                weights[rows] = np.where((less & ~nothing)[:, None], found.weights, weights[rows])
-        if same:
-            best, weights = np.full(runs, best[0]), np.broadcast_to(weights[0], (*runs, values.shape[-1])).copy()
-        return Complexity(best.reshape(runs), weights.reshape((*runs, values.shape[-1])))
+                found = self._answer_complexity(answer[rows], values[rows], radii[rows], sigmas)
+                less = there[rows] & (found.value < best.value[rows])
+                best.value[rows] = np.where(less, found.value, best.value[rows])
+                best.weights[rows] = np.where(less[:, None], found.weights, best.weights[rows])
+        value, weights = (np.repeat(each, math.prod(runs), axis=0) if same else each for each in best)
+        return Complexity(value.reshape(runs), weights.reshape((*runs, values.shape[-1])))
+
+    def _answer_complexity(self, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:
+        """T and w of showing that this answer is right. (R,...),(R,K),(R)->(R),(R,K)
+
+        With n_i results of arm i a form has the variance sum_i a_i^2 sigma_i^2/n_i: coefficients a_i sigma_i.
+        """
+        forms, distances = self._distances(answer, means)
+        largest = float(sigmas.max())
+        found = halfspace_complexity(forms * (sigmas / largest), np.maximum(distances, 0.0), radii[:, None], largest)
+        nothing = np.isinf(distances).all(axis=-1, keepdims=True)  # no half-space needs to be shown
+        return found._replace(weights=np.where(nothing, 1.0 / means.shape[-1], found.weights))
 
     @quiet
     def floor_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Floats:
         """The largest need of one half-space alone, with the deviations of the arms."""
         values, radii, runs = flatten_runs(means, radius)
-        scales, largest = sigmas / sigmas.max(), float(sigmas.max())
         least = np.full(len(values), np.inf)
         for answer, there in zip(*self.candidate_answers(values), strict=True):
             for rows in self._chunks(values):
-                forms, distances = self._distances(answer[rows], values[rows])
-                found = halfspace_floor(forms * scales, np.maximum(distances, 0.0), radii[rows], largest)
+                found = self._answer_floor(answer[rows], values[rows], radii[rows], sigmas)
                 least[rows] = np.where(there[rows], np.minimum(least[rows], found), least[rows])
         return least.reshape(runs)
 
+    def _answer_floor(self, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Floats:
+        forms, distances = self._distances(answer, means)
+        largest = float(sigmas.max())
+        return halfspace_floor(forms * (sigmas / largest), np.maximum(distances, 0.0), radii, largest)
+
     @quiet
     def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
-        """T_i of right answers i."""
         values = finite(means)
         found = []
         for answer, there in zip(*self.right_answers(values, most), strict=True):
             needs = np.full(there.shape, np.nan)
             if there.any():
-                forms, distances = self._distances(answer[there], values[there])
-                zero = np.zeros((len(distances), 1))
-                needs[there] = halfspace_complexity(forms, np.maximum(distances, 0.0), zero, sigma).value
+                mine = values[there]
+                needs[there] = self._answer_complexity(
+                    answer[there], mine, np.zeros(len(mine)), np.array([float(sigma)])
+                ).value
             found.append(needs)
         return np.stack(found, axis=-1)
 
     def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
-        """T~* and w* with the divergences of the rewards' own family; of several right answers the easiest."""
         values = family.clip_means(finite(means))
         each = [self._family_complexity(*answer, values, family) for answer in self._family_answers(values)]
         best = each[0]
@@ -384,7 +393,6 @@ class HalfspaceQuestion(Question):
         return best
 
     def family_complexities(self, means: ArrayLike, family: Family) -> Floats:
-        """T~_i of right answers i; nan beyond. (K)->(A)"""
         values = family.clip_means(finite(means))
         each = [
             np.where(right, self._family_complexity(answer, right, values, family).value, np.nan)
@@ -453,23 +461,19 @@ class SidesQuestion(HalfspaceQuestion):
         """How far each quantity is above its level. (K)->(P)"""
 
     def answer(self, means: ArrayLike) -> Answer:
-        """Which quantities are above their levels."""
         return np.asarray(self.heights(finite(means)) > 0)
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether every quantity is on its side, or within the tolerance of its level."""
         heights = self.heights(finite(means))
         near = np.abs(heights) <= self.tolerance if self.tolerance else False
         return np.asarray(((answer == (heights > 0)) | near).all(axis=-1))
 
     def count_right_answers(self, means: ArrayLike) -> Floats:
-        """2 to the number of quantities within the tolerance of their levels."""
         heights = self.heights(finite(means))
         free = (np.abs(heights) <= self.tolerance).sum(axis=-1) if self.tolerance else np.zeros(heights.shape[:-1])
         return np.asarray(2.0 ** np.minimum(free, 1000.0))
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """The right masks, that of the means first."""
         return enumerate_answers(finite(means), self._right_masks, most)
 
     def _right_masks(self, means: Floats) -> Iterable[Bools]:
@@ -498,15 +502,12 @@ class ScoreQuestion(HalfspaceQuestion):
         return np.asarray(self.scores(finite(means)).argmax(axis=-1))
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether it is the answer for these means, or its score within the tolerance of the largest."""
         return np.asarray(np.take_along_axis(self.right_mask(means), np.asarray(answer)[..., None], axis=-1)[..., 0])
 
     def count_right_answers(self, means: ArrayLike) -> Floats:
-        """The number of scores within the tolerance of the largest."""
         return np.asarray(self.right_mask(means).sum(axis=-1), dtype=np.float64)
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """All scores, and which of them are right."""
         right = np.moveaxis(self.right_mask(means), -1, 0)
         scores = np.arange(len(right)).reshape(-1, *[1] * (right.ndim - 1))
         return np.broadcast_to(scores, right.shape), right
@@ -539,7 +540,6 @@ class RankingQuestion(HalfspaceQuestion):
         """The answer that stands for this set of `number_sought` arms. (K)->..."""
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
-        """The first `number_sought` arms are ahead."""
         return np.where(np.arange(means.size) < self.number_sought, means + self.sign * lead, means)
 
 

@@ -10,17 +10,14 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, one_hot, quiet, total
 from roundwise.questions.base import (
-    MOST,
     PLAIN_WORDING,
     Answer,
-    Question,
     RankingQuestion,
     ScoreQuestion,
     Wording,
     check_tolerance,
     column,
     finite,
-    flatten_runs,
     within_words,
 )
 from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complexity_where, midrange, pairs
@@ -56,15 +53,12 @@ class BestArm(RankingQuestion, ScoreQuestion):
         check_tolerance(self.tolerance)
 
     def scores(self, means: Floats) -> Floats:
-        """The means, negated where lower is better."""
         return self.merits(means)
 
     def answer_from_set(self, chosen: Bools) -> Answer:
-        """The arm of a set of one. (K)->()"""
         return np.asarray(chosen.argmax(axis=-1))
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
-        """The arm with the largest mean (the first in a tie), or with a tolerance the one with the most evidence."""
         return self._supported(counts, self.scores(finite(means)))[0] if self.tolerance else self.answer(means)
 
     @quiet
@@ -102,58 +96,13 @@ class BestArm(RankingQuestion, ScoreQuestion):
         gaps = gaps - radius if radius.ndim > 1 or radius.any() else gaps
         return _complexity_of_gaps(gaps, leads, possible, sigma)
 
-    @quiet
-    def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
-        """T_i of every arm i that is right: the complexity of "i is right"; nan for the others. (K)->(K)"""
-        right = self.right_mask(means)
-        if not self.tolerance:
-            return np.where(right, self.complexity(means, sigma=sigma).value[..., None], np.nan)
-        means = self.scores(finite(means))
-        found = np.full(means.shape, np.nan)
-        arms = np.arange(means.shape[-1])
-        for i in np.flatnonzero(right.reshape(-1, len(arms)).any(axis=0)):  # one at a time: memory stays (runs, K)
-            runs = right[..., i]
-            gaps = np.maximum(means[runs][..., i, None] - means[runs] + self.tolerance, 0.0)
-            possible = np.ones(gaps.shape[:-1], dtype=np.bool_)
-            found[runs, i] = _complexity_of_gaps(gaps, np.broadcast_to(arms == i, gaps.shape), possible, sigma).value
-        return found
-
-    @quiet
-    def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
-        """With v_b = gap_b^2/2 and y = n_1/sigma_1^2 the least of the sum of all n_i is where
-
-        sum_b sigma_b^2 / (v_b y - 1)^2 = sigma_1^2; n_b = sigma_b^2 y / (v_b y - 1). It falls in y: bisection.
-        With a tolerance the right arm for which that is least.
-        """
-        values, radii, runs = flatten_runs(means, radius)
-        best, weights = np.full(len(values), np.inf), np.full(values.shape, 1.0 / values.shape[-1])
-        for arm, there in zip(*self.candidate_answers(values), strict=True):
-            value, shares = self._complexity_of(arm, self.scores(values), radii, sigmas)
-            less = there & (value < best)
-            best, weights = np.where(less, value, best), np.where(less[:, None], shares, weights)
-        return Complexity(best.reshape(runs), weights.reshape((*runs, values.shape[-1])))
-
-    floor_with_sigmas = Question.floor_with_sigmas
-
-    def _complexity_of(self, arm: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:
-        mine = one_hot(arm, means.shape[-1])
-        scale = sigmas / sigmas.max()
-        own, first = np.take_along_axis(means, arm[:, None], axis=-1), sigmas[arm][:, None]
-        gaps = own - means + self.tolerance - radii[:, None] * (scale + scale[arm][:, None])
-        gaps = np.where(mine, np.inf, np.maximum(gaps, 0.0))
-        smallest = gaps.min(axis=-1)
-        possible = np.asarray(smallest > 0)
-        unit = np.where(possible, smallest, 1.0)[:, None]
-        v = (gaps / unit) ** 2 / 2  # 1/2 at least
-        low = np.full(unit.shape, 2.0)
-        high = 2 * (1 + np.sqrt(total(np.where(mine, 0.0, sigmas**2)))[:, None] / first)
-        for _ in range(60):
-            y = (low + high) / 2
-            over = total(np.where(mine, 0.0, (sigmas / (v * y - 1)) ** 2))[:, None] > first**2
-            low, high = np.where(over, y, low), np.where(over, high, y)
-        pulls = np.where(mine, first**2 * high, sigmas**2 / (v - 1 / high))
-        amount = total(pulls)
-        return complexity_where(possible, amount / unit[:, 0] ** 2, pulls / amount[:, None])
+    def _answer_complexity(self, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:
+        if len(sigmas) > 1:
+            return super()._answer_complexity(answer, means, radii, sigmas)
+        values, leads = self.scores(means), one_hot(answer, means.shape[-1])
+        gaps = np.take_along_axis(values, answer[:, None], axis=-1) - values + self.tolerance - 2 * radii[:, None]
+        possible = np.ones(len(means), dtype=np.bool_)
+        return _complexity_of_gaps(np.maximum(gaps, 0.0), leads, possible, float(sigmas[0]))
 
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
@@ -163,22 +112,18 @@ class BestArm(RankingQuestion, ScoreQuestion):
         return np.asarray(np.where(unique & (smallest > 0), 8 * sigma**2 / smallest / smallest, np.inf))
 
     def pieces(self, arms: int) -> Pieces:
-        """One half-space of two arms for each other arm."""
         return Pieces(arms - 1, 2)
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """The arm exceeds every other arm, less the tolerance."""
         others = np.arange(arms - 1)
         best, others = np.asarray(answer)[..., None], others + (others >= np.asarray(answer)[..., None])
         first, second = (others, best) if self.lower_is_better else (best, others)
         return pairs(first, second, -self.tolerance, grid=1)
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """'x is the best arm.'"""
         return f"{names[int(answer)]} is the best arm{within_words(self.tolerance)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """'Which of 4 arms has the highest mean?'"""
         return f"Which of {len(names)} arms has the {self.end_text} {wording.mean}{wording.near(self.tolerance)}?"
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:

@@ -191,19 +191,16 @@ class Claims(HalfspaceQuestion):
         return cls.against_control(**_read_shorthand(fields)) if "control" in fields else None
 
     def check_range(self, low: float, high: float) -> None:
-        """Every level must be where its form can lie."""
         if not self.odds:
             Statements(self.forms, self.levels, self.names[: self.number]).check_range(low, high)
         elif (low, high) != (0.0, 1.0):
             raise InputError("Odds ratios are of rates: they need 0/1 results.")
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """'x beats control; y beats control'"""
         each = self.claim_texts(names)
         return "; ".join(each[j] for j in np.flatnonzero(answer)) or "no claim is shown"
 
     def halfspace_texts(self, answer: Answer, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> list[str]:
-        """'x beats y: yes' or 'x beats y: no'."""
         each = zip(self.claim_texts(names), answer, strict=True)
         return [f"{words}: {'yes' if holds else 'no'}" for words, holds in each]
 
@@ -261,39 +258,36 @@ class Claims(HalfspaceQuestion):
         return found._with_arm_names(names) if self.names else found
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
-        """Effects in even steps, where arms are compared with a control."""
         if self.reference_arm is None:
             return super().means_with_lead(means, lead)
         return Statements(self.forms, self.levels, lower_is_better=self.lower_is_better).means_with_lead(means, lead)
 
     def cli_options(self, names: Sequence[str]) -> list[str] | None:
-        """The options that give just these claims: each way to compare with a control is tried."""
-        for control in np.flatnonzero((self.merits(self.forms) < 0).all(axis=0)).tolist():
-            for options, settings in self._control_options():
-                other = Claims.against_control(names, control, **settings, lower_is_better=self.lower_is_better)
-                if all(map(np.array_equal, astuple(self), astuple(other))):
-                    return ["--control", names[control], *options, *self.direction_options()]
+        """The options that give just these claims, where all are against one control."""
+        form, level = self.forms[0], float(self.levels[0])
+        controls = np.flatnonzero((self.merits(self.forms) < 0).all(axis=0)).tolist()
+        scale: Scale = "odds-ratio" if self.odds else "difference" if form.min() == -1 else "ratio"
+        margin = {"difference": level, "ratio": -float(form.min()), "odds-ratio": math.exp(level)}[scale]
+        margin, futility = float(f"{margin:.12g}"), None if self.futility is None else float(self._futility_levels[0])
+        for control in controls if futility is None or scale == "difference" else []:
+            other = Claims.against_control(
+                names,
+                control,
+                margin,
+                futility=futility,
+                sides=self.sides if scale != "ratio" else "one",
+                scale=scale,
+                lower_is_better=self.lower_is_better,
+            )
+            if all(map(np.array_equal, astuple(self), astuple(other))):
+                found = ["--control", names[control]]
+                found += [] if scale == "difference" else ["--margin-is", scale]
+                found += [] if scale == "difference" and not margin else ["--margin", f"{margin:.12g}"]
+                found += [] if futility is None else ["--futility", f"{futility:.12g}"]
+                return [*found, *(["--two-sided"] if self.sides == "two" else []), *self.direction_options()]
         return None
 
-    def _control_options(self) -> list[tuple[list[str], Plain]]:
-        level = float(self.levels[0])
-        margin = ["--margin", f"{level:.12g}"] if level else []
-        ratio, odds = (float(f"{x:.12g}") for x in (-self.forms[0].min(), np.exp(level)))
-        odds_options = ["--margin-is", "odds-ratio", "--margin", f"{odds:.12g}"]
-        known: list[tuple[list[str], Plain]] = [
-            (margin, {"margin": level}),
-            ([*margin, "--two-sided"], {"margin": level, "sides": "two"}),
-            (["--margin-is", "ratio", "--margin", f"{ratio:.12g}"], {"margin": ratio, "scale": "ratio"}),
-            (odds_options, {"margin": odds, "scale": "odds-ratio"}),
-            ([*odds_options, "--two-sided"], {"margin": odds, "scale": "odds-ratio", "sides": "two"}),
-        ]
-        if self.futility is not None:
-            futility = float(np.asarray(self.futility)[0])
-            known.append(([*margin, "--futility", f"{futility:.12g}"], {"margin": level, "futility": futility}))
-        return known
-
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """'Which of 4 arms beat placebo, each by itself?'"""
         if self.control is None or self.margin is None:
             words = self.claim_texts(names)[: self.number]
             listed = ", ".join(words[:6]) + (", ..." if len(words) > 6 else "")
@@ -320,7 +314,6 @@ class Claims(HalfspaceQuestion):
         return Statements(np.vstack([self.forms, -self.forms]), np.append(self.levels, -self._futility_levels))
 
     def check(self, arms: int) -> None:
-        """As many arms as the forms have coefficients."""
         self.lines.check(arms)
 
     def values(self, means: ArrayLike) -> Floats:
@@ -351,24 +344,19 @@ class Claims(HalfspaceQuestion):
         return np.asarray(np.where(least.reshape(-1), away >= -near, away > near))
 
     def answer(self, means: ArrayLike) -> Answer:
-        """What is true of these means."""
         return self.holds(means)
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether nothing false was shown."""
         return np.asarray(~(np.asarray(answer) & ~self.holds(means)).any(axis=-1))
 
     def count_true_claims(self, answer: Answer, means: ArrayLike) -> Floats:
-        """How many true claims (not opposites) were shown. ()"""
         true = np.asarray(answer) & self.holds(means)
         return np.asarray(true[..., : self.number].sum(axis=-1), dtype=np.float64)
 
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
-        """That of all lines together, on whichever side they are."""
         return self._linear().evidence(counts, means, sigma)
 
     def pieces(self, arms: int) -> Pieces:
-        """One half-space for each line."""
         return self._linear().pieces(arms)
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:

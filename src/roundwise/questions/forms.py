@@ -109,11 +109,9 @@ class Statements(SidesQuestion):
         return cls(forms, np.zeros(len(pairs)), tuple(f"{i} above {j}" for i, j in pairs), tolerance)
 
     def check(self, arms: int) -> None:
-        """As many arms as the forms have coefficients."""
         check_arm_count(self.forms, arms)
 
     def check_range(self, low: float, high: float) -> None:
-        """Every level must be where its form can lie."""
         ends = range_of_forms(self.forms, low, high)
         for name, level, least, most in zip(self.names, self.levels, *ends, strict=True):
             room = least < level - self.tolerance <= level + self.tolerance < most if self.tolerance else True
@@ -144,7 +142,6 @@ class Statements(SidesQuestion):
         return halfspace_floor(self.forms, self._to_border(finite(means)), radius, sigma)
 
     def pieces(self, arms: int) -> Pieces:
-        """One half-space for each statement."""
         return Pieces(len(self.forms), max(len(arms) for arms in self._arms_of_forms()))
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
@@ -154,13 +151,11 @@ class Statements(SidesQuestion):
         return pack_forms(forms, signs * self.levels - self.tolerance, max(len(arms) for arms in self._arms_of_forms()))
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """'These hold: x, y.'"""
         held = ", ".join(self.names[j] for j in np.flatnonzero(answer)) or "none"
         close = f" (or are within {self.tolerance:g})" if self.tolerance else ""
         return f"statements that hold{close}: {held}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """'Which of 3 arms beat placebo by more than 0.5?', or which statements hold."""
         if self.control is None or self.margin is None:
             return f"Which of {count_and_list(self.names, 'statement')} hold{wording.near(self.tolerance)}?"
         by = f" by more than {wording.gap(self.margin)}" if self.margin else ""
@@ -168,7 +163,6 @@ class Statements(SidesQuestion):
         return f"Which of {len(names) - 1} arms {verb} {names[self.control]}{by}{wording.near(self.tolerance)}?"
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
-        """Effects in even steps, from none to the lead, where arms are compared with a control."""
         control, found = self.control, np.array(means)
         if control is None:
             return super().means_with_lead(means, lead)
@@ -177,7 +171,6 @@ class Statements(SidesQuestion):
         return found
 
     def cli_options(self, names: Sequence[str]) -> list[str] | None:
-        """How it is asked on the command line; None where that takes a file."""
         if self.control is None or self.margin is None:
             return None
         known = {"--margin": self.margin, "--tolerance": self.tolerance}
@@ -185,11 +178,9 @@ class Statements(SidesQuestion):
         return ["--control", names[self.control], *options, *self.direction_options()]
 
     def claim_texts(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Each statement by its name."""
         return self.names
 
     def halfspace_texts(self, answer: Answer, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> list[str]:
-        """'x: yes' or 'x: no'."""
         return [f"{name}: {'yes' if holds else 'no'}" for name, holds in zip(self.names, answer, strict=True)]
 
     def _arms_of_forms(self) -> list[NDArray[np.intp]]:
@@ -200,7 +191,6 @@ class Statements(SidesQuestion):
         return np.abs(self.heights(means)) + self.tolerance
 
     def heights(self, means: Floats) -> Floats:
-        """How far each form is above its level. (K)->(m)"""
         self.check(means.shape[-1])
         sides = [
             total(self.forms[j, arms] * means[..., arms]) - self.levels[j]
@@ -244,20 +234,16 @@ class Largest(ScoreQuestion):
         set_fields(self, forms=forms, offsets=offsets, names=names)
 
     def check(self, arms: int) -> None:
-        """As many arms as the forms have coefficients."""
         check_arm_count(self.forms, arms)
 
     def cli_options(self, names: Sequence[str]) -> None:
-        """It takes a file."""
         return
 
     def pieces(self, arms: int) -> Pieces:
-        """One half-space for each rival."""
         widest = max(np.count_nonzero(a - b) for a, b in itertools.combinations(self.forms, 2))
         return Pieces(len(self.forms) - 1, int(widest))
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """The score exceeds every other score, less the tolerance."""
         assert self.offsets is not None
         best = np.asarray(answer)
         others = np.arange(len(self.forms) - 1)
@@ -268,20 +254,16 @@ class Largest(ScoreQuestion):
         return pack_forms(self.merits(forms), offsets, min(arms, int(widest)))
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """'x has the largest score.'"""
         return f"{self.names[int(answer)]} is the {self._end}{within_words(self.tolerance)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """'Which of 2 scores (x, y) is the largest?'"""
         return f"Which of {count_and_list(self.names, 'score')} is the {self._end}{wording.near(self.tolerance)}?"
 
     def halfspace_texts(self, answer: Answer, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> list[str]:
-        """'x exceeds y.'"""
         near, verb = near_words(self.tolerance, wording), "is below" if self.lower_is_better else "exceeds"
         return [f"{self.names[int(answer)]} {verb} {name}{near}" for i, name in enumerate(self.names) if i != answer]
 
     def scores(self, means: Floats) -> Floats:
-        """The scores at these means, negated where lower is better. (K)->(m)"""
         self.check(means.shape[-1])
         assert self.offsets is not None
         sides = [total(form * means) + offset for form, offset in zip(self.forms, self.offsets, strict=True)]

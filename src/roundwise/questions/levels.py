@@ -23,7 +23,6 @@ from roundwise.questions.base import (
     column,
     easier_complexity,
     finite,
-    flatten_runs,
     near_words,
     within_words,
 )
@@ -87,7 +86,6 @@ class Above(LevelQuestion, SidesQuestion):
     accepts_arm_changes = True
 
     def heights(self, means: Floats) -> Floats:
-        """How far each mean is above the level (below it, if lower is better). (K)->(K)"""
         return self.merits(means - self.level)
 
     @quiet
@@ -97,44 +95,31 @@ class Above(LevelQuestion, SidesQuestion):
         return np.asarray((np.asarray(counts) * away * away).min(axis=-1) / (2 * sigma**2))
 
     @quiet
-    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
-        """T* = sum_i 2 sigma^2 / (|mu_i - level| + tolerance)^2 (docs/paper.md, deviation 5), less the radius."""
-        return crossing_complexity(np.abs(finite(means) - self.level) + self.tolerance - column(radius), sigma)
-
-    @quiet
     def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
-        """T* = sum_i 2 sigma_i^2 / distance_i^2."""
-        values, radii, runs = flatten_runs(means, radius)
-        away = np.abs(values - self.level) + self.tolerance
-        away = np.maximum(away - radii[:, None] * (sigmas / sigmas.max()), 0.0)
-        needs = 2 * (sigmas / away) ** 2
-        value, weights = _share_among_arms(needs)
-        return Complexity(value.reshape(runs), weights.reshape((*runs, values.shape[-1])))
+        """T* = sum_i 2 sigma_i^2 / (|mu_i - level| + tolerance)^2 (docs/paper.md, deviation 5), less the radius."""
+        away = np.abs(finite(means) - self.level) + self.tolerance
+        return _show_all_arms(away - column(radius) * (sigmas / sigmas.max()), sigmas)
 
     @quiet
     def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
         """T~* = sum_i 1/KL(mu_i, level), less the tolerance."""
-        return _share_among_arms(1 / self.level_costs(family.clip_means(finite(means)), family).max(axis=0))
+        return _share(1 / self.level_costs(family.clip_means(finite(means)), family).max(axis=0))
 
     floor = Question.floor  # the complexity itself has a closed form
     floor_with_sigmas = Question.floor_with_sigmas
 
     def pieces(self, arms: int) -> Pieces:
-        """One half-space for each arm."""
         return Pieces(arms, 1)
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """Every arm on its side of the level, less the tolerance."""
         signs = np.where(answer, self.sign, -self.sign)
         index = np.broadcast_to(np.arange(arms), signs.shape)
         return Halfspaces(index[..., None], signs[..., None], signs * self.level - self.tolerance, False)
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """'Above 0.5: x, y.'"""
         return f"{self.side_text} {self.level:g}{within_words(self.tolerance)}: {name_arms(answer, names)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """'Which of 4 arms have a mean above 0.5?'"""
         return f"Which of {len(names)} arms have a {wording.mean} {self.side_text} {self.level_text(wording)}?"
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
@@ -166,16 +151,13 @@ class SomeBeyond(LevelQuestion):
         return self.side * finite(means), self.side * self.level
 
     def answer(self, means: ArrayLike) -> Answer:
-        """Whether the smallest mean is below the level."""
         seen, level = self._sides(means)
         return np.asarray(seen.min(axis=-1) < level)
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether it is the answer for these means, or the smallest is within the tolerance of the level."""
         return np.asarray((answer == self.answer(means)) | self._near(means))
 
     def count_right_answers(self, means: ArrayLike) -> Floats:
-        """Two if the smallest mean is within the tolerance of the level, else one."""
         return np.where(self._near(means), 2.0, 1.0)
 
     def _near(self, means: ArrayLike) -> Bools:
@@ -186,7 +168,6 @@ class SomeBeyond(LevelQuestion):
         return np.asarray(np.abs(seen.min(axis=-1) - level) <= self.tolerance)
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """Yes and no."""
         said = np.stack([np.full(np.shape(means)[:-1], each) for each in (True, False)])
         return said, np.stack([self.correct(each, means) for each in said])
 
@@ -194,11 +175,10 @@ class SomeBeyond(LevelQuestion):
     def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
         """T of yes and of no: with no, all arms lie above the level less the tolerance."""
         _, right = self.right_answers(means)
-        both = [each.value for each in self._both(means, 0.0, sigma)]
+        both = [each.value for each in self._both(means, 0.0, np.array([sigma]))]
         return np.where(np.moveaxis(right, 0, -1), np.stack(both, axis=-1), np.nan)
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
-        """What the smallest mean says, or with a tolerance what has more evidence."""
         if not self.tolerance:
             return self.answer(means)
         yes, no = self._for_both(counts, means)
@@ -216,29 +196,29 @@ class SomeBeyond(LevelQuestion):
 
     @quiet
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
-        """Yes: 2 sigma^2 / (level - min)^2, all on the smallest mean; no: as for all arms above the level.
+        return self.complexity_with_sigmas(means, radius, np.array([float(sigma)]))
+
+    @quiet
+    def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
+        """Yes: 2 (sigma_i / (level - mu_i))^2, all on the arm that needs least; no: as for all arms above it.
 
         Over a ball: the complexity at means + radius for yes, at means - radius for no. With a tolerance, by which the
         level moves in favour of each, the smaller counts.
         """
-        yes, no = self._both(means, radius, sigma)
-        easier = yes.value <= no.value
-        value = np.where(easier, yes.value, no.value)
-        weights = np.where(easier[..., None], yes.weights, no.weights)
-        return complexity_where(np.asarray(np.isfinite(value)), value, weights)
+        yes, no = self._both(means, radius, sigmas)
+        found = easier_complexity(yes, no)
+        return complexity_where(np.asarray(np.isfinite(found.value)), *found)
 
     @quiet
-    def _both(self, means: ArrayLike, radius: ArrayLike, sigma: float) -> tuple[Complexity, Complexity]:
+    def _both(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> tuple[Complexity, Complexity]:
         """T* and w* of showing yes, and of showing no; infinite where that cannot be shown."""
         seen, level = self._sides(means)
-        away = seen - level
-        lowest = away.min(axis=-1)
-        no = crossing_complexity(away + self.tolerance - column(radius), sigma)
-        depth = self.tolerance - lowest - np.asarray(radius)
-        smallest = away == lowest[..., None]
-        value = np.where(depth > 0, 2 * sigma**2 / depth / depth, np.inf)
-        weights = np.broadcast_to(smallest / total(smallest)[..., None], (*value.shape, seen.shape[-1]))
-        return complexity_where(np.asarray(np.isfinite(value)), value, weights), no
+        scales, largest = sigmas / sigmas.max(), float(sigmas.max())
+        shrunk = column(radius) * scales
+        depths = (self.tolerance - (seen - level) - shrunk) / scales
+        deepest = depths.max(axis=-1)
+        value = np.where(deepest > 0, 2 * largest**2 / deepest / deepest, np.inf)
+        return _show_one(value, depths), _show_all_arms((seen - level) + self.tolerance - shrunk, sigmas)
 
     def _for_both(self, counts: ArrayLike, means: ArrayLike) -> tuple[Floats, Floats]:
         """The evidence for yes, and for no, for 2 sigma^2 = 1."""
@@ -248,24 +228,12 @@ class SomeBeyond(LevelQuestion):
         return total(counts * below * below), np.asarray((counts * above * above).min(axis=-1))
 
     @quiet
-    def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
-        """Yes: all on the arm with the largest (distance/sigma_i)^2; no: sum_i 2 sigma_i^2/distance^2."""
-        values, radii, runs = flatten_runs(means, radius)
-        shrunk = radii[:, None] * (sigmas / sigmas.max())
-        away = -self.side * (values - self.level)
-        for_yes = np.maximum(away + self.tolerance - shrunk, 0.0) ** 2 / (2 * sigmas**2)
-        for_no = np.maximum(self.tolerance - away - shrunk, 0.0) ** 2 / (2 * sigmas**2)
-        value, weights = easier_complexity(_show_one_arm(for_yes), _share_among_arms(1 / for_no))
-        return Complexity(value.reshape(runs), weights.reshape((*runs, values.shape[-1])))
-
-    @quiet
     def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
         """Yes: 1/KL, all on the arm with the largest divergence from the level; no: sum_i 1/KL."""
         return easier_complexity(*self._both_in_family(family.clip_means(finite(means)), family))
 
     @quiet
     def family_complexities(self, means: ArrayLike, family: Family) -> Floats:
-        """T~ of yes and of no; nan for the one that is wrong. (K)->(2)"""
         values = family.clip_means(finite(means))
         both = [each.value for each in self._both_in_family(values, family)]
         _, right = self.right_answers(values)
@@ -273,7 +241,7 @@ class SomeBeyond(LevelQuestion):
 
     def _both_in_family(self, means: Floats, family: Family) -> tuple[Complexity, Complexity]:
         yes, no = self.level_costs(means, family)[:: -int(self.side)]
-        return _show_one_arm(yes), _share_among_arms(1 / no)
+        return _show_one(1 / yes.max(axis=-1), yes), _share(1 / no)
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
         """One arm is so much lower, all others so much higher."""
@@ -282,7 +250,6 @@ class SomeBeyond(LevelQuestion):
         return self.side * found
 
     def easier_side(self, means: Floats) -> float:
-        """Towards the level for no, away from it for yes."""
         return -self.side if self.answer(means) else self.side
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
@@ -316,15 +283,12 @@ class MinimumBelow(SomeBeyond):
     lower_is_better = True
 
     def direction_options(self) -> list[str]:
-        """None: it has no other direction."""
         return []
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """'The smallest mean is below 0.6.'"""
         return f"the smallest mean is {'' if answer else 'not '}below {self.level:g}{near_words(self.tolerance)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """'Is the lowest mean of 4 arms below 0.5?'"""
         return f"Is the lowest {wording.mean} of {len(names)} arms below {self.level_text(wording)}?"
 
 
@@ -340,34 +304,30 @@ class AnyAbove(SomeBeyond):
     name = "any-above"
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """'Some mean is above 0.6.'"""
         return f"{'some' if answer else 'no'} mean is {self.side_text} {self.level:g}{near_words(self.tolerance)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """'Does any of 4 arms have a mean above 0.5?'"""
         return f"Does any of {len(names)} arms have a {wording.mean} {self.side_text} {self.level_text(wording)}?"
 
 
 @quiet
-def crossing_complexity(distances: Floats, sigma: float) -> Complexity:
-    """The complexity of showing that every arm lies on its side: sum_i 2 sigma^2 / distance_i^2."""
+def _show_all_arms(distances: Floats, sigmas: Floats) -> Complexity:
+    """The complexity of showing that every arm lies on its side: sum_i 2 sigma_i^2 / distance_i^2. (K)->(),(K)"""
     smallest = distances.min(axis=-1)
     possible = np.asarray(smallest > 0)
-    smallest = np.where(possible, smallest, 1.0)
-    needs = (smallest[..., None] / np.where(possible[..., None], distances, 1.0)) ** 2
-    amount = total(needs)
-    return complexity_where(possible, amount * (2 * sigma**2 / smallest / smallest), needs / amount[..., None])
+    smallest, largest = np.where(possible, smallest, 1.0), float(sigmas.max())
+    needs = (smallest[..., None] / np.where(possible[..., None], distances, 1.0) * (sigmas / largest)) ** 2
+    value, weights = _share(needs)
+    return complexity_where(possible, value * (2 * largest**2 / smallest / smallest), weights)
 
 
-def _share_among_arms(needs: Floats) -> Complexity:
+def _share(needs: Floats) -> Complexity:
     """All arms must be shown, and arm i needs this many results. (K)->(),(K)"""
     amount = total(needs)
     return complexity_where(np.asarray(np.isfinite(amount)), amount, needs / amount[..., None])
 
 
-def _show_one_arm(rates: Floats) -> Complexity:
-    """One arm must be shown: the one with the largest evidence per result. (K)->(),(K)"""
-    most = rates.max(axis=-1)
-    first = rates == most[..., None]
-    value = 1 / most
+def _show_one(value: Floats, merits: Floats) -> Complexity:
+    """One arm must be shown, the one with the largest merit. (),(K)->(),(K)"""
+    first = merits == merits.max(axis=-1, keepdims=True)
     return complexity_where(np.asarray(np.isfinite(value)), value, first / total(first)[..., None])

@@ -23,7 +23,6 @@ from roundwise.questions.base import (
     Question,
     Wording,
     finite,
-    flatten_runs,
 )
 from roundwise.solvers.design import fit_least_squares, orthonormal_basis, solve_design
 from roundwise.solvers.halfspaces import Complexity, Halfspaces
@@ -67,11 +66,9 @@ class Linear(HalfspaceQuestion):
         return orthonormal_basis(self.features)
 
     def without_features(self) -> Question:
-        """The question itself."""
         return self.question
 
     def check(self, arms: int) -> None:
-        """As many arms as features."""
         if arms != len(self.features):
             raise InputError(f"There are {arms} arms, but features of {len(self.features)}: give one row each.")
 
@@ -84,7 +81,6 @@ class Linear(HalfspaceQuestion):
             )
 
     def check_means(self, means: ArrayLike) -> None:
-        """Raise an InputError unless the means are linear in the features."""
         values = finite(means)
         off = float(np.abs(values - self._projected(values)).max(initial=0.0))
         if off > 1e-6 * max(1.0, float(np.abs(values).max(initial=0.0))):
@@ -92,100 +88,62 @@ class Linear(HalfspaceQuestion):
 
     @quiet
     def fit_means(self, counts: ArrayLike, means: ArrayLike) -> Floats:
-        """The least-squares estimate of all means. (K),(K)->(K)"""
         values, pulls, runs = self._flat(counts, means)
         theta, _ = fit_least_squares(self.basis, pulls, values)
         return (theta[:, None, :] @ self.basis.T)[:, 0, :].reshape((*runs, -1))
 
     def answer(self, means: ArrayLike) -> Answer:
-        """The answer at the means of the model nearest to these."""
         return self.question.answer(self._projected(finite(means)))
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """As the question has it."""
         return self.question.correct(answer, means)
 
     def count_right_answers(self, means: ArrayLike) -> Floats:
-        """As the question has it."""
         return self.question.count_right_answers(means)
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """As the question has it."""
-        return self.question.right_answers(means, most)
+        return self.question.right_answers(self._projected(finite(means)), most)
 
     def candidate_answers(self, means: Floats) -> tuple[Answer, Bools]:
-        """As the question has it."""
-        return self.question.candidate_answers(means)
+        return self.question.candidate_answers(self._projected(means))
 
-    @quiet
-    def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
+    def _answer_complexity(self, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:
         """T* = min_w max_j 2 sigma^2 c_j'V(w)^-1 c_j / d_j^2; over a ball distances shrink by radius |a_j|_1.
 
-        Where several answers are right, that of the easiest. With a sigma for each arm results of arm i count as
-        1/sigma_i^2.
+        With a sigma for each arm results of arm i count as 1/sigma_i^2.
         """
-        rows = self.basis / sigmas[:, None]
-        values, radii, runs = flatten_runs(self._projected(finite(means)), radius)
-        best, weights = np.full(len(values), np.inf), np.full(values.shape, 1.0 / values.shape[-1])
-        for answer, there in zip(*self.candidate_answers(values), strict=True):
-            forms, distances, lengths = self._directions(answer, values)
-            distances = distances - radii[:, None] * lengths
-            solved = np.flatnonzero(there & (distances > 0).all(axis=-1))
-            if solved.size:
-                amount, pulls = solve_design(rows, forms[solved], distances[solved] ** 2 / 2)
-                less = amount < best[solved]
-                best[solved[less]], weights[solved[less]] = amount[less], pulls[less] / amount[less, None]
-        return Complexity(best.reshape(runs), weights.reshape((*runs, -1)))
+        forms, distances, lengths = self._directions(answer, self._projected(means))
+        distances = distances - radii[:, None] * lengths
+        value, weights = np.full(len(means), np.inf), np.full(means.shape, 1.0 / means.shape[-1])
+        solved = np.flatnonzero((distances > 0).all(axis=-1))
+        if solved.size:
+            amount, pulls = solve_design(self.basis / sigmas[:, None], forms[solved], distances[solved] ** 2 / 2)
+            value[solved], weights[solved] = amount, pulls / amount[:, None]
+        return Complexity(value, weights)
 
-    @quiet
-    def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
-        """T_i of right answers i."""
-        values = self._projected(finite(means))
-        rows = values.reshape(-1, values.shape[-1])
-        found = []
-        for answer, there in zip(*self.right_answers(rows, most), strict=True):
-            forms, distances, _ = self._directions(answer, rows)
-            needs = np.full(len(rows), np.nan)
-            needs[there] = np.inf
-            solved = there & (distances > 0).all(axis=-1)
-            if solved.any():
-                needs[solved], _ = solve_design(self.basis, forms[solved], distances[solved] ** 2 / (2 * sigma**2))
-            found.append(needs)
-        return np.stack(found, axis=-1).reshape((*values.shape[:-1], -1))
+    def _answer_floor(self, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Floats:
+        """max_j 2 sigma^2 |c_j|^2 / d_j^2 in orthonormal features, as if every arm had the smallest deviation.
 
-    @quiet
-    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
-        """max_j 2 sigma^2 |c_j|^2 / d_j^2 in orthonormal features: c'V(w)^-1 c >= |c|^2 for any weights."""
-        values, radii, runs = flatten_runs(self._projected(finite(means)), radius)
-        least = np.full(len(values), np.inf)
-        for answer, there in zip(*self.candidate_answers(values), strict=True):
-            forms, distances, lengths = self._directions(answer, values)
-            distances = distances - radii[:, None] * lengths
-            needs = np.where(distances > 0, 2 * sigma**2 * total(forms * forms) / distances**2, np.inf).max(axis=-1)
-            least = np.where(there, np.minimum(least, needs), least)
-        return least.reshape(runs)
-
-    def floor_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Floats:
-        """As if every arm had the smallest deviation."""
-        return self.floor(means, radius, float(sigmas.min()))
+        For c'V(w)^-1 c >= |c|^2 whatever the weights.
+        """
+        forms, distances, lengths = self._directions(answer, self._projected(means))
+        distances = distances - radii[:, None] * lengths
+        needs = 2 * sigmas.min() ** 2 * total(forms * forms) / distances**2
+        return np.where(distances > 0, needs, np.inf).max(axis=-1)
 
     family_complexity = Question.family_complexity  # there is none
     family_complexities = Question.family_complexities
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """Those of the question, of the means."""
         return self.question.halfspaces(answer, arms)
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """As the question has it."""
         return self.question.answer_text(answer, names)
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """The question, and how many features there are."""
         return f"{self.question.question_text(names, wording)} (Arms have {self.features.shape[1]} features.)"
 
     def halfspace_texts(self, answer: Answer, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> list[str]:
-        """As the question has it."""
         return self.question.halfspace_texts(answer, names, wording)
 
     def cli_options(self, names: Sequence[str]) -> None:

@@ -1,9 +1,7 @@
 """Which k arms have the largest means, or the smallest?
 
 With a tolerance several sets are right. A set S has as much evidence as its weakest pair, min over a in S and b not of
-cost(a, b). It beats a value L just if no pair with a cost of at most L is split so: a set that contains such an a must
-contain its b ("a needs b"). So a better set is a set of k arms that is closed under needs; the search decides arms one
-by one and follows their needs.
+cost(a, b), and the one with the most counts.
 """
 
 from __future__ import annotations
@@ -61,17 +59,14 @@ class TopK(RankingQuestion):
         check_tolerance(self.tolerance)
 
     def check(self, arms: int) -> None:
-        """More arms than k."""
         super().check(arms)
         if self.k >= arms:
             raise InputError(f"`k` is {self.k}, but must be below the number of arms, which is {arms}.")
 
     def answer(self, means: ArrayLike) -> Answer:
-        """The set of the k largest means; the first ones in a tie."""
         return _top(self._merits(means), self.k)
 
     def answer_from_set(self, chosen: Bools) -> Answer:
-        """The set, as it is. (K)->(K)"""
         return chosen
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
@@ -83,17 +78,14 @@ class TopK(RankingQuestion):
         return np.asarray(least >= np.where(answer, -np.inf, means).max(axis=-1) - self.tolerance)
 
     def count_right_answers(self, means: ArrayLike) -> Floats:
-        """How many sets are right."""
         means = self._merits(means)
         rows = means.reshape(-1, means.shape[-1])
         return np.array([count_top_sets(row, self.k, self.tolerance) for row in rows]).reshape(means.shape[:-1])
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
-        """The sets that are right, the k largest means first."""
         return enumerate_answers(self._merits(means), lambda row: top_sets(row, self.k, self.tolerance), most)
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
-        """The k largest means, or with a tolerance the set with the most evidence."""
         return self._supported(counts, self._merits(means))[0] if self.tolerance else self.answer(means)
 
     @quiet
@@ -150,11 +142,9 @@ class TopK(RankingQuestion):
         return np.asarray(np.where(gap > 0, 8 * sigma**2 / gap / gap, np.inf))
 
     def pieces(self, arms: int) -> Pieces:
-        """One half-space of two arms for each pair across the border."""
         return Pieces(self.k * (arms - self.k), 2)
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """Every arm of the set exceeds every other arm, less the tolerance."""
         order = np.argsort(~answer, axis=-1, kind="stable")
         last = max(order.ndim - 2, 0)  # of the axes of runs, if there are any: contiguous, also in what is found
         found = np.moveaxis(order, -1, last).take(_grid(self.k, arms), axis=last)
@@ -163,16 +153,13 @@ class TopK(RankingQuestion):
         return Halfspaces(pieces, None, offsets, pairs=True, grid=self.k)
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
-        """'The top 2 are x, y.'"""
         return f"the top {self.k}{within_words(self.tolerance, 'them')}: {name_arms(answer, names)}"
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
-        """'Which 2 of 4 arms have the highest means?'"""
         means = f"{self.end_text} {wording.mean}s{wording.near(self.tolerance)}"
         return f"Which {self.k} of {len(names)} arms have the {means}?"
 
     def cli_options(self, names: Sequence[str]) -> list[str] | None:
-        """With --k."""
         return ["--k", f"{self.k}", *(super().cli_options(names) or [])]
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
@@ -186,13 +173,26 @@ class TopK(RankingQuestion):
         return self.merits(np.where(top, middle, middle + self.tolerance))
 
     @quiet
-    def _supported(self, counts: ArrayLike, means: Floats) -> tuple[Answer, Floats]:
-        """The set with the most evidence that it is right, given a tolerance, and that evidence for 2 sigma^2 = 1."""
-        means, counts = np.broadcast_arrays(means, np.asarray(counts, dtype=np.float64))
-        runs, arms = means.shape[:-1], means.shape[-1]
-        rows = means.reshape(-1, arms)
-        inside, most = strongest_set(rows, counts.reshape(-1, arms), _top(rows, self.k), self.tolerance)
-        return inside.reshape(means.shape), most.reshape(runs)
+    def _supported(self, counts: ArrayLike, merits: Floats) -> tuple[Answer, Floats]:
+        """The right set with the most evidence, given a tolerance, and that evidence for 2 sigma^2 = 1.
+
+        Of sets beyond the first MOST none is looked at, which is on the safe side. Mostly it is the top k.
+        """
+        merits, counts = np.broadcast_arrays(merits, np.asarray(counts, dtype=np.float64))
+        arms = merits.shape[-1]
+        values, pulls = merits.reshape(-1, arms), counts.reshape(-1, arms)
+        inside, most = _top(values, self.k), np.empty(len(values))
+        step = max(1, _ENTRIES // arms**2)
+        for start in range(0, len(values), step):
+            rows = slice(start, start + step)
+            costs = pair_costs(values[rows], pulls[rows], self.tolerance)
+            found = weakest_pair(inside[rows], costs)
+            for run in np.flatnonzero(_improvable(costs <= found[:, None, None], self.k)):
+                sets = np.array(list(itertools.islice(top_sets(values[start + run], self.k, self.tolerance), MOST)))
+                each = weakest_pair(sets, costs[run])
+                inside[start + run], found[run] = sets[each.argmax()], each.max()
+            most[rows] = found
+        return inside.reshape(merits.shape), most.reshape(merits.shape[:-1])
 
     def _merits(self, means: ArrayLike) -> Floats:
         array = finite(means)
@@ -257,7 +257,6 @@ def _places(ranked: Sequence[float] | Floats, k: int, tolerance: float) -> list[
     return [(int(each), k - 1 - int(each)) for each in forced]
 
 
-NODES = 2000  # steps of one search at most: one that gives up keeps the best set it found, which is on the safe side
 _ENTRIES = 2**20  # of matrices of pairs that are looked at together
 
 
@@ -265,24 +264,6 @@ def weakest_pair(inside: Bools, costs: Floats) -> Floats:
     """min over a in the set and b not of cost(a, b). (K),(K,K)->()"""
     split = inside[..., :, None] & ~inside[..., None, :]
     return np.asarray(np.where(split, costs, np.inf).min(axis=(-2, -1)))
-
-
-def strongest_set(means: Floats, counts: Floats, first: Bools, tolerance: float) -> tuple[Bools, Floats]:
-    """The set of as many arms as in `first` with the most evidence, for 2 sigma^2 = 1. (R,K)->(R,K),(R)
-
-    cost(a, b) = (mu_a - mu_b + tolerance)_+^2 / (1/N_a + 1/N_b). Most runs have `first`, and a glance shows it.
-    """
-    inside, most = first.copy(), np.empty(len(means))
-    arms = means.shape[-1]
-    step = max(1, _ENTRIES // arms**2)
-    for start in range(0, len(means), step):
-        rows = slice(start, start + step)
-        costs = pair_costs(means[rows], counts[rows], tolerance)
-        found = weakest_pair(first[rows], costs)
-        for run in np.flatnonzero(_improvable(costs <= found[:, None, None], int(first[0].sum()))):
-            inside[start + run], found[run] = _improved(costs[run], inside[start + run], float(found[run]))
-        most[rows] = found
-    return inside, most
 
 
 def pair_costs(means: Floats, counts: Floats, tolerance: float) -> Floats:
@@ -293,7 +274,10 @@ def pair_costs(means: Floats, counts: Floats, tolerance: float) -> Floats:
 
 
 def _improvable(needs: Bools, k: int) -> Bools:
-    """Whether a closed set of k arms is not ruled out by who needs too many, or is needed by too many. (R,K,K)->(R)"""
+    """Whether some set of k arms may split no pair (a in, b out) where a `needs` b. (R,K,K)->(R)
+
+    An arm that needs k others, or an arm that needs it, is out; one that K - k others need, or that needs it, is in.
+    """
     arms = needs.shape[-1]
     needs = needs & ~np.eye(arms, dtype=np.bool_)
     out, inside = needs.sum(axis=-1) > k - 1, needs.sum(axis=-2) > arms - k - 1
@@ -301,42 +285,3 @@ def _improvable(needs: Bools, k: int) -> Bools:
         out = out | (needs & out[:, None, :]).any(axis=-1)
         inside = inside | (needs & inside[:, :, None]).any(axis=-2)
     return np.asarray(~(out & inside).any(axis=-1) & (out.sum(axis=-1) <= arms - k) & (inside.sum(axis=-1) <= k))
-
-
-def _improved(costs: Floats, inside: Bools, most: float) -> tuple[Bools, float]:
-    """Better and better sets until there is none. (K,K),(K)"""
-    k = int(inside.sum())
-    while (better := _closed(costs <= most, k)) is not None:
-        inside, most = better, float(weakest_pair(better, costs))
-    return inside, most
-
-
-def _closed(needs: Bools, k: int) -> Bools | None:
-    """A set of k arms that has with every arm those that it needs, or None. (K,K)->(K)"""
-    ahead, behind = _reached(needs), _reached(needs.T)  # as bits: all that an arm needs, all that need it
-    arms = len(ahead)
-    everyone = (1 << arms) - 1
-    order = sorted(range(arms), key=lambda arm: ahead[arm].bit_count())
-    stack, nodes = [(0, 0)], 0
-    while stack and nodes < NODES:
-        inside, out = stack.pop()
-        nodes += 1
-        if inside & out or inside.bit_count() > k or out.bit_count() > arms - k:
-            continue
-        if inside.bit_count() == k or out.bit_count() == arms - k:
-            chosen = inside if inside.bit_count() == k else everyone & ~out
-            return np.array([bool(chosen >> arm & 1) for arm in range(arms)])
-        arm = next(each for each in order if not (inside | out) >> each & 1)
-        stack += [(inside, out | behind[arm]), (inside | ahead[arm], out)]
-    return None
-
-
-def _reached(needs: NDArray[np.bool_]) -> list[int]:
-    """For each arm itself and all that it needs, and what these need, as bits of a number."""
-    reached = [int.from_bytes(np.packbits(row, bitorder="little").tobytes(), "little") for row in needs]
-    for via in range(len(reached)):
-        bit = 1 << via
-        reached[via] |= bit
-        onwards = reached[via]
-        reached = [each | onwards if each & bit else each for each in reached]
-    return reached

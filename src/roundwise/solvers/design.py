@@ -29,7 +29,6 @@ class Directions(NamedTuple):
     possible: Bools  # (R, P)
 
     def take_runs(self, runs: Bools) -> Directions:
-        """Those of these runs."""
         return Directions(self.features, self.forms[runs], self.needs[runs], self.possible[runs])
 
     def initial_pulls(self) -> Floats:

@@ -35,7 +35,6 @@ class Sides(NamedTuple):
     even: Bools  # (P), whether it says that its first arm exceeds its second
 
     def take_runs(self, runs: Bools) -> Sides:
-        """Those of these runs."""
         pieces = self.pieces
         chosen = pieces._replace(
             arms=pieces.arms[runs], factors=pieces.coefficients[runs], offsets=pieces.offsets[runs]
@@ -136,11 +135,9 @@ class FamilyCosts(NamedTuple):
 
     @property
     def possible(self) -> Bools:
-        """Which half-spaces means of the family can be beyond."""
         return self.sides.possible
 
     def take_runs(self, runs: Bools) -> FamilyCosts:
-        """Those of these runs."""
         return self._replace(sides=self.sides.take_runs(runs), means=self.means[runs])
 
     def initial_pulls(self) -> Floats:

@@ -41,7 +41,6 @@ class Halfspaces(NamedTuple):
     factors: Floats | None  # (P, S); None for pairs: 1 and -1
     offsets: Floats  # (P)
     pairs: bool  # whether every piece is "the first arm exceeds the second by the offset"
-    each: bool = False  # whether, moreover, the second arm of piece p is arm p (then `arms` has the first only)
     grid: int = 0  # k, if the pairs are k better arms with all others, in the order of rows and columns
 
     @property
@@ -56,11 +55,10 @@ class Halfspaces(NamedTuple):
         return found
 
 
-def pairs(first: NDArray[np.intp], second: NDArray[np.intp] | None, offset: float = 0.0, grid: int = 0) -> Halfspaces:
-    """Pieces that say: each arm of `first` exceeds its partner in `second`, None for all arms in order. (P),(P)"""
-    each = second is None
-    arms = first[..., None] if second is None else np.stack(np.broadcast_arrays(first, second), axis=-1)
-    return Halfspaces(arms, None, zeros(arms.shape[:-1]) + offset, True, each, grid)
+def pairs(first: NDArray[np.intp], second: NDArray[np.intp], offset: float = 0.0, grid: int = 0) -> Halfspaces:
+    """Pieces that say: each arm of `first` exceeds its partner in `second` by the offset. (P),(P)"""
+    arms = np.stack(np.broadcast_arrays(first, second), axis=-1)
+    return Halfspaces(arms, None, zeros(arms.shape[:-1]) + offset, True, grid)
 
 
 def pack_forms(forms: Floats, offsets: Floats, width: int) -> Halfspaces:
@@ -224,11 +222,9 @@ class BinaryFamily(Family):
     low, high, convex = 0.0, 1.0, True
 
     def clip_means(self, means: Floats) -> Floats:
-        """Rates from 0 to 1."""
         return np.minimum(super().clip_means(means), 1 - 1e-12)
 
     def variance(self, means: Floats) -> Floats:
-        """mu (1 - mu)."""
         return np.asarray(means * (1 - means))
 
     def divergence(self, means: Floats, steps: Floats) -> Floats:
@@ -236,7 +232,6 @@ class BinaryFamily(Family):
         return np.asarray(_above_tangent(means, steps) + _above_tangent(1 - means, -steps))
 
     def draw_totals(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
-        """Binomial."""
         return rng.binomial(counts.astype(np.int64), means).astype(np.float64)
 
     def derivatives(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
@@ -265,7 +260,6 @@ class PoissonFamily(Family):
     low, high, convex = 0.0, math.inf, True
 
     def variance(self, means: Floats) -> Floats:
-        """mu."""
         return means
 
     def divergence(self, means: Floats, steps: Floats) -> Floats:
@@ -273,7 +267,6 @@ class PoissonFamily(Family):
         return _above_tangent(means, steps)
 
     def draw_totals(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
-        """Poisson."""
         return rng.poisson(check_countable(counts * means)).astype(np.float64)
 
     def derivatives(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
@@ -297,7 +290,6 @@ class ExponentialFamily(Family):
     low, high, convex = 0.0, math.inf, False
 
     def variance(self, means: Floats) -> Floats:
-        """mu^2."""
         return np.asarray(means * means)
 
     def divergence(self, means: Floats, steps: Floats) -> Floats:
@@ -307,7 +299,6 @@ class ExponentialFamily(Family):
         return np.asarray(np.where(np.abs(x) < 1e-3, series, x - np.log1p(x)))
 
     def draw_totals(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
-        """Gamma."""
         return np.asarray(means * rng.standard_gamma(counts))
 
     def derivatives(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
@@ -336,7 +327,6 @@ class NormalFamily(Family):
         object.__setattr__(self, "sigmas", sigmas)
 
     def clip_means(self, means: Floats) -> Floats:
-        """Any finite means, as many as deviations."""
         if self.sigmas.ndim and self.sigmas.shape[-1] != means.shape[-1]:
             raise InputError(
                 f"There are {means.shape[-1]} means but {self.sigmas.shape[-1]} deviations; give one each."
@@ -344,32 +334,25 @@ class NormalFamily(Family):
         return means
 
     def variance(self, means: Floats) -> Floats:
-        """sigma_i^2."""
         return np.broadcast_to(self.sigmas**2, means.shape)
 
     def divergence(self, means: Floats, steps: Floats) -> Floats:
-        """(lambda - mu)^2 / (2 sigma_i^2)."""
         return np.asarray(steps * steps / (2 * self.sigmas**2))
 
     def draw_totals(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
-        """Normal."""
         return np.asarray(counts * means + np.sqrt(counts) * self.sigmas * rng.standard_normal(counts.shape))
 
     def derivatives(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
-        """step/sigma_i^2 and 1/sigma_i^2."""
         one = 1 / self.sigmas**2
         return steps * one, np.broadcast_to(one, steps.shape)
 
     def solve_steps(self, means: Floats, pull: Floats) -> Floats:
-        """pull sigma_i^2."""
         return np.asarray(pull * self.sigmas**2)
 
     def select_arms(self, arms: NDArray[np.intp]) -> NormalFamily:
-        """The deviations of these arms."""
         return self if not self.sigmas.ndim else NormalFamily(self.sigmas[arms])
 
     def pooling_weights(self, weights: Floats) -> Floats:
-        """w_i / sigma_i^2."""
         return np.asarray(weights / self.sigmas**2)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -179,30 +179,18 @@ def _longest(y: _Array, dy: _Array) -> _Array:
 _Newton: TypeAlias = Callable[[_Array, _Array], tuple[_Array, _Array]]
 
 
-class _System(Protocol):
-    """The matrix Q of each run."""
-
-    def rows(self, v: _Array) -> _Array:
-        """Q v."""
-
-    def columns(self, z: _Array) -> _Array:
-        """Q'z."""
-
-    def newton(self, h: _Array, d: _Array) -> _Newton:
-        """The function that solves h dv + Q'dz = a, Q dv - dz / d = b for dv and dz, given a and b."""
-
-    def only(self, runs: NDArray[np.bool_]) -> Self:
-        """The system of these runs."""
-
-
 @dataclass(frozen=True)
 class _Dense:
+    """The matrix Q of each run."""
+
     q: _Array  # (R, m, K)
 
     def rows(self, v: _Array) -> _Array:
+        """Q v."""
         return (self.q @ v[..., None])[..., 0]
 
     def columns(self, z: _Array) -> _Array:
+        """Q'z."""
         return (z[:, None, :] @ self.q)[:, 0, :]
 
     def only(self, runs: NDArray[np.bool_]) -> Self:
@@ -213,6 +201,7 @@ class _ByArms(_Dense):
     """Not more arms than limits: dz is eliminated."""
 
     def newton(self, h: _Array, d: _Array) -> _Newton:
+        """The function that solves h dv + Q'dz = a, Q dv - dz / d = b for dv and dz, given a and b."""
         solve = _solver(self.q.swapaxes(1, 2) @ (d[..., None] * self.q), h)
 
         def direction(a: _Array, b: _Array) -> tuple[_Array, _Array]:
@@ -276,6 +265,9 @@ class _Bipartite:
             return dv, d * (self.rows(dv) - b)
 
         return direction
+
+
+_System: TypeAlias = _ByArms | _ByLimits | _Bipartite
 
 
 def _solver(matrix: _Array, diagonal: _Array) -> Callable[[_Array], _Array]:

@@ -18,7 +18,7 @@ import numpy as np
 from roundwise._version import RULES
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.messages import Remedy
+from roundwise.messages import Guarantee, Reason, Remedy
 from roundwise.model.problem import Record
 from roundwise.serialization import Unreadable, unpack, unpack_array
 from roundwise.store import Entry, EventKind, Listing, check_chain, open_store, read_log, write_log
@@ -167,6 +167,22 @@ def _few(numbers: Floats) -> str:
     return shown + (", ..." if np.size(numbers) > 6 else "")
 
 
+DAMAGED: Plain = {  # what `overview` says of a study
+    "question": "?",
+    "question_text": "?",
+    "arms": 0,
+    "state": "damaged",
+    "round": 0,
+    "file": None,
+    "answer": None,
+    "results": 0,
+    "pending": 0,
+    "budget": None,
+    "since": None,
+    "by": "?",
+}
+
+
 def list_studies(storage: str | None = None) -> list[Plain]:
     """Return a line about each study, by name, without reading their logs.
 
@@ -176,7 +192,11 @@ def list_studies(storage: str | None = None) -> list[Plain]:
     rows = []
     with open_store(storage, create=False) as store:
         for each in store.studies():
-            about = each.overview or overview(replay(store.recent(each.name)))
+            try:
+                about = each.overview or overview(replay(store.recent(each.name)))
+            except RoundwiseError as error:  # one record that cannot be read hides no other
+                guarantee = Guarantee.of([Reason("unreadable", error=str(error))]).plain()
+                about = {**DAMAGED, "guarantee": guarantee}
             dates = {"created": str(each.created), "changed": str(each.changed)}
             rows.append({"name": each.name, **dates, "entries": each.entries, **about})
     return rows

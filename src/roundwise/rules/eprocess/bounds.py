@@ -322,7 +322,7 @@ class Spread(NamedTuple):
     def units(self, counts: Floats, pieces: Halfspaces) -> Floats:
         """The variance of the forms after so many results an arm. (P)"""
         found = form_variances(self.own / counts, pieces)
-        if self.apart is None or (pieces.arms.shape[-1] < 2 and not pieces.each):
+        if self.apart is None or pieces.arms.shape[-1] < 2:
             return found
         items = np.minimum(arm_of(counts, pieces, 0), arm_of(counts, pieces, 1))
         return np.where(is_pair(pieces), self.apart / items, found)

@@ -81,8 +81,7 @@ class BestArmEProcess(EProcess):
         leads = one_hot(leader, problem.arms)
         follower = np.where(leads, -np.inf, looks).argmax(axis=-1)
         rival = np.where(leads, follower[..., None], leader[..., None])
-        ahead = _ahead(rival, problem) if problem.question.lower_is_better else pairs(rival, None)
-        return Leader(leader, rival, problem.noise.estimate_forms(known, ahead))
+        return Leader(leader, rival, problem.noise.estimate_forms(known, _ahead(rival, problem)))
 
     @quiet
     def confidence(self, problem: Problem, state: RuleState) -> Floats:
