@@ -17,6 +17,7 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
+    Capped,
     Claims,
     ConditionalPower,
     Gaussian,
@@ -77,6 +78,7 @@ MODELS = [
     SubGaussian(2),
     Normal(),
     SameVariance(),
+    Capped(4.0, -1.0),
     LargeSample(),
     *(each.with_items() for each in (Binary(), Bounded(-1.0, 3.5), Normal())),
 ]

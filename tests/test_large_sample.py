@@ -254,7 +254,7 @@ def test_a_live_study(tmp_path):
         assert not verify_study("money", file).differences
         sums = tmp_path / "sums.csv"
         sums.write_text("arm,count,total,squares\nold,10,10,20\nnew,10,10,20\n")
-        with pytest.raises(DataError, match="told as rows"):
+        with pytest.raises(DataError, match="how skewed results are"):
             study.tell(sums)
 
 

@@ -101,7 +101,7 @@ def test_tables_keep_counts_and_means() -> None:
     rows = rows_of(np.repeat([0, 1], 250), values)
     found = partition_rows(rows, 2, 1, 1, 4, (0.0, 1.0))
     assert found.table is not None
-    assert found.table.counts.shape[-1] <= GRID
+    assert found.table.counts.shape[-1] <= 2 * GRID
     np.testing.assert_allclose(found.table.counts.sum(axis=-1), found.counts)
     np.testing.assert_allclose(found.table.counts @ found.table.values, found.totals, atol=1e-9)
 

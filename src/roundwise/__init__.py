@@ -27,6 +27,7 @@ from roundwise.model.problem import BatchPlan, Problem, Trial, advance, begin, f
 from roundwise.noise import (
     Binary,
     Bounded,
+    Capped,
     Gaussian,
     HeteroscedasticGaussian,
     LargeSample,
@@ -91,6 +92,7 @@ __all__ = [
     "BestArm",
     "Binary",
     "Bounded",
+    "Capped",
     "Claims",
     "Columns",
     "ConditionalPower",

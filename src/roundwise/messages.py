@@ -618,6 +618,9 @@ Note.table = {
     "rows_skewed": lambda *, findings: (
         f"The results are skewed: {_row_findings(findings)}. Every round has enough rows for this not to matter."
     ),
+    "cap_cut": lambda *, shares: (
+        "The cap cut " + few([f"{100 * share:.3g} % of the total of {arm}" for arm, share in shares.items()]) + "."
+    ),
     "rows_at_end": lambda *, arm, share, end: (
         f"{100 * share:.0f} % of the rows of {arm} are {end:g}, an end of the range. If values were cut off there, the "
         "answer is about the truncated values."
@@ -720,6 +723,10 @@ Reason.table = {
     "unreadable": "the record cannot be replayed: {error}",
 }
 Danger.table = {
+    "cap_differs": lambda *, most, least, cut, of: (
+        f"The cap cut {100 * cut:.3g} % of the total of {most}, but {100 * of:.3g} % of that of {least}. The answer is "
+        "about capped results, and may be another without the cap. For a higher cap, start a new study."
+    ),
     "rows_contradict": _rows_danger,
     "short_rounds": _short_danger,
     "amended": _amended_danger,

@@ -20,6 +20,7 @@ from roundwise.model.spec import find_class, from_spec, list_parameters, parse_q
 from roundwise.noise import (
     Binary,
     Bounded,
+    Capped,
     Gaussian,
     HeteroscedasticGaussian,
     LargeSample,
@@ -283,6 +284,8 @@ class NoiseOptions(NamedTuple):
     value_range: Annotated[
         tuple[float, float] | None, option("--range", "Noise: results in this range.", "LOW HIGH")
     ] = None
+    cap: Annotated[float | None, option("--cap", "Noise: results above it count as it.", "NUMBER")] = None
+    floor: Annotated[float | None, option("--floor", "With --cap: results below it count as it (0).", "NUMBER")] = None
     binary: Annotated[bool, option("--binary", "Noise: 0/1 results.")] = False
     counts: Annotated[bool, option("--counts", "Noise: Poisson counts.")] = False
     noise: Annotated[str | None, option("--noise", HELP["noise"], "NAME[:SETTINGS]")] = None
@@ -291,18 +294,22 @@ class NoiseOptions(NamedTuple):
     def model(self) -> Noise:
         """Build the noise model: exactly one must be described."""
         unknown_sigma = self.normal and self.sigma is None
-        named = (each is not None for each in (self.sigma, self.sigmas, self.value_range, self.noise))
+        named = (each is not None for each in (self.sigma, self.sigmas, self.value_range, self.cap, self.noise))
         if sum((*named, self.binary, self.counts, self.large_sample, unknown_sigma)) != 1:
             raise InputError(
                 "Give the noise model with one of --binary, --range LOW HIGH, --sigma S, --sigma S --normal, "
-                "--sigmas LIST, --normal (deviation unknown), --large-sample, --counts, --noise NAME."
+                "--sigmas LIST, --normal (deviation unknown), --large-sample, --cap X, --counts, --noise NAME."
             )
         if self.same_spread and not unknown_sigma:
             raise InputError("--same-spread goes with --normal without --sigma: one unknown deviation for all arms.")
         normal = SameVariance() if self.same_spread else Normal()
         found: Noise = Binary() if self.binary else Poisson() if self.counts else normal
+        if self.floor is not None and self.cap is None:
+            raise InputError("--floor goes with --cap.")
         if self.large_sample:
             found = LargeSample()
+        if self.cap is not None:
+            found = Capped(self.cap, self.floor or 0.0)
         if self.sigmas is not None:
             found = HeteroscedasticGaussian(tuple(numbers(self.sigmas, "--sigmas").tolist()))
         elif self.noise is not None:

@@ -93,16 +93,9 @@ def progress(total: int, what: str) -> Iterator[Callable[[int], None]]:
     import threading
 
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    bar = Progress(console=Console(stderr=True), transient=True)
     task = bar.add_task(what, total=total)
     start = threading.Timer(1.0, bar.start)
     start.daemon = True

@@ -41,7 +41,7 @@ def plan(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Forecast results, rounds, days and cost of a study, and the settings to use.
+    """Forecast the results, rounds, days and cost of a study, and recommend settings.
 
     Example: roundwise plan checkout --question best-arm --arms red,green,blue --binary --baseline 30%
     """

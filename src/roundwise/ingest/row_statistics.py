@@ -29,12 +29,14 @@ class Moments(NamedTuple):
     at_low: Floats  # how often it came
     high: Floats
     at_high: Floats
+    capped: Floats  # rows beyond the cap, or below the floor
+    cut: Floats  # how far beyond, in all
 
     @classmethod
     def none(cls, arms: int) -> Moments:
         """Before the first row."""
         no, inf = np.zeros(arms), np.full(arms, np.inf)
-        return cls(no, no, no, no, no, no, inf, no, -inf, no)
+        return cls(no, no, no, no, no, no, inf, no, -inf, no, no, no)
 
     @quiet
     def plus(self, other: Moments, own_means: Bools | bool = False) -> Moments:
@@ -64,6 +66,8 @@ class Moments(NamedTuple):
             self.at_low * (self.low == low) + other.at_low * (other.low == low),
             high,
             self.at_high * (self.high == high) + other.at_high * (other.high == high),
+            self.capped + other.capped,
+            self.cut + other.cut,
         )
 
     @property
@@ -159,14 +163,18 @@ class RowCounter:
         self._powers = np.zeros((3, size))
         self._low, self._high = np.full(size, np.inf), np.full(size, -np.inf)
         self._at_low, self._at_high = np.zeros(size), np.zeros(size)
+        self._capped, self._cut = np.zeros(size), np.zeros(size)
         self._first = np.full((size, self._first_rows), np.nan)
         self._rows, self._hits = np.zeros(size), np.zeros(size)
         self._value = np.full(size, np.nan)
         self._filled = np.zeros(size, dtype=np.int64)
 
     @quiet
-    def add(self, arms: Index, values: Floats, places: Index) -> None:
-        """Rows with the arm of each, and its place among the rows of that arm."""
+    def add(self, arms: Index, values: Floats, places: Index, beyond: Floats | None = None) -> None:
+        """Rows with the arm of each, its place among the rows of that arm, and how far beyond a cap it was."""
+        if beyond is not None:
+            np.add.at(self._capped, arms, (beyond != 0).astype(np.float64))
+            np.add.at(self._cut, arms, np.abs(beyond))
         off = values - self._found.means[arms]
         for k, power in enumerate((off**2, off**3, off**4)):
             np.add.at(self._powers[k], arms, power)
@@ -187,6 +195,7 @@ class RowCounter:
         second, third, fourth = self._powers
         found = self._found._replace(second=second, third=third, fourth=fourth)
         found = found._replace(low=self._low, at_low=self._at_low, high=self._high, at_high=self._at_high)
+        found = found._replace(capped=self._capped, cut=self._cut)
         width = int(self._filled.max(initial=0))
         return RowStatistics(found, Repetition(self._first[:, :width], self._value, self._rows, self._hits))
 

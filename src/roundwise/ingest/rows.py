@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
@@ -143,7 +143,9 @@ def check_numbers(lines: ArmLines, title: str, role: str, found: Floats) -> None
 
 def check_outcomes(lines: ArmLines, noise: Noise, title: str, values: Floats) -> None:
     """Single outcomes must be possible under the noise model."""
-    low, high, whole, _, said, remedy = noise.outcome
+    low, high, whole, _, said, remedy, clip = noise.outcome
+    if clip:
+        return
     with np.errstate(invalid="ignore"):
         wrong = (values < low) | (values > high)
         if whole:
@@ -353,12 +355,9 @@ class FileReader:
         sheet = self.sheet
         self.plan = plan = layout(sheet.top, sheet.header, self.names.index, sheet.hint, self.columns, self._guess)
         low, high, *_ = self.noise.outcome
-        if self.noise.needs == "cubes" and plan.form != "rows":
-            raise refusal(
-                sheet.top,
-                "results of any shape are told as rows: sums do not say how skewed they are.",
-                "Give every result as a row arm,outcome.",
-            )
+        if (self.noise.needs == "cubes" or self.noise.outcome.clip) and plan.form not in ("rows", "wide"):
+            why = "how much of them lies beyond the cap" if self.noise.outcome.clip else "how skewed results are"
+            raise refusal(sheet.top, f"sums do not say {why}.", "Give every result as a row arm,outcome.")
         if self.noise.needs == "squares" and plan.form == "sums" and not plan.squares:
             raise refusal(
                 sheet.top,
@@ -483,7 +482,7 @@ class FileReader:
         there = self.reading.results(values[~missing])
         if self.reading.id_result is not None:
             return bool(len(there)) and bool(np.isfinite(there).all())
-        fits = (there >= low) & (there <= high)
+        fits = ((there >= low) & (there <= high)) | self.noise.outcome.clip
         return bool(len(there)) and bool(fits.all()) and (not whole or bool((there == np.floor(there)).all()))
 
     # --- sums
@@ -615,7 +614,7 @@ class FileReader:
         if row_store.rows <= skipped and not missing.any() and not same:
             raise nothing_new(sheet.name, skipped + self.skipped, contradicts)
         sums = Sums(size)
-        for index, values, _ in row_store.after(skipped):
+        for index, values, _ in self._clipped(row_store.after(skipped)):
             sums.add(index, np.ones(len(index)), values)
         start = None
         if not with_ids:
@@ -633,7 +632,9 @@ class FileReader:
             sums.counts,
             sums.totals,
             sums.scatter,
-            keep_rows(row_store.after(skipped), sums.counts, self.seed, self.file, width) if keep else None,
+            keep_rows(self._clipped(row_store.after(skipped)), sums.counts, self.seed, self.file, width)
+            if keep
+            else None,
             self.noise.law,
             paired=self.noise.shares_items,
             missing=missing if missing.any() else None,
@@ -656,8 +657,17 @@ class FileReader:
         counter = RowCounter(sums.counts, sums.totals, repetition="repeated" in self.noise.row_checks)
         seen = np.zeros(len(self.arms), dtype=np.int64)
         for index, values, _ in row_store.after(skipped):
-            counter.add(index, values, places_in_arm(index, seen))
+            ((_, clipped, _),) = self._clipped([(index, values, None)])
+            counter.add(index, clipped, places_in_arm(index, seen), values - clipped if clipped is not values else None)
         return counter.statistics()
+
+    def _clipped(
+        self, rows: Iterable[tuple[Index, Floats, Hashes | None]]
+    ) -> Iterator[tuple[Index, Floats, Hashes | None]]:
+        """The rows with the values that count: those beyond a cap are at it."""
+        low, high, *_ = self.noise.outcome
+        for index, values, items in rows:
+            yield index, np.clip(values, low, high) if self.noise.outcome.clip else values, items
 
     def _open_row_store(self) -> RowStore:
         found = RowStore()

@@ -18,7 +18,8 @@ FIRST_PARTS, PARTS = 4, 12  # of the first batch, and of every later one
 FIRST_PARTITIONS, PARTITIONS, FEWEST = 2048, 256, 8  # of a live study's first batch, of a later one, and at the least
 _ROOM = 1_000_000  # rows times partitions that are sorted at once, and entries of tables that are made
 _COLUMNS = 64  # expected of a table of values
-GRID = 121  # points of a range between which values are shared
+GRID = 121  # points of a range between which values are shared, equally far apart, and as many in geometric steps
+_NEAREST = 1e-5  # of the range: where these begin
 _PAIR_COLUMNS = 33  # expected of a table of differences
 _PAIR_ROOM = 4_000_000  # numbers that the parts of all partitions may have
 _FEWEST_OF_PAIRS, _MOST_OF_PAIRS = 4, 256  # partitions
@@ -305,10 +306,14 @@ def _part_of(ranks: Index, sizes: Index, parts: int) -> Index:
 def value_grid(low: float, high: float) -> Floats:
     """Points between which values are shared: halves, thirds, quarters, fifths, ... of the range are among them.
 
+    So are points in geometric steps above the low end: of a wide range most results lie near it, and points far apart
+    would make them vary more than they do.
+
     They are fixed before there are results. If they followed the values of all parts, what was won in the first parts
     would depend on results of later ones, and so would the size of the next bet.
     """
-    return np.linspace(low, high, GRID)
+    near = low + (high - low) * np.geomspace(_NEAREST, 1.0, GRID)
+    return np.unique(np.concatenate([np.linspace(low, high, GRID), near[:-1]]))
 
 
 def neighbours(values: Floats, points: Floats) -> tuple[Index, Floats]:
@@ -317,12 +322,11 @@ def neighbours(values: Floats, points: Floats) -> tuple[Index, Floats]:
     The bets multiply 1 + slope (x - middle), whose logarithm is concave in x: sharing can only lower what a bet wins,
     so the guarantee stands.
     """
-    step = (points[-1] - points[0]) / (len(points) - 1)
-    steps = (values - points[0]) / (step or 1.0)
-    whole = np.rint(steps)
-    steps = np.where(np.abs(steps - whole) < 1e-9, whole, steps)  # on a point, but for the last digits
-    left = np.clip(np.floor(steps), 0, len(points) - 2).astype(np.int64)
-    return left, np.clip(steps - left, 0.0, 1.0)
+    left = np.clip(np.searchsorted(points, values, side="right") - 1, 0, len(points) - 2)
+    gap = points[left + 1] - points[left]
+    share = np.clip((values - points[left]) / np.where(gap > 0, gap, 1.0), 0.0, 1.0)
+    nearest = np.rint(share)
+    return left, np.where(np.abs(share - nearest) < 1e-9, nearest, share)  # on a point, but for the last digits
 
 
 def _drop_unused(points: Floats, counts: Floats) -> ValueTable:
@@ -399,7 +403,7 @@ def _sum_pairs(rows: PartitionRows, arms: int, labels: Index, parts: int, limits
             counts[m, :, p], totals[m, :, p], scatter[m, :, p] = pair_sums(values[here], used[here])
     if limits is None:
         return Parts(counts, totals, scatter)
-    points = value_grid(limits[0] - limits[1], limits[1] - limits[0])
+    points = np.linspace(limits[0] - limits[1], limits[1] - limits[0], GRID)
     tables = np.stack([_count_differences(values, used, label, parts, points) for label in labels])
     return Parts(counts, totals, scatter, _drop_unused(points, tables))
 

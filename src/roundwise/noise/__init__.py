@@ -1,7 +1,7 @@
 """Noise models: what is assumed of the rewards, and the bets that it allows. One line of `NOISES` each."""
 
 from roundwise.noise.base import Needs, Noise, Outcome
-from roundwise.noise.bounded import Binary, Bounded, PairedBinary, PairedBounded
+from roundwise.noise.bounded import Binary, Bounded, Capped, PairedBinary, PairedBounded
 from roundwise.noise.gaussian import (
     Gaussian,
     HeteroscedasticGaussian,
@@ -14,12 +14,12 @@ from roundwise.noise.large_sample import LargeSample
 from roundwise.noise.poisson import Poisson
 
 _MODELS = (
-    Binary, Bounded, HeteroscedasticGaussian, Gaussian, LargeSample, Normal, PairedBinary, PairedBounded, PairedNormal,
-    Poisson, SameVariance, SubGaussian,
+    Binary, Bounded, Capped, HeteroscedasticGaussian, Gaussian, LargeSample, Normal, PairedBinary, PairedBounded,
+    PairedNormal, Poisson, SameVariance, SubGaussian,
 )  # fmt: skip
 NOISES: dict[str, type[Noise]] = {each.name: each for each in _MODELS}
 
 __all__ = [
-    "NOISES", "Binary", "Bounded", "Gaussian", "HeteroscedasticGaussian", "LargeSample", "Needs", "Noise", "Normal",
-    "Outcome", "PairedBinary", "PairedBounded", "PairedNormal", "Poisson", "SameVariance", "SubGaussian",
+    "NOISES", "Binary", "Bounded", "Capped", "Gaussian", "HeteroscedasticGaussian", "LargeSample", "Needs", "Noise",
+    "Normal", "Outcome", "PairedBinary", "PairedBounded", "PairedNormal", "Poisson", "SameVariance", "SubGaussian",
 ]  # fmt: skip

@@ -32,7 +32,7 @@ from roundwise.noise.budget_bets import drift_budget_bet
 from roundwise.solvers.halfspaces import Family, Halfspaces
 
 Needs = Literal["sums", "squares", "cubes", "rows"]
-RowCheck = Literal["skewness", "kurtosis", "repeated", "deviations", "sigma", "dispersion", "ends"]
+RowCheck = Literal["skewness", "kurtosis", "repeated", "deviations", "sigma", "dispersion", "ends", "cut"]
 FixedSizeBet = Callable[[Floats], Floats]  # offsets (P) -> log e-values of each size, which fall in the offset (k, P)
 
 UNTRUE = Reason("wrong_noise_model")
@@ -47,6 +47,7 @@ class Outcome(NamedTuple):
     normal: bool = False  # normal with exactly the sigma that is assumed
     wrong: str = "is impossible under the noise model this study was created with."
     remedy: str = "another noise model."  # a template of `Remedy` with the fields low and high, which hold the result
+    clip: bool = False  # values beyond low and high count as these
 
     @property
     def rates(self) -> bool:

@@ -261,6 +261,53 @@ def _growth(values: Floats, counts: Floats, slope: Floats, middle: Floats) -> Fl
 
 
 @dataclass(frozen=True)
+class Capped(Bounded):
+    """Results of any size, of which those above the cap count as the cap, and those below the floor as the floor.
+
+    The guarantee is that of the capped means, exactly. Fix the cap before the first result, from earlier data for
+    example, and high: at the quantile .999 or .9999 of results.
+
+    Args:
+        cap: The most that a result counts.
+        floor: The least that a result counts.
+
+    >>> Capped(200.0).words
+    'Results above 200 count as 200, and those below 0 as 0.'
+    """
+
+    low: float = field(init=False, repr=False)
+    high: float = field(init=False, repr=False)
+    cap: float
+    floor: float = 0.0
+    name: ClassVar[str] = "capped"
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ("cut",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "low", self.floor)
+        object.__setattr__(self, "high", self.cap)
+        super().__post_init__()
+
+    @property
+    def outcome(self) -> Outcome:
+        return Outcome(self.low, self.high, clip=True)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return "--cap", f"{self.cap:g}", *(("--floor", f"{self.floor:g}") if self.floor else ())
+
+    @property
+    def words(self) -> str:
+        return f"Results above {self.cap:g} count as {self.cap:g}, and those below {self.floor:g} as {self.floor:g}."
+
+    def doubt(self, true: Noise) -> Reason | None:
+        """None: what counts lies in the range by definition."""
+        return None
+
+    def with_items(self) -> Noise:
+        return Noise.with_items(self)
+
+
+@dataclass(frozen=True)
 class _BoundedPartBets(PartBets):
     """Products over values in a range, moved to [0, 1]: of two arms (Proposition 6), of one and a level (7)."""
 

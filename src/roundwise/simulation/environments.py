@@ -84,6 +84,15 @@ class Environment(ABC, Generic[Now]):
         """Why no noise model holds of the rewards, or None."""
         return None
 
+    def clipped(self, low: float, high: float) -> Environment[Now]:
+        """Return the environment whose results beyond low and high are these."""
+        outcome = self.noise.outcome
+        if low <= outcome.low and outcome.high <= high:
+            return self
+        raise InputError(
+            "Single results of this environment cannot be capped. Simulate a cap with a table of outcomes."
+        )
+
     @abstractmethod
     def initial_state(self, rng: Generator, runs: int) -> Now:
         """Return the state for a number of runs, a named tuple of arrays; `.means` is the truth, (runs, K)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +57,9 @@ class Replay(Environment[ArmState]):
     @property
     def doubt(self) -> Reason | None:
         return None if self.replacement else Reason("without_replacement")
+
+    def clipped(self, low: float, high: float) -> Replay:
+        return replace(self, outcomes=np.clip(self.outcomes, low, high))
 
     def initial_state(self, rng: Generator, runs: int) -> ArmState:
         means = (self.counts @ self.outcomes) / self.counts.sum(axis=-1)

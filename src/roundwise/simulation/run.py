@@ -308,6 +308,8 @@ def simulate(
     if not isinstance(policies, Mapping):
         policies = dict(_with_names(policies))
     check_environment(environment, problem.noise.needs)
+    if (outcome := problem.noise.outcome).clip:
+        environment = environment.clipped(outcome.low, outcome.high)
     jobs: list[RunBlock] = []
     for name, each in policies.items():
         check_classes(problem, each)

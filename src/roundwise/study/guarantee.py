@@ -12,9 +12,10 @@ from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, No
 from roundwise.noise.base import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
 from roundwise.study.diagnostics import SURPRISING, Disagreement, find_disagreement, missing_p_value, split_p_value
-from roundwise.study.row_checks import contradicted_assumptions, notes_on_rows
+from roundwise.study.row_checks import contradicted_assumptions, cut_shares, notes_on_rows
 from roundwise.study.state import State
 
+MOST_CUT_APART = 0.05  # of an arm's total: how much more of it a cap may cut than of another's
 MOST_REMARKS = 20  # the last ones, word by word
 
 
@@ -88,7 +89,20 @@ def refutation_of(state: State) -> Reason | None:
 def dangers_of(state: State, guarantee: Guarantee) -> list[Danger]:
     """Return what endangers the guarantee of a study."""
     doubts = map(Danger.of, (*guarantee.conditions, *guarantee.reasons))
-    return [each for each in (*doubts, _missing_differ(state), _sample_ratio_mismatch(state)) if each is not None]
+    others = (_missing_differ(state), _sample_ratio_mismatch(state), _cap_differs(state))
+    return [each for each in (*doubts, *others) if each is not None]
+
+
+def _cap_differs(state: State) -> Danger | None:
+    """Where the cap cuts much more of one arm than of another, the question without it can have another answer."""
+    if not state.spec.noise.outcome.clip:
+        return None
+    shares = cut_shares(state.row_checks.statistics.moments)
+    if np.ptp(shares) <= MOST_CUT_APART:
+        return None
+    most, least = int(shares.argmax()), int(shares.argmin())
+    names = state.spec.arms
+    return Danger("cap_differs", most=names[most], least=names[least], cut=float(shares[most]), of=float(shares[least]))
 
 
 def _missing_differ(state: State) -> Danger | None:

@@ -275,7 +275,15 @@ def notes_on_rows(noise: Noise, checks: RowChecks, arms: Sequence[str]) -> list[
             if shares.max() > CROWDED:
                 most = int(shares.argmax())
                 found.append(Note("rows_at_end", arm=arms[most], share=float(shares[most]), end=float(end)))
+    if "cut" in noise.row_checks and moments.capped.any():
+        found.append(Note("cap_cut", shares=dict(zip(arms, cut_shares(moments).tolist(), strict=True))))
     return found
+
+
+def cut_shares(moments: Moments) -> Floats:
+    """What the cap and the floor cut of each arm, as a share of what its results were in all without them. (K)"""
+    size = np.abs(moments.means * moments.counts) + moments.cut
+    return np.where(size > 0, moments.cut / np.where(size > 0, size, 1.0), 0.0)
 
 
 def _plain(findings: Sequence[Finding], assumption: str) -> list[dict[str, Any]]:

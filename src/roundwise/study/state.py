@@ -282,7 +282,7 @@ class State:
             assert self.checkpoint is not None
             try:
                 self._summary = StudySummary.from_payload(self.checkpoint["summary"], len(self.spec.arms))
-            except (LookupError, TypeError, ValueError, AttributeError) as error:
+            except (AttributeError, LookupError, TypeError, Unreadable, ValueError) as error:
                 raise DataError(
                     f"The last checkpoint of '{self.name}' cannot be read ({type(error).__name__}). Restore the study "
                     "from a backup or an export."

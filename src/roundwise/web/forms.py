@@ -28,6 +28,7 @@ RESULTS = {  # what a result is, in words
     "bounded": "a score in a range (stars, points)",
     "normal": "bell-shaped (lab values, scores)",
     "large-sample": "money, times, counts of any shape",
+    "capped": "the same, but large values count as a cap at most",
     "sub-gaussian": "a measurement whose spread is at most …",
     "poisson": "a count (events, clicks, defects)",
 }
@@ -46,6 +47,7 @@ SETTINGS = {  # the fields of the form that a question or a noise model has
     "above": ("level",),
     "any-above": ("level",),
     "bounded": ("low", "high"),
+    "capped": ("cap",),
     "sub-gaussian": ("sigma",),
 }
 LABELS = {  # of the fields that are numbers
@@ -55,6 +57,7 @@ LABELS = {  # of the fields that are numbers
     "level": "The level",
     "low": "The lowest score",
     "high": "The highest score",
+    "cap": "The cap",
     "sigma": "The spread",
     "deviation": "The spread",
     "delta": "The chance of a wrong answer",
@@ -88,6 +91,7 @@ class Form:
     noise: str = "binary"
     low: str = "0"
     high: str = "1"
+    cap: str = ""
     sigma: str = "1"
     deviation: str = ""
     delta: str = "5 %"

@@ -68,7 +68,7 @@ def export(
 
 @app.command("import", rich_help_panel=STUDIES)
 def import_study(
-    file: Annotated[Path, typer.Argument(help="File written by `roundwise export`.")],
+    file: Annotated[Path, typer.Argument(help="File written by `roundwise export`.", metavar="FILE")],
     unsound: Annotated[bool, option("--unsound", "Import even if recomputed results differ.")] = False,
     storage: Storage = None,
     as_json: Json = False,

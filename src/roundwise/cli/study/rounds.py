@@ -283,7 +283,7 @@ def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
 
 @app.command("list", rich_help_panel=STUDIES)
 def list_studies(storage: Storage = None, as_json: Json = False) -> None:
-    """List the studies of the storage with their state, answer and budget."""
+    """List the studies in the storage with their state, answer and budget."""
     from roundwise.study import audit
 
     found = audit.list_studies(storage)
