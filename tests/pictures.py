@@ -50,7 +50,7 @@ def pictures(folder):
             page.wait_for_selector("text=For the statistician")
             taken(page, folder / "report.png", whole=False)
             page.goto("/plan")
-            page.wait_for_selector("text=From 400 simulated", timeout=120_000)
+            page.wait_for_selector("text=from 400 simulated", timeout=120_000)
             taken(page, folder / "plan.png")
             page.goto("/lab")
             page.click("form[action='/lab'] button.main")

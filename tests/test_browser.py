@@ -111,7 +111,7 @@ def test_every_page_can_be_used_by_everybody(chrome, site, way):
         for path in PAGES:
             page.goto(path)
             if path == "/plan":
-                page.wait_for_selector("#command")
+                page.wait_for_selector("#protocol")
             if path in ("/studies/checkout", "/studies/dose"):
                 page.wait_for_selector("text=interval")
                 page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
@@ -136,10 +136,10 @@ def test_from_a_plan_to_a_report(chrome, own):
         page.fill("#arms", "\n".join(ARMS))
         page.fill("#round", "1 000")
         page.fill("#budget", "20 000")
-        page.wait_for_selector("#command")
-        assert "--round 1000 --budget 20000" in page.inner_text("#command")
+        page.wait_for_selector("#command", state="attached")
+        assert "--round 1000 --budget 20000" in page.text_content("#command")
         page.fill("#budget", "30 000")
-        page.wait_for_selector("#command:has-text('--budget 30000')")
+        page.wait_for_selector("#command:has-text('--budget 30000')", state="attached")
         page.click("text=Create this study")
         page.click("text=Begin round 1")
         for number in range(1, 31):

@@ -20,6 +20,7 @@ from roundwise.environments import RandomGaps
 from roundwise.model.spec import to_spec
 from roundwise.render.svg import merge_legends
 from roundwise.simulation.sweep import is_finished, read_grid, relabel, run_cells, run_sweep, summary_row
+from roundwise.simulation.tables import write_csv
 from roundwise.theory.figures.sweep import draw_problems, draw_sweep
 
 duckdb = pytest.importorskip("duckdb")
@@ -577,3 +578,9 @@ def test_a_sweep_from_python(tmp_path):
     again = run_sweep(read_grid(file), tmp_path / "out")
     assert (again.computed, again.rows) == (0, first.rows)
     assert (tmp_path / "out" / "summary.csv").exists()
+
+
+def test_a_summary_has_the_columns_of_all_its_rows(tmp_path):
+    """Claims have columns that other questions have not."""
+    write_csv(tmp_path / "summary.csv", [{"error": 0.0}, {"error": 0.1, "true_shown_mean": 2.0}])
+    assert (tmp_path / "summary.csv").read_text().splitlines() == ["error,true_shown_mean", "0.0,", "0.1,2.0"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roundwise.arrays import Floats, quiet, total
+from roundwise.arrays import Floats, total
 from roundwise.errors import InputError, unknown
 from roundwise.questions.base import (
     PLAIN_WORDING,
@@ -21,17 +21,12 @@ from roundwise.questions.base import (
     Wording,
     check_open,
     check_tolerance,
-    finite,
     near_words,
-    spread_over,
     within_words,
 )
 from roundwise.solvers.halfspaces import (
-    Complexity,
     Halfspaces,
     Pieces,
-    halfspace_complexity,
-    halfspace_floor,
     pack_forms,
     range_of_forms,
 )
@@ -119,28 +114,6 @@ class Statements(SidesQuestion):
                 f"The statement '{name}' has the level {level:g}", bool(least <= level <= most and room), low, high
             )
 
-    @quiet
-    def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
-        """min_j (|a_j.mu - b_j| + tolerance)^2 / (2 sigma^2 sum_i a_ji^2 / N_i)."""
-        away = self._to_border(finite(means))
-        counts = np.asarray(counts, dtype=np.float64)
-        least = np.full(away.shape[:-1], np.inf)
-        for j, arms in enumerate(self._arms_of_forms()):
-            spread = total(self.forms[j, arms] ** 2 / counts[..., arms])
-            least = np.minimum(least, away[..., j] ** 2 / spread)
-        return least / (2 * sigma**2)
-
-    @quiet
-    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
-        """T* and w*; over a ball the distance of statement j shrinks by radius |a_j|_1."""
-        means, radii = spread_over(finite(means), radius)
-        return halfspace_complexity(self.forms, self._to_border(means), radii, sigma)
-
-    @quiet
-    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
-        """The largest need of one statement alone: 2 sigma^2 |a_j|_1^2 / distance_j^2."""
-        return halfspace_floor(self.forms, self._to_border(finite(means)), radius, sigma)
-
     def pieces(self, arms: int) -> Pieces:
         return Pieces(len(self.forms), max(len(arms) for arms in self._arms_of_forms()))
 
@@ -185,10 +158,6 @@ class Statements(SidesQuestion):
 
     def _arms_of_forms(self) -> list[NDArray[np.intp]]:
         return [np.flatnonzero(form) for form in self.forms]
-
-    def _to_border(self, means: Floats) -> Floats:
-        """How far each form is from making the answer of the means wrong."""
-        return np.abs(self.heights(means)) + self.tolerance
 
     def heights(self, means: Floats) -> Floats:
         self.check(means.shape[-1])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from roundwise.errors import visible
 from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason
+from roundwise.model.estimates import Past
 from roundwise.noise.base import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
 from roundwise.study.diagnostics import (
@@ -234,9 +234,10 @@ def _collecting(state: State) -> Iterator[Note]:
         return
     finite = np.where(np.isfinite(needed), needed, 0.0)
     arm = int(np.where(needed > kept.counts, finite, -1.0).argmax())
-    skewness = kept.skewness[arm]
-    rows, shown = max(math.ceil(finite[arm]), math.ceil(finite.max())), bool(np.isfinite(skewness))
-    yield Note("collecting", arm=state.spec.arms[arm], rows=rows, skewness=float(skewness) if shown else None)
+    least = noise.rows_before_bets(Past.none(kept.counts.shape))
+    skewed = least is not None and finite[arm] > least[arm]
+    rows, skewness = int(float(f"{finite[arm]:.2g}")), float(kept.skewness[arm]) if skewed else None
+    yield Note("collecting", arm=state.spec.arms[arm], rows=rows, skewness=skewness)
 
 
 def gather_notes(notes: Sequence[FileNote]) -> list[FileNote]:
