@@ -51,7 +51,7 @@ class LargeSample(Noise):
     name: ClassVar[str] = "large-sample"
     needs: ClassVar[Needs] = "cubes"
     most_parts: ClassVar[int] = 12
-    words: ClassVar[str] = "Results have a finite variance, which each arm's earlier results tell."
+    words: ClassVar[str] = "Results follow any law with a finite variance, which is estimated from earlier results."
 
     def __post_init__(self) -> None:
         if self.min_rows is not None and not 2 <= self.min_rows < math.inf:

@@ -101,7 +101,8 @@ def align(table: Table) -> list[str]:
 def describe_question(plan: StudyPlan) -> str:
     """What is planned: the question and the error."""
     request = plan.request
-    return f"Plan of '{request.name}': {asked_in_words(request)} Error at most {request.delta:g}."
+    limit = "at most" if request.noise.approximation is None else "in large samples at most"
+    return f"Plan of '{request.name}': {asked_in_words(request)} Error {limit} {request.delta:g}."
 
 
 def describe_budget_limit(plan: StudyPlan) -> str:
@@ -216,11 +217,12 @@ def describe_protocol(plan: StudyPlan) -> str:
             f"{whole(row.samples.typical)} results in {whole(row.rounds.typical)} rounds, and at most "
             f"{whole(row.samples.p95)} results in {whole(row.rounds.p95)} rounds in 19 of 20 studies{chance}."
         )
+    large = "" if request.noise.approximation is None else "in large samples "
     missing = f" We expect {share(request.missing)} of the results to be missing." if request.missing else ""
     return (
         f"The study asks: {asked_in_words(request)} The arms are {options}. {request.noise.words} Results are "
         f"collected in rounds{limits}, the first of {number(first)} results {how}; after each round the next "
         f"is planned from all results so far. {rule} The study ends {ends}. The probability of a wrong "
-        f"{'claim, of any,' if row.claims else 'answer'} is at most {request.delta:g}, however often results are "
-        f"looked at.{power}{missing}"
+        f"{'claim, of any,' if row.claims else 'answer'} is {large}at most {request.delta:g}, however often "
+        f"results are looked at.{power}{missing}"
     )

@@ -92,6 +92,11 @@ class Wager(Policy):
         kept, counts, eprocess = trial.kept, trial.record.counts, eprocess_for(problem)
         wanted = eprocess.required_pulls(problem, kept)
         samples = np.maximum(trial.record.samples, 1.0)
+        lacking = np.zeros_like(samples)
+        if (needed := problem.noise.rows_before_bets(kept.known.past)) is not None:  # before which bets are not placed
+            each = np.where(wanted.unfinished & np.isfinite(needed), np.maximum(needed - counts, 0.0), 0.0)
+            wanted = wanted._replace(pulls=np.maximum(wanted.pulls, each))
+            lacking = np.minimum(total(each), WIDEST * samples)
         need = total(wanted.pulls)
         confidence = eprocess.confidence(problem, kept)
         worth = eprocess.batch_value * np.maximum(PRICE * math.sqrt(problem.arms), OF_ALL * samples)
@@ -101,6 +106,7 @@ class Wager(Policy):
         if self.batch_price is None and eprocess.shifts:
             least = np.maximum(least, self._crowd(problem, kept.known, wanted.pulls, confidence))
         size = np.clip((1 + growth) / 3 * need, least * samples, np.maximum(growth, least) * samples)
+        size = np.maximum(size, lacking)
         unfinished = wanted.unfinished / np.maximum(wanted.unfinished.sum(axis=-1), 1.0)[..., None]
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
         pulls = whole(size[..., None] * ((1 - UNIFORM) * share + UNIFORM * unfinished))

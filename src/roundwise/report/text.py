@@ -241,9 +241,9 @@ def write_subheadline(report: ReportData) -> str:
     """A sentence under the headline: how sure the shortlist, or the answer, is."""
     if report.guarantee.status is GuaranteeStatus.VOID:
         return ""
-    sure, approximate = share(1 - report.delta), report.guarantee.status is GuaranteeStatus.APPROXIMATE
+    sure, large = share(1 - report.delta), " in large samples" if report.guarantee.approximations else ""
     if report.status == "decided":
-        return f"An answer like this is right with probability {'about' if approximate else 'at least'} {sure}."
+        return f"An answer like this is right with probability at least {sure}{large}."
     if not report.results or not report.claim_rows:
         return ""
     if report.claim_rows[0].arm is not None:
@@ -609,8 +609,8 @@ def describe_error(report: ReportData) -> str:
     if report.guarantee.status is GuaranteeStatus.VOID:
         return f"an error of {share(report.delta)} was aimed at, without a guarantee"
     under = ", under the conditions above" if report.guarantee.conditions else ""
-    most = "about" if report.guarantee.approximations else "at most"
-    return f"wrong with probability {most} {share(report.delta)}{under}"
+    large = " in large samples" if report.guarantee.approximations else ""
+    return f"wrong with probability at most {share(report.delta)}{large}{under}"
 
 
 def describe_history(report: ReportData) -> str:

@@ -171,9 +171,9 @@ def missing_p_value(counts: Floats, missing: Floats) -> float:
     `counts` came back with an outcome, `missing` without one. (K), (K)
 
     >>> import numpy as np
-    >>> missing_differs(np.array([90.0, 99.0]), np.array([10.0, 1.0])) < 0.01
+    >>> missing_p_value(np.array([90.0, 99.0]), np.array([10.0, 1.0])) < 0.01
     True
-    >>> missing_differs(np.array([90.0, 93.0]), np.array([10.0, 7.0])) > 0.4
+    >>> missing_p_value(np.array([90.0, 93.0]), np.array([10.0, 7.0])) > 0.4
     True
     """
     counts, missing = counts[counts + missing > 0], missing[counts + missing > 0]
@@ -200,9 +200,9 @@ def split_p_value(shares: Floats, counts: Floats) -> float:
     `shares` are of any size, such as what was asked for; `counts` came, missing ones included. (K), (K)
 
     >>> import numpy as np
-    >>> split_differs(np.array([1.0, 1.0]), np.array([5000.0, 5300.0])) < 0.01
+    >>> split_p_value(np.array([1.0, 1.0]), np.array([5000.0, 5300.0])) < 0.01
     True
-    >>> split_differs(np.array([2.0, 1.0, 0.0]), np.array([61.0, 33.0, 0.0])) > 0.5
+    >>> split_p_value(np.array([2.0, 1.0, 0.0]), np.array([61.0, 33.0, 0.0])) > 0.5
     True
     """
     if (counts[shares <= 0] > 0).any():
