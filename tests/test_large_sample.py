@@ -11,10 +11,12 @@ from scipy import stats
 
 from roundwise import (
     BestArm,
+    Capped,
     DataError,
     GaussianArms,
     LargeSample,
     Problem,
+    SameVariance,
     Wager,
     create_study,
     simulate,
