@@ -740,7 +740,7 @@ def adjustment_of(state: State, replaces: Results | None, columns: Columns | Non
     if state.spec.columns.covariate is None:
         if columns is not None and columns.covariate is not None:
             raise InputError(
-                "This study does not adjust for a covariate: that is fixed when a study is created. Nothing was changed."
+                "This study has no covariate to adjust for: that is fixed when a study is created. Nothing was changed."
             )
         return None
     files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
