@@ -11,10 +11,12 @@ from scipy import stats
 
 from roundwise import (
     BestArm,
+    Capped,
     DataError,
     GaussianArms,
     LargeSample,
     Problem,
+    SameVariance,
     Wager,
     create_study,
     simulate,
@@ -301,3 +303,29 @@ def test_the_price_on_normal_results(gap):
         for noise in (LargeSample(min_rows=2), None)
     ]
     assert 0.85 < samples[0] / samples[1] < 1.15
+
+
+@pytest.mark.parametrize("noise", [LargeSample(100), Capped(6.0), SameVariance()], ids=lambda each: each.name)
+def test_a_life_with_changes(tmp_path, noise):
+    """Earlier data, an arm that leaves, one that joins and a corrected file: cubes and cuts follow, and it verifies."""
+    rng, url, number = np.random.default_rng(3), f"sqlite:///{tmp_path}/s.db", iter(range(9))
+
+    def file(arms, n):
+        path = tmp_path / f"{next(number)}.csv"
+        rows = [f"{arm},{x:.5f}" for arm in arms for x in rng.lognormal(0, 0.6, n) * (1.1 if arm == "a" else 1.0)]
+        path.write_text("arm,outcome\n" + "\n".join(rows) + "\n")
+        return path
+
+    with create_study("s", question=BestArm(), arms=list("abc"), noise=noise, round=300, storage=url) as study:
+        study.import_past(file("abc", 60))
+        for change, arms, n in ((None, "abc", 100), (("drop", "c"), "ab", 150), (("add", "d"), "abd", 100)):
+            if change is not None:
+                (study.drop if change[0] == "drop" else study.add)(change[1], "as was planned")
+            study.ask()
+            path = file(arms, n)
+            study.tell(path)
+        study.amend(str(path), file("abd", 100), "a typing error")
+        report = study.report()
+        assert [each.name for each in report.ranked[:1]] == ["a"]
+        assert report.ranked[0].lower < report.ranked[0].mean < report.ranked[0].upper
+    assert verify_study("s", url).sound

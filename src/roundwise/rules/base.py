@@ -106,6 +106,11 @@ class StoppingRule(ABC, Generic[Kept]):
     learns: ClassVar[bool] = False  # whether `warm_start` may be called with earlier data
     migrates: ClassVar[bool] = False  # whether arms may join and leave because of results
 
+    @property
+    def whole_batches(self) -> bool:
+        """Of a rule that uses a budget: whether it bets on whole batches only, never on their parts."""
+        return True
+
     def check(self, problem: Problem) -> None:
         """Raise an InputError if the rule does not fit the problem."""
 
