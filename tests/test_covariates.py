@@ -7,7 +7,7 @@ from result_files import ARMS, reader, table
 from roundwise import Above, BestArm, Binary, Bounded, Columns, DataError, Gaussian, InputError, LargeSample, Normal
 from roundwise.ingest.covariates import Adjustment, CovariateSummary, CovariateSums
 from roundwise.policies import TrackAndStop
-from roundwise.study.audit import verify_study
+from roundwise.study.audit import audit_entries, verify_study
 from roundwise.study.spec import StudySpec
 from studies import same_when_read_again, studies
 
@@ -97,6 +97,16 @@ def test_a_study_adjusts_from_its_second_round_on(make, tmp_path):
     same_when_read_again(study)
     assert verify_study("s", f"sqlite:///{tmp_path}/studies.db").differences == ()
     assert "covariate_differs" not in report.guarantee.codes
+
+
+def test_an_audit_finds_another_adjustment(make):
+    """Slope and centre must follow from earlier rounds: chosen after looking they would not be fair."""
+    study = make(arms=("a", "b"), noise=Normal(), round=200, columns=USERS)
+    run(study, np.random.default_rng(7), 3)
+    entries = study.entries()
+    told = [each for each in entries if each.kind == "told"][1]
+    told.payload["results"]["covariate"]["adjustment"]["slope"] = {"number": 0.9}
+    assert any("adjusted" in each.words for each in audit_entries(entries).differences)
 
 
 def test_files_of_one_round_are_adjusted_alike(make):
