@@ -56,6 +56,7 @@ class ClaimStatus(NamedTuple):
     adjusted: float | None = None  # log of the e-value adjusted for all claims: the bar of all is 1/delta
     single_lower: float | None = None  # bounds that take no part in what is shown, nor it in them
     single_upper: float | None = None
+    metric: int = 0  # that it is about, where there are several
 
 
 class TrialStatus(NamedTuple):
