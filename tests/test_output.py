@@ -399,7 +399,11 @@ class TestListAndLog:
             "amended",
             "closed",
         ]
-        assert [(each.round, each.rows, each.results) for each in found][1:4] == [(1, None, 60), (1, 1, 30), (1, 1, 30)]
+        assert [(each.round, each.rows, each.results) for each in found][1:4] == [
+            (1, None, 60),
+            (1, 1, 30),
+            (1, 1, 30),
+        ]
         assert found[2].file.endswith("first.csv")
         assert any("withdrawn: not ours" in each.what for each in found)
         plain = json.loads(shell(here, "log", "checkout", "--json").stdout)

@@ -171,10 +171,10 @@ class TestARunningStudy:
         assert " results in " in first_line(plenty)
         self.told_a_round(study, tmp_path)
         found = replan(study.state, runs=200)
-        assert found.results == 90
+        assert found.results == study.state.trial.record.samples
         assert found.rounds == 1
         assert 1 <= found.between[0] <= found.between[1]
-        assert found.samples.typical <= found.samples.p95 <= 5000 - 90
+        assert found.samples.typical <= found.samples.p95 <= 5000 - found.results
         assert 0 <= found.next_is_last <= found.within_budget <= 1
         assert outlook_line(study.state).startswith("about ")
         assert replan(study.state, runs=200) == found

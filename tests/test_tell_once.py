@@ -38,7 +38,7 @@ def work(tmp_path, monkeypatch):
     counted(fold, "advance", "folds")
     counted(fold, "batch_of", "partitions")
     counted(readers, "text_sheet", "files read")
-    counted(database.Store, "_after", "reads of the log")
+    counted(database.Store, "_entries", "reads of the log")
     for module in (build, __import__("roundwise.report").report):
         counted(module, "build_report", "reports")
     parse = json.loads

@@ -16,6 +16,7 @@ import pytest
 from roundwise import list_studies, load_study
 from roundwise.store.remote import segment
 from roundwise.web.changes import CHANGES
+from roundwise.web.plan_pages import EXAMPLE
 from serving import ARMS, example, examples, served, table_of
 from test_docs import ROOT, files_in
 
@@ -399,6 +400,8 @@ class TestNew:
             {"noise": "sub-gaussian", "sigma": "2", "baseline": "3", "round": ""},
             {"noise": "normal", "deviation": "2", "baseline": "3"},
             {"noise": "poisson", "baseline": "3"},
+            {"noise": "large-sample", "deviation": "20", "baseline": "30", "round": "", "budget": ""},
+            {"noise": "capped", "cap": "200", "baseline": "30", "round": ""},
         ],
     )
     def test_the_command_makes_the_same_study(self, own, tmp_path, fields):
@@ -463,6 +466,12 @@ class TestNew:
         with load_study("my study", own.storage) as study:
             assert study.entries()[0].payload["question"]["name"] == "my_question:Podium"
             assert study.entries()[0].payload["noise"] == {"name": "my_noise:Marks", "most": 5.0}
+
+    @pytest.mark.long
+    def test_the_example_of_the_form_has_a_forecast_with_alternatives(self, own):
+        text = post(own, "/plan/forecast", {**vars(EXAMPLE), "fine": "1"}).text
+        assert "from 400 simulated studies" in text
+        assert "give or take" in text
 
     @pytest.mark.long
     def test_a_plan_is_kept_as_a_file(self, own):

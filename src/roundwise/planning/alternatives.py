@@ -16,6 +16,7 @@ from roundwise.planning.forecast import Ends, Quantiles, quantiles, share, simul
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import PlanRow
 from roundwise.planning.tradeoff import guess_settings
+from roundwise.policies import usual_policy
 from roundwise.questions import BestArm, Question, TopK
 from roundwise.study.study import asked_in_words
 
@@ -147,7 +148,12 @@ def _list_easier(request: PlanRequest, expected: Scenario) -> Iterator[_Easier]:
                 easier: Question = dataclasses.replace(question, tolerance=tolerance)  # type: ignore[type-var]
             except (InputError, TypeError):  # out of range, or not a field of its own
                 continue
-            yield _Easier("tolerance", tolerance, dataclasses.replace(request, question=easier), expected.means)
+            policy, budget = request.policy, request.budget is not None
+            if policy.name == usual_policy(question, budget).name != (usual := usual_policy(easier, budget)).name:
+                policy = usual  # the other one is made for the question without a tolerance
+            yield _Easier(
+                "tolerance", tolerance, dataclasses.replace(request, question=easier, policy=policy), expected.means
+            )
     if k is not None and len(gaps) >= 2:
         others = np.where(np.arange(1, len(gaps) + 1) == k, -1.0, gaps)
         best = int(others.argmax()) + 1  # a larger gap lies behind the best-th

@@ -310,12 +310,10 @@ def simulate(
     check_environment(environment, problem.noise.needs)
     if (outcome := problem.noise.outcome).clip:
         environment = environment.clipped(outcome.low, outcome.high)
-    if (lead is not None or looks is not None) and not any(each.plans_budget for each in policies.values()):
-        raise InputError("`lead` and `looks` go with the policy 'designed'.")
     jobs: list[RunBlock] = []
     for name, each in policies.items():
-        policy = each.with_design(budget, lead, looks) if each.plans_budget else each
-        check_classes(problem, policy)
+        check_classes(problem, each)
+        policy = each.with_design(budget, lead, looks)
         setting = RunSettings(
             problem, environment, name, policy, runs, seed, keep_counts, max_samples, max_batches, watch
         )
