@@ -1,8 +1,8 @@
 """An A/B/n test read from a warehouse table every morning.
 
 Which of four checkouts sells best? Users are assigned at random, a quarter to each, and a table records who saw what
-and who bought. Each morning you tell the study what the table holds. Users it knows already are skipped, so the query is
-always the same.
+and who bought. Each morning you tell the study what the table holds. Users it knows already are skipped, so the query
+is always the same.
 
 Here the warehouse is an SQLite database in memory, filled by `a_day_of_users`; use your own connection instead.
 """
