@@ -323,7 +323,11 @@ ROWS = {
     "normal": (Gaussian(0.5), 0.0, lambda mean: lambda rng: round(rng.normal(mean, 0.5), 3)),
     "spread not known": (Normal(), 0.0, lambda mean: lambda rng: round(rng.normal(mean, 0.5), 3)),
     "0/1": (Binary(), 1.0, lambda mean: lambda rng: float(rng.random() < 0.2 + 0.6 * mean)),
-    "a range": (Bounded(-1.0, 1.0), 0.0, lambda mean: lambda rng: float(rng.integers(-4, 5) / 8 + mean / 2)),
+    "a range": (
+        Bounded(-1.0, 1.0),
+        0.0,
+        lambda mean: lambda rng: float(rng.integers(-8, 9) / 20 + mean / 2),
+    ),  # points of the table
 }
 
 

@@ -455,7 +455,8 @@ def _refutation(*, spreading: bool, moving: str | None, false_alarm: float) -> s
 _ASSUMPTIONS = {  # what rows may contradict, and what to do about it
     "normal": (
         "results are normal",
-        "Start a new study with {@large_sample}, or with {@cap} if single large values should not decide.",
+        "Start a new study with {@large_sample}, or with {@cap} if single large values should not decide; "
+        "{@import_past} lets these results guide it.",
     ),
     "same_spread": ("all arms vary alike", "Start a new study without {@same_spread}."),
     "sigma": (
@@ -588,6 +589,10 @@ def _contradicts(*, kinds: Mapping[str, int], lines: Sequence[int], files: Seque
 
 
 Note.table = {
+    "few_rows": lambda *, arm, rows, enough: (
+        f"{several(rows, 'result')} of {arm} in a round say little about its spread. Make rounds larger, so that each "
+        f"arm has {count(enough)} or more; or, if all arms are known to have the same spread, say so in a new study."
+    ),
     "collecting": lambda *, arm, rows, skewness: (
         f"Collecting: about {count(rows)} results of {arm} are needed before anything is concluded"
         + (f" (skewness {skewness:.2g})." if skewness is not None else ".")
@@ -612,6 +617,10 @@ Note.table = {
         "assumption does not hold."
     ),
     "sums_only": "Some results were recorded as sums. Only their range can be used, so more results are needed.",
+    "covariate": lambda *, column, explained: (
+        f"Results are adjusted for {quoted(column)}, which explains {100 * explained:.0f} % of their variance; means "
+        "are those of adjusted results."
+    ),
     "rows_unchecked": (
         "Some results were recorded as sums, so their single values were not checked against the assumptions."
     ),
@@ -682,6 +691,7 @@ Approximation.table = {
     ),
 }
 Condition.table = {
+    "covariate_differs": "{column:quoted} was known before the study and differs between arms by chance",
     "rule": "{text}",  # in the words of a stopping rule
     "rows_contradict": _rows_condition,
     "short_rounds": _short_condition,
@@ -723,6 +733,10 @@ Reason.table = {
     "unreadable": "the record cannot be replayed: {error}",
 }
 Danger.table = {
+    "covariate_differs": (
+        "The covariate {column:quoted} differs between arms ({chance:p}), which random assignment does not do. If arms "
+        "can change it, or units were not assigned at random, adjusting for it is biased."
+    ),
     "cap_differs": lambda *, most, least, cut, of: (
         f"The cap cut {100 * cut:.3g} % of the total of {most}, but {100 * of:.3g} % of that of {least}. The answer is "
         "about capped results, and may be another without the cap. For a higher cap, start a new study."
@@ -773,6 +787,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "id_column": ("`columns=Columns(id=...)`", "--id-column NAME", "the menu “id”"),
     "time_column": ("`columns=Columns(time=...)`", "--time-column NAME", "the menu “time”"),
     "item_column": ("`columns=Columns(item=...)`", "--item-column NAME", "the menu “item”"),
+    "covariate_column": ("`columns=Columns(covariate=...)`", "--covariate-column NAME", "the column of a covariate"),
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
     "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“What do you expect?”"),
     "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "the menu “item”"),
@@ -784,6 +799,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     ),
     "normal": ("`Normal()`", "--normal", "“bell-shaped”"),
     "same_spread": ("`SameVariance()`", "--same-spread", "“the same spread”"),
+    "cap": ("`Capped(X)`", "--cap X", "“large values count as a cap at most”"),
     "large_sample": ("`LargeSample()`", "--large-sample", "“money, times, counts of any shape”"),
     "unrelated": ("`unrelated=True`", "--unrelated", "the box “the reason does not depend on any result”"),
     "unsound": ("`unsound=True`", "--unsound", "`roundwise import --unsound`"),
@@ -811,9 +827,16 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
 }
 IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, the field of that name
     **{name: f'`"{name}": true`' for name in ("new", "cumulative", "unrelated")},
-    **{f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`' for role in ("arm", "outcome", "id", "time", "item")},
+    **{
+        f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`'
+        for role in ("arm", "outcome", "id", "time", "item", "covariate")
+    },
     **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("empty", "id_result", "id_window", "two_arms")},
     "binary": '`"noise": {{"name": "binary"}}`',
+    "normal": '`"noise": {{"name": "normal"}}`',
+    "same_spread": '`"noise": {{"name": "same-variance"}}`',
+    "large_sample": '`"noise": {{"name": "large-sample"}}`',
+    "cap": '`"noise": {{"name": "capped", "cap": X}}`',
     "items_or_column": '`"columns": {{"item": NAME}}`',
     "arms_example": '`"arms": ["a", "b", "c"]`',
     "baseline_example": '`"baseline": 0.3`',

@@ -333,6 +333,9 @@ class ColumnOptions(NamedTuple):
     id_column: Annotated[str | None, _column("id", "Column of unit ids; each id counts once.")] = None
     time_column: Annotated[str | None, _column("time", "Column of times.")] = None
     item_column: Annotated[str | None, _column("item", "Column of the items that every arm is tried on.")] = None
+    covariate_column: Annotated[
+        str | None, _column("covariate", "Column of a number known before the study, to adjust for.")
+    ] = None
 
     def columns(self) -> Columns | None:
         """The columns as `create_study` takes them; None if none were given."""

@@ -39,7 +39,7 @@ class Columns:
     """What the columns of a user's tables are called, where they have names of their own.
 
     >>> Columns(arm="variant").over(Columns(arm="group", outcome="converted"))
-    Columns(arm='variant', outcome='converted', id=None, time=None, item=None)
+    Columns(arm='variant', outcome='converted', id=None, time=None, item=None, covariate=None)
     """
 
     arm: str | None = None
@@ -47,6 +47,7 @@ class Columns:
     id: str | None = None  # of one row, user or patient: no id counts twice
     time: str | None = None
     item: str | None = None  # of what several arms were tried on: a question, a plate
+    covariate: str | None = None  # of a number known of each id before the study, to adjust for
 
     def __post_init__(self) -> None:
         named = [name.strip() if isinstance(name, str) else name for name in self.payload().values()]
@@ -111,7 +112,7 @@ def layout(
     places |= _usual_places(where, titles, places)
     if columns.outcome is not None:  # then the others are only columns with a common name
         places = {role: place for role, place in places.items() if role not in _SUMS}
-    more = tuple(role for role in ("id", "time", "item") if role in places)
+    more = tuple(role for role in ("id", "time", "item", "covariate") if role in places)
     guessed: dict[str, int] = {}
     form: Literal["rows", "sums", "successes", "wide"] = "wide"
     if columns_of_arms := _arm_places(where, titles, arms, places):
@@ -194,7 +195,7 @@ def _arm_places(
     where: str, titles: Sequence[str], arms: Collection[str], places: Mapping[str, int]
 ) -> dict[str, int] | None:
     """The columns of a wide table, one an arm: if no column has arms or outcomes, and two arms or more have one."""
-    extras = {places[role] for role in ("id", "time", "item") if role in places}
+    extras = {places[role] for role in ("id", "time", "item", "covariate") if role in places}
     at = [(title, i) for i, title in enumerate(titles) if title in arms and i not in extras]
     if {"arm", "outcome"} & places.keys() or len(at) < 2:
         return None
@@ -268,7 +269,7 @@ class TellOptions:
         if self.cumulative and self.new:
             raise InputError("A file is a running total or all new, not both.", Remedy("Use {@cumulative} or {@new}."))
         if self.columns is not None and not isinstance(self.columns, Columns):
-            raise InputError("`columns` must be Columns(arm=..., outcome=..., id=..., time=..., item=...).")
+            raise InputError("`columns` must be Columns(arm=..., outcome=..., id=..., ...).")
 
     def plain(self) -> Plain:
         """What was said, as JSON."""

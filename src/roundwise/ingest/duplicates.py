@@ -149,6 +149,7 @@ class IdRows(NamedTuple):
     values: Floats  # nan where there is none
     items: Hashes  # 0 where there are none
     times: Floats  # in seconds; nan where they do not matter
+    covariates: Floats  # nan where there are none
 
     def only(self, some: Bools | Index) -> IdRows:
         """Some of the rows."""
@@ -186,18 +187,19 @@ class Ids:
         values: Floats,
         items: Hashes | None = None,
         times: Floats | None = None,
+        covariates: Floats | None = None,
     ) -> None:
         """Append rows; those without a value have nan."""
         known_items = np.zeros(len(ids), dtype=np.uint64) if items is None else items
-        known_times = np.full(len(ids), np.nan) if times is None else times
-        self._chunks.append(IdRows(ids, np.asarray(lines, dtype=np.int64), arms, values, known_items, known_times))
+        numbers = (np.full(len(ids), np.nan) if each is None else each for each in (times, covariates))
+        self._chunks.append(IdRows(ids, np.asarray(lines, dtype=np.int64), arms, values, known_items, *numbers))
 
     @property
     def rows(self) -> IdRows:
         """All rows."""
         if len(self._chunks) != 1:
             places, numbers = np.zeros(0, dtype=np.int64), np.zeros(0)
-            every = [IdRows(_NONE, places, places, numbers, _NONE, numbers), *self._chunks]
+            every = [IdRows(_NONE, places, places, numbers, _NONE, numbers, numbers), *self._chunks]
             self._chunks = [IdRows(*(np.concatenate(each) for each in zip(*every, strict=True)))]
         return self._chunks[0]
 
@@ -258,7 +260,7 @@ class Ids:
                 np.add.at(found, at, values)
                 found = found if reading.id_result == "sum" else found / np.maximum(many, 1)
         found = np.where((many == 0) | (low != high), math.nan, found)
-        one = IdRows(ids, rows.lines[first], rows.arms[first], found, rows.items[first], start)
+        one = IdRows(ids, rows.lines[first], rows.arms[first], found, rows.items[first], start, rows.covariates[first])
         closed = start + reading.window <= latest if reading.id_window is not None else np.ones(size, dtype=np.bool_)
         return Units(one, np.bincount(which[inside], minlength=size), first, closed, low != high, int((~inside).sum()))
 

@@ -32,6 +32,7 @@ from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import shown
 from roundwise.formats.sheet import hashes, no_value, whole
 from roundwise.ingest.columns import Index
+from roundwise.ingest.covariates import CovariateSums
 from roundwise.ingest.row_statistics import RowStatistics
 from roundwise.messages import FileNote
 from roundwise.model.batch import (
@@ -582,6 +583,7 @@ class Results:
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
     notes: tuple[FileNote, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
     sigma: float | None = None  # the deviation of one result, where sums are of exactly normal ones
+    covariate: CovariateSums | None = None  # where results are adjusted for one
     row_statistics: RowStatistics | None = None  # where the noise model says something of single rows that can be wrong
 
     @property
@@ -655,6 +657,7 @@ _TO_JSON: dict[str, Callable[[Any], Any]] = {
     "contradicted": Contradicted.payload,
     "sketches": sketches_payload,
     "notes": lambda notes: [each.values() for each in notes],
+    "covariate": pack,
     "row_statistics": pack,
 }
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
@@ -668,6 +671,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "sketches": sketches_from,
     "times": lambda times: (str(times[0]), str(times[1])),
     "notes": lambda notes: tuple(map(FileNote.from_values, notes)),
+    "covariate": lambda written: unpack(CovariateSums, written),
     "row_statistics": lambda written: unpack(RowStatistics, written),
 }
 
@@ -698,6 +702,9 @@ def _check(found: Results) -> None:
     same = found.id_outcomes is None or len(found.outcome_hashes) == len(found.id_hashes)
     require(same, "ids that are not as many as what is known of them")
     require((found.waiting is None) == (found.waiting_since is None), "ids that wait, or since when, but not both")
+    if found.covariate is not None:
+        require({each.shape for each in found.covariate[:6]} == {(size,)}, "covariates of other arms")
+        require(np.isfinite([*found.covariate.adjustment]).all(), "an adjustment that is not finite")
     if found.row_statistics is not None:
         require(found.row_statistics.fits(size), "statistics of other rows")
         require(np.array_equal(found.row_statistics.moments.counts, found.counts), "statistics of other rows")

@@ -29,6 +29,7 @@ from roundwise.formats.sheet import (
     unreadable,
 )
 from roundwise.ingest.columns import EVERY, WATCH, ArmNames, Columns, Index, TellOptions, known_titles, layout
+from roundwise.ingest.covariates import Adjustment, CovariateSums
 from roundwise.ingest.duplicates import (
     ArmSums,
     FrameDigest,
@@ -279,6 +280,7 @@ def read_results(
     file: int = 0,
     columns: Columns | None = None,
     reading: Reading | None = None,
+    adjustment: Adjustment | None = None,
     options: TellOptions | None = None,
     recorded: RecordedFiles | None = None,
 ) -> Results:
@@ -294,6 +296,7 @@ def read_results(
         file: The number of the file in the study.
         columns: Names of columns in the study.
         reading: The rules of the study by which rows become results.
+        adjustment: What results are adjusted by, where the study has a covariate.
         options: What the user says about this file.
         recorded: What the study holds already.
 
@@ -312,6 +315,7 @@ def read_results(
             names, recorded = ArmNames(arms, options.ignored), recorded or RecordedFiles()
             rules = reading or Reading()
             reader = FileReader(source, path, names, noise, columns, rules, options, recorded, seed, file, stack)
+            reader.adjustment = adjustment
             found = replace(reader.read(), parts=parts, seed=seed)
         except OSError as error:
             raise unreadable(path, error) from None
@@ -345,6 +349,7 @@ class FileReader:
         self.names, self.arms, self.noise, self.options = names, names.arms, noise, options
         self.recorded, self.seed, self.file, self.stack = recorded, seed, file, stack
         self.reading = reading
+        self.adjustment: Adjustment | None = None
         self.why_missing = options.missing or (EMPTY if reading.empty == "missing" else None)
         self.is_file = self.sheet.digest is not None
         self._first: Chunk | None = None
@@ -371,9 +376,9 @@ class FileReader:
                 f"range [{low:g}, {high:g}].",
                 "Give arm,outcome or arm,count,total with the outcomes themselves.",
             )
-        by_unit = self.reading.id_result is not None
+        by_unit = self.reading.id_result is not None or self.columns.covariate is not None
         if (plan.form == "sums" and (by_unit or self.reading.shares)) or (plan.form == "successes" and by_unit):
-            said = f"sums cannot be read by the rules of this study: {self.reading.words}"
+            said = f"sums cannot be read by the rules of this study. {self.reading.words}".strip()
             raise refusal(sheet.top, said, "Give every row, with the columns that the study names.")
         if by_unit and not {"id", "item"} & plan.places.keys():
             raise refusal(sheet.top, "there is no column of ids.", Remedy("Name it with {@id_column}."))
@@ -590,7 +595,8 @@ class FileReader:
         units = self.ids.combine(self.reading, self.latest)
         told_ids = units.rows.only(units.closed)
         told_ids = told_ids._replace(values=self.reading.results(told_ids.values))
-        if self.reading.id_result is not None:
+        self.covariate: CovariateSums | None = None
+        if self.reading.id_result is not None or self.adjustment is not None:
             row_store = self._open_row_store()
             self._tell_units(units, told_ids, numbers.title, row_store)
         contradicted = None
@@ -650,6 +656,7 @@ class FileReader:
             start=start,
             sketches={title: sketch for title, sketch in sketches.items() if sketch is not None},
             times=self.times,
+            covariate=self.covariate,
             row_statistics=self._count_rows(row_store, skipped, sums) if self.noise.row_checks else None,
         )
 
@@ -686,12 +693,12 @@ class FileReader:
             np.add.at(self.empty, lines.arms[missing], 1.0)
             lines, values, missing = lines.only(~missing), values[~missing], missing[~missing]
         items = self._read_items(lines)
-        ids, times = self._read_ids(lines, items), self._read_times(lines)
+        ids, times, covariates = self._read_ids(lines, items), self._read_times(lines), self._read_covariates(lines)
         if ids is not None and (old := self.recorded.has(ids)).any():
             self.skipped += int(old.sum())
             self.seen.add(lines.only(old).lines, lines.arms[old], ids[old], values[old], None, times[old])
             lines, values, missing, ids = lines.only(~old), values[~old], missing[~old], ids[~old]
-            items, times = None if items is None else items[~old], times[~old]
+            items, times, covariates = None if items is None else items[~old], times[~old], covariates[~old]
         if missing.any():
             np.add.at(self.missing, lines.arms[missing], 1.0)
             self.first_missing = self.first_missing or int(lines.lines[int(np.argmax(missing))])
@@ -702,7 +709,7 @@ class FileReader:
             check_outcomes(lines, self.noise, numbers.title, results)
         good = lines.good
         if ids is not None:
-            self.ids.add(lines.lines, lines.arms, ids, np.where(good, values, np.nan), items, times)
+            self.ids.add(lines.lines, lines.arms, ids, np.where(good, values, np.nan), items, times, covariates)
         if self.pairs is not None and items is not None:
             self.pairs.add(lines.lines, lines.arms, with_arm(items, lines.arms), values)
         for role, watch in watches.items():
@@ -765,6 +772,18 @@ class FileReader:
         self.latest = max(self.latest, float(np.nanmax(times, initial=-math.inf)))
         return times
 
+    def _read_covariates(self, lines: ArmLines) -> Floats:
+        """The covariate of each row; nan where there is none."""
+        if "covariate" not in lines.columns:
+            return np.full(len(lines.arms), np.nan)
+        title = self.plan.titles["covariate"]
+        values, missing = Numbers(title, self.sheet.decimal_comma).read(lines.lines, lines.columns["covariate"])
+        wrong = ~missing & ~(np.abs(values) <= LARGEST)
+        cells = lines.columns["covariate"]
+        said = "Correct it, or leave it empty where it is not known."
+        lines.refuse("covariates", wrong, lambda k: f"the {shown(title)} {quoted(cells[k])} is not a number.", said)
+        return np.where(missing, np.nan, values)
+
     def _refuse_rows(self, numbers: Numbers, rows: int) -> None:
         """Raise an error if anything was wrong with the file of so many good rows."""
         check_notation(self.sheet, [numbers])
@@ -804,9 +823,15 @@ class FileReader:
         order = np.argsort(first, kind="stable")
         told = told.only(order[~gone[order]])
         lines = ArmLines(self.sheet, self.arms, told.lines.tolist(), told.arms, {})
-        check_outcomes(lines, self.noise, f"{title} ({rule.id_result} of one id)", told.values)
+        of_ids = "" if rule.id_result is None else f" ({rule.id_result} of one id)"
+        check_outcomes(lines, self.noise, title + of_ids, told.values)
         self.sheet.problems.refuse()
-        row_store.put(told.arms, told.values, told.items if self.has_items else None)
+        values = told.values
+        if self.adjustment is not None:
+            sums = told.arms, told.covariates, values
+            self.covariate = CovariateSums.of(*sums, len(self.arms), self.adjustment)
+            values = self.adjustment.adjust(values, told.covariates)
+        row_store.put(told.arms, values, told.items if self.has_items else None)
         rows = int(units.sizes[units.closed].sum())
         if rows > units.closed.sum():
             self.sheet.note("combined", rows=rows, ids=int(units.closed.sum()), rule=rule.id_result)

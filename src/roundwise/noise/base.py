@@ -85,6 +85,7 @@ class Noise(ABC):
     needs: ClassVar[Needs] = "sums"  # "squares": variances; "cubes": skewness, too; "rows": every value
     law: ClassVar[Literal["binary", "poisson"] | None] = None  # in records: sums of which parts can be drawn
     most_parts: ClassVar[int] = 1_000_000  # of one batch
+    few_rows: ClassVar[float] = 0.0  # results of an arm in a batch, below which bets on it lose much of their power
     shares_items: ClassVar[bool] = False  # whether arms are tried on the same items
     row_checks: ClassVar[tuple[RowCheck, ...]] = ()  # of single rows against the model (study/row_checks.py)
     monotone_budget_bets: ClassVar[bool] = False  # whether budget bets win less the larger the offset (Proposition 17)

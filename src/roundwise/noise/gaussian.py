@@ -245,6 +245,7 @@ class Normal(Noise):
     most_parts: ClassVar[int] = 4  # of a batch: each arm of each has its own deviation, from rows enough to tell
     flags: ClassVar[tuple[str, ...]] = ("--normal",)
     words: ClassVar[str] = "Results are normal with a mean and a standard deviation of its own for each arm, unknown."
+    few_rows: ClassVar[float] = 8.0
     least_need: ClassVar[float] = math.log(2)  # budget bets towards less are valid of exact t statistics only
 
     def doubt(self, true: Noise) -> Reason | None:
@@ -318,6 +319,7 @@ class SameVariance(Normal):
     most_parts: ClassVar[int] = 8
     flags: ClassVar[tuple[str, ...]] = ("--normal", "--same-spread")
     words: ClassVar[str] = "Results are normal with the same, unknown standard deviation for every arm."
+    few_rows: ClassVar[float] = 0.0
     least_need: ClassVar[float] = 0.0
 
     def variances(self, past: Past) -> Floats:
@@ -343,6 +345,7 @@ class PairedNormal(PairedNoise, Normal):
 
     name: ClassVar[str] = "paired-normal"
     most_parts: ClassVar[int] = 8
+    few_rows: ClassVar[float] = 0.0
     words: ClassVar[str] = f"Differences of two arms on one item are normal, their deviation unknown. {ITEMS}"
     differences: ClassVar[Noise] = Normal()
 

@@ -34,7 +34,7 @@ from roundwise.policies.base import (
     whole,
 )
 from roundwise.questions import Question
-from roundwise.questions.base import Answer
+from roundwise.questions.base import Answer, largest_mask
 from roundwise.rules import Declared, StoppingRule
 from roundwise.solvers.design import ROUGH, fit_least_squares, orthonormal_basis, solve_design
 
@@ -73,12 +73,6 @@ def ranked(values: Floats, rank: NDArray[np.intp]) -> Floats:
     inside = np.clip(rank, 0, values.shape[-1] - 1)
     found = np.take_along_axis(ordered, inside[..., None], axis=-1)[..., 0]
     return np.asarray(np.where(rank < 0, np.inf, np.where(rank >= values.shape[-1], -np.inf, found)))
-
-
-def leading(values: Floats, number: NDArray[np.intp]) -> Bools:
-    """The arms with the largest values, this many in each run; the first ones in a tie. (K),()->(K)"""
-    places = np.argsort(np.argsort(-values, axis=-1, kind="stable"), axis=-1)
-    return np.asarray(places < number[..., None])
 
 
 def declare_accepted(problem: Problem, race: Race) -> Declaration:
@@ -167,7 +161,7 @@ class Elimination(RacingPolicy):
         places = sought.number_sought - accepted.sum(axis=-1)
         ahead = ranked(left, places - 1) - ranked(left, places)
         near = np.asarray(~found.made & (ahead > reach - problem.question.tolerance))
-        mine = sought.answer_from_set(accepted | (race.racing & leading(left, places)))
+        mine = sought.answer_from_set(accepted | (race.racing & largest_mask(left, places)))
         return Declaration(found.made | near, tree_where(near, mine, found.answer))
 
 
@@ -351,7 +345,7 @@ class Agarwal(RankingPolicy[RoundsLeft]):
         for r in range(1, self.rounds + 1):
             now = (rounds == r)[..., None]
             if now.any():
-                kept |= now & leading(means, np.array(sizes[self.rounds - r + 1]))
+                kept |= now & largest_mask(means, sizes[self.rounds - r + 1])
                 pulls += np.where(now & kept, self.pulls(problem, max(r - 1, 1)), 0.0)
         kept = np.where((rounds < 1)[..., None], inside, kept)
         declared = Declaration(np.asarray(rounds <= 1), ranking(problem).answer_from_set(kept))

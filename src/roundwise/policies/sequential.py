@@ -23,7 +23,7 @@ from roundwise.policies.base import (
     ranking,
     undeclared,
 )
-from roundwise.policies.racing import leading
+from roundwise.questions.base import largest_mask
 from roundwise.rules import GLR, Declared, StoppingRule
 
 
@@ -110,7 +110,7 @@ class LUCB(RankingPolicy):
         """Done when the intervals of the two are apart."""
         means, sought = oriented(problem, trial.record).means, ranking(problem)
         radius = self.radius(problem, trial.record.counts, trial.record.samples)
-        top = leading(means, np.array(sought.number_sought))
+        top = largest_mask(means, sought.number_sought)
         lower = np.where(top, means - radius, np.inf)
         upper = np.where(top, -np.inf, means + radius)
         done = upper.max(axis=-1) - lower.min(axis=-1) < problem.question.tolerance

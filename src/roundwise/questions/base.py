@@ -38,6 +38,7 @@ from roundwise.solvers.halfspaces import (
     Pieces,
     halfspace_complexity,
     halfspace_floor,
+    midrange,
     nearest_border_point,
 )
 
@@ -539,8 +540,40 @@ class RankingQuestion(HalfspaceQuestion):
     def answer_from_set(self, chosen: Bools) -> Answer:
         """The answer that stands for this set of `number_sought` arms. (K)->..."""
 
+    @abstractmethod
+    def _supported(self, counts: ArrayLike, merits: Floats) -> tuple[Answer, Floats]:
+        """The answer with the most evidence, given a tolerance, and that evidence for 2 sigma^2 = 1. (K),(K)->...,()"""
+
+    def _merits(self, means: ArrayLike) -> Floats:
+        array = finite(means)
+        self.check(array.shape[-1])
+        return self.merits(array)
+
+    def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
+        return self._supported(counts, self._merits(means))[0] if self.tolerance else self.answer(means)
+
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
         return np.where(np.arange(means.size) < self.number_sought, means + self.sign * lead, means)
+
+    def border_point(self, means: Floats, constant: bool) -> Floats | None:
+        """Every number serves; with a tolerance and one right answer a point that far below the other arms, else none.
+
+        Moving away from (c, ..., c + tolerance, ...), c for the arms sought, stretches all gaps and the tolerance.
+        """
+        if not self.tolerance:
+            return midrange(means)
+        if constant or self.count_right_answers(means) > 1:
+            return None
+        values = self.merits(means)
+        top = largest_mask(values, self.number_sought)
+        middle = midrange(np.where(top, values, values - self.tolerance))
+        return self.merits(np.where(top, middle, middle + self.tolerance))
+
+
+def largest_mask(values: Floats, number: ArrayLike) -> Bools:
+    """The arms with the largest values, this many in each run; the first ones in a tie. (K),()->(K)"""
+    places = np.argsort(np.argsort(-values, axis=-1, kind="stable"), axis=-1)
+    return np.asarray(places < np.asarray(number)[..., None])
 
 
 def describe_halfspaces(

@@ -17,10 +17,9 @@ from roundwise.questions.base import (
     Wording,
     check_tolerance,
     column,
-    finite,
     within_words,
 )
-from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complexity_where, midrange, pairs
+from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complexity_where, pairs
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,6 @@ class BestArm(RankingQuestion, ScoreQuestion):
     def answer_from_set(self, chosen: Bools) -> Answer:
         return np.asarray(chosen.argmax(axis=-1))
 
-    def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
-        return self._supported(counts, self.scores(finite(means)))[0] if self.tolerance else self.answer(means)
-
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
         """min_b (mu_best - mu_b)^2 / (2 sigma^2 (1/N_best + 1/N_b)); 0 in a tie.
@@ -68,8 +64,8 @@ class BestArm(RankingQuestion, ScoreQuestion):
         With a tolerance: max_i min_b (mu_i - mu_b + tolerance)_+^2 / (2 sigma^2 (1/N_i + 1/N_b)).
         """
         if self.tolerance:
-            return np.asarray(self._supported(counts, self.scores(finite(means)))[1] / (2 * sigma**2))
-        gaps, leads, unique = self._gaps(self.scores(finite(means)))
+            return np.asarray(self._supported(counts, self._merits(means))[1] / (2 * sigma**2))
+        gaps, leads, unique = self._gaps(self._merits(means))
         counts, leads = np.broadcast_arrays(np.asarray(counts, dtype=np.float64), leads)
         best = counts.sum(axis=-1, keepdims=True, where=leads)  # of one arm: exact (in a tie it does not matter)
         costs = counts + best
@@ -91,7 +87,7 @@ class BestArm(RankingQuestion, ScoreQuestion):
         sum_b u_b^2 = 1. The power mean (sum_b u_b^2)^(-1/2) is increasing and concave in y, so Newton's
         method from y = 2 max d rises to the root.
         """
-        gaps, leads, possible = self._gaps(self.scores(finite(means)))
+        gaps, leads, possible = self._gaps(self._merits(means))
         radius = 2 * column(radius)
         gaps = gaps - radius if radius.ndim > 1 or radius.any() else gaps
         return _complexity_of_gaps(gaps, leads, possible, sigma)
@@ -107,7 +103,7 @@ class BestArm(RankingQuestion, ScoreQuestion):
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
         """8 sigma^2 / gap^2: what the best two arms need alone."""
-        gaps, leads, unique = self._gaps(self.scores(finite(means)))
+        gaps, leads, unique = self._gaps(self._merits(means))
         smallest = np.where(leads, np.inf, gaps).min(axis=-1) - 2 * np.asarray(radius)
         return np.asarray(np.where(unique & (smallest > 0), 8 * sigma**2 / smallest / smallest, np.inf))
 
@@ -125,20 +121,6 @@ class BestArm(RankingQuestion, ScoreQuestion):
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         return f"Which of {len(names)} arms has the {self.end_text} {wording.mean}{wording.near(self.tolerance)}?"
-
-    def border_point(self, means: Floats, constant: bool) -> Floats | None:
-        """Every number serves; with a tolerance and one right arm a point that far below the others, else none.
-
-        Moving away from (c, c + tolerance, ...), c for the best arm, stretches all its gaps plus the tolerance.
-        """
-        if not self.tolerance:
-            return midrange(means)
-        if constant or self.right_mask(means).sum() > 1:
-            return None
-        means = self.scores(means)
-        best = np.arange(len(means)) == means.argmax()
-        middle = midrange(np.where(best, means, means - self.tolerance))
-        return self.merits(np.where(best, middle, middle + self.tolerance))
 
     @quiet
     def _supported(self, counts: ArrayLike, means: Floats) -> tuple[Answer, Floats]:

@@ -25,12 +25,12 @@ from roundwise.questions.base import (
     Wording,
     check_tolerance,
     enumerate_answers,
-    finite,
+    largest_mask,
     spread_over,
     within_words,
 )
 from roundwise.solvers import program
-from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complexity_where, midrange
+from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complexity_where
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class TopK(RankingQuestion):
             raise InputError(f"`k` is {self.k}, but must be below the number of arms, which is {arms}.")
 
     def answer(self, means: ArrayLike) -> Answer:
-        return _top(self._merits(means), self.k)
+        return largest_mask(self._merits(means), self.k)
 
     def answer_from_set(self, chosen: Bools) -> Answer:
         return chosen
@@ -84,9 +84,6 @@ class TopK(RankingQuestion):
 
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
         return enumerate_answers(self._merits(means), lambda row: top_sets(row, self.k, self.tolerance), most)
-
-    def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
-        return self._supported(counts, self._merits(means))[0] if self.tolerance else self.answer(means)
 
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
@@ -162,16 +159,6 @@ class TopK(RankingQuestion):
     def cli_options(self, names: Sequence[str]) -> list[str] | None:
         return ["--k", f"{self.k}", *(super().cli_options(names) or [])]
 
-    def border_point(self, means: Floats, constant: bool) -> Floats | None:
-        """Every number serves; with a tolerance and one right set a point with the others that far above."""
-        if not self.tolerance:
-            return midrange(means)
-        if constant or self.count_right_answers(means) > 1:
-            return None
-        top, means = self.answer(means), self.merits(means)
-        middle = midrange(np.where(top, means, means - self.tolerance))
-        return self.merits(np.where(top, middle, middle + self.tolerance))
-
     @quiet
     def _supported(self, counts: ArrayLike, merits: Floats) -> tuple[Answer, Floats]:
         """The right set with the most evidence, given a tolerance, and that evidence for 2 sigma^2 = 1.
@@ -181,7 +168,7 @@ class TopK(RankingQuestion):
         merits, counts = np.broadcast_arrays(merits, np.asarray(counts, dtype=np.float64))
         arms = merits.shape[-1]
         values, pulls = merits.reshape(-1, arms), counts.reshape(-1, arms)
-        inside, most = _top(values, self.k), np.empty(len(values))
+        inside, most = largest_mask(values, self.k), np.empty(len(values))
         step = max(1, _ENTRIES // arms**2)
         for start in range(0, len(values), step):
             rows = slice(start, start + step)
@@ -194,22 +181,10 @@ class TopK(RankingQuestion):
             most[rows] = found
         return inside.reshape(merits.shape), most.reshape(merits.shape[:-1])
 
-    def _merits(self, means: ArrayLike) -> Floats:
-        array = finite(means)
-        self.check(array.shape[-1])
-        return self.merits(array)
-
 
 def name_arms(answer: Answer, names: Sequence[str]) -> str:
     """A set of arms by name; 'none' if it is empty."""
     return ", ".join(names[int(i)] for i in np.flatnonzero(answer)) or "none"
-
-
-def _top(values: Floats, k: int) -> Bools:
-    """The set of the k largest values; the first ones in a tie. (K)->(K)"""
-    mask = np.zeros(values.shape, dtype=np.bool_)
-    np.put_along_axis(mask, _order(values)[..., :k], True, axis=-1)
-    return mask
 
 
 def _order(means: Floats) -> NDArray[np.intp]:

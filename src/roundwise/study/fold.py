@@ -19,6 +19,7 @@ import numpy as np
 from roundwise._version import RULES
 from roundwise.arrays import Bools, Facts, Floats, Plain
 from roundwise.ingest import FileStart, Results, ValueSketch, batch_of, merge_sketches, of_arms, sketches_from, whole_of
+from roundwise.ingest.covariates import CovariateSummary
 from roundwise.messages import FileNote
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
@@ -230,6 +231,7 @@ class StudySummary:
     late_rounds: tuple[int, ...] = ()  # rounds that no decision has seen: folded anew, an earlier one decided
     late_sums: Mapping[str, LateSums] = field(default_factory=dict)  # what they brought, by the name of the arm
     splits: Splits = field(default_factory=Splits)  # of rounds that are a number of results
+    covariate: CovariateSummary = field(default_factory=CovariateSummary)
     row_checks: RowChecks = field(default_factory=lambda: RowChecks.none(0))
 
     def plus(self, round: Round, late: bool = False) -> StudySummary:
@@ -288,6 +290,7 @@ class StudySummary:
             agreement=agrees,
             splits=splits,
             row_checks=checks,
+            covariate=self.covariate.plus([each.covariate for each in round.files if each.covariate is not None]),
         )
 
     def payload(self) -> Plain:
@@ -298,6 +301,7 @@ class StudySummary:
             "agreement": pack(self.agreement),
             "sketches": {title: each.payload() for title, each in self.sketches.items()},
             "row_checks": self.row_checks.payload(),
+            "covariate": pack(self.covariate),
         }
 
     @classmethod
@@ -325,6 +329,7 @@ class StudySummary:
             late_rounds=tuple(int(number) for number in payload["late_rounds"]),
             late_sums={str(arm): LateSums(*map(float, each)) for arm, each in payload["late_sums"].items()},
             splits=Splits(float(splits[0]), int(splits[1]), tuple(float(each) for each in splits[2])),
+            covariate=unpack(CovariateSummary, payload["covariate"]),
             row_checks=RowChecks.from_payload(payload["row_checks"], arms),
         )
 
@@ -407,9 +412,15 @@ def start_trial(spec: StudySpec, past: Sequence[ArmResults] = ()) -> Trial:
     return trial._replace(plan=plan._replace(parts=trial.plan.parts)) if plan.pulls.any() else trial
 
 
-def start_summary(spec: StudySpec) -> StudySummary:
-    """The summary before the first round."""
-    return StudySummary(agreement=Agreement.none(len(spec.arms)), row_checks=RowChecks.none(len(spec.arms)))
+def start_summary(spec: StudySpec, past: Sequence[ArmResults] = ()) -> StudySummary:
+    """The summary before the first round; earlier data `past` tell by how much to adjust for a covariate."""
+    known = [each.covariate for _, each in past if each.covariate is not None]
+    covariate = reduce(lambda found, each: found.plus([each]), known, CovariateSummary())
+    return StudySummary(
+        agreement=Agreement.none(len(spec.arms)),
+        row_checks=RowChecks.none(len(spec.arms)),
+        covariate=covariate._replace(square=0.0, freedom=0),  # how alike arms were then says nothing of this study
+    )
 
 
 def fold_round(spec: StudySpec, trial: Trial, summary: StudySummary, round: Round) -> tuple[Trial, StudySummary, bool]:
@@ -434,7 +445,7 @@ def fold_rounds(
     """
     seen: list[Round] = []
     spec = first_arms(first, changes)
-    trial, summary = start_trial(spec, past), start_summary(spec)
+    trial, summary = start_trial(spec, past), start_summary(spec, past)
     gone = {each.arm for each in changes if each.unrelated and each.kind == "dropped"}
     waiting = [each for each in changes if not each.unrelated and each.arm not in gone]
     for round in rounds:

@@ -11,7 +11,14 @@ from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, No
 from roundwise.model.estimates import Past
 from roundwise.noise.base import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
-from roundwise.study.diagnostics import SURPRISING, Disagreement, find_disagreement, missing_p_value, split_p_value
+from roundwise.study.diagnostics import (
+    SURPRISING,
+    Disagreement,
+    chi_squared_tail,
+    find_disagreement,
+    missing_p_value,
+    split_p_value,
+)
 from roundwise.study.row_checks import contradicted_assumptions, cut_shares, notes_on_rows
 from roundwise.study.state import State
 
@@ -37,6 +44,8 @@ def _doubts(state: State) -> Iterator[Doubt]:
         yield Reason("all_rejected")
     if (refuted := refutation_of(state)) is not None:
         yield refuted
+    if (chance := covariates_differ(state)) < SURPRISING:
+        yield Condition("covariate_differs", column=spec.columns.covariate, chance=chance)
     yield from contradicted_assumptions(state.row_checks)
     if facts.short:
         yield Condition("short_rounds", rounds=list(facts.short), more=facts.more_short)
@@ -139,6 +148,12 @@ def _sample_ratio_mismatch(state: State) -> Danger | None:
     return Danger("sample_ratio_mismatch", arm=spec.arms[arm], chance=chance, **numbers)
 
 
+def covariates_differ(state: State) -> float:
+    """How likely chance alone lets mean covariates differ so much between arms, within rounds."""
+    known = state.summary.covariate
+    return chi_squared_tail(known.freedom, known.square) if known.freedom else 1.0
+
+
 def bounds_hold(state: State) -> bool:
     """Whether bounds may be shown at all: not once their own assumptions are refuted."""
     return not standing(state).all_rejected and refutation_of(state) is None
@@ -190,6 +205,10 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
     if len(state.remarks) > MOST_REMARKS:
         yield Note("more_remarks", number=len(state.remarks) - MOST_REMARKS)
     yield from _collecting(state)
+    few = state.row_checks.smallest
+    if few.min(initial=np.inf) < spec.noise.few_rows and not state.trial.done:
+        arm = int(few.argmin())
+        yield Note("few_rows", arm=spec.arms[arm], rows=int(few[arm]), enough=int(spec.noise.few_rows))
     yield from policy.stopping.notes(spec.problem, state.trial)
     if moved_together(state):
         yield Note("moved_together", intervals=means_hold(state))
@@ -197,6 +216,8 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note("widened", arms=list(widened))
     if spec.noise.needs == "rows" and facts.sums_only:
         yield Note("sums_only")
+    if spec.columns.covariate is not None and (known := state.summary.covariate).rows:
+        yield Note("covariate", column=spec.columns.covariate, explained=known.explained)
     yield from notes_on_rows(spec.noise, state.row_checks, spec.arms)
     waiting = state.partial_round
     if waiting is not None and state.closed is not None:

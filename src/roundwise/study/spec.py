@@ -20,7 +20,7 @@ from roundwise.errors import InputError
 from roundwise.ingest.columns import Columns
 from roundwise.ingest.reading import Reading
 from roundwise.messages import Remedy, option
-from roundwise.model.problem import Problem, check_whole_number
+from roundwise.model.problem import Problem, begin, check_whole_number
 from roundwise.model.spec import from_spec, parse_quantity, to_spec
 from roundwise.noise import Noise
 from roundwise.policies import POLICIES, Policy, Rounds, usual_policy
@@ -228,7 +228,8 @@ class StudySpec:
     def towards_a_budget(self) -> bool:
         """Whether every batch is bet on as a whole: claims within a budget, unless their e-values are multiplied."""
         multiplied = self.question.independent
-        return self.budget is not None and self.policy.stopping.uses_budget and not multiplied
+        rule = self.policy.stopping
+        return self.budget is not None and rule.uses_budget and rule.whole_batches and not multiplied
 
     @property
     def by_number(self) -> bool:
@@ -242,6 +243,15 @@ class StudySpec:
             raise InputError("Rows are combined by their id.", Remedy("Name its column with {@id_column}."))
         if reading.two_arms != "refused" and columns.id is None:
             raise InputError("Ids in several arms need ids.", Remedy("Name their column with {@id_column}."))
+        if columns.covariate is not None and (columns.id is None or columns.item is not None):
+            raise InputError(
+                "A covariate belongs to an id, and items have none.", Remedy("Name the column of ids: {@id_column}.")
+            )
+        if columns.covariate is not None and self.noise.needs not in ("squares", "cubes"):
+            raise InputError(
+                "Adjusting for a covariate changes how much results vary, so their variance must be left open.",
+                Remedy("Use {@normal} or {@large_sample}."),
+            )
         if reading.id_window is not None and columns.time is None:
             raise InputError("A window needs times.", Remedy("Name their column with {@time_column}."))
         if (reading.shares or reading.id_result == "any") and not self.noise.outcome.rates:
@@ -255,6 +265,13 @@ class StudySpec:
             InputError: if a class of the user's own returns what it must not, or fixed rounds break the limits.
         """
         check_classes(self.problem, self.policy)
+        if self.columns.covariate is not None:
+            start = begin(self.problem, self.acting)
+            if not self.policy.stopping.standing(self.problem, start).compares:
+                raise InputError(
+                    "Adjusting for a covariate shifts all arms of a round alike: it needs a question and a policy that "
+                    "compare arms within rounds, such as best-arm or claims against a control with their usual policy."
+                )
         most, least = self.limited_policy.max_batch, self.limited_policy.min_per_arm
         pulls = self.acting.first(self.problem, ()).pulls
         size, fewest = int(pulls.sum()), int(pulls[pulls > 0].min(initial=2.0**62))

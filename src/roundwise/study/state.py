@@ -214,7 +214,7 @@ class State:
         if self.read_before is not None and not self._past:  # those before the checkpoint teach, too
             self._past = self.read_before().past[: self.past_files]
         self._past.append((spec.arms, self._read_results(spec.arms, payload["results"])))
-        self.put(spec, fold.start_trial(spec, self._past), fold.start_summary(spec))
+        self.put(spec, fold.start_trial(spec, self._past), fold.start_summary(spec, self._past))
 
     def _apply_noted(self, payload: Plain, entry: Entry) -> None:
         self.remarks.append({"at": str(entry.at), "by": entry.by, "text": str(payload["text"])})

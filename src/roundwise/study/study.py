@@ -21,6 +21,7 @@ from roundwise.errors import InputError, unknown
 from roundwise.formats.readers import COLUMNS, columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened, unreadable
 from roundwise.ingest import ArmSums, Columns, Reading, RecordedFiles, Results, TellKeywords, TellOptions, read_results
+from roundwise.ingest.covariates import Adjustment
 from roundwise.ingest.duplicates import numbered_digest, sums_of_arms
 from roundwise.messages import FileNote, Remedy, several
 from roundwise.model.batch import PARTS
@@ -262,6 +263,7 @@ class Study:
             file=file,
             columns=spec.columns,
             reading=spec.reading,
+            adjustment=adjustment_of(state, replaces),
             options=options,
             recorded=replace(
                 recorded_files(state, arms or spec.arms, options, before, replaces),
@@ -382,7 +384,13 @@ class Study:
             self._check_teachable(state)
             spec = state.spec
             results = read_results(
-                source, spec.arms, spec.noise, seed=spec.seed, columns=spec.columns, reading=spec.reading
+                source,
+                spec.arms,
+                spec.noise,
+                seed=spec.seed,
+                columns=spec.columns,
+                reading=spec.reading,
+                adjustment=None if spec.columns.covariate is None else Adjustment(),
             )
             # ids stay, so that no row is told again
             slim = replace(results, strata=None, id_outcomes=None, row_statistics=None)
@@ -722,6 +730,15 @@ def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
         elif is_frame(each):
             contents.append(hashlib.sha256(json.dumps(columns_of(FRAME, each)).encode()).hexdigest())
     return hashlib.sha256(json.dumps([verb, words, contents], sort_keys=True, default=str).encode()).hexdigest()
+
+
+def adjustment_of(state: State, replaces: Results | None) -> Adjustment | None:
+    """What results of the open round are adjusted by: the same in all files of a round; None without a covariate."""
+    if state.spec.columns.covariate is None:
+        return None
+    files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
+    told = [each.covariate.adjustment for each in files if each.covariate is not None]
+    return told[0] if told else state.summary.covariate.adjustment
 
 
 def check_reason(why: str) -> None:

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, quiet, total
+from roundwise.arrays import Bools, Floats, quiet, total, tree_where
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates
@@ -69,6 +69,10 @@ class DesignedRule(EProcessRule):
     hope: float = HOPE
     uses_budget: ClassVar[bool] = True
 
+    @property
+    def whole_batches(self) -> bool:
+        return self.lead is not None
+
     def __post_init__(self) -> None:
         lead, price = self.lead, self.price
         if lead is not None and not 0 < lead < math.inf:
@@ -87,9 +91,17 @@ class DesignedRule(EProcessRule):
             )
 
     def fold(self, problem: Problem, kept: RuleState, plan: BatchPlan, batch: Batch) -> RuleState:
-        """Pay the new levels where a budget was announced; otherwise bet as `EProcessRule` does."""
-        if plan.left is None:
+        """Pay the new levels where looks were announced; otherwise bet as `EProcessRule` does."""
+        as_usual = np.ones(plan.may_stop.shape, dtype=np.bool_) if plan.left is None else plan.looks == np.inf
+        if np.all(as_usual):
             return super().fold(problem, kept, plan, batch)
+        paid = self._pay(problem, kept, plan, batch)
+        if not np.any(as_usual):
+            return paid
+        usual = super().fold(problem, kept, plan, batch)
+        return self._state(problem, tree_where(np.asarray(as_usual), usual.wealth, paid.wealth), paid.known.past)
+
+    def _pay(self, problem: Problem, kept: RuleState, plan: BatchPlan, batch: Batch) -> RuleState:
         look = self.prepare(problem, kept, plan, batch)
         price = (TWO_ARMS if problem.arms == 2 else MORE_ARMS) if self.price is None else self.price
         if problem.noise.outcome.normal and problem.noise.arm_sigmas is None:
