@@ -589,6 +589,10 @@ def _contradicts(*, kinds: Mapping[str, int], lines: Sequence[int], files: Seque
 
 
 Note.table = {
+    "few_rows": lambda *, arm, rows, enough: (
+        f"{several(rows, 'result')} of {arm} in a round say little about its spread. Make rounds larger, so that each "
+        f"arm has {count(enough)} or more; or, if all arms are known to have the same spread, say so in a new study."
+    ),
     "collecting": lambda *, arm, rows, skewness: (
         f"Collecting: about {count(rows)} results of {arm} are needed before anything is concluded"
         + (f" (skewness {skewness:.2g})." if skewness is not None else ".")
