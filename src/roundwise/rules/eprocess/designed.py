@@ -195,7 +195,8 @@ def rival_weights(logs: Floats, may: Bools) -> Floats:
     logs = np.where(may, logs, -np.inf)
     weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
     weights = np.where(may, weights / weights.sum(axis=-1, keepdims=True), 0.0)
-    return np.where(weights >= LEAST_WEIGHT, weights, 0.0)
+    weights = np.where(weights >= LEAST_WEIGHT, weights, 0.0)
+    return np.where(weights > 0, weights / weights.sum(axis=-1, keepdims=True), 0.0)
 
 
 @quiet
