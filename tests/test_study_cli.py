@@ -373,6 +373,12 @@ class TestMistakes:
             (("--binary", "--arms", "red,red"), "two arms called 'red'"),
             (("--binary", "--storage", "mysql://x"), "'mysql://'"),
             (("--binary", "--colour", "x"), "No such option: --colour"),
+            (
+                ("--binary", "--round-over", "x"),
+                "`roundwise new` has no option --round-over; it is one of `roundwise tell`",
+            ),
+            (("--binary", "--question", "fastest"), "claims (which beat a control)"),
+            (("--binary", "--budget", "140.000"), "is '140.000': write whole numbers without a point"),
         ],
     )
     def test_new(self, refused, words, sentence):

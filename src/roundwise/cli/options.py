@@ -51,8 +51,8 @@ HELP = {name: about.help for name, (about, _) in settings_of(StudySpec).items()}
 SPELT_OUT = ("question", "arms", "noise", "columns", "reading")  # settings that StudyOptions has several options for
 SAY_NOISE = (
     "Say what a result is: --binary (yes or no), --range LOW HIGH (a score between two limits), --normal (bell-shaped; "
-    "with --sigma S if its standard deviation is known, or --sigmas LIST of the arms), --large-sample (money, times, any "
-    "shape, with hundreds of results of each arm), --cap X (the same, with values above X counted as X), --counts "
+    "with --sigma S if its standard deviation is known, or --sigmas LIST of the arms), --large-sample (money, times, "
+    "any shape, with hundreds of results of each arm), --cap X (the same, with values above X counted as X), --counts "
     "(events, defects), --sigma S (tails no heavier than normal), or --noise NAME."
 )
 ASKED = {  # what a question is about, where its name does not say it
