@@ -178,6 +178,20 @@ def test_from_a_plan_to_a_report(chrome, own):
         assert study.report().answer == "Guest checkout"
 
 
+def test_a_time_suggests_that_lower_is_better(chrome, own):
+    """Until somebody chooses; the forecast asks for the lowest mean."""
+    with opened(chrome, own[0]) as page:
+        page.goto("/new")
+        page.fill("#unit", "ms")
+        assert page.input_value("#direction") == "lower"
+        page.wait_for_selector("#command:has-text('--lower-is-better')", state="attached")
+        page.fill("#unit", "kg")
+        assert page.input_value("#direction") == ""
+        page.select_option("#direction", "lower")
+        page.fill("#unit", "m")
+        assert page.input_value("#direction") == "lower"
+
+
 def test_an_option_is_taken_out_after_its_sentence(chrome, own):
     address, storage = own
     with opened(chrome, address) as page:

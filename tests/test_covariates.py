@@ -7,7 +7,7 @@ from result_files import ARMS, reader, table
 from roundwise import Above, BestArm, Binary, Bounded, Columns, DataError, Gaussian, InputError, LargeSample, Normal
 from roundwise.ingest.covariates import Adjustment, CovariateSummary, CovariateSums
 from roundwise.policies import TrackAndStop
-from roundwise.study.audit import verify_study
+from roundwise.study.audit import audit_entries, verify_study
 from roundwise.study.spec import StudySpec
 from studies import same_when_read_again, studies
 
@@ -99,6 +99,16 @@ def test_a_study_adjusts_from_its_second_round_on(make, tmp_path):
     assert "covariate_differs" not in report.guarantee.codes
 
 
+def test_an_audit_finds_another_adjustment(make):
+    """Slope and centre must follow from earlier rounds: chosen after looking they would not be fair."""
+    study = make(arms=("a", "b"), noise=Normal(), round=200, columns=USERS)
+    run(study, np.random.default_rng(7), 3)
+    entries = study.entries()
+    told = [each for each in entries if each.kind == "told"][1]
+    told.payload["results"]["covariate"]["adjustment"]["slope"] = {"number": 0.9}
+    assert any("adjusted" in each.words for each in audit_entries(entries).differences)
+
+
 def test_files_of_one_round_are_adjusted_alike(make):
     rng = np.random.default_rng(3)
     study = make(arms=("a", "b"), noise=Normal(), round=400, columns=USERS)
@@ -136,6 +146,13 @@ def test_a_covariate_that_arms_change_is_said(make):
     report = run(study, rng, 2, 400, lift=1.0)
     assert "covariate_differs" in report.guarantee.codes
     assert any(each.code == "covariate_differs" for each in report.dangers)
+
+
+def test_it_is_fixed_at_creation(make):
+    study = make(arms=("a", "b"), noise=Normal(), round=200, columns=Columns(id="user"))
+    study.ask()
+    with pytest.raises(InputError, match="fixed when a study is created"):
+        study.tell(units(np.random.default_rng(8), 200, 0), columns=Columns(covariate="before"))
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ from scipy import stats
 
 from roundwise import (
     BestArm,
+    Capped,
     DataError,
     GaussianArms,
     LargeSample,
     Problem,
+    SameVariance,
     Wager,
     create_study,
     simulate,
@@ -191,6 +193,18 @@ def test_cubes_of_parts_and_batches():
     assert past.skewness == pytest.approx([stats.skew(values[arms == arm], bias=False) for arm in (0, 1)], rel=0.02)
 
 
+def test_the_skewness_of_several_batches():
+    rng, past = np.random.default_rng(5), Past.none((1,))
+    for n in (40, 3, 1, 500):
+        x = rng.exponential(1.0, (n, 1)) + n  # batches may lie apart
+        off = x - x.mean(axis=0)
+        past = past.plus(Batch(np.array([float(n)]), x.sum(axis=0), (off**2).sum(axis=0), cubes=(off**3).sum(axis=0)))
+    assert past.cube_freedom == pytest.approx([39 * 38 / 40 + 2 / 3 + 499 * 498 / 500])
+    assert past.skewness == pytest.approx([2.0], abs=0.6)
+    assert past.skewness == pytest.approx(past.cubes / past.cube_freedom / (past.scatter / past.freedom) ** 1.5)
+    assert past.freedom == pytest.approx([39 + 2 + 499])
+
+
 def test_batches_without_cubes_are_not_bet_on():
     past = past_of(1, [0.0, 0.0], [1.0, 1.0]).plus(Batch(np.ones((1, 2)), np.ones((1, 2))))
     assert past.cubes is None
@@ -301,3 +315,29 @@ def test_the_price_on_normal_results(gap):
         for noise in (LargeSample(min_rows=2), None)
     ]
     assert 0.85 < samples[0] / samples[1] < 1.15
+
+
+@pytest.mark.parametrize("noise", [LargeSample(100), Capped(6.0), SameVariance()], ids=lambda each: each.name)
+def test_a_life_with_changes(tmp_path, noise):
+    """Earlier data, an arm that leaves, one that joins and a corrected file: cubes and cuts follow, and it verifies."""
+    rng, url, number = np.random.default_rng(3), f"sqlite:///{tmp_path}/s.db", iter(range(9))
+
+    def file(arms, n):
+        path = tmp_path / f"{next(number)}.csv"
+        rows = [f"{arm},{x:.5f}" for arm in arms for x in rng.lognormal(0, 0.6, n) * (1.1 if arm == "a" else 1.0)]
+        path.write_text("arm,outcome\n" + "\n".join(rows) + "\n")
+        return path
+
+    with create_study("s", question=BestArm(), arms=list("abc"), noise=noise, round=300, storage=url) as study:
+        study.import_past(file("abc", 60))
+        for change, arms, n in ((None, "abc", 100), (("drop", "c"), "ab", 150), (("add", "d"), "abd", 100)):
+            if change is not None:
+                (study.drop if change[0] == "drop" else study.add)(change[1], "as was planned")
+            study.ask()
+            path = file(arms, n)
+            study.tell(path)
+        study.amend(str(path), file("abd", 100), "a typing error")
+        report = study.report()
+        assert [each.name for each in report.ranked[:1]] == ["a"]
+        assert report.ranked[0].lower < report.ranked[0].mean < report.ranked[0].upper
+    assert verify_study("s", url).sound

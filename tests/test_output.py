@@ -400,7 +400,7 @@ class TestListAndLog:
             "closed",
         ]
         assert [(each.round, each.rows, each.results) for each in found][1:4] == [
-            (1, None, 100),
+            (1, None, 60),
             (1, 1, 30),
             (1, 1, 30),
         ]
@@ -411,7 +411,7 @@ class TestListAndLog:
         assert plain["guarantee"]["conditions"][0]["code"] == "amended"
         out = shell(here, "log", "checkout").stdout
         assert f"The record ends with {last}." in out
-        assert "asked for 100 results" in out
+        assert "asked for 60 results" in out
 
 
 class TestPython:

@@ -455,7 +455,8 @@ def _refutation(*, spreading: bool, moving: str | None, false_alarm: float) -> s
 _ASSUMPTIONS = {  # what rows may contradict, and what to do about it
     "normal": (
         "results are normal",
-        "Start a new study with {@large_sample}, or with {@cap} if single large values should not decide.",
+        "Start a new study with {@large_sample}, or with {@cap} if single large values should not decide; "
+        "{@import_past} lets these results guide it.",
     ),
     "same_spread": ("all arms vary alike", "Start a new study without {@same_spread}."),
     "sigma": (
@@ -588,6 +589,10 @@ def _contradicts(*, kinds: Mapping[str, int], lines: Sequence[int], files: Seque
 
 
 Note.table = {
+    "few_rows": lambda *, arm, rows, enough: (
+        f"{several(rows, 'result')} of {arm} in a round say little about its spread. Make rounds larger, so that each "
+        f"arm has {count(enough)} or more; or, if all arms are known to have the same spread, say so in a new study."
+    ),
     "collecting": lambda *, arm, rows, skewness: (
         f"Collecting: about {count(rows)} results of {arm} are needed before anything is concluded"
         + (f" (skewness {skewness:.2g})." if skewness is not None else ".")
@@ -794,6 +799,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     ),
     "normal": ("`Normal()`", "--normal", "“bell-shaped”"),
     "same_spread": ("`SameVariance()`", "--same-spread", "“the same spread”"),
+    "cap": ("`Capped(X)`", "--cap X", "“large values count as a cap at most”"),
     "large_sample": ("`LargeSample()`", "--large-sample", "“money, times, counts of any shape”"),
     "unrelated": ("`unrelated=True`", "--unrelated", "the box “the reason does not depend on any result”"),
     "unsound": ("`unsound=True`", "--unsound", "`roundwise import --unsound`"),
@@ -827,6 +833,10 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     },
     **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("empty", "id_result", "id_window", "two_arms")},
     "binary": '`"noise": {{"name": "binary"}}`',
+    "normal": '`"noise": {{"name": "normal"}}`',
+    "same_spread": '`"noise": {{"name": "same-variance"}}`',
+    "large_sample": '`"noise": {{"name": "large-sample"}}`',
+    "cap": '`"noise": {{"name": "capped", "cap": X}}`',
     "items_or_column": '`"columns": {{"item": NAME}}`',
     "arms_example": '`"arms": ["a", "b", "c"]`',
     "baseline_example": '`"baseline": 0.3`',

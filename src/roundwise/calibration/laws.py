@@ -16,7 +16,6 @@ from roundwise.model.batch import Batch
 from roundwise.noise import (
     Binary,
     Bounded,
-    Capped,
     Gaussian,
     HeteroscedasticGaussian,
     LargeSample,
@@ -197,7 +196,6 @@ LAWS: tuple[Law, ...] = (
     Law("0/1, rate 0", Binary(), 0.0, 0.3, BernoulliArms),
     Law("values in [0, 1]", Bounded(0.0, 1.0), 0.3, 0.1, _values(0.0, 1.0, 0.5)),
     Law("values in [-2, 6]", Bounded(-2.0, 6.0), -1.0, 0.4, _values(-2.0, 6.0, 0.3)),
-    Law("values with a cap", Capped(1.0), 0.3, 0.1, _values(0.0, 1.0, 0.5)),
     Law("values, sums only", Bounded(0.0, 1.0), 0.5, 0.2, BernoulliArms),
     Law("counts, rate 5", Poisson(), 5.0, 1.0, PoissonArms),
     Law("counts, rate .05", Poisson(), 0.05, 0.02, PoissonArms),

@@ -1,7 +1,7 @@
 """Readers of tables: delimited text, JSON, data frames, Parquet; the kind of a file is detected by its first bytes.
 
 A file is read once, and its digest is taken of the very bytes that were parsed (of a compressed file, unpacked). DuckDB
-and PyArrow are imported only here, `excel` when a workbook is opened.
+is imported only here, `excel` when a workbook is opened.
 """
 
 from __future__ import annotations
@@ -430,12 +430,13 @@ def _json_cell(cell: Any) -> str | int | float | bool | None:
 
 
 def parquet_sheet(name: str, path: str, file: BinaryIO, limits: Limits | None = None) -> Sheet:
-    """A Parquet file, through DuckDB or PyArrow. Rows count from 1."""
+    """A Parquet file, through DuckDB. Rows count from 1."""
     digest = digest_of(file)
     try:
         duckdb = importlib.import_module("duckdb")
     except ImportError:
-        return _parquet_by_arrow(name, file, digest, limits)
+        install = "Run `pip install 'roundwise[frames]'`, or save the table as CSV UTF-8."
+        raise refusal(name, "Parquet files need DuckDB.", install) from None
     pattern = glob.escape(os.path.abspath(path))  # DuckDB takes stars and brackets for patterns, and s3:// for a place
     config = _DUCKDB if limits is None else _DUCKDB | {"memory_limit": f"{2 * limits.unpacked}B"}
 
@@ -479,41 +480,6 @@ def parquet_sheet(name: str, path: str, file: BinaryIO, limits: Limits | None = 
                     raise broken(error) from None
 
     return Sheet(name, header, chunks, lambda: digest)
-
-
-def _parquet_by_arrow(name: str, file: BinaryIO, digest: str, limits: Limits | None) -> Sheet:
-    try:
-        arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        raise refusal(
-            name, "Parquet files need DuckDB.", "Run `pip install 'roundwise[sim]'`, or save the table as CSV UTF-8."
-        ) from None
-    try:
-        fields = [(each.name, str(each.type)) for each in parquet.read_schema(file)]
-        flat = [each.name for each in parquet.read_schema(file) if not arrow.types.is_nested(each.type)]
-        texts = [each for each, kind in fields if kind in ("string", "large_string", "binary", "large_binary")]
-        about = parquet.ParquetFile(file, read_dictionary=texts)
-        if limits is not None:
-            groups = (about.metadata.row_group(i) for i in range(about.metadata.num_row_groups))
-            limits.check(name, sum(each.total_byte_size for each in groups), about.metadata.num_rows)
-        table = about.read(flat)
-        columns: dict[str, Sequence[object]] = {}
-        for each, _ in fields:
-            cells = table[each].unify_dictionaries().combine_chunks() if each in flat else None
-            if cells is None:
-                columns[each] = ["(nested)"] * len(table)
-            elif arrow.types.is_dictionary(cells.type):  # a text that comes back is kept once
-                texts_of = np.array([*cells.dictionary.to_pylist(), None], dtype=object)
-                columns[each] = texts_of[cells.indices.fill_null(-1).to_numpy()]
-            else:
-                columns[each] = cells.to_numpy(zero_copy_only=False)
-    except DataError:
-        raise
-    except Exception as error:
-        raise damaged(name, "a Parquet file", error) from None
-    sheet = frame_sheet(name, columns)
-    sheet.digest = lambda: digest
-    return sheet
 
 
 def _cells(name: str, column: Any) -> Sequence[Any]:

@@ -43,6 +43,7 @@ class Batch(NamedTuple):
         pairs: Where arms were tried on the same items, the differences of every two of them as results of K^2 arms:
             number a K + b is the result of a minus that of b, on each item that both were tried on.
         cubes: sum (x - mean)^3 within each arm, (K), for noise models that need it.
+        metrics: The same rows by further metrics, each a batch of its own.
     """
 
     counts: Floats
@@ -52,6 +53,7 @@ class Batch(NamedTuple):
     parts: Parts | None = None
     pairs: Batch | None = None
     cubes: Floats | None = None
+    metrics: tuple[Batch, ...] = ()
 
 
 class Parts(NamedTuple):

@@ -45,6 +45,8 @@ class Problem:
         delta: The error probability.
         noise: What is assumed of the rewards.
         unit: That of the rewards, where they are written for people.
+        metrics: Claims about further metrics of the same rows, each with a noise model of its own: the error
+            probability is that of all claims together (Proposition 32).
 
     >>> from roundwise.questions import BestArm
     >>> Problem(BestArm(), arms=10, delta=0.05).sigma
@@ -56,6 +58,7 @@ class Problem:
     delta: float = 0.05
     noise: Noise = field(default_factory=Gaussian)
     unit: str = ""
+    metrics: tuple[Problem, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, Question):

@@ -12,7 +12,7 @@ from roundwise.model.batch import FIRST_PARTS, PARTS
 from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.noise.budget_bets import ETA
 from roundwise.policies.base import Policy, checked, whole
-from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of, open_of
+from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of, metrics_of, open_of, states_of
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.conditional_power import counted_arms, shares_of, squares_of
 from roundwise.solvers import program
@@ -64,14 +64,15 @@ class ConditionalPower(Policy):
     @quiet
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """The claims that can be shown, or where nothing is known of what is left, those that cost least."""
-        kept: ClaimState = trial.kept
+        every = list(zip(metrics_of(problem), states_of(trial.kept), strict=True))  # whose rows are the same
         if trial.plan.left is not None:
-            share = self._shares(problem, kept.fed)
+            share = np.maximum.reduce([self._shares(sub, state.fed) for sub, state in every])
             left = np.minimum(trial.plan.left, 2.0**53)
             pulls = np.where(total(share)[..., None] > 0, share / total(share)[..., None] * left[..., None], 0.0)
             return BatchPlan(whole(pulls), trial.plan.may_stop)
-        parts = 1 if claims_of(problem).odds else min(problem.noise.most_parts, PARTS)
-        return BatchPlan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop, parts=parts)
+        parts = min(1 if claims_of(sub).odds else min(sub.noise.most_parts, PARTS) for sub, _ in every)
+        pulls = np.maximum.reduce([self._open_ended(*each, trial.record.samples) for each in every])
+        return BatchPlan(pulls, trial.plan.may_stop, parts=parts)
 
     def _first_pulls(self, share: Floats) -> Floats:
         """Pulls in these proportions, `first_pulls` of the arms with the smallest. (K)->(K)"""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roundwise.arrays import Floats, one_hot, quiet, total
+from roundwise.arrays import Floats, one_hot, quiet, total, tree_where
 from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, whole
+from roundwise.policies.wager import Wager
 from roundwise.questions.best_arm import solve_star
 from roundwise.rules.eprocess.designed import HOPE, DesignedRule, lead_of
 
@@ -17,12 +18,17 @@ LOOKS = 5  # where no number is said
 FIRST = 1.3  # the first look, in parts of the budget over the number of looks; 1 for two arms
 UNIFORM = 0.25  # share of a look that goes to the leader as sqrt(k) and to k other open arms as 1
 POWER_LEFT = 1.6448536269514722  # z of the power, 95 %, with which a look should settle what is open
+OPEN = 0.15  # share of the budget that is spent as without one, if no lead is said: large leads show before it is used
+LEAST_OPEN = 0.03  # of the budget: no open batch is smaller
 ROOM = 2.0  # a look is at most so many times what would settle everything, over the looks left
 
 
 @dataclass(frozen=True)
 class Designed(Policy):
     """At most `budget` results in about `looks` batches, made for the smallest lead that matters.
+
+    Where no lead is said, large ones must show early: the first 15 % of the budget are spent as `Wager` does, and the
+    rest in `looks` - 1 batches, for the lead that the budget can just show.
 
     Args:
         budget: The most results in all.
@@ -78,6 +84,10 @@ class Designed(Policy):
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         assert self.budget is not None
+        if self.lead is None:
+            plan = self._wager.first(problem, runs)
+            if plan.pulls.sum(axis=-1).max() <= OPEN * self.budget:
+                return self._open(plan, np.full(runs, float(self.budget)))
         part = self.budget / self._looks * (FIRST if problem.arms > 2 and self._looks > 1 else 1.0)
         part = min(part, self.budget, self.max_batch or math.inf)
         fewest = 2.0 if problem.noise.needs == "squares" else 1.0
@@ -98,9 +108,12 @@ class Designed(Policy):
 
         assert self.budget is not None
         left = np.maximum(self.budget - trial.record.samples, 0.0)
-        looks = self._looks - 1 - trial.record.batches
-        # beyond those planned (an extension, or rounds that were cut): so many of the usual size as fit
-        looks = np.where(looks < 0, np.ceil(left / (self.budget / self._looks) - 1e-9) - 1, looks)
+        if self.lead is None:
+            looks = np.ceil(left / ((1 - OPEN) * self.budget / max(self._looks - 1, 1)) - 0.05) - 1
+        else:
+            looks = self._looks - 1 - trial.record.batches
+            # beyond those planned (an extension, or rounds that were cut): so many of the usual size as fit
+            looks = np.where(looks < 0, np.ceil(left / (self.budget / self._looks) - 1e-9) - 1, looks)
         looks = np.maximum(looks, 0.0)
         wealth, known = trial.kept.wealth, trial.kept.known
         leads = one_hot(trial.kept.alternative.leader, problem.arms)
@@ -122,7 +135,24 @@ class Designed(Policy):
         wanted = whole(size[..., None] * (UNIFORM * alike + (1 - UNIFORM) * needed))
         most = np.minimum(np.minimum(np.ceil(size), left), self.max_batch or math.inf)
         pulls = apportion_pulls(wanted, most, self.min_per_arm, so_far=trial.record)
-        return self._announce(pulls, left, looks)
+        plan = self._announce(pulls, left, looks)
+        room = np.maximum(OPEN * self.budget - trial.record.samples, 0.0)
+        open_ = np.asarray((room >= LEAST_OPEN * self.budget) & (trial.plan.looks == np.inf))
+        if self.lead is not None or not open_.any():
+            return plan
+        other = self._wager.next(problem, trial)
+        other = other._replace(pulls=apportion_pulls(other.pulls, room, self.min_per_arm, so_far=trial.record))
+        plan = plan._replace(parts=other.parts, jump=other.jump)
+        return tree_where(open_, self._open(other, left), plan)
+
+    @property
+    def _wager(self) -> Wager:
+        return Wager(max_batch=self.max_batch, min_per_arm=self.min_per_arm)
+
+    def _open(self, plan: BatchPlan, left: Floats) -> BatchPlan:
+        """A plan that is bet on as without a budget: the looks that follow are not counted yet."""
+        never = np.zeros(left.shape, dtype=np.bool_)
+        return plan._replace(left=left - total(plan.pulls), last=never, looks=np.full(left.shape, np.inf))
 
     def _announce(self, pulls: Floats, left: Floats, looks: Floats) -> BatchPlan:
         """A plan that says, before its results, what is left after it and whether it is the last."""

@@ -56,6 +56,7 @@ class ClaimStatus(NamedTuple):
     adjusted: float | None = None  # log of the e-value adjusted for all claims: the bar of all is 1/delta
     single_lower: float | None = None  # bounds that take no part in what is shown, nor it in them
     single_upper: float | None = None
+    metric: int = 0  # that it is about, where there are several
 
 
 class TrialStatus(NamedTuple):
@@ -104,6 +105,11 @@ class StoppingRule(ABC, Generic[Kept]):
     exact_batches: ClassVar[bool] = False  # whether it decides only while every batch comes back as planned
     learns: ClassVar[bool] = False  # whether `warm_start` may be called with earlier data
     migrates: ClassVar[bool] = False  # whether arms may join and leave because of results
+
+    @property
+    def whole_batches(self) -> bool:
+        """Of a rule that uses a budget: whether it bets on whole batches only, never on their parts."""
+        return True
 
     def check(self, problem: Problem) -> None:
         """Raise an InputError if the rule does not fit the problem."""

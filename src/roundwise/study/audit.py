@@ -18,13 +18,14 @@ import numpy as np
 from roundwise._version import RULES
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError, InputError, RoundwiseError
+from roundwise.ingest.covariates import CovariateSums
 from roundwise.messages import Guarantee, Reason, Remedy
 from roundwise.model.problem import Record
 from roundwise.serialization import Unreadable, unpack, unpack_array
 from roundwise.store import Entry, EventKind, Listing, check_chain, open_store, read_log, write_log
 from roundwise.study.fold import evidence
 from roundwise.study.state import WRONG, State, replay
-from roundwise.study.study import Study, load_study, overview
+from roundwise.study.study import Study, adjustment_of, load_study, overview
 
 if TYPE_CHECKING:
     from roundwise.report import Event
@@ -124,6 +125,10 @@ def _differences(state: State, entry: Entry) -> list[str]:
         if not np.array_equal(recorded, state.planned):
             plans = f"{_few(recorded)}, this version plans {_few(state.planned)}"
             words.append(f"round {payload['round']} was planned as {plans}")
+    elif entry.kind == EventKind.TOLD and (written := payload["results"].get("covariate")) is not None:
+        given, due = unpack(CovariateSums, written).adjustment, adjustment_of(state, None)
+        if due is None or not _close(np.array(due), np.array(given)):
+            words.append(f"results were adjusted by {given}, but what was known before gives {due}")
     elif entry.kind == EventKind.DECIDED:
         verdict = state.verdict()
         mine = "none" if verdict is None else verdict["answer"]

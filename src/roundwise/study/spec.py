@@ -228,7 +228,8 @@ class StudySpec:
     def towards_a_budget(self) -> bool:
         """Whether every batch is bet on as a whole: claims within a budget, unless their e-values are multiplied."""
         multiplied = self.question.independent
-        return self.budget is not None and self.policy.stopping.uses_budget and not multiplied
+        rule = self.policy.stopping
+        return self.budget is not None and rule.uses_budget and rule.whole_batches and not multiplied
 
     @property
     def by_number(self) -> bool:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Array, Bools, Floats, log_sum_exp, quiet, total, tree_map
+from roundwise.arrays import Array, Bools, Floats, log_sum_exp, quiet, sum_rows, total, tree_map
 from roundwise.errors import InputError
 from roundwise.messages import Note
 from roundwise.model.batch import Batch
@@ -34,7 +34,14 @@ from roundwise.rules.eprocess.bounds import (
     find_end,
     locate_forms,
 )
-from roundwise.rules.eprocess.closed_testing import adjusted_e_values, lost_by_others, missing_wealth, wealth_in_goals
+from roundwise.rules.eprocess.closed_testing import (
+    adjusted_e_values,
+    least_of,
+    lost_by_others,
+    missing_wealth,
+    open_weight,
+    wealth_in_goals,
+)
 from roundwise.rules.eprocess.engine import RuleState
 from roundwise.solvers.halfspaces import Halfspaces
 
@@ -44,10 +51,18 @@ FINE, COARSE = 256, 96  # values of a line whose bets have one drift, and of one
 GONE = -1e30  # log of nothing
 _STALE = 21.0  # so many standard errors were all values apart when they are laid anew
 _LATER = (6, 0.9, 3.0)  # drifts, step and tail of the ladder for the results after the first batches
-_FAR = 30.0  # log odds ratios beyond this are not told apart
+ODDS_BELOW, ODDS_STEPS = 4.0, 256  # how far below its level a log odds ratio is followed, and in how many steps
 _SLACK = 1e-12  # a bet that pays just what was needed must count
 
 BudgetBets = Callable[[Past, Batch, Halfspaces, Floats, Floats], Floats]  # past, batch, pieces, need, rho -> log e (L)
+
+
+class Elsewhere(NamedTuple):
+    """What claims about other metrics take from the closed test (Proposition 32)."""
+
+    weight: Floats  # (), of all of them
+    unsettled: Floats  # (), of those of which something is not shown
+    lack: Floats  # (), what these lack, in units of 1/delta
 
 
 class ClaimStep(NamedTuple):
@@ -63,6 +78,7 @@ class ClaimStep(NamedTuple):
     pairs: Batch | None = None  # (K^2), of arms that share items
     parts: tuple[Batch, ...] = ()  # of a first batch, as it was partitioned first, where bounds need them
     cubes: Floats | None = None  # (K)
+    lack: Floats | None = None  # (), of claims about other metrics after it, with those open that were before it
 
     @property
     def batch(self) -> Batch:
@@ -71,7 +87,7 @@ class ClaimStep(NamedTuple):
 
 
 class WealthGrid(NamedTuple):
-    """What was won against values at equal distances, and the largest that was ever exceeded."""
+    """What was won against values at equal distances, and the largest up to which all were once exceeded."""
 
     low: Floats  # (P)
     high: Floats  # (P)
@@ -102,7 +118,7 @@ class WealthGrid(NamedTuple):
 
     def reached(self, exceeded: Bools, logs: Floats) -> WealthGrid:
         """With what was won after one more batch, rounded down to few digits, and the values exceeded by it. (P, G)"""
-        most = np.where(exceeded, self.values, -np.inf).max(axis=-1)
+        most = largest_exceeded(exceeded, self.values)
         with np.errstate(over="ignore"):
             near = logs.astype(np.float32)
             lower = np.nextafter(near, np.float32(-math.inf))
@@ -114,6 +130,11 @@ class WealthGrid(NamedTuple):
         logs = pad_lines(np.moveaxis(self.logs, 1, -1), before, number, GONE)
         low, high = (pad_lines(each, before, number) for each in self[:2])
         return WealthGrid(low, high, np.moveaxis(logs, -1, 1), pad_lines(self.ends, before, number, -np.inf))
+
+
+def largest_exceeded(exceeded: Bools, values: Floats) -> Floats:
+    """The largest of rising values up to which all are exceeded, -inf if there is none. (P, G)->(P)"""
+    return np.where(np.logical_and.accumulate(exceeded, axis=-1), values, -np.inf).max(axis=-1)
 
 
 class ClaimTail(NamedTuple):
@@ -161,6 +182,8 @@ class ClaimState(NamedTuple):
     out: Bools | None = None  # (J), claims about arms that were left out, which are not fed any more
     means: Floats | None = None  # (K), the estimates that values are made of; None before a batch
     warm_started: Past | None = None  # the past with earlier data before it, if any were imported: no evidence (24)
+    metrics: tuple[ClaimState, ...] = ()  # the claims about further metrics
+    elsewhere: Elsewhere | None = None  # None where there is one metric
 
     @property
     def seen(self) -> Past:
@@ -203,34 +226,98 @@ def sides_of(problem: Problem, lines: Array) -> Array:
     return lines.reshape(*lines.shape[:-1], -1, claims_of(problem).number)
 
 
-def closing_bars(problem: Problem, gains: Floats, shown: Bools) -> Floats:
-    """log of what each line must reach for the closed test, given what the other claims have. (L)"""
+def metrics_of(problem: Problem) -> tuple[Problem, ...]:
+    """The claims about each metric, the first one first."""
+    return problem, *problem.metrics
+
+
+def states_of(kept: ClaimState) -> tuple[ClaimState, ...]:
+    """The state of the claims about each metric."""
+    return kept, *kept.metrics
+
+
+class JointClaims(NamedTuple):
+    """The claims about all metrics side by side, as the closed test takes them; a side that one lacks is shown."""
+
+    wealth: Floats  # (D, J), in units of 1/delta
+    shown: Bools  # (D, J)
+    weights: Floats  # (J)
+    shapes: tuple[tuple[int, int], ...]  # (D, J) of each metric
+
+    def split(self, lines: Array) -> list[Array]:
+        """The lines of each metric. (D, J)->(L)"""
+        each = np.split(lines, np.cumsum([number for _, number in self.shapes])[:-1], axis=-1)
+        runs = lines.shape[:-2]
+        own = zip(each, self.shapes, strict=True)
+        return [np.asarray(one[..., :sides, :]).reshape(*runs, sides * number) for one, (sides, number) in own]
+
+
+def join_claims(problem: Problem, gains: Sequence[Floats], shown: Sequence[Bools]) -> JointClaims:
+    """Put the claims about all metrics side by side; `gains` and `shown` are those of each."""
+    every = metrics_of(problem)
+    sides = [sides_of(*each) for each in zip(every, shown, strict=True)]
+    most = max(each.shape[-2] for each in sides)
+
+    def joined(lines: Sequence[Array], fill: float) -> Array:
+        rest = [np.full((*each.shape[:-2], most - each.shape[-2], each.shape[-1]), fill, each.dtype) for each in lines]
+        return np.concatenate([np.concatenate(both, axis=-2) for both in zip(lines, rest, strict=True)], axis=-1)
+
+    wealth = [wealth_in_goals(sides_of(*each), problem.goal) for each in zip(every, gains, strict=True)]
+    weights = np.concatenate([weights_of(each) for each in every])
+    return JointClaims(joined(wealth, np.inf), joined(sides, True), weights, tuple(each.shape[-2:] for each in sides))
+
+
+def claims_elsewhere(problem: Problem, gains: Sequence[Floats], shown: Sequence[Bools]) -> list[Elsewhere | None]:
+    """For each metric what the claims about all others weigh and lack; None where there are no others."""
+    every = metrics_of(problem)
+    if len(every) == 1:
+        return [None]
+    weight, unsettled, lack = [], [], []
+    for sub, own, known in zip(every, gains, shown, strict=True):
+        weights, sides = weights_of(sub), sides_of(sub, known)
+        least = least_of(wealth_in_goals(sides_of(sub, own), problem.goal), sides)
+        weight.append(np.broadcast_to(total(weights), known.shape[:-1]))
+        unsettled.append(open_weight(sides, weights))
+        lack.append(total(weights * np.maximum(1.0 - least, 0.0)))
+    others = [[i for i in range(len(every)) if i != m] for m in range(len(every))]
+    return [
+        Elsewhere(*(sum_rows(np.array([each[i] for i in rest])) for each in (weight, unsettled, lack)))
+        for rest in others
+    ]
+
+
+def closing_bars(problem: Problem, gains: Floats, shown: Bools, elsewhere: Floats | float = 0.0) -> Floats:
+    """log of what each line must reach for the closed test, given what the other claims have. (L)
+
+    Claims about other metrics lack `elsewhere`.
+    """
     sides, own = sides_of(problem, shown), sides_of(problem, gains)
     if claims_of(problem).independent:
         bars = problem.goal + lost_by_others(own, sides)
     else:
         weights = weights_of(problem)
-        bars = problem.goal + np.log1p(missing_wealth(wealth_in_goals(own, problem.goal), sides, weights) / weights)
+        lack = missing_wealth(wealth_in_goals(own, problem.goal), sides, weights) + elsewhere
+        bars = problem.goal + np.log1p(lack / weights)
     return np.concatenate([bars] * sides.shape[-2], axis=-1)
 
 
 def lines_of(problem: Problem, kept: ClaimState) -> tuple[Floats, Floats]:
     """log of what was won for each line, and of what it must reach now. (L) each"""
-    bars = closing_bars(problem, kept.gains, kept.shown)
+    bars = closing_bars(problem, kept.gains, kept.shown, 0.0 if kept.elsewhere is None else kept.elsewhere.lack)
     return kept.gains, np.where(kept.shown, np.minimum(bars, kept.gains), bars)
 
 
-def adjusted_of(problem: Problem, kept: ClaimState) -> Floats:
-    """log of the adjusted e-value of each line: one that is open is shown where this reaches log 1/delta. (L)"""
-    sides, gains = sides_of(problem, kept.shown), sides_of(problem, kept.gains)
+def adjusted_of(problem: Problem, kept: ClaimState) -> list[Floats]:
+    """log of the adjusted e-value of each line: one that is open is shown where this reaches log 1/delta. (L)
+
+    One array for each metric.
+    """
     if claims_of(problem).independent:
-        found = gains - lost_by_others(gains, sides)[..., None, :]
-    else:
-        with np.errstate(divide="ignore"):
-            found = problem.goal + np.log(
-                adjusted_e_values(wealth_in_goals(gains, problem.goal), sides, weights_of(problem))
-            )
-    return np.asarray(found.reshape(kept.gains.shape))
+        sides, gains = sides_of(problem, kept.shown), sides_of(problem, kept.gains)
+        return [np.asarray(gains - lost_by_others(gains, sides)[..., None, :]).reshape(kept.gains.shape)]
+    test = join_claims(problem, [each.gains for each in states_of(kept)], [each.shown for each in states_of(kept)])
+    with np.errstate(divide="ignore"):
+        return test.split(problem.goal + np.log(adjusted_e_values(test.wealth, test.shown, test.weights)))
 
 
 # --- claims and arms that joined later
@@ -295,7 +382,7 @@ def pad_steps(steps: Sequence[ClaimStep], arms: int, number: int, lines: int) ->
         joined[:before] = s
         bars, gains, shown = (pad_lines(each, before, number) for each in (step.bars, step.gains, step.shown))
         batch, parts = _pad_batch(step.batch, arms), tuple(_pad_batch(each, arms) for each in step.parts)
-        found.append(ClaimStep(*batch[:3], step.rho, bars, gains, shown, batch.pairs, parts, batch.cubes))
+        found.append(ClaimStep(*batch[:3], step.rho, bars, gains, shown, batch.pairs, parts, batch.cubes, step.lack))
     return PaddedSteps(tuple(found[::-1]), joined)
 
 
@@ -390,7 +477,8 @@ def _families(problem: Problem, kept: ClaimState, every: PaddedSteps) -> Iterato
     both = _both_sides(question)
     for k, first in enumerate(each for each in every.families if each < len(every.steps)):
         own = every.joined == first
-        bars = np.tile(problem.goal + k * math.log(2) + np.log(total(weights[own]) / weights[own]), 2)
+        heavy = total(weights[own]) + (0.0 if kept.elsewhere is None else kept.elsewhere.weight)
+        bars = np.tile(problem.goal + k * math.log(2) + np.log(heavy / weights[own]), 2)
         lines = np.tile(own, 2)
         pieces = select_pieces(both, lines)
         if kept.had_budget:
@@ -416,7 +504,7 @@ def select_pieces(pieces: Halfspaces, lines: Bools) -> Halfspaces:
 
 
 def _bounds_use_wealth(problem: Problem, kept: ClaimState) -> bool:
-    """Whether bounds are made of the wealth of the rule, too: where what is won falls as the level rises."""
+    """Whether bounds are made of the wealth of the rule, too: where it falls as the level rises, and of odds (17e)."""
     return kept.had_budget and _whole(kept) and (claims_of(problem).odds or problem.noise.monotone_budget_bets)
 
 
@@ -428,14 +516,18 @@ def _whole(kept: ClaimState) -> bool:
 def _bet_on_values(
     problem: Problem, budget_bets: BudgetBets, past: Past, step: ClaimStep, closed: Bools, values: Floats, logs: Floats
 ) -> tuple[Floats, Floats]:
-    """Bet again as in a step, with values in the place of levels; what is won falls as they rise. (L)
+    """Bet again as in a step, with values in the place of levels. (L), of odds (G, L)
 
     What is `closed` before the batch, shown or not there yet, is not bet on. Returned are the log of the wealth, and
-    its excess over what rule (R) asked for after the batch: at the level itself this is rule (R).
+    its excess over what rule (R) asked for after the batch: at the level itself this is rule (R). What is won on odds
+    need not fall as the value rises: there the others have the least that they have at any value (17e).
     """
+    question = claims_of(problem)
     need = np.where(closed | ~np.isfinite(logs), 0.0, step.bars - logs)
-    logs = logs + budget_bets(past, step.batch, claims_of(problem).bets(())._replace(offsets=values), need, step.rho)
-    return logs, np.where(closed, -np.inf, logs - closing_bars(problem, step.gains, closed) + _SLACK)
+    logs = logs + budget_bets(past, step.batch, question.bets(())._replace(offsets=values), need, step.rho)
+    gains = np.minimum(logs.min(axis=0), step.gains) if question.odds else step.gains
+    bars = closing_bars(problem, gains, closed, 0.0 if step.lack is None else step.lack)
+    return logs, np.where(closed, -np.inf, logs - bars + _SLACK)
 
 
 def _replay_values(
@@ -452,7 +544,8 @@ def _replay_values(
         )
         yield logs, excess
         past, shown = past.plus(step.batch), step.shown
-        least = float(np.where(shown | (joined > s), 0.0, step.gains).min(initial=0.0))
+        gains = np.minimum(logs, step.gains) if claims_of(problem).odds else step.gains
+        least = float(np.where(shown | (joined > s), 0.0, gains).min(initial=0.0))
 
 
 def _agreeing_bounds(problem: Problem, kept: ClaimState, every: PaddedSteps, budget_bets: BudgetBets) -> Floats:
@@ -466,9 +559,15 @@ def _agreeing_bounds(problem: Problem, kept: ClaimState, every: PaddedSteps, bud
     if not question.odds:
         estimate, error, (least, _) = locate_forms(problem, kept.past, pieces)
         return find_end(excess, estimate, error, (least, pieces.offsets))
-    least = np.full(pieces.offsets.shape, -_FAR)
-    found = find_end(excess, kept.value + pieces.offsets, kept.error, (least, pieces.offsets))
-    return np.where(found > least, found, -np.inf)
+    values = _odds_grid(pieces.offsets).values
+    return np.maximum.reduce(
+        [largest_exceeded(each.T >= 0, values) for _, each in _replay_values(problem, every, budget_bets, values.T)]
+    )
+
+
+def _odds_grid(level: Floats) -> WealthGrid:
+    """The log odds ratios that bounds may be, fixed before the first result."""
+    return WealthGrid.between(level - ODDS_BELOW, level, ODDS_STEPS + 1)
 
 
 def _below(level: Floats, estimate: Floats, error: Floats, ends: Floats) -> tuple[Floats, Floats]:
@@ -523,7 +622,9 @@ def _update_tail(problem: Problem, kept: ClaimState, step: ClaimStep, budget_bet
     if tail.wealth is None or not np.isfinite(step.rho):
         return tail
     level = claims_of(problem).bets(()).offsets
-    grid = tail.wealth.laid(*_below(level, kept.value + level, kept.error, tail.wealth.ends), kept.error)
+    grid = tail.wealth
+    if not claims_of(problem).odds:
+        grid = grid.laid(*_below(level, kept.value + level, kept.error, grid.ends), kept.error)
     logs, excess = _bet_on_values(problem, budget_bets, kept.past, step, kept.shown, grid.values.T, grid.logs[0].T)
     return tail._replace(wealth=grid.reached(excess.T >= 0, logs.T[None]))
 
@@ -548,7 +649,7 @@ def _start_tail(problem: Problem, kept: ClaimState, budget_bets: BudgetBets) -> 
     if _bounds_use_wealth(problem, kept):
         level = question.bets(()).offsets
         ends = _below(level, kept.value + level, kept.error, np.full(level.shape, -np.inf))
-        wealth = WealthGrid.between(*ends, COARSE)
+        wealth = _odds_grid(level) if question.odds else WealthGrid.between(*ends, COARSE)
         *_, (logs, _) = _replay_values(problem, every, budget_bets, wealth.values.T)
         wealth = wealth._replace(logs=logs.T[None])
     return ClaimTail(None if question.odds else track, bars, drifts, np.array(units), family, wealth)
@@ -558,7 +659,7 @@ def _start_tail(problem: Problem, kept: ClaimState, budget_bets: BudgetBets) -> 
 
 
 def describe_claims(
-    problem: Problem, trial: Trial, names: Sequence[str], budget_bets: BudgetBets, chances: Floats
+    problem: Problem, trial: Trial, names: Sequence[str], budget_bets: BudgetBets, chances: Floats, adjusted: Floats
 ) -> list[ClaimStatus]:
     """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected of it.
 
@@ -567,7 +668,6 @@ def describe_claims(
     question, kept = claims_of(problem), trial.kept
     number = question.number
     evidence, bars = lines_of(problem, kept)
-    adjusted = adjusted_of(problem, kept)
     lower, single = _lower_bounds(problem, kept, budget_bets)
     estimate = np.where(np.isfinite(kept.error[:number]), kept.value[:number] + question.levels, np.nan)
     settled = np.tile(sides_of(problem, kept.shown).any(axis=-2), len(kept.shown) // number)

@@ -10,11 +10,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Array, Bools, Floats, quiet, total, zeros
+from roundwise.arrays import Array, Bools, Floats, quiet, sum_rows, total, zeros
 from roundwise.errors import InputError
 from roundwise.messages import Note
 from roundwise.model.batch import Batch, Parts, stack_parts
@@ -29,17 +29,22 @@ from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
 from roundwise.rules.eprocess.claim_bounds import (
     ClaimState,
     ClaimStep,
+    adjusted_of,
     bets_of,
+    claims_elsewhere,
     claims_of,
     compares,
     describe_claims,
+    join_claims,
     lines_of,
+    metrics_of,
     note_joint_bounds,
     open_of,
     pad_lines,
     pad_past,
     parts_of,
     sides_of,
+    states_of,
     update_history,
     weights_of,
 )
@@ -48,7 +53,6 @@ from roundwise.rules.eprocess.closed_testing import (
     open_weight,
     reject_closed,
     reject_independent,
-    wealth_in_goals,
 )
 from roundwise.rules.eprocess.conditional_power import PowerForecast, forecast_power, power_by_line
 from roundwise.rules.eprocess.engine import OpenNulls, PartsView, bet_on_parts, forms_of
@@ -128,8 +132,12 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
             raise InputError(f"`cash` is {self.cash:g}, but must lie between 0 and 0.5.")
 
     def check(self, problem: Problem) -> None:
-        """A question of claims, under a noise model with bets towards a budget."""
+        """A question of claims, under a noise model with bets towards a budget; of every metric."""
         question = claims_of(problem)
+        for each in problem.metrics:
+            self.check(each)
+        if problem.metrics and any(claims_of(each).independent for each in metrics_of(problem)):
+            raise InputError("Several metrics of the same rows are not independent: leave out `independent`.")
         if question.odds and not problem.noise.outcome.rates:
             raise InputError("Odds ratios compare rates: they need 0/1 results.")
         if problem.noise.shares_items:
@@ -156,10 +164,32 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
             nothing, nothing > 0, nothing, nothing, past, nothing, nothing + np.inf, nothing + np.inf,
             np.ones_like(past.counts), none == 0, none + np.nan, zero + np.inf, zero > 0, zero,
         )  # fmt: skip
-        return self.update_forecast(problem, kept, None)._replace(means=None)
+        kept = kept._replace(metrics=tuple(self.start(each, runs) for each in problem.metrics))
+        every = states_of(kept)
+        elsewhere = claims_elsewhere(problem, [each.gains for each in every], [each.shown for each in every])
+        first, *others = (each._replace(elsewhere=rest) for each, rest in zip(every, elsewhere, strict=True))
+        return self.update_forecast(problem, first._replace(metrics=tuple(others)), None)._replace(means=None)
 
     def fold(self, problem: Problem, kept: ClaimState, plan: BatchPlan, batch: Batch) -> ClaimState:
-        """Bet on the batch what was fixed before; then see what is shown."""
+        """Bet on the batch what was fixed before; then see what is shown, of all metrics in one closed test."""
+        every, states, batches = metrics_of(problem), states_of(kept), (batch, *batch.metrics)
+        bets = [self._bet(*each, plan) for each in zip(every, states, batches, strict=True)]
+        gains, before = [each.gains for each in bets], [each.shown for each in states]
+        shown = self._shown(problem, gains, before)
+        lacks, elsewhere = claims_elsewhere(problem, gains, before), claims_elsewhere(problem, gains, shown)
+        left = None
+        if plan.left is not None:
+            beyond = np.maximum(batch.counts.sum(axis=-1) - plan.pulls.sum(axis=-1), 0.0)  # more than was asked for
+            left = np.maximum(plan.left - beyond, 0.0)
+        found = []
+        for m, (sub, state, own, bet) in enumerate(zip(every, states, batches, bets, strict=True)):
+            rest = lacks[m]
+            after = self._settle(sub, state, plan, own, bet, shown[m], None if rest is None else rest.lack)
+            found.append(self._forecast_metric(sub, after._replace(elsewhere=elsewhere[m]), left))
+        return found[0]._replace(metrics=tuple(found[1:]))
+
+    def _bet(self, problem: Problem, kept: ClaimState, batch: Batch, plan: BatchPlan) -> _MetricBets:
+        """What the claims about one metric have after the batch."""
         question = claims_of(problem)
         size = np.asarray(batch.counts.sum(axis=-1))
         bars = self.bars(problem, kept)
@@ -170,18 +200,31 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
             rho = self._share(plan, size)
             need = np.where(kept.shown | ~np.isfinite(kept.gains), 0.0, bars - kept.gains)
             gains = kept.gains + self.budget_bets(problem, kept.past, batch, question.bets(size.shape), need, rho)
+        return _MetricBets(gains, bars, rho)
+
+    def _settle(
+        self,
+        problem: Problem,
+        kept: ClaimState,
+        plan: BatchPlan,
+        batch: Batch,
+        bet: _MetricBets,
+        shown: Bools,
+        lack: Floats | None,
+    ) -> ClaimState:
+        """The state of the claims about one metric after the closed test; those about others `lack` this much."""
+        gains, bars, rho = bet
+        size = np.asarray(batch.counts.sum(axis=-1))
         past = kept.past.plus(batch)
         after = kept.rounds + (size > 0)
-        shown = self._shown(problem, gains, kept.shown)
         new = shown & ~kept.shown
         steps, tail = kept.steps, kept.tail
         if batch.counts.ndim == 1:  # bounds are of one run
             share = np.asarray(np.nan) if rho is None else rho
-            step = ClaimStep(
-                batch.counts, batch.totals, batch.scatter, share, bars, gains, shown, batch.pairs, cubes=batch.cubes
-            )
+            sums = batch.counts, batch.totals, batch.scatter
+            step = ClaimStep(*sums, share, bars, gains, shown, batch.pairs, cubes=batch.cubes, lack=lack)
             steps, tail = update_history(problem, kept, step, parts_of(batch), partial(self.budget_bets, problem))
-        kept = kept._replace(
+        return kept._replace(
             gains=gains,
             shown=shown,
             batch=np.where(new, after[..., None], kept.batch),
@@ -193,31 +236,34 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
             steps=steps,
             tail=tail,
         )
-        if plan.left is None:
-            return self.update_forecast(problem, kept, None)
-        beyond = np.maximum(size - plan.pulls.sum(axis=-1), 0.0)  # more came than was asked for
-        return self.update_forecast(problem, kept, np.maximum(plan.left - beyond, 0.0))
 
     def warm_start(self, problem: Problem, kept: ClaimState, batch: Batch, left: Floats | None) -> ClaimState:
         """With earlier results known, of which nothing is won: they teach estimates, and so who is fed. (24)"""
-        return self.update_forecast(problem, kept._replace(warm_started=kept.seen.plus(batch)), left)
+        taught = [
+            each._replace(warm_started=each.seen.plus(own))
+            for each, own in zip(states_of(kept), (batch, *batch.metrics), strict=True)
+        ]
+        return self.update_forecast(problem, taught[0]._replace(metrics=tuple(taught[1:])), left)
 
     def past(self, kept: ClaimState) -> Past:
         return kept.past
 
     def without_history(self, kept: ClaimState) -> ClaimState:
-        return kept._replace(steps=(), tail=None)
+        return kept._replace(steps=(), tail=None, metrics=tuple(map(self.without_history, kept.metrics)))
 
     def with_budget(self, problem: Problem, kept: ClaimState, left: Floats) -> ClaimState:
         """After another budget was said, which leaves this many results: every claim keeps its wealth."""
-        return self.update_forecast(problem, kept._replace(over=np.zeros_like(kept.over)), left)
+        again = np.zeros_like(kept.over)
+        others = tuple(each._replace(over=again) for each in kept.metrics)
+        return self.update_forecast(problem, kept._replace(over=again, metrics=others), left)
 
     def why_final(self, problem: Problem, kept: ClaimState) -> str | None:
         """Say why no budget lets it continue; None if an unsettled claim has wealth left. One run."""
         if self.finished(problem, kept):
             return _all_shown(problem, kept)
-        if (sides_of(problem, np.isfinite(kept.gains)) & open_of(problem, kept)).any():
-            return None
+        for sub, state in zip(metrics_of(problem), states_of(kept), strict=True):
+            if (sides_of(sub, np.isfinite(state.gains)) & open_of(sub, state)).any():
+                return None
         return "the last round was bet on as the last one, which left nothing to what it did not show"
 
     def budget_bets(
@@ -244,18 +290,20 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         if claims_of(problem).independent:
             bars = problem.goal + lost_by_others(sides_of(problem, kept.gains), shown)
         else:
-            whole = problem.goal + np.log(np.maximum(open_weight(shown, weights), 1e-300))
+            heavy = open_weight(shown, weights) + (0.0 if kept.elsewhere is None else kept.elsewhere.unsettled)
+            whole = problem.goal + np.log(np.maximum(heavy, 1e-300))
             bars = (whole.transpose() - np.log(weights).reshape(-1, *[1] * whole.ndim)).transpose()
         return np.concatenate([bars] * shown.shape[-2], axis=-1)
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         """Everything is shown, the last batch was bet on, or nothing more can be expected."""
         kept = trial.kept
-        return np.asarray(self.finished(problem, kept) | kept.over | (kept.expected < HOPELESS))
+        return np.asarray(self.finished(problem, kept) | kept.over | (_expected(kept) < HOPELESS))
 
     def finished(self, problem: Problem, kept: ClaimState) -> Bools:
         """Whether of every claim one side is shown, or an arm of it was left out. ()"""
-        return np.asarray(~open_of(problem, kept).any(axis=-1))
+        every = zip(metrics_of(problem), states_of(kept), strict=True)
+        return np.logical_and.reduce([~open_of(*each).any(axis=-1) for each in every])
 
     def why(self, problem: Problem, trial: Trial) -> str | None:
         """Why it stopped, None if it did not. One run only."""
@@ -265,7 +313,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         left = trial.plan.left
         if kept.over or (left is not None and left + trial.plan.pulls.sum(axis=-1) <= 0):
             return "the budget is used"
-        return "nothing more is to be expected of the results that are left" if kept.expected < HOPELESS else None
+        return "nothing more is to be expected of the results that are left" if _expected(kept) < HOPELESS else None
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
         """What is shown."""
@@ -289,10 +337,12 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
 
     def standing(self, problem: Problem, trial: Trial) -> TrialStatus:
         """Whether bets compare arms; whether a claim and its opposite were both shown, which exclude each other."""
-        question, sides = claims_of(problem), sides_of(problem, trial.kept.shown)
-        ends = question.lines.levels.reshape(-1, question.number)
-        excluded = sides.all(axis=-2) & (ends[0] >= -ends[-1]) & (len(ends) > 1)
-        return TrialStatus(compares(question), bool(excluded.any()))
+        excluded = False
+        for sub, state in zip(metrics_of(problem), states_of(trial.kept), strict=True):
+            question, sides = claims_of(sub), sides_of(sub, state.shown)
+            ends = question.lines.levels.reshape(-1, question.number)
+            excluded |= bool((sides.all(axis=-2) & (ends[0] >= -ends[-1]) & (len(ends) > 1)).any())
+        return TrialStatus(compares(claims_of(problem)), excluded)
 
     def notes(self, problem: Problem, trial: Trial) -> list[Note]:
         """Why it stopped, and what its bounds promise. One run only."""
@@ -310,11 +360,19 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         return Bounds(bets_of(problem, batches, parts_of(batches[0])).intervals)
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
-        """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected."""
-        forecast, kept = self.forecast(problem, trial), trial.kept
-        if kept.warm_started is not None:  # sizes are those of the results
-            trial = trial._replace(kept=self.update_forecast(problem, kept._replace(warm_started=None), None))
-        return describe_claims(problem, trial, names, partial(self.budget_bets, problem), forecast)
+        """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected.
+
+        Those about further metrics follow.
+        """
+        found, adjusted = [], adjusted_of(problem, trial.kept)
+        for m, (sub, kept) in enumerate(zip(metrics_of(problem), states_of(trial.kept), strict=True)):
+            own = trial._replace(kept=kept)
+            forecast = self.forecast(sub, own)
+            if kept.warm_started is not None:  # sizes are those of the results
+                own = own._replace(kept=self._forecast_metric(sub, kept._replace(warm_started=None), None))
+            bets = partial(self.budget_bets, sub)
+            found += [each._replace(metric=m) for each in describe_claims(sub, own, names, bets, forecast, adjusted[m])]
+        return found
 
     @quiet
     def forecast(self, problem: Problem, trial: Trial) -> Floats:
@@ -333,7 +391,9 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
 
     def evidence(self, problem: Problem, trial: Trial, names: Sequence[str]) -> tuple[Floats, Floats, Bools]:
         """log of what was won for each line, of what it must reach now, and whether it is shown. (L) each"""
-        return *lines_of(problem, trial.kept), trial.kept.shown
+        every = zip(metrics_of(problem), states_of(trial.kept), strict=True)
+        won, bars, shown = zip(*((*lines_of(sub, kept), kept.shown) for sub, kept in every), strict=True)
+        return np.concatenate(won), np.concatenate(bars), np.concatenate(shown)
 
     def _share(self, plan: BatchPlan, size: Floats) -> Floats:
         """rho: the share of the batch in all that is still to come, itself included; 1 only for a last batch."""
@@ -356,17 +416,22 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
             known = Estimates(past, kept.means, variance)
         return bet_on_claims(problem, known, forecast, batch.parts or stack_parts((batch,)), kept.gains, bars, shifts)
 
-    def _shown(self, problem: Problem, gains: Floats, shown: Bools) -> Bools:
+    def _shown(self, problem: Problem, gains: Sequence[Floats], shown: Sequence[Bools]) -> Sequence[Bools]:
+        """What is shown of each metric: one closed test of all claims (Proposition 32)."""
         if claims_of(problem).independent:
-            return reject_independent(sides_of(problem, gains), sides_of(problem, shown), problem.goal).reshape(
-                shown.shape
-            )
-        wealth = wealth_in_goals(sides_of(problem, gains), problem.goal)
-        return reject_closed(wealth, sides_of(problem, shown), weights_of(problem)).reshape(shown.shape)
+            sides = sides_of(problem, gains[0]), sides_of(problem, shown[0])
+            return [reject_independent(*sides, problem.goal).reshape(shown[0].shape)]
+        test = join_claims(problem, gains, shown)
+        return test.split(reject_closed(test.wealth, test.shown, test.weights))
+
+    def update_forecast(self, problem: Problem, kept: ClaimState, left: Floats | None) -> ClaimState:
+        """With the estimates, and with what can be expected of the results that are left; of every metric."""
+        every = zip(metrics_of(problem), states_of(kept), strict=True)
+        first, *others = (self._forecast_metric(*each, left) for each in every)
+        return first._replace(metrics=tuple(others))
 
     @quiet
-    def update_forecast(self, problem: Problem, kept: ClaimState, left: Floats | None) -> ClaimState:
-        """With the estimates, and with what can be expected of the results that are left."""
+    def _forecast_metric(self, problem: Problem, kept: ClaimState, left: Floats | None) -> ClaimState:
         question, past = claims_of(problem), kept.seen
         pieces = question.bets(past.counts.shape[:-1])
         pooled = form_variances(1.0 / past.counts, pieces)  # as if no batch were shifted
@@ -423,8 +488,22 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         return forecast_power(question.forms, question.bets(()), unshown, need, *known, left, items)
 
 
+class _MetricBets(NamedTuple):
+    """The bets on one batch of the claims about one metric."""
+
+    gains: Floats  # (L), log of what each line has after it
+    bars: Floats  # (L), log of what it had to reach
+    rho: Floats | None  # (), None where there was no budget
+
+
+def _expected(kept: ClaimState) -> Floats:
+    """How many more claims can be expected to be shown, of all metrics. ()"""
+    return sum_rows(np.array([each.expected for each in states_of(kept)]))
+
+
 def _all_shown(problem: Problem, kept: ClaimState) -> str:
-    if not sides_of(problem, kept.shown).any(axis=-2).all():
+    every = zip(metrics_of(problem), states_of(kept), strict=True)
+    if not all(sides_of(sub, state.shown).any(axis=-2).all() for sub, state in every):
         return "only claims about arms that were left out are open"
     return "everything is settled" if claims_of(problem).opposites else "all claims are shown"
 
@@ -472,8 +551,11 @@ def left_out(
     rule: ClosedTestingRule, problem: Problem, kept: ClaimState, arms: Bools, left: Floats | None = None
 ) -> ClaimState:
     """Return the state in which claims about these arms are not fed any more; their wealth stays in rule (R)."""
-    out = np.asarray(((claims_of(problem).forms != 0) & arms).any(axis=-1))
-    return rule.update_forecast(problem, kept._replace(out=out), left)
+    every = zip(metrics_of(problem), states_of(kept), strict=True)
+    first, *others = (
+        state._replace(out=np.asarray(((claims_of(sub).forms != 0) & arms).any(axis=-1))) for sub, state in every
+    )
+    return rule.update_forecast(problem, first._replace(metrics=tuple(others)), left)
 
 
 def _ends_agree(old: Claims, new: Claims) -> bool:
