@@ -60,7 +60,7 @@ def _larger_budgets(request: PlanRequest, row: PlanRow) -> Iterator[PlanAlternat
     what = "at least one true claim is shown" if request.question.separate_claims else "an answer"
     if request.budget is None or not answerable(request, row.expected):
         return
-    for each in propose_budgets(request, row.expected, (request.power,), fewer=10):
+    for each in propose_budgets(request, row.expected, (request.power,), fewer=20):
         ends = simulate_request(dataclasses.replace(request, budget=each.budget), row.expected.means, RUNS)
         yield PlanAlternative(
             kind="budget",

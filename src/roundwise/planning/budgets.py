@@ -64,8 +64,8 @@ def propose_budgets(
     if request.round is not None:
         most = ROUNDS * request.round
     budget = float(np.clip(EACH * len(request.arms) if fixed is None else fixed.samples, least, most))
-    while power_at(budget) > min(powers) - 0.1 and budget > least:
-        budget = max(budget / 2, least)
+    while (power := power_at(budget)) > min(powers) - 0.1 and budget > least:
+        budget = max(budget / (STEP**2 if power < USEFUL[1] else 2.0), least)
     while (power := power_at(budget)) < min(max(powers) + 0.02, USEFUL[1]) and budget <= most and len(tried) < MOST:
         budget *= STEP if power > 0.3 else 2 * STEP
     known = {size: power for size, power in tried.items() if USEFUL[0] <= power <= USEFUL[1]}

@@ -144,7 +144,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         if wanted is None:
             raise InputError(
                 f"No budget gives a power of {request.power:g} if {expected[target].condition}.",
-                Remedy("Give {@budget_example}."),
+                Remedy(f"Give {option('budget')}, or a larger lead."),
             )
         request = dataclasses.replace(request, budget=wanted, budget_open=False)
     runs = min(FIRST // 4 if items else FIRST, request.runs)

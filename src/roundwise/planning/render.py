@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from roundwise.messages import number
 from roundwise.planning.forecast import most_in_a_round, plural, share, whole
 from roundwise.planning.rows import PlanRow
+from roundwise.policies import Designed
 from roundwise.policies.base import as_rounds
 from roundwise.render.terminal import Table, align_table
 from roundwise.study.study import asked_in_words
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from roundwise.planning.study_plan import StudyPlan
 
 LINE = 80  # letters of a line on a terminal
+FUTILITY = (
+    "Futility is non-binding: the study, or an arm, may be stopped at any look because success has become unlikely; "
+    "the bound on the error holds whether or not that is done."
+)
 HEADS = {
     "lead": "if it is ahead by",
     "distance": "if they are off the level by",
@@ -218,15 +223,9 @@ def _lead(row: PlanRow) -> float:
 
 
 def describe_protocol(plan: StudyPlan) -> str:
-    """A paragraph to copy into a protocol."""
+    """A paragraph to copy into a protocol: question, data, looks, rule, end, error, what may change, power."""
     request, row, arms = plan.request, plan.row, plan.request.arms
     options = ", ".join(arms) if len(arms) <= 8 else f"{', '.join(arms[:3])}, ... ({len(arms)} in all)"
-    first = int(request.acting.first(request.problem, ()).pulls.sum())
-    most, fixed = most_in_a_round(request.acting), as_rounds(request.acting).size is not None
-    limits = "" if most is None else f" of {'' if fixed else 'at most '}{number(most)} results"
-    how = "with more for the control" if request.question.separate_claims else "in equal shares"
-    if request.split is not None:
-        how = f"in the proportions {':'.join(f'{each:g}' for each in request.split)}"
     rule = request.policy.stopping.describe(request.delta)
     if not rule:
         rule = f"Rounds are planned and the end is decided by the rule of {request.policy.name}, fixed in advance."
@@ -234,25 +233,60 @@ def describe_protocol(plan: StudyPlan) -> str:
     if request.budget is not None:
         undecided = "shown" if row.claims else "ruled out"
         ends += f", or after {number(request.budget)} results; what is not {undecided} by then is reported"
-    power = ""
-    if row.ends:
-        chance, usual = "", f"a median of {whole(row.samples.typical)} results in {plural(row.rounds.typical, 'round')}"
-        if row.claims and row.at_least_one is not None:
-            chance = f"; at least one true claim is shown with probability {share(row.at_least_one)}"
-        elif request.budget is not None and row.within_budget is not None:
-            chance = f"; an answer within {number(request.budget)} results has probability {share(row.within_budget)}"
-        if request.budget is not None:
-            usual = f"{whole(row.mean_samples)} results in {row.mean_rounds:.1f} rounds on average"
-        power = (
-            f" If {row.expected.condition}, simulation ({row.runs} runs) gives {usual}, and at most "
-            f"{whole(row.samples.p95)} results in {plural(row.rounds.p95, 'round')} in 19 of 20 studies{chance}."
-        )
     large = "" if request.noise.approximation is None else "in large samples "
     missing = f" We expect {share(request.missing)} of the results to be missing." if request.missing else ""
     return (
-        f"The study asks: {asked_in_words(request)} The arms are {options}. {request.noise.words} Results are "
-        f"collected in rounds{limits}, the first of {number(first)} results {how}; after each round the next "
-        f"is planned from all results so far. {rule} The study ends {ends}. The probability of a wrong "
+        f"The study asks: {asked_in_words(request)} The arms are {options}. {request.noise.words} "
+        f"{_describe_looks(plan)} {rule} The study ends {ends}. The probability of a wrong "
         f"{'claim, of any,' if row.claims else 'answer'} is {large}at most {request.delta:g}, however often "
-        f"results are looked at.{power}{missing}"
+        f"results are looked at.{_describe_changes(plan)}{_describe_power(plan)}{missing}"
+    )
+
+
+def _describe_looks(plan: StudyPlan) -> str:
+    """When results are looked at, and who gets how many."""
+    request = plan.request
+    first = int(request.acting.first(request.problem, ()).pulls.sum())
+    most, fixed = most_in_a_round(request.acting), as_rounds(request.acting).size is not None
+    limits = "" if most is None else f" of {'' if fixed else 'at most '}{number(most)} results"
+    if isinstance(request.policy, Designed) and request.round is None:
+        limits = f" (looks), {request.policy.looks} of them if none is decisive,"
+    how = "with more for the control" if request.question.separate_claims else "in equal shares"
+    if request.split is not None:
+        how = f"in the proportions {':'.join(f'{each:g}' for each in request.split)}"
+    return (
+        f"Results are collected in rounds{limits}{'' if limits[-1:] == ',' else ','} the first of {number(first)} "
+        f"results {how}; after each round the next is planned from all results so far."
+    )
+
+
+def _describe_changes(plan: StudyPlan) -> str:
+    """What a study that is designed for a budget may change on its way."""
+    if plan.request.budget is None or not plan.request.policy.stopping.uses_budget:
+        return ""
+    if plan.row.claims:
+        return f" {FUTILITY}"
+    return (
+        " Between looks the budget (also after it is used: an extension), the number and size of looks, the lead that "
+        "the study is designed for, the allocation and the set of arms may be changed, also because of results; every "
+        "change is recorded before the results of the next look, and leaves the bound on the error as it is. "
+        f"{FUTILITY}"
+    )
+
+
+def _describe_power(plan: StudyPlan) -> str:
+    """What simulations say of the row that matters; nothing where studies do not end."""
+    request, row = plan.request, plan.row
+    if not row.ends:
+        return ""
+    chance, usual = "", f"a median of {whole(row.samples.typical)} results in {plural(row.rounds.typical, 'round')}"
+    if row.claims and row.at_least_one is not None:
+        chance = f"; at least one true claim is shown with probability {share(row.at_least_one)}"
+    elif request.budget is not None and row.within_budget is not None:
+        chance = f"; an answer within {number(request.budget)} results has probability {share(row.within_budget)}"
+    if request.budget is not None:
+        usual = f"{whole(row.mean_samples)} results in {row.mean_rounds:.1f} rounds on average"
+    return (
+        f" If {row.expected.condition}, simulation ({row.runs} runs) gives {usual}, and at most "
+        f"{whole(row.samples.p95)} results in {plural(row.rounds.p95, 'round')} in 19 of 20 studies{chance}."
     )

@@ -31,7 +31,7 @@ RUNS = (500, 20, 100)  # of every candidate: divided by arms, at least, at most
 MORE = (2000, 60, 600)  # more of the best,
 BEST = 3  # which are this many
 ITEMS = 10  # shared items are drawn one by one: as if there were this many times the arms
-OF_CHANCES = (4000, 60, 400)  # runs where chances are compared
+OF_CHANCES = (1600, 60, 400)  # runs where chances are compared
 MANY = 25  # rounds from which on their size is set by the limits, not by the policy
 SAVING = 0.25  # without prices, twice the rounds must save 1 - 2^-SAVING of the results, a sixth
 GOOD_ENOUGH = 1.02  # of the least cost: then the settings are left as they are
@@ -87,7 +87,8 @@ def _list_candidates(request: PlanRequest, expected: Scenario) -> list[PlanReque
             sizes = {max(round(each * request.round), fewest) for each in SIZES} - {request.round}
         else:
             sizes = set() if budget is None else {math.ceil(budget / each) for each in CLAIM_LOOKS}
-        fitting = [size for size in sorted(sizes) if size >= fewest and (budget is None or size <= budget)]
+        low, high = (fewest, math.inf) if budget is None else (max(fewest, budget / MANY), budget)
+        fitting = [size for size in sorted(sizes) if low <= size <= high]
         return [*(dataclasses.replace(request, round=size) for size in fitting), *_as_wager(request, expected)]
     if wager := _as_wager(request, expected):
         assert budget is not None
@@ -232,11 +233,12 @@ def find_front(request: PlanRequest, expected: Scenario) -> tuple[TradeoffPoint,
 def _best(points: Sequence[TradeoffPoint]) -> TradeoffPoint:
     """The cheapest with about the largest power; the first, if it is as good, or what it differs in was said."""
     first, request = points[0], points[0].request
+    designed = request.budget is not None and request.policy.stopping.uses_budget
     powers = [each.power for each in points if each.power is not None]
     enough = [each for each in points if not powers or (each.power or 0.0) >= max(powers) - LESS]
     if request.looks is not None or (request.lead is not None and request.costs.round == 0):
         return first
-    if request.round is not None or (request.towards_a_budget and request.costs.round == 0):  # rounds stay as they are
+    if request.round is not None or (designed and request.costs.round == 0):  # rounds stay as they are
         enough = [each for each in enough if each is first or each.request.policy.name != request.policy.name]
         if request.question.separate_claims or not enough:
             return first
