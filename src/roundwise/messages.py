@@ -481,7 +481,10 @@ _ROW_FINDINGS: dict[str, str] = {
 def _row_findings(findings: Sequence[Fields]) -> str:
     """Whose rows say what: "premium (skewness 9.1, value 0 in 99 % of rows)"."""
     arms: dict[str, list[str]] = {}
+    skewed = {each["arm"] for each in findings if each["check"] == "skewness"}  # of those the kurtosis says no more
     for each in findings:
+        if each["check"] == "kurtosis" and each["arm"] in skewed:
+            continue
         arms.setdefault(str(each["arm"]), []).append(_ROW_FINDINGS[each["check"]].format(**each).replace("%", " %"))
     return few([f"{arm} ({', '.join(found)})" for arm, found in arms.items()], 3)
 
