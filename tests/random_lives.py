@@ -63,6 +63,8 @@ class Life:
             words += draw(["", " --budget 300", " --budget 900"]) + draw(["", " --round 60", " --round 151"])
             words += draw(["", " --split equal", " --split " + ":".join(draw("123") for _ in arms)])
             words += draw(["", "", " --max-round 90", " --min-per-arm 5"])
+            if self.keys == "id":
+                words += draw(["", "", " --id-result mean", " --id-result sum", " --id-result max --two-arms left-out"])
             if self.does(f"new s --arms {','.join(arms)} --seed {draw(range(99))} {words}"):
                 return self
         raise AssertionError(f"no such study: {self.script[-1]}")

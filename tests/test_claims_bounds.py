@@ -19,6 +19,8 @@ from roundwise import (
 )
 from roundwise.model.batch import Batch
 from roundwise.model.problem import advance, begin
+from roundwise.noise.budget_bets import hypergeometric_budget_bet
+from roundwise.policies.base import BatchPlan
 from roundwise.rules.eprocess.claims import ClosedTestingRule, with_claims
 
 RULE = ClosedTestingRule()
@@ -91,6 +93,41 @@ def test_bounds_of_odds_agree_and_hold():
             wrong += claim.lower is not None and claim.lower > truth
     assert wrong <= 4
     assert True in seen
+
+
+def plain_odds_bounds(totals, n, budget, delta, level):
+    """Proposition 17(e) for claims of equal weight against a control, from rule (R) as it is written down."""
+    values = level - 4.0 + np.arange(257) / 64
+    claims, goal = totals.shape[1] - 1, 1 / delta
+    wealth, best = np.ones((claims, 257)), np.full(claims, -np.inf)
+    bar = math.log(claims * goal)
+    for r, won in enumerate(totals):
+        for j in range(claims):
+            need = np.maximum(bar - np.log(wealth[j]), 0.0)
+            wealth[j] *= np.exp(hypergeometric_budget_bet(won[j + 1], n, won[0], n, values, need, 1 / (budget - r)))
+        for j in range(claims):
+            lacking = sum(max(goal - wealth[i].min(), 0.0) for i in range(claims) if i != j)
+            out = wealth[j] - goal >= lacking - 1e-9
+            best[j] = max(best[j], values[out.argmin() - 1] if out[0] and not out.all() else -np.inf)
+    return best
+
+
+@pytest.mark.parametrize(("seed", "n", "arms"), [(116, 8, 2), (24, 5, 2), (248, 8, 2), (3, 8, 3), (6, 20, 4)])
+def test_bounds_of_odds_rule_out_every_smaller_ratio(seed, n, arms):
+    """What is won may rise with the ratio, by 0.2 and more: no bound may lie beyond one that is not ruled out."""
+    budget, delta, level = 12, 0.2, math.log(1.2)
+    problem = Problem(Claims.against_control(arms, 0, 1.2, scale="odds-ratio"), arms, delta, Binary())
+    rates = np.array([0.4] + [0.5] * (arms - 1))
+    rng, kept, totals = np.random.default_rng(seed), RULE.start(problem, ()), []
+    for r in range(10):
+        totals.append(rng.binomial(n, rates).astype(float))
+        left = np.asarray(float(arms * n * (budget - r - 1)))
+        plan = BatchPlan(np.full(arms, float(n)), np.asarray(True), left=left, last=np.asarray(False))
+        kept = RULE.fold(problem, kept, plan, Batch(np.full(arms, float(n)), totals[-1]))
+    assert not kept.shown.any()
+    found = RULE.claims(problem, begin(problem, ConditionalPower())._replace(kept=kept), "pabc")
+    expected = plain_odds_bounds(np.array(totals), n, budget, delta, level)
+    assert [each.lower for each in found] == pytest.approx([v if math.isfinite(v) else None for v in expected])
 
 
 def test_what_a_claim_says_of_itself():

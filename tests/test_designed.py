@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from scipy.stats import binom
+from scipy.stats import binom, hypergeom
 
 from roundwise import (
     BernoulliArms,
@@ -25,9 +25,11 @@ from roundwise.environments import PoissonArms
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, advance, begin
+from roundwise.noise.budget_bets import binomial_law, hypergeometric_law
+from roundwise.noise.lattice import pay_on_lattice
+from roundwise.noise.payoffs import pay
 from roundwise.policies import Designed
 from roundwise.rules.eprocess.designed import DesignedRule, LargestLead, rival_weights
-from roundwise.rules.eprocess.payoffs import pay
 
 FIXED = {2: 34.26, 3: 74.8, 4: 119.2, 10: 431.1}  # results of a fixed design with power 90 %, in sigma^2/lead^2
 
@@ -52,6 +54,31 @@ def test_levels_of_0_and_1_stay_and_missing_statistics_are_not_bet_on():
     level = np.array([0.0, 1.0, 0.05])
     paid = pay(np.array([9.0, -9.0, np.nan]), level, np.ones(3), np.array([2.0, 0.0, 1.0]), 0.05, 0.3)
     np.testing.assert_array_equal(paid, level)
+
+
+@pytest.mark.parametrize("hope", [0.0, 0.3])
+@pytest.mark.parametrize("looks", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize(
+    "pair", [(30, 30, 20), (7, 5, 6), (400, 300, 250), (200, 3, 60), (2000, 2000, 20), (5, 5, 1), (300, 300, 500)]
+)
+def test_payoffs_on_a_lattice_cost_at_most_their_level(pair, looks, hope):
+    n_a, n_b, won = pair
+    x = np.arange(max(won - n_b, 0), min(won, n_a) + 1.0)
+    y, rate = np.arange(won + 1.0), n_a / (n_a + n_b)
+    laws = [
+        (hypergeometric_law(x, n_a + 0 * x, won - x, n_b + 0 * x, 0 * x), hypergeom.pmf(x, n_a + n_b, won, n_a)),
+        (binomial_law(y, won + 0 * y, np.log(n_a / n_b) + 0 * y), binom.pmf(y, won, rate)),
+    ]
+    for law, chances in laws:
+        one = np.ones(chances.shape)
+        for level in (1e-7, 0.004, 0.05, 0.7):
+            for drift in (0.2, 1.0, 3.0):
+                paid = pay_on_lattice(law, level * one, drift * one, looks * one, 0.05, hope)
+                assert (np.diff(paid) >= 0).all()
+                assert 0 <= paid.min() <= paid.max() <= 1
+                mean = chances @ paid
+                assert mean <= level * (1 + 1e-9)
+                assert mean >= 0.9 * level or chances.max() > 0.1 or level < 1e-3  # of lattices with some room
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,18 @@ def test_cubes_of_parts_and_batches():
     assert past.skewness == pytest.approx([stats.skew(values[arms == arm], bias=False) for arm in (0, 1)], rel=0.02)
 
 
+def test_the_skewness_of_several_batches():
+    rng, past = np.random.default_rng(5), Past.none((1,))
+    for n in (40, 3, 1, 500):
+        x = rng.exponential(1.0, (n, 1)) + n  # batches may lie apart
+        off = x - x.mean(axis=0)
+        past = past.plus(Batch(np.array([float(n)]), x.sum(axis=0), (off**2).sum(axis=0), cubes=(off**3).sum(axis=0)))
+    assert past.cube_freedom == pytest.approx([39 * 38 / 40 + 2 / 3 + 499 * 498 / 500])
+    assert past.skewness == pytest.approx([2.0], abs=0.6)
+    assert past.skewness == pytest.approx(past.cubes / past.cube_freedom / (past.scatter / past.freedom) ** 1.5)
+    assert past.freedom == pytest.approx([39 + 2 + 499])
+
+
 def test_batches_without_cubes_are_not_bet_on():
     past = past_of(1, [0.0, 0.0], [1.0, 1.0]).plus(Batch(np.ones((1, 2)), np.ones((1, 2))))
     assert past.cubes is None

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from tests.expectations import panels
 
-from roundwise import BestArm, Claims, ConditionalPower, Normal, SameVariance, Statements, Wager, simulate
+from roundwise import BestArm, Claims, ConditionalPower, Normal, SameVariance, Statements, Wager, create_study, simulate
 from roundwise.calibration.laws import NormalArms
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past
@@ -181,3 +181,16 @@ def test_statements_of_three_arms():
     (found,) = simulate(question, world, [Wager()], runs=1000, noise=Normal(), max_samples=5000, seed=3)
     assert stats.binomtest(int(found.decided.sum()), 1000, 0.05, "greater").pvalue > 1e-4  # neither side is true
     assert math.isfinite(found.samples.mean())
+
+
+@pytest.mark.parametrize(("noise", "said"), [(Normal(), True), (SameVariance(), False)], ids=["own", "same"])
+def test_small_rounds_are_advised_against(tmp_path, noise, said):
+    with create_study(
+        "s", question=BestArm(), arms=["a", "b"], noise=noise, round=12, storage=f"sqlite:///{tmp_path}/s.db"
+    ) as study:
+        study.ask()
+        path = tmp_path / "1.csv"
+        path.write_text("arm,outcome\n" + "\n".join(f"{'ab'[i % 2]},{i * i % 7}" for i in range(12)) + "\n")
+        study.tell(path)
+        notes = [str(each) for each in study.report().notes if each.code == "few_rows"]
+    assert [each.partition(" in a round say little")[0] for each in notes] == ["6 results of a"] * said

@@ -400,6 +400,8 @@ class TestNew:
             {"noise": "sub-gaussian", "sigma": "2", "baseline": "3", "round": ""},
             {"noise": "normal", "deviation": "2", "baseline": "3"},
             {"noise": "poisson", "baseline": "3"},
+            {"noise": "large-sample", "deviation": "20", "baseline": "30", "round": "", "budget": ""},
+            {"noise": "capped", "cap": "200", "baseline": "30", "round": ""},
         ],
     )
     def test_the_command_makes_the_same_study(self, own, tmp_path, fields):

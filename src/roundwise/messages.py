@@ -482,7 +482,10 @@ _ROW_FINDINGS: dict[str, str] = {
 def _row_findings(findings: Sequence[Fields]) -> str:
     """Whose rows say what: "premium (skewness 9.1, value 0 in 99 % of rows)"."""
     arms: dict[str, list[str]] = {}
+    skewed = {each["arm"] for each in findings if each["check"] == "skewness"}  # of those the kurtosis says no more
     for each in findings:
+        if each["check"] == "kurtosis" and each["arm"] in skewed:
+            continue
         arms.setdefault(str(each["arm"]), []).append(_ROW_FINDINGS[each["check"]].format(**each).replace("%", " %"))
     return few([f"{arm} ({', '.join(found)})" for arm, found in arms.items()], 3)
 
@@ -590,6 +593,10 @@ def _contradicts(*, kinds: Mapping[str, int], lines: Sequence[int], files: Seque
 
 
 Note.table = {
+    "few_rows": lambda *, arm, rows, enough: (
+        f"{several(rows, 'result')} of {arm} in a round say little about its spread. Make rounds larger, so that each "
+        f"arm has {count(enough)} or more; or, if all arms are known to have the same spread, say so in a new study."
+    ),
     "collecting": lambda *, arm, rows, skewness: (
         f"Collecting: about {count(rows)} results of {arm} are needed before anything is concluded"
         + (f" (skewness {skewness:.2g})." if skewness is not None else ".")

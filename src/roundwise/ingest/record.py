@@ -16,7 +16,6 @@ item, with all arms that were tried on it.
 
 from __future__ import annotations
 
-import binascii
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -636,16 +635,7 @@ class Results:
             given |= {each.name: payload[each.name] for each in fields(cls) if payload.get(each.name) is not None}
             found = cls(**{name: _FROM_JSON.get(name, _unchanged)(value) for name, value in given.items()})
             _check(found)
-        except (
-            AttributeError,
-            IndexError,
-            KeyError,
-            TypeError,
-            ValueError,
-            OverflowError,
-            binascii.Error,
-            Unreadable,
-        ) as error:
+        except _MALFORMED as error:
             raise DataError(f"These are not results as roundwise records them: {shown(repr(error), 200)}.") from None
         return found
 
@@ -654,6 +644,7 @@ def _unchanged(value: Any) -> Any:
     return value
 
 
+_MALFORMED = (AttributeError, LookupError, TypeError, ValueError, OverflowError, Unreadable)
 _REQUIRED = ("name", "digest", "form", "rows", "counts", "totals", "parts", "seed")
 _TO_JSON: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("counts", "totals", "scatter", "missing"), pack_numbers),

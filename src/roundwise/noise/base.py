@@ -29,6 +29,7 @@ from roundwise.noise.bets import (
     means_and_inverse_counts,
 )
 from roundwise.noise.budget_bets import drift_budget_bet
+from roundwise.noise.payoffs import FULL, LookAim
 from roundwise.solvers.halfspaces import Family, Halfspaces
 
 Needs = Literal["sums", "squares", "cubes", "rows"]
@@ -36,6 +37,7 @@ RowCheck = Literal["skewness", "kurtosis", "repeated", "deviations", "sigma", "d
 FixedSizeBet = Callable[[Floats], Floats]  # offsets (P) -> log e-values of each size, which fall in the offset (k, P)
 
 UNTRUE = Reason("wrong_noise_model")
+ETA_OF_LOOKS = 0.5  # without an exact payoff: stop when the test at the budget is more likely to reject than not
 
 
 class Outcome(NamedTuple):
@@ -85,6 +87,7 @@ class Noise(ABC):
     needs: ClassVar[Needs] = "sums"  # "squares": variances; "cubes": skewness, too; "rows": every value
     law: ClassVar[Literal["binary", "poisson"] | None] = None  # in records: sums of which parts can be drawn
     most_parts: ClassVar[int] = 1_000_000  # of one batch
+    few_rows: ClassVar[float] = 0.0  # results of an arm in a batch, below which bets on it lose much of their power
     shares_items: ClassVar[bool] = False  # whether arms are tried on the same items
     row_checks: ClassVar[tuple[RowCheck, ...]] = ()  # of single rows against the model (study/row_checks.py)
     monotone_budget_bets: ClassVar[bool] = False  # whether budget bets win less the larger the offset (Proposition 17)
@@ -225,6 +228,17 @@ class Noise(ABC):
         of the test at the end of the budget exceeds 1 - `eta` (noise/budget_bets.py).
         """
         return bet_where_needed(drift_budget_bet, need, self.standard_score(batch, pieces), need, rho)
+
+    @quiet
+    def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
+        """Return the level of "this form is at most its offset" after a designed look (docs/designed.md). (P)
+
+        By default what a bet towards the budget wins; a model with an exact law of the look pays by it.
+        """
+        open_ = (level > 0) & (level < FULL)
+        need = np.where(open_, -np.log(level), 0.0)
+        logs = self.budget_bet(known, batch, pieces, need, np.broadcast_to(aim.rho, level.shape), ETA_OF_LOOKS)
+        return np.where(open_, np.minimum(level * np.exp(logs), 1.0), level)
 
     def odds_budget_bet(self, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
         """Return log e for the log odds of the first arm exceeding those of the second by the offset. (P)"""

@@ -30,6 +30,7 @@ from roundwise.noise.bets import (
     bet_where_needed,
     choose_factor,
     common_mean,
+    flatten,
     is_pair,
     product_factor,
     single_arms,
@@ -37,8 +38,16 @@ from roundwise.noise.bets import (
     take_arm,
     where_sized,
 )
-from roundwise.noise.budget_bets import binomial_budget_bet, hypergeometric_budget_bet, product_budget_bet
+from roundwise.noise.budget_bets import (
+    binomial_budget_bet,
+    binomial_law,
+    hypergeometric_budget_bet,
+    hypergeometric_law,
+    product_budget_bet,
+)
+from roundwise.noise.lattice import pay_on_lattice
 from roundwise.noise.paired import ITEMS, PairedNoise, at_pairs
+from roundwise.noise.payoffs import LookAim
 from roundwise.solvers.halfspaces import BinaryFamily, Family, Halfspaces
 
 _OWN = 400.0  # degrees of freedom from which on an arm has a variance of its own; fewer scatter too much
@@ -489,6 +498,29 @@ class Binary(Noise):
         if (rest > 0).any():
             logs = logs + Bounded(0.0, 1.0).budget_bet(known, _zero_one_table(batch), pieces, rest, rho, eta)
         return logs
+
+    @quiet
+    def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
+        """By the exact law for two rates and for one; the rate that sizes the bet may be that of both (14b, 14c)."""
+        single, arm, factor = single_arms(pieces)
+        tau = pieces.offsets / np.where(single, factor, 1.0)
+        if pieces.pairs and not pieces.offsets.any():
+            seen = [arm_of(values, pieces, s) for s in (0, 1) for values in (batch.totals, batch.counts)]
+            rate = (seen[0] + seen[2]) / (seen[1] + seen[3])
+            drift = aim.drift(np.sqrt(rate * (1.0 - rate) * (1.0 / seen[1] + 1.0 / seen[3])), level)
+            shape, (won_a, n_a, won_b, n_b, level, drift, looks) = flatten(*seen, level, drift, aim.looks_left)
+            law = hypergeometric_law(won_a, n_a, won_b, n_b, np.zeros(level.shape))
+        elif (single & (tau > 0) & (tau < 1)).all():
+            won, n = take_arm(batch.totals, arm), take_arm(batch.counts, arm)
+            won, tau = np.where(factor > 0, won, n - won), np.where(factor > 0, tau, 1.0 - tau)
+            drift = aim.drift(np.sqrt(tau * (1.0 - tau) / n), level)
+            shape, (won, n, odds, level, drift, looks) = flatten(
+                won, n, np.log(tau) - np.log1p(-tau), level, drift, aim.looks_left
+            )
+            law = binomial_law(won, n, odds)
+        else:
+            return super().pay_look(known, batch, pieces, level, aim)
+        return pay_on_lattice(law, level, drift, looks, aim.price, aim.hope).reshape(shape)
 
     def odds_budget_bet(self, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
         """The log odds of the first arm exceed those of the second by the offset: exact (Proposition 14b). (P)"""

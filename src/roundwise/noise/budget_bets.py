@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roundwise.arrays import Bools, Floats
 from roundwise.noise.bets import EDGE, HUGE, flatten
-from roundwise.noise.lattice import SLACK, WIDE, LawShape, lattice_bet
+from roundwise.noise.lattice import SLACK, WIDE, Lattice, LawShape, lattice_bet
 
 ETA = 0.2  # a claim is shown early when the chance that the test at the budget rejects passes 1 - ETA
 MOST_NEED = 600.0  # beyond it a bet has no bar: exp(need) must stay far from overflow
@@ -97,8 +97,12 @@ def hypergeometric_budget_bet(
     shape, (won_a, n_a, won_b, n_b, odds, log_bar, share) = flatten(
         successes_a, counts_a, successes_b, counts_b, log_odds, need, rho
     )
-    good = _placeable(log_bar, share) & (n_a >= 1) & (n_b >= 1) & (won_a >= 0) & (won_b >= 0)
-    good &= np.abs(odds) <= MOST_ODDS
+    return _bet_on_lattice(hypergeometric_law(won_a, n_a, won_b, n_b, odds), log_bar, share, eta).reshape(shape)
+
+
+def hypergeometric_law(won_a: Floats, n_a: Floats, won_b: Floats, n_b: Floats, odds: Floats) -> Lattice:
+    """The successes of a given those of both; vectors."""
+    good = (n_a >= 1) & (n_b >= 1) & (won_a >= 0) & (won_b >= 0) & (np.abs(odds) <= MOST_ODDS)
     good &= (won_a <= n_a) & (won_b <= n_b) & _whole(won_a, n_a, won_b, n_b)
     all_won = won_a + won_b
     low, high = np.maximum(all_won - n_b, 0.0), np.minimum(all_won, n_a)
@@ -120,10 +124,8 @@ def hypergeometric_budget_bet(
         up *= times[i]
         return up
 
-    shape_of = LawShape(mean, np.sqrt(variance), bent * variance**1.5)
-    return lattice_bet(
-        ratios, [all_won, n_a, n_b, odds], shape_of, won_a, low, high, log_bar, share, good, eta
-    ).reshape(shape)
+    shape = LawShape(mean, np.sqrt(variance), bent * variance**1.5)
+    return Lattice(ratios, [all_won, n_a, n_b, odds], shape, won_a, low, high, good)
 
 
 @np.errstate(all="ignore")
@@ -135,8 +137,12 @@ def binomial_budget_bet(
     Poisson counts: events of arm a among all of two arms. One rate against a level: successes among results.
     """
     shape, (won, n, odds, log_bar, share) = flatten(successes, trials, log_odds, need, rho)
-    good = _placeable(log_bar, share) & (np.abs(odds) <= MOST_ODDS) & (won >= 0) & (won <= n) & _whole(won, n)
+    return _bet_on_lattice(binomial_law(won, n, odds), log_bar, share, eta).reshape(shape)
 
+
+def binomial_law(won: Floats, n: Floats, odds: Floats) -> Lattice:
+    """The successes among n; vectors."""
+    good = (np.abs(odds) <= MOST_ODDS) & (won >= 0) & (won <= n) & _whole(won, n)
     times = np.exp(odds)
 
     def ratios(x: Floats, i: NDArray[np.intp]) -> Floats:
@@ -147,8 +153,12 @@ def binomial_budget_bet(
 
     rate = times / (1.0 + times)
     deviation = np.sqrt(n * rate * (1.0 - rate))
-    shape_of = LawShape(n * rate, deviation, (1.0 - 2.0 * rate) / deviation)
-    return lattice_bet(ratios, [n, odds], shape_of, won, np.zeros_like(n), n, log_bar, share, good, eta).reshape(shape)
+    shape = LawShape(n * rate, deviation, (1.0 - 2.0 * rate) / deviation)
+    return Lattice(ratios, [n, odds], shape, won, np.zeros_like(n), n, good)
+
+
+def _bet_on_lattice(law: Lattice, need: Floats, rho: Floats, eta: float) -> Floats:
+    return lattice_bet(law._replace(good=law.good & _placeable(need, rho)), need, rho, eta)
 
 
 @np.errstate(all="ignore")

@@ -38,6 +38,7 @@ from roundwise.noise.bets import (
 )
 from roundwise.noise.budget_bets import MOST_NEED, drift_budget_bet, normal_budget_bet
 from roundwise.noise.paired import ITEMS, PairedNoise
+from roundwise.noise.payoffs import LookAim
 from roundwise.solvers.halfspaces import Halfspaces, NormalFamily
 
 NODES = 8  # of the quadrature
@@ -95,6 +96,12 @@ class _KnownSigma(Noise):
         small = np.where(need < MOST_NEED, need, 0.0)
         exact = bet_where_needed(partial(normal_budget_bet, eta=eta), small, z, need, rho)
         return exact + bet_where_needed(drift_budget_bet, np.where(need < MOST_NEED, 0.0, need), z, need, rho)
+
+    @quiet
+    def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
+        _, inverse = means_and_inverse_counts(batch)
+        error = np.sqrt(form_variances(self.variances(known.past) * inverse, pieces))
+        return aim.pay(self.standard_score(batch, pieces), error, level)
 
     def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
         """Draw normal bridges."""
@@ -245,6 +252,7 @@ class Normal(Noise):
     most_parts: ClassVar[int] = 4  # of a batch: each arm of each has its own deviation, from rows enough to tell
     flags: ClassVar[tuple[str, ...]] = ("--normal",)
     words: ClassVar[str] = "Results are normal with a mean and a standard deviation of its own for each arm, unknown."
+    few_rows: ClassVar[float] = 8.0
     least_need: ClassVar[float] = math.log(2)  # budget bets towards less are valid of exact t statistics only
 
     def doubt(self, true: Noise) -> Reason | None:
@@ -283,6 +291,13 @@ class Normal(Noise):
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
         """Bet on the normal score with the same tail probability as the batch's t statistic (14a, 30)."""
+        score, need = self._score(batch, pieces), np.where(need < MOST_NEED, need, 0.0)
+        return bet_where_needed(
+            partial(normal_budget_bet, eta=eta), need, score, np.maximum(need, self.least_need), rho
+        )
+
+    def _score(self, batch: Batch, pieces: Halfspaces) -> Floats:
+        """The normal score with the same tail probability as the t statistic; nan where there is none. (P)"""
         from scipy.special import ndtri, stdtr
 
         means, _ = means_and_inverse_counts(batch)
@@ -290,10 +305,7 @@ class Normal(Noise):
         t = (form_values(means, pieces) - pieces.offsets) / np.sqrt(square)
         possible = (square > 0) & (dof >= 1) & np.isfinite(square) & np.isfinite(t)
         score = -np.sign(t) * ndtri(stdtr(np.where(possible, dof, 1.0), -np.abs(np.where(possible, t, 0.0))))
-        score, need = np.where(possible, score, np.nan), np.where(need < MOST_NEED, need, 0.0)
-        return bet_where_needed(
-            partial(normal_budget_bet, eta=eta), need, score, np.maximum(need, self.least_need), rho
-        )
+        return np.where(possible, score, np.nan)
 
     def _squared_errors(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
         """The squared standard error of each form of the batch's means, and its degrees of freedom. (P), (P)"""
@@ -318,6 +330,7 @@ class SameVariance(Normal):
     most_parts: ClassVar[int] = 8
     flags: ClassVar[tuple[str, ...]] = ("--normal", "--same-spread")
     words: ClassVar[str] = "Results are normal with the same, unknown standard deviation for every arm."
+    few_rows: ClassVar[float] = 0.0
     least_need: ClassVar[float] = 0.0
 
     def variances(self, past: Past) -> Floats:
@@ -325,6 +338,13 @@ class SameVariance(Normal):
 
     def part_bets(self, data: PartsData) -> PartBets:
         return _PooledPartBets(data)
+
+    @quiet
+    def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
+        """By the score, whose law is exact here (Proposition 30)."""
+        _, inverse = means_and_inverse_counts(batch)
+        error = np.sqrt(form_variances(self.variances(known.past) * inverse, pieces))
+        return aim.pay(self._score(batch, pieces), error, level)
 
     def _squared_errors(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
         scatter, freedom = _within(batch.counts, batch.scatter)
@@ -343,6 +363,7 @@ class PairedNormal(PairedNoise, Normal):
 
     name: ClassVar[str] = "paired-normal"
     most_parts: ClassVar[int] = 8
+    few_rows: ClassVar[float] = 0.0
     words: ClassVar[str] = f"Differences of two arms on one item are normal, their deviation unknown. {ITEMS}"
     differences: ClassVar[Noise] = Normal()
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, sum_rows
+from roundwise.noise.payoffs import FULL, Payoff, payoffs_by_cell
 
 SLACK = 1e-12  # by how much the mean of a bet stays below 1, relative
 WIDE = 3.0  # how far y may be above that of one look at the end
@@ -60,36 +61,103 @@ class LatticeLaw(NamedTuple):
         )
 
 
-def lattice_bet(
-    ratios: Ratios,
-    settings: Sequence[Floats],
-    shape: LawShape,
-    x: Floats,
-    low: Floats,
-    high: Floats,
-    need: Floats,
-    rho: Floats,
-    good: Bools,
-    eta: float,
-) -> Floats:
-    """The bet for a law on low..high with these ratios of successive probabilities.
+class Lattice(NamedTuple):
+    """What was seen, x, and its law on low..high at the border of the null. Vectors."""
 
-    Elements with the same `settings` have the same law.
-    """
-    logs, at = np.zeros(x.shape), np.flatnonzero(good & (high > low))
+    ratios: Ratios  # of successive probabilities
+    settings: Sequence[Floats]  # elements with the same settings have the same law
+    shape: LawShape
+    x: Floats
+    low: Floats
+    high: Floats
+    good: Bools  # where the law is one
+
+    def bets(self, at: Index, need: Floats, rho: Floats) -> LatticeBets:
+        """The bets on some elements."""
+        alike = _alike([each[at] for each in self.settings])
+        return LatticeBets(self.ratios, at, alike, self.shape.at(at), self.low[at], self.high[at], need[at], rho[at])
+
+
+def lattice_bet(law: Lattice, need: Floats, rho: Floats, eta: float) -> Floats:
+    """log e of the bet towards the test at the budget."""
+    logs, at = np.zeros(law.x.shape), np.flatnonzero(law.good & (law.high > law.low))
     if not at.size:
         return logs
-    settings = [each[at] for each in settings]
-    bets = LatticeBets(ratios, at, _alike(settings), shape.at(at), *(each[at] for each in (low, high, need, rho)))
+    bets, x = law.bets(at, need, rho), law.x[at]
     last = bets.rho >= 1.0
     paid = np.ones(at.size)
-    for lot, law in bets.lots(np.flatnonzero(last)):
-        paid[lot] = _at_the_end(law, bets.target[lot], x[at[lot]] - bets.middle[lot])
+    for lot, found in bets.lots(np.flatnonzero(last)):
+        paid[lot] = _at_the_end(found, bets.target[lot], x[lot] - bets.middle[lot])
     some = np.flatnonzero(~last)
     if some.size:
-        paid[some] = _before_the_end(bets, some, x[at[some]], eta)
+        paid[some] = _before_the_end(bets, some, x[some], eta)
     logs[at] = bets.need + np.log(paid)
     return logs
+
+
+def pay_on_lattice(law: Lattice, level: Floats, drift: Floats, looks_left: Floats, price: float, hope: float) -> Floats:
+    """The level after a designed look (`payoffs.pay`) whose statistic is a whole number; vectors.
+
+    The payoff is that of the standardized statistic, but its mean is the exact sum over the law.
+    """
+    found, may = level.copy(), law.good & (law.high > law.low) & (level > 0) & (level < FULL)
+    at = np.flatnonzero(may)
+    if not at.size:
+        return found
+    bets, away, paid = law.bets(at, -np.log(level), np.ones(level.shape)), law.x[at], level[at]
+    away = away - bets.middle
+    for payoff, some in payoffs_by_cell(drift[at], looks_left[at], price, hope):
+        for lot, weights in bets.lots(some):
+            if payoff is None:
+                paid[lot] = _at_the_end(weights, bets.target[lot], away[lot])
+                continue
+            slope = 1.0 / bets.shape.deviation[lot]
+            start = (bets.middle[lot] - bets.shape.mean[lot]) * slope
+            paid[lot] = _pay_corners(weights, payoff, bets.target[lot], start, slope, away[lot])
+    found[at] = paid
+    return found
+
+
+def _pay_corners(law: LatticeLaw, payoff: Payoff, level: Floats, start: Floats, slope: Floats, away: Floats) -> Floats:
+    """The payoff, so far away from the middle, with a multiplier at which its mean is near the level and not above it.
+
+    What is left of the level is paid at the highest value that is not paid in full. The mean falls in the multiplier,
+    in jumps: Newton's steps on its log, as if the law were normal, between a multiplier that is too small and one that
+    is not. Where none is found nothing is bet, which does not depend on what was seen.
+    """
+    above = np.cumsum(law.weights[::-1], axis=0)[::-1] / law.total  # P(X >= x)
+    above = np.concatenate([above, np.zeros((1, level.size))])
+    gains, first, last = np.diff(payoff.corners), law.steps[0, 0], len(law.steps)
+    aim = np.log(level)
+    at, multiplier = np.arange(level.size), np.interp(aim, payoff.log_levels, payoff.log_multipliers)
+    low, high = np.full(level.size, -np.inf), np.full(level.size, np.inf)
+    mean, values = np.full(level.size, np.nan), np.zeros((level.size, gains.size), dtype=np.intp)
+    for _ in range(_NEWTON):
+        here = multiplier[at]
+        thresholds = payoff.thresholds(here)
+        place = np.ceil((thresholds - start[at, None]) / slope[at, None]) - first  # of the first value paid so much
+        value = np.clip(place, 0, last).astype(np.intp)
+        cost = (above[value, at[:, None]] * gains).sum(axis=-1) + law.rest[at]
+        over = cost > level[at]
+        low[at], high[at] = np.where(over, here, low[at]), np.where(over, high[at], here)
+        mean[at[~over]], values[at[~over]] = cost[~over], value[~over]  # the later, the nearer
+        excess = np.log(cost) - aim[at] + _CLOSE / 4
+        keep = (over | (excess < -_CLOSE)) & (high[at] - low[at] > _NEAR)
+        if not keep.any():
+            break
+        fall = (np.exp(-0.5 * thresholds**2) * gains).sum(axis=-1) / (_ROOT * payoff.drift)
+        step = np.clip(excess * cost / np.maximum(fall, 1e-300), -3 * payoff.drift, 3 * payoff.drift)
+        after, middle = here + step, (low[at] + high[at]) / 2
+        beyond = np.isfinite(middle) & ~((after > low[at]) & (after < high[at]))
+        multiplier[at] = np.where(beyond, middle, after)
+        at = at[keep]
+    seen = np.clip(away - first, 0, last - 1).astype(np.intp)
+    paid = payoff.corners[(values <= seen[:, None]).sum(axis=-1)]
+    highest = last - 1 - (law.weights[::-1] > 0).argmax(axis=0)
+    edge = np.clip(values[:, -1] - 1, 0, highest)  # the highest value that is not paid in full
+    chance = np.maximum(law.weights[edge, np.arange(edge.size)] / law.total, 1e-300)
+    paid = np.where(seen >= edge, paid + (level - mean) / chance, paid)
+    return np.where(np.isnan(mean), level, np.minimum(paid, 1.0))
 
 
 def _alike(settings: Sequence[Floats]) -> Index:

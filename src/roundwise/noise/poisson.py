@@ -23,10 +23,13 @@ from roundwise.noise.bets import (
     arm_sums,
     bet_where_needed,
     choose_factor,
+    flatten,
     product_factor,
     where_sized,
 )
-from roundwise.noise.budget_bets import binomial_budget_bet
+from roundwise.noise.budget_bets import binomial_budget_bet, binomial_law
+from roundwise.noise.lattice import pay_on_lattice
+from roundwise.noise.payoffs import LookAim
 from roundwise.solvers.halfspaces import Family, Halfspaces, PoissonFamily, check_countable
 
 
@@ -113,6 +116,19 @@ class Poisson(Noise):
             offsets = np.broadcast_to(pieces.offsets, need.shape)[wanted]
             logs[wanted] = fixed_size_poisson_bet(sizes, share, events_all, exposure, offsets)
         return logs
+
+    @quiet
+    def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
+        """By the exact law of two rates, given the events of both (14c)."""
+        if not pieces.pairs or pieces.offsets.any():
+            return super().pay_look(known, batch, pieces, level, aim)
+        events, time = ([arm_of(each, pieces, s) for s in (0, 1)] for each in (batch.totals, batch.counts))
+        both = events[0] + events[1]
+        drift = aim.drift(np.sqrt(both / (time[0] + time[1]) * (1.0 / time[0] + 1.0 / time[1])), level)
+        shape, (won, n, odds, level, drift, looks) = flatten(
+            events[0], both, np.log(time[0] / time[1]), level, drift, aim.looks_left
+        )
+        return pay_on_lattice(binomial_law(won, n, odds), level, drift, looks, aim.price, aim.hope).reshape(shape)
 
 
 @np.errstate(all="ignore")

@@ -93,12 +93,30 @@ class BestArm(RankingQuestion, ScoreQuestion):
         return _complexity_of_gaps(gaps, leads, possible, sigma)
 
     def _answer_complexity(self, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:
-        if len(sigmas) > 1:
-            return super()._answer_complexity(answer, means, radii, sigmas)
-        values, leads = self.scores(means), one_hot(answer, means.shape[-1])
-        gaps = np.take_along_axis(values, answer[:, None], axis=-1) - values + self.tolerance - 2 * radii[:, None]
-        possible = np.ones(len(means), dtype=np.bool_)
-        return _complexity_of_gaps(np.maximum(gaps, 0.0), leads, possible, float(sigmas[0]))
+        """With v_b = gap_b^2/2 and y = n_1/sigma_1^2 the least of the sum of all n_i is where
+
+        sum_b sigma_b^2 / (v_b y - 1)^2 = sigma_1^2; n_b = sigma_b^2 y / (v_b y - 1). It falls in y: bisection.
+        """
+        values, mine = self.scores(means), one_hot(answer, means.shape[-1])
+        scales = np.broadcast_to(sigmas / sigmas.max(), values.shape[-1:])
+        gaps = np.take_along_axis(values, answer[:, None], axis=-1) - values + self.tolerance
+        gaps = np.maximum(gaps - radii[:, None] * (scales + scales[answer][:, None]), 0.0)
+        if len(sigmas) == 1:
+            return _complexity_of_gaps(gaps, mine, np.ones(len(means), dtype=np.bool_), float(sigmas[0]))
+        gaps, first = np.where(mine, np.inf, gaps), sigmas[answer][:, None]
+        smallest = gaps.min(axis=-1)
+        possible = np.asarray(smallest > 0)
+        unit = np.where(possible, smallest, 1.0)[:, None]
+        v = (gaps / unit) ** 2 / 2  # 1/2 at least
+        low = np.full(unit.shape, 2.0)
+        high = 2 * (1 + np.sqrt(total(np.where(mine, 0.0, sigmas**2)))[:, None] / first)
+        for _ in range(60):
+            y = (low + high) / 2
+            over = total(np.where(mine, 0.0, (sigmas / (v * y - 1)) ** 2))[:, None] > first**2
+            low, high = np.where(over, y, low), np.where(over, high, y)
+        pulls = np.where(mine, first**2 * high, sigmas**2 / (v - 1 / high))
+        amount = total(pulls)
+        return complexity_where(possible, amount / unit[:, 0] ** 2, pulls / amount[:, None])
 
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:

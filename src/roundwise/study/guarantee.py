@@ -217,6 +217,10 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
     if len(state.remarks) > MOST_REMARKS:
         yield Note("more_remarks", number=len(state.remarks) - MOST_REMARKS)
     yield from _collecting(state)
+    few = state.row_checks.smallest
+    if few.min(initial=np.inf) < spec.noise.few_rows and not state.trial.done:
+        arm = int(few.argmin())
+        yield Note("few_rows", arm=spec.arms[arm], rows=int(few[arm]), enough=int(spec.noise.few_rows))
     yield from policy.stopping.notes(spec.problem, state.trial)
     if moved_together(state):
         yield Note("moved_together", intervals=means_hold(state))

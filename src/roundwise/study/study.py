@@ -285,7 +285,7 @@ class Study:
             file=file,
             columns=spec.columns,
             reading=spec.reading,
-            adjustment=adjustment_of(state, replaces),
+            adjustment=adjustment_of(state, replaces, options.columns),
             options=options,
             recorded=replace(
                 recorded_files(state, arms or spec.arms, options, before, replaces),
@@ -757,9 +757,16 @@ def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps([verb, words, contents], sort_keys=True, default=str).encode()).hexdigest()
 
 
-def adjustment_of(state: State, replaces: Results | None) -> Adjustment | None:
-    """What results of the open round are adjusted by: the same in all files of a round; None without a covariate."""
+def adjustment_of(state: State, replaces: Results | None, columns: Columns | None = None) -> Adjustment | None:
+    """What results of the open round are adjusted by: the same in all files of a round; None without a covariate.
+
+    `columns` are those that the user named for the file.
+    """
     if state.spec.columns.covariate is None:
+        if columns is not None and columns.covariate is not None:
+            raise InputError(
+                "This study has no covariate to adjust for: that is fixed when a study is created. Nothing was changed."
+            )
         return None
     files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
     told = [each.covariate.adjustment for each in files if each.covariate is not None]

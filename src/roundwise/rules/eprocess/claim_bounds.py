@@ -51,7 +51,7 @@ FINE, COARSE = 256, 96  # values of a line whose bets have one drift, and of one
 GONE = -1e30  # log of nothing
 _STALE = 21.0  # so many standard errors were all values apart when they are laid anew
 _LATER = (6, 0.9, 3.0)  # drifts, step and tail of the ladder for the results after the first batches
-_FAR = 30.0  # log odds ratios beyond this are not told apart
+ODDS_BELOW, ODDS_STEPS = 4.0, 256  # how far below its level a log odds ratio is followed, and in how many steps
 _SLACK = 1e-12  # a bet that pays just what was needed must count
 
 BudgetBets = Callable[[Past, Batch, Halfspaces, Floats, Floats], Floats]  # past, batch, pieces, need, rho -> log e (L)
@@ -87,7 +87,7 @@ class ClaimStep(NamedTuple):
 
 
 class WealthGrid(NamedTuple):
-    """What was won against values at equal distances, and the largest that was ever exceeded."""
+    """What was won against values at equal distances, and the largest up to which all were once exceeded."""
 
     low: Floats  # (P)
     high: Floats  # (P)
@@ -118,7 +118,7 @@ class WealthGrid(NamedTuple):
 
     def reached(self, exceeded: Bools, logs: Floats) -> WealthGrid:
         """With what was won after one more batch, rounded down to few digits, and the values exceeded by it. (P, G)"""
-        most = np.where(exceeded, self.values, -np.inf).max(axis=-1)
+        most = largest_exceeded(exceeded, self.values)
         with np.errstate(over="ignore"):
             near = logs.astype(np.float32)
             lower = np.nextafter(near, np.float32(-math.inf))
@@ -130,6 +130,11 @@ class WealthGrid(NamedTuple):
         logs = pad_lines(np.moveaxis(self.logs, 1, -1), before, number, GONE)
         low, high = (pad_lines(each, before, number) for each in self[:2])
         return WealthGrid(low, high, np.moveaxis(logs, -1, 1), pad_lines(self.ends, before, number, -np.inf))
+
+
+def largest_exceeded(exceeded: Bools, values: Floats) -> Floats:
+    """The largest of rising values up to which all are exceeded, -inf if there is none. (P, G)->(P)"""
+    return np.where(np.logical_and.accumulate(exceeded, axis=-1), values, -np.inf).max(axis=-1)
 
 
 class ClaimTail(NamedTuple):
@@ -499,7 +504,7 @@ def select_pieces(pieces: Halfspaces, lines: Bools) -> Halfspaces:
 
 
 def _bounds_use_wealth(problem: Problem, kept: ClaimState) -> bool:
-    """Whether bounds are made of the wealth of the rule, too: where what is won falls as the level rises."""
+    """Whether bounds are made of the wealth of the rule, too: where it falls as the level rises, and of odds (17e)."""
     return kept.had_budget and _whole(kept) and (claims_of(problem).odds or problem.noise.monotone_budget_bets)
 
 
@@ -511,14 +516,17 @@ def _whole(kept: ClaimState) -> bool:
 def _bet_on_values(
     problem: Problem, budget_bets: BudgetBets, past: Past, step: ClaimStep, closed: Bools, values: Floats, logs: Floats
 ) -> tuple[Floats, Floats]:
-    """Bet again as in a step, with values in the place of levels; what is won falls as they rise. (L)
+    """Bet again as in a step, with values in the place of levels. (L), of odds (G, L)
 
     What is `closed` before the batch, shown or not there yet, is not bet on. Returned are the log of the wealth, and
-    its excess over what rule (R) asked for after the batch: at the level itself this is rule (R).
+    its excess over what rule (R) asked for after the batch: at the level itself this is rule (R). What is won on odds
+    need not fall as the value rises: there the others have the least that they have at any value (17e).
     """
+    question = claims_of(problem)
     need = np.where(closed | ~np.isfinite(logs), 0.0, step.bars - logs)
-    logs = logs + budget_bets(past, step.batch, claims_of(problem).bets(())._replace(offsets=values), need, step.rho)
-    bars = closing_bars(problem, step.gains, closed, 0.0 if step.lack is None else step.lack)
+    logs = logs + budget_bets(past, step.batch, question.bets(())._replace(offsets=values), need, step.rho)
+    gains = np.minimum(logs.min(axis=0), step.gains) if question.odds else step.gains
+    bars = closing_bars(problem, gains, closed, 0.0 if step.lack is None else step.lack)
     return logs, np.where(closed, -np.inf, logs - bars + _SLACK)
 
 
@@ -536,7 +544,8 @@ def _replay_values(
         )
         yield logs, excess
         past, shown = past.plus(step.batch), step.shown
-        least = float(np.where(shown | (joined > s), 0.0, step.gains).min(initial=0.0))
+        gains = np.minimum(logs, step.gains) if claims_of(problem).odds else step.gains
+        least = float(np.where(shown | (joined > s), 0.0, gains).min(initial=0.0))
 
 
 def _agreeing_bounds(problem: Problem, kept: ClaimState, every: PaddedSteps, budget_bets: BudgetBets) -> Floats:
@@ -550,9 +559,15 @@ def _agreeing_bounds(problem: Problem, kept: ClaimState, every: PaddedSteps, bud
     if not question.odds:
         estimate, error, (least, _) = locate_forms(problem, kept.past, pieces)
         return find_end(excess, estimate, error, (least, pieces.offsets))
-    least = np.full(pieces.offsets.shape, -_FAR)
-    found = find_end(excess, kept.value + pieces.offsets, kept.error, (least, pieces.offsets))
-    return np.where(found > least, found, -np.inf)
+    values = _odds_grid(pieces.offsets).values
+    return np.maximum.reduce(
+        [largest_exceeded(each.T >= 0, values) for _, each in _replay_values(problem, every, budget_bets, values.T)]
+    )
+
+
+def _odds_grid(level: Floats) -> WealthGrid:
+    """The log odds ratios that bounds may be, fixed before the first result."""
+    return WealthGrid.between(level - ODDS_BELOW, level, ODDS_STEPS + 1)
 
 
 def _below(level: Floats, estimate: Floats, error: Floats, ends: Floats) -> tuple[Floats, Floats]:
@@ -607,7 +622,9 @@ def _update_tail(problem: Problem, kept: ClaimState, step: ClaimStep, budget_bet
     if tail.wealth is None or not np.isfinite(step.rho):
         return tail
     level = claims_of(problem).bets(()).offsets
-    grid = tail.wealth.laid(*_below(level, kept.value + level, kept.error, tail.wealth.ends), kept.error)
+    grid = tail.wealth
+    if not claims_of(problem).odds:
+        grid = grid.laid(*_below(level, kept.value + level, kept.error, grid.ends), kept.error)
     logs, excess = _bet_on_values(problem, budget_bets, kept.past, step, kept.shown, grid.values.T, grid.logs[0].T)
     return tail._replace(wealth=grid.reached(excess.T >= 0, logs.T[None]))
 
@@ -632,7 +649,7 @@ def _start_tail(problem: Problem, kept: ClaimState, budget_bets: BudgetBets) -> 
     if _bounds_use_wealth(problem, kept):
         level = question.bets(()).offsets
         ends = _below(level, kept.value + level, kept.error, np.full(level.shape, -np.inf))
-        wealth = WealthGrid.between(*ends, COARSE)
+        wealth = _odds_grid(level) if question.odds else WealthGrid.between(*ends, COARSE)
         *_, (logs, _) = _replay_values(problem, every, budget_bets, wealth.values.T)
         wealth = wealth._replace(logs=logs.T[None])
     return ClaimTail(None if question.odds else track, bars, drifts, np.array(units), family, wealth)

@@ -19,18 +19,16 @@ from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates
 from roundwise.model.problem import BatchPlan, Problem
+from roundwise.noise.payoffs import FULL, POWER, LookAim, pay
 from roundwise.rules.eprocess.cells import BestArmWealth
 from roundwise.rules.eprocess.engine import RuleState
-from roundwise.rules.eprocess.payoffs import FULL, pay
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.solvers.halfspaces import pairs
 
 TWO_ARMS, MORE_ARMS = 0.05, 0.1  # what a look is worth, as a share of an answer, if no price is said
 HOPE = 0.3  # what one more look than planned is worth: an extension then gains most of what it could
 LEAST_WEIGHT = 0.02  # of a rival that is bet on
-POWER = 1.2815515655446004  # z of a power of 90 %: the lead that a budget is made for
 NEAREST, FURTHEST = 0.5, 2.5  # times the lead: between these the drift follows the estimates
-ETA = 0.5  # of bets without an exact normal score: stop when the test at the budget is more likely to reject than not
 MOST_LOOKS = 20.0  # that payoffs look ahead
 STEEPEST = 16.0  # sqrt of the ratio of two counts in a look, up to which they are compared
 REACH = 8.0  # standard deviations over which the law of the largest lead is integrated
@@ -107,7 +105,7 @@ class DesignedRule(EProcessRule):
         if problem.noise.outcome.normal and problem.noise.arm_sigmas is None:
             level = _pay_by_largest_lead(look, batch, problem.question.sign, price, self.hope)
         else:
-            level = _pay_by_pairs(problem, kept.known, look, batch)
+            level = _pay_by_pairs(problem, kept.known, look, batch, price, self.hope)
         level = np.where(look.open, level, look.level)
         wealth: BestArmWealth = kept.wealth
         with np.errstate(divide="ignore"):
@@ -197,7 +195,8 @@ def rival_weights(logs: Floats, may: Bools) -> Floats:
     logs = np.where(may, logs, -np.inf)
     weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
     weights = np.where(may, weights / weights.sum(axis=-1, keepdims=True), 0.0)
-    return np.where(weights >= LEAST_WEIGHT, weights, 0.0)
+    weights = np.where(weights >= LEAST_WEIGHT, weights, 0.0)
+    return np.where(weights > 0, weights / weights.sum(axis=-1, keepdims=True), 0.0)
 
 
 @quiet
@@ -277,21 +276,20 @@ class LargestLead(NamedTuple):
 
 
 @quiet
-def _pay_by_pairs(problem: Problem, known: Estimates, look: Look, batch: Batch) -> Floats:
-    """Any noise model: the level of a null is split among its rivals, each with a bet of its own (Proposition D4). (K)
+def _pay_by_pairs(problem: Problem, known: Estimates, look: Look, batch: Batch, price: float, hope: float) -> Floats:
+    """Any noise model: the level of a null is split among its rivals, each with its own payoff (Proposition D4). (K)
 
-    f_i = min(1, sum_j f_ij) with E f_ij <= weight_j w_i: the bets of the noise model towards a budget.
+    f_i = min(1, sum_j f_ij) with E f_ij <= weight_j w_i.
     """
     arms, counts = problem.arms, batch.counts
     seen = counts > 0
     may = (look.open & seen)[..., :, None] & seen[..., None, :] & ~np.eye(arms, dtype=np.bool_)
     weights = rival_weights(np.broadcast_to(look.logs[..., None, :], may.shape), may)  # (arm, rival)
-    stake = weights * look.level[..., :, None]
-    stake = stake.reshape(*stake.shape[:-2], -1)
-    need = np.where(stake > 0, -np.log(stake), 0.0)
+    stake = (weights * look.level[..., :, None]).reshape(*look.level.shape[:-1], -1)
     arm, rival = np.divmod(np.arange(arms * arms), arms)
     high, low = (arm, rival) if problem.question.lower_is_better else (rival, arm)
     pieces = pairs(np.broadcast_to(high, stake.shape), np.broadcast_to(low, stake.shape))
-    logs = problem.noise.budget_bet(known, batch, pieces, need, np.broadcast_to(look.rho[..., None], stake.shape), ETA)
-    paid = np.where(stake > 0, stake * np.exp(logs), 0.0).reshape(weights.shape)
-    return np.where(may.any(axis=-1), np.minimum(total(paid), 1.0), look.level)
+    gap = (look.aim * look.lead[..., None])[..., arm] if look.said else None
+    left, rho = (np.broadcast_to(each[..., None], stake.shape) for each in (look.looks_left, look.rho))
+    paid = problem.noise.pay_look(known, batch, pieces, stake, LookAim(gap, left, rho, price, hope))
+    return np.where(may.any(axis=-1), np.minimum(total(paid.reshape(weights.shape)), 1.0), look.level)

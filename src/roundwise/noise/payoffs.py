@@ -14,6 +14,7 @@ where the likelihood ratio exp(d z - d^2/2) passes a multiplier over the slope b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ PER_UNIT = 10  # drifts that are tabulated per unit of their logarithm
 LEAST_DRIFT, MOST_DRIFT = float(np.exp(-2.2)), float(np.exp(2.2))
 SLACK = 1e-9  # how far below its level, relative, the expectation of a payoff aims
 FULL = 1.0 - 1e-9  # a level that counts as 1
+POWER = 1.2815515655446004  # z of a power of 90 %: the lead that a budget is made for
 _DRIFTS = 1 + round(4.4 * PER_UNIT)
 _MULTIPLIERS = 801
 _LOT = 4096  # elements that are paid at a time
@@ -66,18 +68,50 @@ def pay(z: Floats, level: Floats, drift: Floats, looks_left: Floats, price: floa
     from scipy.special import ndtri
 
     found = np.array(level, dtype=np.float64)
-    bet = np.isfinite(z) & (level > 0) & (level < FULL)
-    if not hope:  # the last look is a test
-        last = bet & (looks_left <= 0)
-        found[last] = z[last] >= -ndtri(level[last])
-        bet &= ~last
-    cells = np.where(bet, drift_cell(drift) + _DRIFTS * looks_left, -1).astype(np.intp)
-    for cell in np.unique(cells[bet]):
-        at = np.flatnonzero(cells == cell)
-        looks, number = divmod(int(cell), _DRIFTS)
+    bet = np.flatnonzero(np.isfinite(z) & (level > 0) & (level < FULL))
+    for payoff, some in payoffs_by_cell(drift[bet], looks_left[bet], price, hope):
+        at = bet[some]
+        if payoff is None:
+            found[at] = z[at] >= -ndtri(level[at])
+            continue
         for lot in (at[start : start + _LOT] for start in range(0, at.size, _LOT)):
-            found[lot] = _pay(payoff_of(number, looks, price, hope), z[lot], level[lot])
+            found[lot] = _pay(payoff, z[lot], level[lot])
     return found
+
+
+def payoffs_by_cell(
+    drift: Floats, looks_left: Floats, price: float, hope: float
+) -> Iterator[tuple[Payoff | None, NDArray[np.intp]]]:
+    """Each payoff that is used, and which elements use it; None for a test: the level becomes 0 or 1. Vectors."""
+    cells = drift_cell(drift) + _DRIFTS * looks_left.astype(np.intp)
+    for cell in np.unique(cells):
+        looks, number = divmod(int(cell), _DRIFTS)
+        payoff = payoff_of(number, looks, price, hope)
+        yield None if payoff.corners.size == 2 else payoff, np.flatnonzero(cells == cell)
+
+
+class LookAim(NamedTuple):
+    """What a look is bet on for; all of it is fixed before the results."""
+
+    gap: Floats | None  # (P), by how much each form exceeds its offset; None: as much as what is left can just show
+    looks_left: Floats  # (P), after this one
+    rho: Floats  # (P), the share of this look in all results to come
+    price: float
+    hope: float
+
+    def drift(self, error: Floats, level: Floats) -> Floats:
+        """The mean of the statistic that is aimed at, where its standard error is known. (P)"""
+        from scipy.special import ndtri
+
+        if self.gap is None:
+            return np.asarray(np.maximum(POWER - ndtri(level), 0.3) / np.sqrt(self.looks_left + 1))
+        return np.asarray(self.gap / error)
+
+    def pay(self, z: Floats, error: Floats, level: Floats) -> Floats:
+        """The new level, where the statistic is N(0, 1) at the border of the null. (P)"""
+        drift = np.broadcast_to(self.drift(error, level), level.shape)
+        flat = [np.broadcast_to(each, level.shape).reshape(-1) for each in (z, level, drift, self.looks_left)]
+        return pay(flat[0], flat[1], flat[2], flat[3], self.price, self.hope).reshape(level.shape)
 
 
 def drift_cell(drift: Floats) -> NDArray[np.intp]:
