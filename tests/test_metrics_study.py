@@ -58,6 +58,7 @@ def live(study: Study, folder: Path, seed: int = 1, rounds: int = 99) -> None:
         study.tell(write(folder / f"{number}.csv", rows_of(asked.table, rng)))
 
 
+@pytest.mark.long
 def test_a_study_of_several_metrics_decides_ships_and_verifies(tmp_path: Path) -> None:
     study = create(tmp_path, LATENCY, BASKET, sides="two")
     live(study, tmp_path)
@@ -182,6 +183,7 @@ def test_rows_are_recognised_as_with_one_metric(tmp_path: Path) -> None:
     assert other.state.of_metric(0).record.samples == other.state.record.samples == len(told)
 
 
+@pytest.mark.long
 def test_a_study_of_several_metrics_changes_like_others(tmp_path: Path) -> None:
     study = create(tmp_path, LATENCY, BASKET)
     live(study, tmp_path, rounds=2)
@@ -238,6 +240,7 @@ def test_only_claims_against_one_control_have_metrics(tmp_path: Path) -> None:
         parse_metric("latency", "guardrail")
 
 
+@pytest.mark.long
 def test_the_command_line_takes_metrics(tmp_path: Path, roundwise: Callable[..., tuple[int, str, str]]) -> None:
     said = "new s --question claims --control A --two-sided --arms A,B,C --binary --budget 1500 --round 300"
     latency = "latency:normal,column=ms,lower,margin=4,unit=ms"

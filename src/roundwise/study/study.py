@@ -876,7 +876,7 @@ def create_study(
     columns: Columns | None = None,
     reading: Reading | None = None,
     unit: str | None = None,
-    metrics: Sequence[Metric] = (),
+    metrics: Sequence[Metric] | None = None,
     seed: int | None = None,
     storage: str | None = None,
     load_if_exists: bool = False,
