@@ -21,7 +21,7 @@ import pytest
 from commands import shell
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ["tutorial-warehouse.md", "tutorial-trial.md", "tutorial-models.md"]
+PAGES = ["tutorial-warehouse.md", "tutorial-trial.md", "tutorial-models.md", "tutorial-revenue.md"]
 BLOCK = re.compile(r"```(py|shell-session)\n(.*?)```", flags=re.DOTALL)
 ROUND = 3  # commands, at most
 
