@@ -232,6 +232,11 @@ def _complete_round(
     return join_parts([before, batch])._replace(parts=None), world
 
 
+def planned_looks(spec: StudySpec) -> int:
+    """How many rounds a study is planned for that announces them."""
+    return 1 + int(spec.acting.first(spec.problem, ()).looks or 0)
+
+
 def most_in_a_round(policy: Policy) -> float | None:
     """The largest number of results in a round, if there is one."""
     rounds = as_rounds(policy)

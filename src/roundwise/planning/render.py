@@ -6,9 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from roundwise.messages import number
-from roundwise.planning.forecast import most_in_a_round, plural, share, whole
+from roundwise.planning.forecast import most_in_a_round, planned_looks, plural, share, whole
 from roundwise.planning.rows import PlanRow
-from roundwise.policies import Designed
 from roundwise.policies.base import as_rounds
 from roundwise.render.terminal import Table, align_table
 from roundwise.study.study import asked_in_words
@@ -249,8 +248,8 @@ def _describe_looks(plan: StudyPlan) -> str:
     first = int(request.acting.first(request.problem, ()).pulls.sum())
     most, fixed = most_in_a_round(request.acting), as_rounds(request.acting).size is not None
     limits = "" if most is None else f" of {'' if fixed else 'at most '}{number(most)} results"
-    if isinstance(request.policy, Designed) and request.round is None:
-        limits = f" (looks), {request.policy.looks} of them if none is decisive,"
+    if request.policy.plans_budget and request.round is None:
+        limits = f" (looks), {planned_looks(request)} of them if none is decisive,"
     how = "with more for the control" if request.question.separate_claims else "in equal shares"
     if request.split is not None:
         how = f"in the proportions {':'.join(f'{each:g}' for each in request.split)}"

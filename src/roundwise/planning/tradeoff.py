@@ -15,10 +15,10 @@ import numpy as np
 from roundwise.arrays import Plain
 from roundwise.messages import number
 from roundwise.planning.fixed_designs import fixed_design, lower_bound
-from roundwise.planning.forecast import Ends, Forecast, join_ends, simulate_request, summarize
+from roundwise.planning.forecast import Ends, Forecast, join_ends, planned_looks, plural, simulate_request, summarize
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import PlanRow
-from roundwise.policies import Designed, Policy, Wager
+from roundwise.policies import Designed, Policy, Wager, usual_policy
 from roundwise.policies.base import as_rounds
 
 GUESS = 0.3  # the price of a round that is tried first, in shares of the results that any method needs
@@ -92,8 +92,7 @@ def _list_candidates(request: PlanRequest, expected: Scenario) -> list[PlanReque
         return [*(dataclasses.replace(request, round=size) for size in fitting), *_as_wager(request, expected)]
     if wager := _as_wager(request, expected):
         assert budget is not None
-        assert isinstance(request.policy, Designed)
-        shown = [each for each in LOOKS if each != request.policy.looks and budget / each >= fewest]
+        shown = [each for each in LOOKS if each != planned_looks(request) and budget / each >= fewest]
         return [*(dataclasses.replace(request, looks=each) for each in shown), *wager]
     least = _least_results(request, expected)
     if least is None:
@@ -152,12 +151,13 @@ class TradeoffPoint(Forecast):
         """The settings, as on the command line."""
         request = self.request
         if request.round is not None:
-            wager = ", wager" if isinstance(request.policy, Wager) and request.budget is not None else ""
-            return f"rounds of {number(request.round)}{wager}"
+            usual = usual_policy(request.question, request.budget is not None).name
+            other = "" if request.policy.name == usual else f", {request.policy.name}"
+            return f"rounds of {number(request.round)}{other}"
         if request.question.separate_claims and request.budget is not None:
             return f"rounds of {number(as_rounds(request.acting).size or request.budget)} (as it is)"
-        if isinstance(request.policy, Designed):
-            return f"{request.policy.looks} look{'' if request.policy.looks == 1 else 's'}"
+        if request.policy.plans_budget:
+            return plural(planned_looks(request), "look")
         return policy_words(request.policy, request)
 
     @property
