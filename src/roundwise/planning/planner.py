@@ -26,6 +26,7 @@ from roundwise.planning.tradeoff import TradeoffPoint, find_front, guess_setting
 from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.simulation.environments import numbered
+from roundwise.study.metrics import Metric
 
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and the share of the work that is done
 
@@ -47,6 +48,7 @@ def plan(
     columns: Columns | None = None,
     reading: Reading | None = None,
     unit: str | None = None,
+    metrics: Sequence[Metric] | None = None,
     baseline: str | float | None = None,
     leads: str | Sequence[str | float] | None = None,
     means: str | Sequence[str | float] | None = None,
@@ -86,6 +88,7 @@ def plan(
         columns: Names of the columns in result files. A column of items means that arms share items.
         reading: Rules by which rows become results.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
+        metrics: None: a plan has one metric.
         baseline: Scenario baseline rate or mean.
         leads: Leads of the best arm to plan for; chosen if omitted.
         means: Scenario mean of every arm.

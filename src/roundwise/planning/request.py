@@ -235,6 +235,11 @@ class PlanRequest(StudySpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.metrics:
+            raise InputError(
+                "A plan has one metric. Plan for the one that needs most results, with delta divided by the number of "
+                "metrics: the bar of its claims is then as high as in the study."
+            )
         if self.sample_cost is not None:
             object.__setattr__(self, "sample_cost", one_for_each(self.sample_cost, self.arms, "sample cost"))
         if not 0 <= self.missing < 1:
