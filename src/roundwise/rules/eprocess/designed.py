@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import ClassVar
 
 import numpy as np
@@ -112,11 +113,22 @@ class DesignedRule(EProcessRule):
         return np.clip(np.ceil(np.asarray(plan.left) / np.maximum(size, 1.0)), 1.0, MOST_LOOKS)
 
 
+@singledispatch
 def designed_eprocess(question: Question) -> DesignedEProcess | None:
     """Return the e-process of the question with designed looks; None if there is none."""
-    if isinstance(question, BestArm) and not question.tolerance:
-        return DesignedBestArm()
-    if isinstance(question, Above | SomeBeyond):
-        cells = DesignedAbove if isinstance(question, Above) else DesignedBeyond
-        return cells(question.level, question.tolerance, question.lower_is_better)
     return None
+
+
+@designed_eprocess.register
+def _(question: BestArm) -> DesignedEProcess | None:
+    return None if question.tolerance else DesignedBestArm()
+
+
+@designed_eprocess.register
+def _(question: Above) -> DesignedEProcess | None:
+    return DesignedAbove(question.level, question.tolerance, question.lower_is_better)
+
+
+@designed_eprocess.register
+def _(question: SomeBeyond) -> DesignedEProcess | None:
+    return DesignedBeyond(question.level, question.tolerance, question.lower_is_better)
