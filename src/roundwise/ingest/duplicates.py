@@ -247,7 +247,7 @@ class Ids:
             self._sheet.problems.one(kind, int(rows.lines[second[k]]), f"{have} {whose}", remedy)
 
     def combine(self, reading: Reading, latest: float = math.inf) -> Units:
-        """One result for each id by the rule of the study; windows count as closed up to the time `latest`."""
+        """One result for each id by the rules of the study; windows count as closed up to the time `latest`."""
         rows = self.rows
         ids, first, which = np.unique(rows.ids, return_index=True, return_inverse=True)
         size, start, inside = len(ids), np.full(len(ids), -math.inf), np.ones(len(rows.ids), dtype=np.bool_)
@@ -269,7 +269,7 @@ class Ids:
             with np.errstate(over="ignore", invalid="ignore"):
                 np.add.at(found, at, values)
                 found = found if reading.id_result == "sum" else found / np.maximum(many, 1)
-        found = np.where((many == 0) | (low != high), math.nan, found)
+        found = reading.results(np.where((many == 0) | (low != high), math.nan, found))
         one = IdRows(ids, rows.lines[first], rows.arms[first], found, rows.items[first], start, rows.covariates[first])
         closed = start + reading.window <= latest if reading.id_window is not None else np.ones(size, dtype=np.bool_)
         return Units(one, np.bincount(which[inside], minlength=size), first, closed, low != high, int((~inside).sum()))

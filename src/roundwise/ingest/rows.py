@@ -595,16 +595,12 @@ class FileReader:
         self._refuse_rows(numbers, row_store.rows)
         units = self.ids.combine(self.reading, self.latest)
         told_ids = units.rows.only(units.closed)
-        told_ids = told_ids._replace(values=self.reading.results(told_ids.values))
         self.covariate: CovariateSums | None = None
         if self.reading.id_result is not None or self.adjustment is not None:
             row_store = self._open_row_store()
             self._tell_units(units, told_ids, numbers.title, row_store)
-        contradicted = None
-        if self.skipped:
-            again = self.seen.combine(self.reading).rows
-            again = again._replace(values=self.reading.results(again.values))
-            contradicted = contradictions(again, recorded, self.arms, self.seed)
+        seen = self.seen.combine(self.reading).rows
+        contradicted = contradictions(seen, recorded, self.arms, self.seed) if self.skipped else None
         contradicts = None if contradicted is None else contradicted.note(sheet.name, sheet.unit, key)
         self._note_rows(contradicts)
         digest = self._digest(repeatable=not self.is_file and not with_ids and could_repeat(row_store.after()))
