@@ -273,7 +273,8 @@ class Danger(Note):
     @classmethod
     def of(cls, doubt: Doubt) -> Danger | None:
         """Return what to tell people about a doubt; None if the doubt says it all."""
-        return cls(doubt.code, **doubt.fields) if doubt.code in cls.table else None
+        code = doubt.fields["about"]["code"] if doubt.code == "metric" else doubt.code
+        return cls(doubt.code, **doubt.fields) if code in cls.table else None
 
 
 # --- numbers and names in sentences
@@ -481,7 +482,10 @@ _ROW_FINDINGS: dict[str, str] = {
 def _row_findings(findings: Sequence[Fields]) -> str:
     """Whose rows say what: "premium (skewness 9.1, value 0 in 99 % of rows)"."""
     arms: dict[str, list[str]] = {}
+    skewed = {each["arm"] for each in findings if each["check"] == "skewness"}  # of those the kurtosis says no more
     for each in findings:
+        if each["check"] == "kurtosis" and each["arm"] in skewed:
+            continue
         arms.setdefault(str(each["arm"]), []).append(_ROW_FINDINGS[each["check"]].format(**each).replace("%", " %"))
     return few([f"{arm} ({', '.join(found)})" for arm, found in arms.items()], 3)
 
@@ -694,12 +698,14 @@ FileNote.table = {
     ),
 }
 Approximation.table = {
+    "metric": lambda *, metric, about: f"{metric}: {Approximation.from_values(about)}",
     "large_sample": lambda *, rows: (
         f"the spread of each arm is taken from its earlier results (at least {count(rows)}), and a value so rare that "
         "it has not come yet can overturn the answer"
     ),
 }
 Condition.table = {
+    "metric": lambda *, metric, about: f"{Condition.from_values(about)} (metric {metric})",
     "covariate_differs": "{column:quoted} was known before the study and differs between arms by chance",
     "rule": "{text}",  # in the words of a stopping rule
     "rows_contradict": _rows_condition,
@@ -725,6 +731,7 @@ Condition.table = {
     "arms_moved": "what changed between rounds changed all arms alike",
 }
 Reason.table = {
+    "metric": lambda *, metric, about: f"{Reason.from_values(about)} (metric {metric})",
     "rule": "{text}",  # in the words of a stopping rule
     "unproved_rule": "the policy stops by a rule of its own, for which no proof is stated",
     "unproved_threshold": "the threshold {threshold} has no proof",
@@ -742,6 +749,7 @@ Reason.table = {
     "unreadable": "the record cannot be replayed: {error}",
 }
 Danger.table = {
+    "metric": lambda *, metric, about: f"{metric}: {Danger.from_values(about)}",
     "covariate_differs": (
         "The covariate {column:quoted} differs between arms ({chance:p}), which random assignment does not do. If arms "
         "can change it, or units were not assigned at random, adjusting for it is biased."

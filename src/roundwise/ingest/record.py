@@ -583,6 +583,7 @@ class Results:
     notes: tuple[FileNote, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
     sigma: float | None = None  # the deviation of one result, where sums are of exactly normal ones
     covariate: CovariateSums | None = None  # where results are adjusted for one
+    metrics: tuple[Results, ...] = ()  # the same rows by the further metrics of the study
     row_statistics: RowStatistics | None = None  # where the noise model says something of single rows that can be wrong
 
     @property
@@ -595,6 +596,9 @@ class Results:
 
     def reconciled(self, digest: str) -> Results:
         """The same after the file of this digest, which some rows contradicted, was corrected or withdrawn."""
+        if self.metrics:
+            others = tuple(each.reconciled(digest) for each in self.metrics)
+            return replace(replace(self, metrics=()).reconciled(digest), metrics=others)
         if self.contradicted is None or digest not in {each.digest for each in self.contradicted.files}:
             return self
         left = tuple(each for each in self.contradicted.files if each.digest != digest)
@@ -649,6 +653,7 @@ _TO_JSON: dict[str, Callable[[Any], Any]] = {
     "sketches": sketches_payload,
     "notes": lambda notes: [each.values() for each in notes],
     "covariate": pack,
+    "metrics": lambda every: [each.payload() for each in every],
     "row_statistics": pack,
 }
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
@@ -663,6 +668,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "times": lambda times: (str(times[0]), str(times[1])),
     "notes": lambda notes: tuple(map(FileNote.from_values, notes)),
     "covariate": lambda written: unpack(CovariateSums, written),
+    "metrics": lambda every: tuple(map(Results.from_payload, every)),
     "row_statistics": lambda written: unpack(RowStatistics, written),
 }
 
@@ -693,6 +699,7 @@ def _check(found: Results) -> None:
     same = found.id_outcomes is None or len(found.outcome_hashes) == len(found.id_hashes)
     require(same, "ids that are not as many as what is known of them")
     require((found.waiting is None) == (found.waiting_since is None), "ids that wait, or since when, but not both")
+    require(all(len(each.counts) == size for each in found.metrics), "metrics of other arms")
     if found.covariate is not None:
         require({each.shape for each in found.covariate[:6]} == {(size,)}, "covariates of other arms")
         require(np.isfinite([*found.covariate.adjustment]).all(), "an adjustment that is not finite")
@@ -726,7 +733,13 @@ def batch_of(results: Sequence[Results], number: int = 1) -> Batch:
     array([4., 2.])
     """
     whole, parts = whole_of(results), min(each.parts for each in results)
+    whole = whole._replace(metrics=tuple(batch_of(each, number) for each in _by_metric(results)))
     return whole._replace(parts=parts_of(results, parts, number)) if parts > 1 else whole
+
+
+def _by_metric(results: Sequence[Results]) -> list[tuple[Results, ...]]:
+    """The same files by each further metric."""
+    return list(zip(*(each.metrics for each in results), strict=True))
 
 
 def whole_of(results: Sequence[Results]) -> Batch:
@@ -736,6 +749,7 @@ def whole_of(results: Sequence[Results]) -> Batch:
     known = all(each.scatter is not None for each in results)
     batches = [Batch(each.counts, each.totals, each.scatter if known else None) for each in results]
     whole = batches[0] if len(batches) == 1 else join_parts(batches)._replace(parts=None)
+    whole = whole._replace(metrics=tuple(map(whole_of, _by_metric(results))))
     if _values_known(results):
         whole = whole._replace(table=_value_table(results))
     if all(each.needs_cubes and each.strata is not None for each in results):
@@ -893,4 +907,5 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
         both = of_arms(batch.pairs._replace(parts=None if inside is None else inside.pairs), two, two_wanted)
         parts = None if parts is None else parts._replace(pairs=both.parts)
         pairs = both._replace(parts=None)
-    return Batch(counts, totals, scatter, table, parts, pairs, taken(batch.cubes))
+    metrics = tuple(of_arms(each, names, wanted) for each in batch.metrics)
+    return Batch(counts, totals, scatter, table, parts, pairs, taken(batch.cubes), metrics)

@@ -124,6 +124,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
     any_time: ClassVar[bool] = True
     uses_budget: ClassVar[bool] = True
     learns: ClassVar[bool] = True
+    several_metrics: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.eta < 1:
@@ -185,7 +186,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         for m, (sub, state, own, bet) in enumerate(zip(every, states, batches, bets, strict=True)):
             rest = lacks[m]
             after = self._settle(sub, state, plan, own, bet, shown[m], None if rest is None else rest.lack)
-            found.append(self._forecast_metric(sub, after._replace(elsewhere=elsewhere[m]), left))
+            found.append(self._forecast_metric(sub, after._replace(elsewhere=elsewhere[m] or state.elsewhere), left))
         return found[0]._replace(metrics=tuple(found[1:]))
 
     def _bet(self, problem: Problem, kept: ClaimState, batch: Batch, plan: BatchPlan) -> _MetricBets:
@@ -249,7 +250,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         return kept.past
 
     def without_history(self, kept: ClaimState) -> ClaimState:
-        return kept._replace(steps=(), tail=None, metrics=tuple(map(self.without_history, kept.metrics)))
+        return kept._replace(steps=(), tail=None, metrics=())  # forecasts follow the first metric
 
     def with_budget(self, problem: Problem, kept: ClaimState, left: Floats) -> ClaimState:
         """After another budget was said, which leaves this many results: every claim keeps its wealth."""
