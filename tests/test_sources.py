@@ -87,8 +87,8 @@ HYPERFINE_2 = {
 }
 BENCHMARK = {
     "benchmarks": [
-        {"name": "sort[a]", "fullname": "t.py::sort[a]", "stats": {"mean": 2, "data": [3e-5, 2e-5]}},
-        {"name": "sort[b]", "fullname": "t.py::sort[b]", "stats": {"mean": 2, "data": [1e-5]}},
+        {"name": "sort[a]", "fullname": "tests::sort[a]", "stats": {"mean": 2, "data": [3e-5, 2e-5]}},
+        {"name": "sort[b]", "fullname": "tests::sort[b]", "stats": {"mean": 2, "data": [1e-5]}},
     ]
 }
 JOURNAL = [
