@@ -651,6 +651,15 @@ FileNote.table = {
         f"{quoted(column)} was taken for the {role}, judging by its contents. To be certain, use "
         f"{option(f'{role}_column')}."
     ),
+    "direction": lambda *, lower: (
+        f"{'lower' if lower else 'higher'} values are better in this file, but this study looks for "
+        f"{'higher' if lower else 'lower'} means. If that is not meant, create it "
+        f"{'with' if lower else 'without'} {option('lower_is_better')}."
+    ),
+    "consecutive": (
+        "the runs of one arm were made one after another on one machine, so what drifts meanwhile can look like a "
+        "difference between arms. Tell several short sessions rather than one long one."
+    ),
     "possibly_cut": "the last line has no line end; check that the file was not cut.",
     "first_sheet": "only the first of {sheets} sheets, {sheet:quoted}, was read.",
     "number_read": "{text:quoted} was read as {value:.15g}.",
