@@ -182,17 +182,15 @@ def simulate_request(
     means: Sequence[float] | Sequence[Sequence[float]],
     runs: int,
     *,
-    budget: bool = True,
     block: int = 0,
     most_rounds: int = MOST_ROUNDS,
     detail: Detail = FINE,
 ) -> Ends:
-    """Simulate runs of a planned study if these were the means; without its budget if `budget` is false."""
-    policy, world = request.acting if budget else without_budget(request.acting), request.world(means)
+    """Simulate runs of a planned study if these were the means."""
     return simulate_ahead(
         request.problem,
-        policy,
-        world,
+        request.acting,
+        request.world(means),
         runs=runs,
         seed=request.seed,
         block=block,
@@ -234,14 +232,9 @@ def _complete_round(
     return join_parts([before, batch])._replace(parts=None), world
 
 
-def without_budget(policy: Policy) -> Policy:
-    """The same policy in the same rounds, as if there were no budget."""
-    rounds = as_rounds(policy)
-    if rounds.budget is None:
-        return policy
-    if rounds.round is None and rounds.split is None:
-        return rounds.policy
-    return dataclasses.replace(rounds, budget=None)
+def planned_looks(spec: StudySpec) -> int:
+    """How many rounds a study is planned for that announces them."""
+    return 1 + int(spec.acting.first(spec.problem, ()).looks or 0)
 
 
 def most_in_a_round(policy: Policy) -> float | None:
