@@ -273,7 +273,8 @@ class Danger(Note):
     @classmethod
     def of(cls, doubt: Doubt) -> Danger | None:
         """Return what to tell people about a doubt; None if the doubt says it all."""
-        return cls(doubt.code, **doubt.fields) if doubt.code in cls.table else None
+        code = doubt.fields["about"]["code"] if doubt.code == "metric" else doubt.code
+        return cls(doubt.code, **doubt.fields) if code in cls.table else None
 
 
 # --- numbers and names in sentences
@@ -481,7 +482,10 @@ _ROW_FINDINGS: dict[str, str] = {
 def _row_findings(findings: Sequence[Fields]) -> str:
     """Whose rows say what: "premium (skewness 9.1, value 0 in 99 % of rows)"."""
     arms: dict[str, list[str]] = {}
+    skewed = {each["arm"] for each in findings if each["check"] == "skewness"}  # of those the kurtosis says no more
     for each in findings:
+        if each["check"] == "kurtosis" and each["arm"] in skewed:
+            continue
         arms.setdefault(str(each["arm"]), []).append(_ROW_FINDINGS[each["check"]].format(**each).replace("%", " %"))
     return few([f"{arm} ({', '.join(found)})" for arm, found in arms.items()], 3)
 
@@ -563,9 +567,10 @@ def _after_decision(*, results: float, recounted: bool, claims: bool) -> str:
 
 def _joint_bounds(*, times: int, changed: bool) -> str:
     since = ", counted from the last change of the claims," if changed else ""
+    often = {2: "twice", 3: "three times"}.get(times, f"{times} times")
     return (
         "What is shown stays shown: the probability that any of it is false is at most the error above. All lower "
-        f"bounds{since} hold jointly with an error of at most {'twice' if times == 2 else 'three times'} that, and so "
+        f"bounds{since} hold jointly with an error of at most {often} that, and so "
         "do all upper bounds; the forecast is not covered."
     )
 
@@ -646,6 +651,15 @@ FileNote.table = {
         f"{quoted(column)} was taken for the {role}, judging by its contents. To be certain, use "
         f"{option(f'{role}_column')}."
     ),
+    "direction": lambda *, lower: (
+        f"{'lower' if lower else 'higher'} values are better in this file, but this study looks for "
+        f"{'higher' if lower else 'lower'} means. If that is not meant, create it "
+        f"{'with' if lower else 'without'} {option('lower_is_better')}."
+    ),
+    "consecutive": (
+        "the runs of one arm were made one after another on one machine, so what drifts meanwhile can look like a "
+        "difference between arms. Tell several short sessions rather than one long one."
+    ),
     "possibly_cut": "the last line has no line end; check that the file was not cut.",
     "first_sheet": "only the first of {sheets} sheets, {sheet:quoted}, was read.",
     "number_read": "{text:quoted} was read as {value:.15g}.",
@@ -685,12 +699,14 @@ FileNote.table = {
     ),
 }
 Approximation.table = {
+    "metric": lambda *, metric, about: f"{metric}: {Approximation.from_values(about)}",
     "large_sample": lambda *, rows: (
         f"the spread of each arm is taken from its earlier results (at least {count(rows)}), and a value so rare that "
         "it has not come yet can overturn the answer"
     ),
 }
 Condition.table = {
+    "metric": lambda *, metric, about: f"{Condition.from_values(about)} (metric {metric})",
     "covariate_differs": "{column:quoted} was known before the study and differs between arms by chance",
     "rule": "{text}",  # in the words of a stopping rule
     "rows_contradict": _rows_condition,
@@ -716,6 +732,7 @@ Condition.table = {
     "arms_moved": "what changed between rounds changed all arms alike",
 }
 Reason.table = {
+    "metric": lambda *, metric, about: f"{Reason.from_values(about)} (metric {metric})",
     "rule": "{text}",  # in the words of a stopping rule
     "unproved_rule": "the policy stops by a rule of its own, for which no proof is stated",
     "unproved_threshold": "the threshold {threshold} has no proof",
@@ -733,6 +750,7 @@ Reason.table = {
     "unreadable": "the record cannot be replayed: {error}",
 }
 Danger.table = {
+    "metric": lambda *, metric, about: f"{metric}: {Danger.from_values(about)}",
     "covariate_differs": (
         "The covariate {column:quoted} differs between arms ({chance:p}), which random assignment does not do. If arms "
         "can change it, or units were not assigned at random, adjusting for it is biased."

@@ -33,6 +33,7 @@ from roundwise.noise import (
 from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
 from roundwise.questions.claims import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
+from roundwise.study.metrics import Metric, Role, parse_metric
 from roundwise.study.spec import StudySpec, ValueType, arm_names, parse_numbers, settings_of
 
 Spec = TypeVar("Spec", bound=StudySpec)
@@ -48,7 +49,6 @@ METAVARS: dict[ValueType, str] = {
     "path": "FILE",
 }
 HELP = {name: about.help for name, (about, _) in settings_of(StudySpec).items()}
-SPELT_OUT = ("question", "arms", "noise", "columns", "reading")  # settings that StudyOptions has several options for
 SAY_NOISE = (
     "Say what a result is: --binary (yes or no), --range LOW HIGH (a score between two limits), --normal (bell-shaped; "
     "with --sigma S if its standard deviation is known, or --sigmas LIST of the arms), --large-sample (money, times, "
@@ -62,6 +62,14 @@ ASKED = {  # what a question is about, where its name does not say it
     "above": "which pass a level",
     "any-above": "does any pass a level",
 }
+SPELT_OUT = (
+    "question",
+    "arms",
+    "noise",
+    "columns",
+    "reading",
+    "metrics",
+)  # settings that StudyOptions has several options for
 FILES = "Files"  # the panel of options about result files
 
 
@@ -398,9 +406,29 @@ class ReadingOptions(NamedTuple):
         return Reading(**{name: value for name, value in self._asdict().items() if value is not None})
 
 
+def _metric(flag: str, help: str) -> Any:
+    return option(flag, help, "NAME:MODEL[,SETTINGS]")
+
+
+class MetricOptions(NamedTuple):
+    """Further metrics of the same rows: column=, margin=, unit=, lower, and the settings of their noise model."""
+
+    guardrail: Annotated[
+        list[str] | None, _metric("--guardrail", "Metric that may not worsen by its margin or more; repeat.")
+    ] = None
+    secondary: Annotated[
+        list[str] | None, _metric("--secondary", "Metric to show improvements of, without a say in the decision.")
+    ] = None
+
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics as `create_study` takes them."""
+        given: dict[Role, list[str] | None] = {"guardrail": self.guardrail, "secondary": self.secondary}
+        return tuple(parse_metric(text, role) for role, texts in given.items() for text in texts or ())
+
+
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
-    """The settings of a study that take several options: its question, arms, noise model, columns and reading."""
+    """The settings of a study that take several options: question, arms, noise model, columns, reading, metrics."""
 
     question: Annotated[
         str | None, typer.Option("--question", "-q", help=HELP["question"], metavar="NAME[:SETTINGS]")
@@ -413,6 +441,7 @@ class StudyOptions:
     noise: NoiseOptions
     columns: ColumnOptions
     reading: ReadingOptions
+    metrics: MetricOptions
 
     def declare(self, kind: type[Spec], settings: dict[str, Any]) -> Spec:
         """Build the study, with the other settings as text."""
@@ -430,6 +459,7 @@ class StudyOptions:
                 "policy": None if policy is None else from_spec("policy", policy, trusted=True),
                 "columns": self.columns.columns(),
                 "reading": reading,
+                "metrics": self.metrics.metrics(),
             }
         )
 

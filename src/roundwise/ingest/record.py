@@ -543,10 +543,21 @@ SumLaw = Literal["binary", "poisson", "normal"]
 
 
 class FileStart(NamedTuple):
-    """The rows of a file, as a mark by which they are known again at the start of another: a keyed 64-bit hash."""
+    """The rows of a file, as marks by which they are known again in another: keyed 64-bit hashes."""
 
     rows: int
-    mark: str
+    mark: str  # of the rows in their order, which may be the start of another file
+    in_any_order: str = ""  # of the same rows in any order; empty where other rows could be the same by chance
+
+    def plain(self) -> list[int | str]:
+        """As it is recorded."""
+        return [self.rows, self.mark, *([self.in_any_order] if self.in_any_order else [])]
+
+    @classmethod
+    def from_plain(cls, written: Sequence[Any]) -> FileStart:
+        """What `plain` was made of."""
+        rows, *given = written
+        return cls(int(rows), *map(str, given))
 
 
 @dataclass(frozen=True, eq=False)
@@ -583,6 +594,7 @@ class Results:
     notes: tuple[FileNote, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
     sigma: float | None = None  # the deviation of one result, where sums are of exactly normal ones
     covariate: CovariateSums | None = None  # where results are adjusted for one
+    metrics: tuple[Results, ...] = ()  # the same rows by the further metrics of the study
     row_statistics: RowStatistics | None = None  # where the noise model says something of single rows that can be wrong
 
     @property
@@ -595,6 +607,9 @@ class Results:
 
     def reconciled(self, digest: str) -> Results:
         """The same after the file of this digest, which some rows contradicted, was corrected or withdrawn."""
+        if self.metrics:
+            others = tuple(each.reconciled(digest) for each in self.metrics)
+            return replace(replace(self, metrics=()).reconciled(digest), metrics=others)
         if self.contradicted is None or digest not in {each.digest for each in self.contradicted.files}:
             return self
         left = tuple(each for each in self.contradicted.files if each.digest != digest)
@@ -644,11 +659,13 @@ _MALFORMED = (AttributeError, LookupError, TypeError, ValueError, OverflowError,
 _REQUIRED = ("name", "digest", "form", "rows", "counts", "totals", "parts", "seed")
 _TO_JSON: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("counts", "totals", "scatter", "missing"), pack_numbers),
-    **dict.fromkeys(("limits", "start", "times"), list),
+    **dict.fromkeys(("limits", "times"), list),
+    "start": FileStart.plain,
     "contradicted": Contradicted.payload,
     "sketches": sketches_payload,
     "notes": lambda notes: [each.values() for each in notes],
     "covariate": pack,
+    "metrics": lambda every: [each.payload() for each in every],
     "row_statistics": pack,
 }
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
@@ -658,11 +675,12 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "sigma": float,
     "limits": lambda ends: (float(ends[0]), float(ends[1])),
     "contradicted": Contradicted.from_payload,
-    "start": lambda start: FileStart(int(start[0]), str(start[1])),
+    "start": FileStart.from_plain,
     "sketches": sketches_from,
     "times": lambda times: (str(times[0]), str(times[1])),
     "notes": lambda notes: tuple(map(FileNote.from_values, notes)),
     "covariate": lambda written: unpack(CovariateSums, written),
+    "metrics": lambda every: tuple(map(Results.from_payload, every)),
     "row_statistics": lambda written: unpack(RowStatistics, written),
 }
 
@@ -693,6 +711,7 @@ def _check(found: Results) -> None:
     same = found.id_outcomes is None or len(found.outcome_hashes) == len(found.id_hashes)
     require(same, "ids that are not as many as what is known of them")
     require((found.waiting is None) == (found.waiting_since is None), "ids that wait, or since when, but not both")
+    require(all(len(each.counts) == size for each in found.metrics), "metrics of other arms")
     if found.covariate is not None:
         require({each.shape for each in found.covariate[:6]} == {(size,)}, "covariates of other arms")
         require(np.isfinite([*found.covariate.adjustment]).all(), "an adjustment that is not finite")
@@ -726,7 +745,13 @@ def batch_of(results: Sequence[Results], number: int = 1) -> Batch:
     array([4., 2.])
     """
     whole, parts = whole_of(results), min(each.parts for each in results)
+    whole = whole._replace(metrics=tuple(batch_of(each, number) for each in _by_metric(results)))
     return whole._replace(parts=parts_of(results, parts, number)) if parts > 1 else whole
+
+
+def _by_metric(results: Sequence[Results]) -> list[tuple[Results, ...]]:
+    """The same files by each further metric."""
+    return list(zip(*(each.metrics for each in results), strict=True))
 
 
 def whole_of(results: Sequence[Results]) -> Batch:
@@ -736,6 +761,7 @@ def whole_of(results: Sequence[Results]) -> Batch:
     known = all(each.scatter is not None for each in results)
     batches = [Batch(each.counts, each.totals, each.scatter if known else None) for each in results]
     whole = batches[0] if len(batches) == 1 else join_parts(batches)._replace(parts=None)
+    whole = whole._replace(metrics=tuple(map(whole_of, _by_metric(results))))
     if _values_known(results):
         whole = whole._replace(table=_value_table(results))
     if all(each.needs_cubes and each.strata is not None for each in results):
@@ -893,4 +919,5 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
         both = of_arms(batch.pairs._replace(parts=None if inside is None else inside.pairs), two, two_wanted)
         parts = None if parts is None else parts._replace(pairs=both.parts)
         pairs = both._replace(parts=None)
-    return Batch(counts, totals, scatter, table, parts, pairs, taken(batch.cubes))
+    metrics = tuple(of_arms(each, names, wanted) for each in batch.metrics)
+    return Batch(counts, totals, scatter, table, parts, pairs, taken(batch.cubes), metrics)

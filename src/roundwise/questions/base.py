@@ -124,6 +124,11 @@ class Question(ABC):
         """1, or -1 where lower is better."""
         return -1.0 if self.lower_is_better else 1.0
 
+    @property
+    def opposites(self) -> bool:
+        """Whether the opposite of a claim can be shown, too."""
+        return False
+
     # --- checks
 
     def check(self, arms: int) -> None:

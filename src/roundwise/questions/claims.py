@@ -435,6 +435,9 @@ def describe_opposite(
     if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1 and form[minus[0]] == -1:
         high, low = names[plus[0]], names[minus[0]]
         denied = f"{low} is not below {high}" if lower_is_better else f"{high} does not beat {low}"
+        if end == level < 0 and not odds:  # of not being worse by a margin
+            a, b = (low, high) if lower_is_better else (high, low)
+            return f"{a} is worse than {b} by {-end:g} or more"
         if end == 0:
             return denied
         if odds:

@@ -17,6 +17,7 @@ from roundwise.ingest import Results
 from roundwise.messages import Guarantee, option, several
 from roundwise.noise.base import Outcome
 from roundwise.questions.claims import ODDS
+from roundwise.report.decision import decide_arms, list_metric_rows
 from roundwise.report.export import Report
 from roundwise.report.model import (
     RATIO,
@@ -25,12 +26,13 @@ from roundwise.report.model import (
     Event,
     EvidenceHistory,
     FileRow,
+    MetricRow,
     RoundRow,
     choose_units,
     list_events,
     share,
 )
-from roundwise.report.text import Findings, describe_open, name_answer, write_headline
+from roundwise.report.text import Findings, describe_open, list_decisions, name_answer, write_headline
 from roundwise.rules import ClaimStatus
 from roundwise.rules.base import Bounds, Interval, LinearForm
 from roundwise.serialization import Unreadable
@@ -63,9 +65,12 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
     verdict = state.decided or state.verdict()
     status = "decided" if verdict is not None else "undecided" if state.closed is None else "closed"
     answer = None if verdict is None else verdict["answer"]
-    claims = settings.policy.stopping.claims(settings.problem, state.trial, settings.arms)
-    courses = trace_evidence(state, entries, claims)
+    every = settings.policy.stopping.claims(settings.problem, state.trial, settings.arms)
+    claims = [each for each in every if each.metric == 0]
+    courses = trace_evidence(state, entries, [_name_metric(settings, each) for each in every])
     arm_rows, claim_rows = measure(state, claims, answer, courses, intervals)
+    metric_rows = _list_metrics(state, every, claim_rows, intervals)
+    decisions = decide_arms(metric_rows)
     widths = sorted(each.upper - each.lower for each in arm_rows if each.lower is not None and each.upper is not None)
     units = choose_units(settings.noise, settings.unit, widths[len(widths) // 2] if widths else None)
     found = Findings(
@@ -86,7 +91,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         question_text=question.question_text(settings.arms, settings.problem.wording),
         status=status,
         answer=found.answer,
-        headline=write_headline(found, _why_undecided(state)),
+        headline=" ".join([*list_decisions(decisions), write_headline(found, _why_undecided(state))]),
         delta=settings.delta,
         results=int(state.record.samples),
         late=int(state.late_sums.counts.sum()),
@@ -98,10 +103,17 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         else {arm: int(n) for arm, n in zip(settings.arms, waiting.outstanding, strict=True) if n > 0},
         arm_rows=tuple(arm_rows),
         claim_rows=tuple(claim_rows),
+        metric_rows=tuple(metric_rows),
+        decisions=tuple(decisions),
         cells=tuple(row for each in asked for row in _tabulate_round(each)),
         files=_list_files(state, asked, events),
         courses=courses,
-        assumptions=f"{settings.noise.words} {settings.reading.words}".strip(),
+        assumptions=" ".join(
+            [
+                f"{settings.noise.words} {settings.reading.words}".strip(),
+                *(f"{each.name} ({each.role}): {each.noise.words}" for each in settings.metrics),
+            ]
+        ),
         units=units,
         lower_is_better=question.lower_is_better,
         level=question.level,
@@ -125,6 +137,30 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         digest=events[-1].digest if events else None if state.last is None else state.last.digest,
         version=__version__,
     )
+
+
+def _name_metric(settings: StudySpec, claim: ClaimStatus) -> ClaimStatus:
+    """A claim about a further metric by its name."""
+    metric = settings.metrics[claim.metric - 1].name if claim.metric else None
+    return claim if metric is None else claim._replace(words=f"{metric}: {claim.words}")
+
+
+def _list_metrics(
+    state: State, claims: Sequence[ClaimStatus], primary: Sequence[ClaimRow], intervals: bool
+) -> list[MetricRow]:
+    """What is claimed of all metrics, arm by arm; nothing where there is one."""
+    settings = state.spec
+    if not settings.metrics:
+        return []
+    units = choose_units(settings.noise, settings.unit)
+    name, arms = settings.columns.outcome or "outcome", settings.arms
+    found = list_metric_rows(name, "primary", settings.question, arms, primary, units)
+    for m, metric in enumerate(settings.metrics):
+        own = state.of_metric(m)
+        _, rows = measure(own, [each for each in claims if each.metric == m + 1], None, (), intervals)
+        units = choose_units(metric.noise, metric.unit)
+        found += list_metric_rows(metric.name, metric.role, own.spec.question, arms, rows, units)
+    return sorted(found, key=lambda each: arms.index(each.arm))
 
 
 def _stamp(created: str) -> str | None:

@@ -30,6 +30,7 @@ from roundwise.report.text import (
     arm_table,
     as_rows,
     claim_table,
+    decision_table,
     describe_evidence,
     describe_extent,
     describe_guarantee,
@@ -39,6 +40,7 @@ from roundwise.report.text import (
     file_table,
     has_claim_table,
     list_facts,
+    metric_table,
     render_text,
     render_top,
     round_table,
@@ -57,6 +59,10 @@ TABLES: dict[str, tuple[str, ...]] = {  # the columns of each table for programs
     "claims": (
         *("claim", "shown", "shown_at", "log_evidence", "log_threshold", "estimate", "lower", "upper", "scale"),
         *("chance", "log_adjusted", "single_lower", "single_upper"),
+    ),
+    "metrics": (
+        *("arm", "decision", "metric", "role", "claim", "shown", "shown_at", "refuted", "log_evidence"),
+        *("log_threshold", "difference", "difference_lower", "difference_upper", "scale"),
     ),
     "rounds": ("round", "arm", "asked", "results", "mean", "counts"),
     "files": ("file", "round", "results", "rows", "skipped", "contradicts", "at", "by", "sha256"),
@@ -81,6 +87,9 @@ def list_records(report: ReportData, table: str) -> Records:
             }
             for each in report.files
         ]
+    elif table == "metrics":
+        decided = {each.arm: each.decision for each in report.decisions}
+        rows = [vars(each) | {"decision": decided[each.arm]} for each in report.metric_rows]
     else:
         rows = map(vars, report.claim_rows if table == "claims" else report.cells)
     return [tuple(row[name] for name in TABLES[table]) for row in rows]
@@ -164,6 +173,14 @@ class ReportView:
         return as_rows(claim_table(self.report)) if has_claim_table(self.report) else []
 
     @cached_property
+    def decisions(self) -> Table:
+        return as_rows(decision_table(self.report)) if self.report.decisions else []
+
+    @cached_property
+    def metrics(self) -> Table:
+        return as_rows(metric_table(self.report)) if self.report.metric_rows else []
+
+    @cached_property
     def evidence_words(self) -> str:
         return describe_evidence(self.report)
 
@@ -227,6 +244,8 @@ class Report(ReportData):
             **named("results pending budget rounds remaining"),
             "arms": records("arms"),
             "claims": records("claims"),
+            "decisions": [vars(each) for each in self.decisions],
+            "metrics": records("metrics"),
             "by_round": records("rounds"),
             "files": [record | {"contradicts": each.contradicts} for record, each in files],
             "bounds": self.ends,
@@ -259,6 +278,8 @@ class Report(ReportData):
         lines += [f"- {name}: {_escape(value)}" for name, value in list_facts(self)]
         lines += ["", "## Arms", "", *_pipe_table(arm_table(self)), ""]
         lines += [_escape(legend), ""] if (legend := describe_places(self)) else []
+        if self.decisions:
+            lines += ["## Decision", "", *_pipe_table(decision_table(self)), "", *_pipe_table(metric_table(self)), ""]
         if has_claim_table(self):
             lines += ["## Evidence", "", describe_evidence(self), "", *_pipe_table(claim_table(self)), ""]
         if self.cells:
@@ -310,6 +331,8 @@ class Report(ReportData):
         sheet.title = "summary"
         _fill_sheet(sheet, ("", self.study), summary)
         for name, columns in TABLES.items():
+            if name == "metrics" and not self.metric_rows:
+                continue
             _fill_sheet(book.create_sheet(name), columns, list_records(self, name))
         for each in book.worksheets:
             for cell in each[1]:
@@ -327,7 +350,7 @@ class Report(ReportData):
         return target.getvalue()
 
     def csv(self, table: str = "arms") -> str:
-        """One table as CSV: arms, claims, rounds or files."""
+        """One table as CSV: arms, claims, metrics, rounds or files."""
         if table not in TABLES:
             raise unknown("table", table, TABLES)
         return render_csv(TABLES[table], list_records(self, table))

@@ -208,6 +208,36 @@ class ClaimRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MetricRow:
+    """What is claimed of one arm by one of several metrics."""
+
+    arm: str
+    metric: str
+    role: str  # primary, guardrail, secondary
+    claim: str
+    shown: bool
+    shown_at: int | None  # the round from which on it was shown
+    refuted: bool  # whether its opposite is shown
+    refutation: str | None  # the opposite in words, where it can be shown
+    log_evidence: float
+    log_threshold: float
+    difference: float | None  # from the control
+    difference_lower: float | None
+    difference_upper: float | None
+    scale: str | None  # what these are of, where it is no difference of means
+    units: Units
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmDecision:
+    """What follows from all metrics for one arm."""
+
+    arm: str
+    decision: Literal["ship", "do not ship", "undecided"]
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class FileRow:
     """A file that was recorded."""
 
@@ -263,7 +293,9 @@ class ReportData:
     rounds: int  # that count
     remaining: dict[str, int]  # results of the open round
     arm_rows: tuple[ArmRow, ...]  # in the order of the study
-    claim_rows: tuple[ClaimRow, ...]
+    claim_rows: tuple[ClaimRow, ...]  # of the primary metric
+    metric_rows: tuple[MetricRow, ...]  # of all, where there are several
+    decisions: tuple[ArmDecision, ...]  # where there are several metrics
     cells: tuple[RoundRow, ...]
     files: tuple[FileRow, ...]
     courses: tuple[EvidenceHistory, ...]

@@ -14,8 +14,10 @@ from roundwise.render.terminal import Table, align_table, wrap_text
 from roundwise.report.model import (
     RATIO,
     TINY,
+    ArmDecision,
     ArmRow,
     ClaimRow,
+    MetricRow,
     ReportData,
     Side,
     Units,
@@ -428,6 +430,58 @@ def _at_least(report: ReportData, bound: float) -> str:
     return "more than 0" if bound < TINY else f"at least {report.units.gap(bound, 'down')}"
 
 
+def list_decisions(decisions: Sequence[ArmDecision]) -> list[str]:
+    """What to do with the arms on which there is a decision, one sentence each."""
+    found = [each for each in decisions if each.decision != "undecided"]
+    return [f"{each.decision.capitalize()} {each.arm}: {each.why}." for each in found]
+
+
+def decision_table(report: ReportData) -> list[Column]:
+    """What follows for each arm from all metrics, and why."""
+    return [
+        Column("arm", [each.arm for each in report.decisions]),
+        Column("decision", [each.decision for each in report.decisions]),
+        Column("because", [each.why for each in report.decisions]),
+    ]
+
+
+def metric_table(report: ReportData) -> list[Column]:
+    """What is claimed of every metric, arm by arm."""
+    rows = report.metric_rows
+    return [
+        Column("arm", [each.arm for each in rows]),
+        Column("metric", [f"{each.metric} ({each.role})" for each in rows]),
+        Column(f"against {report.control or 'the control'}", [_describe_metric(each) for each in rows]),
+        Column("claim", [each.claim for each in rows]),
+        Column("", [_describe_metric_status(each) for each in rows]),
+    ]
+
+
+def _describe_metric(row: MetricRow) -> str:
+    """The difference from the control with its bounds, or the ratio."""
+
+    def say(value: float | None, side: Side, unit: bool) -> str:
+        if value is None:
+            return "?"
+        if row.scale is not None:
+            return number(value, side)
+        size = row.units.gap(value, side, unit).lstrip("-")
+        return size if abs(value) < TINY else f"-{size}" if value < 0 else f"+{size}"
+
+    text = say(row.difference, "near", True) + ("" if row.scale is None else f" ({row.scale})")
+    if row.difference_lower is None and row.difference_upper is None:
+        return text
+    return f"{text} ({say(row.difference_lower, 'down', False)} to {say(row.difference_upper, 'up', False)})"
+
+
+def _describe_metric_status(row: MetricRow) -> str:
+    if row.shown:
+        return "shown" if row.shown_at is None else f"shown, round {row.shown_at}"
+    if row.refuted:
+        return f"refuted: {row.refutation}"
+    return f"open ({odds(row.log_evidence, unit=False)} of {odds(row.log_threshold)})"
+
+
 def file_table(report: ReportData) -> list[Column]:
     """The files, the last first."""
     files = report.files[: -MOST - 1 : -1]
@@ -576,6 +630,7 @@ def render_text(report: ReportData, width: int | None) -> str:
     after += [] if report.digest is None else [f"The record ends with {report.digest}."]
     blocks = [wrap_text(visible(line), width) for line in before] + [aligned(arm_table(report)), ""]
     blocks += [wrap_text(legend, width), ""] if legend else []
+    blocks += [aligned(decision_table(report)), "", aligned(metric_table(report)), ""] if report.decisions else []
     blocks += [aligned(claim_table(report)), ""] if has_claim_table(report) else []
     return "\n".join([*blocks, *(wrap_text(visible(line), width) for line in [*after, f"Next: {report.next}"])])
 

@@ -104,6 +104,7 @@ class StoppingRule(ABC, Generic[Kept]):
     uses_budget: ClassVar[bool] = False  # whether it uses how many results are left; plans must then say so
     exact_batches: ClassVar[bool] = False  # whether it decides only while every batch comes back as planned
     learns: ClassVar[bool] = False  # whether `warm_start` may be called with earlier data
+    several_metrics: ClassVar[bool] = False  # whether it shows claims about further metrics (`Problem.metrics`)
     migrates: ClassVar[bool] = False  # whether arms may join and leave because of results
 
     @property

@@ -142,6 +142,11 @@ class Round:
         nothing = np.zeros_like(self.pulls)
         return whole_of(self.files) if self.files else Batch(nothing, nothing)
 
+    def of_metric(self, metric: int) -> Round:
+        """The same round by one of the further metrics; what is complete stays so."""
+        files = tuple(each.metrics[metric] for each in self.files)
+        return replace(self, files=files, amended=self.amended or self.complete)
+
     def payload(self) -> Plain:
         """The round as JSON."""
         return {
@@ -233,6 +238,7 @@ class StudySummary:
     splits: Splits = field(default_factory=Splits)  # of rounds that are a number of results
     covariate: CovariateSummary = field(default_factory=CovariateSummary)
     row_checks: RowChecks = field(default_factory=lambda: RowChecks.none(0))
+    metrics: tuple[StudySummary, ...] = ()  # of the same rounds by each further metric
 
     def plus(self, round: Round, late: bool = False) -> StudySummary:
         """With what the files of one more round brought; the decision has not seen it if it is `late`."""
@@ -254,6 +260,7 @@ class StudySummary:
             contradicted=contradicted,
             starts=(*self.starts, *(each.start for each in files if each.start is not None))[-STARTS:],
             shared_items=self.shared_items or repeated,
+            metrics=tuple(each.plus(round.of_metric(m), late) for m, each in enumerate(self.metrics)),
         )
         if round.short and len(self.short) >= MOST:
             found = replace(found, more_short=self.more_short + 1)
@@ -283,6 +290,7 @@ class StudySummary:
             splits = splits.plus(round.pulls, round.counts + round.lost)
         deviation = self.deviation or describe_deviation(round)
         checks = self.row_checks.plus(spec.noise, round.files, round.arms, spec.arms)
+        others = zip(self.metrics, spec.by_metric, strict=True)
         return replace(
             self.plus(round),
             rounds=round.number,
@@ -291,6 +299,7 @@ class StudySummary:
             splits=splits,
             row_checks=checks,
             covariate=self.covariate.plus([each.covariate for each in round.files if each.covariate is not None]),
+            metrics=tuple(each.folded(own, round.of_metric(m)) for m, (each, own) in enumerate(others)),
         )
 
     def payload(self) -> Plain:
@@ -298,9 +307,11 @@ class StudySummary:
         return {
             **vars(self),
             "notes": [each.values() for each in self.notes],
+            "starts": [each.plain() for each in self.starts],
             "agreement": pack(self.agreement),
             "sketches": {title: each.payload() for title, each in self.sketches.items()},
             "row_checks": self.row_checks.payload(),
+            "metrics": [each.payload() for each in self.metrics],
             "covariate": pack(self.covariate),
         }
 
@@ -321,7 +332,7 @@ class StudySummary:
             refolded=bool(payload["refolded"]),
             lost={str(arm): int(number) for arm, number in payload["lost"].items()},
             contradicted={str(digest): int(number) for digest, number in payload["contradicted"].items()},
-            starts=tuple(FileStart(int(rows), str(mark)) for rows, mark in payload["starts"]),
+            starts=tuple(map(FileStart.from_plain, payload["starts"])),
             shared_items=bool(payload["shared_items"]),
             sketches=sketches_from(payload["sketches"]),
             surplus=Surplus(tuple(int(each) for each in surplus[0]), *(int(each) for each in surplus[1:])),
@@ -331,6 +342,7 @@ class StudySummary:
             splits=Splits(float(splits[0]), int(splits[1]), tuple(float(each) for each in splits[2])),
             covariate=unpack(CovariateSummary, payload["covariate"]),
             row_checks=RowChecks.from_payload(payload["row_checks"], arms),
+            metrics=tuple(cls.from_payload(each, arms) for each in payload.get("metrics", ())),
         )
 
 
@@ -420,6 +432,7 @@ def start_summary(spec: StudySpec, past: Sequence[ArmResults] = ()) -> StudySumm
         agreement=Agreement.none(len(spec.arms)),
         row_checks=RowChecks.none(len(spec.arms)),
         covariate=covariate._replace(square=0.0, freedom=0),  # how alike arms were then says nothing of this study
+        metrics=tuple(map(start_summary, spec.by_metric)),
     )
 
 
@@ -428,6 +441,8 @@ def fold_round(spec: StudySpec, trial: Trial, summary: StudySummary, round: Roun
     if trial.done:
         return trial, summary.plus(round, late=True), False
     batch = of_arms(round.batch, round.arms, spec.arms)
+    if not round.files:  # nothing came of it, by any metric
+        batch = batch._replace(metrics=(batch,) * len(spec.metrics))
     after = advance(spec.problem, spec.acting, with_asked_plan(spec, trial, round), batch)
     return after, summary.folded(spec, round), True
 

@@ -23,6 +23,10 @@ from roundwise.study.row_checks import contradicted_assumptions, cut_shares, not
 from roundwise.study.state import State
 
 MOST_CUT_APART = 0.05  # of an arm's total: how much more of it a cap may cut than of another's
+WHOLE_STUDY = (  # doubts that are the same by every metric
+    "answer_not_reproduced", "all_rejected", "short_rounds", "recounted", "shared_items", "repeated_ids", "surplus",
+    "seed_chosen",
+)  # fmt: skip
 MOST_REMARKS = 20  # the last ones, word by word
 
 
@@ -79,6 +83,10 @@ def _doubts(state: State) -> Iterator[Doubt]:
         yield Condition("rounds_differ", shifts=standing(state).compares, **about)
     if refuted is None and not means_hold(state):
         yield Condition("arms_moved")
+    for m, metric in enumerate(spec.metrics):  # a wrong model of one metric is a false bet in the common purse
+        for doubt in _doubts(state.of_metric(m)):
+            if doubt.code not in WHOLE_STUDY:
+                yield type(doubt)("metric", metric=metric.name, about=doubt.values())
 
 
 def refutation_of(state: State) -> Reason | None:
@@ -98,7 +106,11 @@ def refutation_of(state: State) -> Reason | None:
 def dangers_of(state: State, guarantee: Guarantee) -> list[Danger]:
     """Return what endangers the guarantee of a study."""
     doubts = map(Danger.of, (*guarantee.conditions, *guarantee.reasons))
-    others = (_missing_differ(state), _sample_ratio_mismatch(state), _cap_differs(state))
+    others = [_missing_differ(state), _sample_ratio_mismatch(state), _cap_differs(state)]
+    for m, metric in enumerate(state.spec.metrics):
+        own = state.of_metric(m)
+        for each in (_missing_differ(own), _cap_differs(own)):
+            others.append(None if each is None else Danger("metric", metric=metric.name, about=each.values()))
     return [each for each in (*doubts, *others) if each is not None]
 
 

@@ -12,6 +12,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
 
 from roundwise.arrays import Facts, Plain
@@ -26,11 +27,12 @@ from roundwise.noise import Noise
 from roundwise.policies import POLICIES, Policy, Rounds, usual_policy
 from roundwise.policies.base import Limited, shares
 from roundwise.questions import QUESTIONS, Question
+from roundwise.study.metrics import Metric, check_question, parse_metrics
 
 SEED_BITS = 53  # integers up to 2**53 survive every JSON reader
 
 ValueType = Literal[
-    "question", "noise", "policy", "names", "columns", "reading",
+    "question", "noise", "policy", "names", "columns", "reading", "metrics",
     "number", "numbers", "whole", "shares", "prices", "label", "path",
 ]  # fmt: skip
 
@@ -62,6 +64,8 @@ class SpecField(NamedTuple):
             )
         if self.type == "names":
             return arm_names(value)
+        if self.type == "metrics":
+            return parse_metrics(value)
         if self.type in ("question", "noise", "policy"):
             if isinstance(value, str):
                 example = {"question": "BestArm()", "noise": "Binary()", "policy": "Wager()"}[self.type]
@@ -135,6 +139,12 @@ class StudySpec:
     columns: Columns = setting("columns", "Names of the columns in result files.", factory=Columns)
     reading: Reading = setting("reading", "Rules by which rows become results.", factory=Reading)
     unit: str | None = setting("label", "Unit of the results in reports, e.g. s, ms or $.", None)
+    metrics: tuple[Metric, ...] = setting(
+        "metrics",
+        "Guardrails and secondary metrics of the same rows, for claims against a control.",
+        factory=tuple,
+        example=[{"name": "latency", "noise": {"name": "large-sample"}, "margin": 20, "lower_is_better": True}],
+    )
     seed: int = setting(
         "whole",
         "Seed of the random partition of rows (drawn if omitted).",
@@ -159,6 +169,7 @@ class StudySpec:
         if self.columns.item is not None:
             object.__setattr__(self, "noise", self.noise.with_items())
         self._check_reading()
+        self._check_metrics()
         object.__setattr__(self, "split", shares(self.split, len(self.arms)))
         if self.unit is not None and not (str(self.unit).isprintable() and 0 < len(str(self.unit)) <= 20):
             raise InputError(f"The unit is {str(self.unit)[:40]!r}, but must be a short text such as s, ms or $.")
@@ -194,6 +205,7 @@ class StudySpec:
             "columns": self.columns.payload(),
             "reading": self.reading.payload(),
             "unit": self.unit,
+            "metrics": [each.to_json() for each in self.metrics],
             "seed": self.seed,
             "seed_given": self.seed_given,
             "left_out": list(self.left_out),
@@ -203,7 +215,26 @@ class StudySpec:
     @property
     def problem(self) -> Problem:
         """The problem in arrays."""
-        return Problem(self.question, len(self.arms), self.delta, self.noise, self.unit or "")
+        others = tuple(each.problem for each in self.by_metric)
+        return Problem(self.question, len(self.arms), self.delta, self.noise, self.unit or "", others)
+
+    @cached_property
+    def by_metric(self) -> tuple[Self, ...]:
+        """The same study of each further metric alone: its claims, noise model, column and unit."""
+        control = self.question.reference_arm
+        opposites = self.question.opposites
+        return tuple(
+            replace(
+                self,
+                question=each.claims(self.arms, 0 if control is None else control, opposites),
+                noise=each.noise,
+                columns=replace(self.columns, outcome=each.title, covariate=None),
+                reading=replace(self.reading, share_above=None, share_below=None),
+                unit=each.unit,
+                metrics=(),
+            )
+            for each in self.metrics
+        )
 
     @property
     def limited_policy(self) -> Policy:
@@ -224,7 +255,7 @@ class StudySpec:
     def alone(self) -> Self:
         """The same study with separate items for every arm, which is what forecasts assume."""
         columns = replace(self.columns, item=None)
-        return replace(self, noise=self.noise.without_items(), columns=columns, reading=Reading())
+        return replace(self, noise=self.noise.without_items(), columns=columns, reading=Reading(), metrics=())
 
     @property
     def towards_a_budget(self) -> bool:
@@ -259,6 +290,19 @@ class StudySpec:
         if (reading.shares or reading.id_result == "any") and not self.noise.outcome.rates:
             rule = "above or below a value" if reading.shares else "any row"
             raise InputError(f"A result that asks for {rule} is 0 or 1.", Remedy("Use {@binary}."))
+
+    def _check_metrics(self) -> None:
+        """Raise an InputError where further metrics do not fit the question, the policy or the columns."""
+        if not self.metrics:
+            return
+        check_question(self.question)
+        if not self.policy.stopping.several_metrics:
+            raise InputError(f"The policy '{self.policy.name}' has one metric.", Remedy("Use conditional-power."))
+        outcome = (self.columns.outcome or "outcome").strip().casefold()
+        for each in self.metrics:
+            if each.title.casefold() == outcome:
+                raise InputError(f"The column '{each.title}' is that of the results already: name another for it.")
+        self.by_metric  # noqa: B018 (each is checked when it is built)
 
     def check(self) -> None:
         """Check what construction does not: user-defined classes, and `max_round` and `min_per_arm` in round one.

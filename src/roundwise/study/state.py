@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Sequence
 
@@ -14,6 +15,7 @@ from roundwise.errors import DataError, InputError
 from roundwise.ingest import Results, batch_of, of_arms
 from roundwise.model.batch import Batch
 from roundwise.model.problem import Record, Trial, cannot_stop, check_whole_number, final_answer
+from roundwise.noise.base import Outcome
 from roundwise.policies.base import apportion_pulls, round_of
 from roundwise.serialization import Unreadable
 from roundwise.store import Entry, EventKind
@@ -227,16 +229,11 @@ class State:
 
     def _read_results(self, arms: tuple[str, ...], payload: Plain) -> Results:
         """What a file brought, for the arms there were; a ValueError where there cannot be such results."""
-        results, outcome = Results.from_payload(payload), self.spec.noise.outcome
+        results = Results.from_payload(payload)
         if len(results.counts) != len(arms):
             raise ValueError("results of other arms")
-        with np.errstate(invalid="ignore"):
-            slack = 1e-9 * (1.0 + np.abs(results.totals))
-            low, high = (np.where(results.counts > 0, results.counts * end, 0.0) for end in (outcome.low, outcome.high))
-            wrong = (results.totals < low - slack).any() or (results.totals > high + slack).any()
-        values = results.values or ()
-        if wrong or any(((each < outcome.low) | (each > outcome.high)).any() for each in values):
-            raise ValueError("results that there cannot be")
+        for spec, each in zip((self.spec, *self.spec.by_metric), (results, *results.metrics), strict=True):
+            _check_possible(each, spec.noise.outcome)
         return results
 
     _EVENTS = {  # noqa: RUF012 - the events that may follow the first, `created`
@@ -495,9 +492,35 @@ class State:
             return f"the budget of {budget} results does not cover the next round of {int(whole.sum())}, and {needs}"
         return None if self.planned.any() else f"the budget of {budget} results is used up"
 
+    def of_metric(self, metric: int) -> State:
+        """The same study by one of its further metrics, to be looked at: its claims, noise model and results."""
+        found, before = copy.copy(self), self.read_before
+        found.spec, found.first = self.spec.by_metric[metric], self.first.by_metric[metric]
+        found.recent = [each.of_metric(metric) for each in self.recent]
+        found.read_before = None if before is None else lambda: before().of_metric(metric)
+        found.late_files = [(names, each.metrics[metric]) for names, each in self.late_files]
+        found._past = [(names, each.metrics[metric]) for names, each in self._past]
+        kept = self.trial.kept.metrics[metric]
+        record = Record(kept.past.counts, kept.past.totals, self.trial.record.batches)
+        found._trial = self.trial._replace(record=record, kept=kept)
+        found._summary = self.summary.metrics[metric]
+        found.amendments, found.changes, found.remarks, found.pending_changes = [], [], [], []
+        return found
+
     def holds(self, digest: str) -> int | None:
         """The round in which a file of these contents was recorded, as far as rounds were read."""
         return next((each.number for each in self.recent if any(file.digest == digest for file in each.files)), None)
+
+
+def _check_possible(results: Results, outcome: Outcome) -> None:
+    """Raise a ValueError where there cannot be such results."""
+    with np.errstate(invalid="ignore"):
+        slack = 1e-9 * (1.0 + np.abs(results.totals))
+        low, high = (np.where(results.counts > 0, results.counts * end, 0.0) for end in (outcome.low, outcome.high))
+        wrong = (results.totals < low - slack).any() or (results.totals > high + slack).any()
+    values = results.values or ()
+    if wrong or any(((each < outcome.low) | (each > outcome.high)).any() for each in values):
+        raise ValueError("results that there cannot be")
 
 
 def _does_not_follow(entry: Entry, error: BaseException) -> DataError:

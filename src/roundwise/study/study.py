@@ -35,6 +35,7 @@ from roundwise.store.remote import Part, Server, segment
 from roundwise.study.amendments import Change, check_change, effect_of_change
 from roundwise.study.fold import Round, evidence
 from roundwise.study.guarantee import guarantee_of
+from roundwise.study.metrics import Metric
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State, replay
 
@@ -250,6 +251,27 @@ class Study:
         arms: tuple[str, ...] | None = None,
     ) -> Results:
         """What a file brought, beyond what is recorded, and what was read `before` it in the same call."""
+        found = self._read_metric(state, source, first, file, options, before, replaces, arms)
+        others, said = [], options_for_metric(options, found)
+        for m in range(len(state.spec.metrics)):
+            ahead = [each.metrics[m] for each in before]
+            old = None if replaces is None else replaces.metrics[m]
+            others.append(self._read_metric(state.of_metric(m), source, first, file, said, ahead, old, arms))
+        notes = without_columns(found.notes, [each.title for each in state.spec.metrics])
+        return replace(found, metrics=tuple(others), notes=notes)
+
+    def _read_metric(
+        self,
+        state: State,
+        source: object,
+        first: bool,
+        file: int,
+        options: TellOptions,
+        before: Sequence[Results],
+        replaces: Results | None,
+        arms: tuple[str, ...] | None,
+    ) -> Results:
+        """The same by one metric, that of the state."""
         spec = state.spec
         parts = spec.limited_policy.first(spec.problem, ()).parts
         parts = min(spec.noise.most_parts, PARTS) if parts > 1 and not first else parts
@@ -264,6 +286,7 @@ class Study:
             columns=spec.columns,
             reading=spec.reading,
             adjustment=adjustment_of(state, replaces, options.columns),
+            lower_is_better=spec.question.lower_is_better,
             options=options,
             recorded=replace(
                 recorded_files(state, arms or spec.arms, options, before, replaces),
@@ -382,20 +405,23 @@ class Study:
 
         def step(state: State) -> Events:
             self._check_teachable(state)
-            spec = state.spec
-            results = read_results(
-                source,
-                spec.arms,
-                spec.noise,
-                seed=spec.seed,
-                columns=spec.columns,
-                reading=spec.reading,
-                adjustment=None if spec.columns.covariate is None else Adjustment(),
-            )
-            # ids stay, so that no row is told again
-            slim = replace(results, strata=None, id_outcomes=None, row_statistics=None)
+
+            def read(spec: StudySpec) -> Results:
+                results = read_results(
+                    source,
+                    spec.arms,
+                    spec.noise,
+                    seed=spec.seed,
+                    columns=spec.columns,
+                    reading=spec.reading,
+                    adjustment=None if spec.columns.covariate is None else Adjustment(),
+                )
+                # ids stay, so that no row is told again
+                return replace(results, strata=None, id_outcomes=None, row_statistics=None)
+
+            slim = replace(read(state.spec), metrics=tuple(map(read, state.spec.by_metric)))
             if slim.digest in {each.digest for _, each in state.past}:
-                raise InputError(f"{results.name} was imported already (identical contents). Nothing was changed.")
+                raise InputError(f"{slim.name} was imported already (identical contents). Nothing was changed.")
             return [(EventKind.PAST_IMPORTED, {"results": slim.payload()})]
 
         return self._record("import_past", {}, step, [source])
@@ -754,6 +780,28 @@ def check_reason(why: str) -> None:
         raise InputError("The reason is empty. Say why in a few words: it is recorded. Nothing was changed.")
 
 
+def options_for_metric(options: TellOptions, results: Results) -> TellOptions:
+    """What is said of a file where a further metric is read: another column, and no rows that may be known already.
+
+    Ids, items and running totals say which rows are new; otherwise the `results` of the first metric were looked at.
+    """
+    columns = None if options.columns is None else replace(options.columns, outcome=None)
+    by_rows = results.ids is None and (results.strata is None or results.strata.items is None)
+    return replace(options, columns=columns, new=options.new or (by_rows and not options.cumulative))
+
+
+def without_columns(notes: Sequence[FileNote], used: Sequence[str]) -> tuple[FileNote, ...]:
+    """The notes on a file without columns among those not used that metrics do use."""
+    found, known = [], {each.casefold() for each in used}
+    for note in notes:
+        if note.code == "unused_columns":
+            rest = [each for each in note.fields["columns"] if each.strip().casefold() not in known]
+            found += [FileNote(note.code, **note.fields | {"columns": rest})] if rest else []
+        else:
+            found.append(note)
+    return tuple(found)
+
+
 def recorded_files(
     state: State, arms: Sequence[str], options: TellOptions, before: Sequence[Results], replaces: Results | None
 ) -> RecordedFiles:
@@ -829,6 +877,7 @@ def create_study(
     columns: Columns | None = None,
     reading: Reading | None = None,
     unit: str | None = None,
+    metrics: Sequence[Metric] | None = None,
     seed: int | None = None,
     storage: str | None = None,
     load_if_exists: bool = False,
@@ -857,6 +906,8 @@ def create_study(
             are compared on the items they share.
         reading: Rules by which rows become results: empty outcomes, several rows of one id, shares above a value.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
+        metrics: Guardrails and secondary metrics of the same rows, for claims against a control: the error
+            probability is that of all claims together.
         seed: Seed of the random partition of rows, drawn if omitted. If you choose it, do so before results are known:
             the guarantee is then conditional on row order being unrelated to values.
         storage: URL of the storage: a file ("sqlite:///roundwise.db"), a database ("postgresql://..."), or a server
@@ -893,6 +944,7 @@ def create_study(
         columns=columns,
         reading=reading,
         unit=unit,
+        metrics=metrics,
         seed=seed,
     )
     return create_from_spec(name, spec, storage, load_if_exists)

@@ -65,6 +65,7 @@ JSON_TYPES: dict[ValueType, Any] = {  # what the API takes for each type of a se
     "names": Annotated[list[Arm], Field(min_length=2, max_length=10_000)],
     "columns": Titles,
     "reading": Rules,
+    "metrics": Annotated[list[Thing], Field(max_length=100)],
     "number": float | Annotated[str, Field(max_length=100)],
     "numbers": float
     | Annotated[str, Field(max_length=100_000)]

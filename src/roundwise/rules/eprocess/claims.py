@@ -124,6 +124,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
     any_time: ClassVar[bool] = True
     uses_budget: ClassVar[bool] = True
     learns: ClassVar[bool] = True
+    several_metrics: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.eta < 1:
