@@ -3,8 +3,8 @@
 Normal approximations: the estimate of arm i with n_i results has the variance v_i/n_i. For the best arm, every look
 adds as many results of each arm; an arm is dropped when another beats it beyond the boundary at level delta/(K - 1),
 and its results are saved (with other group sizes the boundary would not hold). Against a control the shares are fixed,
-the level of a claim is that of Dunnett's test, and the looks have an O'Brien-Fleming boundary of that level. Budgets are
-results that come back, means are results asked for.
+the level of a claim is that of Dunnett's test, and the looks have an O'Brien-Fleming boundary of that level. Budgets
+are results that come back, means are results asked for.
 """
 
 from __future__ import annotations
