@@ -261,8 +261,8 @@ def question_from(
         return Linear(question_from(text, form, claims, arms), read_features(features, arms))
     said = parse_spec("question", text)
     if said["name"] not in QUESTIONS and ":" not in said["name"]:
-        known = ", ".join(f"{each} ({ASKED[each]})" if each in ASKED else each for each in sorted(QUESTIONS))
-        raise InputError(f"There is no question called '{said['name']}'. Known: {known}.")
+        listed = ", ".join(f"{each} ({ASKED[each]})" if each in ASKED else each for each in sorted(QUESTIONS))
+        raise InputError(f"There is no question called '{said['name']}'. Known: {listed}.")
     if said["name"] == Linear.name:
         raise InputError("Give the question about the arms (--question best-arm, ...) together with --features FILE.")
     if claims is not None and claims != ClaimOptions() and said["name"] != Claims.name:
