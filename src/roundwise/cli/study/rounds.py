@@ -24,6 +24,7 @@ from roundwise.cli.output import (
     say_text,
     write_file,
 )
+from roundwise.cli.study.requests import RequestOptions
 from roundwise.errors import InputError, RoundwiseError, visible
 from roundwise.messages import Guarantee, Reason, count, keep_flags, several, shell_command
 from roundwise.model.spec import Kind, parse_spec
@@ -197,9 +198,12 @@ def _user_modules(said: dict[Kind, str | None]) -> Iterator[str]:
 
 
 @app.command(rich_help_panel=STUDIES)
+@grouped
 def ask(
+    *,
     name: Name,
-    out: Annotated[Path | None, option("--out", "CSV file to write the round to.", "FILE")] = None,
+    out: Annotated[Path | None, option("--out", "CSV file to write the round to; with --as a folder.", "FILE")] = None,
+    requests: RequestOptions,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -209,8 +213,11 @@ def ask(
     from roundwise.study import load_study
     from roundwise.study.guarantee import guarantee_of
 
-    check_output(out, theirs=False)
+    requests.check(out, as_json)
+    if requests.form is None:
+        check_output(out, theirs=False)
     with load_study(name, storage) as study:
+        render = None if requests.form is None else requests.read(study.state)
         asked, state = study.asking()
     plain: dict[str, object] = {"study": name, "round": None, "results": {}, "remaining": {}}
     guarantee = guarantee_of(state)
@@ -223,6 +230,9 @@ def ask(
         )
         return
     recorded(f"round {asked.number} of '{name}' is asked for")
+    if render is not None:
+        requests.write(asked.number, *render(asked, state), out)
+        return
     wanted = {arm: int(n) for arm, n in zip(asked.arms, asked.pulls, strict=True)}
     missing = {arm: int(n) for arm, n in zip(asked.arms, asked.outstanding, strict=True)}
     if out is not None:
