@@ -567,9 +567,10 @@ def _after_decision(*, results: float, recounted: bool, claims: bool) -> str:
 
 def _joint_bounds(*, times: int, changed: bool) -> str:
     since = ", counted from the last change of the claims," if changed else ""
+    often = {2: "twice", 3: "three times"}.get(times, f"{times} times")
     return (
         "What is shown stays shown: the probability that any of it is false is at most the error above. All lower "
-        f"bounds{since} hold jointly with an error of at most {'twice' if times == 2 else 'three times'} that, and so "
+        f"bounds{since} hold jointly with an error of at most {often} that, and so "
         "do all upper bounds; the forecast is not covered."
     )
 

@@ -41,6 +41,7 @@ from roundwise.ingest.duplicates import (
     contradictions,
     could_repeat,
     hash_ids,
+    mark_in_any_order,
     marks,
     nothing_new,
     numbered_digest,
@@ -631,7 +632,8 @@ class FileReader:
         if not with_ids:
             self._warn_of_running_total(ArmSums(sums.counts, sums.totals, sums.scatter))
             if rows := row_store.rows:
-                start = FileStart(rows, marks(row_store.after(), [rows], self.arms, self.seed)[rows])
+                mark = marks(row_store.after(), [rows], self.arms, self.seed)[rows]
+                start = FileStart(rows, mark, mark_in_any_order(row_store.after(), self.arms, self.seed))
         keep = self.noise.law is None or self.has_items
         width = None if self.noise.needs in ("rows", "cubes") or self.has_items else width_for(size)
         sketches = {watch.title: watch.sketch(self.arms) for watch in watches.values()}
