@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -266,18 +268,34 @@ def tell(
     round_over: Annotated[
         str | None, option("--round-over", "Reason to close the round with results missing.", "REASON")
     ] = None,
+    sql: Annotated[str | None, option("--sql", "Query whose rows are the results.", "QUERY")] = None,
+    database: Annotated[
+        str | None,
+        option(
+            "--from", "Database of the query: SQLite, DuckDB or postgresql:// (default: files, by DuckDB).", "PLACE"
+        ),
+    ] = None,
     *,
     said: FileOptions,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Record results: rows of arm,outcome; sums arm,count,total; or 0/1 results arm,count,successes."""
+    from roundwise.formats.query import query_file
     from roundwise.study import load_study
 
-    with load_study(name, storage) as study:
-        told = ", ".join(str(each) for each in files or [])
+    if database is not None and sql is None:
+        raise InputError("--from goes with --sql QUERY.")
+    if sql is not None and files:
+        raise InputError("Give either files or --sql.")
+    with ExitStack() as stack:
+        sources: list[os.PathLike[str]] = list(files or [])
+        told = ", ".join(map(str, sources))
+        if sql is not None:  # before the studies are opened: their database must not be opened twice
+            sources, told = [stack.enter_context(query_file(sql, database))], "the query"
+        study = stack.enter_context(load_study(name, storage))
         end_with_report(study, f"{told or 'that the rest will not come'} is recorded")
-        report = study.tell(*(files or []), round_over=round_over, **said.words)
+        report = study.tell(*sources, round_over=round_over, **said.words)
     show_report(report, as_json, f"Recorded {told}." if told else "")
 
 
