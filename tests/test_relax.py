@@ -1,10 +1,12 @@
 """Studies that go on as large-sample once their rows contradict the noise model (Proposition 34)."""
 
+import html
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from roundwise import BestArm, Claims, InputError, LargeSample, Normal, Poisson, Problem, Wager
+from roundwise import BestArm, Claims, InputError, LargeSample, Normal, Poisson, Problem, Wager, create_study
 from roundwise.calibration.skewed import SKEWED_LAWS, SkewedArms
 from roundwise.ingest import moments_of
 from roundwise.model.batch import Batch
@@ -16,6 +18,7 @@ from roundwise.study.fold import evidence
 from roundwise.study.row_checks import _find
 from roundwise.study.state import replay
 from test_row_checks import count, make, revenue, rows, run  # noqa: F401 (a fixture)
+from test_web_pages import browsing, post
 
 ARMS = ("old", "premium")
 
@@ -181,3 +184,44 @@ def test_few_errors_after_the_alarm(law):
     wrong, told = wrong_after_the_alarm(law, 40, 500, 15, 0.05, seed=5)
     assert told >= 38
     assert wrong <= stats.binom.isf(1e-3, told, 0.05)
+
+
+# --- surfaces
+
+
+def skewed_file(path):
+    rng = np.random.default_rng(12)
+    told = rows(rng, 80, **revenue(rng))
+    lines = [f"{arm},{value}" for arm, value in zip(told["arm"], told["outcome"], strict=True)]
+    path.write_text("\n".join(["arm,outcome", *lines, ""]))
+    return path
+
+
+def test_from_the_command_line(roundwise, tmp_path):
+    roundwise("new", "shop", "--question", "best-arm", "--arms", "old,premium", "--normal", "--round", "160")
+    roundwise("ask", "shop")
+    assert "`roundwise relax`" in " ".join(roundwise("tell", "shop", str(skewed_file(tmp_path / "day.csv")))[1].split())
+    code, out, err = roundwise("relax", "shop", "--why", "no bell curve", "--yes")
+    assert code == 0, err
+    assert "approximate" in out
+    assert roundwise("relax", "shop", "--why", "again", "--yes")[0] == 2
+    assert roundwise("verify", "shop")[0] == 0
+    assert roundwise("export", "shop", "--out", "shop.jsonl")[0] == 0
+    assert roundwise("import", "shop.jsonl", "--storage", f"sqlite:///{tmp_path}/copy.db")[0] == 0
+    assert "relaxed: no bell curve" in " ".join(roundwise("log", "shop")[1].split())
+
+
+def test_on_the_page_and_over_http(tmp_path):
+    storage = f"sqlite:///{tmp_path}/s.db"
+    with create_study("shop", question=BestArm(), arms=ARMS, noise=Normal(), round=160, storage=storage) as study:
+        study.ask()
+        study.tell(skewed_file(tmp_path / "day.csv"))
+        said = study.effect("relax")
+    with browsing(storage) as web:
+        assert "/studies/shop/change/relax" in web.get("/studies/shop").text
+        assert said in html.unescape(web.get("/studies/shop/change/relax").text)
+        assert web.get("/api/v1/studies/shop/effect", params={"what": "relax"}).json()["effect"] == said
+        post(web, "/studies/shop/change/relax", {"why": "no bell curve", "agreed": said})
+        assert web.get("/api/v1/studies/shop").json()["guarantee"]["status"] == "approximate"
+        assert web.post("/api/v1/studies/shop/relax", json={"why": "again"}).status_code == 422
+        assert "/studies/shop/change/relax" not in web.get("/studies/shop").text
