@@ -8,13 +8,14 @@ from scipy.special import ndtr
 from scipy.stats import binom, hypergeom
 
 from roundwise import (
+    Above,
+    AnyAbove,
     BernoulliArms,
     BestArm,
     Binary,
     Gaussian,
     GaussianArms,
     Problem,
-    TopK,
     Wager,
     create_study,
     simulate,
@@ -29,7 +30,8 @@ from roundwise.noise.budget_bets import binomial_law, hypergeometric_law
 from roundwise.noise.lattice import pay_on_lattice
 from roundwise.noise.payoffs import pay
 from roundwise.policies import Designed
-from roundwise.rules.eprocess.designed import DesignedRule, LargestLead, rival_weights
+from roundwise.rules.eprocess.designed import DesignedRule
+from roundwise.rules.eprocess.designed_cells import LargestLead, rival_weights
 
 FIXED = {2: 34.26, 3: 74.8, 4: 119.2, 10: 431.1}  # results of a fixed design with power 90 %, in sigma^2/lead^2
 
@@ -279,6 +281,106 @@ def test_a_running_study_may_become_a_designed_one_and_back():
         assert np.isfinite(trial.kept.wealth.gains[~trial.kept.wealth.lost]).all()
 
 
+# --- questions about a level
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("rates", [(0.3, 0.3, 0.3), (0.3, 0.2, 0.3)])
+def test_sides_of_a_level_keep_the_product_of_all_that_is_not_staked(rates, last):
+    """Proposition D7, by enumeration: E prod (1 - f_j) >= prod (1 - w_j) over the true nulls "at most the level"."""
+    rule, problem = DesignedRule(lead=0.2, hope=0.3), Problem(Above(0.3), 3, 0.1, Binary())
+    kept, counts = rule.start(problem, ()), (11, 10, 12)
+    left = np.asarray(0.0 if last else 60.0)
+    plan = BatchPlan(np.full(3, 11.0), np.asarray(True), left=left, last=np.asarray(last), looks=np.asarray(1.0 - last))
+    second = rule.fold(
+        problem, kept, plan._replace(left=np.asarray(90.0), last=np.asarray(False)), _batch(11, (5, 4, 3))
+    )
+    wins = np.array(list(itertools.product(*(range(n + 1) for n in counts))), dtype=float)
+    chances = np.prod([binom.pmf(wins[:, i], n, p) for i, (n, p) in enumerate(zip(counts, rates, strict=True))], axis=0)
+    first_level = 1 - 0.9 ** (1 / 3)
+    for before in (kept, second):
+        many = tree_map(lambda each: np.broadcast_to(each, (len(wins), *np.shape(each))), (plan, before))
+        batch = Batch(np.broadcast_to(np.array(counts, float), wins.shape), wins)
+        after = rule.fold(problem, many[1], many[0], batch)
+        old, new = (first_level * np.exp(each.wealth.above) for each in (before, after))
+        assert new.max() <= 1 + 1e-9
+        assert chances @ (1 - np.minimum(new, 1)).prod(axis=-1) >= (1 - old).prod() - 1e-12
+        assert (chances @ new <= old * (1 + 1e-9)).all()
+        assert (chances @ new >= 0.8 * old)[np.asarray(rates) == 0.3].all()
+
+
+def _settle(question, env, noise, runs, changes=False, **design):
+    """The wealth at the end of the budget, of many runs."""
+    problem, policy, rng = Problem(question, env.arms, 0.05, noise), Designed(**design), np.random.default_rng(11)
+    trial = begin(problem, policy, (runs,))
+    state = env.initial_state(rng, runs)
+    for _ in range(10):
+        if changes and trial.record.samples.any():
+            policy = Designed(
+                budget=int(policy.budget * rng.uniform(0.9, 1.3)), lead=float(design["lead"] * rng.uniform(0.5, 2)),
+                looks=int(rng.integers(1, 8)), hope=float(rng.choice([0.0, 0.3])),
+            )  # fmt: skip
+            trial = trial._replace(plan=policy.next(problem, trial))
+        if not trial.plan.pulls.any():
+            break
+        batch, state = env.pull(rng, state, trial.plan.pulls, noise.needs)
+        trial = advance(problem, policy, trial, batch)
+    return trial.kept.wealth
+
+
+@pytest.mark.parametrize("changes", [False, True])
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize(
+    ("env", "noise", "level", "lead"),
+    [
+        (GaussianArms(np.zeros(6)), Gaussian(1.0), 0.0, 0.25),
+        (BernoulliArms(np.full(4, 0.3)), Binary(), 0.3, 0.1),
+        (PoissonArms(np.full(3, 2.0)), PoissonArms([2.0, 2.0]).noise, 2.0, 0.4),
+    ],
+)
+def test_arms_on_the_level(env, noise, level, lead, lower, changes):
+    runs, design = 4000, {"budget": 300 * env.arms, "lead": lead}
+    above = _settle(Above(level, lower_is_better=lower), env, noise, runs, changes, **design)
+    for side in (above.above > above.below, above.above < above.below):
+        assert (above.settled & side).any(axis=-1).mean() <= _allowed(0.05, runs)
+    some = _settle(AnyAbove(level, lower_is_better=lower), env, noise, runs, changes, **design)
+    assert some.none_lost.mean() <= _allowed(0.05, runs)
+    assert some.arms_lost.mean(axis=0).max() <= _allowed(0.05, runs)
+    if not changes and noise.outcome.normal:  # the bets are placed
+        assert some.none_lost.mean() >= 0.03
+        assert (above.settled & (above.above > above.below)).any(axis=-1).mean() >= 0.03
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_levels_are_answered_within_the_budget(lower):
+    """Answered, and mean results in F; the numbers of the prototype, with all that is left in the last look."""
+    sign, lead = -1 if lower else 1, 0.1
+    fixed = {"above": 178.3 / lead**2, "any-above": 119.8 / lead**2}
+    for question, means, share, power, mean in (
+        (Above(0.0, lower_is_better=lower), [1, 1, 1, 1, -1, -1, -1, -1], 0.65, 0.923, 0.56),
+        (AnyAbove(0.0, lower_is_better=lower), [1] + [-1] * 7, 0.6, 0.972, 0.345),
+        (AnyAbove(0.0, lower_is_better=lower), [-1] * 8, 0.6, 0.932, 0.512),
+    ):
+        full, env = fixed[question.name], GaussianArms(sign * lead * np.array(means))
+        policy = Designed(budget=int(share * full), lead=lead, hope=0.0)
+        (found,) = simulate(question, env, [policy], runs=500, noise=Gaussian(1.0), seed=6)
+        right = (found.decided & found.correct).mean()
+        assert right >= power - 3.5 * np.sqrt(power * (1 - power) / 500)
+        assert found.samples.mean() <= 1.03 * mean * full
+        assert not (found.decided & ~found.correct).mean() > 0.006
+
+
+def test_shared_items_have_levels_of_delta_over_the_number_of_arms():
+    problem = Problem(Above(0.5), 4, 0.05, Binary().with_items())
+    rule = DesignedRule(lead=0.1)
+    cells, wealth = rule.eprocess(problem), rule.start(problem, ()).wealth
+    np.testing.assert_allclose(cells._bars(problem, wealth), np.log(80))
+    alone = Problem(Above(0.5), 4, 0.05, Binary())
+    np.testing.assert_allclose(cells._bars(alone, wealth), -np.log(1 - 0.95**0.25))
+    fewer = cells.without(alone, wealth, 1)  # an arm that leaves gives its level to nobody
+    np.testing.assert_allclose(cells._bars(Problem(Above(0.5), 3, 0.05, Binary()), fewer), -np.log(1 - 0.95**0.25))
+
+
 # --- studies
 
 
@@ -316,7 +418,28 @@ def test_words_that_do_not_fit(tmp_path):
         create_study("x", question=BestArm(), arms=["a", "b"], noise=Binary(), policy=Designed(), storage=storage)
     with pytest.raises(InputError, match="'designed', not with 'wager'"):
         create_study("x", question=BestArm(), arms=["a", "b"], noise=Binary(), lead=0.1, storage=storage)
-    with pytest.raises(InputError, match="answers 'best-arm'"):
-        simulate(TopK(1), GaussianArms([1.0, 0.0]), [Designed(budget=100)], runs=2)
+    with pytest.raises(InputError, match="does not answer 'best-arm' with a tolerance"):
+        simulate(BestArm(tolerance=0.1), GaussianArms([1.0, 0.0]), [Designed(budget=100)], runs=2)
     with pytest.raises(InputError, match="`lead` must be positive"):
         Designed(budget=100, lead=0)
+
+
+def test_a_budget_designs_studies_about_a_level(tmp_path):
+    storage = f"sqlite:///{tmp_path}/studies.db"
+    rates = {"a": 0.45, "b": 0.2, "c": 0.3, "d": 0.3}
+    for name, question in (("which", Above(0.3)), ("any", AnyAbove(0.3, lower_is_better=True))):
+        study = create_study(
+            name, question=question, arms=list(rates), noise=Binary(), budget=1500, lead=0.1, storage=storage
+        )
+        assert study.state.spec.policy.name == "designed"
+        report, rounds = _tell_all(study, rates)
+        assert 1 <= rounds <= 5
+        assert report.guarantee.status == "kept"
+        if name == "which":
+            assert report.answer is None
+            study.drop("d", why="it looks like c")
+            study.extend(2500)
+            report, _ = _tell_all(study, rates, 1)
+            assert report.guarantee.status == "kept"
+        assert verify_study(name, storage=storage).sound
+        study.close()

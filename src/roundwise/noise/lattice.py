@@ -25,6 +25,7 @@ _LEFT_OUT = 14.0  # values whose probability, in logs, is so far below the stake
 _CLOSE = 4e-3  # how near the target, in logs, what is paid must come before it is scaled up to it
 _NEWTON = 24  # steps in which it does; 1 or 2 are usual
 _ROUGH = 3  # steps for the first guess
+_NARROW = 0.01  # how near a jump of the mean the multiplier is sought, in drifts
 _NEAR = 1e-9  # how far from a jump its two sides are tried
 _PHI_STEPS = 256  # entries of the table of Phi per unit, down to -_PHI_LEAST
 _PHI_LEAST = 37
@@ -104,60 +105,87 @@ def pay_on_lattice(law: Lattice, level: Floats, drift: Floats, looks_left: Float
     at = np.flatnonzero(may)
     if not at.size:
         return found
-    bets, away, paid = law.bets(at, -np.log(level), np.ones(level.shape)), law.x[at], level[at]
-    away = away - bets.middle
+    paid, x = level[at], law.x[at]
+    alike = _alike([each[at] for each in (*law.settings, level, drift, looks_left)])
     for payoff, some in payoffs_by_cell(drift[at], looks_left[at], price, hope):
-        for lot, weights in bets.lots(some):
-            if payoff is None:
-                paid[lot] = _at_the_end(weights, bets.target[lot], away[lot])
-                continue
-            slope = 1.0 / bets.shape.deviation[lot]
-            start = (bets.middle[lot] - bets.shape.mean[lot]) * slope
-            paid[lot] = _pay_corners(weights, payoff, bets.target[lot], start, slope, away[lot])
+        if payoff is None:
+            bets, seen = law.bets(at[some], -np.log(level), np.ones(level.shape)), x[some]
+            for lot, weights in bets.lots(np.arange(some.size)):
+                paid[some[lot]] = _at_the_end(weights, bets.target[lot], seen[lot] - bets.middle[lot])
+            continue
+        one, back = _distinct(alike[some])  # each law and level once
+        bets = law.bets(at[some[one]], -np.log(level), np.ones(level.shape))
+        steps = CornerSteps.empty(one.size, payoff)
+        for lot, weights in bets.lots(np.arange(one.size)):
+            steps.fill(lot, bets, weights, payoff)
+        paid[some] = np.where(steps.found[back], steps.pay(x[some], back, payoff), paid[some])
     found[at] = paid
     return found
 
 
-def _pay_corners(law: LatticeLaw, payoff: Payoff, level: Floats, start: Floats, slope: Floats, away: Floats) -> Floats:
-    """The payoff, so far away from the middle, with a multiplier at which its mean is near the level and not above it.
+class CornerSteps(NamedTuple):
+    """From which value on each corner of a payoff is paid, and what is left of the level from the one before the last.
 
-    What is left of the level is paid at the highest value that is not paid in full. The mean falls in the multiplier,
-    in jumps: Newton's steps on its log, as if the law were normal, between a multiplier that is too small and one that
-    is not. Where none is found nothing is bet, which does not depend on what was seen.
+    The mean of what is paid is the level or less, and near it: the multiplier of the payoff is raised until the exact
+    mean is not above the level; what is left of it is paid at the highest value that is not paid in full.
     """
-    above = np.cumsum(law.weights[::-1], axis=0)[::-1] / law.total  # P(X >= x)
-    above = np.concatenate([above, np.zeros((1, level.size))])
-    gains, first, last = np.diff(payoff.corners), law.steps[0, 0], len(law.steps)
-    aim = np.log(level)
-    at, multiplier = np.arange(level.size), np.interp(aim, payoff.log_levels, payoff.log_multipliers)
-    low, high = np.full(level.size, -np.inf), np.full(level.size, np.inf)
-    mean, values = np.full(level.size, np.nan), np.zeros((level.size, gains.size), dtype=np.intp)
-    for _ in range(_NEWTON):
-        here = multiplier[at]
-        thresholds = payoff.thresholds(here)
-        place = np.ceil((thresholds - start[at, None]) / slope[at, None]) - first  # of the first value paid so much
-        value = np.clip(place, 0, last).astype(np.intp)
-        cost = (above[value, at[:, None]] * gains).sum(axis=-1) + law.rest[at]
-        over = cost > level[at]
-        low[at], high[at] = np.where(over, here, low[at]), np.where(over, high[at], here)
-        mean[at[~over]], values[at[~over]] = cost[~over], value[~over]  # the later, the nearer
-        excess = np.log(cost) - aim[at] + _CLOSE / 4
-        keep = (over | (excess < -_CLOSE)) & (high[at] - low[at] > _NEAR)
-        if not keep.any():
-            break
-        fall = (np.exp(-0.5 * thresholds**2) * gains).sum(axis=-1) / (_ROOT * payoff.drift)
-        step = np.clip(excess * cost / np.maximum(fall, 1e-300), -3 * payoff.drift, 3 * payoff.drift)
-        after, middle = here + step, (low[at] + high[at]) / 2
-        beyond = np.isfinite(middle) & ~((after > low[at]) & (after < high[at]))
-        multiplier[at] = np.where(beyond, middle, after)
-        at = at[keep]
-    seen = np.clip(away - first, 0, last - 1).astype(np.intp)
-    paid = payoff.corners[(values <= seen[:, None]).sum(axis=-1)]
-    highest = last - 1 - (law.weights[::-1] > 0).argmax(axis=0)
-    edge = np.clip(values[:, -1] - 1, 0, highest)  # the highest value that is not paid in full
-    chance = np.maximum(law.weights[edge, np.arange(edge.size)] / law.total, 1e-300)
-    paid = np.where(seen >= edge, paid + (level - mean) / chance, paid)
-    return np.where(np.isnan(mean), level, np.minimum(paid, 1.0))
+
+    values: Floats  # (n, m)
+    edge: Floats  # (n)
+    extra: Floats  # (n)
+    found: Bools  # (n); where none is found nothing is bet, which does not depend on what was seen
+
+    @classmethod
+    def empty(cls, size: int, payoff: Payoff) -> CornerSteps:
+        """With room for so many elements."""
+        room = np.full((size, payoff.corners.size - 1), np.inf)
+        return cls(room, np.full(size, np.inf), np.zeros(size), np.zeros(size, dtype=np.bool_))
+
+    def pay(self, x: Floats, which: Index, payoff: Payoff) -> Floats:
+        """What is paid at x; which element each is."""
+        paid = payoff.corners[(self.values[which] <= x[:, None]).sum(axis=-1)]
+        return np.minimum(np.where(x >= self.edge[which], paid + self.extra[which], paid), 1.0)
+
+    def fill(self, lot: Index, bets: LatticeBets, law: LatticeLaw, payoff: Payoff) -> None:
+        """Find the steps of some elements.
+
+        The mean falls in the multiplier, in jumps: Newton's steps on its log, as if the law were normal, and halving,
+        between a multiplier that is too small and one that is not.
+        """
+        level, slope = bets.target[lot], 1.0 / bets.shape.deviation[lot]
+        start = (bets.middle[lot] - bets.shape.mean[lot]) * slope
+        above = np.cumsum(law.weights[::-1], axis=0)[::-1] / law.total  # P(X >= x)
+        above = np.concatenate([above, np.zeros((1, level.size))])
+        gains, first, last = np.diff(payoff.corners), law.steps[0, 0], len(law.steps)
+        aim = np.log(level)
+        at, multiplier = np.arange(level.size), np.interp(aim, payoff.log_levels, payoff.log_multipliers)
+        low, high = np.full(level.size, -np.inf), np.full(level.size, np.inf)
+        mean, values = np.full(level.size, np.nan), np.full((level.size, gains.size), last)
+        for number in range(_NEWTON):
+            here = multiplier[at]
+            thresholds = payoff.thresholds(here)
+            place = np.ceil((thresholds - start[at, None]) / slope[at, None]) - first
+            value = np.clip(place, 0, last).astype(np.intp)
+            cost = (above[value, at[:, None]] * gains).sum(axis=-1) + law.rest[at]
+            over = cost > level[at]
+            low[at], high[at] = np.where(over, here, low[at]), np.where(over, high[at], here)
+            mean[at[~over]], values[at[~over]] = cost[~over], value[~over]  # the later, the nearer
+            excess = np.log(cost) - aim[at] + _CLOSE / 4
+            keep = (over | (excess < -_CLOSE)) & (high[at] - low[at] > _NARROW * payoff.drift)
+            if not keep.any():
+                break
+            fall = (np.exp(-0.5 * thresholds**2) * gains).sum(axis=-1) / (_ROOT * payoff.drift)
+            step = np.clip(excess * cost / np.maximum(fall, 1e-300), -3 * payoff.drift, 3 * payoff.drift)
+            after, middle = here + step, (low[at] + high[at]) / 2
+            halve = np.isfinite(middle) & (~((after > low[at]) & (after < high[at])) | (number % 3 == 2))
+            multiplier[at] = np.where(halve, middle, after)
+            at = at[keep]
+        highest = last - 1 - (law.weights[::-1] > 0).argmax(axis=0)
+        edge = np.clip(values[:, -1] - 1, 0, highest)
+        chance = np.maximum(law.weights[edge, np.arange(edge.size)] / law.total, 1e-300)
+        lowest = bets.middle[lot] + first
+        self.values[lot], self.edge[lot] = values + lowest[:, None], edge + lowest
+        self.extra[lot], self.found[lot] = (level - mean) / chance, ~np.isnan(mean)
 
 
 def _alike(settings: Sequence[Floats]) -> Index:

@@ -9,7 +9,8 @@ from roundwise.policies.paper import PET, OptBBAI, RoundRobin, TrackAndStop, Tri
 from roundwise.policies.racing import Agarwal, BatchRacing, Elimination, Hillel, Jin2019, Karpov, Rage
 from roundwise.policies.sequential import LUCB, ClassicTrackAndStop, TopTwo
 from roundwise.policies.wager import Wager
-from roundwise.questions import BestArm, Question
+from roundwise.questions import Question
+from roundwise.rules.eprocess.designed import designed_eprocess
 
 POLICIES: dict[str, type[Policy]] = {
     each.name: each
@@ -26,7 +27,7 @@ def usual_policy(question: Question, budget: bool = False) -> Policy:
     """The policy for a question where none is named; with a budget, one that is made for it."""
     if question.separate_claims:
         return ConditionalPower()
-    return Designed() if budget and question.name == BestArm.name and not question.tolerance else Wager()
+    return Designed() if budget and designed_eprocess(question) is not None else Wager()
 
 
 __all__ = [

@@ -7,17 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roundwise.arrays import Floats, one_hot, quiet, total, tree_where
+from roundwise.arrays import Floats, quiet, total, tree_where
 from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, whole
 from roundwise.policies.wager import Wager
-from roundwise.questions.best_arm import solve_star
-from roundwise.rules.eprocess.designed import HOPE, DesignedRule, lead_of
+from roundwise.rules.eprocess.designed import HOPE, DesignedRule
 
 LOOKS = 5  # where no number is said
-FIRST = 1.3  # the first look, in parts of the budget over the number of looks; 1 for two arms
-UNIFORM = 0.25  # share of a look that goes to the leader as sqrt(k) and to k other open arms as 1
-POWER_LEFT = 1.6448536269514722  # z of the power, 95 %, with which a look should settle what is open
 OPEN = 0.15  # share of the budget that is spent as without one, if no lead is said: large leads show before it is used
 LEAST_OPEN = 0.03  # of the budget: no open batch is smaller
 ROOM = 2.0  # a look is at most so many times what would settle everything, over the looks left
@@ -40,7 +36,7 @@ class Designed(Policy):
         min_per_arm: The least pulls of an arm that is pulled at all.
 
     >>> from roundwise.questions import BestArm
-    >>> Designed(budget=1000).first(Problem(BestArm(), arms=4), runs=()).pulls.tolist()
+    >>> Designed(budget=1000, lead=0.2).first(Problem(BestArm(), arms=4), runs=()).pulls.tolist()
     [65.0, 65.0, 65.0, 65.0]
     """
 
@@ -84,11 +80,12 @@ class Designed(Policy):
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         assert self.budget is not None
+        cells = self.stopping.eprocess(problem)
         if self.lead is None:
             plan = self._wager.first(problem, runs)
             if plan.pulls.sum(axis=-1).max() <= OPEN * self.budget:
                 return self._open(plan, np.full(runs, float(self.budget)))
-        part = self.budget / self._looks * (FIRST if problem.arms > 2 and self._looks > 1 else 1.0)
+        part = self.budget / self._looks * (cells.first if problem.arms > 2 and self._looks > 1 else 1.0)
         part = min(part, self.budget, self.max_batch or math.inf)
         fewest = 2.0 if problem.noise.needs == "squares" else 1.0
         each = max(fewest, math.floor(part / problem.arms + 1e-9), math.ceil(self.min_per_arm))
@@ -104,8 +101,6 @@ class Designed(Policy):
     @quiet
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """What settles all that is open, in equal parts over the looks left; all that is left in the last one."""
-        from scipy.special import ndtri
-
         assert self.budget is not None
         left = np.maximum(self.budget - trial.record.samples, 0.0)
         if self.lead is None:
@@ -115,24 +110,17 @@ class Designed(Policy):
             # beyond those planned (an extension, or rounds that were cut): so many of the usual size as fit
             looks = np.where(looks < 0, np.ceil(left / (self.budget / self._looks) - 1e-9) - 1, looks)
         looks = np.maximum(looks, 0.0)
-        wealth, known = trial.kept.wealth, trial.kept.known
-        leads = one_hot(trial.kept.alternative.leader, problem.arms)
-        open_ = ~wealth.lost & ~leads
-        lead = lead_of(problem, self.lead, trial.record.samples + left, known.variance)
-        level = np.exp(np.clip(wealth.gains - problem.goal, -700.0, 0.0))
-        missing = np.maximum(np.maximum(-ndtri(level), -1.0) + POWER_LEFT, 0.3)
-        costs = np.where(open_, (lead[..., None] / missing) ** 2 / known.variance[..., None], np.inf)
-        settle = solve_star(costs, leads)
+        lead = self.stopping.planned_lead(problem, trial.kept, trial.record.samples + left)
+        cells = self.stopping.eprocess(problem)
+        settle, alike = cells.settle(problem, trial.kept, lead)
         need = total(settle)
         size = left / (looks + 1)
         if self.lead is not None:
             size = np.where(looks > 0, np.minimum(size, ROOM * need / (looks + 1)), left)
         size = np.where((size < 1) | (need <= 0), left / (looks + 1), size)
-        rivals = open_.sum(axis=-1, keepdims=True)
-        alike = np.where(leads, np.sqrt(np.maximum(rivals, 1)), open_)
-        alike = alike / total(alike)[..., None]
+        alike = alike / np.maximum(total(alike), 1e-300)[..., None]
         needed = np.where(need[..., None] > 0, settle / np.maximum(need, 1e-300)[..., None], alike)
-        wanted = whole(size[..., None] * (UNIFORM * alike + (1 - UNIFORM) * needed))
+        wanted = whole(size[..., None] * (cells.uniform * alike + (1 - cells.uniform) * needed))
         most = np.minimum(np.minimum(np.ceil(size), left), self.max_batch or math.inf)
         pulls = apportion_pulls(wanted, most, self.min_per_arm, so_far=trial.record)
         plan = self._announce(pulls, left, looks)
@@ -147,7 +135,7 @@ class Designed(Policy):
 
     @property
     def _wager(self) -> Wager:
-        return Wager(max_batch=self.max_batch, min_per_arm=self.min_per_arm)
+        return Wager(stopping=self.stopping, max_batch=self.max_batch, min_per_arm=self.min_per_arm)
 
     def _open(self, plan: BatchPlan, left: Floats) -> BatchPlan:
         """A plan that is bet on as without a budget: the looks that follow are not counted yet."""

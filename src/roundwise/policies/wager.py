@@ -12,7 +12,7 @@ from roundwise.model.batch import FIRST_PARTS, PARTS
 from roundwise.model.estimates import CROWD, Estimates, Past, signal_share
 from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, oriented, whole
-from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
+from roundwise.rules.eprocess.rule import EProcessRule
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
 FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost; less of many arms
@@ -89,7 +89,7 @@ class Wager(Policy):
     @quiet
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """Most of the batch in the proportions that settle what is open, the rest alike, and a floor for everyone."""
-        kept, counts, eprocess = trial.kept, trial.record.counts, eprocess_for(problem)
+        kept, counts, eprocess = trial.kept, trial.record.counts, self.stopping.eprocess(problem)
         wanted = eprocess.required_pulls(problem, kept)
         samples = np.maximum(trial.record.samples, 1.0)
         lacking = np.zeros_like(samples)

@@ -295,7 +295,7 @@ class AboveEProcess(LevelEProcess):
         ": {arm} is no longer asked about, what was lost on it stays lost, and what was shown of the others stays "
         "shown."
     )
-    adding = ": {arm} starts with no evidence on either side, and nothing else changes."
+    adding: ClassVar[str | None] = ": {arm} starts with no evidence on either side, and nothing else changes."
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> AboveWealth:
         nothing = np.zeros((*runs, problem.arms))

@@ -60,46 +60,50 @@ class EProcessRule(StoppingRule[RuleState]):
     learns: ClassVar[bool] = True
     migrates: ClassVar[bool] = True
 
+    def eprocess(self, problem: Problem) -> EProcess:
+        """The wealth against every wrong answer, and how it is bet."""
+        return eprocess_for(problem)
+
     def check(self, problem: Problem) -> None:
         if problem.question.separate_claims:
             raise InputError(
                 f"The question '{problem.question.name}' has a rule of its own: use the policy 'conditional-power'."
             )
-        eprocess_for(problem)
+        self.eprocess(problem)
         if problem.noise.shares_items and problem.question.pieces(problem.arms) is not None:
             check_forms(_some_halfspaces(problem))
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> RuleState:
-        return self._state(problem, eprocess_for(problem).start(problem, runs), Past.none((*runs, problem.arms)))
+        return self._state(problem, self.eprocess(problem).start(problem, runs), Past.none((*runs, problem.arms)))
 
     def fold(self, problem: Problem, kept: RuleState, plan: BatchPlan, batch: Batch) -> RuleState:
         """Bet on the parts of the batch, each with the results of those before; then fix the next alternative."""
-        eprocess = eprocess_for(problem)
+        eprocess = self.eprocess(problem)
         parts = (batch.parts or stack_parts((batch,)))._replace(jump=plan.jump)
         wealth = eprocess.update(problem, kept, parts, self.shifts and eprocess.shifts)
         return self._state(problem, wealth, kept.known.past.plus(batch))
 
     def _state(self, problem: Problem, wealth: Any, past: Past) -> RuleState:
-        eprocess = eprocess_for(problem)
+        eprocess = self.eprocess(problem)
         known = estimate_from(past, problem.noise.variance(past), self.shifts and eprocess.shifts)
         alternative = eprocess.choose(problem, wealth, known)
         return RuleState(wealth, known._replace(fit=None), alternative)  # the alternative has what it needs of the fit
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
-        return eprocess_for(problem).stops(problem, trial.kept.wealth)
+        return self.eprocess(problem).stops(problem, trial.kept.wealth)
 
     def false_rejection(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
-        return eprocess_for(problem).false_rejection(problem, trial.kept.wealth, means)
+        return self.eprocess(problem).false_rejection(problem, trial.kept.wealth, means)
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
-        return eprocess_for(problem).answer(problem, trial.kept)
+        return self.eprocess(problem).answer(problem, trial.kept)
 
     def doubt(self, problem: Problem) -> None:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
 
     def state_tag(self, problem: Problem) -> str:
-        return f"{eprocess_for(problem).tag}/1"
+        return f"{self.eprocess(problem).tag}/1"
 
     def past(self, kept: RuleState) -> Past:
         return kept.known.past
@@ -114,10 +118,10 @@ class EProcessRule(StoppingRule[RuleState]):
 
     def effect_of_change(self, problem: Problem, dropped: bool) -> str | None:
         """By the e-process, where a rule is proved (Propositions 22 and 23)."""
-        return eprocess_for(problem).dropping if dropped else eprocess_for(problem).adding
+        return self.eprocess(problem).dropping if dropped else self.eprocess(problem).adding
 
     def migrate(self, before: Problem, after: Problem, kept: RuleState, dropped: int | None, past: Past) -> RuleState:
-        eprocess = eprocess_for(before)
+        eprocess = self.eprocess(before)
         wealth = eprocess.with_arm(kept.wealth) if dropped is None else eprocess.without(before, kept.wealth, dropped)
         return self._state(after, wealth, past)
 
@@ -135,10 +139,10 @@ class EProcessRule(StoppingRule[RuleState]):
         )
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
-        return eprocess_for(problem).claims(problem, trial.kept, names)
+        return self.eprocess(problem).claims(problem, trial.kept, names)
 
     def standing(self, problem: Problem, trial: Trial) -> TrialStatus:
-        eprocess = eprocess_for(problem)
+        eprocess = self.eprocess(problem)
         all_rejected = eprocess.all_rejected(problem, trial.kept.wealth)
         return TrialStatus(self.shifts and eprocess.shifts, all_rejected, eprocess.bounds_match_decision)
 
@@ -146,7 +150,7 @@ class EProcessRule(StoppingRule[RuleState]):
         self, problem: Problem, record: Record, batches: Sequence[Batch], kept: RuleState | None = None
     ) -> Bounds:
         """From the same bets, folded once; they agree with the decision that was made, if it is `kept`."""
-        eprocess, bets = eprocess_for(problem), self.replay(problem, batches)
+        eprocess, bets = self.eprocess(problem), self.replay(problem, batches)
         bets = bets if kept is None else BetHistory(problem, bets.placed, kept)
         return Bounds(
             partial(eprocess.means, bets),

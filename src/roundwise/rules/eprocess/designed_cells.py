@@ -1,0 +1,437 @@
+"""The cells of designed studies: how each look pays new levels, and what a look should be to settle what is open.
+
+The level of a null is w = delta E, with E its wealth (docs/designed.md, Propositions D1 to D7). Everything that shapes
+a payoff is fixed before the look.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.arrays import Bools, Floats, one_hot, quiet, total
+from roundwise.model.batch import Batch
+from roundwise.model.estimates import Estimates
+from roundwise.model.problem import Problem
+from roundwise.noise.payoffs import FULL, POWER, LookAim, pay
+from roundwise.questions.best_arm import solve_star
+from roundwise.rules.eprocess.cells import (
+    AboveEProcess,
+    AboveWealth,
+    BestArmEProcess,
+    BestArmWealth,
+    BeyondLevelEProcess,
+    BeyondLevelWealth,
+    LevelEProcess,
+)
+from roundwise.rules.eprocess.engine import EProcess, RuleState
+from roundwise.solvers.halfspaces import Halfspaces, pairs
+
+LEAST_WEIGHT = 0.02  # of a rival that is bet on
+NEAREST, FURTHEST = 0.5, 2.5  # times the lead: between these the drift follows the estimates
+POWER_LEFT = 1.6448536269514722  # z of the power, 95 %, with which a look should settle what is open
+STEEPEST = 16.0  # sqrt of the ratio of two counts in a look, up to which they are compared
+REACH = 8.0  # standard deviations over which the law of the largest lead is integrated
+_ENTRIES = 1_000_000  # of an integrand, at a time
+
+
+class Look(NamedTuple):
+    """What is fixed before a look."""
+
+    lead: Floats  # (), in units of the results
+    sigma: Floats  # (), a guess
+    looks_left: Floats  # (), after this one
+    rho: Floats  # (), the share of this look in all that is to come
+    said: bool  # whether the lead was said, or follows from the budget
+    price: float
+    hope: float
+
+    def aim_at(self, times: Floats) -> LookAim:
+        """What forms are bet on for, that exceed their offsets by so many leads. (P)"""
+        each = (self.looks_left, self.rho, self.lead)
+        left, rho, lead = (np.broadcast_to(values[..., None], times.shape) for values in each)
+        return LookAim(lead * times if self.said else None, left, rho, self.price, self.hope)
+
+
+class Settling(NamedTuple):
+    """What would settle everything open with a power of 95 %, if the lead is as planned for."""
+
+    pulls: Floats  # (K)
+    alike: Floats  # (K), proportions in which a share of the look goes to all that is open
+
+
+class DesignedEProcess(EProcess):
+    """An e-process whose looks pay levels."""
+
+    uniform: ClassVar[float]  # the share of a look that goes to all open arms alike
+    first: ClassVar[float] = 1.0  # the first look, in parts of the budget over the number of looks
+
+    @abstractmethod
+    def pay_look(self, problem: Problem, state: RuleState, look: Look, batch: Batch) -> Any:
+        """Return the wealth after a look."""
+
+    @abstractmethod
+    def settle(self, problem: Problem, state: RuleState, lead: Floats) -> Settling:
+        """Return the pulls that would settle everything."""
+
+    @abstractmethod
+    def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:
+        """Return the lead that a test at the end of the budget shows with 90 %. ()"""
+
+
+@quiet
+def missing(level: Floats) -> Floats:
+    """How many standard errors a look lacks until its test of this level has a power of 95 %."""
+    from scipy.special import ndtri
+
+    return np.maximum(np.maximum(-ndtri(np.maximum(level, 1e-300)), -1.0) + POWER_LEFT, 0.3)
+
+
+# --- the best arm
+
+
+class BestArmNulls(NamedTuple):
+    """The nulls "arm i is the best" before a look."""
+
+    level: Floats  # (K)
+    open: Bools  # (K)
+    logs: Floats  # (K), log of the weight of each arm as the one that leads
+    aim: Floats  # (K), the lead over each arm that is bet on, in units of the lead
+
+
+@dataclass(frozen=True)
+class DesignedBestArm(BestArmEProcess, DesignedEProcess):
+    """Levels w_i of the cells Q_i = {arm i is the best}; the wealth is that of `BestArmEProcess`."""
+
+    uniform = 0.25  # to the leader as sqrt(k) and to k other open arms as 1
+    first = 1.3
+
+    @quiet
+    def pay_look(self, problem: Problem, state: RuleState, look: Look, batch: Batch) -> BestArmWealth:
+        wealth, known, sign = state.wealth, state.known, problem.question.sign
+        open_ = ~wealth.lost & (wealth.gains > -np.inf)
+        level = np.where(wealth.lost, 1.0, np.exp(np.minimum(wealth.gains - problem.goal, 0.0)))
+        nulls = BestArmNulls(level, open_, leader_weights(known, look.lead, sign), lead_over(known, look.lead, sign))
+        if problem.noise.outcome.normal and problem.noise.arm_sigmas is None:
+            paid = _pay_by_largest_lead(look, nulls, batch, sign)
+        else:
+            paid = _pay_by_pairs(problem, known, look, nulls, batch)
+        gains = np.where(open_, np.log(paid) + problem.goal, wealth.gains)
+        return wealth._replace(gains=gains, lost=wealth.lost | (open_ & (paid >= FULL)))
+
+    def settle(self, problem: Problem, state: RuleState, lead: Floats) -> Settling:
+        """min sum n subject to sigma^2 (1/n_leader + 1/n_i) <= (lead / missing_i)^2 for all who are open."""
+        wealth, known, leader = state.wealth, state.known, state.alternative.leader
+        leads = one_hot(leader, problem.arms)
+        open_ = ~wealth.lost & ~leads
+        lacks = missing(np.exp(np.clip(wealth.gains - problem.goal, -700.0, 0.0)))
+        costs = np.where(open_, (lead[..., None] / lacks) ** 2 / known.variance[..., None], np.inf)
+        rivals = np.maximum(open_.sum(axis=-1, keepdims=True), 1)
+        return Settling(solve_star(costs, leads), np.where(leads, np.sqrt(rivals), open_))
+
+    def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:
+        from scipy.special import ndtri
+
+        each = np.maximum(budget, 1.0) / (2 * problem.arms)
+        return np.asarray((POWER - ndtri(problem.delta)) * np.sqrt(variance / each))
+
+
+@quiet
+def leader_weights(known: Estimates, lead: Floats, sign: float) -> Floats:
+    """log of how likely each arm is the one that leads by the lead, as the past sees it, up to a constant. (K)
+
+    N (lead (M - mean of all) - lead^2/2) / sigma^2: the likelihood of the arm at the lead above the others.
+    """
+    counts, means = known.past.counts, sign * known.means
+    middle = total(counts * means) / np.maximum(total(counts), 1.0)
+    step = lead[..., None]
+    logs = counts * (step * (means - middle[..., None]) - step**2 / 2) / known.variance[..., None]
+    return np.where(np.isfinite(logs), logs, 0.0)
+
+
+@quiet
+def lead_over(known: Estimates, lead: Floats, sign: float) -> Floats:
+    """The lead over each arm that is expected, in units of the lead: 1 before, then a posterior mean, clipped. (K)
+
+    Of the best other arm, with the prior N(lead, (lead/2)^2).
+    """
+    counts, means = known.past.counts, sign * known.means
+    arms = np.arange(counts.shape[-1])
+    leader = means.argmax(axis=-1)[..., None]
+    follower = np.where(arms == leader, -np.inf, means).argmax(axis=-1)[..., None]
+    rival = np.where(arms == leader, follower, leader)
+    error = known.variance[..., None] * (1 / counts + 1 / np.take_along_axis(counts, rival, axis=-1))
+    gap = (np.take_along_axis(means, rival, axis=-1) - means) / lead[..., None]
+    precision = lead[..., None] ** 2 / error  # of the gap, in units of the lead; that of the prior is 4
+    found = (4.0 + np.where(precision > 0, gap * precision, 0.0)) / (4.0 + precision)
+    return np.clip(np.where(np.isfinite(found), found, 1.0), NEAREST, FURTHEST)
+
+
+@quiet
+def rival_weights(logs: Floats, may: Bools) -> Floats:
+    """Weights that sum to 1 over the rivals of an arm, without the small ones; all 0 where there is none. (m)->(m)"""
+    logs = np.where(may, logs, -np.inf)
+    weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    weights = np.where(may, weights / weights.sum(axis=-1, keepdims=True), 0.0)
+    weights = np.where(weights >= np.minimum(LEAST_WEIGHT, weights.max(axis=-1, keepdims=True)), weights, 0.0)
+    return np.where(weights > 0, weights / weights.sum(axis=-1, keepdims=True), 0.0)
+
+
+@quiet
+def _pay_by_largest_lead(look: Look, nulls: BestArmNulls, batch: Batch, sign: float) -> Floats:
+    """Normal results of known deviation: one statistic for each null, with its exact law (Proposition D3). (K)
+
+    T = max_j (b_j + lead D_j / v_j) over the rivals j of arm i, b_j = log weight_j - lead^2/(2 v_j).
+    """
+    from scipy.special import ndtri
+
+    arms = nulls.level.shape[-1]
+    counts = batch.counts.reshape(-1, arms)
+    means = sign * batch.totals.reshape(-1, arms) / np.maximum(counts, 1.0)
+    levels, aims, logs = (each.reshape(-1, arms) for each in (nulls.level, nulls.aim, nulls.logs))
+    run, arm = np.nonzero(nulls.open.reshape(-1, arms) & (counts > 0))  # the nulls that are bet on
+    own, sigma = counts[run, arm][:, None], look.sigma.reshape(-1)[run][:, None]
+    step = look.lead.reshape(-1)[run][:, None] / sigma
+    slopes = np.sqrt(counts[run] / own)
+    near = (slopes <= STEEPEST) & (slopes >= 1 / STEEPEST)
+    weights = rival_weights(logs[run], near & (np.arange(arms) != arm[:, None]))
+    rivals = max(int((weights > 0).sum(axis=-1).max(initial=0)), 1)
+    order = np.argsort(-weights, axis=-1, kind="stable")[:, :rivals]
+    weights, slopes, other = (np.take_along_axis(each, order, axis=-1) for each in (weights, slopes, counts[run]))
+    away = np.take_along_axis(means[run], order, axis=-1) - means[run, arm][:, None]
+    spread = 1 / other + 1 / own  # v/sigma^2
+    law = LargestLead(np.log(weights) - step**2 / (2 * spread), np.sqrt(other) * spread / step, slopes)
+    found = law.tail((law.bias + step * away / sigma / spread).max(axis=-1))
+    z = np.where(weights.any(axis=-1), -ndtri(np.maximum(found, 1e-300)), np.nan)
+    level, left = levels[run, arm], look.looks_left.reshape(-1)[run]
+    if look.said:
+        aimed = law.tail((law.bias + step**2 / spread).max(axis=-1))
+        drift = np.maximum(aims[run, arm] * -ndtri(np.maximum(aimed, 1e-300)), 0.1)
+    else:
+        drift = np.maximum(-ndtri(level) + POWER, 0.3) / np.sqrt(left + 1)
+    paid = levels.copy()
+    paid[run, arm] = pay(z, level, drift, left, look.price, look.hope)
+    return paid.reshape(nulls.level.shape)
+
+
+class LargestLead(NamedTuple):
+    """The law of T = max_j (b_j + lead D_j / v_j) at the border of the null: all means equal (Proposition D3)."""
+
+    bias: Floats  # (m), b_j; -inf for a rival that is not bet on
+    steps: Floats  # (m), sqrt(n_j) v_j / (lead sigma)
+    slopes: Floats  # (m), sqrt(n_j / n_i)
+
+    def tail(self, x: Floats) -> Floats:
+        """P(T >= x): an integral over the error u of the arm itself, by the trapezoidal rule. ()
+
+        1 - prod_j Phi(steps_j (x - b_j) + slopes_j u). The distance of nodes is at most a third of the width of the
+        steepest factor, in classes of slopes, so that a run does not depend on the others; what lies beyond the last
+        node is added.
+        """
+        steepest = np.where(np.isfinite(self.bias), self.slopes, 0.0).max(axis=-1)
+        classes = np.ceil(np.log2(np.maximum(steepest, 1.0))).astype(np.intp)
+        found = np.empty(x.shape)
+        for each in np.unique(classes):
+            nodes = np.linspace(-REACH, REACH, 1 + int(6 * REACH) * 2 ** int(each))
+            dense = np.exp(-0.5 * nodes**2)
+            dense /= dense.sum()
+            at = np.flatnonzero(classes == each)
+            most = max(1, _ENTRIES // nodes.size)
+            for lot in (at[start : start + most] for start in range(0, at.size, most)):
+                found[lot] = self._integrate(lot, x[lot], nodes, dense)
+        return found
+
+    @quiet
+    def _integrate(self, lot: NDArray[np.intp], x: Floats, nodes: Floats, dense: Floats) -> Floats:
+        from scipy.special import ndtr
+
+        below = np.zeros((lot.size, nodes.size))  # log prod_j Phi
+        for j in range(self.bias.shape[-1]):
+            bias, steps, slopes = (each[lot, j] for each in self)
+            base = np.where(np.isfinite(bias), (x - bias) * steps, np.inf)
+            below += np.log1p(-ndtr(-(base[:, None] + slopes[:, None] * nodes)))
+        return np.asarray((-np.expm1(below) * dense).sum(axis=-1) + 2 * ndtr(-REACH))
+
+
+@quiet
+def _pay_by_pairs(problem: Problem, known: Estimates, look: Look, nulls: BestArmNulls, batch: Batch) -> Floats:
+    """Any noise model: the level of a null is split among its rivals, each with its own payoff (Proposition D4). (K)
+
+    f_i = min(1, sum_j f_ij) with E f_ij <= weight_j w_i.
+    """
+    arms, counts = problem.arms, batch.counts
+    seen = counts > 0
+    may = (nulls.open & seen)[..., :, None] & seen[..., None, :] & ~np.eye(arms, dtype=np.bool_)
+    weights = rival_weights(np.broadcast_to(nulls.logs[..., None, :], may.shape), may)  # (arm, rival)
+    stake = (weights * nulls.level[..., :, None]).reshape(*nulls.level.shape[:-1], -1)
+    arm, rival = np.divmod(np.arange(arms * arms), arms)
+    high, low = (arm, rival) if problem.question.lower_is_better else (rival, arm)
+    pieces = pairs(np.broadcast_to(high, stake.shape), np.broadcast_to(low, stake.shape))
+    paid = problem.noise.pay_look(known, batch, pieces, stake, look.aim_at(nulls.aim[..., arm]))
+    return np.where(may.any(axis=-1), np.minimum(total(paid.reshape(weights.shape)), 1.0), nulls.level)
+
+
+# --- levels
+
+
+@dataclass(frozen=True)
+class DesignedAbove(AboveEProcess, DesignedEProcess):
+    """Two levels an arm, for "at most the level" and "at least the level" (Proposition D7).
+
+    All start at 1 - (1 - delta)^(1/K), or at delta/K where arms share items; an arm is settled when one reaches 1.
+    """
+
+    tag = "above-levels"
+    independent: ClassVar[bool] = False  # each side has a bar of its own
+    uniform = 0.5
+    dropping = ": {arm} is no longer asked about, and nothing else changes."
+    adding: ClassVar[str | None] = None  # its level would have to come from the others
+
+    def _bars(self, problem: Problem, wealth: AboveWealth) -> Floats:
+        """log 1/w at the start; `gone` is how many arms left, whose levels nobody gets."""
+        ever = (problem.arms + wealth.gone)[..., None]
+        if problem.noise.shares_items:
+            return np.broadcast_to(problem.goal + np.log(ever), wealth.above.shape)
+        return np.broadcast_to(-np.log(-np.expm1(math.log1p(-problem.delta) / ever)), wealth.above.shape)
+
+    def decided(self, problem: Problem, wealth: AboveWealth) -> Bools:
+        most = np.maximum(wealth.above, wealth.below)
+        return np.asarray(wealth.settled | (most >= self._bars(problem, wealth) + math.log(FULL)))
+
+    def evidence(self, problem: Problem, wealth: AboveWealth, above: Bools) -> Floats:
+        """log of the wealth for each side, less what it needs beyond 1/delta. (K)"""
+        return np.where(above, wealth.above, wealth.below) + problem.goal - self._bars(problem, wealth)
+
+    def without(self, problem: Problem, wealth: AboveWealth, arm: int) -> AboveWealth:
+        above, below = np.delete(wealth.above, arm), np.delete(wealth.below, arm)
+        return AboveWealth(above, below, np.delete(wealth.settled, arm), wealth.gone + 1.0)
+
+    def _levels(self, problem: Problem, wealth: AboveWealth) -> Floats:
+        """Of both sides of each arm. (2K)"""
+        bars = self._bars(problem, wealth)
+        both = np.concatenate([wealth.above - bars, wealth.below - bars], axis=-1)
+        return np.exp(np.minimum(both, 0.0))
+
+    @quiet
+    def pay_look(self, problem: Problem, state: RuleState, look: Look, batch: Batch) -> AboveWealth:
+        wealth, arms = state.wealth, problem.arms
+        level, bars = self._levels(problem, wealth), self._bars(problem, wealth)
+        open_ = ~wealth.settled & (batch.counts > 0)
+        open_ = np.concatenate([open_, open_], axis=-1) & (level > 0)
+        sides = np.repeat([True, False], arms)
+        pieces = _on_sides(self, np.tile(np.arange(arms), 2), sides, level.shape)
+        aim = look.aim_at(np.ones(level.shape))
+        paid = problem.noise.pay_look(state.known, batch, pieces, np.where(open_, level, 0.0), aim)
+        gains = np.where(
+            open_, np.log(paid) + np.concatenate([bars, bars], axis=-1), np.concatenate(wealth[:2], axis=-1)
+        )
+        after = wealth._replace(above=gains[..., :arms], below=gains[..., arms:])
+        return after._replace(settled=self.decided(problem, after))
+
+    def settle(self, problem: Problem, state: RuleState, lead: Floats) -> Settling:
+        wealth, level = state.wealth, self._levels(problem, state.wealth)
+        most = np.maximum(level[..., : problem.arms], level[..., problem.arms :])
+        open_ = ~wealth.settled
+        needs = np.where(open_, missing(most) ** 2, 0.0) * (state.known.variance / lead**2)[..., None]
+        return Settling(needs, open_.astype(np.float64))
+
+    def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:
+        return _shown_distance(problem, 1 - (1 - problem.delta) ** (1 / problem.arms), budget, variance)
+
+
+@dataclass(frozen=True)
+class DesignedBeyond(BeyondLevelEProcess, DesignedEProcess):
+    """Levels of "no arm is beyond" and of each "this arm is beyond"; the wealth is that of `BeyondLevelEProcess`."""
+
+    uniform = 0.2
+
+    @quiet
+    def pay_look(self, problem: Problem, state: RuleState, look: Look, batch: Batch) -> BeyondLevelWealth:
+        wealth, known, arms, seen = state.wealth, state.known, np.arange(problem.arms), batch.counts > 0
+        none, each = (np.exp(np.minimum(gains - problem.goal, 0.0)) for gains in (wealth.none, wealth.arms))
+        open_ = ~wealth.arms_lost & seen & (each > 0)
+        short = _on_sides(self, arms, np.zeros(arms.shape, dtype=np.bool_), seen.shape)
+        aim = look.aim_at(np.ones(seen.shape))
+        paid = problem.noise.pay_look(known, batch, short, np.where(open_, each, 0.0), aim)
+        gains = np.where(open_, np.log(paid) + problem.goal, wealth.arms)
+        weights = rival_weights(self._weights(known, look.lead), seen)
+        beyond = _on_sides(self, arms, np.ones(arms.shape, dtype=np.bool_), seen.shape)
+        if problem.noise.outcome.normal and problem.noise.arm_sigmas is None:
+            some = _pay_by_largest_height(look, none, weights, batch, problem.noise.standard_score(batch, beyond))
+        else:  # the level is split among the arms
+            some = problem.noise.pay_look(known, batch, beyond, weights * none[..., None], aim)
+            some = np.minimum(total(some), 1.0)
+        open_none = ~wealth.none_lost & seen.any(axis=-1) & (none > 0)
+        won = np.where(open_none, np.log(some) + problem.goal, wealth.none)
+        return BeyondLevelWealth(
+            won,
+            wealth.none_lost | (open_none & (some >= FULL)),
+            gains,
+            wealth.arms_lost | (open_ & (paid >= FULL)),
+        )
+
+    def _weights(self, known: Estimates, lead: Floats) -> Floats:
+        """log of how likely each arm is the one beyond by the lead, not on the border, up to a constant. (K)"""
+        counts, heights = known.past.counts, self._heights(known.past.means) + self.tolerance
+        step = lead[..., None]
+        logs = counts * (step * heights - step**2 / 2) / known.variance[..., None]
+        return np.where(np.isfinite(logs), logs, 0.0)
+
+    @quiet
+    def settle(self, problem: Problem, state: RuleState, lead: Floats) -> Settling:
+        """For yes and for no, by their chances: one arm beyond by the lead, all others short by it, or none beyond."""
+        wealth, known = state.wealth, state.known
+        open_, unit = ~wealth.arms_lost, (known.variance / lead**2)[..., None]
+        ratio = 2 * known.past.counts * self._heights(known.past.means) * (lead / known.variance)[..., None]
+        odds = np.logaddexp.reduce(ratio, axis=-1) - math.log(problem.arms)
+        yes = (1 / (1 + np.exp(-np.clip(odds, -700, 700))))[..., None]
+        likely = rival_weights(self._weights(known, lead), np.ones(open_.shape, dtype=np.bool_))
+        none, each = (np.exp(np.minimum(gains - problem.goal, 0.0)) for gains in (wealth.none, wealth.arms))
+        needs = np.where(open_, missing(each) ** 2, 0.0) * unit
+        one = missing(none)[..., None] ** 2 * unit / likely.max(axis=-1, keepdims=True)
+        return Settling(yes * one * likely + (1 - yes) * needs, open_.astype(np.float64))
+
+    def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:
+        return _shown_distance(problem, problem.delta, budget, variance)
+
+
+def _on_sides(eprocess: LevelEProcess, arms: NDArray[np.intp], beyond: Bools, shape: tuple[int, ...]) -> Halfspaces:
+    """Forms that say: each arm is beyond the level, or short of it. (P)"""
+    sign = np.where(beyond, 1.0, -1.0) * (-1.0 if eprocess.lower_is_better else 1.0)
+    offsets = sign * eprocess.level - eprocess.tolerance
+    index, factors = np.broadcast_to(arms, shape), np.broadcast_to(sign, shape)
+    return Halfspaces(index[..., None], factors[..., None], np.broadcast_to(offsets, shape), False)
+
+
+def _shown_distance(problem: Problem, level: float, budget: Floats, variance: Floats) -> Floats:
+    from scipy.special import ndtri
+
+    return np.asarray((POWER - ndtri(level)) * np.sqrt(variance * problem.arms / np.maximum(budget, 1.0)))
+
+
+@quiet
+def _pay_by_largest_height(look: Look, level: Floats, weights: Floats, batch: Batch, z: Floats) -> Floats:
+    """Normal results of known deviation: the level of "no arm is beyond" after a look (Proposition D8). ()
+
+    T = max_j (b_j + r_j z_j), r_j = lead sqrt(n_j)/sigma, b_j = log weight_j - r_j^2/2; z_j are independent and N(0, 1)
+    if all means are at the level.
+    """
+    from scipy.special import ndtr, ndtri
+
+    roots = (look.lead / look.sigma)[..., None] * np.sqrt(batch.counts)
+    used = weights > 0
+    bias = np.where(used, np.log(weights) - roots**2 / 2, -np.inf)
+
+    def score(x: Floats) -> Floats:  # with the same tail probability as T
+        below = np.where(used, np.log1p(-ndtr(-(x[..., None] - bias) / roots)), 0.0)
+        return -ndtri(np.maximum(-np.expm1(total(below)), 1e-300))
+
+    found = score(np.where(used, bias + roots * z, -np.inf).max(axis=-1))
+    aimed = score(np.where(used, bias + roots**2, -np.inf).max(axis=-1)) if look.said else None
+    aim = LookAim(aimed, look.looks_left, look.rho, look.price, look.hope)
+    return aim.pay(np.where(used.any(axis=-1), found, np.nan), np.ones(level.shape), level)
