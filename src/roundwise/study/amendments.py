@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from roundwise.arrays import Facts, Plain
+from roundwise.arrays import Facts, Floats, Plain
 from roundwise.errors import InputError
 from roundwise.ingest import of_arms
 from roundwise.messages import Remedy
@@ -23,7 +23,7 @@ from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.problem import Trial, begin, budget_before
 from roundwise.noise import LargeSample
-from roundwise.rules.eprocess.claim_bounds import claims_of
+from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of
 from roundwise.rules.eprocess.claims import ClosedTestingRule, left_out, with_claims
 from roundwise.study.spec import StudySpec, arm_names
 
@@ -187,19 +187,23 @@ def _without_arm(spec: StudySpec, trial: Trial, change: Change) -> tuple[StudySp
     """The claims of one arm are not fed any more, and stay in the sum as they are (Proposition 18)."""
     after = dataclasses.replace(spec, left_out=(*spec.left_out, change.arm))
     left = budget_before(trial.plan)
-    rule = after.policy.stopping
-    assert isinstance(rule, ClosedTestingRule)
-    kept = left_out(rule, after.problem, trial.kept, np.isin(after.arms, after.left_out), left)
-    trial = trial._replace(kept=kept)
+    trial = trial._replace(kept=_feed_others(after, trial.kept, left))
     if trial.record.samples > 0 and after.limited_policy.inner is after.limited_policy:
         pulled = trial._replace(plan=trial.plan._replace(left=left))
         trial = trial._replace(plan=after.acting.next(after.problem, pulled))
-    return after, trial._replace(done=rule.stops(after.problem, trial))
+    return after, trial._replace(done=after.policy.stopping.stops(after.problem, trial))
+
+
+def _feed_others(spec: StudySpec, kept: ClaimState, left: Floats | None) -> ClaimState:
+    """The state in which the claims of arms that are left out are not fed."""
+    rule = spec.policy.stopping
+    assert isinstance(rule, ClosedTestingRule)
+    return left_out(rule, spec.problem, kept, np.isin(spec.arms, spec.left_out), left)
 
 
 def relaxed_spec(spec: StudySpec) -> StudySpec:
     """The study as large-sample; an InputError where it cannot be."""
-    if isinstance(spec.noise, LargeSample):
+    if spec.noise.approximation is not None:
         raise InputError("The noise model of this study is large-sample already. Nothing was changed.")
     if spec.metrics or spec.noise.shares_items or not spec.policy.stopping.learns:
         what = "compares arms on shared items" if spec.noise.shares_items else f"has the policy {spec.policy.name}"
@@ -219,8 +223,8 @@ def relax_noise(spec: StudySpec, trial: Trial, batches: Batches) -> tuple[StudyS
         past = past.plus(of_arms(batch, names, after.arms))
     left = budget_before(trial.plan)
     kept = rule.restart(problem, past, left)
-    if isinstance(rule, ClosedTestingRule) and after.left_out:
-        kept = left_out(rule, problem, kept, np.isin(after.arms, after.left_out), left)
+    if after.left_out:
+        kept = _feed_others(after, kept, left)
     trial = trial._replace(kept=kept, plan=trial.plan._replace(left=left), done=np.asarray(False))
     trial = trial._replace(plan=after.acting.next(problem, trial))
     return after, trial._replace(done=rule.stops(problem, trial))
