@@ -80,6 +80,10 @@ class DesignedEProcess(EProcess):
         """Return the pulls that would settle everything."""
 
     @abstractmethod
+    def hopeless(self, problem: Problem, wealth: Any) -> list[int]:
+        """List the claims, by their numbers, whose level of 0 rules out that there is ever an answer. One run."""
+
+    @abstractmethod
     def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:
         """Return the lead that a test at the end of the budget shows with 90 %. ()"""
 
@@ -128,11 +132,16 @@ class DesignedBestArm(BestArmEProcess, DesignedEProcess):
         """min sum n subject to sigma^2 (1/n_leader + 1/n_i) <= (lead / missing_i)^2 for all who are open."""
         wealth, known, leader = state.wealth, state.known, state.alternative.leader
         leads = one_hot(leader, problem.arms)
-        open_ = ~wealth.lost & ~leads
+        alive = ~wealth.lost & ~leads & (wealth.gains > -np.inf)  # on a level of 0 results are wasted
+        open_ = np.where(alive.any(axis=-1, keepdims=True), alive, ~wealth.lost & ~leads)
         lacks = missing(np.exp(np.clip(wealth.gains - problem.goal, -700.0, 0.0)))
         costs = np.where(open_, (lead[..., None] / lacks) ** 2 / known.variance[..., None], np.inf)
         rivals = np.maximum(open_.sum(axis=-1, keepdims=True), 1)
         return Settling(solve_star(costs, leads), np.where(leads, np.sqrt(rivals), open_))
+
+    def hopeless(self, problem: Problem, wealth: BestArmWealth) -> list[int]:
+        dead = np.flatnonzero(np.isneginf(wealth.gains) & ~wealth.lost)
+        return dead.tolist() if dead.size > 1 else []
 
     def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:
         from scipy.special import ndtri
@@ -340,6 +349,10 @@ class DesignedAbove(AboveEProcess, DesignedEProcess):
         needs = np.where(open_, missing(most) ** 2, 0.0) * (state.known.variance / lead**2)[..., None]
         return Settling(needs, open_.astype(np.float64))
 
+    def hopeless(self, problem: Problem, wealth: AboveWealth) -> list[int]:
+        dead = np.isneginf(wealth.above) & np.isneginf(wealth.below) & ~wealth.settled
+        return np.flatnonzero(dead).tolist()
+
     def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:
         return _shown_distance(problem, 1 - (1 - problem.delta) ** (1 / problem.arms), budget, variance)
 
@@ -395,6 +408,11 @@ class DesignedBeyond(BeyondLevelEProcess, DesignedEProcess):
         needs = np.where(open_, missing(each) ** 2, 0.0) * unit
         one = missing(none)[..., None] ** 2 * unit / likely.max(axis=-1, keepdims=True)
         return Settling(yes * one * likely + (1 - yes) * needs, open_.astype(np.float64))
+
+    def hopeless(self, problem: Problem, wealth: BeyondLevelWealth) -> list[int]:
+        dead = np.isneginf(wealth.arms) & ~wealth.arms_lost
+        none = bool(np.isneginf(wealth.none) and not wealth.none_lost)
+        return [0, *(1 + np.flatnonzero(dead)).tolist()] if none and dead.any() else []
 
     def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:
         return _shown_distance(problem, problem.delta, budget, variance)
