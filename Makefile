@@ -3,14 +3,15 @@
 #   make test    lint, types and the tests: two to three minutes on two cores
 #   make page    the page, with studies to look at: http://127.0.0.1:8000
 # Others: make long (long tests and the short calibration, which CI runs too), make docs (the site, in site/),
-#   make slow (statistical studies), make bench (ratios of speed), make constraints (update versions).
+#   make slow (statistical studies), make bench (ratios of speed), make constraints (update versions),
+#   make release-check (wheel and sdist, each installed and used as the README says).
 
 PYTHON ?= python3
 BIN := .venv/bin
 # pytest keeps the tests that it has rewritten: collecting them again takes half the time
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: paper page chromium pictures test long docs slow bench constraints clean
+.PHONY: paper page chromium pictures test long docs slow bench release-check constraints clean
 .DELETE_ON_ERROR:
 
 paper: .venv/sim,store.ok
@@ -42,6 +43,10 @@ bench: .venv/dev.ok
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/hostile.py
+
+# needs nothing but python3: environments of its own, all of them gone afterwards
+release-check: .venv/bin/python
+	$(BIN)/python tests/release_check.py
 
 # the browser of the tests of the page: installed where that is possible, else it is said what to install
 chromium:

@@ -36,6 +36,7 @@ def pictures(folder):
             page.wait_for_selector("text=interval")
             page.wait_for_selector("text=more round")
             taken(page, folder / "study.png")
+            taken(page, folder / "readme.png", whole=False)
             with load_study("checkout", storage) as study:
                 rows = rows_of(study.state.open_round, PAGES, 4)
             text = "user_id,variant,converted\n" + "".join(f"{','.join(map(str, row))}\n" for row in rows)

@@ -23,7 +23,7 @@ from roundwise.cli import main
 from roundwise.simulation.sweep import run_sweep
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks_of(page, language):
@@ -167,7 +167,7 @@ WRITTEN |= {"broken.py", "evil.py", "my_question.py", "my_noise.py", "my_policy.
 
 def test_files_that_are_named():
     """Every page and every module that is named, with or without its folder, is a file of the project."""
-    modules = [path for room in ("src", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py")]
+    modules = [path for room in ("src", "tests", "benchmarks", "examples") for path in (ROOT / room).rglob("*.py")]
     files = {f"/{path.relative_to(ROOT).as_posix()}" for path in (*PAGES, *modules, ROOT / "docs" / "conf.py")}
     missing = {}
     for text in (*PAGES, *modules):

@@ -24,7 +24,7 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.planning.forecast import partitions_for, simulate_ahead, without_budget
+from roundwise.planning.forecast import partitions_for, simulate_ahead
 from roundwise.planning.scenarios import (
     Data,
     TableArms,
@@ -197,12 +197,6 @@ class TestAhead:
         ends = simulate_ahead(problem, policy, BernoulliArms([0.6, 0.4, 0.4]), runs=50, seed=1)
         assert np.array_equal(ends.samples, 100 * ends.rounds)
         assert np.array_equal(ends.counts[:, 0], ends.samples / 2)
-
-    def test_without_the_budget(self):
-        policy = Rounds(Wager(), budget=1000, round=100)
-        assert without_budget(policy) == Rounds(Wager(), round=100)
-        assert without_budget(Rounds(Wager(), budget=1000)) == Wager()
-        assert without_budget(Wager()) == Wager()
 
     def test_exacting_rules_end_where_the_budget_does_not_cover_a_batch(self):
         problem = Problem(BestArm(), 2, 0.05, Gaussian())

@@ -27,7 +27,7 @@ def works(roundwise):
 def test_it_prints_a_plan(works):
     out = works(*PLAN, *FEW, "--budget", "3000", "--round-days", "2", "--sample-cost", "red=1,green=2,blue=50%")
     for said in (
-        "ahead by",
+        "if it",
         "In words.",
         "For a protocol.",
         "Settings, for",

@@ -38,9 +38,14 @@ def test_a_worked_case(name, monkeypatch, capsys, tmp_path):
     _, rows = table(name)
     assert [row[0] for row in rows] == [row["label"] for row in found["rows"]]
     for said, row in zip(rows, found["rows"], strict=True):
-        numbers = [row["samples"]["typical"], row["samples"]["p95"], row["rounds"]["typical"], row["rounds"]["p95"]]
+        if row["within_budget"] is None:
+            numbers = [row["samples"]["typical"], row["samples"]["p95"], row["rounds"]["typical"], row["rounds"]["p95"]]
+        else:
+            chance = 100 * row["within_budget"]
+            numbers = [chance, row["samples"]["mean"], row["samples"]["p95"], row["rounds"]["mean"]]
         for text, number in zip(said[1:5], numbers, strict=True):
             if number is None:
                 assert text in ("never", "")
             else:
-                assert float(text.replace("\N{NO-BREAK SPACE}", "")) == pytest.approx(number, rel=STALE, abs=1)
+                found = float(text.removesuffix(" %").replace("\N{NO-BREAK SPACE}", ""))
+                assert found == pytest.approx(number, rel=STALE, abs=1)

@@ -567,9 +567,10 @@ def _after_decision(*, results: float, recounted: bool, claims: bool) -> str:
 
 def _joint_bounds(*, times: int, changed: bool) -> str:
     since = ", counted from the last change of the claims," if changed else ""
+    often = {2: "twice", 3: "three times"}.get(times, f"{times} times")
     return (
         "What is shown stays shown: the probability that any of it is false is at most the error above. All lower "
-        f"bounds{since} hold jointly with an error of at most {'twice' if times == 2 else 'three times'} that, and so "
+        f"bounds{since} hold jointly with an error of at most {often} that, and so "
         "do all upper bounds; the forecast is not covered."
     )
 
@@ -649,6 +650,15 @@ FileNote.table = {
     "guessed_column": lambda *, column, role: (
         f"{quoted(column)} was taken for the {role}, judging by its contents. To be certain, use "
         f"{option(f'{role}_column')}."
+    ),
+    "direction": lambda *, lower: (
+        f"{'lower' if lower else 'higher'} values are better in this file, but this study looks for "
+        f"{'higher' if lower else 'lower'} means. If that is not meant, create it "
+        f"{'with' if lower else 'without'} {option('lower_is_better')}."
+    ),
+    "consecutive": (
+        "the runs of one arm were made one after another on one machine, so what drifts meanwhile can look like a "
+        "difference between arms. Tell several short sessions rather than one long one."
     ),
     "possibly_cut": "the last line has no line end; check that the file was not cut.",
     "first_sheet": "only the first of {sheets} sheets, {sheet:quoted}, was read.",

@@ -543,10 +543,21 @@ SumLaw = Literal["binary", "poisson", "normal"]
 
 
 class FileStart(NamedTuple):
-    """The rows of a file, as a mark by which they are known again at the start of another: a keyed 64-bit hash."""
+    """The rows of a file, as marks by which they are known again in another: keyed 64-bit hashes."""
 
     rows: int
-    mark: str
+    mark: str  # of the rows in their order, which may be the start of another file
+    in_any_order: str = ""  # of the same rows in any order; empty where other rows could be the same by chance
+
+    def plain(self) -> list[int | str]:
+        """As it is recorded."""
+        return [self.rows, self.mark, *([self.in_any_order] if self.in_any_order else [])]
+
+    @classmethod
+    def from_plain(cls, written: Sequence[Any]) -> FileStart:
+        """What `plain` was made of."""
+        rows, *given = written
+        return cls(int(rows), *map(str, given))
 
 
 @dataclass(frozen=True, eq=False)
@@ -648,7 +659,8 @@ _MALFORMED = (AttributeError, LookupError, TypeError, ValueError, OverflowError,
 _REQUIRED = ("name", "digest", "form", "rows", "counts", "totals", "parts", "seed")
 _TO_JSON: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("counts", "totals", "scatter", "missing"), pack_numbers),
-    **dict.fromkeys(("limits", "start", "times"), list),
+    **dict.fromkeys(("limits", "times"), list),
+    "start": FileStart.plain,
     "contradicted": Contradicted.payload,
     "sketches": sketches_payload,
     "notes": lambda notes: [each.values() for each in notes],
@@ -663,7 +675,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "sigma": float,
     "limits": lambda ends: (float(ends[0]), float(ends[1])),
     "contradicted": Contradicted.from_payload,
-    "start": lambda start: FileStart(int(start[0]), str(start[1])),
+    "start": FileStart.from_plain,
     "sketches": sketches_from,
     "times": lambda times: (str(times[0]), str(times[1])),
     "notes": lambda notes: tuple(map(FileNote.from_values, notes)),

@@ -12,9 +12,10 @@ import numpy as np
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.messages import number
+from roundwise.planning.budgets import propose_budgets
 from roundwise.planning.forecast import Ends, Quantiles, quantiles, share, simulate_request, whole
 from roundwise.planning.request import PlanRequest, Scenario
-from roundwise.planning.rows import PlanRow
+from roundwise.planning.rows import PlanRow, answerable
 from roundwise.planning.tradeoff import guess_settings
 from roundwise.policies import usual_policy
 from roundwise.questions import BestArm, Question, TopK
@@ -22,6 +23,7 @@ from roundwise.study.study import asked_in_words
 
 RUNS = 100
 ENOUGH = 0.8  # chance of an answer within the budget from which nothing else is looked for
+EASIER = 0.1  # more of that chance is worth another question
 SENSIBLE = 300_000  # results that are many, where there is no budget
 
 Kind = Literal["tolerance", "top-k", "fewer arms", "budget"]
@@ -48,39 +50,25 @@ def find_alternatives(request: PlanRequest, row: PlanRow) -> tuple[PlanAlternati
     dear = row.samples.p95 > SENSIBLE if row.within_budget is None else row.within_budget < ENOUGH
     if not dear:
         return ()
-    if request.question.separate_claims:
-        return tuple(_larger_budgets(request, row.expected))
-    found = sorted(_easier_questions(request, row), key=lambda each: each.samples.typical)
-    if request.budget is not None and request.budget < row.samples.p95 < np.inf:
-        more = f"a budget of {whole(row.samples.p95)} in place of {number(request.budget)}"
-        found.append(
-            PlanAlternative(
-                kind="budget",
-                words=f"{more}: an answer in 19 of 20 studies",
-                value=row.samples.p95,
-                samples=row.samples,
-                rounds=row.rounds,
-                within_budget=0.95,
-            )
-        )
-    return tuple(found)
+    easier = () if request.question.separate_claims else _easier_questions(request, row)
+    found = sorted(easier, key=lambda each: (-each.within_budget, each.samples.typical))
+    return (*found, *_larger_budgets(request, row))
 
 
-def _larger_budgets(request: PlanRequest, expected: Scenario) -> Iterator[PlanAlternative]:
-    """Claims with twice the budget, and with four times: how often at least one true claim is shown."""
-    for factor in (2, 4) if request.budget is not None else ():
-        budget = factor * (request.budget or 0)
-        more = dataclasses.replace(request, budget=budget)
-        ends = simulate_request(more, expected.means, RUNS)
-        right = np.asarray(more.question.answer(np.asarray(expected.means)), dtype=np.bool_)
-        one = float(ends.shown[:, right].any(axis=-1).mean())
+def _larger_budgets(request: PlanRequest, row: PlanRow) -> Iterator[PlanAlternative]:
+    """A budget that is enough for the power that is wanted."""
+    what = "at least one true claim is shown" if request.question.separate_claims else "an answer"
+    if request.budget is None or not answerable(request, row.expected):
+        return
+    for each in propose_budgets(request, row.expected, (request.power,), fewer=20):
+        ends = simulate_request(dataclasses.replace(request, budget=each.budget), row.expected.means, RUNS)
         yield PlanAlternative(
             kind="budget",
-            words=f"a budget of {number(budget)}: at least one true claim is shown in {share(one)}",
-            value=float(budget),
+            words=f"a budget of about {number(each.budget)}: {what} in {share(each.power)}",
+            value=float(each.budget),
             samples=quantiles(ends.samples),
             rounds=quantiles(ends.rounds),
-            within_budget=one,
+            within_budget=each.power,
         )
 
 
@@ -88,18 +76,21 @@ def _easier_questions(request: PlanRequest, row: PlanRow) -> Iterator[PlanAltern
     """Easier questions if these were the means, each simulated; those that are no easier are left out."""
     for kind, value, easier, means in _list_easier(request, row.expected):
         other = guess_settings(easier, dataclasses.replace(row.expected, means=means))
-        found = _simulate(other, means)
-        if found is None:
+        ends = _simulate(other, means)
+        if ends is None:
             continue
-        ends, limited = found
-        samples, within = quantiles(ends.samples), float(limited.decided.mean())
-        if samples.typical >= 0.9 * row.samples.typical:
+        samples, within = quantiles(ends.samples), float(ends.decided.mean())
+        if row.within_budget is None:
+            saves = samples.typical < 0.9 * row.samples.typical
+            numbers = f"typically {whole(samples.typical)} results, {whole(samples.p95)} in 19 of 20 studies"
+        else:
+            saves = within > row.within_budget + EASIER
+            numbers = f"an answer within {number(request.budget or 0)} in {share(within)}"
+        if not saves:
             continue
-        numbers = f"typically {whole(samples.typical)} results, {whole(samples.p95)} in 19 of 20 studies"
-        chance = "" if request.budget is None else f"; an answer within {number(request.budget)} in {share(within)}"
         yield PlanAlternative(
             kind=kind,
-            words=f"to ask '{asked_in_words(other)}': {numbers}{chance}",
+            words=f"to ask '{asked_in_words(other)}': {numbers}",
             value=value,
             samples=samples,
             rounds=quantiles(ends.rounds),
@@ -107,18 +98,16 @@ def _easier_questions(request: PlanRequest, row: PlanRow) -> Iterator[PlanAltern
         )
 
 
-def _simulate(request: PlanRequest, means: tuple[float, ...]) -> tuple[Ends, Ends] | None:
-    """Runs without a budget and within it; None where there is nothing to find, or the policy does not fit."""
+def _simulate(request: PlanRequest, means: tuple[float, ...]) -> Ends | None:
+    """Runs of another question; None where there is nothing to find, or the policy does not fit."""
     if not np.isfinite(request.question.complexity(np.asarray(means)).value):
         return None
     try:
         request.acting.check(request.problem)
     except InputError:
         return None
-    limited = simulate_request(request, means, RUNS)
-    if limited.decided.all():
-        return limited, limited
-    return simulate_request(request, means, RUNS, budget=False, most_rounds=200).until_decided, limited
+    ends = simulate_request(request, means, RUNS, most_rounds=200)
+    return ends.until_decided if request.budget is None else ends
 
 
 class _Easier(NamedTuple):
@@ -126,6 +115,15 @@ class _Easier(NamedTuple):
     value: float
     request: PlanRequest
     means: tuple[float, ...]
+
+
+def _ask_instead(request: PlanRequest, question: Question) -> PlanRequest:
+    """The request with another question, and with its usual policy where the other question's usual one differs."""
+    budget = request.budget is not None
+    usual = usual_policy(question, budget)
+    if request.policy.name == usual_policy(request.question, budget).name != usual.name:
+        return dataclasses.replace(request, question=question, policy=usual, lead=None, looks=None)
+    return dataclasses.replace(request, question=question)
 
 
 def _list_easier(request: PlanRequest, expected: Scenario) -> Iterator[_Easier]:
@@ -148,19 +146,14 @@ def _list_easier(request: PlanRequest, expected: Scenario) -> Iterator[_Easier]:
                 easier: Question = dataclasses.replace(question, tolerance=tolerance)  # type: ignore[type-var]
             except (InputError, TypeError):  # out of range, or not a field of its own
                 continue
-            policy, budget = request.policy, request.budget is not None
-            if policy.name == usual_policy(question, budget).name != (usual := usual_policy(easier, budget)).name:
-                policy = usual  # the other one is made for the question without a tolerance
-            yield _Easier(
-                "tolerance", tolerance, dataclasses.replace(request, question=easier, policy=policy), expected.means
-            )
+            yield _Easier("tolerance", tolerance, _ask_instead(request, easier), expected.means)
     if k is not None and len(gaps) >= 2:
         others = np.where(np.arange(1, len(gaps) + 1) == k, -1.0, gaps)
         best = int(others.argmax()) + 1  # a larger gap lies behind the best-th
         if others[best - 1] > 0:
             lower = question.lower_is_better
             easier = BestArm(lower_is_better=lower) if best == 1 else TopK(best, lower_is_better=lower)
-            yield _Easier("top-k", best, dataclasses.replace(request, question=easier), tuple(means.tolist()))
+            yield _Easier("top-k", best, _ask_instead(request, easier), tuple(means.tolist()))
     fewer = max((len(means) + 1) // 2, (k or 1) + 1)
     of_any = question.accepts_arm_changes or question.level is not None  # it names no arm
     if of_any and question.features is None and fewer < len(means) and request.split is None:

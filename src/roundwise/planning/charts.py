@@ -37,7 +37,7 @@ def _draw_trade_off(plan: StudyPlan) -> Chart:
 
     points = [point(each) for each in plan.front]
     y = PER_CENT if power else Axis.linear([0.0, *(height for _, height in points)])
-    what = "a true claim is shown, %" if power else "results, on average"
+    what = f"{'a true claim is shown' if plan.row.claims else 'answered'}, %" if power else "results, on average"
     names = ("rounds, on average", what, f"Settings, for {plan.row.expected.given}")
     chart = _new_chart(Axis.linear([0.0, *(at for at, _ in points)]), y, names)
     chart.draw_ticks(lambda tick: f"{tick:g}", number, grid="y")
@@ -88,7 +88,8 @@ def _draw_rounds(plan: StudyPlan) -> Chart:
     for rounds, each in row.rounds_distribution:
         place = first + (rounds - first) // step * step
         shares[place] = shares.get(place, 0.0) + 100 * each
-    title = f"Rounds until the {'end' if row.claims else 'answer'}, for {row.expected.given}"
+    end = "answer" if plan.request.budget is None else "end"
+    title = f"Rounds until the {end}, for {row.expected.given}"
     x = Axis(first - 0.6 * step, last + 0.6 * step, Axis.whole(first, last).ticks)
     chart = _new_chart(x, Axis.linear([0.0, *shares.values()]), ("rounds", "studies, %", title))
     chart.draw_ticks(number, number, grid="y")
@@ -113,7 +114,7 @@ def _draw_by_lead(plan: StudyPlan) -> Chart:
         names, y = ("answer within the budget, %", title), PER_CENT
         lines = [("", "s0", [100 * (row.within_budget or 0.0) for row in rows])]
     else:
-        names, known = ("results", "Results by lead"), [row for row in rows if row.answerable]
+        names, known = ("results", "Results by lead"), [row for row in rows if row.ends]
         ends = {"typical": "s0", "19 in 20": "mute"}
         values = [(row.samples.typical, row.samples.p95) for row in rows]
         lines = [(name, kind, [each[i] for each in values]) for i, (name, kind) in enumerate(ends.items())]

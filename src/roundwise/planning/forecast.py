@@ -182,17 +182,15 @@ def simulate_request(
     means: Sequence[float] | Sequence[Sequence[float]],
     runs: int,
     *,
-    budget: bool = True,
     block: int = 0,
     most_rounds: int = MOST_ROUNDS,
     detail: Detail = FINE,
 ) -> Ends:
-    """Simulate runs of a planned study if these were the means; without its budget if `budget` is false."""
-    policy, world = request.acting if budget else without_budget(request.acting), request.world(means)
+    """Simulate runs of a planned study if these were the means."""
     return simulate_ahead(
         request.problem,
-        policy,
-        world,
+        request.acting,
+        request.world(means),
         runs=runs,
         seed=request.seed,
         block=block,
@@ -234,14 +232,9 @@ def _complete_round(
     return join_parts([before, batch])._replace(parts=None), world
 
 
-def without_budget(policy: Policy) -> Policy:
-    """The same policy in the same rounds, as if there were no budget."""
-    rounds = as_rounds(policy)
-    if rounds.budget is None:
-        return policy
-    if rounds.round is None and rounds.split is None:
-        return rounds.policy
-    return dataclasses.replace(rounds, budget=None)
+def planned_looks(spec: StudySpec) -> int:
+    """How many rounds a study is planned for that announces them."""
+    return 1 + int(spec.acting.first(spec.problem, ()).looks or 0)
 
 
 def most_in_a_round(policy: Policy) -> float | None:
@@ -474,6 +467,11 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     )
     if ended is not None:
         return found
+    if state.spec.metrics:
+        raise InputError(
+            "There is no forecast of a study of several metrics: how their values go together is not known. Its report "
+            "has the chance of each claim of the first metric."
+        )
     over = [each for each in state.rounds if each.counted]
     asked = sum(float(each.pulls.sum()) for each in over)
     missing = min(sum(each.missing for each in over) / asked, MOST_MISSING) if asked else 0.0
@@ -537,6 +535,8 @@ def report_ahead(study: Study) -> Report:
 
 def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
     """One line for a study without results: what it takes with a lead that is not small."""
+    if settings.metrics:
+        return None
     settings = settings.alone
     question, noise = settings.question, settings.noise
     low, high = noise.mean_range

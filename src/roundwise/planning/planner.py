@@ -18,6 +18,7 @@ from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.alternatives import find_alternatives
+from roundwise.planning.budgets import POWERS, BudgetProposal, propose_budgets
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import FIRST, RowRuns, answerable, run_first
 from roundwise.planning.scenarios import ITEM_CORRELATION
@@ -41,7 +42,7 @@ def plan(
     max_round: int | None = None,
     min_per_arm: int = 0,
     budget: int | None = None,
-    lead: float | None = None,
+    lead: str | float | None = None,
     looks: int | None = None,
     round: int | None = None,
     split: Sequence[float] | str | None = None,
@@ -81,7 +82,8 @@ def plan(
         max_round: Largest number of results in a round.
         min_per_arm: Smallest number of results of an arm that a round samples.
         budget: Largest number of results in the whole study.
-        lead: Smallest lead that matters, in units of the results: a study with a budget is designed for it.
+        lead: Smallest lead that matters, which the study is designed for: in units of the results ("2 points"), or
+            relative ("10% of baseline"). Without a budget, the plan proposes one.
         looks: Number of rounds that a budget is planned for.
         round: Number of results in every round.
         split: Fixed allocation ratio, e.g. "equal" or "2:1:1".
@@ -90,17 +92,18 @@ def plan(
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         metrics: None: a plan has one metric.
         baseline: Scenario baseline rate or mean.
-        leads: Leads of the best arm to plan for; chosen if omitted.
+        leads: True leads to forecast, a row each: what may turn out, not what the study is designed for. By default
+            0, 1/2, 3/4, 1, 3/2 and 2 times `lead`; chosen if there is none.
         means: Scenario mean of every arm.
         scenario: CSV file with a column per arm and a row per scenario.
-        target: Lead, or name of the scenario, that the settings are optimized for.
+        target: Row that the settings are optimized for: its lead, or the name of the scenario (default: `lead`).
         sample_cost: Price of a result: one number, or one per arm.
         round_cost: Price of a round.
         round_days: Days that a round takes.
         missing: Scenario share of missing results.
         deviation: Standard deviation of one result, where the noise model leaves it open.
         item_correlation: Correlation of two equally good arms on the same item, where arms share items.
-        power: Power of the fixed design shown for comparison.
+        power: Power of the proposed budget, and of the designs shown for comparison.
         runs: Number of simulated studies per row.
         seed: Seed of the simulations: the same seed gives the same plan.
         name: Name of the study in the texts of the plan.
@@ -135,7 +138,18 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
     if request.item_correlation != ITEM_CORRELATION and not items:
         raise InputError(f"{option('item_correlation')} requires shared items.", Remedy("Add {@items_or_column}."))
     expected = request.rows()
-    target = _target_row(expected, request.target, request.question)
+    target = _target_row(expected, request)
+    budgets: tuple[BudgetProposal, ...] = ()
+    if request.budget_open:
+        powers = tuple(sorted({*POWERS, request.power}))
+        budgets = propose_budgets(request, expected[target], powers, fewer=10 if quick else 1)
+        wanted = next((each.budget for each in budgets if each.power == request.power), None)
+        if wanted is None:
+            raise InputError(
+                f"No budget gives a power of {request.power:g} if {expected[target].condition}.",
+                Remedy(f"Give {option('budget')}, or a larger lead."),
+            )
+        request = dataclasses.replace(request, budget=wanted, budget_open=False)
     runs = min(FIRST // 4 if items else FIRST, request.runs)
     front: tuple[TradeoffPoint, ...] = ()
     guess = guess_settings(request, expected[target])
@@ -144,7 +158,15 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
     def found() -> StudyPlan:
         every = tuple(each.row for each in rows)
         most = max(row.runs for row in every)
-        return StudyPlan(request=rows[0].request, rows=every, target=target, front=front, alternatives=(), runs=most)
+        return StudyPlan(
+            request=rows[0].request,
+            rows=every,
+            target=target,
+            front=front,
+            alternatives=(),
+            budgets=budgets,
+            runs=most,
+        )
 
     def report(done: float) -> None:
         if progress is not None:
@@ -174,14 +196,17 @@ def _first_runs(request: PlanRequest, expected: Sequence[Scenario], runs: int) -
     return rows
 
 
-def _target_row(expected: Sequence[Scenario], target: str | float | None, question: Question) -> int:
+def _target_row(expected: Sequence[Scenario], request: PlanRequest) -> int:
     """The row that matters: the one asked for, a difference that matters to the user, or the middle of the ladder."""
+    target = request.target
     labels = [each.label for each in expected]
     if isinstance(target, str) and target in labels:
         return labels.index(target)
     leads = [each.lead for each in expected]
     ahead = [i for i, each in enumerate(leads) if each]
-    wanted = parse_quantity(target, "target") if target is not None else question.tolerance
+    wanted = request.lead or request.question.tolerance
+    if target is not None:
+        wanted = parse_quantity(target, "target")
     if wanted:
         near = [i for i in ahead if math.isclose(float(leads[i] or 0), float(wanted), rel_tol=1e-9)]
         if near:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from roundwise.messages import number
-from roundwise.planning.forecast import most_in_a_round, plural, share, whole
+from roundwise.planning.forecast import most_in_a_round, planned_looks, plural, share, whole
 from roundwise.planning.rows import PlanRow
 from roundwise.policies.base import as_rounds
 from roundwise.render.terminal import Table, align_table
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from roundwise.planning.study_plan import StudyPlan
 
 LINE = 80  # letters of a line on a terminal
+FUTILITY = (
+    "Futility is non-binding: the study, or an arm, may be stopped at any look because success has become unlikely; "
+    "the bound on the error holds whether or not that is done."
+)
 HEADS = {
     "lead": "if it is ahead by",
     "distance": "if they are off the level by",
@@ -36,24 +40,27 @@ def row_lines(plan: StudyPlan) -> list[str]:
 
 def row_table(plan: StudyPlan) -> Table:
     """What it takes, a line for each row."""
-    request, rows = plan.request, plan.rows
-    first = rows[0]
-    head = [HEADS[first.expected.measure] if first.expected.lead is not None else "if", "typical results", "19 in 20"]
-    head += ["rounds", "19 in 20"]
-    head += [] if request.costs.days is None else ["days", "19 in 20"]
-    head += ["cost", "19 in 20"] if request.costs.known else []
-    what = "a true claim" if first.claims else "answer"
-    head += [] if request.budget is None else [f"{what} within {number(request.budget)}"]
-    table = [[*head, "a fixed design", "lower bound"]]
-    for row in rows:
-        line = [row.expected.label]
-        for amount in (row.samples, row.rounds, row.days, row.cost):
-            if amount is not None:
-                line += [whole(each) if math.isfinite(each) or row.answerable else "" for each in vars(amount).values()]
-        line[1] = whole(row.samples.typical)
-        line += [] if row.within_budget is None else [_chance(row.at_least_one if row.claims else row.within_budget)]
+    costs, first, budget = plan.request.costs, plan.rows[0], plan.request.budget
+    head = [HEADS[first.expected.measure] if first.expected.lead is not None else "if"]
+    if budget is None:
+        amounts = ["typical results", "19 in 20", "rounds", "19 in 20"]
+    else:
+        head.append(f"{'a true claim' if first.claims else 'answer'} within {number(budget)}")
+        amounts = ["results on average", "19 in 20", "rounds on average", "19 in 20"]
+    amounts += [] if costs.days is None else ["days", "19 in 20"]
+    amounts += ["cost", "19 in 20"] if costs.known else []
+    table = [[*head, *amounts, "a fixed design", "lower bound"]]
+    for row in plan.rows:
+        known = [each for each in (row.samples, row.rounds, row.days, row.cost) if each is not None]
+        line = [
+            whole(value) if math.isfinite(value) or row.ends else "" for each in known for value in vars(each).values()
+        ]
+        line[0] = whole(row.samples.typical)
+        if budget is not None:
+            line[0], line[2] = whole(row.mean_samples), f"{row.mean_rounds:.1f}"
+            line.insert(0, _chance(row.at_least_one if row.claims else row.within_budget))
         line.append("-" if row.fixed is None else whole(row.fixed.samples))
-        table.append([*line, "-" if row.lower_bound is None else whole(row.lower_bound)])
+        table.append([row.expected.label, *line, "-" if row.lower_bound is None else whole(row.lower_bound)])
     return table
 
 
@@ -76,7 +83,8 @@ def front_table(plan: StudyPlan) -> Table:
     head = ["settings", "results on average", "rounds on average"]
     head += [] if costs.days is None else ["days"]
     head += ["cost"] if costs.known else []
-    table = [[*head, *(["a true claim"] if power else []), ""]]
+    chance = "a true claim" if plan.row.claims else "answer"
+    table = [[*head, *([chance] if power else []), ""]]
     for each in plan.front:
         line = [each.words, whole(each.mean_samples), f"{each.mean_rounds:.1f}"]
         line += [] if each.mean_days is None else [whole(each.mean_days)]
@@ -139,13 +147,14 @@ def describe_plan(plan: StudyPlan) -> str:
     budget, target = plan.request.budget, plan.row
     if target.claims and budget is not None:
         return _describe_claims(plan)
-    said = "" if budget is None else _describe_budget(plan) + " "
-    if not target.answerable:
-        return f"{said}With {target.expected.given} no number of results is sure to give an answer."
+    if budget is not None:
+        return f"{_describe_proposals(plan)}{_describe_budget(plan)} {_describe_use(plan)}"
+    if not target.ends:
+        return f"With {target.expected.given} no number of results is sure to give an answer."
     time = "" if target.days is None else f" ({plural(target.days.p95, 'day')})"
     money = "" if target.cost is None else f", at a cost of {whole(target.cost.p95)}"
     return (
-        f"{said}For {target.expected.given}, plan for {whole(target.samples.p95)} results in "
+        f"For {target.expected.given}, plan for {whole(target.samples.p95)} results in "
         f"{plural(target.rounds.p95, 'round')}{time}{money}: 19 of 20 studies end by then, half of them with "
         f"{whole(target.samples.typical)} in {whole(target.rounds.typical)}."
     )
@@ -153,11 +162,11 @@ def describe_plan(plan: StudyPlan) -> str:
 
 def _describe_claims(plan: StudyPlan) -> str:
     """The chance of claims within the budget."""
-    rows, said, best = plan.rows, "", ""
+    rows, said, best = plan.rows, _describe_proposals(plan), ""
     some = [row for row in rows if row.at_least_one is not None]
     if some:
         chances = [f"in {share(row.at_least_one or 0.0)} of studies with {row.expected.given}" for row in some]
-        said = (
+        said += (
             f"With {number(plan.request.budget or 0)} results at least one true claim is shown {', '.join(chances)}. "
         )
         row = some[-1] if some[-1].expected.lead else some[0]
@@ -173,9 +182,9 @@ def _describe_budget(plan: StudyPlan) -> str:
     """The chance of an answer within the budget, from easy rows to hard ones."""
     budget = number(plan.request.budget or 0)
     chances = [(row.within_budget or 0.0, row) for row in plan.rows]
-    sure = [row for chance, row in chances if chance >= 0.9 and row.answerable]
-    rare = [row for chance, row in chances if chance <= 0.2 and row.answerable]
-    some = sorted((each for each in chances if 0.2 < each[0] < 0.9), key=lambda each: -each[0])
+    sure = [row for chance, row in chances if chance >= 0.99]
+    rare = [row for chance, row in chances if chance <= 0.2 and row.expected.lead != 0]
+    some = sorted((each for each in chances if 0.2 < each[0] < 0.99), key=lambda each: -each[0])
     said = [f"almost surely for {min(sure, key=_lead).expected.given}"] if sure else []
     said += [f"in {share(chance)} of such studies for {row.expected.given}" for chance, row in some]
     said += [f"hardly ever for {max(rare, key=_lead).expected.given}"] if rare else []
@@ -184,20 +193,38 @@ def _describe_budget(plan: StudyPlan) -> str:
     return f"With {budget} results you will have an answer {', '.join(said)}."
 
 
+def _describe_proposals(plan: StudyPlan) -> str:
+    """The budget that is proposed, and others; nothing where the budget was said."""
+    if not plan.budgets:
+        return ""
+    said = [f"{number(each.budget)} for {share(each.power)}" for each in plan.budgets]
+    return (
+        f"Budgets for {plan.row.expected.given}: {', '.join(said)}; this plan has {number(plan.request.budget or 0)}. "
+    )
+
+
+def _describe_use(plan: StudyPlan) -> str:
+    """What the study uses of its budget, in the row that matters."""
+    row = plan.row
+    time = "" if row.days is None else f" ({plural(row.days.p95, 'day')})"
+    money = "" if row.cost is None else f", at a cost of {whole(row.cost.p95)}"
+    undecided = 1 - (row.within_budget or 0.0)
+    rest = f"; {share(undecided)} are undecided at the budget" if undecided else ""
+    return (
+        f"For {row.expected.given}, a study uses {whole(row.mean_samples)} results in {row.mean_rounds:.1f} rounds on "
+        f"average, and 19 of 20 studies at most {whole(row.samples.p95)} in {plural(row.rounds.p95, 'round')}{time}"
+        f"{money}{rest}."
+    )
+
+
 def _lead(row: PlanRow) -> float:
     return row.expected.lead or 0.0
 
 
 def describe_protocol(plan: StudyPlan) -> str:
-    """A paragraph to copy into a protocol."""
+    """A paragraph to copy into a protocol: question, data, looks, rule, end, error, what may change, power."""
     request, row, arms = plan.request, plan.row, plan.request.arms
     options = ", ".join(arms) if len(arms) <= 8 else f"{', '.join(arms[:3])}, ... ({len(arms)} in all)"
-    first = int(request.acting.first(request.problem, ()).pulls.sum())
-    most, fixed = most_in_a_round(request.acting), as_rounds(request.acting).size is not None
-    limits = "" if most is None else f" of {'' if fixed else 'at most '}{number(most)} results"
-    how = "with more for the control" if request.question.separate_claims else "in equal shares"
-    if request.split is not None:
-        how = f"in the proportions {':'.join(f'{each:g}' for each in request.split)}"
     rule = request.policy.stopping.describe(request.delta)
     if not rule:
         rule = f"Rounds are planned and the end is decided by the rule of {request.policy.name}, fixed in advance."
@@ -205,24 +232,60 @@ def describe_protocol(plan: StudyPlan) -> str:
     if request.budget is not None:
         undecided = "shown" if row.claims else "ruled out"
         ends += f", or after {number(request.budget)} results; what is not {undecided} by then is reported"
-    power = ""
-    if row.answerable:
-        chance = ""
-        if row.claims and row.at_least_one is not None:
-            chance = f"; at least one true claim is shown with probability {share(row.at_least_one)}"
-        elif request.budget is not None and row.within_budget is not None:
-            chance = f"; an answer within {number(request.budget)} results has probability {share(row.within_budget)}"
-        power = (
-            f" If {row.expected.condition}, simulation ({row.runs} runs) gives a median of "
-            f"{whole(row.samples.typical)} results in {whole(row.rounds.typical)} rounds, and at most "
-            f"{whole(row.samples.p95)} results in {whole(row.rounds.p95)} rounds in 19 of 20 studies{chance}."
-        )
     large = "" if request.noise.approximation is None else "in large samples "
     missing = f" We expect {share(request.missing)} of the results to be missing." if request.missing else ""
     return (
-        f"The study asks: {asked_in_words(request)} The arms are {options}. {request.noise.words} Results are "
-        f"collected in rounds{limits}, the first of {number(first)} results {how}; after each round the next "
-        f"is planned from all results so far. {rule} The study ends {ends}. The probability of a wrong "
+        f"The study asks: {asked_in_words(request)} The arms are {options}. {request.noise.words} "
+        f"{_describe_looks(plan)} {rule} The study ends {ends}. The probability of a wrong "
         f"{'claim, of any,' if row.claims else 'answer'} is {large}at most {request.delta:g}, however often "
-        f"results are looked at.{power}{missing}"
+        f"results are looked at.{_describe_changes(plan)}{_describe_power(plan)}{missing}"
+    )
+
+
+def _describe_looks(plan: StudyPlan) -> str:
+    """When results are looked at, and who gets how many."""
+    request = plan.request
+    first = int(request.acting.first(request.problem, ()).pulls.sum())
+    most, fixed = most_in_a_round(request.acting), as_rounds(request.acting).size is not None
+    limits = "" if most is None else f" of {'' if fixed else 'at most '}{number(most)} results"
+    if request.policy.plans_budget and request.round is None:
+        limits = f" (looks), {planned_looks(request)} of them if none is decisive,"
+    how = "with more for the control" if request.question.separate_claims else "in equal shares"
+    if request.split is not None:
+        how = f"in the proportions {':'.join(f'{each:g}' for each in request.split)}"
+    return (
+        f"Results are collected in rounds{limits}{'' if limits[-1:] == ',' else ','} the first of {number(first)} "
+        f"results {how}; after each round the next is planned from all results so far."
+    )
+
+
+def _describe_changes(plan: StudyPlan) -> str:
+    """What a study that is designed for a budget may change on its way."""
+    if plan.request.budget is None or not plan.request.policy.stopping.uses_budget:
+        return ""
+    if plan.row.claims:
+        return f" {FUTILITY}"
+    return (
+        " Between looks the budget (also after it is used: an extension), the number and size of looks, the lead that "
+        "the study is designed for, the allocation and the set of arms may be changed, also because of results; every "
+        "change is recorded before the results of the next look, and leaves the bound on the error as it is. "
+        f"{FUTILITY}"
+    )
+
+
+def _describe_power(plan: StudyPlan) -> str:
+    """What simulations say of the row that matters; nothing where studies do not end."""
+    request, row = plan.request, plan.row
+    if not row.ends:
+        return ""
+    chance, usual = "", f"a median of {whole(row.samples.typical)} results in {plural(row.rounds.typical, 'round')}"
+    if row.claims and row.at_least_one is not None:
+        chance = f"; at least one true claim is shown with probability {share(row.at_least_one)}"
+    elif request.budget is not None and row.within_budget is not None:
+        chance = f"; an answer within {number(request.budget)} results has probability {share(row.within_budget)}"
+    if request.budget is not None:
+        usual = f"{whole(row.mean_samples)} results in {row.mean_rounds:.1f} rounds on average"
+    return (
+        f" If {row.expected.condition}, simulation ({row.runs} runs) gives {usual}, and at most "
+        f"{whole(row.samples.p95)} results in {plural(row.rounds.p95, 'round')} in 19 of 20 studies{chance}."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # ruff: noqa: RUF009 - `setting` returns a field
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError, unknown
 from roundwise.formats.small_table import read_rows
-from roundwise.messages import Remedy
+from roundwise.messages import Remedy, option
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.scenarios import ITEM_CORRELATION, AlikeItems, Unreliable, deviations, world_of
@@ -23,6 +24,9 @@ from roundwise.simulation.environments import Environment
 from roundwise.study.spec import StudySpec, parse_numbers, setting
 
 STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
+OF_LEAD = (0.0, 0.5, 0.75, 1.0, 1.5, 2.0)  # rows of a plan, in units of the smallest lead that matters
+PROVISIONAL = 1000  # results of each arm, until a budget is proposed
+OF_BASELINE = re.compile(r"(.+?)[\s-]*of[\s-]*(?:the[\s-]*)?baseline", re.IGNORECASE)
 
 Measure = Literal["lead", "distance", "largest effect"]
 
@@ -71,6 +75,21 @@ class Scenario:
         return f"{points:g} point" + ("" if points == 1 else "s")
 
 
+def parse_lead(text: str, baseline: str | float | None) -> float:
+    """A lead in units of the results, also where it is said relative to the baseline.
+
+    >>> parse_lead("2 points", None), parse_lead("10%-of-baseline", "30%")
+    (0.02, 0.03)
+    """
+    relative = OF_BASELINE.fullmatch(text.strip())
+    if relative is None:
+        return parse_quantity(text, option("lead").strip("`"))
+    if baseline is None:
+        raise InputError(f"The lead is '{text}', but there is no baseline.", Remedy("Give {@baseline_example}."))
+    part = parse_quantity(relative[1], option("lead").strip("`"))
+    return float(f"{part * abs(parse_quantity(baseline, 'baseline')):.12g}")
+
+
 def measure_of(question: Question) -> Measure:
     """What a lead is for this question."""
     if question.level is not None:
@@ -106,7 +125,7 @@ def build_ladder(
         deviation = float(np.median(deviations(noise, np.full(len(arms), centre), deviation)))
         found = [*_choose_leads(noise, deviation, question), 0.0]
     else:
-        found = sorted({float(each) for each in leads})
+        found = sorted({float(f"{each:.12g}") for each in leads})
     if not found or found[0] < 0:
         raise InputError("The leads must be positive numbers, for example 1%,2%,5%.")
     rows, measure = [], measure_of(question)
@@ -214,7 +233,7 @@ class PlanRequest(StudySpec):
     name: str = "study"
     baseline: float | None = setting("number", "Expected baseline rate or mean, e.g. 30%.", None)
     leads: tuple[float, ...] | None = setting(
-        "numbers", "Leads of the best arm to plan for, e.g. 1%,2%,5% (chosen if omitted).", None
+        "numbers", "True leads to forecast, one row each, e.g. 1%,2%,5% (default: multiples of the lead).", None
     )
     means: tuple[float, ...] | None = setting("numbers", "Expected mean of every arm, e.g. 30%,31%,35%.", None)
     scenario: Path | None = setting("path", "CSV file of scenarios: one column per arm, one row per scenario.", None)
@@ -229,11 +248,18 @@ class PlanRequest(StudySpec):
     item_correlation: float = setting(
         "number", "Correlation of two equally good arms on the same item, e.g. 30%.", ITEM_CORRELATION
     )
-    power: float = setting("number", "Power of the fixed design shown for comparison.", 0.9)
+    power: float = setting("number", "Power of the proposed budget, and of the designs shown for comparison.", 0.9)
     runs: int = setting("whole", "Number of simulated studies per row.", 2000)
     seed: int = setting("whole", "Seed of the simulations: the same seed gives the same plan.", 1, least=0)
 
+    budget_open: bool = False  # a lead was said, but no budget: the planner proposes one
+
     def __post_init__(self) -> None:
+        if isinstance(self.lead, str):
+            object.__setattr__(self, "lead", parse_lead(self.lead, self.baseline))
+        if self.lead is not None and self.budget is None and self.policy is None:
+            object.__setattr__(self, "budget", PROVISIONAL * len(self.arms))
+            object.__setattr__(self, "budget_open", True)
         super().__post_init__()
         if self.metrics:
             raise InputError(
@@ -266,7 +292,10 @@ class PlanRequest(StudySpec):
         elif self.scenario is not None:
             found = read_scenarios(Path(self.scenario), self.arms)
         else:
-            found = build_ladder(self.question, self.arms, self.noise, self.baseline, self.leads, self.deviation)
+            leads = self.leads
+            if self.lead is not None:
+                leads = tuple(each * self.lead for each in OF_LEAD) if leads is None else (*leads, self.lead)
+            found = build_ladder(self.question, self.arms, self.noise, self.baseline, leads, self.deviation)
         for each in found:
             self.world(each.means)  # refuses means that cannot be
         return found

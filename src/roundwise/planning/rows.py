@@ -26,8 +26,7 @@ from roundwise.planning.request import PlanRequest, Scenario
 
 LEVELS = np.linspace(0.01, 0.99, 99).tolist()
 FIRST = 40  # runs of the first numbers
-FOLLOWED = 150  # runs at least, however many rounds there are
-CHEAP = 15  # rounds up to which all runs are followed past the budget
+FEWEST = 150  # runs at least, however many rounds there are
 WORK = 40_000  # runs times rounds of a row: where rounds are many, runs are fewer,
 FEW_ARMS = 30  # and where arms are more than these
 ITEMS = 0.05  # of that work where arms share items: these are drawn one by one
@@ -44,7 +43,7 @@ class Power:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRow(Forecast):
-    """What a study takes if these were the means: until the answer, as if there were no budget."""
+    """What a study takes if these were the means: until its answer, or its budget is used."""
 
     expected: Scenario
     runs: int
@@ -56,12 +55,12 @@ class PlanRow(Forecast):
     any_false: float | None
     lower_bound: float | None  # results that no method with this error can stay below on average
     fixed: FixedDesign | None
-    quantiles: tuple[float, ...]  # of the results, at 1 %, 2 %, ... 99 %
+    quantiles: tuple[float, ...]  # of the results until the answer (of claims, the end), at 1 %, 2 %, ... 99 %
     rounds_distribution: tuple[tuple[int, float], ...]  # a number of rounds, and how often it came
 
     @property
-    def answerable(self) -> bool:
-        """Whether half of the runs end with an answer."""
+    def ends(self) -> bool:
+        """Whether half of the runs end: with a budget, all do."""
         return math.isfinite(self.samples.typical)
 
     def plain(self) -> Plain:
@@ -89,40 +88,25 @@ class PlanRow(Forecast):
 
 
 class RowRuns:
-    """The runs of one row: within the budget, and as if there were none."""
+    """The runs of one row, within the budget if there is one."""
 
     def __init__(self, request: PlanRequest, expected: Scenario) -> None:
         self.request, self.expected = request, expected
-        self.limited: list[Ends] = []
-        self.needed: list[Ends] = []
+        self.sets: list[Ends] = []
         self.rough = False  # whether these are first numbers only
-        self.endless = not answerable(request, expected)
-        self.idle = self.endless and request.budget is None  # there is nothing to run
-        self.claims = request.question.separate_claims and request.budget is not None  # they end with the budget
+        self.idle = request.budget is None and not answerable(request, expected)  # runs would never end
         self.bound = lower_bound(request.problem, expected.means, request.deviation)
         self.fixed = self._fixed()
 
-    @property
-    def open(self) -> bool:
-        """Whether some runs have no answer within the budget, but may have one beyond it."""
-        if self.request.budget is None or self.claims or self.endless:
-            return False
-        return not join_ends(self.limited).decided.all()
-
     def run(self, runs: int) -> None:
         """Add runs; fewer where rounds are many."""
-        steps = max((each.steps for each in [*self.limited, *self.needed]), default=1)
-        number = min(runs, max(int(WORK * self._ease / steps), FOLLOWED))
+        steps = max((each.steps for each in self.sets), default=1)
+        number = min(runs, max(int(WORK * self._ease / steps), FEWEST))
         if number <= 0 or self.idle:
             return
         if self.rough:
-            self.limited, self.needed, self.rough = [], [], False
-        means = self.expected.means
-        self.limited.append(simulate_request(self.request, means, number, block=len(self.limited)))
-        if self.open:
-            followed = number if steps <= CHEAP else min(number, max(FOLLOWED, number // 4))
-            beyond = simulate_request(self.request, means, followed, block=len(self.needed), budget=False)
-            self.needed.append(beyond)
+            self.sets, self.rough = [], False
+        self.sets.append(simulate_request(self.request, self.expected.means, number, block=len(self.sets)))
 
     @property
     def _ease(self) -> float:
@@ -141,33 +125,30 @@ class RowRuns:
         """The numbers so far."""
         request, question = self.request, self.request.question
         nothing = no_end(len(request.arms), len(question.claim_texts(request.arms)))
-        limited = join_ends(self.limited) if self.limited else nothing
-        needed = join_ends(self.needed) if self.needed else limited
-        if not self.claims:
-            needed = needed.until_decided
-        if self.endless:
-            needed = nothing
-        claims, (one, every, false) = self._power(limited)
-        found = summarize(needed, request.costs)
+        runs = join_ends(self.sets) if self.sets else nothing
+        until_decided = runs if question.separate_claims and request.budget is not None else runs.until_decided
+        used = runs if request.budget is not None else until_decided
+        claims, (one, every, false) = self._power(runs)
+        found = summarize(used, request.costs)
         typical = found["rounds"].typical
         looked = question.separate_claims or (self.fixed is not None and self.fixed.comparisons == 1)
         several = looked and math.isfinite(typical) and typical >= 2  # designs with several looks are standard there
-        answered = one or 0.0 if question.separate_claims else float(limited.decided.mean())
-        values, times = np.unique(needed.rounds[np.isfinite(needed.rounds)], return_counts=True)
-        shares = zip(values.astype(int).tolist(), (times / len(needed.rounds)).tolist(), strict=True)
+        answered = one or 0.0 if question.separate_claims else float(runs.decided.mean())
+        values, times = np.unique(used.rounds[np.isfinite(used.rounds)], return_counts=True)
+        shares = zip(values.astype(int).tolist(), (times / len(used.rounds)).tolist(), strict=True)
         return PlanRow(
             **found,
             expected=self.expected,
-            runs=len(limited.rounds),
+            runs=len(runs.rounds),
             within_budget=None if request.budget is None else answered,
-            wrong=float((~limited.correct).mean()),
+            wrong=float((~runs.correct).mean()),
             claims=claims,
             at_least_one=one,
             all_true=every,
             any_false=false,
             lower_bound=self.bound,
             fixed=self._fixed(int(typical)) if several else self.fixed,
-            quantiles=tuple(quantile(needed.samples, LEVELS)),
+            quantiles=tuple(quantile(until_decided.samples, LEVELS)),
             rounds_distribution=tuple(shares),
         )
 
@@ -196,19 +177,12 @@ def run_first(rows: Sequence[RowRuns], runs: int) -> None:
     They are forgotten as soon as a row is run by itself.
     """
     rows = [each for each in rows if not each.idle]
-    for row, ends in zip(rows, _run_together(rows, runs, budget=True), strict=True):
-        row.limited, row.rough = [ends], True
-    beyond = [row for row in rows if row.open]
-    for row, ends in zip(beyond, _run_together(beyond, runs, budget=False), strict=True):
-        row.needed = [ends]
-
-
-def _run_together(rows: Sequence[RowRuns], runs: int, budget: bool) -> list[Ends]:
     if not rows:
-        return []
+        return
     means = [row.expected.means for row in rows]
-    ends = simulate_request(rows[0].request, means, runs * len(rows), budget=budget, detail=ROUGH)
-    return [ends.row(i, len(rows)) for i in range(len(rows))]
+    ends = simulate_request(rows[0].request, means, runs * len(rows), detail=ROUGH)
+    for i, row in enumerate(rows):
+        row.sets, row.rough = [ends.row(i, len(rows))], True
 
 
 def answerable(request: PlanRequest, expected: Scenario) -> bool:

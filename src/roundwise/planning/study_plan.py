@@ -17,6 +17,7 @@ from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.messages import Remedy
 from roundwise.model.spec import Thing, class_name, to_spec
 from roundwise.planning.alternatives import PlanAlternative
+from roundwise.planning.budgets import BudgetProposal
 from roundwise.planning.charts import draw_plan
 from roundwise.planning.fixed_designs import FixedDesign
 from roundwise.planning.forecast import takes_line
@@ -55,6 +56,7 @@ class StudyPlan:
     target: int  # the row that the settings are chosen for
     front: tuple[TradeoffPoint, ...]
     alternatives: tuple[PlanAlternative, ...]
+    budgets: tuple[BudgetProposal, ...]  # by power, where a lead was said without a budget
     runs: int  # of each row, unless its rounds are many
 
     @property
@@ -100,13 +102,14 @@ class StudyPlan:
             "rows": [row.plain() for row in self.rows],
             "target": self.target,
             "recommended": {
-                "policy": policy_words(self.request.policy),
+                "policy": policy_words(self.request.policy, self.request),
                 "front": [each.plain() for each in self.front],
                 "settings": {key: value for key, value in self.request.to_json().items() if key[:4] != "seed"},
             },
             "fixed_design": None if self.fixed_design is None else dataclasses.asdict(self.fixed_design),
             "lower_bound": self.lower_bound,
             "alternatives": [each.plain() for each in self.alternatives],
+            "budgets": [vars(each) for each in self.budgets],
             "words": self.words,
             "protocol": self.protocol,
             "command": self.command,
@@ -196,14 +199,17 @@ def _new_command(request: PlanRequest) -> str | None:
         return None
     words = ["roundwise", "new", request.name, *question, "--arms", ",".join(request.arms), *noise]
     words += ["--delta", f"{request.delta:g}"]
-    if policy_words(request.policy) != usual_policy(request.question).name:
-        words += ["--policy", policy_words(request.policy)]
+    policy = policy_words(request.policy, request)
+    if policy != usual_policy(request.question, request.budget is not None).name:
+        words += ["--policy", policy]
     most, least = request.limited_policy.max_batch, request.limited_policy.min_per_arm
     words += [] if most is None else ["--max-round", f"{most:g}"]
     words += ["--min-per-arm", f"{least:g}"] if least else []
     words += [] if request.round is None else ["--round", str(request.round)]
     words += [] if request.split is None else ["--split", ":".join(f"{each:g}" for each in request.split)]
     words += [] if request.budget is None else ["--budget", str(int(request.budget))]
+    words += [] if request.lead is None else ["--lead", f"{request.lead:.12g}"]
+    words += [] if request.looks is None else ["--looks", str(request.looks)]
     for what, column in request.columns.payload().items():
         words += [f"--{what}-column", column]
     for rule, value in request.reading.payload().items():

@@ -15,22 +15,23 @@ import numpy as np
 from roundwise.arrays import Plain
 from roundwise.messages import number
 from roundwise.planning.fixed_designs import fixed_design, lower_bound
-from roundwise.planning.forecast import Ends, Forecast, join_ends, simulate_request, summarize
+from roundwise.planning.forecast import Ends, Forecast, join_ends, planned_looks, plural, simulate_request, summarize
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import PlanRow
-from roundwise.policies import Policy, Wager
+from roundwise.policies import Designed, Policy, Wager, usual_policy
 from roundwise.policies.base import as_rounds
 
 GUESS = 0.3  # the price of a round that is tried first, in shares of the results that any method needs
 PRICES = (0.1, 0.3, 3.0, 10.0)  # others, in shares of the first guess
 FIRST_AND_GROWTH = ((0.3, 0.5), (0.3, 1.0), (1.0, 0.5), (1.0, 1.0), (2.0, 0.5))  # in shares of the same results
 SIZES = (0.25, 0.5, 2.0, 4.0)  # of a round that was fixed, in shares of it
-LOOKS = (3, 5, 20)  # rounds that a budget for claims is cut into
+CLAIM_LOOKS = (3, 5, 20)  # rounds that a budget for claims is cut into
+LOOKS = (1, 2, 3, 5, 8, 12)  # rounds that a budget of a designed study is planned for
 RUNS = (500, 20, 100)  # of every candidate: divided by arms, at least, at most
 MORE = (2000, 60, 600)  # more of the best,
 BEST = 3  # which are this many
 ITEMS = 10  # shared items are drawn one by one: as if there were this many times the arms
-OF_CLAIMS = 400  # runs where chances are compared
+OF_CHANCES = (1600, 60, 400)  # runs where chances are compared
 MANY = 25  # rounds from which on their size is set by the limits, not by the policy
 SAVING = 0.25  # without prices, twice the rounds must save 1 - 2^-SAVING of the results, a sixth
 GOOD_ENOUGH = 1.02  # of the least cost: then the settings are left as they are
@@ -51,8 +52,7 @@ def _least_results(request: PlanRequest, expected: Scenario) -> float | None:
 
     With shared items, as if every arm had its own.
     """
-    limits = {"max_batch": request.policy.max_batch, "min_per_arm": request.policy.min_per_arm}
-    if request.round is not None or request.policy != Wager(**limits):  # type: ignore[arg-type]
+    if request.round is not None or request.policy != Wager().with_limits(*_limits(request)):
         return None
     problem, deviation = request.alone.problem, request.deviation
     least = lower_bound(problem, expected.means, deviation)
@@ -60,6 +60,10 @@ def _least_results(request: PlanRequest, expected: Scenario) -> float | None:
         return least
     fixed = fixed_design(problem, expected.means, power=request.power, deviation=deviation)
     return None if fixed is None else fixed.samples / 2
+
+
+def _limits(request: PlanRequest) -> tuple[float | None, float]:
+    return request.policy.max_batch, request.policy.min_per_arm
 
 
 def _first_price(request: PlanRequest, least: float) -> float:
@@ -82,9 +86,14 @@ def _list_candidates(request: PlanRequest, expected: Scenario) -> list[PlanReque
         if request.round is not None:
             sizes = {max(round(each * request.round), fewest) for each in SIZES} - {request.round}
         else:
-            sizes = set() if budget is None else {math.ceil(budget / each) for each in LOOKS}
-        fitting = [size for size in sorted(sizes) if size >= fewest and (budget is None or size <= budget)]
-        return [dataclasses.replace(request, round=size) for size in fitting]
+            sizes = set() if budget is None else {math.ceil(budget / each) for each in CLAIM_LOOKS}
+        low, high = (fewest, math.inf) if budget is None else (max(fewest, budget / MANY), budget)
+        fitting = [size for size in sorted(sizes) if low <= size <= high]
+        return [*(dataclasses.replace(request, round=size) for size in fitting), *_as_wager(request, expected)]
+    if wager := _as_wager(request, expected):
+        assert budget is not None
+        shown = [each for each in LOOKS if each != planned_looks(request) and budget / each >= fewest]
+        return [*(dataclasses.replace(request, looks=each) for each in shown), *wager]
     least = _least_results(request, expected)
     if least is None:
         return []
@@ -96,13 +105,25 @@ def _list_candidates(request: PlanRequest, expected: Scenario) -> list[PlanReque
     return found
 
 
-def policy_words(policy: Policy) -> str:
-    """A policy as on the command line, without the limits that have options of their own.
+def _as_wager(request: PlanRequest, expected: Scenario) -> list[PlanRequest]:
+    """A designed study whose policy was not named, with Wager in its place; nothing for others."""
+    usual = Designed().with_design(request.budget, request.lead, request.looks).with_limits(*_limits(request))
+    if request.policy != usual:
+        return []
+    policy = Wager().with_limits(*_limits(request))
+    return [guess_settings(dataclasses.replace(request, policy=policy, lead=None, looks=None), expected)]
+
+
+def policy_words(policy: Policy, request: PlanRequest | None = None) -> str:
+    """A policy as on the command line, without what has options of its own: limits, and the design of a request.
 
     >>> policy_words(Wager(batch_price=300, max_batch=50))
     'wager:batch_price=300'
     """
-    given, usual = vars(policy), vars(type(policy)())
+    usual_policy = type(policy)()
+    if request is not None:
+        usual_policy = usual_policy.with_design(request.budget, request.lead, request.looks)
+    given, usual = vars(policy), vars(usual_policy)
     words = [
         f"{name}={value:.12g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in given.items()
@@ -116,7 +137,7 @@ class TradeoffPoint(Forecast):
     """A policy with its settings, and what it takes."""
 
     request: PlanRequest
-    power: float | None  # of claims: chance that a true one is shown
+    power: float | None  # with a budget: chance of an answer within it; of claims, that a true one is shown
     front: bool = False  # no other needs fewer results and fewer rounds
     recommended: bool = False
 
@@ -130,10 +151,14 @@ class TradeoffPoint(Forecast):
         """The settings, as on the command line."""
         request = self.request
         if request.round is not None:
-            return f"rounds of {number(request.round)}"
+            usual = usual_policy(request.question, request.budget is not None).name
+            other = "" if request.policy.name == usual else f", {request.policy.name}"
+            return f"rounds of {number(request.round)}{other}"
         if request.question.separate_claims and request.budget is not None:
             return f"rounds of {number(as_rounds(request.acting).size or request.budget)} (as it is)"
-        return policy_words(request.policy)
+        if request.policy.plans_budget:
+            return plural(planned_looks(request), "look")
+        return policy_words(request.policy, request)
 
     @property
     def weighed_cost(self) -> float:
@@ -157,7 +182,7 @@ class TradeoffPoint(Forecast):
     def remeasured(self, row: PlanRow) -> TradeoffPoint:
         """The same settings with the numbers of a row that was run with them: those of more runs."""
         newer = {each.name: vars(row)[each.name] for each in dataclasses.fields(Forecast)}
-        return dataclasses.replace(self, **newer, power=None if self.power is None else row.at_least_one)
+        return dataclasses.replace(self, **newer, power=None if self.power is None else row.within_budget)
 
 
 class _Tried:
@@ -168,14 +193,12 @@ class _Tried:
         self.run(runs)
 
     def run(self, runs: int) -> None:
-        """Add runs; of claims within the budget, else as if there were none."""
-        request, claims = self.request, self.request.question.separate_claims
-        found = simulate_request(
-            request, self.expected.means, runs, budget=claims, block=len(self.ends), most_rounds=200
-        )
-        self.ends.append(found if claims else found.until_decided)
+        """Add runs."""
+        request = self.request
+        found = simulate_request(request, self.expected.means, runs, block=len(self.ends), most_rounds=200)
+        self.ends.append(found.until_decided if request.budget is None else found)
         every = join_ends(self.ends)
-        power = every.answered(request) if claims else None
+        power = None if request.budget is None else every.answered(request)
         self.point = TradeoffPoint(**summarize(every, request.costs), request=request, power=power)
 
 
@@ -185,14 +208,14 @@ def find_front(request: PlanRequest, expected: Scenario) -> tuple[TradeoffPoint,
     A round that was fixed stays as it is; rounds of other sizes are listed for comparison.
     """
     load = len(request.arms) * (ITEMS if request.noise.shares_items else 1)
-    runs, more = (int(np.clip(work // load, low, high)) for work, low, high in (RUNS, MORE))
-    claims = request.question.separate_claims
-    several = OF_CLAIMS if claims else runs
+    runs, more, of_chances = (int(np.clip(work // load, low, high)) for work, low, high in (RUNS, MORE, OF_CHANCES))
+    chances = request.budget is not None
+    several = of_chances if chances else runs
     first = _Tried(guess_settings(request, expected), expected, several)
     if not np.isfinite(first.point.mean_samples) or first.point.mean_rounds > MANY:
         return (dataclasses.replace(_Tried(request, expected, runs).point, front=True, recommended=True),)
     others = [_Tried(each, expected, several) for each in _list_candidates(request, expected)]
-    if others and request.round is None and not claims:
+    if others and request.round is None and not chances:
         for each in sorted([first, *others], key=lambda tried: tried.point.weighed_cost)[:BEST]:
             each.run(more)
         if len(first.ends) == 1:
@@ -208,15 +231,19 @@ def find_front(request: PlanRequest, expected: Scenario) -> tuple[TradeoffPoint,
 
 
 def _best(points: Sequence[TradeoffPoint]) -> TradeoffPoint:
-    """The cheapest; the first, if it is as good, or its round was fixed."""
-    first = points[0]
-    if first.request.round is not None:
-        return first
+    """The cheapest with about the largest power; the first, if it is as good, or what it differs in was said."""
+    first, request = points[0], points[0].request
+    designed = request.budget is not None and request.policy.stopping.uses_budget
     powers = [each.power for each in points if each.power is not None]
     enough = [each for each in points if not powers or (each.power or 0.0) >= max(powers) - LESS]
+    if request.looks is not None or (request.lead is not None and request.costs.round == 0):
+        return first
+    if request.round is not None or (designed and request.costs.round == 0):  # rounds stay as they are
+        enough = [each for each in enough if each is first or each.request.policy.name != request.policy.name]
+        if request.question.separate_claims or not enough:
+            return first
     best = min(enough, key=lambda each: each.weighed_cost)
-    good = first in enough and first.weighed_cost <= GOOD_ENOUGH * best.weighed_cost
-    return first if good or (powers and first.request.costs.round == 0) else best
+    return first if first in enough and first.weighed_cost <= GOOD_ENOUGH * best.weighed_cost else best
 
 
 def _dominates(other: TradeoffPoint, one: TradeoffPoint) -> bool:

@@ -307,6 +307,7 @@ class StudySummary:
         return {
             **vars(self),
             "notes": [each.values() for each in self.notes],
+            "starts": [each.plain() for each in self.starts],
             "agreement": pack(self.agreement),
             "sketches": {title: each.payload() for title, each in self.sketches.items()},
             "row_checks": self.row_checks.payload(),
@@ -331,7 +332,7 @@ class StudySummary:
             refolded=bool(payload["refolded"]),
             lost={str(arm): int(number) for arm, number in payload["lost"].items()},
             contradicted={str(digest): int(number) for digest, number in payload["contradicted"].items()},
-            starts=tuple(FileStart(int(rows), str(mark)) for rows, mark in payload["starts"]),
+            starts=tuple(map(FileStart.from_plain, payload["starts"])),
             shared_items=bool(payload["shared_items"]),
             sketches=sketches_from(payload["sketches"]),
             surplus=Surplus(tuple(int(each) for each in surplus[0]), *(int(each) for each in surplus[1:])),

@@ -286,6 +286,7 @@ class Study:
             columns=spec.columns,
             reading=spec.reading,
             adjustment=adjustment_of(state, replaces, options.columns),
+            lower_is_better=spec.question.lower_is_better,
             options=options,
             recorded=replace(
                 recorded_files(state, arms or spec.arms, options, before, replaces),

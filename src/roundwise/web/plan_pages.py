@@ -124,7 +124,7 @@ def forecast(request: Request, sent: FormData) -> Response:
         rows=_forecast_table(found),
         power=power_table(found) if found.rows[0].claims else [],
         fixed=describe_fixed_design(found.row),
-        policy=policy_words(found.request.policy),
+        policy=policy_words(found.request.policy, found.request),
         quick=quick,
     )
 
@@ -146,21 +146,20 @@ def _plan(request: Request, sent: FormData, quick: bool) -> StudyPlan:
 
 def _forecast_table(plan: StudyPlan) -> Table:
     """What the study takes, a row for each scenario: results, and below them the days, or else the rounds."""
-    budget, first = plan.request.budget, plan.rows[0]
+    budget, first, a_round = plan.request.budget, plan.rows[0], plan.request.costs.days
 
-    def describe(results: float, rounds: float, days: float | None, answerable: bool) -> str:
+    def describe(results: float, rounds: float, ends: bool) -> str:
         if not math.isfinite(results):
-            return "no end" if answerable else "never decides"
-        return f"{whole(results)}\n{plural(rounds, 'round') if days is None else plural(days, 'day')}"
+            return "no end" if ends else "never decides"
+        amount = round(rounds, 1) if a_round is None else rounds * a_round
+        return f"{whole(results)}\n{plural(amount, 'round' if a_round is None else 'day')}"
 
-    table = [
-        ["if the best is ahead by" if first.expected.lead is not None else "if", "typically", "in 19 of 20 studies"]
-    ]
+    usual = "typically" if budget is None else "on average"
+    table = [["if the best is ahead by" if first.expected.lead is not None else "if", usual, "in 19 of 20 studies"]]
     if budget is not None:
-        table[0].append(f"{'a true claim' if first.claims else 'an answer'} within {number(budget)}")
+        table[0].insert(1, f"{'a true claim' if first.claims else 'an answer'} within {number(budget)}")
     for row in plan.rows:
-        typical, p95 = (None, None) if row.days is None else (row.days.typical, row.days.p95)
-        cells = [describe(row.samples.typical, row.rounds.typical, typical, row.answerable)]
-        cells.append(describe(row.samples.p95, row.rounds.p95, p95, row.answerable))
-        table.append([row.expected.label, *cells, *([] if row.within_budget is None else [share(row.within_budget)])])
+        numbers = (row.samples.typical, row.rounds.typical) if budget is None else (row.mean_samples, row.mean_rounds)
+        cells = [describe(*numbers, row.ends), describe(row.samples.p95, row.rounds.p95, row.ends)]
+        table.append([row.expected.label, *([] if row.within_budget is None else [share(row.within_budget)]), *cells])
     return table

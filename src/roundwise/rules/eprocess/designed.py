@@ -77,6 +77,14 @@ class DesignedRule(EProcessRule):
             )
         return found
 
+    def describe(self, delta: float) -> str:
+        return (
+            f"Every hypothesis 'this arm is the best' has a level, which starts at {delta:g}. Each look replaces it by "
+            "a function of the results of that look, which is fixed before they are seen, lies between 0 and 1, and "
+            "has a mean of at most the present level if the hypothesis is true. A hypothesis is rejected when its "
+            "level reaches 1; the answer is the arm whose hypothesis is left."
+        )
+
     def fold(self, problem: Problem, kept: RuleState, plan: BatchPlan, batch: Batch) -> RuleState:
         """Pay the new levels where looks were announced; otherwise bet as `EProcessRule` does."""
         as_usual = np.ones(plan.may_stop.shape, dtype=np.bool_) if plan.left is None else plan.looks == np.inf

@@ -1,0 +1,88 @@
+"""Which budget a study needs for a power: simulations at several budgets, and a curve through them.
+
+The power of a test with N results is about Phi(a sqrt(N) - b). The line through the probits of the simulated powers
+smooths out chance, and gives the budget of each power that is asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from roundwise.planning.fixed_designs import fixed_design, ndtri
+from roundwise.planning.forecast import most_in_a_round, simulate_request
+from roundwise.planning.request import PlanRequest, Scenario
+
+POWERS = (0.8, 0.9, 0.95)
+RUNS = (12_000, 200, 2000)  # at every budget: divided by arms, at least, at most
+STEP = 1.15  # from one budget to the next
+USEFUL = (0.6, 0.985)  # powers that the line goes through
+MOST = 30  # budgets that are tried,
+ROUNDS = 100  # each with at most this many rounds where their size is limited
+EACH = 1000  # results of each arm to begin with, where no fixed design is known
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetProposal:
+    """A power, and the budget that has it."""
+
+    power: float
+    budget: int
+
+
+def propose_budgets(
+    request: PlanRequest, expected: Scenario, powers: Sequence[float] = POWERS, fewer: int = 1
+) -> tuple[BudgetProposal, ...]:
+    """Budgets with which a study has these powers if these were the means.
+
+    Args:
+        request: The study; its own budget does not matter.
+        expected: The means.
+        powers: Chances of an answer within the budget; of claims, that a true one is shown.
+        fewer: Divides the number of runs.
+
+    Returns:
+        A proposal for each power; nothing where no budget is enough.
+    """
+    tried: dict[int, float] = {}
+    runs = int(np.clip(RUNS[0] // len(request.arms), *RUNS[1:])) // fewer
+
+    def power_at(budget: float) -> float:
+        size = math.ceil(budget)
+        if size not in tried:
+            other = dataclasses.replace(request, budget=size)
+            tried[size] = simulate_request(other, expected.means, runs, block=len(tried)).answered(other)
+        return tried[size]
+
+    assumed = {"power": max(powers), "shares": request.split, "deviation": request.deviation}
+    fixed = fixed_design(request.problem, expected.means, missing=request.missing, **assumed)  # type: ignore[arg-type]
+    least, most = 2 * len(request.arms), ROUNDS * (most_in_a_round(request.policy) or math.inf)
+    if request.round is not None:
+        most = ROUNDS * request.round
+    budget = float(np.clip(EACH * len(request.arms) if fixed is None else fixed.samples, least, most))
+    while (power := power_at(budget)) > min(powers) - 0.1 and budget > least:
+        budget = max(budget / (STEP**2 if power < USEFUL[1] else 2.0), least)
+    while (power := power_at(budget)) < min(max(powers) + 0.02, USEFUL[1]) and budget <= most and len(tried) < MOST:
+        budget *= STEP if power > 0.3 else 2 * STEP
+    known = {size: power for size, power in tried.items() if USEFUL[0] <= power <= USEFUL[1]}
+    if len(known) < 2:
+        return ()
+    roots, chances = np.sqrt(np.array(list(known))), np.array(list(known.values()))
+    probits = np.array([ndtri(each) for each in chances])
+    precision = np.exp(-0.5 * probits**2) / np.sqrt(chances * (1 - chances))  # of a probit: the delta method
+    slope, intercept = np.polyfit(roots, probits, 1, w=precision)
+    if slope <= 0:
+        return ()
+    found = (((ndtri(power) - intercept) / slope) ** 2 for power in powers)
+    return tuple(BudgetProposal(power=power, budget=_round_up(each)) for power, each in zip(powers, found, strict=True))
+
+
+def _round_up(budget: float) -> int:
+    """A round number of results: to two digits, and three where the first is 1."""
+    digits = math.floor(math.log10(budget))
+    unit = 10 ** max(digits - (2 if budget < 2 * 10**digits else 1), 0)
+    return math.ceil(budget / unit) * unit
