@@ -17,6 +17,7 @@ from roundwise.noise import Noise
 from roundwise.study.audit import audit_entries
 from roundwise.study.guarantee import guarantee_of
 from roundwise.study.metrics import parse_metric
+from roundwise.web.forms import Form
 
 ARMS = ["A", "B", "C"]
 LATENCY = Metric("latency", Normal(), margin=4, lower_is_better=True, column="ms", unit="ms")
@@ -258,6 +259,18 @@ def test_the_command_line_takes_metrics(tmp_path: Path, roundwise: Callable[...,
     code, _, error = roundwise(*said.replace("new s", "plan").split(), "--baseline", "20%", "--guardrail", latency)
     assert code != 0
     assert "A plan has one metric" in error.replace("\n", " ")
+
+
+def test_the_form_of_the_page_takes_metrics_one_a_line() -> None:
+    text = "guardrail latency:normal,column=ms,lower,margin=4,unit=ms\n\nsecondary basket:large-sample"
+    form = Form.of({"question": "claims", "arms": "A\nB\nC", "metrics": text})
+    assert form.spec().metrics == (LATENCY, BASKET)
+    assert form.spec().question.opposites
+    assert not Form.of({"question": "claims", "arms": "A\nB"}).spec().question.opposites
+    with pytest.raises(InputError, match="begin the line"):
+        Form.of({"question": "claims", "arms": "A\nB", "metrics": "latency:normal,margin=1"}).spec()
+    with pytest.raises(InputError):  # nothing is imported for a form
+        Form.of({"question": "claims", "arms": "A\nB", "metrics": "guardrail x:antigravity:Fly,margin=1"}).spec()
 
 
 @pytest.mark.long

@@ -234,7 +234,9 @@ def _complete_round(
 
 def planned_looks(spec: StudySpec) -> int:
     """How many rounds a study is planned for that announces them."""
-    return 1 + int(spec.acting.first(spec.problem, ()).looks or 0)
+    if spec.round is not None and spec.budget is not None:
+        return math.ceil(spec.budget / spec.round)
+    return spec.policy.looks or 1
 
 
 def most_in_a_round(policy: Policy) -> float | None:
