@@ -1,11 +1,15 @@
 """Fixed designs against R's rpact 3.3.4 (Debian r-cran-rpact) and against independent integration."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from roundwise import Above, BestArm, Binary, Claims, Gaussian, Normal, Poisson, Problem, Statements, TopK
-from roundwise.planning.fixed_designs import dunnett, fixed_design, obrien_fleming
+from roundwise.planning.comparison import run_claims, run_looks
+from roundwise.planning.fixed_designs import boundary, dunnett, fixed_design, obrien_fleming
+from roundwise.planning.request import PlanRequest
 
 
 class TestOneComparison:
@@ -180,3 +184,45 @@ def _null(name, means, forms, offsets, variance):
         one = {"binary": rate * (1 - rate), "poisson": rate}.get(name, 0.25)
         found.append(one * len(arms))
     return np.array(found)
+
+
+class TestWithTheSameBudget:
+    """Textbook designs with the budget of a study, by simulation."""
+
+    @pytest.mark.parametrize(
+        ("arms", "budget", "of", "pocock"),
+        [
+            (2, 3597, (0.903, 0.734), (0.856, 0.616)),
+            (3, 7480, (0.889, 0.721), (0.828, 0.609)),
+            (4, 10_728, (0.842, 0.670), (0.758, 0.568)),
+            (10, 28_021, (0.564, 0.523), (0.417, 0.458)),
+        ],
+    )
+    def test_losers_dropped(self, arms, budget, of, pocock):
+        """Power and mean, in fixed designs, as a prototype of its own found (10 000 runs)."""
+        fixed = {2: 3426, 3: 7480, 4: 11_920, 10: 43_110}[arms]
+        words = {"noise": Gaussian(), "baseline": 0, "leads": (0.1,), "budget": budget, "lead": 0.1}
+        request = PlanRequest.declare(question=BestArm(), arms=[f"arm {i}" for i in range(arms)], **words)
+        (row,) = request.rows()
+        for shape, (power, mean) in ((0.0, of), (0.5, pocock)):
+            found, used = run_looks(request, row, budget, shape, 5)
+            assert found == pytest.approx(power, abs=4 * math.hypot(0.5 / 4000**0.5, 0.005))
+            assert used / fixed == pytest.approx(mean, abs=0.015)
+
+    @pytest.mark.parametrize("looks", [1, 4])
+    def test_claims_against_a_control(self, looks):
+        """Without effects any claim is shown with probability delta by Dunnett's test, and with looks at most that."""
+        names = ["placebo", "low", "high"]
+        question = Claims.against_control(names, "placebo")
+        words = {"arms": names, "noise": Gaussian(), "budget": 600, "baseline": 0.0, "leads": (0.0,)}
+        request = PlanRequest.declare(question=question, **words)
+        (row,) = request.rows()
+        shown, used = run_claims(request, row, np.ones(3), looks)
+        error = shown.any(axis=-1).mean()
+        low, high = (0.05, 0.05) if looks == 1 else (0.04, 0.05)  # Dunnett is exact; by looks, the union is smaller
+        assert low - 4 * 0.0035 <= error <= high + 4 * 0.0035
+        assert used == pytest.approx(600, abs=10)
+
+    def test_pocock(self):
+        """Jennison and Turnbull (2000), table 2.1: 5 looks, two-sided 5 %."""
+        assert boundary(5, 0.025, 0.5) == pytest.approx([2.413] * 5, abs=5e-4)

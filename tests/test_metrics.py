@@ -44,8 +44,16 @@ def draw(rng: np.random.Generator, counts: Floats, means: Floats, correlation: f
     return found[0]._replace(metrics=tuple(found[1:]))
 
 
-def simulate(problem: Problem, means: Floats, correlation: float, kinds: list[str], runs: int, seed: int = 1) -> Trial:
-    rng, policy = np.random.default_rng(seed), Rounds(ConditionalPower(), budget=600, round=120)
+def simulate(
+    problem: Problem,
+    means: Floats,
+    correlation: float,
+    kinds: list[str],
+    runs: int,
+    seed: int = 1,
+    budget: int | None = 600,
+) -> Trial:
+    rng, policy = np.random.default_rng(seed), Rounds(ConditionalPower(), budget=budget, round=120)
     trial = begin(problem, policy, (runs,))
     for _ in range(8):
         pulls = np.where(trial.done[:, None], 0.0, trial.plan.pulls)
@@ -91,6 +99,12 @@ def check_familywise_error(correlation: float, kinds: tuple[str, str], null: boo
 @pytest.mark.parametrize(("correlation", "kinds"), LAWS[::4])
 def test_familywise_error_over_metrics(correlation: float, kinds: tuple[str, str], null: bool) -> None:
     check_familywise_error(correlation, kinds, null, 800)
+
+
+def test_familywise_error_without_a_budget() -> None:
+    problem, means, true = world(("0/1", "normal"), null=True)
+    wrong = int(false_claims(simulate(problem, means, 0.8, ["0/1", "normal"], 800, budget=None), true).sum())
+    assert binom.sf(wrong - 1, 800, DELTA) > 1e-6
 
 
 @pytest.mark.slow
@@ -189,3 +203,95 @@ def test_metrics_are_not_independent() -> None:
     problem = Problem(apart, ARMS, metrics=(Problem(Claims.against_control(ARMS), ARMS),))
     with pytest.raises(InputError, match="not independent"):
         begin(problem, ConditionalPower())
+
+
+def single(batch: Batch, run: int) -> Batch:
+    """One run of a batch."""
+    return Batch(
+        batch.counts[run],
+        batch.totals[run],
+        None if batch.scatter is None else batch.scatter[run],
+        metrics=tuple(single(each, run) for each in batch.metrics),
+    )
+
+
+def rule_r(wealth: list[float], shown: list[bool]) -> list[bool]:
+    """Rule (R) over all claims of all metrics, as the page states it; one side a claim."""
+    shown = list(shown)
+    while True:
+        lack = [0.0 if done else max(1 / DELTA - each, 0.0) for each, done in zip(wealth, shown, strict=True)]
+        now = [
+            done or (each - 1 / DELTA) * (1 + 1e-9) >= sum(lack) - lack[j]
+            for j, (each, done) in enumerate(zip(wealth, shown, strict=True))
+        ]
+        if now == shown:
+            return shown
+        shown = now
+
+
+def test_studies_follow_rule_r_and_their_bounds_do() -> None:
+    """Shown, bars and bounds of single runs, by a plain program; what each metric by itself would show is not."""
+    problem = build([Gaussian(1.0), Gaussian(1.0)], [0.0, -0.2])
+    policy, rule, between = Rounds(ConditionalPower(), budget=600, round=120), ClosedTestingRule(), 0
+    rng, runs = np.random.default_rng(17), 8
+    means = np.array([[0.0, 0.2, 0.4], [0.0, 0.0, 0.1]])
+    batches = [draw(rng, np.full((runs, ARMS), 40.0), means, 0.8, ["normal"] * 2) for _ in range(3)]
+    for run in range(runs):
+        trial, shown = begin(problem, policy), [False] * 4
+        for batch in batches:
+            trial = advance(problem, policy, trial, single(batch, run))
+            wealth = [float(np.exp(each)) for state in states_of(trial.kept) for each in state.gains]
+            shown = rule_r(wealth, shown)
+            assert [bool(each) for state in states_of(trial.kept) for each in state.shown] == shown
+            lack = [0.0 if done else max(1 / DELTA - each, 0.0) for each, done in zip(wealth, shown, strict=True)]
+            for j, claim in enumerate(rule.claims(problem, trial, "abc")):
+                if shown[j]:
+                    continue
+                assert claim.bar == pytest.approx(np.log(1 / DELTA + sum(lack) - lack[j]))
+                own = [k for k in range(4) if k // 2 == j // 2]
+                alone = wealth[j] - 1 / DELTA >= sum(lack[k] for k in own) - lack[j]
+                assert claim.lower is not None
+                assert claim.single_lower is not None
+                if alone and claim.single_lower < claim.margin:
+                    assert claim.lower < claim.margin
+                    between += 1
+    assert between > 0
+
+
+def test_single_step_bounds_count_the_claims_of_all_metrics() -> None:
+    """They are those of a study of one metric with as high a bar: twice the claims at delta, or half of delta."""
+    problem = build([Gaussian(1.0), Binary()], [0.0, -0.1])
+    rng, policy, rule = (
+        np.random.default_rng(19),
+        Rounds(ConditionalPower(), budget=600, round=120),
+        ClosedTestingRule(),
+    )
+    means = np.array([[0.0, 0.1, 0.3], [0.3, 0.35, 0.2]])
+    batch = draw(rng, np.full((1, ARMS), 40.0), means, 0.8, ["normal", "0/1"])
+    both = advance(problem, policy, begin(problem, policy), single(batch, 0))
+    every = rule.claims(problem, both, "abc")
+    for m, sub in enumerate((problem, *problem.metrics)):
+        alone = Problem(sub.question, ARMS, DELTA / 2, sub.noise)
+        own = single((batch, *batch.metrics)[m], 0)._replace(metrics=())
+        expected = rule.claims(alone, advance(alone, policy, begin(alone, policy), own), "abc")
+        for one, other in zip([each for each in every if each.metric == m], expected, strict=True):
+            assert one.single_lower == pytest.approx(other.single_lower, abs=1e-6)
+            assert one.single_upper == pytest.approx(other.single_upper, abs=1e-6)
+
+
+@pytest.mark.parametrize("budget", [600, None])
+def test_results_are_asked_for_as_long_as_any_metric_is_open(budget: int | None) -> None:
+    problem = build([Gaussian(1.0), Gaussian(1.0)], [0.0, -0.1])
+    policy = ConditionalPower() if budget is None else Rounds(ConditionalPower(), budget=budget, round=240)
+    trial, rng = begin(problem, policy, (20,)), np.random.default_rng(23)
+    means = np.array([[0.0, 3.0, 3.0], [0.0, 3.0, 0.0]])
+    for _ in range(1 if budget else 2):  # without a budget a first batch without parts only teaches
+        trial = advance(problem, policy, trial, draw(rng, np.full((20, ARMS), 80.0), means, 0.8, ["normal"] * 2))
+    assert trial.kept.shown.all()
+    unsettled = ~trial.kept.metrics[0].shown.all(axis=-1)
+    unsettled &= ~trial.done  # in some runs nothing more can be expected
+    assert unsettled.sum() > 10
+    assert trial.kept.metrics[0].shown[:, 0].all()
+    assert (trial.plan.pulls[unsettled] > 0).tolist() == [[True, False, True]] * int(
+        unsettled.sum()
+    )  # for what is open

@@ -10,11 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import serving
 from roundwise import Binary, Claims, InputError, LargeSample, Metric, Normal, Study, create_study, load_study
 from roundwise.errors import RoundwiseError
+from roundwise.noise import Noise
 from roundwise.study.audit import audit_entries
 from roundwise.study.guarantee import guarantee_of
 from roundwise.study.metrics import parse_metric
+from roundwise.web.forms import Form
 
 ARMS = ["A", "B", "C"]
 LATENCY = Metric("latency", Normal(), margin=4, lower_is_better=True, column="ms", unit="ms")
@@ -23,11 +26,9 @@ BASKET = Metric("basket", LargeSample(), "secondary")
 
 def create(folder: Path, *metrics: Metric, sides: str = "one", **settings: object) -> Study:
     question = Claims.against_control(ARMS, "A", sides=sides)
-    usual = {"budget": 1500, "round": 300, "seed": 3, "delta": 0.05}
+    usual = {"noise": Binary(), "budget": 1500, "round": 300, "seed": 3, "delta": 0.05}
     storage = f"sqlite:///{folder / 'x.db'}"
-    return create_study(
-        "s", question=question, arms=ARMS, noise=Binary(), metrics=metrics, storage=storage, **usual | settings
-    )  # type: ignore[arg-type]
+    return create_study("s", question=question, arms=ARMS, metrics=metrics, storage=storage, **usual | settings)  # type: ignore[arg-type]
 
 
 def rows_of(table: list[tuple[str, int]], rng: np.random.Generator, slow: float = 8.0) -> list[list[object]]:
@@ -252,7 +253,93 @@ def test_the_command_line_takes_metrics(tmp_path: Path, roundwise: Callable[...,
     code, out, _ = roundwise("report", "s")
     assert code == 0
     assert "latency (guardrail)" in out
+    assert "Forecast" not in out  # which would be of the first metric alone
     assert roundwise("verify", "s")[0] == 0
+    assert "no forecast" in roundwise("plan", "--study", "s")[2]
     code, _, error = roundwise(*said.replace("new s", "plan").split(), "--baseline", "20%", "--guardrail", latency)
     assert code != 0
     assert "A plan has one metric" in error.replace("\n", " ")
+
+
+def test_the_form_of_the_page_takes_metrics_one_a_line() -> None:
+    text = "guardrail latency:normal,column=ms,lower,margin=4,unit=ms\n\nsecondary basket:large-sample"
+    form = Form.of({"question": "claims", "arms": "A\nB\nC", "metrics": text})
+    assert form.spec().metrics == (LATENCY, BASKET)
+    assert form.spec().question.opposites
+    assert not Form.of({"question": "claims", "arms": "A\nB"}).spec().question.opposites
+    with pytest.raises(InputError, match="begin the line"):
+        Form.of({"question": "claims", "arms": "A\nB", "metrics": "latency:normal,margin=1"}).spec()
+    with pytest.raises(InputError):  # nothing is imported for a form
+        Form.of({"question": "claims", "arms": "A\nB", "metrics": "guardrail x:antigravity:Fly,margin=1"}).spec()
+
+
+@pytest.mark.long
+def test_the_api_and_the_page_have_metrics(tmp_path: Path) -> None:
+    new = {
+        "name": "s",
+        "question": {"name": "claims", "arms": ARMS, "control": "A", "sides": "two"},
+        "arms": ARMS,
+        "noise": {"name": "binary"},
+        "metrics": [LATENCY.to_json(), {"name": "basket", "noise": {"name": "large-sample"}, "role": "secondary"}],
+        "budget": 1500,
+        "round": 300,
+    }
+    with serving.serving(f"sqlite:///{tmp_path / 'studies.db'}") as (url, _):
+        status, _, created = serving.ask(url, "POST", "/api/v1/studies", new)
+        assert status == 201, created
+        assert created["decisions"][0]["decision"] == "undecided"
+        asked = serving.ask(url, "POST", "/api/v1/studies/s/ask", {})[2]["asked"]
+        rows = rows_of(list(asked.items()), np.random.default_rng(3))
+        named = [dict(zip(("arm", "outcome", "ms", "basket"), each, strict=True)) for each in rows]
+        status, _, told = serving.ask(url, "POST", "/api/v1/studies/s/results", {"rows": named})
+        assert status == 200, told
+        assert [each["metric"] for each in told["metrics"]] == ["outcome", "latency", "basket"] * 2
+        assert serving.ask(url, "GET", "/api/v1/studies/s/verify")[2]["sound"] is True
+        for path in ("/studies/s", "/studies/s/report"):
+            status, _, page = serving.ask(url, "GET", path, raw=True)
+            assert status == 200
+            assert b"latency (guardrail)" in page
+        again = {**new, "name": "t", "metrics": [{"name": "ms"}]}
+        status, _, problem = serving.ask(url, "POST", "/api/v1/studies", again)
+        assert status == 422, problem
+        assert "noise" in problem["detail"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("noise", "columns", "reading"),
+    [
+        (Binary(), {"item": "u"}, None),  # arms on the same items, by every metric
+        (Normal(), {"id": "u"}, {"id_result": "mean"}),
+        (Normal(), {"id": "u", "covariate": "x"}, None),  # which adjusts the first metric
+        (Binary(), {"id": "u"}, {"share_above": 0.0}),  # a rule for the first metric
+    ],
+)
+def test_rules_for_rows_hold_for_every_metric(
+    tmp_path: Path, noise: Noise, columns: dict[str, str], reading: dict[str, object] | None
+) -> None:
+    study = create(tmp_path, LATENCY, noise=noise, columns=columns, reading=reading)
+    rng = np.random.default_rng(4)
+    for number in range(3):
+        asked = study.ask()
+        if asked is None:
+            break
+        rows: list[list[object]] = []
+        for arm, n in asked.table:
+            for i in range(n):
+                unit = f"{number}-{i}" if "item" in columns else f"{number}-{arm}-{i}"
+                value = int(rng.random() < 0.3) if "item" in columns else round(rng.standard_normal(), 3)
+                rows.append([unit, arm, value, round(100 + 5 * rng.standard_normal(), 2), round(rng.normal(), 3)])
+        study.tell(write(tmp_path / f"{number}.csv", rows, ("u", "arm", "outcome", "ms", "x")))
+    state = study.state
+    np.testing.assert_array_equal(state.record.counts, state.of_metric(0).record.counts)
+    assert audit_entries(study.entries()).sound
+
+
+def test_a_round_of_which_nothing_came(tmp_path: Path) -> None:
+    study = create(tmp_path, LATENCY)
+    study.ask()
+    study.close_round("nothing came")
+    live(study, tmp_path, rounds=2)
+    assert study.state.of_metric(0).record.samples == study.state.record.samples == 600
+    assert audit_entries(study.entries()).sound

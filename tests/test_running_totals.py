@@ -37,6 +37,24 @@ class TestRunningTotals:
         assert found.rows == 6
         assert found.notes[0] == FileNote("possible_total", file="results.csv", results=6, new=1)
 
+    def test_measurements_in_another_order_are_refused(self, tmp_path):
+        """An export without an order: the same rows, also rounds later. Other rows of the same numbers are new."""
+        rng = np.random.default_rng(1)
+        path = tmp_path / "x.csv"
+        with study_of(tmp_path, Gaussian(1.0)) as study:
+            rounds = []
+            for _ in range(3):
+                pulls = study.ask().pulls.astype(int)
+                rounds.append([f"{'ab'[i]},{x:.1f}" for i, n in enumerate(pulls) for x in rng.normal(size=n)])
+                path.write_text(table(*rounds[-1]))
+                study.tell(path)
+            study.ask()
+            for rows in rounds:
+                path.write_text(table(*rng.permutation(rows)))
+                with pytest.raises(DataError, match="rows of a file that is recorded, in another order"):
+                    study.tell(path)
+            study.tell(path, new=True)
+
     def test_nothing_is_said_after_a_running_total(self, tell):
         """What is told is new, whatever was told before."""
         first = tell(self.SUMS)

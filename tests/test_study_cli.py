@@ -110,7 +110,7 @@ class TestCommands:
 
     @pytest.mark.long
     def test_a_budget_ends_undecided_with_what_is_open(self, works, refused, tmp_path):
-        works(*NEW, "--binary", "--budget", 100)
+        works(*NEW, "--binary", "--budget", 100, "--policy", "wager")
         works("ask", "checkout")
         table(tmp_path / "1.csv", ("red", 30, 10), ("green", 30, 11), ("blue", 30, 1))
         works("tell", "checkout", "1.csv")

@@ -456,8 +456,8 @@ def _refutation(*, spreading: bool, moving: str | None, false_alarm: float) -> s
 _ASSUMPTIONS = {  # what rows may contradict, and what to do about it
     "normal": (
         "results are normal",
-        "Start a new study with {@large_sample}, or with {@cap} if single large values should not decide; "
-        "{@import_past} lets these results guide it.",
+        "Go on as large-sample with {@relax}; or start a new study with {@cap} if single large values should not "
+        "decide.",
     ),
     "same_spread": ("all arms vary alike", "Start a new study without {@same_spread}."),
     "sigma": (
@@ -466,7 +466,7 @@ _ASSUMPTIONS = {  # what rows may contradict, and what to do about it
     ),
     "poisson": (
         "counts vary as Poisson counts do",
-        "Start a new study with {@normal}, or with {@large_sample} if most counts are below 20.",
+        "Go on as large-sample with {@relax}; or start a new study with {@normal} if most counts are above 20.",
     ),
 }
 _ROW_FINDINGS: dict[str, str] = {
@@ -567,9 +567,10 @@ def _after_decision(*, results: float, recounted: bool, claims: bool) -> str:
 
 def _joint_bounds(*, times: int, changed: bool) -> str:
     since = ", counted from the last change of the claims," if changed else ""
+    often = {2: "twice", 3: "three times"}.get(times, f"{times} times")
     return (
         "What is shown stays shown: the probability that any of it is false is at most the error above. All lower "
-        f"bounds{since} hold jointly with an error of at most {'twice' if times == 2 else 'three times'} that, and so "
+        f"bounds{since} hold jointly with an error of at most {often} that, and so "
         "do all upper bounds; the forecast is not covered."
     )
 
@@ -608,6 +609,11 @@ Note.table = {
     ),
     "arm_dropped": _arm_changed("dropped"),
     "arm_added": _arm_changed("added"),
+    "relaxed": (
+        "After round {after} the noise model {noise} was given up ({why}): the study went on as large-sample, with "
+        "nothing shown or ruled out. Rounds up to then tell how much results vary; evidence and intervals are made of "
+        "those after it."
+    ),
     "budget_changed": "The budget was {before:count} results at first and is {now:count} now.",
     "remark": lambda *, by, at, text: f"Remark by {by}, {day(at)}: {text}",
     "more_remarks": "{number:count} earlier remark{number:s} {number:is} in the record.",
@@ -649,6 +655,15 @@ FileNote.table = {
     "guessed_column": lambda *, column, role: (
         f"{quoted(column)} was taken for the {role}, judging by its contents. To be certain, use "
         f"{option(f'{role}_column')}."
+    ),
+    "direction": lambda *, lower: (
+        f"{'lower' if lower else 'higher'} values are better in this file, but this study looks for "
+        f"{'higher' if lower else 'lower'} means. If that is not meant, create it "
+        f"{'with' if lower else 'without'} {option('lower_is_better')}."
+    ),
+    "consecutive": (
+        "the runs of one arm were made one after another on one machine, so what drifts meanwhile can look like a "
+        "difference between arms. Tell several short sessions rather than one long one."
     ),
     "possibly_cut": "the last line has no line end; check that the file was not cut.",
     "first_sheet": "only the first of {sheets} sheets, {sheet:quoted}, was read.",
@@ -821,6 +836,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "status": ("`study.status()`", "`roundwise status`", "the page of the study"),
     "create": ("`create_study`", "`roundwise new`", "“New study”"),
     "import_past": ("`import_past`", "`roundwise import-past`", "“Import earlier data”"),
+    "relax": ("`study.relax(REASON)`", "`roundwise relax`", "“Go on as large-sample”"),
     "import": ("`import_study`", "`roundwise import`", "`roundwise import`"),
     "export": ("`export_study`", "`roundwise export`", "`roundwise export`"),
     "plan": ("`plan`", "`roundwise plan`", "`roundwise plan`"),
@@ -865,7 +881,10 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     "export": "`GET .../record`",
     "plan": "`roundwise plan`",  # named where the server refuses what is too large
     "plan_file": "`POST .../plan`",
-    **{name: f"`POST .../{name.replace('_', '-')}`" for name in ("amend", "ask", "close_round", "end", "import_past")},
+    **{
+        name: f"`POST .../{name.replace('_', '-')}`"
+        for name in ("amend", "ask", "close_round", "end", "relax", "import_past")
+    },
 }
 
 

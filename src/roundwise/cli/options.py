@@ -396,7 +396,7 @@ class MetricOptions(NamedTuple):
     def metrics(self) -> tuple[Metric, ...]:
         """The metrics as `create_study` takes them."""
         given: dict[Role, list[str] | None] = {"guardrail": self.guardrail, "secondary": self.secondary}
-        return tuple(parse_metric(text, role) for role, texts in given.items() for text in texts or ())
+        return tuple(parse_metric(text, role, trusted=True) for role, texts in given.items() for text in texts or ())
 
 
 @dataclass(frozen=True, kw_only=True)

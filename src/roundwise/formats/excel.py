@@ -27,6 +27,17 @@ _FAILURES = (
 )  # fmt: skip
 
 
+def is_workbook(file: BinaryIO, path: str) -> bool:
+    """Whether a zip is a workbook, or so damaged that only its name says what it was."""
+    try:
+        names = zipfile.ZipFile(file).namelist()
+        return "[Content_Types].xml" in names or any(name.startswith("xl/") for name in names)
+    except _FAILURES:
+        return not path.lower().endswith(".eval")
+    finally:
+        file.seek(0)
+
+
 def excel_sheet(name: str, file: BinaryIO, largest: int = LARGEST) -> Sheet:
     """The first sheet of an Excel workbook, of `largest` bytes at most; rows are numbered as Excel does."""
     digest = digest_of(file)

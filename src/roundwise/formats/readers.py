@@ -26,7 +26,9 @@ import numpy as np
 
 from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import refusal, shown
+from roundwise.formats.messages import quoted, refusal, shown
+from roundwise.formats.paths import Absent, follow, is_starred, nested_rows
+from roundwise.formats.requests import arm_keys, parse_request_id
 from roundwise.formats.sheet import (
     Chunk,
     Limits,
@@ -41,6 +43,16 @@ from roundwise.formats.sheet import (
     opened,
     too_large,
 )
+from roundwise.formats.sources import (
+    File,
+    Wanted,
+    refuse_database,
+    refuse_search,
+    source_of,
+    source_sheet,
+    split_names,
+)
+from roundwise.messages import list_quoted
 
 BLOCK = 1 << 20  # bytes read at once
 ROWS = 2000  # rows that `csv` hands over at once; many more, and Python's garbage collector takes half of the time
@@ -266,8 +278,8 @@ def is_json(start: bytes) -> bool:
     return start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
 
 
-def json_sheet(name: str, file: BinaryIO) -> Sheet:
-    """One object a line if the first line is a whole object, and else one document."""
+def json_sheet(name: str, path: str, file: BinaryIO, wanted: Wanted) -> Sheet:
+    """One object a line if the first line is a whole object, and else one document; also a file of another tool."""
     blocks = Blocks(name, file)
     line = ""
     while not line.strip() and not blocks.done:
@@ -277,12 +289,15 @@ def json_sheet(name: str, file: BinaryIO) -> Sheet:
     except (ValueError, RecursionError):
         first = None
     scalar = isinstance(first, dict) and not any(isinstance(each, list | dict) for each in first.values())
+    about = File(name, path, wanted)
     if scalar or (isinstance(first, dict) and not blocks.done):
-        return _lines(name, blocks, at, line)
-    return _document(name, blocks, line)
+        return _lines(about, blocks, at, line)
+    return _document(about, blocks, line)
 
 
-def _lines(name: str, blocks: Blocks, at: int, line: str) -> Sheet:
+def _lines(about: File, blocks: Blocks, at: int, line: str) -> Sheet:
+    name = about.name
+
     def groups() -> Iterator[list[tuple[int, Plain]]]:
         group = [(at, _object(name, at, line))]
         while block := blocks.next():
@@ -299,17 +314,33 @@ def _lines(name: str, blocks: Blocks, at: int, line: str) -> Sheet:
 
     rest = groups()
     first = next(rest)
+    if (source := source_of(first[0][1])) is not None:
+        return source_sheet(source, about, chain(first, chain.from_iterable(rest)), blocks.digest, "line")
     header = list(dict.fromkeys(key for _, each in first for key in each))
+    header += _paths(about, [each for _, each in first], header)
 
     def chunks(places: Sequence[int]) -> Iterator[Chunk]:
         for group in chain([first], rest):
-            cells = [[each.get(header[place]) for _, each in group] for place in places]
+            cells = [[_cell(each, header[place]) for _, each in group] for place in places]
             yield Chunk([line for line, _ in group], cells)
         if blocks.cut:
             sheet.note("possibly_cut")
 
     sheet = Sheet(name, header, chunks, blocks.digest, "line", at)
     return sheet
+
+
+def _paths(about: File, objects: Sequence[Plain], header: Collection[str]) -> list[str]:
+    """The columns that are paths into objects: of those that the user named, what is no key and is in some object."""
+    names = (title for title in about.wanted.titles if title not in header)
+    return [title for title in names if any(follow(each, title) is not Absent for each in objects)]
+
+
+def _cell(given: Plain, title: str) -> object:
+    if title in given:
+        return given[title]
+    found = follow(given, title) if "." in title else None
+    return None if found is Absent else found
 
 
 def _object(name: str, line: int, text: str) -> Plain:
@@ -322,7 +353,8 @@ def _object(name: str, line: int, text: str) -> Plain:
     return {str(key).strip(): cell for key, cell in found.items()}
 
 
-def _document(name: str, blocks: Blocks, line: str) -> Sheet:
+def _document(about: File, blocks: Blocks, line: str) -> Sheet:
+    name = about.name
     pieces = [line]
     size = len(line)
     while block := blocks.next():
@@ -339,6 +371,15 @@ def _document(name: str, blocks: Blocks, line: str) -> Sheet:
     except (ValueError, RecursionError) as error:
         raise _not_json(name, error) from None
     digest = blocks.digest()
+    starred = any(map(is_starred, about.wanted.titles))
+    if starred:
+        rows = nested_rows(name, found, about.wanted.titles)
+        return _of_columns(name, {path: [row[path] for row in rows] for path in about.wanted.titles}, digest)
+    members = found if isinstance(found, list) else [found]
+    if members and (source := source_of(members[0])) is not None:
+        if not all(isinstance(each, dict) for each in members):
+            raise damaged(name, source.title, ValueError("a member is no object"))
+        return source_sheet(source, about, enumerate(members, 1), lambda: digest, "row")
     if isinstance(found, dict):
         tables = [each for each in found.values() if isinstance(each, list) and each and isinstance(each[0], dict)]
         if len(tables) == 1:
@@ -356,7 +397,8 @@ def _document(name: str, blocks: Blocks, line: str) -> Sheet:
             'Give a list of objects such as [{"arm": "a", "outcome": 1}, ...], or one object a line.',
         )
     header = list(dict.fromkeys(str(key) for each in found for key in each))
-    return _of_columns(name, {key: [each.get(key) for each in found] for key in header}, digest)
+    header += _paths(about, found, header)
+    return _of_columns(name, {key: [_cell(each, key) for each in found] for key in header}, digest)
 
 
 def _of_columns(name: str, columns: dict[str, list[object]], digest: str) -> Sheet:
@@ -493,14 +535,38 @@ def _cells(name: str, column: Any) -> Sequence[Any]:
     return array
 
 
-def sheet_of(source: object, path: str, name: str, known: set[str], stack: ExitStack) -> Sheet:
+def sheet_of(
+    source: object, path: str, name: str, known: set[str], stack: ExitStack, wanted: Wanted | None = None
+) -> Sheet:
     """The table in whatever was given; a source that was sent by somebody else has limits."""
     limits: Limits | None = getattr(source, "limits", None)
-    found = _sheet(source, path, name, known, stack, limits)
+    wanted = wanted or Wanted()
+    found = _sheet(source, path, name, known, stack, limits, wanted)
+    found = found if "arm" in found.roles else _with_names(found, wanted)
     return found if limits is None else limits.counted(found)
 
 
-def _sheet(source: object, path: str, name: str, known: set[str], stack: ExitStack, limits: Limits | None) -> Sheet:
+def _with_names(sheet: Sheet, wanted: Wanted) -> Sheet:
+    """The table, and if one of its columns holds the names of arm and item, with columns for them."""
+    titles = [title.strip() for title in sheet.header]
+    if (pattern := wanted.pattern) is not None:
+        if pattern.path not in titles:
+            found = list_quoted([title for title in titles if title])
+            raise refusal(
+                sheet.top, f"there is no column {quoted(pattern.path)}, only {found}.", "Correct the pattern."
+            )
+        return split_names(sheet, titles.index(pattern.path), pattern.names, wanted.columns["arm"])
+    if "custom_id" in titles and "arm" not in titles and "arm" not in wanted.columns:
+        keys = arm_keys(wanted.arms)
+        return split_names(
+            sheet, titles.index("custom_id"), lambda text: parse_request_id(str(text), keys), "rw-{arm}-{item}"
+        )
+    return sheet
+
+
+def _sheet(
+    source: object, path: str, name: str, known: set[str], stack: ExitStack, limits: Limits | None, wanted: Wanted
+) -> Sheet:
     if is_frame(source):
         return frame_sheet(name, source)
     if not is_path(source):
@@ -510,9 +576,14 @@ def _sheet(source: object, path: str, name: str, known: set[str], stack: ExitSta
     if start.startswith(b"PAR1"):
         return parquet_sheet(name, path, file, limits)
     if start.startswith(b"PK\x03\x04"):
-        from roundwise.formats.excel import excel_sheet
+        from roundwise.formats.excel import excel_sheet, is_workbook
+        from roundwise.formats.sources import archive_sheet
 
+        if not is_workbook(file, path):
+            return archive_sheet(name, path, file, wanted, *([] if limits is None else [limits.unpacked]))
         return excel_sheet(name, file) if limits is None else excel_sheet(name, file, limits.unpacked)
+    if start.startswith(b"SQLite format 3\0"):
+        raise refuse_database(name, path)
     for suffix, what in ((".xlsx", "an Excel workbook"), (".parquet", "a Parquet file")):
         if start and path.lower().endswith(suffix):
             raise refusal(name, f"this is not {what}, whatever its name.", "Write it again, or rename it to .csv.")
@@ -523,7 +594,12 @@ def _sheet(source: object, path: str, name: str, known: set[str], stack: ExitSta
             start = _start(file)
         except (OSError, EOFError, zlib.error) as error:
             raise damaged(name, "a compressed file", error) from None
-    return json_sheet(name, file) if is_json(start) else text_sheet(name, file, known)
+    if is_json(start):
+        return json_sheet(name, path, file, wanted)
+    sheet = text_sheet(name, file, known)
+    if {"number", "value", "state"} <= set(sheet.header) and any(each.startswith("params_") for each in sheet.header):
+        raise refuse_search(name, [])
+    return sheet
 
 
 def _start(file: Any) -> bytes:

@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -293,6 +294,9 @@ class Sheet:
     decimal_comma: bool = False
     hint: str = ""  # what to say if the columns are wrong
     notes: list[FileNote] = field(default_factory=list)
+    roles: dict[str, str | None] = field(default_factory=dict)  # columns that the reader itself knows; None: not there
+    reasons: Counter[str] = field(default_factory=Counter)  # why rows have no outcome, where the file says it
+    lower_is_better: bool | None = None  # where the file says it, or its nature: times
     problems: Problems = field(init=False)
 
     def __post_init__(self) -> None:

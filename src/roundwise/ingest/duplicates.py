@@ -33,6 +33,7 @@ from roundwise.noise import Noise
 from roundwise.serialization import Hashes, unpack_hashes, unpack_numbers
 
 _CERTAIN = 40  # bits of values from which the same rows are no chance
+DISTINCT = 30  # arms and values: the chance that others occur just as often is below 0.3^30 (Stirling)
 _ROW = np.dtype([("arm", "<u8"), ("value", "<f8")])
 
 
@@ -82,6 +83,15 @@ def marks(rows: Chunks, sizes: Sequence[int], arms: Sequence[str], seed: int) ->
         running.update(block[start:].tobytes())
         at += len(block)
     return found
+
+
+def mark_in_any_order(rows: Chunks, arms: Sequence[str], seed: int) -> str:
+    """The mark of the same rows in any order; empty if fewer than `DISTINCT` arms and values tell them from others."""
+    codes, sum_, distinct = hashes(arms, seed), 0, 0
+    for index, values, _ in rows:
+        mixed = splitmix64(codes[index] ^ splitmix64((values + 0.0).view(np.uint64)))
+        sum_, distinct = sum_ + int(mixed.sum(dtype=np.uint64)), max(distinct, len(np.unique(mixed)))
+    return f"{sum_ % 2**64:016x}" if distinct >= DISTINCT else ""
 
 
 def among(known: Hashes, values: Hashes) -> Bools:
@@ -354,6 +364,13 @@ class RecordedFiles:
         for start, each in taught.items():
             if found.get(start.rows) == start.mark:
                 raise _imported(name, each)
+        mark = mark_in_any_order(row_store.after(), arms, seed)
+        if mark and any(each.in_any_order == mark for each in {*starts, *taught}):
+            raise refusal(
+                name,
+                f"it has the {row_store.rows} rows of a file that is recorded, in another order.",
+                Remedy("Use {@new} if all of it is new."),
+            )
         same = [each.rows for each in starts if found.get(each.rows) == each.mark]
         if same:
             raise refusal(

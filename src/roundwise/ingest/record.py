@@ -20,7 +20,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ from roundwise.formats.messages import shown
 from roundwise.formats.sheet import hashes, no_value, whole
 from roundwise.ingest.columns import Index
 from roundwise.ingest.covariates import CovariateSums
-from roundwise.ingest.row_statistics import RowStatistics
+from roundwise.ingest.row_statistics import Moments, RowStatistics
 from roundwise.messages import FileNote
 from roundwise.model.batch import (
     Batch,
@@ -543,10 +543,21 @@ SumLaw = Literal["binary", "poisson", "normal"]
 
 
 class FileStart(NamedTuple):
-    """The rows of a file, as a mark by which they are known again at the start of another: a keyed 64-bit hash."""
+    """The rows of a file, as marks by which they are known again in another: keyed 64-bit hashes."""
 
     rows: int
-    mark: str
+    mark: str  # of the rows in their order, which may be the start of another file
+    in_any_order: str = ""  # of the same rows in any order; empty where other rows could be the same by chance
+
+    def plain(self) -> list[int | str]:
+        """As it is recorded."""
+        return [self.rows, self.mark, *([self.in_any_order] if self.in_any_order else [])]
+
+    @classmethod
+    def from_plain(cls, written: Sequence[Any]) -> FileStart:
+        """What `plain` was made of."""
+        rows, *given = written
+        return cls(int(rows), *map(str, given))
 
 
 @dataclass(frozen=True, eq=False)
@@ -648,7 +659,8 @@ _MALFORMED = (AttributeError, LookupError, TypeError, ValueError, OverflowError,
 _REQUIRED = ("name", "digest", "form", "rows", "counts", "totals", "parts", "seed")
 _TO_JSON: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("counts", "totals", "scatter", "missing"), pack_numbers),
-    **dict.fromkeys(("limits", "start", "times"), list),
+    **dict.fromkeys(("limits", "times"), list),
+    "start": FileStart.plain,
     "contradicted": Contradicted.payload,
     "sketches": sketches_payload,
     "notes": lambda notes: [each.values() for each in notes],
@@ -663,7 +675,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "sigma": float,
     "limits": lambda ends: (float(ends[0]), float(ends[1])),
     "contradicted": Contradicted.from_payload,
-    "start": lambda start: FileStart(int(start[0]), str(start[1])),
+    "start": FileStart.from_plain,
     "sketches": sketches_from,
     "times": lambda times: (str(times[0]), str(times[1])),
     "notes": lambda notes: tuple(map(FileNote.from_values, notes)),
@@ -758,6 +770,16 @@ def whole_of(results: Sequence[Results]) -> Batch:
     if strata is None or strata.items is None:
         return whole
     return whole._replace(pairs=sum_pairs(_rows(strata), len(whole.counts), _limits(results, strata)))
+
+
+def moments_of(results: Sequence[Results]) -> Batch | None:
+    """The files of one batch with the cubes of all rows, whatever the noise model needs; None if some told sums."""
+    told = [each for each in results if each.counts.any()]
+    known = [each.row_statistics.moments for each in told if each.row_statistics is not None]
+    if not known or len(known) < len(told):
+        return None
+    found = reduce(Moments.plus, known)
+    return Batch(found.counts, found.counts * found.means, found.second, cubes=found.third)
 
 
 def _sum_cubes(results: Sequence[Results], whole: Batch) -> Floats:

@@ -28,6 +28,7 @@ from roundwise.formats.sheet import (
     no_value,
     unreadable,
 )
+from roundwise.formats.sources import Wanted
 from roundwise.ingest.columns import EVERY, WATCH, ArmNames, Columns, Index, TellOptions, known_titles, layout
 from roundwise.ingest.covariates import Adjustment, CovariateSums
 from roundwise.ingest.duplicates import (
@@ -40,6 +41,7 @@ from roundwise.ingest.duplicates import (
     contradictions,
     could_repeat,
     hash_ids,
+    mark_in_any_order,
     marks,
     nothing_new,
     numbered_digest,
@@ -281,6 +283,7 @@ def read_results(
     columns: Columns | None = None,
     reading: Reading | None = None,
     adjustment: Adjustment | None = None,
+    lower_is_better: bool | None = None,
     options: TellOptions | None = None,
     recorded: RecordedFiles | None = None,
 ) -> Results:
@@ -297,6 +300,7 @@ def read_results(
         columns: Names of columns in the study.
         reading: The rules of the study by which rows become results.
         adjustment: What results are adjusted by, where the study has a covariate.
+        lower_is_better: Whether the study looks for low means, so that a file that says otherwise is noted.
         options: What the user says about this file.
         recorded: What the study holds already.
 
@@ -317,6 +321,10 @@ def read_results(
             reader = FileReader(source, path, names, noise, columns, rules, options, recorded, seed, file, stack)
             reader.adjustment = adjustment
             found = replace(reader.read(), parts=parts, seed=seed)
+            direction = reader.sheet.lower_is_better
+            if None not in (direction, lower_is_better) and direction is not lower_is_better:
+                note = FileNote("direction", file=found.name, lower=direction)
+                found = replace(found, notes=(*found.notes, note))
         except OSError as error:
             raise unreadable(path, error) from None
     has_parts = found.strata is not None or found.distribution is not None or found.form == "successes"
@@ -344,7 +352,9 @@ class FileReader:
     ) -> None:
         self.columns = (options.columns or Columns()).over(columns)
         name = shown(getattr(source, "shown_as", path), 200)  # an upload lies elsewhere than its name says
-        self.sheet = sheet_of(source, path, name, known_titles(self.columns, names.arms), stack)
+        wanted = Wanted(names.arms, self.columns.payload())
+        self.sheet = sheet_of(source, path, name, known_titles(self.columns, names.arms), stack, wanted)
+        self.columns = Columns(**self.columns.payload() | self.sheet.roles)
         self.sheet.problems.arms = names.arms
         self.names, self.arms, self.noise, self.options = names, names.arms, noise, options
         self.recorded, self.seed, self.file, self.stack = recorded, seed, file, stack
@@ -622,7 +632,8 @@ class FileReader:
         if not with_ids:
             self._warn_of_running_total(ArmSums(sums.counts, sums.totals, sums.scatter))
             if rows := row_store.rows:
-                start = FileStart(rows, marks(row_store.after(), [rows], self.arms, self.seed)[rows])
+                mark = marks(row_store.after(), [rows], self.arms, self.seed)[rows]
+                start = FileStart(rows, mark, mark_in_any_order(row_store.after(), self.arms, self.seed))
         keep = self.noise.law is None or self.has_items
         width = None if self.noise.needs in ("rows", "cubes") or self.has_items else width_for(size)
         sketches = {watch.title: watch.sketch(self.arms) for watch in watches.values()}
@@ -783,6 +794,8 @@ class FileReader:
     def _refuse_rows(self, numbers: Numbers, rows: int) -> None:
         """Raise an error if anything was wrong with the file of so many good rows."""
         check_notation(self.sheet, [numbers])
+        if self.why_missing is None and self.sheet.reasons:  # another tool says what happened
+            self.why_missing = ", ".join(why for why, _ in self.sheet.reasons.most_common(3))
         if self.missing.any() and self.why_missing is None:
             many, where = int(self.missing.sum()), "" if numbers.title == "outcome" else f" in {quoted(numbers.title)}"
             self.sheet.problems.one(

@@ -12,10 +12,10 @@ import numpy as np
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.messages import number
-from roundwise.planning.budgets import propose_budgets
+from roundwise.planning.budgets import BudgetProposal
 from roundwise.planning.forecast import Ends, Quantiles, quantiles, share, simulate_request, whole
 from roundwise.planning.request import PlanRequest, Scenario
-from roundwise.planning.rows import PlanRow, answerable
+from roundwise.planning.rows import PlanRow
 from roundwise.planning.tradeoff import guess_settings
 from roundwise.policies import usual_policy
 from roundwise.questions import BestArm, Question, TopK
@@ -45,31 +45,29 @@ class PlanAlternative:
         return dataclasses.asdict(self)
 
 
-def find_alternatives(request: PlanRequest, row: PlanRow) -> tuple[PlanAlternative, ...]:
-    """What could be asked where this row is out of reach; nothing where it is not."""
+def find_alternatives(
+    request: PlanRequest, row: PlanRow, enough: BudgetProposal | None = None
+) -> tuple[PlanAlternative, ...]:
+    """What could be asked where this row is out of reach, and a budget that is enough; nothing where it is not."""
     dear = row.samples.p95 > SENSIBLE if row.within_budget is None else row.within_budget < ENOUGH
     if not dear:
         return ()
     easier = () if request.question.separate_claims else _easier_questions(request, row)
     found = sorted(easier, key=lambda each: (-each.within_budget, each.samples.typical))
-    return (*found, *_larger_budgets(request, row))
-
-
-def _larger_budgets(request: PlanRequest, row: PlanRow) -> Iterator[PlanAlternative]:
-    """A budget that is enough for the power that is wanted."""
-    what = "at least one true claim is shown" if request.question.separate_claims else "an answer"
-    if request.budget is None or not answerable(request, row.expected):
-        return
-    for each in propose_budgets(request, row.expected, (request.power,), fewer=20):
-        ends = simulate_request(dataclasses.replace(request, budget=each.budget), row.expected.means, RUNS)
-        yield PlanAlternative(
-            kind="budget",
-            words=f"a budget of about {number(each.budget)}: {what} in {share(each.power)}",
-            value=float(each.budget),
-            samples=quantiles(ends.samples),
-            rounds=quantiles(ends.rounds),
-            within_budget=each.power,
+    if enough is not None:
+        what = "at least one true claim is shown" if request.question.separate_claims else "an answer"
+        ends = simulate_request(dataclasses.replace(request, budget=enough.budget), row.expected.means, RUNS)
+        found.append(
+            PlanAlternative(
+                kind="budget",
+                words=f"a budget of about {number(enough.budget)}: {what} in {share(enough.power)}",
+                value=float(enough.budget),
+                samples=quantiles(ends.samples),
+                rounds=quantiles(ends.rounds),
+                within_budget=enough.power,
+            )
         )
+    return tuple(found)
 
 
 def _easier_questions(request: PlanRequest, row: PlanRow) -> Iterator[PlanAlternative]:

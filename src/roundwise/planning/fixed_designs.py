@@ -22,6 +22,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -212,6 +213,11 @@ def dunnett(level: float, roots: tuple[float, ...]) -> float:
     return _bisect(exceeds, 0.0, float(-ndtri(level / len(roots))), 60)
 
 
+def dunnett_level(delta: float, forms: Floats, shares: Floats, control: int) -> float:
+    """The one-sided level of each claim against a control in Dunnett's test with these shares."""
+    return float(ndtr(-dunnett(delta, tuple(_correlations(forms, shares, control)))))
+
+
 def _bisect(below: Callable[[float], bool], low: float, high: float, steps: int) -> float:
     for _ in range(steps):
         middle = (low + high) / 2
@@ -226,33 +232,51 @@ def obrien_fleming(looks: int, level: float, power: float) -> tuple[float, float
     >>> [round(each, 4) for each in obrien_fleming(5, 0.025, 0.9)]
     [1.0265, 0.7503]
     """
-    z = float(-ndtri(level))
-    constant = _bisect(lambda c: sum(_exits(looks, c, 0.0)) > level, z, z + 2, 50)
-    drift = _bisect(lambda d: sum(_exits(looks, constant, d)) < power, 0.0, constant + float(ndtri(power)) + 2, 50)
+    bounds = boundary(looks, level, 0.0)
+    drift = _bisect(lambda d: sum(_exits(bounds, d)) < power, 0.0, bounds[-1] + float(ndtri(power)) + 2, 50)
     inflation = (drift / float(ndtri(power) - ndtri(level))) ** 2
-    exits = _exits(looks, constant, drift)
+    exits = _exits(bounds, drift)
     late = sum(p * k / looks for k, p in enumerate(exits, 1)) + 1 - sum(exits)
     return inflation, inflation * late
+
+
+@lru_cache(maxsize=256)
+def boundary(looks: int, level: float, shape: float) -> tuple[float, ...]:
+    """Critical z of each of equally spaced looks, c (k/looks)^(shape - 1/2).
+
+    Shape 0 is O'Brien and Fleming's, 1/2 Pocock's. One-sided; the chance to pass it at any look is `level` (Wang and
+    Tsiatis 1987).
+
+    >>> [round(each, 3) for each in boundary(5, 0.025, 0.5)][:1], [round(each, 3) for each in boundary(5, 0.025, 0.0)]
+    ([2.413], [4.562, 3.226, 2.634, 2.281, 2.04])
+    """
+    z, times = float(-ndtri(level)), [(k + 1) / looks for k in range(looks)]
+
+    def scaled(c: float) -> tuple[float, ...]:
+        return tuple(c * time ** (shape - 0.5) for time in times)
+
+    return scaled(_bisect(lambda c: sum(_exits(scaled(c), 0.0)) > level, z, z + 3, 50))
 
 
 _nodes = lru_cache(maxsize=4)(np.polynomial.legendre.leggauss)  # Gauss and Legendre
 
 
-def _exits(looks: int, constant: float, drift: float) -> list[float]:
-    """P(the motion with this drift passes the constant first at look k), k = 1, ..., by recursive integration."""
-    step = 1 / looks
-    nodes, weights = _nodes(160)
-    bottom = constant - 9.0
-    x = (constant + bottom) / 2 + (constant - bottom) / 2 * nodes
-    w = weights * (constant - bottom) / 2
+def _exits(bounds: Sequence[float], drift: float) -> list[float]:
+    """P(the motion with this drift passes the boundary of z first at look k), k = 1, ..., by recursive integration."""
+    step, (nodes, weights) = 1 / len(bounds), _nodes(160)
     scale = math.sqrt(step)
-    density = np.exp(-((x - drift * step) ** 2) / (2 * step)) / (scale * math.sqrt(2 * math.pi))
-    exits = [float(ndtr((drift * step - constant) / scale))]
-    kernel = np.exp(-((x[:, None] - x[None] - drift * step) ** 2) / (2 * step)) / (scale * math.sqrt(2 * math.pi))
-    beyond = ndtr((x + drift * step - constant) / scale)
-    for _ in range(looks - 1):
-        exits.append(float((w * density * beyond).sum()))
-        density = kernel @ (w * density)
+    tops = [z * math.sqrt((k + 1) * step) for k, z in enumerate(bounds)]  # of the motion
+
+    def density_at(moves: Floats) -> Floats:
+        return np.asarray(np.exp(-((moves - drift * step) ** 2) / (2 * step)) / (scale * math.sqrt(2 * math.pi)))
+
+    exits = [float(ndtr((drift * step - tops[0]) / scale))]
+    x, w, density = np.zeros(1), np.ones(1), np.ones(1)
+    for top, after in pairwise(tops):
+        place = top - 4.5 + 4.5 * nodes
+        density = density_at(place[:, None] - x[None]) @ (w * density)
+        x, w = place, weights * 4.5
+        exits.append(float((w * density * ndtr((x + drift * step - after) / scale)).sum()))
     return exits
 
 

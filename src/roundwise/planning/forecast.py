@@ -234,7 +234,9 @@ def _complete_round(
 
 def planned_looks(spec: StudySpec) -> int:
     """How many rounds a study is planned for that announces them."""
-    return 1 + int(spec.acting.first(spec.problem, ()).looks or 0)
+    if spec.round is not None and spec.budget is not None:
+        return math.ceil(spec.budget / spec.round)
+    return spec.policy.looks or 1
 
 
 def most_in_a_round(policy: Policy) -> float | None:
@@ -467,6 +469,11 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     )
     if ended is not None:
         return found
+    if state.spec.metrics:
+        raise InputError(
+            "There is no forecast of a study of several metrics: how their values go together is not known. Its report "
+            "has the chance of each claim of the first metric."
+        )
     over = [each for each in state.rounds if each.counted]
     asked = sum(float(each.pulls.sum()) for each in over)
     missing = min(sum(each.missing for each in over) / asked, MOST_MISSING) if asked else 0.0
@@ -530,6 +537,8 @@ def report_ahead(study: Study) -> Report:
 
 def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
     """One line for a study without results: what it takes with a lead that is not small."""
+    if settings.metrics:
+        return None
     settings = settings.alone
     question, noise = settings.question, settings.noise
     low, high = noise.mean_range

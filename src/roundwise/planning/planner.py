@@ -19,6 +19,7 @@ from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.alternatives import find_alternatives
 from roundwise.planning.budgets import POWERS, BudgetProposal, propose_budgets
+from roundwise.planning.comparison import compare_designs
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import FIRST, RowRuns, answerable, run_first
 from roundwise.planning.scenarios import ITEM_CORRELATION
@@ -165,6 +166,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
             front=front,
             alternatives=(),
             budgets=budgets,
+            compared=(),
             runs=most,
         )
 
@@ -186,8 +188,14 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         report((number + 1) / (len(expected) + 2))
         each.run(request.runs)
     front = tuple(each.remeasured(rows[target].row) if each.recommended else each for each in front)
-    plan = found()
-    return dataclasses.replace(plan, alternatives=find_alternatives(request, plan.row))
+    plan, enough = found(), next((each for each in budgets if each.power == request.power), None)
+    if enough is None and request.budget is not None and answerable(request, expected[target]):
+        enough = next(iter(propose_budgets(plan.request, expected[target], (request.power,), fewer=20)), None)
+    return dataclasses.replace(
+        plan,
+        alternatives=find_alternatives(request, plan.row, enough),
+        compared=compare_designs(plan.request, plan.row, enough),
+    )
 
 
 def _first_runs(request: PlanRequest, expected: Sequence[Scenario], runs: int) -> list[RowRuns]:

@@ -15,6 +15,7 @@ from roundwise.study.study import asked_in_words
 if TYPE_CHECKING:
     from roundwise.planning.study_plan import StudyPlan
 
+MOST_CLAIMS = 3  # that have columns of their own
 LINE = 80  # letters of a line on a terminal
 FUTILITY = (
     "Futility is non-binding: the study, or an arm, may be stopped at any look because success has become unlikely; "
@@ -94,6 +95,28 @@ def front_table(plan: StudyPlan) -> Table:
     return table
 
 
+def comparison_table(plan: StudyPlan) -> Table:
+    """Textbook designs and this one, with the same budget."""
+    claims = plan.row.claims
+    head = ["design", "a true claim" if claims else "answer"]
+    head += ["all true claims"] if claims else []
+    head += [each.claim for each in claims] if len(claims) <= MOST_CLAIMS else []
+    needs = any(each.enough is not None for each in plan.compared)
+    table = [[*head, "results on average", *([f"needs for {share(plan.request.power)}"] if needs else [])]]
+    for each in plan.compared:
+        line = [each.name, share(each.power)]
+        line += [_chance(each.all_true)] if claims else []
+        line += [share(power) for power in each.claims] if len(claims) <= MOST_CLAIMS else []
+        line.append(whole(each.mean_samples))
+        table.append([*line, *(["-" if each.enough is None else whole(each.enough)] if needs else [])])
+    return table
+
+
+def describe_compared(plan: StudyPlan) -> str:
+    """The head of that table."""
+    return f"Designs with {number(plan.request.budget or 0)} results, for {plan.row.expected.given}"
+
+
 def _chance(value: float | None) -> str:
     return "-" if value is None else share(value)
 
@@ -121,7 +144,9 @@ def describe_budget_limit(plan: StudyPlan) -> str:
 def describe_comparison(plan: StudyPlan) -> str:
     """What others need in the row that matters: a fixed design, one with looks, and any method at all."""
     row = plan.row
-    said = [] if row.fixed is None else [describe_fixed_design(row)]
+    said = [] if row.fixed is None or plan.compared else [describe_fixed_design(row)]
+    if plan.row.claims and plan.compared:
+        said.append(FUTILITY)
     if row.lower_bound is not None:
         said.append(f"No method with this error needs fewer than {whole(row.lower_bound)} on average.")
     return " ".join(said)

@@ -19,12 +19,15 @@ from roundwise.model.spec import Thing, class_name, to_spec
 from roundwise.planning.alternatives import PlanAlternative
 from roundwise.planning.budgets import BudgetProposal
 from roundwise.planning.charts import draw_plan
+from roundwise.planning.comparison import ComparedDesign
 from roundwise.planning.fixed_designs import FixedDesign
 from roundwise.planning.forecast import takes_line
 from roundwise.planning.render import (
     LINE,
     align,
+    comparison_table,
     describe_budget_limit,
+    describe_compared,
     describe_comparison,
     describe_plan,
     describe_protocol,
@@ -57,6 +60,7 @@ class StudyPlan:
     front: tuple[TradeoffPoint, ...]
     alternatives: tuple[PlanAlternative, ...]
     budgets: tuple[BudgetProposal, ...]  # by power, where a lead was said without a budget
+    compared: tuple[ComparedDesign, ...]  # textbook designs with the same budget, and ours last
     runs: int  # of each row, unless its rounds are many
 
     @property
@@ -109,6 +113,7 @@ class StudyPlan:
             "fixed_design": None if self.fixed_design is None else dataclasses.asdict(self.fixed_design),
             "lower_bound": self.lower_bound,
             "alternatives": [each.plain() for each in self.alternatives],
+            "compared": [each.plain() for each in self.compared],
             "budgets": [vars(each) for each in self.budgets],
             "words": self.words,
             "protocol": self.protocol,
@@ -131,6 +136,8 @@ class StudyPlan:
         if self.alternatives:
             blocks += ["Alternatives:", *(prose(f"- {each.words}") for each in self.alternatives), ""]
         compared = describe_comparison(self)
+        if self.compared:
+            blocks += [f"{describe_compared(self)}:", *align(comparison_table(self)), ""]
         blocks += [prose(f"For comparison. {compared}"), ""] if compared else []
         if len(self.front) > 1:
             blocks += [f"Settings, for {self.row.expected.given}:", *align(front_table(self)), ""]
@@ -156,6 +163,8 @@ class StudyPlan:
             "within": describe_budget_limit(self),
             "power": power_table(self) if any(row.claims for row in self.rows) else [],
             "compared": describe_comparison(self),
+            "designs": comparison_table(self) if self.compared else [],
+            "designs_title": describe_compared(self),
             "settings": front_table(self) if len(self.front) > 1 else [],
         }
 

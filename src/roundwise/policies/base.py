@@ -50,6 +50,7 @@ class Policy(ABC, Generic[Memory]):
     max_batch: float | None = None
     min_per_arm: float = 0.0
     needs_sigma: ClassVar[bool] = False
+    looks: int | None = None  # that a budget is planned for, by a policy that is made for one
     plans_budget: ClassVar[bool] = False  # whether it sizes its batches for a budget by itself
 
     def check(self, problem: Problem) -> None:

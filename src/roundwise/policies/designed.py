@@ -36,7 +36,7 @@ class Designed(Policy):
         min_per_arm: The least pulls of an arm that is pulled at all.
 
     >>> from roundwise.questions import BestArm
-    >>> Designed(budget=1000).first(Problem(BestArm(), arms=4), runs=()).pulls.tolist()
+    >>> Designed(budget=1000, lead=0.2).first(Problem(BestArm(), arms=4), runs=()).pulls.tolist()
     [65.0, 65.0, 65.0, 65.0]
     """
 

@@ -316,7 +316,8 @@ def measure(
         if compared is not None and compared.difference is not None:  # one number for one thing
             ends = _improvement(sign, compared.difference_lower, compared.difference_upper)
             row.lower, row.upper = (row.lower, ends[1]) if row.below else (ends[0], row.upper)
-        row.shown_at = since.get(claim.words) if row.shown_at is None else row.shown_at
+        if row.shown_at is None or state.relaxed is not None:  # its own number is that since the start
+            row.shown_at = since.get(claim.words)
         if hold:
             row.lower, row.upper = _include(row.estimate, row.lower, row.upper)
             row.single_lower, row.single_upper = _include(row.estimate, row.single_lower, row.single_upper)
@@ -613,7 +614,7 @@ def trace_evidence(
     found: dict[str, dict[int, tuple[float, float, bool]]] = {each.words: {} for each in claims}
     anew = False  # whether the next count is of all rounds: what was won in each is not recorded again
     for entry in entries:
-        anew |= entry.kind == EventKind.AMENDED or bool(entry.payload.get("unrelated"))
+        anew |= entry.kind in (EventKind.AMENDED, EventKind.RELAXED) or bool(entry.payload.get("unrelated"))
         if entry.kind != EventKind.CHECKPOINT:
             continue
         if anew:

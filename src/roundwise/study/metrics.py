@@ -95,10 +95,11 @@ class Metric:
         return cls(**{**payload, "noise": from_spec("noise", noise) if isinstance(noise, Mapping | str) else noise})
 
 
-def parse_metric(text: str, role: Role) -> Metric:
+def parse_metric(text: str, role: Role, trusted: bool = False) -> Metric:
     """Return the metric that a text such as `latency:large-sample,column=ms,lower,margin=20` describes.
 
-    The name and the noise model come first; settings of neither kind are those of the noise model.
+    The name and the noise model come first; settings of neither kind are those of the noise model. A module that it
+    names is imported only if the text is `trusted`.
 
     >>> parse_metric("stars:bounded,low=1,high=5,margin=0.2", "guardrail").noise
     Bounded(low=1.0, high=5.0)
@@ -118,7 +119,7 @@ def parse_metric(text: str, role: Role) -> Metric:
             own[key] = value.strip()
         elif setting != "lower":
             others.append(setting)
-    noise = from_spec("noise", ":".join([model, *([",".join(others)] if others else [])]), trusted=True)
+    noise = from_spec("noise", ":".join([model, *([",".join(others)] if others else [])]), trusted=trusted)
     return Metric(name, noise, role, **own)
 
 

@@ -14,6 +14,7 @@ from roundwise.model.spec import THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.request import PlanRequest
 from roundwise.questions import Claims, Question
+from roundwise.study.metrics import ROLES, Metric, parse_metric
 from roundwise.study.spec import StudySpec
 
 QUESTIONS = {  # what is asked, in words
@@ -85,6 +86,7 @@ class Form:
     arms: str = ""
     control: str = ""
     margin: str = ""
+    metrics: str = ""
     k: str = "2"
     level: str = ""
     tolerance: str = ""
@@ -141,8 +143,9 @@ class Form:
         """The question: one of the menu, or any other as `name:setting=value`, such as one of the user's own."""
         if self.question == "claims":
             control = self.control.strip() or (self.names[0] if self.names else "")
-            margin = self.read("margin") or 0.0
-            return Claims.against_control(self.names, control, margin, lower_is_better=self.direction == "lower")
+            margin, lower = self.read("margin") or 0.0, self.direction == "lower"
+            sides = "two" if self.metrics.strip() else "one"  # so that it can be shown that a guardrail is violated
+            return Claims.against_control(self.names, control, margin, sides=sides, lower_is_better=lower)
         if self.question not in QUESTIONS:
             return from_spec("question", self.question)
         return from_spec("question", self._settings(self.question) | {"lower_is_better": self.direction == "lower"})
@@ -150,6 +153,16 @@ class Form:
     def model(self) -> Noise:
         """The noise model: one of the menu, or any other in the same way."""
         return from_spec("noise", self._settings(self.noise) if self.noise in RESULTS else self.noise)
+
+    def further_metrics(self) -> tuple[Metric, ...]:
+        """The guardrails and secondary metrics, one a line: the role, and the metric as on the command line."""
+        found = []
+        for line in filter(None, map(str.strip, self.metrics.splitlines())):
+            role, _, text = line.partition(" ")
+            if role not in ROLES:
+                raise InputError(f"'{line[:40]}' is no metric: begin the line with {' or '.join(ROLES)}.")
+            found.append(parse_metric(text, role))
+        return tuple(found)
 
     def spec(self) -> StudySpec:
         """The study that the form declares."""
@@ -177,6 +190,7 @@ class Form:
             "noise": self.model(),
             **{name: self.read(name) for name in ("delta", "round", "budget")},
             "unit": self.unit.strip() or None,
+            "metrics": self.further_metrics() if self.question == "claims" else (),
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
             "columns": Columns(id=self.id_column.strip() or None, time=self.time_column.strip() or None),
             "reading": Reading(

@@ -16,7 +16,7 @@ from roundwise.messages import Remedy, number
 from roundwise.planning import StudyPlan
 from roundwise.planning.forecast import plural, share, whole
 from roundwise.planning.planner import plan_request
-from roundwise.planning.render import describe_fixed_design, power_table
+from roundwise.planning.render import comparison_table, describe_compared, describe_fixed_design, power_table
 from roundwise.planning.tradeoff import policy_words
 from roundwise.render.terminal import Table
 from roundwise.study.study import create_from_spec
@@ -123,7 +123,9 @@ def forecast(request: Request, sent: FormData) -> Response:
         plan=found,
         rows=_forecast_table(found),
         power=power_table(found) if found.rows[0].claims else [],
-        fixed=describe_fixed_design(found.row),
+        fixed="" if found.compared else describe_fixed_design(found.row),
+        designs=comparison_table(found) if found.compared else [],
+        designs_title=describe_compared(found),
         policy=policy_words(found.request.policy, found.request),
         quick=quick,
     )

@@ -739,6 +739,11 @@ def _lower_bounds(problem: Problem, kept: ClaimState, budget_bets: BudgetBets) -
 
 
 def note_joint_bounds(problem: Problem, kept: ClaimState) -> Note:
-    """Return the note on what all bounds promise together."""
-    times = 2 if len(_padded_steps(problem, kept).families) < 2 else 3
+    """Return the note on what all bounds promise together.
+
+    Bounds of odds ratios add one to what is shown, for each metric; others one, once claims were added two.
+    """
+    odds = [claims_of(each).odds for each in metrics_of(problem)]
+    added = len(_padded_steps(problem, kept).families) > 1
+    times = 1 + sum(odds) + (0 if all(odds) else 1 + added)
     return Note("joint_bounds", times=times, changed=not _whole(kept))

@@ -186,7 +186,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         for m, (sub, state, own, bet) in enumerate(zip(every, states, batches, bets, strict=True)):
             rest = lacks[m]
             after = self._settle(sub, state, plan, own, bet, shown[m], None if rest is None else rest.lack)
-            found.append(self._forecast_metric(sub, after._replace(elsewhere=elsewhere[m] or state.elsewhere), left))
+            found.append(self._forecast_metric(sub, after._replace(elsewhere=elsewhere[m]), left))
         return found[0]._replace(metrics=tuple(found[1:]))
 
     def _bet(self, problem: Problem, kept: ClaimState, batch: Batch, plan: BatchPlan) -> _MetricBets:
@@ -246,11 +246,14 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         ]
         return self.update_forecast(problem, taught[0]._replace(metrics=tuple(taught[1:])), left)
 
+    def restart(self, problem: Problem, past: Past, left: Floats | None) -> ClaimState:
+        return self.update_forecast(problem, self.start(problem, past.counts.shape[:-1])._replace(past=past), left)
+
     def past(self, kept: ClaimState) -> Past:
         return kept.past
 
     def without_history(self, kept: ClaimState) -> ClaimState:
-        return kept._replace(steps=(), tail=None, metrics=())  # forecasts follow the first metric
+        return kept._replace(steps=(), tail=None, metrics=tuple(map(self.without_history, kept.metrics)))
 
     def with_budget(self, problem: Problem, kept: ClaimState, left: Floats) -> ClaimState:
         """After another budget was said, which leaves this many results: every claim keeps its wealth."""

@@ -1,0 +1,143 @@
+"""Places in nested JSON, and names that are parts of a text.
+
+`response.body.score` is a member of a member, `choices.0.text` one of a list; `results.*.score` is one row for each
+member of `results`. `custom_id:{item}|{arm}` takes a text apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from roundwise.errors import InputError
+from roundwise.formats.messages import quoted, refusal
+
+STAR = "*"
+
+
+class Absent:
+    """What `follow` finds where there is nothing."""
+
+
+def follow(node: Any, path: str) -> Any:
+    """Return what is at a path of names and numbers; `Absent` where nothing is. Names may have dots in them.
+
+    >>> follow({"response": {"choices": [{"text": "yes"}], "a.b": 1}}, "response.choices.0.text")
+    'yes'
+    >>> follow({"response": {"choices": [], "a.b": 1}}, "response.a.b")
+    1
+    """
+    while True:
+        if isinstance(node, dict) and path in node:
+            return node[path]
+        if isinstance(node, list) and path.isdecimal() and len(path) < 10:
+            return node[int(path)] if int(path) < len(node) else Absent
+        cut = -1
+        name = None
+        while (cut := path.find(".", cut + 1)) >= 0:
+            if isinstance(node, list | dict) and _has(node, path[:cut]):
+                name = path[:cut]
+                break
+        if name is None:
+            return Absent
+        node, path = node[int(name)] if isinstance(node, list) else node[name], path[cut + 1 :]
+
+
+def _has(node: list[Any] | dict[str, Any], name: str) -> bool:
+    if isinstance(node, dict):
+        return name in node
+    return name.isdecimal() and len(name) < 10 and int(name) < len(node)
+
+
+def is_starred(path: str) -> bool:
+    """Whether a path has one row for each member of a list."""
+    return STAR in path.split(".")
+
+
+def nested_rows(name: str, document: Any, paths: Sequence[str]) -> list[dict[str, object]]:
+    """Return the cells at each path, one row for each member of the innermost starred list.
+
+    Args:
+        name: Of the file.
+        document: What was read.
+        paths: With stars where lists are; one with fewer stars has the same value in several rows.
+
+    Raises:
+        DataError: If there is no such list, or the paths go through different ones.
+    """
+    split = {path: _pieces(path) for path in paths}
+    lists = max((pieces[:-1] for pieces in split.values()), key=len)
+    for path, pieces in split.items():
+        if pieces[:-1] != lists[: len(pieces) - 1]:
+            raise refusal(name, f"{quoted(path)} goes through another list than the other columns.", "Give one list.")
+    rows = []
+    for trail in _trails(document, lists):
+        cells = {path: follow(trail[len(pieces) - 1], pieces[-1]) for path, pieces in split.items()}
+        rows.append({path: None if cell is Absent else cell for path, cell in cells.items()})
+    if not rows:
+        first = ".".join(each for piece in lists for each in (piece, STAR) if each)
+        known = f" Found {', '.join(map(quoted, list(document)[:8]))}." if isinstance(document, dict) else ""
+        raise refusal(name, f"there is no list at {quoted(first)}.{known}", "Correct the path.")
+    return rows
+
+
+def _pieces(path: str) -> list[str]:
+    """The path between its stars: of `a.*.b.*.c` a, b and c."""
+    found: list[list[str]] = [[]]
+    for part in path.split("."):
+        if part == STAR:
+            found.append([])
+        else:
+            found[-1].append(part)
+    return [".".join(parts) for parts in found]
+
+
+def _trails(node: Any, lists: Sequence[str]) -> Iterator[list[Any]]:
+    if not lists:
+        yield [node]
+        return
+    inner = follow(node, lists[0]) if lists[0] else node
+    members = list(inner.values()) if isinstance(inner, dict) else inner if isinstance(inner, list) else []
+    for member in members:
+        for trail in _trails(member, lists[1:]):
+            yield [node, *trail]
+
+
+class Pattern(NamedTuple):
+    """A text that holds the names of an arm and an item.
+
+    >>> Pattern.parse("custom_id:{item}|{arm}").names("q17|small")
+    {'item': 'q17', 'arm': 'small'}
+    """
+
+    path: str  # where the text is
+    expression: re.Pattern[str]
+
+    @classmethod
+    def parse(cls, text: str) -> Pattern | None:
+        """Read a path with a pattern behind a colon; None if there is no pattern."""
+        path, colon, pattern = text.partition(":")
+        if not colon or "{" not in pattern:
+            return None
+        pattern = pattern[1:-1] if len(pattern) > 1 and pattern[0] == pattern[-1] == '"' else pattern
+        parts = re.split(r"\{(arm|item|)\}", pattern)
+        names, last = parts[1::2], len(parts) - 2
+        if sorted(filter(None, names)) not in (["arm"], ["arm", "item"]) or any(not each for each in parts[2:-1:2]):
+            raise InputError(
+                f"The pattern {quoted(pattern)} needs {{arm}} once, {{item}} at most once, and text between them: for "
+                "example custom_id:{item}|{arm}."
+            )
+        made = ""
+        for place, part in enumerate(parts):
+            if place % 2 == 0:
+                made += re.escape(part)
+            else:
+                some = "[^\n]+" if place == last else "[^\n]+?"
+                made += f"(?P<{part}>{some})" if part else some
+        return cls(path.strip(), re.compile(made))
+
+    def names(self, text: object) -> dict[str, str] | None:
+        """The arm and the item in a text; None if it does not match as a whole."""
+        found = self.expression.fullmatch(text) if isinstance(text, str) and len(text) <= 1000 else None
+        return None if found is None else found.groupdict()

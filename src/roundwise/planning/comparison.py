@@ -1,0 +1,178 @@
+"""Textbook designs with the budget of a study, and what they need for the same power.
+
+Normal approximations: the estimate of arm i with n_i results has the variance v_i/n_i. For the best arm, every look
+adds as many results of each arm; an arm is dropped when another beats it beyond the boundary at level delta/(K - 1),
+and its results are saved (with other group sizes the boundary would not hold). Against a control the shares are fixed,
+the level of a claim is that of Dunnett's test, and the looks have an O'Brien-Fleming boundary of that level. Budgets
+are results that come back, means are results asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats, Plain
+from roundwise.planning.budgets import BudgetProposal
+from roundwise.planning.fixed_designs import boundary, dunnett_level
+from roundwise.planning.forecast import Ends, planned_looks, simulate_request
+from roundwise.planning.request import PlanRequest, Scenario
+from roundwise.planning.rows import PlanRow
+from roundwise.planning.scenarios import deviations
+
+RUNS = 4000
+ENTRIES = 400_000  # runs times squared arms at most
+LOOKS = 5  # where a study does not say how many it is planned for
+SHAPES = {"O'Brien-Fleming": 0.0, "Pocock": 0.5}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedDesign:
+    """A design with the budget of the study, in the row that matters."""
+
+    name: str
+    power: float  # of an answer within the budget; of claims, of at least one that is true
+    mean_samples: float
+    all_true: float | None = None  # of claims: all that are true are shown
+    claims: tuple[float, ...] = ()  # the power of each
+    enough: float | None = None  # budget for the power that is wanted
+
+    def plain(self) -> Plain:
+        """The design as JSON."""
+        return dataclasses.asdict(self)
+
+
+def compare_designs(request: PlanRequest, row: PlanRow, enough: BudgetProposal | None) -> tuple[ComparedDesign, ...]:
+    """Fixed and group-sequential designs next to this one, with its budget; nothing where there is no budget.
+
+    `enough` is the budget that this study needs for the power that is wanted.
+    """
+    question, noise = request.question, request.noise
+    if request.budget is None or question.features is not None or noise.shares_items:
+        return ()
+    if question.separate_claims and question.control is not None:
+        return _compare_claims(request, row)
+    if question.name != "best-arm" or question.tolerance or request.split is not None or not row.expected.lead:
+        return ()
+    return _compare_best_arm(request, row, enough)
+
+
+def _compare_best_arm(request: PlanRequest, row: PlanRow, ours: BudgetProposal | None) -> tuple[ComparedDesign, ...]:
+    looks = LOOKS if request.round is not None else max(planned_looks(request), 2)
+    found = []
+    for name, shape, number in (
+        ("fixed, Bonferroni", 0.0, 1),
+        *((f"{name}, {looks} looks, losers dropped", shape, looks) for name, shape in SHAPES.items()),
+    ):
+        power, mean = run_looks(request, row.expected, float(request.budget or 0), shape, number)
+
+        def power_at(budget: float, shape: float = shape, number: int = number) -> float:
+            return run_looks(request, row.expected, budget, shape, number)[0]
+
+        enough = _enough(power_at, request)
+        found.append(ComparedDesign(name=name, power=power, mean_samples=mean, enough=enough))
+    found.append(
+        ComparedDesign(
+            name="roundwise",
+            power=row.within_budget or 0.0,
+            mean_samples=row.mean_samples,
+            enough=None if ours is None else float(ours.budget),
+        )
+    )
+    return tuple(found)
+
+
+def _enough(power_at: Callable[[float], float], request: PlanRequest) -> float | None:
+    """The budget at which a power that grows with it reaches the one that is wanted, to a per cent."""
+    low = high = float(request.budget or 1)
+    for _ in range(20):
+        if power_at(high) >= request.power:
+            break
+        low, high = high, 2 * high
+    else:
+        return None
+    for _ in range(20):
+        if power_at(low) < request.power:
+            break
+        low, high = low / 2, low
+    while high > 1.01 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if power_at(middle) >= request.power else (middle, high)
+    return high
+
+
+def run_looks(request: PlanRequest, expected: Scenario, budget: float, shape: float, looks: int) -> tuple[float, float]:
+    """Power and mean results of a group-sequential design for the best arm that drops losers."""
+    question, arms = request.question, len(request.arms)
+    means = question.sign * np.asarray(expected.means)
+    variances = deviations(request.noise, np.asarray(expected.means), request.deviation) ** 2
+    runs = int(np.clip(ENTRIES // arms**2, 100, RUNS))
+    rng = np.random.default_rng(1)
+    bounds = boundary(looks, request.delta / (arms - 1), shape)
+    inside, counts, sums = np.ones((runs, arms), dtype=np.bool_), np.zeros((runs, arms)), np.zeros((runs, arms))
+    used = np.zeros(runs)
+    for bound in bounds:
+        open_ = inside.sum(axis=-1) > 1
+        share = np.where(inside & open_[:, None], budget / looks / arms, 0.0)
+        counts, used = counts + share, used + share.sum(axis=-1)
+        sums = sums + share * means + np.sqrt(share * variances) * rng.standard_normal((runs, arms))
+        found, error = sums / counts, variances / counts
+        ahead = (found[:, None, :] - found[:, :, None]) / np.sqrt(error[:, None, :] + error[:, :, None])
+        beaten = (ahead >= bound) & inside[:, None, :] & inside[:, :, None] & open_[:, None, None]
+        inside &= ~beaten.any(axis=-1)
+    right = inside[:, int(means.argmax())] & (inside.sum(axis=-1) == 1)
+    return float(right.mean()), float(used.mean()) / (1 - request.missing)
+
+
+def _compare_claims(request: PlanRequest, row: PlanRow) -> tuple[ComparedDesign, ...]:
+    shares = np.ones(len(request.arms)) if request.split is None else np.asarray(request.split)
+    looks = LOOKS if request.round is None else max(round((request.budget or 0) / request.round), 2)
+    found = [
+        _shown("Dunnett, one look", request, row, *run_claims(request, row.expected, shares, 1)),
+        _shown(f"O'Brien-Fleming, {looks} looks", request, row, *run_claims(request, row.expected, shares, looks)),
+    ]
+    same = dataclasses.replace(request, split=tuple(shares.tolist()))
+    for name, other in (("same shares", same), ("its own shares", dataclasses.replace(request, split=None))):
+        if other.split == request.split:
+            powers = tuple(each.power for each in row.claims)
+            numbers = {"power": row.at_least_one or 0.0, "all_true": row.all_true, "mean_samples": row.mean_samples}
+            found.append(ComparedDesign(name=f"roundwise, {name}", claims=powers, **numbers))  # type: ignore[arg-type]
+        else:
+            ends: Ends = simulate_request(other, row.expected.means, min(request.runs, 1000))
+            found.append(_shown(f"roundwise, {name}", request, row, ends.shown, float(ends.samples.mean())))
+    return tuple(found)
+
+
+def _shown(name: str, request: PlanRequest, row: PlanRow, shown: Bools, mean: float) -> ComparedDesign:
+    right = np.array([each.true for each in row.claims])
+    true = shown[:, right]
+    return ComparedDesign(
+        name=name,
+        power=float(true.any(axis=-1).mean()) if right.any() else 0.0,
+        all_true=float(true.all(axis=-1).mean()) if right.any() else None,
+        claims=tuple(shown.mean(axis=0).tolist()),
+        mean_samples=mean,
+    )
+
+
+def run_claims(request: PlanRequest, expected: Scenario, shares: Floats, looks: int) -> tuple[Bools, float]:
+    """Which claims a design with these shares shows in each of many runs, and the mean of its results. (runs, J)"""
+    question, means = request.question, np.asarray(expected.means)
+    variances = deviations(request.noise, means, request.deviation) ** 2
+    forms, levels = question.forms, question.levels
+    assert forms is not None
+    assert levels is not None
+    level = dunnett_level(request.delta, forms, shares / shares.sum(), question.control or 0)
+    part = (request.budget or 0) / looks * shares / shares.sum()
+    rng = np.random.default_rng(1)
+    shown, sums, used = np.zeros((RUNS, len(levels)), dtype=np.bool_), np.zeros((RUNS, len(means))), np.zeros(RUNS)
+    for k, bound in enumerate(boundary(looks, level, 0.0), 1):
+        used = used + np.where(shown.all(axis=-1), 0.0, part.sum())
+        sums = sums + part * means + np.sqrt(part * variances) * rng.standard_normal(sums.shape)
+        z = (sums / (k * part) @ forms.T - levels) / np.sqrt(forms**2 @ (variances / (k * part)))
+        shown |= z >= bound
+    return shown, float(used.mean()) / (1 - request.missing)
