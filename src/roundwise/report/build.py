@@ -273,7 +273,9 @@ def _next_step(state: State, decided: bool) -> str:
     if state.over is not None:
         return f"{keep}; what is open was not ruled out."
     if waiting is None:
-        return f"{option('ask', study=name)} says what to do next."
+        stop = f"; {option('end', study=name)} ends the study, and what is shown stands"
+        endless = state.spec.question.separate_claims and state.spec.budget is None and bool(state.trial.record.batches)
+        return f"{option('ask', study=name)} says what to do next{stop if endless else ''}."
     tell = option("tell", study=name)
     if not waiting.files:
         return f"do round {waiting.number}, then {tell}."

@@ -10,7 +10,7 @@ from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
 from roundwise.ingest import Columns, Reading
 from roundwise.ingest.reading import Empty, UnitResult
-from roundwise.model.spec import THOUSANDS, from_spec, parse_quantity
+from roundwise.model.spec import POINTED, THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.request import PlanRequest
 from roundwise.questions import Claims, Question
@@ -65,6 +65,7 @@ LABELS = {  # of the fields that are numbers
     "round": "Results a round",
     "budget": "At most in all",
     "baseline": "What you expect",
+    "lead": "A lead to plan for",
     "missing": "Expected to go missing",
     "days": "Days a round",
     "share_above": "The value above which a result is a yes",
@@ -103,8 +104,11 @@ class Form:
     splitting: str = "adaptive"
     split: str = ""
     baseline: str = ""
+    lead: str = ""
     missing: str = ""
     empty: str = "refused"
+    arm_column: str = ""
+    outcome_column: str = ""
     id_column: str = ""
     id_result: str = ""
     id_window: str = ""
@@ -170,12 +174,16 @@ class Form:
 
     def request(self, runs: int) -> PlanRequest:
         """The plan that the form asks for."""
+        lead, estimated = self.read("lead"), self.noise in ("normal", "large-sample")
+        if estimated and self.read("deviation") is None:
+            raise InputError("The forecast depends on the spread of a result. Give its standard deviation, roughly.")
         return PlanRequest.declare(
             **self._study(),
             baseline=self.read("baseline"),
+            leads=None if lead is None else (lead,),
             missing=self.read("missing"),
             round_days=self.read("days"),
-            deviation=self.read("deviation") if self.noise in ("normal", "large-sample") else None,
+            deviation=self.read("deviation") if estimated else None,
             name=self.name.strip() or "study",
             runs=runs,
         )
@@ -192,7 +200,9 @@ class Form:
             "unit": self.unit.strip() or None,
             "metrics": self.further_metrics() if self.question == "claims" else (),
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
-            "columns": Columns(id=self.id_column.strip() or None, time=self.time_column.strip() or None),
+            "columns": Columns(
+                **{role: getattr(self, f"{role}_column").strip() or None for role in ("arm", "outcome", "id", "time")}
+            ),
             "reading": Reading(
                 empty=cast(Empty, self.empty),
                 id_result=cast(UnitResult, self.id_result) if self.id_result else None,
@@ -222,7 +232,11 @@ def whole(what: str, text: str) -> int:
     >>> whole("it", "20 000"), whole("it", "20,000")
     (20000, 20000)
     """
-    value = number(what, text)
-    if value != int(value) or value < 1:
-        raise InputError(f"{what} is '{text.strip()[:40]}', but must be a whole number of at least 1.")
+    try:
+        value = number(what, text)
+    except InputError:
+        value = 0
+    if value != int(value) or value < 1 or POINTED.fullmatch(text):
+        said = f"{what} is '{text.strip()[:40]}', but must be a whole number of at least 1, such as 20 000."
+        raise InputError(said)
     return int(value)

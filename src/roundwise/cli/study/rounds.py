@@ -186,7 +186,8 @@ def new(
         "forecast": forecast,
         "next": next_,
     }
-    ahead = "" if forecast is None else f"Forecast: {forecast}; see `roundwise plan -h` for more.\n"
+    assumed = "at a standard deviation of 1, " if from_plan is None and spec.noise.estimates_variance else ""
+    ahead = "" if forecast is None else f"Forecast: {assumed}{forecast}; see `roundwise plan -h` for more.\n"
     text = f"Created '{name}': {asked_in_words(spec)} {promise}.\n{stands}{ahead}Next: {next_}"
     show(plain if as_json else None, text)
 
