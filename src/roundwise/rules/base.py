@@ -197,6 +197,12 @@ class StoppingRule(ABC, Generic[Kept]):
         """Say why a rule that has ended cannot continue with a larger budget; None if it can."""
         return "there is an answer"
 
+    def effect_of_budget(
+        self, problem: Problem, trial: Trial[Any, Kept], budget: int, names: Sequence[str]
+    ) -> str | None:
+        """Say what another budget would bring; None if it has no part in the bets. One run."""
+        return None
+
     # --- reports; one run only
 
     def describe(self, delta: float) -> str | None:
