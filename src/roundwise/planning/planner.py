@@ -59,6 +59,7 @@ def plan(
     sample_cost: str | float | Sequence[float] | Mapping[str, float] | None = None,
     round_cost: str | float = 0.0,
     round_days: str | float | None = None,
+    per_day: str | float | None = None,
     missing: str | float = 0.0,
     deviation: str | float | None = None,
     item_correlation: str | float = ITEM_CORRELATION,
@@ -101,6 +102,7 @@ def plan(
         sample_cost: Price of a result: one number, or one per arm.
         round_cost: Price of a round.
         round_days: Days that a round takes.
+        per_day: Results per day, of all arms together: days follow from them.
         missing: Scenario share of missing results.
         deviation: Standard deviation of one result, where the noise model leaves it open.
         item_correlation: Correlation of two equally good arms on the same item, where arms share items.

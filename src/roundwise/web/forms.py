@@ -12,7 +12,7 @@ from roundwise.ingest import Columns, Reading
 from roundwise.ingest.reading import Empty, UnitResult
 from roundwise.model.spec import THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
-from roundwise.planning.request import PlanRequest
+from roundwise.planning.request import PlanRequest, parse_lead
 from roundwise.questions import Claims, Question
 from roundwise.study.metrics import ROLES, Metric, parse_metric
 from roundwise.study.spec import StudySpec
@@ -67,6 +67,7 @@ LABELS = {  # of the fields that are numbers
     "baseline": "What you expect",
     "missing": "Expected to go missing",
     "days": "Days a round",
+    "per_day": "Results a day",
     "share_above": "The value above which a result is a yes",
 }
 WHOLE = ("k", "round", "budget")
@@ -99,6 +100,8 @@ class Form:
     delta: str = "5 %"
     round: str = ""
     days: str = ""
+    per_day: str = ""
+    lead: str = ""
     budget: str = ""
     splitting: str = "adaptive"
     split: str = ""
@@ -166,6 +169,8 @@ class Form:
 
     def spec(self) -> StudySpec:
         """The study that the form declares."""
+        if self.lead.strip() and self.question == "best-arm" and not self.budget.strip():
+            raise InputError("The lead needs a budget. The forecast proposes one: enter it under “At most in all”.")
         return StudySpec.declare(**self._study(), policy=from_spec("policy", self.policy) if self.policy else None)
 
     def request(self, runs: int) -> PlanRequest:
@@ -174,11 +179,18 @@ class Form:
             **self._study(),
             baseline=self.read("baseline"),
             missing=self.read("missing"),
-            round_days=self.read("days"),
+            round_days=None if self.per_day.strip() else self.read("days"),
+            per_day=self.read("per_day"),
             deviation=self.read("deviation") if self.noise in ("normal", "large-sample") else None,
             name=self.name.strip() or "study",
             runs=runs,
         )
+
+    def _lead(self) -> float | None:
+        """The smallest lead that matters, also relative to the baseline; the question of the best arm alone has one."""
+        if not self.lead.strip() or self.question != "best-arm" or self.tolerance.strip():
+            return None
+        return parse_lead(self.lead, self.read("baseline"))
 
     def _study(self) -> Plain:
         if len(self.names) < 2:
@@ -189,6 +201,7 @@ class Form:
             "arms": self.names,
             "noise": self.model(),
             **{name: self.read(name) for name in ("delta", "round", "budget")},
+            "lead": self._lead(),
             "unit": self.unit.strip() or None,
             "metrics": self.further_metrics() if self.question == "claims" else (),
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
