@@ -227,6 +227,14 @@ def test_ties_of_normal_arms(arms, changes):
     assert changes or error >= 0.02  # the bets are placed
 
 
+@pytest.mark.parametrize("lead", [1e-300, 1e9, 1e200])
+@pytest.mark.parametrize("arms", [2, 4])
+def test_leads_of_any_size(arms, lead):
+    """Where the square of the lead overflows, every study answered after its first look."""
+    error = _false_rejections(GaussianArms(np.zeros(arms)), Gaussian(1.0), Designed(budget=200 * arms, lead=lead), 500)
+    assert 0 < error <= _allowed(0.05, 500)
+
+
 @pytest.mark.parametrize("changes", [False, True])
 @pytest.mark.parametrize(
     ("env", "noise"),

@@ -46,6 +46,12 @@ def test_json(works):
     assert works(*PLAN, *FEW, "--budget", "3000", "--json") == found
 
 
+def test_a_plan_needs_the_spread_that_the_noise_model_leaves_open(roundwise):
+    """Before, a deviation of 1 was assumed without a word: 2 000 results where 110 000 were needed."""
+    words = ("plan", "--question", "best-arm", "--arms", "A,B", "--large-sample", "--baseline", "3")
+    assert "give it roughly with --deviation" in roundwise(*words)[2]
+
+
 CASES = [
     ("--question", "best-arm", "--binary", "--baseline", "30%", "--tolerance", "2%"),
     ("--question", "top-k", "--k", "2", "--sigma", "1", "--baseline", "0", "--leads", "0.5"),

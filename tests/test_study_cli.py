@@ -110,7 +110,7 @@ class TestCommands:
 
     @pytest.mark.long
     def test_a_budget_ends_undecided_with_what_is_open(self, works, refused, tmp_path):
-        works(*NEW, "--binary", "--budget", 100)
+        works(*NEW, "--binary", "--budget", 100, "--policy", "wager")
         works("ask", "checkout")
         table(tmp_path / "1.csv", ("red", 30, 10), ("green", 30, 11), ("blue", 30, 1))
         works("tell", "checkout", "1.csv")
@@ -345,10 +345,10 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("words", "sentence"),
         [
-            ((), "Give the noise model with one of --binary, --range LOW HIGH, --sigma S"),
-            (("--binary", "--sigma", 1), "Give the noise model with one of"),
-            (("--binary", "--counts"), "Give the noise model with one of"),
-            (("--binary", "--normal"), "Give the noise model with one of"),
+            ((), "Say what a result is: --binary (yes or no), --range LOW HIGH"),
+            (("--binary", "--sigma", 1), "--sigma and --binary are different noise models: give one"),
+            (("--binary", "--counts"), "--binary and --counts are different noise models"),
+            (("--binary", "--normal"), "--normal and --binary are different noise models"),
             (("--range", 3, 1), "The range [3, 1] is empty"),
             (("--sigma", -1), "`sigma` is -1, but must be a positive number"),
             (("--binary", "--delta", 5), "`delta` is 5, but must lie strictly between 0 and 1. For 5 % write"),
@@ -373,6 +373,12 @@ class TestMistakes:
             (("--binary", "--arms", "red,red"), "two arms called 'red'"),
             (("--binary", "--storage", "mysql://x"), "'mysql://'"),
             (("--binary", "--colour", "x"), "No such option: --colour"),
+            (
+                ("--binary", "--round-over", "x"),
+                "`roundwise new` has no option --round-over; it is one of `roundwise tell`",
+            ),
+            (("--binary", "--question", "fastest"), "claims (which beat a control)"),
+            (("--binary", "--budget", "140.000"), "is '140.000': write whole numbers without a point"),
         ],
     )
     def test_new(self, refused, words, sentence):

@@ -295,7 +295,7 @@ def test_a_study_from_the_command_line(roundwise, here):
     code, out, err = roundwise(*new, "--policy", "my_policy:Doubling:start=10", "--storage", URL)
     assert (code, err) == (0, "")
     own = [word for name in MODULES[:3] for word in ("--own", name)]
-    assert f"Next: `roundwise {' '.join(own)} ask exam` says" in out
+    assert f"Next: `roundwise {' '.join(own)} ask exam --storage sqlite:///own.db` says" in out
     code, out, err = elsewhere(here, *own, "ask", "exam", "--storage", URL, "--json")
     assert code == 0, err
     assert json.loads(out)["results"] == {"ann": 10, "bob": 10, "cleo": 10}

@@ -425,6 +425,8 @@ class TestNew:
         for fields, words in (
             ({"delta": "five"}, "The chance of a wrong answer is"),
             ({"budget": "1.5"}, "whole number"),
+            ({"budget": "140.000"}, "whole number of at least 1, such as 20 000"),
+            ({"budget": "14 days"}, "whole number of at least 1, such as 20 000"),
             ({"arms": "one"}, "at least two arms"),
             ({"arms": "a\na"}, "&#39;a&#39;"),
             ({"name": " "}, "name"),
@@ -474,6 +476,14 @@ class TestNew:
         assert "give or take" in text
 
     @pytest.mark.long
+    def test_a_forecast_needs_the_spread_and_takes_a_lead(self, own):
+        """Before, a spread of 1 was assumed without a word, and leads were chosen that nobody hopes for."""
+        form = {**self.FORM, "noise": "large-sample", "baseline": "3", "outcome_column": "revenue"}
+        assert "Give its standard deviation" in post(own, "/plan/forecast", form).text
+        found = post(own, "/plan/forecast", {**form, "deviation": "19", "lead": "0,31"}).text
+        assert "+0.31" in found
+        assert "--outcome-column revenue" in found
+
     def test_a_plan_is_kept_as_a_file(self, own):
         saved = post(own, "/plan/save", {**self.FORM, "as": "json"})
         assert saved.headers["content-disposition"] == 'attachment; filename="plan of my study.json"'

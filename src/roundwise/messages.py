@@ -456,8 +456,8 @@ def _refutation(*, spreading: bool, moving: str | None, false_alarm: float) -> s
 _ASSUMPTIONS = {  # what rows may contradict, and what to do about it
     "normal": (
         "results are normal",
-        "Start a new study with {@large_sample}, or with {@cap} if single large values should not decide; "
-        "{@import_past} lets these results guide it.",
+        "Go on as large-sample with {@relax}; or start a new study with {@cap} if single large values should not "
+        "decide.",
     ),
     "same_spread": ("all arms vary alike", "Start a new study without {@same_spread}."),
     "sigma": (
@@ -466,7 +466,7 @@ _ASSUMPTIONS = {  # what rows may contradict, and what to do about it
     ),
     "poisson": (
         "counts vary as Poisson counts do",
-        "Start a new study with {@normal}, or with {@large_sample} if most counts are below 20.",
+        "Go on as large-sample with {@relax}; or start a new study with {@normal} if most counts are above 20.",
     ),
 }
 _ROW_FINDINGS: dict[str, str] = {
@@ -609,6 +609,11 @@ Note.table = {
     ),
     "arm_dropped": _arm_changed("dropped"),
     "arm_added": _arm_changed("added"),
+    "relaxed": (
+        "After round {after} the noise model {noise} was given up ({why}): the study went on as large-sample, with "
+        "nothing shown or ruled out. Rounds up to then tell how much results vary; evidence and intervals are made of "
+        "those after it."
+    ),
     "budget_changed": "The budget was {before:count} results at first and is {now:count} now.",
     "remark": lambda *, by, at, text: f"Remark by {by}, {day(at)}: {text}",
     "more_remarks": "{number:count} earlier remark{number:s} {number:is} in the record.",
@@ -831,6 +836,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "status": ("`study.status()`", "`roundwise status`", "the page of the study"),
     "create": ("`create_study`", "`roundwise new`", "“New study”"),
     "import_past": ("`import_past`", "`roundwise import-past`", "“Import earlier data”"),
+    "relax": ("`study.relax(REASON)`", "`roundwise relax`", "“Go on as large-sample”"),
     "import": ("`import_study`", "`roundwise import`", "`roundwise import`"),
     "export": ("`export_study`", "`roundwise export`", "`roundwise export`"),
     "plan": ("`plan`", "`roundwise plan`", "`roundwise plan`"),
@@ -875,7 +881,10 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     "export": "`GET .../record`",
     "plan": "`roundwise plan`",  # named where the server refuses what is too large
     "plan_file": "`POST .../plan`",
-    **{name: f"`POST .../{name.replace('_', '-')}`" for name in ("amend", "ask", "close_round", "end", "import_past")},
+    **{
+        name: f"`POST .../{name.replace('_', '-')}`"
+        for name in ("amend", "ask", "close_round", "end", "relax", "import_past")
+    },
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
 import threading
@@ -19,7 +20,7 @@ import typer
 
 from roundwise.cli.output import UnprintedError, take_recorded
 from roundwise.errors import LONGEST, RoundwiseError, visible
-from roundwise.messages import Surface, keep_flags, rendering_for
+from roundwise.messages import Surface, few, keep_flags, rendering_for
 from roundwise.model.spec import import_module as import_user_module
 
 COMMANDS = (  # in the order of the help
@@ -136,10 +137,18 @@ def commands() -> Callable[..., object]:
     return found
 
 
+def _commands_with(flag: str) -> list[str]:
+    """The commands that have this option."""
+    listed = getattr(commands(), "commands", {}).items()
+    return [name for name, each in listed if any(flag in option.opts for option in each.params)]
+
+
 def misused(found: str, command: str) -> str:
     """What is wrong with a command, in Typer's words, and what to do if they do not say."""
     if not found:
         return "Give a command; `roundwise --help` lists them."
+    if (flag := re.match(r"No such option: (--[\w-]+)", found)) and (others := _commands_with(flag[1])):
+        return f"`{command}` has no option {flag[1]}; it is one of {few([f'`roundwise {each}`' for each in others])}."
     if any(each in found for each in ("Did you mean", "Possible options", "Invalid value")):
         return found
     blanks = " Quote arguments that contain blanks;" if "unexpected extra argument" in found else ""

@@ -30,7 +30,7 @@ from roundwise.noise import (
     SameVariance,
     SubGaussian,
 )
-from roundwise.questions import Claims, Linear, Question, Statements
+from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
 from roundwise.questions.claims import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
 from roundwise.study.metrics import Metric, Role, parse_metric
@@ -49,6 +49,19 @@ METAVARS: dict[ValueType, str] = {
     "path": "FILE",
 }
 HELP = {name: about.help for name, (about, _) in settings_of(StudySpec).items()}
+SAY_NOISE = (
+    "Say what a result is: --binary (yes or no), --range LOW HIGH (a score between two limits), --normal (bell-shaped; "
+    "with --sigma S if its standard deviation is known, or --sigmas LIST of the arms), --large-sample (money, times, "
+    "any shape, with hundreds of results of each arm), --cap X (the same, with values above X counted as X), --counts "
+    "(events, defects), --sigma S (tails no heavier than normal), or --noise NAME."
+)
+ASKED = {  # what a question is about, where its name does not say it
+    "best-arm": "the highest or lowest mean",
+    "top-k": "the best few",
+    "claims": "which beat a control",
+    "above": "which pass a level",
+    "any-above": "does any pass a level",
+}
 SPELT_OUT = (
     "question",
     "arms",
@@ -247,6 +260,9 @@ def question_from(
     if features is not None:
         return Linear(question_from(text, form, claims, arms), read_features(features, arms))
     said = parse_spec("question", text)
+    if said["name"] not in QUESTIONS and ":" not in said["name"]:
+        listed = ", ".join(f"{each} ({ASKED[each]})" if each in ASKED else each for each in sorted(QUESTIONS))
+        raise InputError(f"There is no question called '{said['name']}'. Known: {listed}.")
     if said["name"] == Linear.name:
         raise InputError("Give the question about the arms (--question best-arm, ...) together with --features FILE.")
     if claims is not None and claims != ClaimOptions() and said["name"] != Claims.name:
@@ -302,12 +318,23 @@ class NoiseOptions(NamedTuple):
     def model(self) -> Noise:
         """Build the noise model: exactly one must be described."""
         unknown_sigma = self.normal and self.sigma is None
-        named = (each is not None for each in (self.sigma, self.sigmas, self.value_range, self.cap, self.noise))
-        if sum((*named, self.binary, self.counts, self.large_sample, unknown_sigma)) != 1:
-            raise InputError(
-                "Give the noise model with one of --binary, --range LOW HIGH, --sigma S, --sigma S --normal, "
-                "--sigmas LIST, --normal (deviation unknown), --large-sample, --cap X, --counts, --noise NAME."
-            )
+        said = {
+            "--sigma": self.sigma is not None,
+            "--sigmas": self.sigmas is not None,
+            "--normal": unknown_sigma,
+            "--large-sample": self.large_sample,
+            "--range": self.value_range is not None,
+            "--cap": self.cap is not None,
+            "--binary": self.binary,
+            "--counts": self.counts,
+            "--noise": self.noise is not None,
+        }
+        given = [flag for flag, there in said.items() if there]
+        if not given:
+            raise InputError(SAY_NOISE)
+        if len(given) > 1:
+            spread = "; the spread that a plan expects is --deviation" if "--sigma" in given else ""
+            raise InputError(f"{' and '.join(given)} are different noise models: give one{spread}.")
         if self.same_spread and not unknown_sigma:
             raise InputError("--same-spread goes with --normal without --sigma: one unknown deviation for all arms.")
         normal = SameVariance() if self.same_spread else Normal()

@@ -556,7 +556,7 @@ def _with_names(sheet: Sheet, wanted: Wanted) -> Sheet:
                 sheet.top, f"there is no column {quoted(pattern.path)}, only {found}.", "Correct the pattern."
             )
         return split_names(sheet, titles.index(pattern.path), pattern.names, wanted.columns["arm"])
-    if "custom_id" in titles and "arm" not in titles and "arm" not in wanted.columns:
+    if wanted.arms and "custom_id" in titles and "arm" not in titles and "arm" not in wanted.columns:
         keys = arm_keys(wanted.arms)
         return split_names(
             sheet, titles.index("custom_id"), lambda text: parse_request_id(str(text), keys), "rw-{arm}-{item}"

@@ -1,12 +1,20 @@
-"""Names of requests to batch APIs that say the arm and the item: at most 64 letters of `[A-Za-z0-9_-]`."""
+"""What to run next, in the form of a harness or a batch API, so that `tell` understands what comes back.
+
+The name of a request to a batch API says the arm and the item in at most 64 letters of `[A-Za-z0-9_-]`.
+"""
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
+import json
 import re
 from collections.abc import Mapping, Sequence
+from shlex import quote
+from typing import Any, NamedTuple
 
-from roundwise.errors import InputError
+from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import quoted
 
 LONGEST = 64
@@ -52,3 +60,114 @@ def parse_request_id(text: str, keys: Mapping[str, str]) -> dict[str, str] | Non
 def _arm_key(arm: str) -> str:
     """Of the name, so that it does not depend on the order of the arms."""
     return hashlib.blake2b(arm.encode(), digest_size=4).hexdigest()
+
+
+class Request(NamedTuple):
+    """An arm that is to be tried on an item."""
+
+    place: int  # of the item in the round
+    arm: str
+    item: str
+    cells: Mapping[str, str]  # the row of the item
+
+
+FORMATS = ("ids", "lm-eval", "inspect", "openai-batch", "anthropic-batch")
+_LONGEST_ARGUMENT = 100_000  # bytes; Linux takes 128 KiB
+
+
+def render_requests(
+    form: str, requests: Sequence[Request], template: Any = None, models: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Render requests in the form of a tool.
+
+    Args:
+        form: One of `FORMATS`.
+        requests: What to run.
+        template: The body of a request to a batch API, with `{column}` for the cells of an item.
+        models: What a batch API calls an arm, where that is not its name.
+
+    Returns:
+        The text of each file by its name.
+    """
+    if form not in FORMATS:
+        raise InputError(f"There is no form {quoted(form)}. Give one of {', '.join(FORMATS)}.")
+    if form == "ids":
+        return {"ids.csv": _csv([("place", "item", "arm"), *((each.place, each.item, each.arm) for each in requests)])}
+    by_arm: dict[str, list[Request]] = {}
+    for each in requests:
+        by_arm.setdefault(each.arm, []).append(each)
+    names = _file_names(list(by_arm))
+    if form == "lm-eval":
+        return {f"{names[arm]}.json": _lm_eval_samples(some) for arm, some in by_arm.items()}
+    if form == "inspect":
+        found: dict[str, str] = {"inspect.sh": ""}
+        for arm, some in by_arm.items():
+            ids = ",".join(each.item for each in some)
+            if len(ids.encode()) > _LONGEST_ARGUMENT or any("," in each.item for each in some):
+                listed = json.dumps([each.item for each in some], ensure_ascii=False)
+                script = f"from inspect_ai import eval\n\neval('TASK', model={arm!r}, sample_id={listed})\n"
+                found[f"{names[arm]}.py"] = script
+                found["inspect.sh"] += f"python {names[arm]}.py\n"
+            else:
+                found["inspect.sh"] += f"inspect eval TASK --model {quote(arm)} --sample-id {quote(ids)}\n"
+        return found
+    if template is None:
+        raise InputError(
+            "Requests to a batch API need --template FILE: the JSON body of a request, with {column} for the cells of "
+            'an item, for example {"messages": [{"role": "user", "content": "{question}"}]}.'
+        )
+    return {
+        f"{names[arm]}.json{'l' if form == 'openai-batch' else ''}": _batch(
+            form, some, template, (models or {}).get(arm, arm)
+        )
+        for arm, some in by_arm.items()
+    }
+
+
+def _csv(rows: Sequence[Sequence[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _file_names(arms: Sequence[str]) -> dict[str, str]:
+    """A file name for each arm, with its key where two would be the same."""
+    plain = {arm: re.sub(r"[^A-Za-z0-9_.-]+", "_", arm).strip(".") or "_" for arm in arms}
+    times = [name.casefold() for name in plain.values()]
+    return {
+        arm: name if times.count(name.casefold()) == 1 else f"{name}-{_arm_key(arm)}" for arm, name in plain.items()
+    }
+
+
+def _lm_eval_samples(requests: Sequence[Request]) -> str:
+    """What `lm_eval --samples` takes: the documents of each task."""
+    found: dict[str, list[int]] = {}
+    for each in requests:
+        task, _, document = each.item.rpartition("/")
+        if not task or not document.isdecimal():
+            raise DataError(f"The item {quoted(each.item)} is no document of a task. Call items TASK/DOC_ID: parity/3.")
+        found.setdefault(task, []).append(int(document))
+    return json.dumps(found) + "\n"
+
+
+def _batch(form: str, requests: Sequence[Request], template: Any, model: str) -> str:
+    bodies = [(request_id(each.arm, each.item), {"model": model, **_filled(template, each.cells)}) for each in requests]
+    if all(body == bodies[0][1] for _, body in bodies[1:]) and len(bodies) > 1:
+        columns = ", ".join(f"{{{column}}}" for column in requests[0].cells)
+        raise InputError(f"All requests are the same: the template has no column of the items in it ({columns}).")
+    if form == "anthropic-batch":
+        return json.dumps({"requests": [{"custom_id": key, "params": body} for key, body in bodies]}) + "\n"
+    url = "/v1/responses" if "input" in template else "/v1/chat/completions"
+    rows = [{"custom_id": key, "method": "POST", "url": url, "body": body} for key, body in bodies]
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _filled(node: Any, cells: Mapping[str, str]) -> Any:
+    """A template with the cells of an item in the place of {column}."""
+    if isinstance(node, dict):
+        return {key: _filled(each, cells) for key, each in node.items()}
+    if isinstance(node, list):
+        return [_filled(each, cells) for each in node]
+    if not isinstance(node, str):
+        return node
+    return re.sub(r"\{([^{}]+)\}", lambda found: cells.get(found[1], found[0]), node)

@@ -3,7 +3,7 @@
 A result y of a unit with covariate x counts as y - slope (x - centre). Slope and centre are the same for all arms and
 fixed before the round: by random assignment x has one mean in all arms, so the adjustment shifts all arms of a round
 alike, and comparisons of arms within rounds stay what they are, with less noise
-(docs/why-the-guarantee-holds.md, Proposition 32).
+(docs/why-the-guarantee-holds.md, Proposition 33).
 """
 
 from __future__ import annotations

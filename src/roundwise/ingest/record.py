@@ -20,7 +20,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ from roundwise.formats.messages import shown
 from roundwise.formats.sheet import hashes, no_value, whole
 from roundwise.ingest.columns import Index
 from roundwise.ingest.covariates import CovariateSums
-from roundwise.ingest.row_statistics import RowStatistics
+from roundwise.ingest.row_statistics import Moments, RowStatistics
 from roundwise.messages import FileNote
 from roundwise.model.batch import (
     Batch,
@@ -770,6 +770,16 @@ def whole_of(results: Sequence[Results]) -> Batch:
     if strata is None or strata.items is None:
         return whole
     return whole._replace(pairs=sum_pairs(_rows(strata), len(whole.counts), _limits(results, strata)))
+
+
+def moments_of(results: Sequence[Results]) -> Batch | None:
+    """The files of one batch with the cubes of all rows, whatever the noise model needs; None if some told sums."""
+    told = [each for each in results if each.counts.any()]
+    known = [each.row_statistics.moments for each in told if each.row_statistics is not None]
+    if not known or len(known) < len(told):
+        return None
+    found = reduce(Moments.plus, known)
+    return Batch(found.counts, found.counts * found.means, found.second, cubes=found.third)
 
 
 def _sum_cubes(results: Sequence[Results], whole: Batch) -> Floats:

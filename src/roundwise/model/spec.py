@@ -30,6 +30,7 @@ from roundwise.questions import QUESTIONS, Question
 from roundwise.rules import GLR, THRESHOLDS, Threshold
 
 THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?[a-z%]*")
+POINTED = re.compile(r"\s*[1-9]\d{0,2}(\.\d{3})+\s*")  # 140.000: a hundred and forty, or thousands of them
 
 
 def parse_quantity(value: str | float, what: str = "the number") -> float:

@@ -21,6 +21,7 @@ from roundwise.report.decision import decide_arms, list_metric_rows
 from roundwise.report.export import Report
 from roundwise.report.model import (
     RATIO,
+    ArmDecision,
     ArmRow,
     ClaimRow,
     Event,
@@ -28,6 +29,7 @@ from roundwise.report.model import (
     FileRow,
     MetricRow,
     RoundRow,
+    Units,
     choose_units,
     list_events,
     share,
@@ -69,10 +71,9 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
     claims = [each for each in every if each.metric == 0]
     courses = trace_evidence(state, entries, [_name_metric(settings, each) for each in every])
     arm_rows, claim_rows = measure(state, claims, answer, courses, intervals)
-    metric_rows = _list_metrics(state, every, claim_rows, intervals)
+    units = choose_units(settings.noise, settings.unit, _median_width(arm_rows))
+    metric_rows = _list_metrics(state, every, claim_rows, units, intervals)
     decisions = decide_arms(metric_rows)
-    widths = sorted(each.upper - each.lower for each in arm_rows if each.lower is not None and each.upper is not None)
-    units = choose_units(settings.noise, settings.unit, widths[len(widths) // 2] if widths else None)
     found = Findings(
         question,
         sorted(arm_rows, key=lambda arm: (arm.mean is None, -question.sign * (arm.mean or 0.0))),
@@ -123,7 +124,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         dangers=tuple(dangers_of(state, guarantee)),
         notes=tuple(notes_of(state, [each.name for each in arm_rows if each.widened])),
         guarantee=guarantee,
-        sentence=_write_sentence(state, found, guarantee),
+        sentence=_write_sentence(state, found, guarantee, decisions),
         next=_next_step(state, verdict is not None),
         reproduce=f"roundwise export {name} --out record.jsonl\n"
         f"roundwise import record.jsonl --storage sqlite:///copy.db\n"
@@ -146,21 +147,26 @@ def _name_metric(settings: StudySpec, claim: ClaimStatus) -> ClaimStatus:
 
 
 def _list_metrics(
-    state: State, claims: Sequence[ClaimStatus], primary: Sequence[ClaimRow], intervals: bool
+    state: State, claims: Sequence[ClaimStatus], primary: Sequence[ClaimRow], units: Units, intervals: bool
 ) -> list[MetricRow]:
     """What is claimed of all metrics, arm by arm; nothing where there is one."""
     settings = state.spec
     if not settings.metrics:
         return []
-    units = choose_units(settings.noise, settings.unit)
     name, arms = settings.columns.outcome or "outcome", settings.arms
     found = list_metric_rows(name, "primary", settings.question, arms, primary, units)
     for m, metric in enumerate(settings.metrics):
         own = state.of_metric(m)
         _, rows = measure(own, [each for each in claims if each.metric == m + 1], None, (), intervals)
-        units = choose_units(metric.noise, metric.unit)
+        units = choose_units(metric.noise, metric.unit, _median_width(rows))
         found += list_metric_rows(metric.name, metric.role, own.spec.question, arms, rows, units)
     return sorted(found, key=lambda each: arms.index(each.arm))
+
+
+def _median_width(rows: Sequence[ArmRow] | Sequence[ClaimRow]) -> float | None:
+    """The usual width of intervals, which says how many digits are worth showing."""
+    widths = sorted(each.upper - each.lower for each in rows if each.lower is not None and each.upper is not None)
+    return widths[len(widths) // 2] if widths else None
 
 
 def _stamp(created: str) -> str | None:
@@ -224,8 +230,11 @@ def _waiting_since(state: State, status: str, events: Sequence[Event]) -> str | 
     return asked[-1] if state.awaited_round is not None and asked else events[-1].at
 
 
-def _write_sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
+def _write_sentence(state: State, found: Findings, guarantee: Guarantee, decisions: Sequence[ArmDecision] = ()) -> str:
     settings, record, assumed = state.spec, state.trial.record, state.spec.noise.words
+    for metric in settings.metrics:
+        words = metric.noise.words
+        assumed = f"{assumed.rstrip('.')}, and of {metric.name} that {words[:1].lower() + words[1:]}"
     limit = "at most" if not guarantee.approximations else "in large samples at most"
     promise = (
         f"the probability of a wrong conclusion is {limit} {share(settings.delta)} at any number of rounds, assuming "
@@ -236,6 +245,8 @@ def _write_sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
     elif guarantee.conditions:
         promise += f", provided that {guarantee.provided}"
     what = f"has not concluded ({describe_open(found)})" if found.words is None else f"concluded that {found.words}"
+    if verdicts := [f"{each.decision} {each.arm}" for each in decisions if each.decision != "undecided"]:
+        what += f", and by all metrics together: {', '.join(verdicts)}"
     came = "1 result" if record.samples == 1 else f"{int(record.samples)} results"
     return (
         f"With {came} of {len(settings.arms)} arms in {several(int(record.batches), 'round')}, "
@@ -262,7 +273,9 @@ def _next_step(state: State, decided: bool) -> str:
     if state.over is not None:
         return f"{keep}; what is open was not ruled out."
     if waiting is None:
-        return f"{option('ask', study=name)} says what to do next."
+        stop = f"; {option('end', study=name)} ends the study, and what is shown stands"
+        endless = state.spec.question.separate_claims and state.spec.budget is None and bool(state.trial.record.batches)
+        return f"{option('ask', study=name)} says what to do next{stop if endless else ''}."
     tell = option("tell", study=name)
     if not waiting.files:
         return f"do round {waiting.number}, then {tell}."
@@ -316,7 +329,8 @@ def measure(
         if compared is not None and compared.difference is not None:  # one number for one thing
             ends = _improvement(sign, compared.difference_lower, compared.difference_upper)
             row.lower, row.upper = (row.lower, ends[1]) if row.below else (ends[0], row.upper)
-        row.shown_at = since.get(claim.words) if row.shown_at is None else row.shown_at
+        if row.shown_at is None or state.relaxed is not None:  # its own number is that since the start
+            row.shown_at = since.get(claim.words)
         if hold:
             row.lower, row.upper = _include(row.estimate, row.lower, row.upper)
             row.single_lower, row.single_upper = _include(row.estimate, row.single_lower, row.single_upper)
@@ -613,7 +627,7 @@ def trace_evidence(
     found: dict[str, dict[int, tuple[float, float, bool]]] = {each.words: {} for each in claims}
     anew = False  # whether the next count is of all rounds: what was won in each is not recorded again
     for entry in entries:
-        anew |= entry.kind == EventKind.AMENDED or bool(entry.payload.get("unrelated"))
+        anew |= entry.kind in (EventKind.AMENDED, EventKind.RELAXED) or bool(entry.payload.get("unrelated"))
         if entry.kind != EventKind.CHECKPOINT:
             continue
         if anew:

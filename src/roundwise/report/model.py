@@ -55,10 +55,12 @@ class Units(NamedTuple):
         return points(gap, side, unit) if self.rates else self._plain(gap, side, unit)
 
     def _plain(self, value: float, side: Side, unit: bool) -> str:
-        text, shown = number(value, side), 0.0
-        if self.decimals is not None:
-            shown = rounded(value, self.decimals, side)
-            text = f"{shown:.{self.decimals}f}" if shown or abs(value) < TINY else text
+        if self.decimals is None:
+            text = number(value, side)
+        elif (shown := rounded(value, self.decimals, side)) or abs(value) < TINY:
+            text = f"{shown:.{self.decimals}f}"
+        else:  # so small that it would be written as 0, which it is not
+            text = number(value, side, digits=1)
         return write_in_unit(text, self.unit) if unit else text
 
 
@@ -102,19 +104,19 @@ def points(gap: float, side: Side = "near", unit: bool = True) -> str:
     return f"{rounded(100 * gap, decimals, side):.{decimals}f}{name}"
 
 
-def number(value: float, side: Side = "near") -> str:
-    """Four digits.
+def number(value: float, side: Side = "near", digits: int = 4) -> str:
+    """Four digits, or this many.
 
-    >>> number(1234.56), number(0.012345, "down"), number(2.0)
-    ('1235', '0.01234', '2')
+    >>> number(1234.56), number(0.012345, "down"), number(2.0), number(-0.4838, digits=1)
+    ('1235', '0.01234', '2', '-0.5')
     """
     if not math.isfinite(value):
         return "?"
     if abs(value) < TINY:
         return "0"
     if side == "near":
-        return f"{value:.4g}"
-    return f"{rounded(value, 3 - math.floor(math.log10(abs(value))), side):.4g}"
+        return f"{value:.{digits}g}"
+    return f"{rounded(value, digits - 1 - math.floor(math.log10(abs(value))), side):.{digits}g}"
 
 
 def rounded(value: float, decimals: int, side: Side) -> float:

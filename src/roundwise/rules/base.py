@@ -177,6 +177,10 @@ class StoppingRule(ABC, Generic[Kept]):
         """Return the state after an arm left (its number is `dropped`) or a last one joined, with this past."""
         raise InputError(f"The stopping rule {type(self).__name__} has fixed arms.")
 
+    def restart(self, problem: Problem, past: Past, left: Floats | None) -> Kept:
+        """Return the state in which nothing is won, and these results are known; `left` are still to come."""
+        raise NotImplementedError
+
     def past(self, kept: Kept) -> Past | None:
         """Return the sums over all past batches, if the state has them."""
         return None

@@ -35,6 +35,7 @@ class EventKind(StrEnum):
     AMENDED = "amended"  # replaces, name, round, results, why: one file, corrected or (results null) withdrawn
     DROPPED = "dropped"  # arm, why, unrelated, after: an arm left after that round
     ADDED = "added"  # arm, why, unrelated, after: an arm joined
+    RELAXED = "relaxed"  # why, after: the study goes on as large-sample after that round
     EXTENDED = "extended"  # budget
     PAST_IMPORTED = "past_imported"  # results: earlier data that teach and are no evidence
     NOTED = "noted"  # text

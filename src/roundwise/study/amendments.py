@@ -1,8 +1,9 @@
-"""Arms that leave and join a study under way, by rules that keep its guarantee.
+"""Arms that leave and join a study under way, and a noise model that is given up, by rules that keep a guarantee.
 
 If the reason has nothing to do with any result, the study is what it would have been with the other list of arms from
 the beginning: all batches are counted anew. If it may have, what was won is carried on by the rules of
-docs/why-the-guarantee-holds.md (Propositions 22 and 23), which exist for some questions only.
+docs/why-the-guarantee-holds.md (Propositions 22 and 23), which exist for some questions only. A study whose rows
+contradict its noise model may go on as large-sample, once, with nothing won (Proposition 34).
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from typing import Literal
 
 import numpy as np
 
-from roundwise.arrays import Facts, Plain
+from roundwise.arrays import Facts, Floats, Plain
 from roundwise.errors import InputError
 from roundwise.ingest import of_arms
 from roundwise.messages import Remedy
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.problem import Trial, begin, budget_before
-from roundwise.rules.eprocess.claim_bounds import claims_of
+from roundwise.noise import LargeSample
+from roundwise.rules.eprocess.claim_bounds import ClaimState, claims_of
 from roundwise.rules.eprocess.claims import ClosedTestingRule, left_out, with_claims
 from roundwise.study.spec import StudySpec, arm_names
 
@@ -30,10 +32,10 @@ Batches = Sequence[tuple[tuple[str, ...], Batch]]  # with the names of their arm
 
 @dataclass(frozen=True)
 class Change:
-    """An arm that left or joined."""
+    """An arm that left or joined, or the noise model that was given up."""
 
-    kind: Literal["dropped", "added"]
-    arm: str
+    kind: Literal["dropped", "added", "relaxed"]
+    arm: str  # empty where the noise model changed
     why: str
     unrelated: bool  # whether the reason has nothing to do with any result
     after: int  # the number of the last batch before it
@@ -46,7 +48,7 @@ class Change:
     def from_payload(cls, payload: Facts) -> Change:
         """The change that `payload` was made of."""
         kind = payload["kind"]
-        if kind not in ("dropped", "added"):
+        if kind not in ("dropped", "added", "relaxed"):
             raise ValueError(f"no change {kind!r}")
         return cls(kind, str(payload["arm"]), str(payload["why"]), bool(payload["unrelated"]), int(payload["after"]))
 
@@ -185,14 +187,47 @@ def _without_arm(spec: StudySpec, trial: Trial, change: Change) -> tuple[StudySp
     """The claims of one arm are not fed any more, and stay in the sum as they are (Proposition 18)."""
     after = dataclasses.replace(spec, left_out=(*spec.left_out, change.arm))
     left = budget_before(trial.plan)
-    rule = after.policy.stopping
-    assert isinstance(rule, ClosedTestingRule)
-    kept = left_out(rule, after.problem, trial.kept, np.isin(after.arms, after.left_out), left)
-    trial = trial._replace(kept=kept)
+    trial = trial._replace(kept=_feed_others(after, trial.kept, left))
     if trial.record.samples > 0 and after.limited_policy.inner is after.limited_policy:
         pulled = trial._replace(plan=trial.plan._replace(left=left))
         trial = trial._replace(plan=after.acting.next(after.problem, pulled))
-    return after, trial._replace(done=rule.stops(after.problem, trial))
+    return after, trial._replace(done=after.policy.stopping.stops(after.problem, trial))
+
+
+def _feed_others(spec: StudySpec, kept: ClaimState, left: Floats | None) -> ClaimState:
+    """The state in which the claims of arms that are left out are not fed."""
+    rule = spec.policy.stopping
+    assert isinstance(rule, ClosedTestingRule)
+    return left_out(rule, spec.problem, kept, np.isin(spec.arms, spec.left_out), left)
+
+
+def relaxed_spec(spec: StudySpec) -> StudySpec:
+    """The study as large-sample; an InputError where it cannot be."""
+    if spec.noise.approximation is not None:
+        raise InputError("The noise model of this study is large-sample already. Nothing was changed.")
+    if spec.metrics or spec.noise.shares_items or not spec.policy.stopping.learns:
+        what = "compares arms on shared items" if spec.noise.shares_items else f"has the policy {spec.policy.name}"
+        what = "has several metrics" if spec.metrics else what
+        raise InputError(
+            f"This study {what}, for which there is no large-sample rule. Nothing was changed.",
+            Remedy("Create a study with {@large_sample} and its usual policy."),
+        )
+    return dataclasses.replace(spec, noise=LargeSample())
+
+
+def relax_noise(spec: StudySpec, trial: Trial, batches: Batches) -> tuple[StudySpec, Trial]:
+    """The study as large-sample: every arm is back, nothing is won, and `batches` are known (Proposition 34)."""
+    after = relaxed_spec(spec)
+    problem, rule, past = after.problem, after.policy.stopping, Past.none((len(after.arms),))
+    for names, batch in batches:
+        past = past.plus(of_arms(batch, names, after.arms))
+    left = budget_before(trial.plan)
+    kept = rule.restart(problem, past, left)
+    if after.left_out:
+        kept = _feed_others(after, kept, left)
+    trial = trial._replace(kept=kept, plan=trial.plan._replace(left=left), done=np.asarray(False))
+    trial = trial._replace(plan=after.acting.next(problem, trial))
+    return after, trial._replace(done=rule.stops(problem, trial))
 
 
 def names_after(spec: StudySpec, change: Change) -> list[str]:

@@ -24,6 +24,7 @@ from roundwise.model.problem import Record
 from roundwise.serialization import Unreadable, unpack, unpack_array
 from roundwise.store import Entry, EventKind, Listing, check_chain, open_store, read_log, write_log
 from roundwise.study.fold import evidence
+from roundwise.study.row_checks import contradicted_assumptions
 from roundwise.study.state import WRONG, State, replay
 from roundwise.study.study import Study, adjustment_of, load_study, overview
 
@@ -129,6 +130,8 @@ def _differences(state: State, entry: Entry) -> list[str]:
         given, due = unpack(CovariateSums, written).adjustment, adjustment_of(state, None)
         if due is None or not _close(np.array(due), np.array(given)):
             words.append(f"results were adjusted by {given}, but what was known before gives {due}")
+    elif entry.kind == EventKind.RELAXED and not contradicted_assumptions(state.row_checks):
+        words.append("the study went on as large-sample, but no rows contradicted its noise model")
     elif entry.kind == EventKind.DECIDED:
         verdict = state.verdict()
         mine = "none" if verdict is None else verdict["answer"]

@@ -18,7 +18,17 @@ import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Bools, Facts, Floats, Plain
-from roundwise.ingest import FileStart, Results, ValueSketch, batch_of, merge_sketches, of_arms, sketches_from, whole_of
+from roundwise.ingest import (
+    FileStart,
+    Results,
+    ValueSketch,
+    batch_of,
+    merge_sketches,
+    moments_of,
+    of_arms,
+    sketches_from,
+    whole_of,
+)
 from roundwise.ingest.covariates import CovariateSummary
 from roundwise.messages import FileNote
 from roundwise.model.batch import Batch
@@ -26,7 +36,7 @@ from roundwise.model.estimates import Past
 from roundwise.model.problem import BatchPlan, Record, Trial, advance, begin, budget_before
 from roundwise.policies.base import apportion_pulls, as_rounds
 from roundwise.serialization import Unreadable, pack, unpack
-from roundwise.study.amendments import Change, apply_change, first_arms
+from roundwise.study.amendments import Change, apply_change, first_arms, relax_noise
 from roundwise.study.diagnostics import Agreement, Splits, update_agreement
 from roundwise.study.row_checks import RowChecks
 from roundwise.study.spec import StudySpec
@@ -454,7 +464,7 @@ def fold_rounds(
     past: Sequence[ArmResults] = (),
     budget: int | None = None,
 ) -> tuple[StudySpec, Trial, StudySummary]:
-    """Fold all complete rounds by the present rules, with every change of arms at its place.
+    """Fold all complete rounds by the present rules, with every change at its place.
 
     Each is bet on with the budget that was set before its results; after the last, `budget` is the present one.
     """
@@ -465,7 +475,7 @@ def fold_rounds(
     waiting = [each for each in changes if not each.unrelated and each.arm not in gone]
     for round in rounds:
         while waiting and waiting[0].after < round.number:
-            spec, trial, summary = change_arms(spec, trial, summary, waiting.pop(0), seen)
+            spec, trial, summary = make_change(spec, trial, summary, waiting.pop(0), seen)
         if not round.complete:
             continue
         if round.budget != spec.budget:
@@ -473,22 +483,33 @@ def fold_rounds(
         trial, summary, counts = fold_round(spec, trial, summary, round)
         seen += [round] if counts else []
     for each in waiting:
-        spec, trial, summary = change_arms(spec, trial, summary, each, seen)
+        spec, trial, summary = make_change(spec, trial, summary, each, seen)
     if budget != spec.budget:
         spec, trial = extend_budget(spec, trial, budget)
     return spec, trial, summary
 
 
-def change_arms(
+def make_change(
     spec: StudySpec, trial: Trial, summary: StudySummary, change: Change, rounds: Sequence[Round]
 ) -> tuple[StudySpec, Trial, StudySummary]:
-    """The study after an arm left or joined; `rounds` are those that were counted."""
+    """The study after an arm left or joined, or its noise model changed; `rounds` are those that were counted."""
+    if change.kind == "relaxed":
+        known = [(round.arms, moments_of(round.files)) for round in rounds]
+        spec, trial = relax_noise(spec, trial, [(names, batch) for names, batch in known if batch is not None])
+        summary = replace(summary, row_checks=RowChecks.none(len(spec.arms)))  # they spoke of the other noise model
+        return spec, trial, _with_agreement(spec, summary, rounds)
     before = spec.arms
     spec, trial = apply_change(spec, trial, change, [(round.arms, round.batch) for round in rounds])
+    summary = replace(summary, row_checks=summary.row_checks.of_arms(before, spec.arms))
+    return spec, trial, _with_agreement(spec, summary, rounds)
+
+
+def _with_agreement(spec: StudySpec, summary: StudySummary, rounds: Sequence[Round]) -> StudySummary:
+    """The summary with how well these rounds agree, for the arms and the noise model there are now."""
     found = Agreement.none(len(spec.arms))
     for round in rounds:
         found = update_agreement(spec.problem, found, of_arms(round.whole, round.arms, spec.arms), round.number)
-    return spec, trial, replace(summary, agreement=found, row_checks=summary.row_checks.of_arms(before, spec.arms))
+    return replace(summary, agreement=found)
 
 
 def extend_budget(

@@ -141,7 +141,7 @@ def _missing_differ(state: State) -> Danger | None:
 def _sample_ratio_mismatch(state: State) -> Danger | None:
     """Only where a round is a number of results, so that their split is left to chance."""
     spec = state.spec
-    if not spec.by_number or state.changes:
+    if not spec.by_number or any(each.kind != "relaxed" for each in state.changes):
         return None
     lost = np.array([float(state.summary.lost.get(name, 0)) for name in spec.arms])
     came = state.trial.record.counts + lost
@@ -206,6 +206,10 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note("exact_rounds", policy=policy.name)
     for change in state.changes:
         about = {"arm": change.arm, "after": change.after, "why": visible(change.why.strip(), 300)}
+        if change.kind == "relaxed":
+            del about["arm"]
+            yield Note("relaxed", noise=state.first.noise.name, **about)
+            continue
         removed = change.kind == "dropped" and change.arm not in spec.arms
         yield Note(f"arm_{change.kind}", removed=removed, **about)
     before, now = state.first.budget, spec.budget

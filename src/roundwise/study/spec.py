@@ -22,7 +22,7 @@ from roundwise.ingest.columns import Columns
 from roundwise.ingest.reading import Reading
 from roundwise.messages import Remedy, option
 from roundwise.model.problem import Problem, begin, check_whole_number
-from roundwise.model.spec import from_spec, parse_quantity, to_spec
+from roundwise.model.spec import POINTED, from_spec, parse_quantity, to_spec
 from roundwise.noise import Noise
 from roundwise.policies import POLICIES, Policy, Rounds, usual_policy
 from roundwise.policies.base import Limited, shares
@@ -57,6 +57,8 @@ class SpecField(NamedTuple):
         if self.type == "numbers":
             return parse_numbers(value, shown)
         if self.type == "whole":
+            if isinstance(value, str) and POINTED.fullmatch(value):
+                raise InputError(f"`{shown}` is {value!r}: write whole numbers without a point, such as 20 000.")
             return check_whole_number(
                 shown, parse_quantity(value, shown) if isinstance(value, str) else value, self.least
             )

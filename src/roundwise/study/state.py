@@ -75,7 +75,7 @@ class State:
         self.late_files: list[ArmResults] = []  # what came after the decision
         self.remarks: list[Plain] = []
         self.stale = False  # whether all rounds must be folded anew
-        self.pending_changes: list[Change] = []  # changes of arms since the checkpoint
+        self.pending_changes: list[Change] = []  # since the checkpoint
         self.files_since = 0  # files told since the checkpoint
         self.checkpoint: Plain | None = None  # the last one
         self.recent: list[Round] = []  # the rounds from the checkpoint on
@@ -204,6 +204,13 @@ class State:
             pulls = others
         open_.pulls, open_.arms, open_.planned = pulls, names, None
 
+    def _apply_relaxed(self, payload: Plain, entry: Entry) -> None:
+        """What was decided or won is given up; the open round, of which nothing was told, stays as it was asked for."""
+        change = Change.from_payload({**payload, "kind": entry.kind, "arm": "", "unrelated": False})
+        self.changes.append(change)
+        self.pending_changes.append(change)
+        self.decided = None
+
     def _apply_extended(self, payload: Plain, entry: Entry) -> None:
         open_ = self.open_round
         if open_ is not None and not open_.files:
@@ -246,6 +253,7 @@ class State:
         EventKind.AMENDED: _apply_amended,
         EventKind.DROPPED: _apply_arm_changed,
         EventKind.ADDED: _apply_arm_changed,
+        EventKind.RELAXED: _apply_relaxed,
         EventKind.EXTENDED: _apply_extended,
         EventKind.PAST_IMPORTED: _apply_past_imported,
         EventKind.NOTED: _apply_noted,
@@ -302,7 +310,7 @@ class State:
             self.put(spec, trial, dataclasses.replace(summary, refolded=self.summary.refolded))
         for change in self.pending_changes:
             done = [each for each in self.rounds if each.counted]
-            self.put(*fold.change_arms(self.spec, self.trial, self.summary, change, done))
+            self.put(*fold.make_change(self.spec, self.trial, self.summary, change, done))
         for each in [] if self.stale else self._complete:
             trial, summary, _ = fold.fold_round(self.spec, self.trial, self.summary, each)
             self.put(self.spec, trial, summary)
@@ -407,8 +415,12 @@ class State:
 
     @property
     def batches(self) -> list[Batch]:
-        """The rounds that count as batches, and what came after the decision, for the arms there are now."""
+        """The rounds that count as batches, and what came after the decision, for the arms there are now.
+
+        Those from before the noise model changed are no evidence any more.
+        """
         rounds = [each for each in self.rounds if each.counted or self.after_decision(each)]
+        rounds = [each for each in rounds if self.relaxed is None or each.number > self.relaxed.after]
         found = [of_arms(each.batch, each.arms, self.spec.arms) for each in rounds]
         return [*found, *(of_arms(batch_of([each]), names, self.spec.arms) for names, each in self.late_files)]
 
@@ -461,6 +473,17 @@ class State:
         for names, file in self.late_files:
             found = found.plus(self.spec.noise, [file], names, arms)
         return found
+
+    @property
+    def relaxed(self) -> Change | None:
+        """The change by which the study goes on as large-sample, if it was made."""
+        return next((each for each in self.changes if each.kind == "relaxed"), None)
+
+    def spec_at(self, round: int) -> StudySpec:
+        """The spec with the noise model of a round."""
+        if self.relaxed is None or round > self.relaxed.after:
+            return self.spec
+        return dataclasses.replace(self.spec, noise=self.first.noise)
 
     # --- what comes next
 

@@ -32,10 +32,11 @@ from roundwise.questions import Question
 from roundwise.store import ConflictError, Entry, EventKind, StudyExistsError, StudyStateError, open_store
 from roundwise.store.log import current_user, pending_entry
 from roundwise.store.remote import Part, Server, segment
-from roundwise.study.amendments import Change, check_change, effect_of_change
+from roundwise.study.amendments import Change, check_change, effect_of_change, relaxed_spec
 from roundwise.study.fold import Round, evidence
 from roundwise.study.guarantee import guarantee_of
 from roundwise.study.metrics import Metric
+from roundwise.study.row_checks import contradicted_assumptions
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State, replay
 
@@ -212,7 +213,7 @@ class Study:
         """What was read, and the events that record it."""
         read: list[Results] = []
         for i, source in enumerate(sources, 1):  # a file told before says so
-            found = self._read_source(state, source, state.number <= 1, state.files + i, options, read)
+            found = self._read_source(state, source, state.number, state.files + i, options, read)
             read.append(replace(found, same_call=i > 1))
         for i, results in enumerate(read):
             if results.digest in {each.digest for each in read[:i]}:
@@ -243,20 +244,20 @@ class Study:
         self,
         state: State,
         source: object,
-        first: bool,
+        number: int,
         file: int,
         options: TellOptions,
         before: Sequence[Results] = (),
         replaces: Results | None = None,
         arms: tuple[str, ...] | None = None,
     ) -> Results:
-        """What a file brought, beyond what is recorded, and what was read `before` it in the same call."""
-        found = self._read_metric(state, source, first, file, options, before, replaces, arms)
+        """What a file brought to a round, beyond what is recorded, and what was read `before` it in the same call."""
+        found = self._read_metric(state, source, number, file, options, before, replaces, arms)
         others, said = [], options_for_metric(options, found)
         for m in range(len(state.spec.metrics)):
             ahead = [each.metrics[m] for each in before]
             old = None if replaces is None else replaces.metrics[m]
-            others.append(self._read_metric(state.of_metric(m), source, first, file, said, ahead, old, arms))
+            others.append(self._read_metric(state.of_metric(m), source, number, file, said, ahead, old, arms))
         notes = without_columns(found.notes, [each.title for each in state.spec.metrics])
         return replace(found, metrics=tuple(others), notes=notes)
 
@@ -264,7 +265,7 @@ class Study:
         self,
         state: State,
         source: object,
-        first: bool,
+        number: int,
         file: int,
         options: TellOptions,
         before: Sequence[Results],
@@ -272,9 +273,9 @@ class Study:
         arms: tuple[str, ...] | None,
     ) -> Results:
         """The same by one metric, that of the state."""
-        spec = state.spec
+        spec = state.spec_at(number)
         parts = spec.limited_policy.first(spec.problem, ()).parts
-        parts = min(spec.noise.most_parts, PARTS) if parts > 1 and not first else parts
+        parts = min(spec.noise.most_parts, PARTS) if parts > 1 and number > 1 else parts
         results = read_results(
             source,
             arms or spec.arms,
@@ -347,7 +348,7 @@ class Study:
             results = None
             if source is not None:
                 file = state.files + 1
-                results = self._read_source(state, source, number == 1, file, options, replaces=old, arms=arms)
+                results = self._read_source(state, source, number, file, options, replaces=old, arms=arms)
             payload = {
                 "replaces": old.digest,
                 "name": old.name,
@@ -395,6 +396,20 @@ class Study:
     def add(self, arm: str, why: str = "", unrelated: bool = False) -> Report:
         """Add an arm; `unrelated` says that the reason does not depend on any result."""
         return self._change_arms("add", arm, why, unrelated)
+
+    def relax(self, why: str) -> Report:
+        """Go on as large-sample from here, once, after rows contradicted the noise model.
+
+        Nothing is won or ruled out any more; earlier rows tell how much results vary. The guarantee is approximate.
+        """
+        check_reason(why)
+
+        def step(state: State) -> Events:
+            self._check_relaxable(state)
+            after = state.number - (state.open_round is not None)
+            return [(EventKind.RELAXED, {"why": why, "after": after})]
+
+        return self._record("relax", {"why": why}, step)
 
     def extend(self, budget: int) -> Report:
         """Set the number of results allowed in all."""
@@ -447,7 +462,8 @@ class Study:
     def effect(self, what: str, **words: Any) -> str:
         """What a change does to the guarantee, in one sentence, before it is done; an InputError if it cannot be done.
 
-        `what` is the name of the method: drop, add, extend, import_past, reopen, remove, note, end, close_round, amend.
+        `what` is the name of the method: drop, add, relax, extend, import_past, reopen, remove, note, end, close_round,
+        amend.
         """
         if what not in EFFECTS:
             raise unknown("change", what, EFFECTS)
@@ -463,6 +479,8 @@ class Study:
                     "This keeps the guarantee: what was shown stays shown, and what is open goes on with what it has, "
                     f"at most {left:.2g} : 1. Had this budget been said at first, more might be shown."
                 )
+        elif what == "relax":
+            self._check_relaxable(state)
         elif what == "import_past":
             self._check_teachable(state)
         elif what == "reopen":
@@ -507,6 +525,31 @@ class Study:
     def _check_not_closed(self, state: State) -> None:
         if state.closed is not None:
             raise InputError(f"The study '{self.name}' is closed ({state.closed}). Nothing was changed.")
+
+    def _check_relaxable(self, state: State) -> None:
+        self._check_not_closed(state)
+        if state.relaxed is not None:
+            raise InputError(
+                f"The study '{self.name}' went on as large-sample after round {state.relaxed.after} already. That is "
+                "possible once: every further start could be wrong with probability delta again. Nothing was changed."
+            )
+        relaxed_spec(state.spec)
+        if not contradicted_assumptions(state.row_checks):
+            raise InputError(
+                f"No rows of '{self.name}' contradict its noise model. To change it without their saying so, because "
+                "of what results show, could be wrong with probability delta once more. Nothing was changed.",
+                Remedy("Create a study with {@large_sample}, and give it these results with {@import_past}."),
+            )
+        if state.partial_round is not None:
+            raise InputError(
+                f"Round {state.partial_round.number} is open and has results. Nothing was changed.",
+                Remedy("Complete it, or close it ({@close_round}), before the noise model changes.", study=self.name),
+            )
+        if state.late_sums.counts.any():
+            raise InputError(
+                f"Results were told after '{self.name}' was decided: it cannot go on. Nothing was changed.",
+                Remedy("Create a study with {@large_sample}, and give it these results with {@import_past}."),
+            )
 
     def _extended(self, state: State, budget: int) -> Events:
         self._check_not_closed(state)
@@ -839,6 +882,11 @@ def recorded_files(
 EFFECTS = {  # on the guarantee, of every change
     "drop": "",  # see `effect_of_change`
     "add": "",
+    "relax": (
+        "The guarantee becomes approximate, and no longer rests on what the rows contradict: nothing that was shown or "
+        "ruled out stands, and only results from now on are evidence. Earlier rows tell how much results vary. This is "
+        "possible once."
+    ),
     "end": "This keeps the guarantee: nothing is claimed but what was shown so far.",
     "extend": "This keeps the guarantee: how many results there may be has no part in it.",
     "import_past": (

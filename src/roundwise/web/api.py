@@ -222,7 +222,9 @@ def record(
 def effect(
     request: Request,
     name: Name,
-    what: Literal["drop", "add", "extend", "import_past", "reopen", "remove", "note", "end", "close_round", "amend"],
+    what: Literal[
+        "drop", "add", "relax", "extend", "import_past", "reopen", "remove", "note", "end", "close_round", "amend"
+    ],
     arm: Annotated[str, Query(max_length=1000)] = "",
     unrelated: bool = False,
     budget: Annotated[int, Query(ge=1, lt=2**53)] = 1,
@@ -388,6 +390,13 @@ for verb in (
     (Study.close_round, ReasonBody, UPLOAD, "rounds", "Count the open round although results are missing for good."),
     (Study.drop, ArmBody, MANAGE, "changes", "Leave an arm out from here on."),
     (Study.add, ArmBody, MANAGE, "changes", "Take in one more arm."),
+    (
+        Study.relax,
+        ReasonBody,
+        MANAGE,
+        "changes",
+        "Go on as large-sample, once, after rows contradict the noise model.",
+    ),
     (Study.extend, BudgetBody, MANAGE, "changes", "Allow more results (or fewer) than were planned."),
     (Study.note, NoteBody, UPLOAD, "changes", "Record a remark; it does nothing to the guarantee."),
     (Study.end, ReasonBody, MANAGE, "changes", "End it before it is decided; what was not ruled out is reported."),

@@ -82,6 +82,7 @@ CHANGES = {
     "close-round": Change(Study.close_round, (WHY._replace(label="Why will the rest not come?"),), serious=True),
     "end": Change(Study.end, (WHY,), serious=True),
     "reopen": Change(Study.reopen, (WHY,)),
+    "relax": Change(Study.relax, (WHY,), serious=True),
     "extend": Change(Study.extend, (BUDGET,)),
     "amend": Change(_amend, (FILE, CORRECTED, WITHDRAW, WHY), serious=True),
     "import-past": Change(Study.import_past, (EARLIER,)),

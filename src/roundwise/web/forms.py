@@ -10,9 +10,9 @@ from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
 from roundwise.ingest import Columns, Reading
 from roundwise.ingest.reading import Empty, UnitResult
-from roundwise.model.spec import THOUSANDS, from_spec, parse_quantity
+from roundwise.model.spec import POINTED, THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
-from roundwise.planning.request import PlanRequest, parse_lead
+from roundwise.planning.request import OF_BASELINE, PlanRequest, parse_lead
 from roundwise.questions import Claims, Question
 from roundwise.study.metrics import ROLES, Metric, parse_metric
 from roundwise.study.spec import StudySpec
@@ -65,6 +65,7 @@ LABELS = {  # of the fields that are numbers
     "round": "Results a round",
     "budget": "At most in all",
     "baseline": "What you expect",
+    "lead": "The smallest lead that matters",
     "missing": "Expected to go missing",
     "days": "Days a round",
     "per_day": "Results a day",
@@ -101,13 +102,15 @@ class Form:
     round: str = ""
     days: str = ""
     per_day: str = ""
-    lead: str = ""
     budget: str = ""
     splitting: str = "adaptive"
     split: str = ""
     baseline: str = ""
+    lead: str = ""
     missing: str = ""
     empty: str = "refused"
+    arm_column: str = ""
+    outcome_column: str = ""
     id_column: str = ""
     id_result: str = ""
     id_window: str = ""
@@ -169,28 +172,35 @@ class Form:
 
     def spec(self) -> StudySpec:
         """The study that the form declares."""
-        if self.lead.strip() and self.question == "best-arm" and not self.budget.strip():
-            raise InputError("The lead needs a budget. The forecast proposes one: enter it under “At most in all”.")
         return StudySpec.declare(**self._study(), policy=from_spec("policy", self.policy) if self.policy else None)
 
     def request(self, runs: int) -> PlanRequest:
         """The plan that the form asks for."""
+        lead, estimated = self._lead(), self.noise in ("normal", "large-sample")
+        if estimated and self.read("deviation") is None:
+            raise InputError("The forecast depends on the spread of a result. Give its standard deviation, roughly.")
         return PlanRequest.declare(
             **self._study(),
             baseline=self.read("baseline"),
+            leads=None if lead is None or self._designed else (lead,),
             missing=self.read("missing"),
             round_days=None if self.per_day.strip() else self.read("days"),
             per_day=self.read("per_day"),
-            deviation=self.read("deviation") if self.noise in ("normal", "large-sample") else None,
+            deviation=self.read("deviation") if estimated else None,
             name=self.name.strip() or "study",
             runs=runs,
         )
 
     def _lead(self) -> float | None:
-        """The smallest lead that matters, also relative to the baseline; the question of the best arm alone has one."""
-        if not self.lead.strip() or self.question != "best-arm" or self.tolerance.strip():
-            return None
-        return parse_lead(self.lead, self.read("baseline"))
+        """The lead to plan for, also relative to what is expected."""
+        if OF_BASELINE.fullmatch(self.lead.strip()):
+            return parse_lead(self.lead, self.read("baseline"))
+        return self.read("lead")  # type: ignore[no-any-return]
+
+    @property
+    def _designed(self) -> bool:
+        """Whether the study is made for a budget and a lead."""
+        return self.question == "best-arm" and bool(self.budget.strip()) and not self.tolerance.strip()
 
     def _study(self) -> Plain:
         if len(self.names) < 2:
@@ -201,11 +211,13 @@ class Form:
             "arms": self.names,
             "noise": self.model(),
             **{name: self.read(name) for name in ("delta", "round", "budget")},
-            "lead": self._lead(),
+            "lead": self._lead() if self._designed else None,
             "unit": self.unit.strip() or None,
             "metrics": self.further_metrics() if self.question == "claims" else (),
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
-            "columns": Columns(id=self.id_column.strip() or None, time=self.time_column.strip() or None),
+            "columns": Columns(
+                **{role: getattr(self, f"{role}_column").strip() or None for role in ("arm", "outcome", "id", "time")}
+            ),
             "reading": Reading(
                 empty=cast(Empty, self.empty),
                 id_result=cast(UnitResult, self.id_result) if self.id_result else None,
@@ -235,7 +247,11 @@ def whole(what: str, text: str) -> int:
     >>> whole("it", "20 000"), whole("it", "20,000")
     (20000, 20000)
     """
-    value = number(what, text)
-    if value != int(value) or value < 1:
-        raise InputError(f"{what} is '{text.strip()[:40]}', but must be a whole number of at least 1.")
+    try:
+        value = number(what, text)
+    except InputError:
+        value = 0
+    if value != int(value) or value < 1 or POINTED.fullmatch(text):
+        said = f"{what} is '{text.strip()[:40]}', but must be a whole number of at least 1, such as 20 000."
+        raise InputError(said)
     return int(value)

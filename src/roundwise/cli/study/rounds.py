@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -24,6 +26,7 @@ from roundwise.cli.output import (
     say_text,
     write_file,
 )
+from roundwise.cli.study.requests import RequestOptions
 from roundwise.errors import InputError, RoundwiseError, visible
 from roundwise.messages import Guarantee, Reason, count, keep_flags, several, shell_command
 from roundwise.model.spec import Kind, parse_spec
@@ -183,7 +186,8 @@ def new(
         "forecast": forecast,
         "next": next_,
     }
-    ahead = "" if forecast is None else f"Forecast: {forecast}; see `roundwise plan -h` for more.\n"
+    assumed = "at a standard deviation of 1, " if from_plan is None and spec.noise.estimates_variance else ""
+    ahead = "" if forecast is None else f"Forecast: {assumed}{forecast}; see `roundwise plan -h` for more.\n"
     text = f"Created '{name}': {asked_in_words(spec)} {promise}.\n{stands}{ahead}Next: {next_}"
     show(plain if as_json else None, text)
 
@@ -197,9 +201,12 @@ def _user_modules(said: dict[Kind, str | None]) -> Iterator[str]:
 
 
 @app.command(rich_help_panel=STUDIES)
+@grouped
 def ask(
+    *,
     name: Name,
-    out: Annotated[Path | None, option("--out", "CSV file to write the round to.", "FILE")] = None,
+    out: Annotated[Path | None, option("--out", "CSV file to write the round to; with --as a folder.", "FILE")] = None,
+    requests: RequestOptions,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -209,8 +216,11 @@ def ask(
     from roundwise.study import load_study
     from roundwise.study.guarantee import guarantee_of
 
-    check_output(out, theirs=False)
+    requests.check(out, as_json)
+    if requests.form is None:
+        check_output(out, theirs=False)
     with load_study(name, storage) as study:
+        render = None if requests.form is None else requests.read(study.state)
         asked, state = study.asking()
     plain: dict[str, object] = {"study": name, "round": None, "results": {}, "remaining": {}}
     guarantee = guarantee_of(state)
@@ -223,6 +233,9 @@ def ask(
         )
         return
     recorded(f"round {asked.number} of '{name}' is asked for")
+    if render is not None:
+        requests.write(asked.number, *render(asked, state), out)
+        return
     wanted = {arm: int(n) for arm, n in zip(asked.arms, asked.pulls, strict=True)}
     missing = {arm: int(n) for arm, n in zip(asked.arms, asked.outstanding, strict=True)}
     if out is not None:
@@ -256,18 +269,34 @@ def tell(
     round_over: Annotated[
         str | None, option("--round-over", "Reason to close the round with results missing.", "REASON")
     ] = None,
+    sql: Annotated[str | None, option("--sql", "Query whose rows are the results.", "QUERY")] = None,
+    database: Annotated[
+        str | None,
+        option(
+            "--from", "Database of the query: SQLite, DuckDB or postgresql:// (default: files, by DuckDB).", "PLACE"
+        ),
+    ] = None,
     *,
     said: FileOptions,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Record results: rows of arm,outcome; sums arm,count,total; or 0/1 results arm,count,successes."""
+    from roundwise.formats.query import query_file
     from roundwise.study import load_study
 
-    with load_study(name, storage) as study:
-        told = ", ".join(str(each) for each in files or [])
+    if database is not None and sql is None:
+        raise InputError("--from goes with --sql QUERY.")
+    if sql is not None and files:
+        raise InputError("Give either files or --sql.")
+    with ExitStack() as stack:
+        sources: list[os.PathLike[str]] = list(files or [])
+        told = ", ".join(map(str, sources))
+        if sql is not None:  # before the studies are opened: their database must not be opened twice
+            sources, told = [stack.enter_context(query_file(sql, database))], "the query"
+        study = stack.enter_context(load_study(name, storage))
         end_with_report(study, f"{told or 'that the rest will not come'} is recorded")
-        report = study.tell(*(files or []), round_over=round_over, **said.words)
+        report = study.tell(*sources, round_over=round_over, **said.words)
     show_report(report, as_json, f"Recorded {told}." if told else "")
 
 

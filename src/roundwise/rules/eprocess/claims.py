@@ -246,6 +246,9 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         ]
         return self.update_forecast(problem, taught[0]._replace(metrics=tuple(taught[1:])), left)
 
+    def restart(self, problem: Problem, past: Past, left: Floats | None) -> ClaimState:
+        return self.update_forecast(problem, self.start(problem, past.counts.shape[:-1])._replace(past=past), left)
+
     def past(self, kept: ClaimState) -> Past:
         return kept.past
 

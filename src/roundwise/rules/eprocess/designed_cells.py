@@ -36,6 +36,7 @@ LEAST_WEIGHT = 0.02  # of a rival that is bet on
 NEAREST, FURTHEST = 0.5, 2.5  # times the lead: between these the drift follows the estimates
 POWER_LEFT = 1.6448536269514722  # z of the power, 95 %, with which a look should settle what is open
 STEEPEST = 16.0  # sqrt of the ratio of two counts in a look, up to which they are compared
+LEADS = (1e-9, 1e3)  # in standard deviations of a result: beyond, a lead is only a matter of rounding
 REACH = 8.0  # standard deviations over which the law of the largest lead is integrated
 _ENTRIES = 1_000_000  # of an integrand, at a time
 
@@ -196,7 +197,7 @@ def _pay_by_largest_lead(look: Look, nulls: BestArmNulls, batch: Batch, sign: fl
     levels, aims, logs = (each.reshape(-1, arms) for each in (nulls.level, nulls.aim, nulls.logs))
     run, arm = np.nonzero(nulls.open.reshape(-1, arms) & (counts > 0))  # the nulls that are bet on
     own, sigma = counts[run, arm][:, None], look.sigma.reshape(-1)[run][:, None]
-    step = look.lead.reshape(-1)[run][:, None] / sigma
+    step = np.clip(look.lead.reshape(-1)[run][:, None] / sigma, *LEADS)
     slopes = np.sqrt(counts[run] / own)
     near = (slopes <= STEEPEST) & (slopes >= 1 / STEEPEST)
     weights = rival_weights(logs[run], near & (np.arange(arms) != arm[:, None]))

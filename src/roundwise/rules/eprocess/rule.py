@@ -129,6 +129,9 @@ class EProcessRule(StoppingRule[RuleState]):
         """With earlier results known, but no wealth from them (Proposition 24)."""
         return self._state(problem, kept.wealth, kept.known.past.plus(batch))
 
+    def restart(self, problem: Problem, past: Past, left: Floats | None) -> RuleState:
+        return self._state(problem, eprocess_for(problem).start(problem, past.counts.shape[:-1]), past)
+
     def describe(self, delta: float) -> str:
         return (
             "The evidence against every wrong answer is the product of the pay-offs of bets that are fixed before each "

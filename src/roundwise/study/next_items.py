@@ -1,0 +1,66 @@
+"""The items of the next round, from a table of all items that a study may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from roundwise.errors import DataError, InputError
+from roundwise.formats.messages import quoted
+from roundwise.formats.requests import Request
+from roundwise.formats.sheet import name_in
+from roundwise.formats.small_table import read_rows
+from roundwise.ingest import TellOptions
+from roundwise.ingest.duplicates import hash_ids, with_arm
+from roundwise.messages import Remedy
+from roundwise.study.fold import Round
+from roundwise.study.state import State
+from roundwise.study.study import recorded_files
+
+
+def read_items(state: State, path: Path) -> dict[str, dict[str, str]]:
+    """Read a table with one row an item, for a study that compares arms on items: the cells of each item."""
+    if not state.spec.noise.shares_items:
+        raise InputError("This study does not compare arms on items.", Remedy("Create one with {@item_column}."))
+    column = state.spec.columns.item or "item"
+    _, rows = read_rows(path, [column])
+    found: dict[str, dict[str, str]] = {}
+    for row in rows:
+        item = row.text(column)
+        if not item or item in found:
+            wrong = f"the item {quoted(item)} is there twice" if item else "there is no item"
+            raise DataError(f"{row.where}: {wrong}. Give every item one row, with an id.")
+        found[item] = {title: name_in(cell) for title, cell in row.cells.items()}
+    return found
+
+
+def choose_items(state: State, asked: Round, cells: Mapping[str, Mapping[str, str]]) -> tuple[list[Request], int]:
+    """Choose what to run in the open round.
+
+    Items come in an order drawn from the study's seed, which has nothing to do with them: the same one whenever it is
+    asked for. Every arm gets the first of those that earlier rounds have not used, without what it was tried on.
+
+    Args:
+        state: Of the study.
+        asked: The open round.
+        cells: Those of every item that may be used.
+
+    Returns:
+        What to run, by place, and how many new items are lacking.
+    """
+    spec, items = state.spec, list(cells)
+    hashes = hash_ids(items, spec.seed)
+    recorded = recorded_files(state, spec.arms, TellOptions(), (), None)
+    order = np.argsort(hashes, kind="stable")
+    order = order[~recorded.has_item(hashes[order])]
+    requests: list[Request] = []
+    for arm, pulls, outstanding in zip(asked.arms, asked.pulls, asked.outstanding, strict=True):
+        mine = order[: int(pulls)]
+        told = recorded.has(with_arm(hashes[mine], np.full(len(mine), spec.arms.index(arm))))
+        for place in np.flatnonzero(~told)[: int(outstanding)]:
+            item = items[mine[place]]
+            requests.append(Request(int(place) + 1, arm, item, cells[item]))
+    requests.sort(key=lambda each: each.place)
+    return requests, max(int(asked.pulls.max()) - len(order), 0)
