@@ -21,7 +21,7 @@ from roundwise.planning.alternatives import find_alternatives
 from roundwise.planning.budgets import POWERS, BudgetProposal, propose_budgets
 from roundwise.planning.comparison import compare_designs
 from roundwise.planning.request import PlanRequest, Scenario
-from roundwise.planning.rows import FIRST, RowRuns, answerable, run_first
+from roundwise.planning.rows import FIRST, RowRuns, answerable, has_answer, run_first
 from roundwise.planning.scenarios import ITEM_CORRELATION
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.tradeoff import TradeoffPoint, find_front, guess_settings
@@ -223,4 +223,6 @@ def _target_row(expected: Sequence[Scenario], request: PlanRequest) -> int:
             return near[0]
         if target is not None:
             raise InputError(f"`target` is {target!r}, which is no row of this plan: {', '.join(labels)}.")
-    return ahead[len(ahead) // 2] if ahead else 0
+    if ahead:
+        return ahead[len(ahead) // 2]
+    return next((i for i, each in enumerate(expected) if has_answer(request, each)), 0)  # not the null

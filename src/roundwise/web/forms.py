@@ -195,7 +195,8 @@ class Form:
         """The lead to plan for, also relative to what is expected."""
         if OF_BASELINE.fullmatch(self.lead.strip()):
             return parse_lead(self.lead, self.read("baseline"))
-        return self.read("lead")  # type: ignore[no-any-return]
+        found: float | None = self.read("lead")
+        return found
 
     @property
     def _designed(self) -> bool:
