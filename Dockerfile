@@ -1,6 +1,6 @@
-# The page and the API. A server that others reach needs a token:
+# The page and the API. A server that others reach needs a token, of at least 16 letters and digits:
 #   docker build -t roundwise .
-#   docker run -p 127.0.0.1:8000:8000 -v roundwise:/data -e ROUNDWISE_TOKENS=manage=CHANGE-ME roundwise
+#   docker run -p 127.0.0.1:8000:8000 -v roundwise:/data -e ROUNDWISE_TOKENS=manage=TOKEN roundwise
 # compose.yaml adds PostgreSQL. Put a proxy with TLS in front, and name the server: ... roundwise serve --host 0.0.0.0 --name HOST
 FROM python:3.11-slim AS build
 COPY . /source

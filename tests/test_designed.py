@@ -289,6 +289,87 @@ def test_a_running_study_may_become_a_designed_one_and_back():
         assert np.isfinite(trial.kept.wealth.gains[~trial.kept.wealth.lost]).all()
 
 
+def _scripted_run(question, rng, lead):
+    """One run whose plans change in every way that is allowed, also because of results; whether a true null was lost.
+
+    All arms are alike. Rounds bring more or fewer results than asked for; budget, lead, looks and hope change; fixed
+    rounds and splits; an arm may leave because of its results, and one may join.
+    """
+    arms, noise = 3, Binary()
+    problem, policy = Problem(question, arms, 0.1, noise), Designed(budget=600, lead=lead)
+    trial = begin(problem, policy)
+    for number in range(8):
+        pulls = trial.plan.pulls
+        if rng.random() < 0.3:  # a fixed round with a fixed split
+            pulls = np.round(120 * rng.dirichlet(np.full(problem.arms, 20.0)))
+        came = np.maximum(np.round(pulls * rng.uniform(0.5, 1.5, problem.arms)), 0.0)
+        if came.any():
+            won = rng.binomial(came.astype(int), 0.3).astype(float)
+            trial = advance(problem, policy, trial, Batch(came, won))
+        if problem.question.name == "best-arm" and rng.random() < 0.2 and not trial.done:
+            rule, kept, past = policy.stopping, trial.kept, trial.kept.known.past
+            join = problem.arms == 2 or rng.random() < 0.5
+            gone = None if join else int(trial.record.means.argmin())  # the arm that looks worst leaves
+            spread = [np.append(each, 0.0) if join else np.delete(each, gone) for each in (past.counts, past.totals)]
+            after = Problem(question, problem.arms + (1 if join else -1), 0.1, noise)
+            fresh = rule.start(after, ()).known.past.plus(Batch(*spread))
+            state = rule.migrate(problem, after, kept, gone, fresh)
+            problem = after
+            record = trial.record._replace(counts=spread[0], totals=spread[1])
+            trial = trial._replace(kept=state, record=record, batch=Batch(*spread))
+        used, bold = float(trial.record.samples), rng.random() < 0.5
+        budget = int(used + rng.choice([60, 200, 600]))
+        policy = Designed(
+            budget=budget, lead=lead * (2.0 if bold else 0.7), looks=int(rng.integers(1, 7)), hope=0.0 if bold else 0.3
+        )
+        trial = trial._replace(plan=policy.next(problem, trial))
+        if number >= 3 and rng.random() < 0.3:
+            break
+    return trial.kept.wealth
+
+
+@pytest.mark.long
+def test_scripted_runs_with_changes_of_every_kind():
+    rng, runs = np.random.default_rng(21), 2000
+    best = sides = some = 0
+    for _ in range(runs):
+        wealth = _scripted_run(BestArm(), rng, 0.15)
+        best += bool(wealth.lost[0])
+        wealth = _scripted_run(Above(0.3), rng, 0.15)
+        sides += bool((wealth.settled & (wealth.above > wealth.below)).any())
+        wealth = _scripted_run(AnyAbove(0.3), rng, 0.15)
+        some += bool(wealth.none_lost)
+    for errors in (best, sides, some):
+        assert errors / runs <= _allowed(0.1, runs)
+    assert max(best, sides, some) / runs >= 0.03
+
+
+def test_a_level_of_0_is_dead():
+    problem = Problem(BestArm(), 3, 0.05, Gaussian(1.0))
+    policy = Designed(budget=300, lead=0.4)
+    rule, trial = policy.stopping, begin(problem, policy)
+    pulls = trial.plan.pulls
+    trial = advance(problem, policy, trial, Batch(pulls, 0.1 * pulls * [1.0, 0.5, 0.0]))
+
+    def with_gains(*gains):
+        wealth = trial.kept.wealth._replace(gains=np.array(gains, dtype=float))
+        return trial._replace(kept=trial.kept._replace(wealth=wealth))
+
+    one, two = with_gains(-np.inf, 0.5, 1.0), with_gains(-np.inf, -np.inf, 1.0)
+    assert rule.why_final(problem, trial.kept) is None
+    assert rule.why_final(problem, one.kept) is None
+    assert "used up the level" in rule.why_final(problem, two.kept)
+    said = rule.effect_of_budget(problem, one, 600, ["a", "b", "c"])
+    assert said.endswith("No results can show any more that a is not the best.")
+    more = rule.effect_of_budget(problem, trial, 3000, ["a", "b", "c"])
+    assert "about 100%" in more
+    assert "can show any more" not in more
+    plan = policy.next(problem, two)  # and no result is wasted on it
+    assert np.isfinite(plan.pulls).all()
+    after = advance(problem, policy, two._replace(plan=plan), Batch(plan.pulls, 0.1 * plan.pulls))
+    assert np.isneginf(after.kept.wealth.gains[:2]).all()
+
+
 # --- questions about a level
 
 
@@ -434,7 +515,7 @@ def test_words_that_do_not_fit(tmp_path):
 
 def test_a_budget_designs_studies_about_a_level(tmp_path):
     storage = f"sqlite:///{tmp_path}/studies.db"
-    rates = {"a": 0.45, "b": 0.2, "c": 0.3, "d": 0.3}
+    rates = {"a": 0.5, "b": 0.1, "c": 0.45, "d": 0.3}
     for name, question in (("which", Above(0.3)), ("any", AnyAbove(0.3, lower_is_better=True))):
         study = create_study(
             name, question=question, arms=list(rates), noise=Binary(), budget=1500, lead=0.1, storage=storage
@@ -445,9 +526,10 @@ def test_a_budget_designs_studies_about_a_level(tmp_path):
         assert report.guarantee.status == "kept"
         if name == "which":
             assert report.answer is None
-            study.drop("d", why="it looks like c")
-            study.extend(2500)
-            report, _ = _tell_all(study, rates, 1)
+            assert "What is open has a level of" in study.effect("extend", budget=2500)
+            assert study.extend(2500).guarantee.status == "kept"
+            report = study.drop("d", why="it is on the level")
             assert report.guarantee.status == "kept"
+            assert report.answer is not None
         assert verify_study(name, storage=storage).sound
         study.close()

@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from roundwise import BestArm, Claims, InputError, LargeSample, Normal, Poisson, Problem, Wager, create_study
+from roundwise import (
+    BestArm,
+    Claims,
+    InputError,
+    LargeSample,
+    Normal,
+    Poisson,
+    Problem,
+    SameVariance,
+    TopK,
+    Wager,
+    create_study,
+)
 from roundwise.calibration.skewed import SKEWED_LAWS, SkewedArms
 from roundwise.ingest import moments_of
 from roundwise.model.batch import Batch
@@ -128,6 +140,29 @@ def test_claims_within_a_budget_go_on(told):
     assert report.results == 20_000
     assert doubts(report) == {"large_sample"}
     assert audit_entries(study.entries()).differences == ()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"budget": 40_000}, {"question": TopK(1)}, {"noise": SameVariance()}, {"split": "equal"}],
+)
+def test_with_every_rule_and_change(make, settings):  # noqa: F811
+    """It is folded anew at its place when arms leave and files are withdrawn, and exported and imported."""
+    rng = np.random.default_rng(9)
+    study = make(arms=(*ARMS, "third"), **{"noise": Normal(), "round": 600, **settings})
+    draws = revenue(rng) | {"third": revenue(rng)["old"]}
+    run(study, rng, 1, 200, **draws)
+    study.relax("skewed")
+    run(study, rng, 1, 500, **draws)
+    study.drop("third", "sold out", unrelated=True)
+    draws.pop("third")
+    run(study, rng, 1, 500, **draws)
+    study.amend(study.state.rounds[0].files[0].digest, None, "a test")
+    state = study.state
+    assert isinstance(state.spec.noise, LargeSample)
+    assert state.spec.arms == ARMS
+    assert audit_entries(study.entries()).differences == ()
+    assert {"rows_contradict"}.isdisjoint(study.report().guarantee.codes)
 
 
 def test_counts_go_on(make):  # noqa: F811

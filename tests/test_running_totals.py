@@ -55,6 +55,18 @@ class TestRunningTotals:
                     study.tell(path)
             study.tell(path, new=True)
 
+    def test_rows_that_all_come_twice_are_refused(self, tmp_path):
+        """A join that doubles rows doubles the evidence, too."""
+        rng, path = np.random.default_rng(2), tmp_path / "x.csv"
+        with study_of(tmp_path, Gaussian(1.0)) as study:
+            half = (study.ask().pulls // 2).astype(int)
+            rows = [f"{'ab'[i]},{x:.3f}" for i, n in enumerate(half) for x in rng.normal(size=n)]
+            path.write_text(table(*rng.permutation(rows * 2)))
+            with pytest.raises(DataError, match="every row comes twice"):
+                study.tell(path)
+            path.write_text(table(*rng.permutation([*rows, *rows[1:]])))
+            study.tell(path)
+
     def test_nothing_is_said_after_a_running_total(self, tell):
         """What is told is new, whatever was told before."""
         first = tell(self.SUMS)

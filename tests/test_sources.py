@@ -216,6 +216,12 @@ def test_rows_of_each_tool(read, contents, name, columns, rows, reasons, lower):
     assert sheet.lower_is_better is lower
 
 
+def test_the_names_of_its_own_columns_are_no_metrics(read):
+    """So the page sends them back."""
+    found, _ = read(INSPECT, "log.json", arm="arm", outcome="outcome", item="item")
+    assert found == INSPECT_ROWS
+
+
 def test_logs_packed_with_zstandard(read):
     zstandard = pytest.importorskip("zstandard")
     parts = {"header.json": {"eval": EVAL}, "summaries.json": SAMPLES}
@@ -299,6 +305,14 @@ TWO_SCORERS = json.dumps(
         (TWO_SCORERS, "log.json", {}, "several scorers: 'match', 'grade.x', 'grade.y'"),
         (TWO_SCORERS, "log.json", {"outcome": "macth"}, "no scorer 'macth', only 'match'"),
         (json.dumps({"eval": EVAL, "samples": None}), "log.json", {}, "no samples"),
+        (json.dumps({"eval": EVAL, "samples": [{"id": 1, "epoch": 1}]}), "log.json", {}, "no result has a scorer"),
+        (packed({"header.json": {"eval": EVAL}, "samples/1.json": {}}), "log.eval", {}, "no result has a scorer"),
+        (
+            packed({"header.json": {"eval": EVAL}, "samples/1.json": {"scores": {"match": {"value": 1}}}}),
+            "log.eval",
+            {},
+            "cannot be read as an Inspect log .*'id'",
+        ),
         (json.dumps({"eval": EVAL}), "log.json", {}, "cannot be read as an Inspect log .*'samples'"),
         (lines(lm_eval(3, acc=1.0, norm=0.0)), LM_NAME, {}, "several metrics: 'acc', 'norm'"),
         (lines(lm_eval(3, acc=1.0), lm_eval(3, "b", acc=1)), LM_NAME, {}, "several metrics: 'acc,none', 'acc,b'"),
@@ -355,6 +369,12 @@ class TestPaths:
         assert sheet.roles == {"arm": "arm in key", "item": "item in key"}
         with pytest.raises(DataError, match="r.csv, line 3: 'q2' is not of the form"):
             read("key,score\nq1|a,1\nq2,0\n", "r.csv", arm="key:{item}|{arm}")
+        taken = {"a-b-c|d|e": {"arm": "d|e", "item": "b-c"}, "a-|d": None, "-b|d": None, "a-b|": None, "a|b": None}
+        for text, names in taken.items():
+            assert Pattern.parse("key:{}-{item}|{arm}").names(text) == names
+        assert Pattern.parse("key:<{arm}>").names("<a>>") == {"arm": "a>"}
+        assert Pattern.parse("key:aa{arm}aa").names("aaa") is None
+        assert Pattern.parse("key:" + "{}|" * 50 + "{arm}").names("|" * 100_000) == {"arm": "|" * 99_900}
         for wrong in ("key:{item}", "key:{arm}{item}", "key:{arm}|{arm}"):
             with pytest.raises(RoundwiseError, match="needs {arm} once"):
                 Pattern.parse(wrong)

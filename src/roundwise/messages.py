@@ -462,7 +462,7 @@ _ASSUMPTIONS = {  # what rows may contradict, and what to do about it
     "same_spread": ("all arms vary alike", "Start a new study without {@same_spread}."),
     "sigma": (
         "sigma is the standard deviation of the results",
-        "Start a new study with {@normal}, which takes no sigma.",
+        "Go on as large-sample with {@relax}; or start a new study with {@normal}, which takes no sigma.",
     ),
     "poisson": (
         "counts vary as Poisson counts do",

@@ -85,13 +85,23 @@ def marks(rows: Chunks, sizes: Sequence[int], arms: Sequence[str], seed: int) ->
     return found
 
 
-def mark_in_any_order(rows: Chunks, arms: Sequence[str], seed: int) -> str:
-    """The mark of the same rows in any order; empty if fewer than `DISTINCT` arms and values tell them from others."""
-    codes, sum_, distinct = hashes(arms, seed), 0, 0
-    for index, values, _ in rows:
-        mixed = splitmix64(codes[index] ^ splitmix64((values + 0.0).view(np.uint64)))
-        sum_, distinct = sum_ + int(mixed.sum(dtype=np.uint64)), max(distinct, len(np.unique(mixed)))
-    return f"{sum_ % 2**64:016x}" if distinct >= DISTINCT else ""
+class RowBag(NamedTuple):
+    """Rows in any order."""
+
+    mark: str  # a keyed hash; empty if fewer than `DISTINCT` arms and values tell the rows from others
+    times: int  # how often each row comes, at least; 1 if that may be chance
+
+    @classmethod
+    def of(cls, rows: Chunks, arms: Sequence[str], seed: int) -> RowBag:
+        codes, sum_, distinct, times = hashes(arms, seed), 0, 0, []
+        for index, values, _ in rows:
+            mixed = splitmix64(codes[index] ^ splitmix64((values + 0.0).view(np.uint64)))
+            often = np.unique(mixed, return_counts=True)[1]
+            sum_, distinct = sum_ + int(mixed.sum(dtype=np.uint64)), max(distinct, len(often))
+            times.append(int(np.gcd.reduce(often)))
+        if distinct < DISTINCT:
+            return cls("", 1)
+        return cls(f"{sum_ % 2**64:016x}", times[0] if len(times) == 1 else 1)
 
 
 def among(known: Hashes, values: Hashes) -> Bools:
@@ -364,19 +374,25 @@ class RecordedFiles:
         for start, each in taught.items():
             if found.get(start.rows) == start.mark:
                 raise _imported(name, each)
-        mark = mark_in_any_order(row_store.after(), arms, seed)
-        if mark and any(each.in_any_order == mark for each in {*starts, *taught}):
-            raise refusal(
-                name,
-                f"it has the {row_store.rows} rows of a file that is recorded, in another order.",
-                Remedy("Use {@new} if all of it is new."),
-            )
         same = [each.rows for each in starts if found.get(each.rows) == each.mark]
         if same:
             raise refusal(
                 name,
                 f"it begins with the {max(same)} rows of a file that is recorded.",
                 Remedy("Use {@cumulative} to count only what comes after them, or {@new} if all of it is new."),
+            )
+        bag = RowBag.of(row_store.after(), arms, seed)
+        if bag.mark and any(each.in_any_order == bag.mark for each in {*starts, *taught}):
+            raise refusal(
+                name,
+                f"it has the {row_store.rows} rows of a file that is recorded, in another order.",
+                Remedy("Use {@new} if all of it is new."),
+            )
+        if bag.times > 1:
+            raise refusal(
+                name,
+                f"every row comes {'twice' if bag.times == 2 else f'{bag.times} times'}, as after a join.",
+                Remedy("Give each result once, or use {@new} if all of them are results."),
             )
 
     def refuse_taught(self, name: str, digest: str) -> None:

@@ -37,11 +37,11 @@ from roundwise.ingest.duplicates import (
     IdRows,
     Ids,
     RecordedFiles,
+    RowBag,
     Units,
     contradictions,
     could_repeat,
     hash_ids,
-    mark_in_any_order,
     marks,
     nothing_new,
     numbered_digest,
@@ -633,7 +633,7 @@ class FileReader:
             self._warn_of_running_total(ArmSums(sums.counts, sums.totals, sums.scatter))
             if rows := row_store.rows:
                 mark = marks(row_store.after(), [rows], self.arms, self.seed)[rows]
-                start = FileStart(rows, mark, mark_in_any_order(row_store.after(), self.arms, self.seed))
+                start = FileStart(rows, mark, RowBag.of(row_store.after(), self.arms, self.seed).mark)
         keep = self.noise.law is None or self.has_items
         width = None if self.noise.needs in ("rows", "cubes") or self.has_items else width_for(size)
         sketches = {watch.title: watch.sketch(self.arms) for watch in watches.values()}

@@ -103,7 +103,7 @@ class StoppingRule(ABC, Generic[Kept]):
     any_time: ClassVar[bool] = False  # whether it may be evaluated after batches of any size
     uses_budget: ClassVar[bool] = False  # whether it uses how many results are left; plans must then say so
     exact_batches: ClassVar[bool] = False  # whether it decides only while every batch comes back as planned
-    learns: ClassVar[bool] = False  # whether `warm_start` may be called with earlier data
+    learns: ClassVar[bool] = False  # whether `warm_start` and `restart` may be called
     several_metrics: ClassVar[bool] = False  # whether it shows claims about further metrics (`Problem.metrics`)
     migrates: ClassVar[bool] = False  # whether arms may join and leave because of results
 
@@ -179,7 +179,7 @@ class StoppingRule(ABC, Generic[Kept]):
 
     def restart(self, problem: Problem, past: Past, left: Floats | None) -> Kept:
         """Return the state in which nothing is won, and these results are known; `left` are still to come."""
-        raise NotImplementedError
+        raise InputError(f"The stopping rule {type(self).__name__} cannot start again.")
 
     def past(self, kept: Kept) -> Past | None:
         """Return the sums over all past batches, if the state has them."""
@@ -196,6 +196,12 @@ class StoppingRule(ABC, Generic[Kept]):
     def why_final(self, problem: Problem, kept: Kept) -> str | None:
         """Say why a rule that has ended cannot continue with a larger budget; None if it can."""
         return "there is an answer"
+
+    def effect_of_budget(
+        self, problem: Problem, trial: Trial[Any, Kept], budget: int, names: Sequence[str]
+    ) -> str | None:
+        """Say what another budget would bring; None if it has no part in the bets. One run."""
+        return None
 
     # --- reports; one run only
 

@@ -479,6 +479,8 @@ class Study:
                     "This keeps the guarantee: what was shown stays shown, and what is open goes on with what it has, "
                     f"at most {left:.2g} : 1. Had this budget been said at first, more might be shown."
                 )
+            rule = state.spec.policy.stopping
+            said = rule.effect_of_budget(state.spec.problem, state.trial, words["budget"], state.spec.arms) or said
         elif what == "relax":
             self._check_relaxable(state)
         elif what == "import_past":
@@ -553,15 +555,17 @@ class Study:
 
     def _extended(self, state: State, budget: int) -> Events:
         self._check_not_closed(state)
-        if state.decided is not None:
-            why = state.spec.policy.stopping.why_final(state.spec.problem, state.trial.kept)
+        rule = state.spec.policy.stopping
+        if state.decided is not None or rule.uses_budget:
+            why = rule.why_final(state.spec.problem, state.trial.kept)
             if why is not None:
-                raise InputError(f"The study '{self.name}' is decided for good: {why}. Nothing was changed.")
-            if state.late_sums.counts.any():
-                raise InputError(
-                    f"Results were told after '{self.name}' ended, which no claim was bet on before: it cannot go on. "
-                    "Nothing was changed."
-                )
+                what = "is decided for good" if state.decided is not None else "can no longer be decided"
+                raise InputError(f"The study '{self.name}' {what}: {why}. Nothing was changed.")
+        if state.decided is not None and state.late_sums.counts.any():
+            raise InputError(
+                f"Results were told after '{self.name}' ended, which no claim was bet on before: it cannot go on. "
+                "Nothing was changed."
+            )
         if state.partial_round is not None:
             raise InputError(
                 f"Round {state.partial_round.number} is open and has results, and the budget must be set before those "

@@ -8,6 +8,7 @@ look, because of results, too.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import ClassVar
@@ -17,14 +18,16 @@ import numpy as np
 from roundwise.arrays import Floats, quiet, total, tree_where
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
-from roundwise.model.problem import BatchPlan, Problem
+from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.questions import Above, BestArm, Question, SomeBeyond
 from roundwise.rules.eprocess.designed_cells import (
+    POWER_LEFT,
     DesignedAbove,
     DesignedBestArm,
     DesignedBeyond,
     DesignedEProcess,
     Look,
+    missing,
 )
 from roundwise.rules.eprocess.engine import RuleState
 from roundwise.rules.eprocess.rule import EProcessRule
@@ -112,6 +115,36 @@ class DesignedRule(EProcessRule):
         if self.lead is not None:
             return np.broadcast_to(np.asarray(self.lead), budget.shape)
         return self.eprocess(problem).shown_lead(problem, budget, kept.known.variance)
+
+    def why_final(self, problem: Problem, kept: RuleState) -> str | None:
+        cells = self.eprocess(problem)
+        if cells.stops(problem, kept.wealth):
+            return "there is an answer"
+        if cells.hopeless(problem, kept.wealth):
+            return "a round that was bet on as the last one used up the level of what is still open"
+        return None
+
+    @quiet
+    def effect_of_budget(self, problem: Problem, trial: Trial, budget: int, names: Sequence[str]) -> str | None:
+        """Levels that are left, and the chance that all that is open is settled, if the lead is as planned for."""
+        from scipy.special import ndtr
+
+        cells, kept = self.eprocess(problem), trial.kept
+        more = max(budget - float(trial.record.samples), 0.0)
+        lead = self.planned_lead(problem, kept, np.asarray(float(budget)))
+        need = float(total(cells.settle(problem, kept, lead).pulls))
+        claims = [each for each in self.claims(problem, trial, names) if not each.shown]
+        dead = [each.words for each in claims if each.evidence == -math.inf]
+        level = max((math.exp(min(each.evidence - each.bar, 0.0)) for each in claims), default=0.0)
+        # `settle` has a power of 95 %: a share r of its results shows sqrt(r) of what a score lacks
+        lacks = float(missing(np.asarray(level)))
+        chance = float(ndtr(POWER_LEFT - lacks * (1 - math.sqrt(more / need)))) if need > 0 else 1.0
+        said = (
+            f"This keeps the guarantee. What is open has a level of at most {level:.2g} (a new study starts at "
+            f"{problem.delta:g}). With {more:,.0f} more results the chance of an answer is about {chance:.0%}, "
+            f"if the lead is {problem.wording.value(float(lead))}."
+        )
+        return f"{said} No results can show any more that {'; '.join(dead)}." if dead else said
 
     @staticmethod
     def looks_left(plan: BatchPlan, size: Floats) -> Floats:

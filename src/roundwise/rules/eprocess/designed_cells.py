@@ -32,6 +32,7 @@ from roundwise.rules.eprocess.cells import (
 from roundwise.rules.eprocess.engine import EProcess, RuleState
 from roundwise.solvers.halfspaces import Halfspaces, pairs
 
+CASH = 0.02  # of a level that no look stakes, if the budget may be extended
 LEAST_WEIGHT = 0.02  # of a rival that is bet on
 NEAREST, FURTHEST = 0.5, 2.5  # times the lead: between these the drift follows the estimates
 POWER_LEFT = 1.6448536269514722  # z of the power, 95 %, with which a look should settle what is open
@@ -51,6 +52,11 @@ class Look(NamedTuple):
     said: bool  # whether the lead was said, or follows from the budget
     price: float
     hope: float
+
+    @property
+    def cash(self) -> float:
+        """The share of a level that is not staked."""
+        return CASH if self.hope else 0.0
 
     def aim_at(self, times: Floats) -> LookAim:
         """What forms are bet on for, that exceed their offsets by so many leads. (P)"""
@@ -79,6 +85,10 @@ class DesignedEProcess(EProcess):
     @abstractmethod
     def settle(self, problem: Problem, state: RuleState, lead: Floats) -> Settling:
         """Return the pulls that would settle everything."""
+
+    @abstractmethod
+    def hopeless(self, problem: Problem, wealth: Any) -> list[int]:
+        """List the claims, by their numbers, whose level of 0 rules out that there is ever an answer. One run."""
 
     @abstractmethod
     def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:
@@ -117,11 +127,14 @@ class DesignedBestArm(BestArmEProcess, DesignedEProcess):
         wealth, known, sign = state.wealth, state.known, problem.question.sign
         open_ = ~wealth.lost & (wealth.gains > -np.inf)
         level = np.where(wealth.lost, 1.0, np.exp(np.minimum(wealth.gains - problem.goal, 0.0)))
-        nulls = BestArmNulls(level, open_, leader_weights(known, look.lead, sign), lead_over(known, look.lead, sign))
+        nulls = BestArmNulls(
+            (1 - look.cash) * level, open_, leader_weights(known, look.lead, sign), lead_over(known, look.lead, sign)
+        )
         if problem.noise.outcome.normal and problem.noise.arm_sigmas is None:
             paid = _pay_by_largest_lead(look, nulls, batch, sign)
         else:
             paid = _pay_by_pairs(problem, known, look, nulls, batch)
+        paid = np.minimum(paid + look.cash * level, 1.0)
         gains = np.where(open_, np.log(paid) + problem.goal, wealth.gains)
         return wealth._replace(gains=gains, lost=wealth.lost | (open_ & (paid >= FULL)))
 
@@ -129,11 +142,16 @@ class DesignedBestArm(BestArmEProcess, DesignedEProcess):
         """min sum n subject to sigma^2 (1/n_leader + 1/n_i) <= (lead / missing_i)^2 for all who are open."""
         wealth, known, leader = state.wealth, state.known, state.alternative.leader
         leads = one_hot(leader, problem.arms)
-        open_ = ~wealth.lost & ~leads
+        alive = ~wealth.lost & ~leads & (wealth.gains > -np.inf)  # on a level of 0 results are wasted
+        open_ = np.where(alive.any(axis=-1, keepdims=True), alive, ~wealth.lost & ~leads)
         lacks = missing(np.exp(np.clip(wealth.gains - problem.goal, -700.0, 0.0)))
         costs = np.where(open_, (lead[..., None] / lacks) ** 2 / known.variance[..., None], np.inf)
         rivals = np.maximum(open_.sum(axis=-1, keepdims=True), 1)
         return Settling(solve_star(costs, leads), np.where(leads, np.sqrt(rivals), open_))
+
+    def hopeless(self, problem: Problem, wealth: BestArmWealth) -> list[int]:
+        dead = np.flatnonzero(np.isneginf(wealth.gains) & ~wealth.lost)
+        return dead.tolist() if dead.size > 1 else []
 
     def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:
         from scipy.special import ndtri
@@ -327,7 +345,8 @@ class DesignedAbove(AboveEProcess, DesignedEProcess):
         sides = np.repeat([True, False], arms)
         pieces = _on_sides(self, np.tile(np.arange(arms), 2), sides, level.shape)
         aim = look.aim_at(np.ones(level.shape))
-        paid = problem.noise.pay_look(state.known, batch, pieces, np.where(open_, level, 0.0), aim)
+        paid = problem.noise.pay_look(state.known, batch, pieces, np.where(open_, (1 - look.cash) * level, 0.0), aim)
+        paid = np.minimum(paid + look.cash * level, 1.0)
         gains = np.where(
             open_, np.log(paid) + np.concatenate([bars, bars], axis=-1), np.concatenate(wealth[:2], axis=-1)
         )
@@ -340,6 +359,10 @@ class DesignedAbove(AboveEProcess, DesignedEProcess):
         open_ = ~wealth.settled
         needs = np.where(open_, missing(most) ** 2, 0.0) * (state.known.variance / lead**2)[..., None]
         return Settling(needs, open_.astype(np.float64))
+
+    def hopeless(self, problem: Problem, wealth: AboveWealth) -> list[int]:
+        dead = np.isneginf(wealth.above) & np.isneginf(wealth.below) & ~wealth.settled
+        return np.flatnonzero(dead).tolist()
 
     def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:
         return _shown_distance(problem, 1 - (1 - problem.delta) ** (1 / problem.arms), budget, variance)
@@ -358,15 +381,17 @@ class DesignedBeyond(BeyondLevelEProcess, DesignedEProcess):
         open_ = ~wealth.arms_lost & seen & (each > 0)
         short = _on_sides(self, arms, np.zeros(arms.shape, dtype=np.bool_), seen.shape)
         aim = look.aim_at(np.ones(seen.shape))
-        paid = problem.noise.pay_look(known, batch, short, np.where(open_, each, 0.0), aim)
+        paid = problem.noise.pay_look(known, batch, short, np.where(open_, (1 - look.cash) * each, 0.0), aim)
+        paid = np.minimum(paid + look.cash * each, 1.0)
         gains = np.where(open_, np.log(paid) + problem.goal, wealth.arms)
-        weights = rival_weights(self._weights(known, look.lead), seen)
+        weights, stake = rival_weights(self._weights(known, look.lead), seen), (1 - look.cash) * none
         beyond = _on_sides(self, arms, np.ones(arms.shape, dtype=np.bool_), seen.shape)
         if problem.noise.outcome.normal and problem.noise.arm_sigmas is None:
-            some = _pay_by_largest_height(look, none, weights, batch, problem.noise.standard_score(batch, beyond))
+            some = _pay_by_largest_height(look, stake, weights, batch, problem.noise.standard_score(batch, beyond))
         else:  # the level is split among the arms
-            some = problem.noise.pay_look(known, batch, beyond, weights * none[..., None], aim)
-            some = np.minimum(total(some), 1.0)
+            some = problem.noise.pay_look(known, batch, beyond, weights * stake[..., None], aim)
+            some = total(some)
+        some = np.minimum(some + look.cash * none, 1.0)
         open_none = ~wealth.none_lost & seen.any(axis=-1) & (none > 0)
         won = np.where(open_none, np.log(some) + problem.goal, wealth.none)
         return BeyondLevelWealth(
@@ -396,6 +421,11 @@ class DesignedBeyond(BeyondLevelEProcess, DesignedEProcess):
         needs = np.where(open_, missing(each) ** 2, 0.0) * unit
         one = missing(none)[..., None] ** 2 * unit / likely.max(axis=-1, keepdims=True)
         return Settling(yes * one * likely + (1 - yes) * needs, open_.astype(np.float64))
+
+    def hopeless(self, problem: Problem, wealth: BeyondLevelWealth) -> list[int]:
+        dead = np.isneginf(wealth.arms) & ~wealth.arms_lost
+        none = bool(np.isneginf(wealth.none) and not wealth.none_lost)
+        return [0, *(1 + np.flatnonzero(dead)).tolist()] if none and dead.any() else []
 
     def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:
         return _shown_distance(problem, problem.delta, budget, variance)
