@@ -396,6 +396,10 @@ class TestRequests:
         with pytest.raises(RoundwiseError, match="shorter ids"):
             request_id("small", "x" * 60)
 
+    def test_a_row_with_an_arm_and_an_outcome_is_a_row_of_a_table(self, read):
+        rows, sheet = read(lines({"custom_id": "x", "response": {}, "arm": "a", "outcome": 1}), "r.jsonl", ("a",))
+        assert (rows, sheet.roles) == ([("x", {}, "a", 1)], {})
+
     def test_grades_by_custom_id(self, read):
         text = "custom_id,outcome\n" + "".join(f"{request_id(arm, 'q1')},1\n" for arm in ("a", "b"))
         rows, _ = read(text, "grades.csv", ("a", "b"))

@@ -115,8 +115,8 @@ class Source(NamedTuple):
 
 
 def source_of(first: object) -> Source | None:
-    """The source whose object this is."""
-    if not isinstance(first, dict):
+    """The source whose object this is; one with an arm and an outcome is a row of a table, whatever else it has."""
+    if not isinstance(first, dict) or {"arm", "outcome"} <= first.keys():
         return None
     return next((source for source in SOURCES if source.fits(first)), None)
 

@@ -268,7 +268,8 @@ def ask(
 def tell(
     name: Name,
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Result files: CSV, JSON, Excel or Parquet.", metavar="FILE")
+        list[Path] | None,
+        typer.Argument(help="Result files: CSV, JSON, Excel, Parquet or of other tools.", metavar="FILE"),
     ] = None,
     round_over: Annotated[
         str | None, option("--round-over", "Reason to close the round with results missing.", "REASON")
