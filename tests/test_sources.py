@@ -17,6 +17,7 @@ from roundwise.formats.readers import sheet_of
 from roundwise.formats.requests import LONGEST, arm_keys, parse_request_id, request_id
 from roundwise.formats.sources import Wanted
 from roundwise.ingest import TellOptions, read_results
+from roundwise.ingest.rows import preview_columns
 from roundwise.messages import FileNote
 
 
@@ -216,6 +217,12 @@ def test_rows_of_each_tool(read, contents, name, columns, rows, reasons, lower):
     assert sheet.lower_is_better is lower
 
 
+def test_the_names_of_its_own_columns_are_no_metrics(read):
+    """So the page sends them back."""
+    found, _ = read(INSPECT, "log.json", arm="arm", outcome="outcome", item="item")
+    assert found == INSPECT_ROWS
+
+
 def test_logs_packed_with_zstandard(read):
     zstandard = pytest.importorskip("zstandard")
     parts = {"header.json": {"eval": EVAL}, "summaries.json": SAMPLES}
@@ -299,6 +306,14 @@ TWO_SCORERS = json.dumps(
         (TWO_SCORERS, "log.json", {}, "several scorers: 'match', 'grade.x', 'grade.y'"),
         (TWO_SCORERS, "log.json", {"outcome": "macth"}, "no scorer 'macth', only 'match'"),
         (json.dumps({"eval": EVAL, "samples": None}), "log.json", {}, "no samples"),
+        (json.dumps({"eval": EVAL, "samples": [{"id": 1, "epoch": 1}]}), "log.json", {}, "no result has a scorer"),
+        (packed({"header.json": {"eval": EVAL}, "samples/1.json": {}}), "log.eval", {}, "no result has a scorer"),
+        (
+            packed({"header.json": {"eval": EVAL}, "samples/1.json": {"scores": {"match": {"value": 1}}}}),
+            "log.eval",
+            {},
+            "cannot be read as an Inspect log .*'id'",
+        ),
         (json.dumps({"eval": EVAL}), "log.json", {}, "cannot be read as an Inspect log .*'samples'"),
         (lines(lm_eval(3, acc=1.0, norm=0.0)), LM_NAME, {}, "several metrics: 'acc', 'norm'"),
         (lines(lm_eval(3, acc=1.0), lm_eval(3, "b", acc=1)), LM_NAME, {}, "several metrics: 'acc,none', 'acc,b'"),
@@ -355,6 +370,12 @@ class TestPaths:
         assert sheet.roles == {"arm": "arm in key", "item": "item in key"}
         with pytest.raises(DataError, match="r.csv, line 3: 'q2' is not of the form"):
             read("key,score\nq1|a,1\nq2,0\n", "r.csv", arm="key:{item}|{arm}")
+        taken = {"a-b-c|d|e": {"arm": "d|e", "item": "b-c"}, "a-|d": None, "-b|d": None, "a-b|": None, "a|b": None}
+        for text, names in taken.items():
+            assert Pattern.parse("key:{}-{item}|{arm}").names(text) == names
+        assert Pattern.parse("key:<{arm}>").names("<a>>") == {"arm": "a>"}
+        assert Pattern.parse("key:aa{arm}aa").names("aaa") is None
+        assert Pattern.parse("key:" + "{}|" * 50 + "{arm}").names("|" * 100_000) == {"arm": "|" * 99_900}
         for wrong in ("key:{item}", "key:{arm}{item}", "key:{arm}|{arm}"):
             with pytest.raises(RoundwiseError, match="needs {arm} once"):
                 Pattern.parse(wrong)
@@ -404,6 +425,20 @@ def test_an_error_is_missing_with_its_reason(tmp_path):
     assert (found.counts.tolist(), found.totals.tolist()) == ([2, 0], [1.5, 0])
     assert (found.missing.tolist(), found.missing_reason) == ([1, 0], "timeout")
     assert FileNote("missing_outcomes", file=found.name, arms={"mock/small": 1}, why="timeout") in found.notes
+
+
+def test_one_of_several_metrics_is_chosen_on_the_page(tmp_path):
+    path = tmp_path / "log.json"
+    path.write_text(TWO_SCORERS)
+
+    def look(**named):
+        options = TellOptions(columns=Columns(**named) if named else None)
+        return preview_columns(path, ["mock/small"], Binary(), Columns(), Reading(), options)
+
+    assert look().header == ("match", "grade.x", "grade.y")
+    chosen = look(outcome="grade.x")
+    assert chosen.taken == {"arm": "arm", "outcome": "grade.x", "item": "item"}
+    assert look(**chosen.taken) == chosen  # so the page sends it back
 
 
 def test_runs_are_results_and_times_have_a_direction(tmp_path, monkeypatch):

@@ -398,6 +398,12 @@ class TestMistakes:
         assert "no arm called 'rad'. Did you mean 'red'?" in refused(*control, "rad")
         assert "Give either --arms" in refused("new", "x", "-q", "best-arm", "--binary")
 
+    def test_a_direction_that_may_be_forgotten(self, works):
+        assert "then create it with --lower-is-better" in works(*NEW, "--large-sample", "--unit", "s")
+        said = works("new", "fast", *NEW[2:], "--large-sample", "--unit", "s", "--lower-is-better")
+        assert "lowest mean" in said
+        assert "Longer times" not in said
+
     def test_a_name_that_is_taken(self, refused, checkout):
         assert "already a study called 'checkout'" in refused(*NEW, "--binary")
 

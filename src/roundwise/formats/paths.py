@@ -14,6 +14,7 @@ from roundwise.errors import InputError
 from roundwise.formats.messages import quoted, refusal
 
 STAR = "*"
+LONGEST = 200  # letters of a path
 
 
 class Absent:
@@ -28,7 +29,7 @@ def follow(node: Any, path: str) -> Any:
     >>> follow({"response": {"choices": [], "a.b": 1}}, "response.a.b")
     1
     """
-    while True:
+    while len(path) <= LONGEST:
         if isinstance(node, dict) and path in node:
             return node[path]
         if isinstance(node, list) and path.isdecimal() and len(path) < 10:
@@ -42,6 +43,7 @@ def follow(node: Any, path: str) -> Any:
         if name is None:
             return Absent
         node, path = node[int(name)] if isinstance(node, list) else node[name], path[cut + 1 :]
+    return Absent
 
 
 def _has(node: list[Any] | dict[str, Any], name: str) -> bool:
@@ -112,7 +114,8 @@ class Pattern(NamedTuple):
     """
 
     path: str  # where the text is
-    expression: re.Pattern[str]
+    texts: tuple[str, ...]  # before, between and after the names
+    roles: tuple[str, ...]  # "arm", "item", or empty for what is left out
 
     @classmethod
     def parse(cls, text: str) -> Pattern | None:
@@ -122,22 +125,29 @@ class Pattern(NamedTuple):
             return None
         pattern = pattern[1:-1] if len(pattern) > 1 and pattern[0] == pattern[-1] == '"' else pattern
         parts = re.split(r"\{(arm|item|)\}", pattern)
-        names, last = parts[1::2], len(parts) - 2
-        if sorted(filter(None, names)) not in (["arm"], ["arm", "item"]) or any(not each for each in parts[2:-1:2]):
+        texts, roles = tuple(parts[::2]), tuple(parts[1::2])
+        if sorted(filter(None, roles)) not in (["arm"], ["arm", "item"]) or not all(texts[1:-1]):
             raise InputError(
                 f"The pattern {quoted(pattern)} needs {{arm}} once, {{item}} at most once, and text between them: for "
                 "example custom_id:{item}|{arm}."
             )
-        made = ""
-        for place, part in enumerate(parts):
-            if place % 2 == 0:
-                made += re.escape(part)
-            else:
-                some = "[^\n]+" if place == last else "[^\n]+?"
-                made += f"(?P<{part}>{some})" if part else some
-        return cls(path.strip(), re.compile(made))
+        return cls(path.strip(), texts, roles)
 
     def names(self, text: object) -> dict[str, str] | None:
-        """The arm and the item in a text; None if it does not match as a whole."""
-        found = self.expression.fullmatch(text) if isinstance(text, str) and len(text) <= 1000 else None
-        return None if found is None else found.groupdict()
+        """The arm and the item in a text; None if it does not match as a whole.
+
+        Each takes as little as possible, and the last one the rest.
+        """
+        first, *between, last = self.texts
+        if not isinstance(text, str) or not text.startswith(first) or not text.endswith(last):
+            return None
+        rest, found = text[len(first) : len(text) - len(last)], []
+        for separator in between:
+            at = rest.find(separator, 1)
+            if at < 0:
+                return None
+            found.append(rest[:at])
+            rest = rest[at + len(separator) :]
+        if not rest or len(text) < len(first) + len(last):
+            return None
+        return {role: name for role, name in zip(self.roles, [*found, rest], strict=True) if role}

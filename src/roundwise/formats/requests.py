@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from shlex import quote
 from typing import Any, NamedTuple
@@ -41,7 +42,8 @@ def request_id(arm: str, item: str) -> str:
 def arm_keys(arms: Sequence[str]) -> dict[str, str]:
     """The arm of each key; those that share one have none."""
     keys = [_arm_key(arm) for arm in arms]
-    return {key: arm for key, arm in zip(keys, arms, strict=True) if keys.count(key) == 1}
+    times = Counter(keys)
+    return {key: arm for key, arm in zip(keys, arms, strict=True) if times[key] == 1}
 
 
 def parse_request_id(text: str, keys: Mapping[str, str]) -> dict[str, str] | None:
@@ -133,10 +135,8 @@ def _csv(rows: Sequence[Sequence[object]]) -> str:
 def _file_names(arms: Sequence[str]) -> dict[str, str]:
     """A file name for each arm, with its key where two would be the same."""
     plain = {arm: re.sub(r"[^A-Za-z0-9_.-]+", "_", arm).strip(".") or "_" for arm in arms}
-    times = [name.casefold() for name in plain.values()]
-    return {
-        arm: name if times.count(name.casefold()) == 1 else f"{name}-{_arm_key(arm)}" for arm, name in plain.items()
-    }
+    times = Counter(name.casefold() for name in plain.values())
+    return {arm: name if times[name.casefold()] == 1 else f"{name}-{_arm_key(arm)}" for arm, name in plain.items()}
 
 
 def _lm_eval_samples(requests: Sequence[Request]) -> str:

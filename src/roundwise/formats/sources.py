@@ -67,6 +67,12 @@ class Row(NamedTuple):
     why: str = ""
 
 
+class MetricError(DataError):
+    """A file with several metrics, of which none was chosen."""
+
+    names: Sequence[str] = ()
+
+
 class File(NamedTuple):
     """A file on its way to rows."""
 
@@ -86,7 +92,9 @@ class File(NamedTuple):
         found = f"there are several {what}s: {list_quoted(known)}."
         if given is not None:
             found = f"there is no {what} {quoted(given)}, only {list_quoted(known)}."
-        raise refusal(self.name, found, Remedy("Choose one with {@outcome_column}."))
+        error = MetricError(f"{self.name}: {found}\n ", Remedy("Choose one with {@outcome_column}."))
+        error.names = known
+        raise error
 
 
 @dataclass
@@ -115,6 +123,8 @@ def source_of(first: object) -> Source | None:
 
 def source_sheet(source: Source, file: File, objects: Objects, digest: Callable[[], str], unit: str) -> Sheet:
     """The table of a file of another tool."""
+    named = {role: name for role, name in file.wanted.columns.items() if name != role}  # else as it is called here
+    file = file._replace(wanted=Wanted(file.wanted.arms, named))
     try:
         found = source.read(file, objects)
     except _FAILURES as error:
@@ -123,8 +133,9 @@ def source_sheet(source: Source, file: File, objects: Objects, digest: Callable[
     rows = found.rows
     has_items = any(row.item is not None for row in rows)
     repeated = any(row.repeat != 1 for row in rows)
-    header = ["arm", "outcome", *(["item"] if has_items else []), *(["repeat"] if repeated else [])]
-    fields = [Row._fields.index(title) for title in header]
+    used = ["arm", "outcome", *(["item"] if has_items else []), *(["repeat"] if repeated else [])]
+    fields = [Row._fields.index(role) for role in used]
+    titles = {role: named.get(role, role) if role in ("arm", "outcome") else role for role in used}  # as the user said
 
     def chunks(places: Sequence[int]) -> Iterator[Chunk]:
         for start in range(0, len(rows), ROWS):
@@ -132,8 +143,8 @@ def source_sheet(source: Source, file: File, objects: Objects, digest: Callable[
             cells = [[row[fields[place]] for row in some] for place in places]
             yield Chunk([row.line for row in some], cells)
 
-    roles = {"arm": "arm", "outcome": "outcome", "item": "item" if has_items else None}
-    sheet = Sheet(file.name, header, chunks, digest, unit, roles=roles | dict.fromkeys(("id", "time", "covariate")))
+    roles = {role: titles.get(role) for role in ("arm", "outcome", "item", "id", "time", "covariate")}
+    sheet = Sheet(file.name, list(titles.values()), chunks, digest, unit, roles=roles)
     sheet.reasons = Counter(shown(row.why, 80) for row in rows if row.why and blank(row.outcome))
     sheet.lower_is_better = found.lower_is_better
     if found.consecutive:
@@ -185,11 +196,11 @@ def _read_inspect(file: File, objects: Objects) -> Found:
             arm = named
         scores = [_inspect_scores(sample) for sample in samples]
         every = [each for found in scores for each in found]
-        metric = file.choose(every, "scorer") if every else ""  # all failed
-        for line, (sample, found) in enumerate(zip(samples, scores, strict=True), 1):
-            why, outcome = _inspect_failure(log, sample), found.get(metric)
-            if not why and outcome is None:
-                why = "no score"
+        failures = [_inspect_failure(log, sample) for sample in samples]
+        metric = "" if not every and any(failures) else file.choose(every, "scorer")
+        for line, (sample, found, failure) in enumerate(zip(samples, scores, failures, strict=True), 1):
+            outcome = found.get(metric)
+            why = failure or ("no score" if outcome is None else "")
             grade = _GRADES.get(outcome, outcome) if isinstance(outcome, str) else outcome
             rows.append(Row(line, arm, None if why else grade, sample["id"], sample.get("epoch", 1), why))
     return Found(rows)
@@ -527,7 +538,7 @@ class _Budget:
 
 
 def _slim(sample: dict[str, Any]) -> dict[str, Any]:
-    return {key: sample.get(key) for key in ("id", "epoch", "scores", "error", "invalidation")}
+    return {key: sample[key] for key in ("id", "epoch", "scores", "error", "invalidation") if key in sample}
 
 
 def _member(archive: zipfile.ZipFile, file: BinaryIO, member: str, budget: _Budget) -> bytes:
@@ -568,7 +579,7 @@ left join study_directions d on d.study_id = t.study_id where t.state = 'COMPLET
 
 def refuse_database(name: str, path: str) -> DataError:
     """An error that says what to do with an SQLite database: its trials, or a query of it."""
-    steps = iter(range(1000))
+    steps = iter(range(200))
     try:
         with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             database.set_progress_handler(lambda: next(steps, None) is None, 100_000)  # a view may run for ever

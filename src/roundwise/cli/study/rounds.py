@@ -148,6 +148,7 @@ def new(
     Example: roundwise new checkout --question best-arm --arms red,green,blue --binary
     """
     from roundwise.planning import first_line, read_plan
+    from roundwise.report.model import TIMES
     from roundwise.study.guarantee import guarantee_of
     from roundwise.study.study import asked_in_words, create_from_spec
 
@@ -188,7 +189,10 @@ def new(
     }
     assumed = "at a standard deviation of 1, " if from_plan is None and spec.noise.estimates_variance else ""
     ahead = "" if forecast is None else f"Forecast: {assumed}{forecast}; see `roundwise plan -h` for more.\n"
-    text = f"Created '{name}': {asked_in_words(spec)} {promise}.\n{stands}{ahead}Next: {next_}"
+    slowest = spec.unit in TIMES and spec.question.name in ("best-arm", "top-k") and not spec.question.lower_is_better
+    again = f"{shell_command(f'remove {quote(name)}')}, then create it with --lower-is-better"
+    higher = f"Longer times count as better here. If shorter ones are: {again}.\n" if slowest else ""
+    text = f"Created '{name}': {asked_in_words(spec)} {promise}.\n{higher}{stands}{ahead}Next: {next_}"
     show(plain if as_json else None, text)
 
 
