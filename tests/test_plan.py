@@ -352,6 +352,14 @@ class TestPlan:
         assert "closed test" in found.protocol
         assert found.request.policy.name == "conditional-power"
 
+    def test_the_target_of_scenarios_is_not_the_null(self, tmp_path):
+        file, names = tmp_path / "worlds.csv", ["placebo", "low", "high"]
+        file.write_text("name,placebo,low,high\nnull,30%,30%,30%\nhigh alone,30%,30%,50%\n")
+        words = {"arms": names, "baseline": None, "scenario": file, "budget": 300, "quick": True}
+        found = planned(Claims.against_control(names, "placebo"), **words)
+        assert found.row.expected.label == "high alone"
+        assert "probability 0 %" not in found.protocol
+
     @pytest.mark.long
     def test_power_of_statements(self):
         found = planned(

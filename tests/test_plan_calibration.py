@@ -222,3 +222,22 @@ class TestARunningStudy:
     def test_when_it_was_ended(self, study, tmp_path):
         study.end("the money is gone")
         assert "the money is gone" in replan(study.state).words
+
+    def test_when_the_budget_is_used_up(self, tmp_path):
+        """A designed study that ends undecided says what an extension would bring."""
+        words = WORDS | {"budget": 300, "max_round": None}
+        with create_study("u", question=BestArm(), storage=f"sqlite:///{tmp_path}/u.db", seed=1, **words) as study:
+            rng = np.random.default_rng(3)
+            while (asked := study.ask()) is not None:
+                told(tmp_path / "batch.csv", (0.5, 0.5, 0.2), asked, rng)
+                study.tell(tmp_path / "batch.csv")
+            found = replan(study.state, runs=100)
+            assert found.ended == "the budget of 300 results is used up"
+            assert found.extension is not None
+            assert found.extension[0] == 450
+            assert 0 <= found.extension[1] < 0.5
+            assert outlook_line(study.state) is not None
+            none = dataclasses.replace(found, extension=(450, 0.0)).line
+            assert none.startswith("an extension would hardly bring an answer")
+            other = dataclasses.replace(found, extension=(450, 0.4)).line
+            assert other == "with a budget of 450 in place of 300 there would be an answer with probability 40 %"

@@ -20,6 +20,7 @@ ONLY_PLAN = {
     **dict.fromkeys(["--missing", "--deviation", "--item-correlation"], "what is expected"),
     **dict.fromkeys(["--sample-cost", "--round-cost", "--round-days"], "what is paid"),
     "--power": "of the fixed design beside it",
+    "--per-day": "traffic, for days",
     "--runs": "of the simulation",
     "--study": "from the middle of a study",
     "--out": "a plan is a file; a study is in its storage",

@@ -100,6 +100,7 @@ def _plan_rest(study: str, storage: str | None, settings: dict[str, Any], as_jso
             sample=None if prices is None else one_for_each(prices, arms, "sample cost"),
             round=given.get("round_cost", 0.0),
             days=given.get("round_days"),
+            per_day=given.get("per_day"),
         )
         found = replan(loaded.state, runs=given["runs"], seed=given["seed"], costs=costs)
     if as_json:

@@ -121,6 +121,7 @@ def fixed_design(
         critical = dunnett(problem.delta, tuple(_correlations(forms, weights, question.control)))
         method = "one look, Dunnett"
     samples = needed(critical) if claims or number == 1 else _enough(critical, gaps, forms, null, each, power)
+    samples = max(samples, 1 / weights[weights > 0].min())  # at least one result of every arm
     sequential, factor = None, 1 / (1 - missing)
     if looks is not None and looks > 1 and (claims or number == 1):
         level, looks = problem.delta / number, min(looks, 20)

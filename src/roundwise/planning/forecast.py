@@ -26,6 +26,7 @@ from roundwise.planning.scenarios import Data, Unreliable, allowed_world, world_
 from roundwise.policies import Policy
 from roundwise.policies.base import as_rounds, round_of
 from roundwise.simulation.environments import Environment, Now, draw_batch
+from roundwise.study.fold import extend_budget
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
 
@@ -306,7 +307,7 @@ def summarize(ends: Ends, costs: Costs) -> Plain:
     return {
         "samples": quantiles(ends.samples),
         "rounds": quantiles(ends.rounds),
-        "days": None if costs.days is None else quantiles(ends.rounds * costs.days),
+        "days": quantiles(costs.days_of(ends.samples, ends.rounds)) if costs.timed else None,
         "cost": None if cost is None else quantiles(cost),
         "mean_samples": float(ends.samples.mean()),
         "mean_rounds": float(ends.rounds.mean()),
@@ -353,6 +354,7 @@ LINE_RUNS = 150  # of the one line of a status
 LINE_WORK = 5000  # runs times arms of that line
 MANY_ARMS = 500
 LONG = 60  # rounds that are followed
+EXTENSION = 1.5  # times a budget that is used up: what more results would bring
 BETWEEN = (0.2, 0.8)  # "about 1 to 3 more rounds"
 MOST_MISSING = 0.9
 NOTHING = Quantiles(typical=0.0, p95=0.0)
@@ -377,6 +379,7 @@ class Outlook:
     missing: float = 0.0  # share of the results that did not come back so far, and is expected to go on
     days: Quantiles | None = None
     cost: Quantiles | None = None
+    extension: tuple[int, float] | None = None  # where a budget is used up: another, and the chance of an answer in it
 
     def plain(self) -> Plain:
         """The outlook as JSON."""
@@ -389,6 +392,12 @@ class Outlook:
     @property
     def line(self) -> str:
         """One line, for a status: "about 1 to 3 more rounds"."""
+        if self.extension is not None:
+            budget, chance = self.extension
+            if chance < 0.005:
+                return "an extension would hardly bring an answer, because the last round staked almost all evidence"
+            more = f"with a budget of {number(budget)} in place of {number(self.budget or 0)}"
+            return f"{more} there would be an answer with probability {share(chance)}"
         if self.ended is not None:
             return f"no more results are needed: {self.ended}"
         low, high = self.between
@@ -467,8 +476,12 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
         budget=settings.budget,
         ended=ended,
     )
+    trial, told = state.trial, None
     if ended is not None:
-        return found
+        undecided = state.decided is None and state.closed is None and not bool(trial.done)
+        if not undecided or settings.budget is None or not _may_extend(settings):
+            return found
+        settings, trial = extend_budget(settings, trial, math.ceil(EXTENSION * settings.budget))
     if state.spec.metrics:
         raise InputError(
             "There is no forecast of a study of several metrics: how their values go together is not known. Its report "
@@ -477,7 +490,8 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     over = [each for each in state.rounds if each.counted]
     asked = sum(float(each.pulls.sum()) for each in over)
     missing = min(sum(each.missing for each in over) / asked, MOST_MISSING) if asked else 0.0
-    told = None if state.open_round is None or not state.open_round.files else state.open_round.batch
+    if ended is None and state.open_round is not None and state.open_round.files:
+        told = state.open_round.batch
     world = allowed_world(settings.noise, _collect_data(state, told), seed)
     ends = simulate_ahead(
         settings.problem,
@@ -485,9 +499,11 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
         Unreliable(world, missing) if missing else world,
         runs=runs,
         seed=seed,
-        start=ForecastStart(state.trial, told),
+        start=ForecastStart(trial, told),
         most_rounds=LONG if settings.budget is None else MOST_ROUNDS,
     )
+    if ended is not None:
+        return dataclasses.replace(found, runs=runs, extension=(int(settings.budget or 0), ends.answered(settings)))
     low, high = quantile(ends.rounds, BETWEEN)
     claims = settings.question.claim_texts(settings.arms) if settings.question.separate_claims else ()
     return dataclasses.replace(
@@ -500,9 +516,14 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
         within_budget=None if settings.budget is None else ends.answered(settings),
         claims=tuple(zip(claims, ends.shown.mean(axis=0).tolist(), strict=True)) if claims else (),
         missing=missing,
-        days=None if costs is None or costs.days is None else quantiles(ends.rounds * costs.days),
+        days=None if costs is None or not costs.timed else quantiles(costs.days_of(ends.samples, ends.rounds)),
         cost=None if costs is None or not costs.known else quantiles(costs.of(ends.counts, ends.rounds)),
     )
+
+
+def _may_extend(settings: StudySpec) -> bool:
+    """Whether a larger budget is forecast: of studies that bet towards it, but for claims."""
+    return settings.policy.stopping.uses_budget and not settings.question.separate_claims
 
 
 def _collect_data(state: State, told: Batch | None) -> Data:
@@ -527,7 +548,7 @@ def outlook_line(state: State, *, runs: int = LINE_RUNS) -> str | None:
         found = replan(state, runs=min(runs, max(LINE_WORK // arms, 20)))
     except InputError:
         return None
-    return None if found.ended is not None else found.line
+    return None if found.ended is not None and found.extension is None else found.line
 
 
 def report_ahead(study: Study) -> Report:

@@ -21,7 +21,7 @@ from roundwise.planning.alternatives import find_alternatives
 from roundwise.planning.budgets import POWERS, BudgetProposal, propose_budgets
 from roundwise.planning.comparison import compare_designs
 from roundwise.planning.request import PlanRequest, Scenario
-from roundwise.planning.rows import FIRST, RowRuns, answerable, run_first
+from roundwise.planning.rows import FIRST, RowRuns, answerable, has_answer, run_first
 from roundwise.planning.scenarios import ITEM_CORRELATION
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.tradeoff import TradeoffPoint, find_front, guess_settings
@@ -59,6 +59,7 @@ def plan(
     sample_cost: str | float | Sequence[float] | Mapping[str, float] | None = None,
     round_cost: str | float = 0.0,
     round_days: str | float | None = None,
+    per_day: str | float | None = None,
     missing: str | float = 0.0,
     deviation: str | float | None = None,
     item_correlation: str | float = ITEM_CORRELATION,
@@ -101,6 +102,7 @@ def plan(
         sample_cost: Price of a result: one number, or one per arm.
         round_cost: Price of a round.
         round_days: Days that a round takes.
+        per_day: Results per day, of all arms together: days follow from them.
         missing: Scenario share of missing results.
         deviation: Standard deviation of one result, where the noise model leaves it open.
         item_correlation: Correlation of two equally good arms on the same item, where arms share items.
@@ -221,4 +223,6 @@ def _target_row(expected: Sequence[Scenario], request: PlanRequest) -> int:
             return near[0]
         if target is not None:
             raise InputError(f"`target` is {target!r}, which is no row of this plan: {', '.join(labels)}.")
-    return ahead[len(ahead) // 2] if ahead else 0
+    if ahead:
+        return ahead[len(ahead) // 2]
+    return next((i for i, each in enumerate(expected) if has_answer(request, each)), 0)  # not the null

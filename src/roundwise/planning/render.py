@@ -48,7 +48,7 @@ def row_table(plan: StudyPlan) -> Table:
     else:
         head.append(f"{'a true claim' if first.claims else 'answer'} within {number(budget)}")
         amounts = ["results on average", "19 in 20", "rounds on average", "19 in 20"]
-    amounts += [] if costs.days is None else ["days", "19 in 20"]
+    amounts += ["days", "19 in 20"] if costs.timed else []
     amounts += ["cost", "19 in 20"] if costs.known else []
     table = [[*head, *amounts, "a fixed design", "lower bound"]]
     for row in plan.rows:
@@ -82,7 +82,7 @@ def front_table(plan: StudyPlan) -> Table:
     """What other settings take."""
     costs, power = plan.request.costs, any(each.power is not None for each in plan.front)
     head = ["settings", "results on average", "rounds on average"]
-    head += [] if costs.days is None else ["days"]
+    head += ["days"] if costs.timed else []
     head += ["cost"] if costs.known else []
     chance = "a true claim" if plan.row.claims else "answer"
     table = [[*head, *([chance] if power else []), ""]]

@@ -173,9 +173,12 @@ class Costs:
     sample: tuple[float, ...] | None = None  # one for each arm
     round: float = 0.0
     days: float | None = None  # of a round
+    per_day: float | None = None  # results; days follow from them
 
     def __post_init__(self) -> None:
-        numbers = [*(self.sample or ()), self.round, self.days or 0.0]
+        if self.per_day is not None and (self.per_day <= 0 or self.days is not None):
+            raise InputError("Give days per round, or a positive number of results per day, not both.")
+        numbers = [*(self.sample or ()), self.round, self.days or 0.0, self.per_day or 0.0]
         if not all(math.isfinite(each) and each >= 0 for each in numbers):
             raise InputError("Costs and days must be numbers of at least 0.")
 
@@ -183,6 +186,15 @@ class Costs:
     def known(self) -> bool:
         """Whether anything has a price."""
         return bool(self.sample and any(self.sample)) or self.round > 0
+
+    @property
+    def timed(self) -> bool:
+        """Whether it is known how long results take."""
+        return self.days is not None or self.per_day is not None
+
+    def days_of(self, samples: Floats, rounds: Floats) -> Floats:
+        """Days that these results and rounds take, from the results per day, or from the days per round. ()"""
+        return np.asarray(samples / self.per_day if self.per_day is not None else rounds * (self.days or 0.0))
 
     def of(self, counts: Floats, rounds: Floats) -> Floats:
         """The cost of these results and rounds; infinite for runs that never end. (K)->()"""
@@ -241,6 +253,7 @@ class PlanRequest(StudySpec):
     sample_cost: tuple[float, ...] | None = setting("prices", "Price of a result: one number, or one per arm.", None)
     round_cost: float = setting("number", "Price of a round.", 0.0)
     round_days: float | None = setting("number", "Days per round.", None)
+    per_day: float | None = setting("number", "Results per day, of all arms together.", None)
     missing: float = setting("number", "Expected share of missing results, e.g. 10%.", 0.0)
     deviation: float | None = setting(
         "number", "Standard deviation of one result, where the noise model leaves it open.", None
@@ -281,7 +294,7 @@ class PlanRequest(StudySpec):
     @property
     def costs(self) -> Costs:
         """What results, rounds and days cost."""
-        return Costs(sample=self.sample_cost, round=self.round_cost, days=self.round_days)
+        return Costs(sample=self.sample_cost, round=self.round_cost, days=self.round_days, per_day=self.per_day)
 
     def rows(self) -> tuple[Scenario, ...]:
         """The rows of the plan: the scenarios of a file, the given means, or a ladder of leads."""

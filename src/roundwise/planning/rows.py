@@ -187,6 +187,12 @@ def run_first(rows: Sequence[RowRuns], runs: int) -> None:
 
 def answerable(request: PlanRequest, expected: Scenario) -> bool:
     """Whether these means have an answer that results can show: no ties, nothing on a level."""
+    claims_end = request.question.separate_claims and request.budget is not None
+    return claims_end or has_answer(request, expected)
+
+
+def has_answer(request: PlanRequest, expected: Scenario) -> bool:
+    """Whether there is something to show with these means: a true claim, or an answer without ties."""
     if request.question.separate_claims:
-        return bool(request.question.answer(np.asarray(expected.means)).any()) or request.budget is not None
+        return bool(request.question.answer(np.asarray(expected.means)).any())
     return bool(np.isfinite(request.question.complexity(np.asarray(expected.means)).value))

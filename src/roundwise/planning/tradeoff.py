@@ -143,8 +143,8 @@ class TradeoffPoint(Forecast):
 
     @property
     def mean_days(self) -> float | None:
-        days = self.request.costs.days
-        return None if days is None else self.mean_rounds * days
+        costs = self.request.costs
+        return float(costs.days_of(np.array(self.mean_samples), np.array(self.mean_rounds))) if costs.timed else None
 
     @property
     def words(self) -> str:

@@ -12,7 +12,7 @@ from roundwise.ingest import Columns, Reading
 from roundwise.ingest.reading import Empty, UnitResult
 from roundwise.model.spec import POINTED, THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
-from roundwise.planning.request import PlanRequest
+from roundwise.planning.request import OF_BASELINE, PlanRequest, parse_lead
 from roundwise.questions import Claims, Question
 from roundwise.study.metrics import ROLES, Metric, parse_metric
 from roundwise.study.spec import StudySpec
@@ -65,9 +65,10 @@ LABELS = {  # of the fields that are numbers
     "round": "Results a round",
     "budget": "At most in all",
     "baseline": "What you expect",
-    "lead": "A lead to plan for",
+    "lead": "The smallest lead that matters",
     "missing": "Expected to go missing",
     "days": "Days a round",
+    "per_day": "Results a day",
     "share_above": "The value above which a result is a yes",
 }
 WHOLE = ("k", "round", "budget")
@@ -100,6 +101,7 @@ class Form:
     delta: str = "5 %"
     round: str = ""
     days: str = ""
+    per_day: str = ""
     budget: str = ""
     splitting: str = "adaptive"
     split: str = ""
@@ -174,19 +176,32 @@ class Form:
 
     def request(self, runs: int) -> PlanRequest:
         """The plan that the form asks for."""
-        lead, estimated = self.read("lead"), self.noise in ("normal", "large-sample")
+        lead, estimated = self._lead(), self.noise in ("normal", "large-sample")
         if estimated and self.read("deviation") is None:
             raise InputError("The forecast depends on the spread of a result. Give its standard deviation, roughly.")
         return PlanRequest.declare(
             **self._study(),
             baseline=self.read("baseline"),
-            leads=None if lead is None else (lead,),
+            leads=None if lead is None or self._designed else (lead,),
             missing=self.read("missing"),
-            round_days=self.read("days"),
+            round_days=None if self.per_day.strip() else self.read("days"),
+            per_day=self.read("per_day"),
             deviation=self.read("deviation") if estimated else None,
             name=self.name.strip() or "study",
             runs=runs,
         )
+
+    def _lead(self) -> float | None:
+        """The lead to plan for, also relative to what is expected."""
+        if OF_BASELINE.fullmatch(self.lead.strip()):
+            return parse_lead(self.lead, self.read("baseline"))
+        found: float | None = self.read("lead")
+        return found
+
+    @property
+    def _designed(self) -> bool:
+        """Whether the study is made for a budget and a lead."""
+        return self.question == "best-arm" and bool(self.budget.strip()) and not self.tolerance.strip()
 
     def _study(self) -> Plain:
         if len(self.names) < 2:
@@ -197,6 +212,7 @@ class Form:
             "arms": self.names,
             "noise": self.model(),
             **{name: self.read(name) for name in ("delta", "round", "budget")},
+            "lead": self._lead() if self._designed else None,
             "unit": self.unit.strip() or None,
             "metrics": self.further_metrics() if self.question == "claims" else (),
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),

@@ -6,6 +6,7 @@ import math
 import threading
 from collections import OrderedDict
 
+import numpy as np
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -148,13 +149,13 @@ def _plan(request: Request, sent: FormData, quick: bool) -> StudyPlan:
 
 def _forecast_table(plan: StudyPlan) -> Table:
     """What the study takes, a row for each scenario: results, and below them the days, or else the rounds."""
-    budget, first, a_round = plan.request.budget, plan.rows[0], plan.request.costs.days
+    budget, first, costs = plan.request.budget, plan.rows[0], plan.request.costs
 
     def describe(results: float, rounds: float, ends: bool) -> str:
         if not math.isfinite(results):
             return "no end" if ends else "never decides"
-        amount = round(rounds, 1) if a_round is None else rounds * a_round
-        return f"{whole(results)}\n{plural(amount, 'round' if a_round is None else 'day')}"
+        days = float(costs.days_of(np.array(results), np.array(rounds)))
+        return f"{whole(results)}\n{plural(days, 'day') if costs.timed else plural(rounds, 'round')}"
 
     usual = "typically" if budget is None else "on average"
     table = [["if the best is ahead by" if first.expected.lead is not None else "if", usual, "in 19 of 20 studies"]]
