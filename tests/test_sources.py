@@ -17,6 +17,7 @@ from roundwise.formats.readers import sheet_of
 from roundwise.formats.requests import LONGEST, arm_keys, parse_request_id, request_id
 from roundwise.formats.sources import Wanted
 from roundwise.ingest import TellOptions, read_results
+from roundwise.ingest.rows import preview_columns
 from roundwise.messages import FileNote
 
 
@@ -424,6 +425,20 @@ def test_an_error_is_missing_with_its_reason(tmp_path):
     assert (found.counts.tolist(), found.totals.tolist()) == ([2, 0], [1.5, 0])
     assert (found.missing.tolist(), found.missing_reason) == ([1, 0], "timeout")
     assert FileNote("missing_outcomes", file=found.name, arms={"mock/small": 1}, why="timeout") in found.notes
+
+
+def test_one_of_several_metrics_is_chosen_on_the_page(tmp_path):
+    path = tmp_path / "log.json"
+    path.write_text(TWO_SCORERS)
+
+    def look(**named):
+        options = TellOptions(columns=Columns(**named) if named else None)
+        return preview_columns(path, ["mock/small"], Binary(), Columns(), Reading(), options)
+
+    assert look().header == ("match", "grade.x", "grade.y")
+    chosen = look(outcome="grade.x")
+    assert chosen.taken == {"arm": "arm", "outcome": "grade.x", "item": "item"}
+    assert look(**chosen.taken) == chosen  # so the page sends it back
 
 
 def test_runs_are_results_and_times_have_a_direction(tmp_path, monkeypatch):

@@ -67,6 +67,12 @@ class Row(NamedTuple):
     why: str = ""
 
 
+class MetricError(DataError):
+    """A file with several metrics, of which none was chosen."""
+
+    names: Sequence[str] = ()
+
+
 class File(NamedTuple):
     """A file on its way to rows."""
 
@@ -86,7 +92,9 @@ class File(NamedTuple):
         found = f"there are several {what}s: {list_quoted(known)}."
         if given is not None:
             found = f"there is no {what} {quoted(given)}, only {list_quoted(known)}."
-        raise refusal(self.name, found, Remedy("Choose one with {@outcome_column}."))
+        error = MetricError(f"{self.name}: {found}\n ", Remedy("Choose one with {@outcome_column}."))
+        error.names = known
+        raise error
 
 
 @dataclass
@@ -125,8 +133,9 @@ def source_sheet(source: Source, file: File, objects: Objects, digest: Callable[
     rows = found.rows
     has_items = any(row.item is not None for row in rows)
     repeated = any(row.repeat != 1 for row in rows)
-    header = ["arm", "outcome", *(["item"] if has_items else []), *(["repeat"] if repeated else [])]
-    fields = [Row._fields.index(title) for title in header]
+    used = ["arm", "outcome", *(["item"] if has_items else []), *(["repeat"] if repeated else [])]
+    fields = [Row._fields.index(role) for role in used]
+    titles = {role: named.get(role, role) if role in ("arm", "outcome") else role for role in used}  # as the user said
 
     def chunks(places: Sequence[int]) -> Iterator[Chunk]:
         for start in range(0, len(rows), ROWS):
@@ -134,8 +143,8 @@ def source_sheet(source: Source, file: File, objects: Objects, digest: Callable[
             cells = [[row[fields[place]] for row in some] for place in places]
             yield Chunk([row.line for row in some], cells)
 
-    roles = {"arm": "arm", "outcome": "outcome", "item": "item" if has_items else None}
-    sheet = Sheet(file.name, header, chunks, digest, unit, roles=roles | dict.fromkeys(("id", "time", "covariate")))
+    roles = {role: titles.get(role) for role in ("arm", "outcome", "item", "id", "time", "covariate")}
+    sheet = Sheet(file.name, list(titles.values()), chunks, digest, unit, roles=roles)
     sheet.reasons = Counter(shown(row.why, 80) for row in rows if row.why and blank(row.outcome))
     sheet.lower_is_better = found.lower_is_better
     if found.consecutive:

@@ -28,7 +28,7 @@ from roundwise.formats.sheet import (
     no_value,
     unreadable,
 )
-from roundwise.formats.sources import Wanted
+from roundwise.formats.sources import MetricError, Wanted
 from roundwise.ingest.columns import EVERY, WATCH, ArmNames, Columns, Index, TellOptions, known_titles, layout
 from roundwise.ingest.covariates import Adjustment, CovariateSums
 from roundwise.ingest.duplicates import (
@@ -896,6 +896,8 @@ def preview_columns(
             reader = FileReader(source, path, names, noise, columns, reading, options, RecordedFiles(), 0, 0, stack)
             header = tuple(shown(title) for title in reader.sheet.header if title.strip())
             reader.read_layout()
+        except MetricError as several:
+            return ColumnPreview(tuple(map(shown, several.names)), {}, (), "")
         except (RoundwiseError, OSError):
             return ColumnPreview(header, {}, (), "")
         titles = {role: shown(title) for role, title in reader.plan.titles.items()}
