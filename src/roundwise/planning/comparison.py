@@ -138,7 +138,7 @@ def _compare_claims(request: PlanRequest, row: PlanRow) -> tuple[ComparedDesign,
     same = dataclasses.replace(request, split=tuple(shares.tolist()))
     for name, other in (("same shares", same), ("its own shares", dataclasses.replace(request, split=None))):
         if other.split == request.split:
-            powers = tuple(each.power for each in row.claims)
+            powers = tuple(each.power for each in row.claims[: len(np.asarray(request.question.levels))])
             numbers = {"power": row.at_least_one or 0.0, "all_true": row.all_true, "mean_samples": row.mean_samples}
             found.append(ComparedDesign(name=f"roundwise, {name}", claims=powers, **numbers))  # type: ignore[arg-type]
         else:
@@ -148,7 +148,9 @@ def _compare_claims(request: PlanRequest, row: PlanRow) -> tuple[ComparedDesign,
 
 
 def _shown(name: str, request: PlanRequest, row: PlanRow, shown: Bools, mean: float) -> ComparedDesign:
-    right = np.array([each.true for each in row.claims])
+    number = len(np.asarray(request.question.levels))  # claims alone: textbook designs show no opposites
+    shown = shown[:, :number]
+    right = np.array([each.true for each in row.claims[:number]])
     true = shown[:, right]
     return ComparedDesign(
         name=name,
