@@ -30,7 +30,8 @@ class Designed(Policy):
         budget: The most results in all.
         lead: The smallest lead that matters, in units of the results; None: the one that the budget can just show.
         looks: How many batches the budget is planned for.
-        price: What a look is worth, as a share of the value of an answer (by default 0.05 for two arms, 0.1 for more).
+        price: What a look is worth, as a share of the value of an answer (by default 0.05 for up to three arms, 0.1
+            for more).
         hope: What one more look after the last is worth; 0 if the budget will never be extended.
         max_batch: The most pulls of a batch.
         min_per_arm: The least pulls of an arm that is pulled at all.

@@ -32,7 +32,10 @@ from roundwise.rules.eprocess.designed_cells import (
 from roundwise.rules.eprocess.engine import RuleState
 from roundwise.rules.eprocess.rule import EProcessRule
 
-TWO_ARMS, MORE_ARMS = 0.05, 0.1  # what a look is worth, as a share of an answer, if no price is said
+FEW_ARMS, MORE_ARMS = (
+    0.05,
+    0.1,
+)  # what a look is worth, as a share of an answer, if no price is said: up to 3 arms, more
 HOPE = 0.3  # what one more look than planned is worth: an extension then gains most of what it could
 MOST_LOOKS = 20.0  # that payoffs look ahead
 
@@ -46,7 +49,8 @@ class DesignedRule(EProcessRule):
 
     Args:
         lead: The smallest lead that matters, in units of the results; None: the one that the budget can just show.
-        price: What a look is worth, as a share of the value of an answer (by default 0.05 for two arms, 0.1 for more).
+        price: What a look is worth, as a share of the value of an answer (by default 0.05 for up to three arms, 0.1
+            for more).
         hope: What one more look after the last is worth; 0 if the budget will not be extended.
     """
 
@@ -105,7 +109,7 @@ class DesignedRule(EProcessRule):
         more = np.where(last, self.hope / 3 * size, left)  # a last look is bet on as if a share of it could follow
         rho = np.where(more > 0, np.minimum(size / np.maximum(size + more, 1.0), 1.0 - 1e-9), 1.0)
         lead = self.planned_lead(problem, kept, known.past.counts.sum(axis=-1) + size + left)
-        price = (TWO_ARMS if problem.arms == 2 else MORE_ARMS) if self.price is None else self.price
+        price = (FEW_ARMS if problem.arms <= 3 else MORE_ARMS) if self.price is None else self.price
         look = Look(lead, np.sqrt(known.variance), looks_left, rho, self.lead is not None, price, self.hope)
         wealth = self.eprocess(problem).pay_look(problem, kept, look, batch)
         return self._state(problem, wealth, known.past.plus(batch))
