@@ -563,10 +563,15 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
     settings = settings.alone
     question, noise = settings.question, settings.noise
     low, high = noise.mean_range
+    if settings.lead is not None and noise.known_sigma is None and not (noise.outcome.limited or noise.outcome.counts):
+        return None  # what a lead in units of the results takes depends on a deviation that nobody has said
     middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
     try:
         baseline = middle if question.level is None else question.level
-        row = build_ladder(question, settings.arms, noise, baseline, None)[-2]
+        rows = build_ladder(
+            question, settings.arms, noise, baseline, None if settings.lead is None else [settings.lead]
+        )
+        row = rows[-2] if settings.lead is None else rows[0]
         means = np.asarray(row.means)
         if not np.isfinite(question.complexity(means).value):
             return None
