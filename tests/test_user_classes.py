@@ -304,7 +304,7 @@ def test_a_study_from_the_command_line(roundwise, here):
     assert "There is no noise model called 'marks'" in err
     code, _, err = roundwise("new", "other", "-q", "best-arm", "--arms", "a,b", "--binary", "--noise", "binary")
     assert code == 2
-    assert "with one of --binary" in err
+    assert "are different noise models: give one" in err
 
 
 @pytest.mark.long
