@@ -37,7 +37,7 @@ class Experiment(ABC):
 
     def broken_copy(self, times: float, sigma: float) -> Experiment:
         """A broken copy: delta is `times` too large, or a wrong `sigma` is assumed where it is 1."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} has no broken copy.")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What is kept of single rows, so that they can be checked against the noise model: a few numbers an arm.
+"""Streaming statistics of single rows, a few numbers per arm, that the checks of the noise model use.
 
 Moments of files and rounds are combined by the pairwise formulas (Pebay 2008), so nothing grows with the record.
 """

@@ -130,6 +130,17 @@ class Past(NamedTuple):
         """The pooled means; 0 for an arm without results."""
         return self.totals / np.maximum(self.counts, 1.0)
 
+    @property
+    def pooled_variance(self) -> Floats:
+        """The variance within arms and batches, of all arms together; 1 as long as there is none. ()"""
+        freedom = total(self.freedom)
+        return np.where(freedom > 0, np.maximum(total(self.scatter), 1e-300) / np.maximum(freedom, 1.0), 1.0)
+
+    @property
+    def own_variances(self) -> Floats:
+        """The variance of each arm, with the pooled variance as one more degree of freedom. (K)"""
+        return (self.scatter + self.pooled_variance[..., None]) / (self.freedom + 1.0)
+
 
 def cube_freedom(counts: Floats) -> Floats:
     """(n - 1)(n - 2)/n: the expectation of a sum of cubes about the mean of n results, in third central moments."""

@@ -259,13 +259,10 @@ class Normal(Noise):
         return None if self == true or true.outcome.normal else UNTRUE
 
     def variance(self, past: Past) -> Floats:
-        """The pooled variance within arms and batches; 1 as long as there is none."""
-        freedom = total(past.freedom)
-        return np.where(freedom > 0, np.maximum(total(past.scatter), 1e-300) / np.maximum(freedom, 1.0), 1.0)
+        return past.pooled_variance
 
     def variances(self, past: Past) -> Floats:
-        """Each arm's own, with the pooled variance as one more degree of freedom."""
-        return (past.scatter + self.variance(past)[..., None]) / (past.freedom + 1.0)
+        return past.own_variances
 
     def part_bets(self, data: PartsData) -> PartBets:
         return _WelchPartBets(data)

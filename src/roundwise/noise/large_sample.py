@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, quiet, total
+from roundwise.arrays import Bools, Floats, quiet
 from roundwise.errors import InputError
 from roundwise.messages import Approximation, Reason
 from roundwise.model.batch import Batch
@@ -82,13 +82,10 @@ class LargeSample(Noise):
         return np.maximum(self._least, SKEWED * skewness**2)
 
     def variance(self, past: Past) -> Floats:
-        """The pooled variance within arms and batches; 1 as long as there is none."""
-        freedom = total(past.freedom)
-        return np.where(freedom > 0, np.maximum(total(past.scatter), 1e-300) / np.maximum(freedom, 1.0), 1.0)
+        return past.pooled_variance
 
     def variances(self, past: Past) -> Floats:
-        """Each arm's own, with the pooled variance as one more degree of freedom."""
-        return (past.scatter + self.variance(past)[..., None]) / (past.freedom + 1.0)
+        return past.own_variances
 
     def part_bets(self, data: PartsData) -> PartBets:
         return _LargeSamplePartBets(data, self)
