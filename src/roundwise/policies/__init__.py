@@ -5,6 +5,7 @@ from __future__ import annotations
 from roundwise.policies.base import Policy, Rounds
 from roundwise.policies.conditional_power import ConditionalPower
 from roundwise.policies.designed import Designed
+from roundwise.policies.lists import Lockstep
 from roundwise.policies.paper import PET, OptBBAI, RoundRobin, TrackAndStop, TriBBAI
 from roundwise.policies.racing import Agarwal, BatchRacing, Elimination, Hillel, Jin2019, Karpov, Rage
 from roundwise.policies.sequential import LUCB, ClassicTrackAndStop, TopTwo
@@ -15,7 +16,7 @@ from roundwise.rules.eprocess.designed import designed_eprocess
 POLICIES: dict[str, type[Policy]] = {
     each.name: each
     for each in (
-        *(Wager, Designed, ConditionalPower),
+        *(Wager, Designed, ConditionalPower, Lockstep),
         *(PET, RoundRobin, TrackAndStop, TriBBAI, OptBBAI),
         *(Elimination, Hillel, Agarwal, Jin2019, Karpov, BatchRacing, Rage),
         *(ClassicTrackAndStop, LUCB, TopTwo),
@@ -43,6 +44,7 @@ __all__ = [
     "Hillel",
     "Jin2019",
     "Karpov",
+    "Lockstep",
     "OptBBAI",
     "Policy",
     "Rage",
