@@ -733,6 +733,11 @@ Condition.table = {
     "seed_chosen": (
         "the order of the rows is unrelated to their values (the seed of the random partition was chosen, not drawn)"
     ),
+    "order_chosen": lambda *, given: (
+        "the order of the list is unrelated to the results ("
+        + ("it is that of the file" if given else "its seed was chosen, not drawn")
+        + ")"
+    ),
     "rounds_differ": "the rounds differ only by chance",
     "arms_moved": "what changed between rounds changed all arms alike",
 }

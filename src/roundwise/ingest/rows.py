@@ -39,6 +39,7 @@ from roundwise.ingest.duplicates import (
     RecordedFiles,
     RowBag,
     Units,
+    among,
     contradictions,
     could_repeat,
     hash_ids,
@@ -404,6 +405,11 @@ class FileReader:
         plan, sheet = self.plan, self.sheet
         by_row = plan.form in ("rows", "wide")
         self.has_items = "item" in plan.places or plan.form == "wide"
+        if self.recorded.listed is not None and not (by_row and "item" in plan.places):
+            raise DataError(
+                f"{sheet.name} does not say which item of the list each result is of.",
+                Remedy("Name the column of items ({@item_column})."),
+            )
         if self.noise.shares_items and not (by_row and self.has_items):
             raise DataError(
                 f"{sheet.name} does not say which results belong to the same item, and this study compares arms on "
@@ -735,6 +741,14 @@ class FileReader:
             items = hashes([f"file {self.file}, line {line}" for line in lines.lines], self.seed)
         else:
             return None
+        if self.recorded.listed is not None:
+            unknown = ~among(self.recorded.listed, items)
+
+            def beyond(k: int) -> tuple[str, str]:
+                found = f"the item '{shown(str(lines.columns['item'][k]))}' is not on the list of this study."
+                return found, "Correct it, or remove the row: the list is fixed when a study is created."
+
+            self.sheet.problems.some("an item that is not listed", lines.lines, unknown, beyond, lines.arms)
         if self.noise.shares_items:
             old = self.recorded.has_item(items)
             if not self.options.new:

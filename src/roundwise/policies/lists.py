@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
 from roundwise.model.problem import BatchPlan, Problem, Trial, check_whole_number
 from roundwise.policies.base import Policy, checked
@@ -73,17 +73,22 @@ class Lockstep(Policy[BlockEdge]):
     def next(self, problem: Problem, trial: Trial[BlockEdge]) -> BatchPlan[BlockEdge]:
         """The rest of the block, or another one, without the results that were told already."""
         kept: ListState = trial.kept
-        needed = self.stopping.process(problem).needed(kept.purses)
-        done = self.stopping.finished(problem, kept)
         edge = np.where(kept.place < trial.plan.memory.edge, trial.plan.memory.edge, self._edge(problem, kept))
+        plan = trial.plan._replace(memory=BlockEdge(edge))
+        pulls = self.missing(problem, trial._replace(plan=plan)).sum(axis=-2, dtype=np.float64)
+        return BatchPlan(pulls, plan.may_stop, plan.memory)
+
+    def missing(self, problem: Problem, trial: Trial[BlockEdge]) -> Bools:
+        """Which results of the block that is planned were not told yet. (places, K)"""
+        kept, edge = trial.kept, trial.plan.memory.edge
         places = np.arange(int(edge.max(initial=0)))
         told = kept.told[..., : len(places), :]
         there = np.zeros((*edge.shape, len(places), problem.arms), dtype=np.bool_)
         there[..., : told.shape[-2], :] = ~np.isnan(told)
-        asked = (places >= kept.place[..., None]) & (places < edge[..., None])
-        pulls = (asked[..., None] & ~there & needed[..., None, :]).sum(axis=-2, dtype=np.float64)
-        pulls = np.where(done[..., None], 0.0, pulls)
-        return BatchPlan(pulls, trial.plan.may_stop, BlockEdge(edge))
+        block = (places >= kept.place[..., None]) & (places < edge[..., None])
+        block &= ~self.stopping.finished(problem, kept)[..., None]
+        needed = self.stopping.process(problem).needed(kept.purses)
+        return np.asarray(block[..., None] & ~there & needed[..., None, :])
 
     def _edge(self, problem: Problem, kept: ListState) -> Floats:
         """The end of the next block: the median of what the open comparisons need. ()"""

@@ -111,7 +111,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         courses=courses,
         assumptions=" ".join(
             [
-                f"{settings.noise.words} {settings.reading.words}".strip(),
+                f"{settings.assumed} {settings.reading.words}".strip(),
                 *(f"{each.name} ({each.role}): {each.noise.words}" for each in settings.metrics),
             ]
         ),
@@ -231,7 +231,7 @@ def _waiting_since(state: State, status: str, events: Sequence[Event]) -> str | 
 
 
 def _write_sentence(state: State, found: Findings, guarantee: Guarantee, decisions: Sequence[ArmDecision] = ()) -> str:
-    settings, record, assumed = state.spec, state.trial.record, state.spec.noise.words
+    settings, record, assumed = state.spec, state.trial.record, state.spec.assumed
     for metric in settings.metrics:
         words = metric.noise.words
         assumed = f"{assumed.rstrip('.')}, and of {metric.name} that {words[:1].lower() + words[1:]}"

@@ -50,6 +50,10 @@ def choose_items(state: State, asked: Round, cells: Mapping[str, Mapping[str, st
     Returns:
         What to run, by place, and how many new items are lacking.
     """
+    if asked.entries is not None:
+        lacking = asked.lacking
+        entries = [(int(place), asked.arms[arm], asked.order[place]) for place, arm in np.argwhere(lacking)]
+        return [Request(place + 1, arm, item, cells.get(item, {})) for place, arm, item in entries], 0
     spec, items = state.spec, list(cells)
     hashes = hash_ids(items, spec.seed)
     recorded = recorded_files(state, spec.arms, TellOptions(), (), None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,10 +18,11 @@ import numpy as np
 from roundwise.arrays import Bools, Floats, tree_map, tree_where
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
-from roundwise.model.problem import BatchPlan, Problem, Trial
+from roundwise.model.problem import BatchPlan, Problem, Record, Trial
 from roundwise.questions.base import Answer
-from roundwise.rules.base import ClaimStatus, StoppingRule, TrialStatus
+from roundwise.rules.base import Bounds, ClaimStatus, Interval, StoppingRule, TrialStatus
 from roundwise.rules.finite.best_arm import BestArmProcess
+from roundwise.rules.finite.bounds import list_means
 from roundwise.rules.finite.process import FiniteProcess, Row
 
 FAILED = np.inf  # in place of a result: the request was given up
@@ -129,6 +130,22 @@ class ListRule(StoppingRule[ListState]):
 
     def standing(self, problem: Problem, trial: Trial) -> TrialStatus:
         return TrialStatus(compares=True)
+
+    def bounds(
+        self, problem: Problem, record: Record, batches: Sequence[Batch], kept: ListState | None = None
+    ) -> Bounds:
+        """Of the means on the whole list, which what is certain of it cuts, too."""
+        if kept is None:
+            kept = self.start(problem, ())
+            for batch in batches:
+                kept = self.fold(problem, kept, BatchPlan(batch.counts, np.asarray(True)), batch)
+        return Bounds(partial(self._means, problem, kept))
+
+    def _means(self, problem: Problem, kept: ListState) -> Interval:
+        low, high = problem.noise.mean_range
+        told = np.where(np.isfinite(kept.told), (kept.told - low) / (high - low), np.nan)
+        lower, upper = list_means(told, self.size, problem.goal + math.log(2.0))
+        return Interval(low + (high - low) * lower, low + (high - low) * upper)
 
 
 def merge_rows(told: Floats, rows: Floats) -> Floats:
