@@ -677,6 +677,7 @@ FileNote.table = {
     "empty_zero": "{rows:count} empty outcome{rows:s} {rows:was} read as 0.",
     "skipped": "{rows:count} row{rows:s} {rows:was} recorded before and {rows:was} skipped.",
     "contradicts": _contradicts,
+    "asked_again": lambda *, arms: f"rows without an outcome are asked for again ({list_by_arm(arms)}).",
     "empty_cells": lambda *, arms: (
         f"empty cells were taken for items that an arm was not tried on ({list_by_arm(arms)}). To count them as "
         f"missing, use {option('missing')}."

@@ -27,6 +27,7 @@ from roundwise.formats.sheet import (
     name_in,
     no_value,
     unreadable,
+    whole,
 )
 from roundwise.formats.sources import MetricError, Wanted
 from roundwise.ingest.columns import EVERY, WATCH, ArmNames, Columns, Index, TellOptions, known_titles, layout
@@ -393,6 +394,12 @@ class FileReader:
             raise refusal(sheet.top, said, "Give every row, with the columns that the study names.")
         if by_unit and not {"id", "item"} & plan.places.keys():
             raise refusal(sheet.top, "there is no column of ids.", Remedy("Name it with {@id_column}."))
+        if self.recorded.repeats and "item" in plan.places:
+            titles = [title.strip().casefold() for title in sheet.header]
+            if "repeat" in titles:
+                plan.places["repeat"] = titles.index("repeat")
+                unused = tuple(each for each in plan.unused if each.casefold() != "repeat")
+                self.plan = plan = plan._replace(unused=unused)
         # columns that are not used and may identify what a row is about are watched
         if plan.form == "rows" and "item" not in plan.places and not by_unit:
             titles = [(each.strip(), i) for i, each in enumerate(sheet.header)]
@@ -595,6 +602,7 @@ class FileReader:
         self.ids, self.seen = Ids(sheet, self.arms, key), Ids(sheet, self.arms, key)  # new ones, and recorded ones
         self.pairs = Ids(sheet, self.arms, "item") if {"id", "item"} <= self.plan.places.keys() else None
         self.missing, self.empty, self.first_missing = np.zeros(size), np.zeros(size), 0
+        self.again = np.zeros(size)  # of a list: rows without an outcome
         self.skipped, self.zeros, self.latest = 0, 0, -math.inf
         self.times: tuple[str, str] | None = None
         told = sum(each.rows for each in recorded.told) if options.cumulative and not with_ids else 0
@@ -705,6 +713,9 @@ class FileReader:
         if self.plan.form == "wide" and self.why_missing is None and missing.any():  # not asked of this arm
             np.add.at(self.empty, lines.arms[missing], 1.0)
             lines, values, missing = lines.only(~missing), values[~missing], missing[~missing]
+        if self.recorded.listed is not None and missing.any():  # asked for again
+            np.add.at(self.again, lines.arms[missing], 1.0)
+            lines, values, missing = lines.only(~missing), values[~missing], missing[~missing]
         items = self._read_items(lines)
         ids, times, covariates = self._read_ids(lines, items), self._read_times(lines), self._read_covariates(lines)
         if ids is not None and (old := self.recorded.has(ids)).any():
@@ -735,7 +746,10 @@ class FileReader:
 
     def _read_items(self, lines: ArmLines) -> Hashes | None:
         """The item of each row; where arms are compared on items, one of an earlier round is refused: it is known."""
-        if "item" in lines.columns:
+        if "repeat" in lines.columns:
+            both = zip(lines.columns["item"], lines.columns["repeat"], strict=True)
+            items = hash_ids([f"{name_in(whole(item))}#{name_in(whole(k))}" for item, k in both], self.seed)
+        elif "item" in lines.columns:
             items = hash_ids(lines.columns["item"], self.seed)
         elif self.plan.form == "wide":
             items = hashes([f"file {self.file}, line {line}" for line in lines.lines], self.seed)
@@ -829,6 +843,8 @@ class FileReader:
             self.sheet.note("skipped", rows=self.skipped)
         if contradicts is not None:
             self.sheet.notes.append(contradicts)
+        if self.again.any():
+            self.sheet.note("asked_again", arms=self._by_arm(self.again))
         if self.empty.any():
             self.sheet.note("empty_cells", arms=self._by_arm(self.empty))
         if self.missing.any():

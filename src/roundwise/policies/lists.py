@@ -1,4 +1,4 @@
-"""Lockstep: all arms that are still in the running on the next items of a list, as many as the bets need (docs/lists.md)."""
+"""Lockstep: all arms in the running on the next items of a list, as many as the bets need (docs/lists.md)."""
 
 from __future__ import annotations
 
@@ -63,6 +63,9 @@ class Lockstep(Policy[BlockEdge]):
         checked(not min_per_arm, "A block of a list has the same items for every arm: leave out the least per arm.")
         return replace(self, max_batch=max_batch)
 
+    def with_list(self, size: int, strict: bool) -> Policy:
+        return replace(self, size=size, strict=strict)
+
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[BlockEdge]:
         size = self.size or 1
         first = math.ceil(min(MOST_FIRST, max(LEAST_FIRST, FIRST * size)))
@@ -75,18 +78,17 @@ class Lockstep(Policy[BlockEdge]):
         kept: ListState = trial.kept
         edge = np.where(kept.place < trial.plan.memory.edge, trial.plan.memory.edge, self._edge(problem, kept))
         plan = trial.plan._replace(memory=BlockEdge(edge))
-        pulls = self.missing(problem, trial._replace(plan=plan)).sum(axis=-2, dtype=np.float64)
+        pulls = self.missing_entries(problem, trial._replace(plan=plan)).sum(axis=-2, dtype=np.float64)
         return BatchPlan(pulls, plan.may_stop, plan.memory)
 
-    def missing(self, problem: Problem, trial: Trial[BlockEdge]) -> Bools:
-        """Which results of the block that is planned were not told yet. (places, K)"""
+    def missing_entries(self, problem: Problem, trial: Trial[BlockEdge]) -> Bools:
         kept, edge = trial.kept, trial.plan.memory.edge
         places = np.arange(int(edge.max(initial=0)))
         told = kept.told[..., : len(places), :]
         there = np.zeros((*edge.shape, len(places), problem.arms), dtype=np.bool_)
         there[..., : told.shape[-2], :] = ~np.isnan(told)
-        block = (places >= kept.place[..., None]) & (places < edge[..., None])
-        block &= ~self.stopping.finished(problem, kept)[..., None]
+        open_ = np.asarray(~self.stopping.finished(problem, kept))
+        block = open_[..., None] & (places >= kept.place[..., None]) & (places < edge[..., None])
         needed = self.stopping.process(problem).needed(kept.purses)
         return np.asarray(block[..., None] & ~there & needed[..., None, :])
 
@@ -104,7 +106,7 @@ class Lockstep(Policy[BlockEdge]):
         low, high = GROWTH[0] * n + 1.0, GROWTH[1] * n + 1.0
         wanted = np.where((need.lead > 0) & np.isfinite(wanted), wanted, high)
         wanted = np.where(need.open, np.clip(wanted, low, high), np.nan)
-        some = need.open.any(axis=-1)
+        some = np.asarray(need.open.any(axis=-1))
         edge = np.where(some, np.nanmedian(np.where(some[..., None], wanted, 0.0), axis=-1), place + 1.0)
         edge = np.ceil(np.where(edge > REST * size, size, edge))
         arms = process.needed(kept.purses).sum(axis=-1)

@@ -82,6 +82,8 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         None if question.control is None else settings.arms[question.control],
         name_answer(question, answer, settings.arms),
         None if verdict is None else str(verdict["words"]),
+        None if settings.list is None else "On this list",
+        _list_tied(settings, claims) if verdict is not None else (),
     )
     guarantee, name = guarantee_of(state), quote(state.name)
     each_end = f"{share(max(1 - 2 * settings.delta, 0))} bounds, each"
@@ -89,7 +91,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
     return Report(
         study=state.name,
         question=question.name,
-        question_text=question.question_text(settings.arms, settings.problem.wording),
+        question_text=settings.question_words,
         status=status,
         answer=found.answer,
         headline=" ".join([*list_decisions(decisions), write_headline(found, _why_undecided(state))]),
@@ -99,6 +101,8 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         pending=0 if waiting is None else waiting.results,
         budget=settings.budget,
         rounds=int(state.trial.record.batches),
+        whole=None if settings.list is None else len(settings.list) * len(settings.arms),
+        tied=found.tied,
         remaining={}
         if waiting is None
         else {arm: int(n) for arm, n in zip(settings.arms, waiting.outstanding, strict=True) if n > 0},
@@ -138,6 +142,12 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         digest=events[-1].digest if events else None if state.last is None else state.last.digest,
         version=__version__,
     )
+
+
+def _list_tied(settings: StudySpec, claims: Sequence[ClaimStatus]) -> tuple[str, ...]:
+    """The arms that share the first place of a list; none where one is ahead."""
+    left = tuple(each.left for each in claims if each.left is not None and not each.shown)
+    return left if settings.list is not None and len(left) > 1 else ()
 
 
 def _name_metric(settings: StudySpec, claim: ClaimStatus) -> ClaimStatus:
@@ -248,6 +258,8 @@ def _write_sentence(state: State, found: Findings, guarantee: Guarantee, decisio
     if verdicts := [f"{each.decision} {each.arm}" for each in decisions if each.decision != "undecided"]:
         what += f", and by all metrics together: {', '.join(verdicts)}"
     came = "1 result" if record.samples == 1 else f"{int(record.samples)} results"
+    if settings.list is not None:
+        came += f" (of {len(settings.list) * len(settings.arms)} for the whole list)"
     return (
         f"With {came} of {len(settings.arms)} arms in {several(int(record.batches), 'round')}, "
         f"{_describe_allocation(settings)} (roundwise {__version__}), the study {what}; {promise}."

@@ -35,7 +35,6 @@ from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.problem import BatchPlan, Record, Trial, advance, begin, budget_before
 from roundwise.policies.base import apportion_pulls, as_rounds, round_of
-from roundwise.policies.lists import Lockstep
 from roundwise.serialization import Unreadable, pack, unpack
 from roundwise.study.amendments import Change, apply_change, first_arms, relax_noise
 from roundwise.study.diagnostics import Agreement, Splits, update_agreement
@@ -492,10 +491,8 @@ def list_rows(spec: StudySpec, round: Round) -> Floats | None:
 
 def asked_entries(spec: StudySpec, trial: Trial, pulls: Floats) -> Bools | None:
     """Which entries of a list a round of these pulls is about, the first that each arm lacks; None without a list."""
-    if not isinstance(spec.policy, Lockstep):
-        return None
-    missing = spec.policy.missing(spec.problem, trial._replace(plan=round_of(trial.plan).plan))
-    return np.asarray(missing & (np.cumsum(missing, axis=0) <= pulls))
+    missing = spec.policy.missing_entries(spec.problem, trial._replace(plan=round_of(trial.plan).plan))
+    return None if missing is None else np.asarray(missing & (np.cumsum(missing, axis=0) <= pulls))
 
 
 def fold_rounds(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -64,15 +65,14 @@ class ItemList:
         if self.order not in ("random", "given"):
             raise InputError(f"The order of the list is {self.order!r}, but must be random or given.")
         if len(set(hash_ids(items, 0).tolist())) < len(items):
-            seen: set[str] = set()
-            twice = next((each for each in items if each in seen or seen.add(each)), items[0])
+            twice = Counter(items).most_common(1)[0][0]
             raise InputError(f"The item {quoted(twice)} is on the list twice. Give every item once.")
 
     @classmethod
     def parse(cls, value: Any) -> ItemList:
         """The list that a person gives: ids, their number, a file, JSON, or an ItemList."""
-        if isinstance(value, ItemList):
-            return value
+        if is_dataclass(value):
+            return value  # type: ignore[return-value]
         if isinstance(value, bool):
             raise InputError(f"The list of items is {value}, but must be a number, a file or a list of ids.")
         if isinstance(value, int):
@@ -86,7 +86,9 @@ class ItemList:
             try:
                 return cls(**fields | {"items": tuple(fields["items"])})
             except (KeyError, TypeError):
-                raise InputError("A list of items needs `items` or `size`; it may have repeats, order, strict.") from None
+                raise InputError(
+                    "A list of items needs `items` or `size`; it may have repeats, order, strict."
+                ) from None
         if isinstance(value, Iterable):
             return cls(tuple(value))
         raise InputError(f"The list of items cannot be made of a {type(value).__name__}.")
@@ -142,13 +144,24 @@ class ItemList:
         some = np.flatnonzero((~np.isnan(found)).any(axis=-1))
         return found[: int(some[-1]) + 1 if some.size else 0]
 
+    def cells(self, known: Mapping[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+        """The cells of every entry, from those of the items; an InputError where one has none."""
+        lacking = next((item for item in self.items if item not in known), None)
+        if lacking is not None:
+            raise InputError(
+                f"The item {quoted(lacking)} of the list is not in this table. Give one row for each item."
+            )
+        times = range(self.repeats)
+        every = [item for item in self.items for _ in times]
+        return {entry: known[item] for entry, item in zip(self.entries, every, strict=True)}
+
     def check_noise(self, noise: Noise) -> None:
         """Raise an InputError unless results lie in a range."""
         low, high = noise.mean_range
         if not (noise.outcome.limited and np.isfinite([low, high]).all()) or noise.outcome.clip:
             raise InputError(
                 f"A list needs 0/1 results, or results in a range; this study has '{noise.name}'.",
-                Remedy("Use {@binary}, or {@range}."),
+                Remedy("Use {@binary}, or {@range}.", low=0, high=1),
             )
 
 

@@ -20,7 +20,7 @@ from roundwise.contract import check_classes
 from roundwise.errors import InputError
 from roundwise.ingest.columns import Columns
 from roundwise.ingest.reading import Reading
-from roundwise.messages import Remedy, option
+from roundwise.messages import Remedy, option, several
 from roundwise.model.problem import Problem, begin, check_whole_number
 from roundwise.model.spec import POINTED, from_spec, parse_quantity, to_spec
 from roundwise.noise import Noise
@@ -292,12 +292,20 @@ class StudySpec:
                 raise InputError(f"A study of a list has no {option(name)}: every arm is tried on the same items.")
         if self.reading.id_result is not None or self.columns.covariate is not None or self.columns.id is not None:
             raise InputError("Rows of a list are known by their item: leave out ids and covariates.")
-        if self.policy is not None and not isinstance(self.policy, Lockstep):
-            raise InputError(f"A list has a policy of its own, 'lockstep': leave out '{self.policy.name}'.")
         object.__setattr__(self, "list", replace(items, digest=items.order_digest(self.seed)))
         object.__setattr__(self, "noise", noise)
-        object.__setattr__(self, "policy", Lockstep(len(items), items.strict))
+        object.__setattr__(self, "policy", (self.policy or Lockstep()).with_list(len(items), items.strict))
         object.__setattr__(self, "columns", replace(self.columns, item=self.columns.item or "item"))
+
+    @property
+    def question_words(self) -> str:
+        """The question in plain words, in the units of the results."""
+        asked = self.question.question_text(self.arms, self.problem.wording)
+        if self.list is None:
+            return asked
+        items = several(len(self.list.items), "item")
+        times = f", tried {self.list.repeats} times each" if self.list.repeats > 1 else ""
+        return f"{asked.rstrip('?.')} on this list of {items}{times}?"
 
     @property
     def assumed(self) -> str:

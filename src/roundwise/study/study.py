@@ -791,7 +791,7 @@ def overview(state: State) -> Plain:
 
 def asked_in_words(spec: StudySpec) -> str:
     """The question of a study in plain words, in the units of its results."""
-    return spec.question.question_text(spec.arms, spec.problem.wording)
+    return spec.question_words
 
 
 def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
@@ -876,7 +876,8 @@ def recorded_files(
         found = replace(found, items=np.unique(np.concatenate(used)) if used else None)
     past = sums_of_arms(state.past, arms)
     if state.spec.list is not None:
-        found = replace(found, listed=np.sort(state.spec.list.hashes(state.spec.seed)))
+        listed = np.sort(state.spec.list.hashes(state.spec.seed))
+        found = replace(found, listed=listed, repeats=state.spec.list.repeats > 1)
     if every:
         return replace(found, past=past)
     total = ArmSums(state.record.counts, state.record.totals)

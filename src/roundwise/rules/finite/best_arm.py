@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, zeros
+from roundwise.messages import few
+from roundwise.model.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus
-from roundwise.rules.finite.bets import EARLY, LEADS, is_certain, left_mean, log_factors, log_wealth
+from roundwise.rules.finite.bets import EARLY, LEADS, ROUNDING, is_certain, left_mean, log_factors, log_wealth
 from roundwise.rules.finite.process import FiniteProcess, Need, Row
 
 
@@ -42,11 +44,11 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
         witness = self._witnesses(purses)
         lead = np.take_along_axis(purses.low, witness, axis=-1) - purses.high
         place = row.place[..., None]
-        mean = left_mean(self.size, place, np.zeros(1), lead)
+        mean = left_mean(self.size, place, 0.0, lead)
         y = np.take_along_axis(row.low, witness, axis=-1) - row.high
         variance = self._variance(purses, witness, place)
         stretch = np.broadcast_to(self.size / (self.size - place), y.shape)
-        factors = log_factors(y, mean, np.float64(-1.0), variance, stretch)
+        factors = log_factors(y, mean, -1.0, variance, stretch)
         bets = (place >= EARLY) & ~purses.rejected
         wealth = purses.wealth + np.where(bets[..., None, :], factors, 0.0)
         seen, x = row.seen, row.low
@@ -60,8 +62,12 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
         won = log_wealth(wealth) >= self.goal
         witness = self._witnesses(purses)  # of the arms that were open before this place
         lead = np.take_along_axis(purses.low, witness, axis=-1) - purses.high
-        certain = is_certain(self.size, place + 1.0, np.zeros(1), lead, np.float64(-1.0)) & ~purses.rejected
+        certain = is_certain(self.size, place + 1.0, 0.0, lead, -1.0) & ~purses.rejected
         return purses._replace(rejected=purses.rejected | won | certain, certain=purses.certain | certain)
+
+    def conclude(self, purses: BestArmPurses, low: Floats, high: Floats) -> BestArmPurses:
+        beaten = low.max(axis=-1, keepdims=True) > high + ROUNDING * self.size
+        return purses._replace(low=low, high=high, rejected=beaten, certain=beaten)
 
     def _witnesses(self, purses: BestArmPurses) -> NDArray[np.intp]:
         """For each arm the other open one with the largest sum, the first in a tie. (K)"""
@@ -95,9 +101,13 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
         sums = np.where(left, purses.low, -1.0)
         return np.asarray(np.where(every, -log_wealth(purses.wealth), sums).argmax(axis=-1))
 
-    def left(self, purses: BestArmPurses) -> Bools:
-        """The arms that no other has been shown to beat. (K)"""
-        return ~purses.rejected
+    def answer_text(self, problem: Problem, purses: BestArmPurses, names: Sequence[str]) -> str:
+        left = [name for name, out in zip(names, purses.rejected, strict=True) if not out]
+        if len(left) < 2:
+            return super().answer_text(problem, purses, names)
+        if (purses.high > purses.low).any():
+            return f"{few(left)} cannot be told apart on this list, because requests failed"
+        return f"{few(left)} share the first place on this list"
 
     def claims(self, purses: BestArmPurses, names: Sequence[str]) -> list[ClaimStatus]:
         won = np.where(purses.certain, np.inf, log_wealth(purses.wealth))

@@ -1,13 +1,14 @@
 """One bet on the next item of a list (Proposition 35): about what is left of the list if the null is true.
 
-A null says that the values y of all N items have a mean of at most b. Before place n + 1, with the sum S of the n values
-seen, the N - n others then have a mean of at most m = (N b - S)/(N - n). The wealth is multiplied by 1 + lambda (y - m),
-where lambda depends on earlier places only and keeps the factor positive.
+A null says that the values y of all N items have a mean of at most b. Before place n + 1, with the sum S of the n
+values seen, the N - n others then have a mean of at most m = (N b - S)/(N - n). The wealth is multiplied by
+1 + lambda (y - m), where lambda depends on earlier places only and keeps the factor positive.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, log_sum_exp
 
@@ -18,12 +19,12 @@ ROUNDING = 1e-9  # of sums, by which nothing is certain
 EARLY = 8  # places before which it is too early to tell which arms lead
 
 
-def left_mean(size: int, place: Floats, bound: Floats, total: Floats) -> Floats:
+def left_mean(size: int, place: Floats, bound: ArrayLike, total: Floats) -> Floats:
     """The mean of the items that are left, at most, if that of the whole list is at most `bound`."""
-    return (size * bound - total) / (size - place)
+    return np.asarray((size * np.asarray(bound) - total) / (size - place))
 
 
-def log_factors(y: Floats, mean: Floats, low: Floats, variance: Floats, stretch: Floats) -> Floats:
+def log_factors(y: Floats, mean: Floats, low: ArrayLike, variance: Floats, stretch: Floats) -> Floats:
     """log of the pay-off for each of the sizes. (J)->(6, J)
 
     Args:
@@ -34,7 +35,7 @@ def log_factors(y: Floats, mean: Floats, low: Floats, variance: Floats, stretch:
         stretch: N over the number of items left.
     """
     lead = LEADS[:, None] * stretch[..., None, :]
-    most = RISK / np.maximum(mean - low, NEAREST)
+    most = RISK / np.maximum(mean - np.asarray(low), NEAREST)
     size = np.minimum(lead / (variance[..., None, :] + lead * lead), most[..., None, :])
     return np.asarray(np.log1p(size * (y - mean)[..., None, :]))
 
@@ -44,10 +45,10 @@ def log_wealth(wealth: Floats) -> Floats:
     return np.asarray(log_sum_exp(np.moveaxis(wealth, -2, 0).copy()) - np.log(len(LEADS)))
 
 
-def is_certain(size: int, place: Floats, bound: Floats, total: Floats, low: Floats) -> Bools:
+def is_certain(size: int, place: Floats, bound: ArrayLike, total: Floats, low: ArrayLike) -> Bools:
     """Whether the mean of the whole list is above `bound` even if every item that is left has the least value.
 
     Strictly above: where the two are equal the null may still be true.
     """
-    least = total + (size - place) * low
-    return np.asarray(least > size * bound + ROUNDING * size)
+    least = total + (size - place) * np.asarray(low)
+    return np.asarray(least > size * np.asarray(bound) + ROUNDING * size)

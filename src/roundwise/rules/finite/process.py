@@ -56,6 +56,10 @@ class FiniteProcess(ABC, Generic[Purses]):
         """The state after one more item: bets on it, and what is certain after it."""
 
     @abstractmethod
+    def conclude(self, purses: Purses, low: Floats, high: Floats) -> Purses:
+        """The state once every result is there: arithmetic decides. The sums are of the whole list, as in `Row`."""
+
+    @abstractmethod
     def needed(self, purses: Purses) -> Bools:
         """Which arms must have a result at the next place. (K)"""
 

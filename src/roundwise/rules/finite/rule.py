@@ -75,7 +75,10 @@ class ListRule(StoppingRule[ListState]):
 
     def _bet(self, problem: Problem, state: ListState) -> ListState:
         process, (told, place, purses) = self.process(problem), state
-        low, high = problem.noise.mean_range
+        if told.shape[-2] == self.size and not np.isnan(told).any():  # the whole list is known: no need to bet
+            x, most, _ = self._scale(problem, told)
+            purses = process.conclude(purses, x.sum(axis=-2), most.sum(axis=-2))
+            return ListState(told, np.full_like(place, self.size), purses)
         first = int(place.min(initial=told.shape[-2]))
         for t in range(first, told.shape[-2]):
             values = told[..., t, :]
@@ -85,14 +88,17 @@ class ListRule(StoppingRule[ListState]):
                 if (place < t).all():
                     break
                 continue
-            seen = np.isfinite(values)
-            x = np.where(seen, (values - low) / (high - low), 0.0)
-            x = np.where(seen, 1.0 - x, 0.0) if problem.question.lower_is_better else x
-            row = Row(place, x, np.where(seen, x, 1.0), seen)
-            after = process.step(purses, row)
+            after = process.step(purses, Row(place, *self._scale(problem, values)))
             purses = after if goes_on.all() else tree_where(goes_on, after, purses)
             place = place + goes_on
         return ListState(told, place, purses)
+
+    def _scale(self, problem: Problem, values: Floats) -> tuple[Floats, Floats, Bools]:
+        """Results in [0, 1], failed ones as 0 and as 1, and which there are; higher is better."""
+        seen, (low, high) = np.isfinite(values), problem.noise.mean_range
+        x = np.where(seen, (values - low) / (high - low), 0.0)
+        x = np.where(seen, 1.0 - x, 0.0) if problem.question.lower_is_better else x
+        return x, np.where(seen, x, 1.0), seen
 
     def finished(self, problem: Problem, kept: ListState) -> Bools:
         """Whether there is an answer: shown, or because the list is used up. ()"""
@@ -119,10 +125,10 @@ class ListRule(StoppingRule[ListState]):
 
     def describe(self, delta: float) -> str:
         return (
-            "The items are tried in a random order that was drawn at the start. The evidence against every wrong answer "
-            "is the product of the pay-offs of bets on one item after the other, each about what is left of the list; an "
-            f"answer is excluded when it reaches {1 / delta:.0f} : 1 (1/{delta:g}), or when no results on the items left "
-            "could make it right."
+            "The items are tried in a random order that was drawn at the start. The evidence against every wrong "
+            "answer is the product of the pay-offs of bets on one item after the other, each about what is left of the "
+            f"list; an answer is excluded when it reaches {1 / delta:.0f} : 1 (1/{delta:g}), or when no results on the "
+            "items left could make it right."
         )
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
