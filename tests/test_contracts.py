@@ -42,7 +42,7 @@ from roundwise.model.estimates import Past
 from roundwise.model.problem import Problem
 from roundwise.model.spec import from_spec, to_spec
 from roundwise.noise import NOISES
-from roundwise.policies import LUCB, POLICIES, Agarwal, BatchRacing, Lockstep, OptBBAI, TopTwo
+from roundwise.policies import LUCB, POLICIES, Agarwal, BatchRacing, OptBBAI, TopTwo
 from roundwise.questions import QUESTIONS
 from roundwise.rules import THRESHOLDS
 from roundwise.thresholds import KaufmannKoolenPairwise, Lemma32ByCounts
@@ -83,8 +83,7 @@ MODELS = [
     *(each.with_items() for each in (Binary(), Bounded(-1.0, 3.5), Normal())),
 ]
 RULES = [
-    *(each() for each in POLICIES.values() if each is not Lockstep),
-    Lockstep(size=200, max_batch=90),
+    *(each() for each in POLICIES.values()),
     Wager(batch_price=500.0, max_batch=1000, min_per_arm=3),
     PET(guess=4.0, test_every_batch=True, stopping=GLR(KaufmannKoolenPairwise())),
     TrackAndStop(tracking="C", forced=False, stopping=GLR(Lemma32ByCounts())),
@@ -159,9 +158,8 @@ class TestPolicies:
     def test_the_contract(self, policy):
         answered = 0
         policy = policy.with_design(1000, None, None)
-        noise = Binary() if policy.name == "lockstep" else Gaussian(1.0)
         for question in (BestArm(), BestArm(0.25), Claims.against_control(3, 0)):
-            problem = Problem(question, 3, 0.05, noise)
+            problem = Problem(question, 3, 0.05)
             try:
                 policy.check(problem)
             except InputError:

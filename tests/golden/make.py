@@ -36,7 +36,7 @@ from roundwise.noise import (
     SameVariance,
     SubGaussian,
 )
-from roundwise.policies import Designed, Lockstep, OptBBAI, usual_policy
+from roundwise.policies import Designed, OptBBAI, usual_policy
 from roundwise.questions import Claims, Largest, Linear, Statements
 from roundwise.store import EventKind, log_lines, read_log
 from roundwise.store.log import FORMAT, Head, chain_entries, encode_payload, search_keys
@@ -132,7 +132,7 @@ DECLARED: dict[str, dict[str, Any]] = {
     "items of 0/1": {"noise": Binary(), "columns": Columns(item="question")},
     "list": {"noise": Binary(), "list": [f"question {i}" for i in range(150)], "round": None},
     "list of a range, strict": {
-        "question": BestArm(lower_is_better=True), "noise": Bounded(0.0, 1.0), "policy": Lockstep(max_batch=90),
+        "question": BestArm(lower_is_better=True), "noise": Bounded(0.0, 1.0), "max_round": 90,
         "list": {"size": 80, "repeats": 2, "order": "given", "strict": True}, "round": None,
     },
     "items of a range": {"noise": Bounded(0.0, 1.0), "columns": Columns(item="question")},

@@ -395,9 +395,9 @@ class FileReader:
         if by_unit and not {"id", "item"} & plan.places.keys():
             raise refusal(sheet.top, "there is no column of ids.", Remedy("Name it with {@id_column}."))
         if self.recorded.repeats and "item" in plan.places:
-            titles = [title.strip().casefold() for title in sheet.header]
-            if "repeat" in titles:
-                plan.places["repeat"] = titles.index("repeat")
+            folded = [title.strip().casefold() for title in sheet.header]
+            if "repeat" in folded:
+                plan.places["repeat"] = folded.index("repeat")
                 unused = tuple(each for each in plan.unused if each.casefold() != "repeat")
                 self.plan = plan = plan._replace(unused=unused)
         # columns that are not used and may identify what a row is about are watched

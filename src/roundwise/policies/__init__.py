@@ -16,7 +16,7 @@ from roundwise.rules.eprocess.designed import designed_eprocess
 POLICIES: dict[str, type[Policy]] = {
     each.name: each
     for each in (
-        *(Wager, Designed, ConditionalPower, Lockstep),
+        *(Wager, Designed, ConditionalPower),
         *(PET, RoundRobin, TrackAndStop, TriBBAI, OptBBAI),
         *(Elimination, Hillel, Agarwal, Jin2019, Karpov, BatchRacing, Rage),
         *(ClassicTrackAndStop, LUCB, TopTwo),

@@ -101,6 +101,15 @@ class ItemList:
         return found | {key: value for key, value in rest.items() if value != getattr(ItemList, key)}
 
     @property
+    def flags(self) -> list[str]:
+        """The options of a command that make the list; FILE where it has ids of its own."""
+        numbered = self.items == numbered_items(len(self.items))
+        found = ["--list-size", str(len(self.items))] if numbered else ["--list", "FILE"]
+        found += ["--repeats", str(self.repeats)] if self.repeats > 1 else []
+        found += ["--order", self.order] if self.order != "random" else []
+        return [*found, *(["--strict"] if self.strict else [])]
+
+    @property
     def entries(self) -> tuple[str, ...]:
         """What an arm is tried on, one after the other: the items, or every repeat of every item."""
         if self.repeats == 1:

@@ -207,7 +207,7 @@ class StudySpec:
             "arms": list(self.arms),
             "noise": to_spec(self.noise),
             "delta": self.delta,
-            "policy": to_spec(self.policy),
+            "policy": None if self.list is not None else to_spec(self.policy),  # a list has one of its own
             "max_round": self.max_round,
             "min_per_arm": self.min_per_arm,
             "budget": self.budget,
