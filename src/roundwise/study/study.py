@@ -275,7 +275,7 @@ class Study:
         """The same by one metric, that of the state."""
         spec = state.spec_at(number)
         parts = spec.limited_policy.first(spec.problem, ()).parts
-        parts = min(spec.noise.most_parts, PARTS) if parts > 1 and number > 1 else parts
+        parts = max(parts, min(spec.noise.most_parts, PARTS)) if parts > 1 and number > 1 else parts
         results = read_results(
             source,
             arms or spec.arms,
