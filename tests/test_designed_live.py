@@ -65,7 +65,7 @@ def test_each_round_is_bet_on_by_the_design_set_before_its_results(make):
     rates(study, a=0.42, b=0.4)
     study.redesign(3000, 0.05)
     before, digest = gains(study), study.state.rounds[0].files[0].digest
-    total = [each.files[0].counts.tolist() for each in study.state.rounds[:1]][0]
+    total = study.state.rounds[0].files[0].counts.tolist()
     same = {"arm": ["a", "b"], "count": total, "successes": [round(total[0] * 0.42), round(total[1] * 0.4)]}
     report = study.amend(digest[:12], same, "typed anew", new=True)
     np.testing.assert_allclose(gains(study), before, rtol=1e-12)
