@@ -414,7 +414,11 @@ def _describe_entry(kind: str, payload: Plain, asked: float | None) -> str:
         "amended": f"{payload.get('name', '?')} {corrected}: {why}",
         "closed": f"closed: {why}",
     }
-    about = [str(payload[each]) for each in ("arm", "budget", "text", "why") if payload.get(each) not in (None, "")]
+    about = [
+        str(payload[each])
+        for each in ("arm", "budget", "lead", "looks", "text", "why")
+        if payload.get(each) not in (None, "")
+    ]
     return known.get(kind, f"{kind.replace('_', ' ')}{': ' if about else ''}{', '.join(about)}")
 
 

@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from roundwise.arrays import Plain
 from roundwise.messages import day
+from roundwise.policies import usual_policy
 from roundwise.policies.base import apportion_pulls
 from roundwise.render.svg import Svg, escape
 from roundwise.render.terminal import Table
@@ -89,6 +90,7 @@ class StudyView(ReportView):
         self.heads, self.lines = _list_arms(report)
         self.claim_table: Table = as_rows(claim_table(report)) if report.claim_rows else []
         self.next = next_round(state)
+        self.redesigns = usual_policy(state.spec.question, budget=True).plans_budget
 
     @cached_property
     def claim_bars(self) -> list[tuple[str, Bar, str]]:
