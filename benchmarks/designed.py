@@ -54,7 +54,7 @@ def show_cell(name, question, env, noise, policy, fixed, runs, prototype):
     error, spread = np.sqrt(right * (1 - right) / runs), used.std() / np.sqrt(runs)
     low = right < power - 3 * np.sqrt(power * (1 - power) * (1 / runs + 1 / theirs))
     high = used.mean() > mean + 3 * spread * np.sqrt(1 + runs / theirs)
-    worse = f"  worse: {' and '.join(['answered'] * low + ['mean'] * high)}" if low or high else ""
+    worse = f"  worse: {' and '.join(['answered'] * bool(low) + ['mean'] * bool(high))}" if low or high else ""
     print(
         f"| {name} | {power:.3f}, {mean:.3f} F | {right:.3f} ± {error:.3f}, {used.mean():.3f} ± {spread:.3f} F | "
         f"{found.batches.mean():.1f} |{worse}",
