@@ -173,7 +173,7 @@ class Study:
             *sources: files or data frames.
             round_over: why the rest of the round will not come.
             key: a request with the key of one that was recorded records nothing.
-            **words: `columns`, `ignore_arms`, `missing`, `cumulative` and `new` describe the files.
+            **words: `columns`, `ignore_arms`, `missing`, `empty`, `cumulative` and `new` describe the files.
 
         Returns:
             A report without intervals, unless `full_reports` is set.
