@@ -33,7 +33,8 @@ from roundwise.ingest.columns import TellKeywords
 from roundwise.ingest.rows import ColumnPreview, preview_columns
 from roundwise.messages import count
 from roundwise.report import Report
-from roundwise.report.model import sentence, share
+from roundwise.report.model import sentence
+from roundwise.report.text import describe_guarantee
 from roundwise.store import ConflictError
 from roundwise.study import Study
 from roundwise.study.diagnostics import SURPRISING, missing_p_value
@@ -321,7 +322,10 @@ def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> Uploa
         missing=sum(lost),
         notes=[each.text for each in results.notes],
         changes=_describe_changes(before, after),
-        alarms=[str(each) for each in after.dangers if each not in before.dangers],
+        alarms=[
+            *([] if after.guarantee == before.guarantee else describe_guarantee(after)),
+            *(str(each) for each in after.dangers if each not in before.dangers),
+        ],
         gaps=_describe_gaps(spec.arms, counted, np.array(lost, dtype=float)),
         complete=not after.remaining,
         rules=spec.reading.words,
@@ -333,15 +337,15 @@ def _describe_gaps(arms: Sequence[str], counts: Floats, missing: Floats) -> list
     every, said = counts + missing, []
     if missing.sum() > MANY_MISSING * every.sum():
         said.append(
-            f"{share(missing.sum() / every.sum())} of the results are missing. If an empty cell means 0, choose “count "
-            "as 0”: an arm that loses its zeros looks better than it is."
+            f"{100 * missing.sum() / every.sum():.0f} % of the results are missing. If an empty cell means 0, choose "
+            "“count as 0”: an arm that loses its zeros looks better than it is."
         )
     if missing.any() and missing_p_value(counts, missing) < SURPRISING:
         shares = missing / np.maximum(every, 1.0)
         most, least = int(shares.argmax()), int(np.where(every > 0, shares, np.inf).argmin())
         said.append(
-            f"{arms[most]} lacks {share(shares[most])} of its results, {arms[least]} {share(shares[least])}: more than "
-            "chance. If results are missing because of the arm, comparisons are biased."
+            f"{arms[most]} lacks {100 * shares[most]:.0f} % of its results, {arms[least]} {100 * shares[least]:.0f} %: "
+            "more than chance. If results are missing because of the arm, comparisons are biased."
         )
     return said
 
