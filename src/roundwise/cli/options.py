@@ -450,12 +450,13 @@ class StudyOptions:
         arms = arm_names(self._names())
         policy, reading = settings.get("policy"), self.reading.reading()
         zero_one = reading.shares and self.noise == NoiseOptions(items=self.noise.items)
+        proposed = settings.get("pilot") is not None and self.noise == NoiseOptions()  # by the pilot
         return kind.declare(
             **settings
             | {
                 "question": self._question(self.question, arms),
                 "arms": arms,
-                "noise": (self.noise._replace(binary=True) if zero_one else self.noise).model(),
+                "noise": None if proposed else (self.noise._replace(binary=True) if zero_one else self.noise).model(),
                 "policy": None if policy is None else from_spec("policy", policy, trusted=True),
                 "columns": self.columns.columns(),
                 "reading": reading,
