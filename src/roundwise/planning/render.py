@@ -115,12 +115,13 @@ def comparison_table(plan: StudyPlan) -> Table:
 def cap_table(plan: StudyPlan) -> Table:
     """What a cap changes."""
     budget = plan.request.budget
-    needed = "typical results" if budget is None else f"answer within {number(budget)}"
-    table = [["cap", "mean", "spread", "cut from the total", needed]]
+    needed = ["typical results", "19 in 20"] if budget is None else [f"answer within {number(budget)}"]
+    table = [["cap", "mean", "spread", "cut from the total", *needed]]
     for each in plan.caps:
-        takes = whole(each.samples.typical) if each.within_budget is None else share(each.within_budget)
+        takes = [whole(each.samples.typical), whole(each.samples.p95)]
+        takes = takes if each.within_budget is None else [share(each.within_budget)]
         cap, cut = ("none", "-") if each.cap is None else (f"{each.cap:g}", share(each.spread.cut))
-        table.append([cap, f"{each.spread.mean:.4g}", f"{each.spread.deviation:.4g}", cut, takes])
+        table.append([cap, f"{each.spread.mean:.4g}", f"{each.spread.deviation:.4g}", cut, *takes])
     return table
 
 
