@@ -6,6 +6,7 @@ Nothing reads these texts back. Code looks at codes, fields and statuses; a chan
 from __future__ import annotations
 
 import math
+import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,23 @@ from typing import Any, ClassVar, Self
 
 Fields = Mapping[str, Any]
 Entry = str | Callable[..., str]  # a template of `_Formatter`, or a function of the fields
+
+
+LONGEST = 2000  # letters of one sentence on a screen
+_CONTROL = re.compile(
+    "[^\n -~\N{NO-BREAK SPACE}-\U0010ffff]|[\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def visible(text: str, longest: int | None = None) -> str:
+    r"""Text that a terminal or a page only shows: what would steer it is written out, what is endless is cut.
+
+    >>> visible("a\x1b[31mb"), visible("x" * 9, longest=5)
+    ('a\\x1b[31mb', 'xxxxx... (9 letters)')
+    """
+    if longest is not None and len(text) > longest:
+        text = f"{text[:longest]}... ({len(text)} letters)"
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 class Surface(StrEnum):
@@ -565,6 +583,12 @@ def _after_decision(*, results: float, recounted: bool, claims: bool) -> str:
     return f"{several(results, 'result')} arrived after the decision{how}; used for {use}."
 
 
+def _design(budget: int | None, lead: str | None) -> str:
+    if budget is None:
+        return "to go on until it is decided"
+    return f"for {count(budget)} results{'' if lead is None else f' and a lead of {lead}'}"
+
+
 def _joint_bounds(*, times: int, changed: bool) -> str:
     since = ", counted from the last change of the claims," if changed else ""
     often = {2: "twice", 3: "three times"}.get(times, f"{times} times")
@@ -615,6 +639,10 @@ Note.table = {
         "those after it."
     ),
     "budget_changed": "The budget was {before:count} results at first and is {now:count} now.",
+    "redesigned": lambda *, before, now: (
+        f"The study was designed {_design(**before)} at first and is designed {_design(**now)} now. Each round is bet "
+        "on by the design that was set before its results."
+    ),
     "remark": lambda *, by, at, text: f"Remark by {by}, {day(at)}: {text}",
     "more_remarks": "{number:count} earlier remark{number:s} {number:is} in the record.",
     "ended": "The study ended because {why}.",
@@ -838,6 +866,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "status": ("`study.status()`", "`roundwise status`", "the page of the study"),
     "create": ("`create_study`", "`roundwise new`", "“New study”"),
     "import_past": ("`import_past`", "`roundwise import-past`", "“Import earlier data”"),
+    "extend": ("`study.extend(N)`", "`roundwise extend`", "“Change the budget”"),
     "relax": ("`study.relax(REASON)`", "`roundwise relax`", "“Go on as large-sample”"),
     "import": ("`import_study`", "`roundwise import`", "`roundwise import`"),
     "export": ("`export_study`", "`roundwise export`", "`roundwise export`"),
@@ -887,7 +916,7 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     "plan_file": "`POST .../plan`",
     **{
         name: f"`POST .../{name.replace('_', '-')}`"
-        for name in ("amend", "ask", "close_round", "end", "relax", "import_past")
+        for name in ("amend", "ask", "close_round", "end", "extend", "relax", "import_past")
     },
 }
 

@@ -65,7 +65,7 @@ class SpecField(NamedTuple):
         if self.type == "names":
             return arm_names(value)
         if self.type == "metrics":
-            return parse_metrics(value)
+            return parse_metrics(value) if value else ()
         if self.type in ("question", "noise", "policy"):
             if isinstance(value, str):
                 example = {"question": "BestArm()", "noise": "Binary()", "policy": "Wager()"}[self.type]
@@ -166,6 +166,9 @@ class StudySpec:
         if self.policy is None:
             object.__setattr__(self, "policy", usual_policy(self.question, self.budget is not None))
         object.__setattr__(self, "policy", self.policy.with_design(self.budget, self.lead, self.looks))
+        if self.policy.plans_budget:  # it may have been given with the policy
+            for name in ("budget", "lead"):
+                object.__setattr__(self, name, getattr(self.policy, name))
         if self.columns.item is not None:
             object.__setattr__(self, "noise", self.noise.with_items())
         self._check_reading()
@@ -250,6 +253,16 @@ class StudySpec:
         if self.budget is None and self.round is None and self.split is None:
             return policy
         return Rounds(policy, self.budget, self.round, self.split)
+
+    @property
+    def design(self) -> Plain:
+        """What rounds are planned for, as JSON: it may change before any round."""
+        return {"policy": to_spec(self.policy), "budget": self.budget, "lead": self.lead, "looks": self.looks}
+
+    def with_design(self, design: Facts) -> Self:
+        """The same study with another design."""
+        budget, lead, looks = (design[name] for name in ("budget", "lead", "looks"))
+        return replace(self, policy=design["policy"], budget=budget, lead=lead, looks=looks)
 
     @property
     def alone(self) -> Self:
