@@ -16,10 +16,9 @@ from roundwise.errors import DataError
 from roundwise.ingest.columns import Columns
 from roundwise.ingest.past import read_past
 from roundwise.ingest.reading import Reading
-from roundwise.ingest.row_statistics import RowCounter, RowStatistics
+from roundwise.ingest.row_checks import RowCounter, RowStatistics, check_once, contradicted_assumptions
 from roundwise.messages import Remedy
 from roundwise.noise import Binary, Capped, LargeSample, Noise, Normal, Poisson
-from roundwise.study.row_checks import check_once, contradicted_assumptions
 
 FEWEST = 20  # results from which anything is taken
 LARGE_COUNTS = 20.0  # means from which counts are nearly normal
