@@ -52,9 +52,8 @@ def claim_ratio(rng, rounds, n, rates, means):
 
 def measure_ratios(runs):
     """False claims of equal ratios, and power, in 12 rounds of 400 users an arm."""
-    for rates, means in (
-        ((0.1, 0.1), (6, 6)), ((0.1, 0.1), (9, 5)), ((0.1, 0.1), (12, 3)), ((0.1, 0.1), (3, 12)), ((0.1, 0.105), (6, 6)),
-    ):  # fmt: skip
+    cases = [((0.1, 0.1), means) for means in ((6, 6), (9, 5), (12, 3), (3, 12))]
+    for rates, means in (*cases, ((0.1, 0.105), (6, 6))):
         rng = np.random.default_rng(27)
         shown = sum(claim_ratio(rng, 12, 400, rates, means) for _ in range(runs))
         print(f"rates {rates}, views {means}: claimed in {shown} of {runs} = {shown / runs:.4f}", flush=True)

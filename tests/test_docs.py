@@ -161,7 +161,16 @@ WRITTEN = {
     "tests_of_cluster.py",
     "my_rules.py",
 }
-WRITTEN |= {"exports.py", "orders.py", "cohorts.py", "grade.py", "assignment.py", "sitecustomize.py", "mine.py"}
+WRITTEN |= {
+    "exports.py",
+    "orders.py",
+    "cohorts.py",
+    "grade.py",
+    "sessions.py",
+    "assignment.py",
+    "sitecustomize.py",
+    "mine.py",
+}
 WRITTEN |= {"broken.py", "evil.py", "my_question.py", "my_noise.py", "my_policy.py", "my_threshold.py"}
 
 

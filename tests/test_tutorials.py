@@ -28,6 +28,7 @@ PAGES = [
     "tutorial-trial.md",
     "tutorial-models.md",
     "tutorial-revenue.md",
+    "tutorial-flags.md",
 ]
 BLOCK = re.compile(r"```(py|shell-session)\n(.*?)```", flags=re.DOTALL)
 ROUND = 3  # commands, at most

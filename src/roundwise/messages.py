@@ -565,6 +565,12 @@ def _after_decision(*, results: float, recounted: bool, claims: bool) -> str:
     return f"{several(results, 'result')} arrived after the decision{how}; used for {use}."
 
 
+def _design(budget: int | None, lead: str | None) -> str:
+    if budget is None:
+        return "to go on until it is decided"
+    return f"for {count(budget)} results{'' if lead is None else f' and a lead of {lead}'}"
+
+
 def _joint_bounds(*, times: int, changed: bool) -> str:
     since = ", counted from the last change of the claims," if changed else ""
     often = {2: "twice", 3: "three times"}.get(times, f"{times} times")
@@ -615,6 +621,10 @@ Note.table = {
         "those after it."
     ),
     "budget_changed": "The budget was {before:count} results at first and is {now:count} now.",
+    "redesigned": lambda *, before, now: (
+        f"The study was designed {_design(**before)} at first and is designed {_design(**now)} now. Each round is bet "
+        "on by the design that was set before its results."
+    ),
     "remark": lambda *, by, at, text: f"Remark by {by}, {day(at)}: {text}",
     "more_remarks": "{number:count} earlier remark{number:s} {number:is} in the record.",
     "ended": "The study ended because {why}.",
@@ -847,6 +857,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "status": ("`study.status()`", "`roundwise status`", "the page of the study"),
     "create": ("`create_study`", "`roundwise new`", "“New study”"),
     "import_past": ("`import_past`", "`roundwise import-past`", "“Import earlier data”"),
+    "extend": ("`study.extend(N)`", "`roundwise extend`", "“Change the budget”"),
     "relax": ("`study.relax(REASON)`", "`roundwise relax`", "“Go on as large-sample”"),
     "import": ("`import_study`", "`roundwise import`", "`roundwise import`"),
     "export": ("`export_study`", "`roundwise export`", "`roundwise export`"),
@@ -894,7 +905,7 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     "plan_file": "`POST .../plan`",
     **{
         name: f"`POST .../{name.replace('_', '-')}`"
-        for name in ("amend", "ask", "close_round", "end", "relax", "import_past")
+        for name in ("amend", "ask", "close_round", "end", "extend", "relax", "import_past")
     },
 }
 

@@ -113,7 +113,7 @@ def _numeric(text: str) -> bool:
 
 STARTS = (  # of what we write as a page, Markdown, text, JSON, a record, and a plan
     b'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="roundwise">\n',
-    b"<!-- roundwise report -->\n",
+    b"[//]: # (a report of roundwise)\n",
     b"A report of roundwise\n\n",
     b'{\n  "roundwise": "',
     b'{"roundwise": "log", "format": ',

@@ -293,6 +293,14 @@ class Normal(Noise):
             partial(normal_budget_bet, eta=eta), need, score, np.maximum(need, self.least_need), rho
         )
 
+    @quiet
+    def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
+        """By the score; negative ones are paid alike where its law holds in the upper half only (Proposition 30)."""
+        _, inverse = means_and_inverse_counts(batch)
+        error = np.sqrt(form_variances(self.variances(known.past) * inverse, pieces))
+        error = np.where((total(known.past.freedom) > 0)[..., None], error, np.nan)  # nothing is known of the variance
+        return aim.pay(self._score(batch, pieces), error, level, upper_half=self.least_need > 0)
+
     def _score(self, batch: Batch, pieces: Halfspaces) -> Floats:
         """The normal score with the same tail probability as the t statistic; nan where there is none. (P)"""
         from scipy.special import ndtri, stdtr
@@ -335,13 +343,6 @@ class SameVariance(Normal):
 
     def part_bets(self, data: PartsData) -> PartBets:
         return _PooledPartBets(data)
-
-    @quiet
-    def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
-        """By the score, whose law is exact here (Proposition 30)."""
-        _, inverse = means_and_inverse_counts(batch)
-        error = np.sqrt(form_variances(self.variances(known.past) * inverse, pieces))
-        return aim.pay(self._score(batch, pieces), error, level)
 
     def _squared_errors(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
         scatter, freedom = _within(batch.counts, batch.scatter)

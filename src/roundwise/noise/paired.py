@@ -32,6 +32,7 @@ from roundwise.noise.bets import (
     single_arms,
     take_arm,
 )
+from roundwise.noise.payoffs import LookAim
 from roundwise.solvers.halfspaces import Halfspaces
 
 ITEMS = "Arms are tried on the same items: results on one item may depend on each other, different items do not."
@@ -77,6 +78,15 @@ class PairedNoise(Noise):
         new, past = at_pairs(batch.pairs, batch.counts.shape[-1], pieces), self._past_differences(known.past, pieces)
         one, wanted = _as_single_arms(need, pieces.offsets), np.where(pair, need, 0.0)
         return logs + self.differences.budget_bet(past, new, one, wanted, rho, eta)
+
+    def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
+        """Two arms by their differences, whose law does not depend on how results on one item depend on each other."""
+        if not pieces.pairs:
+            return super().pay_look(known, batch, pieces, level, aim)
+        if batch.pairs is None:
+            return level
+        new, past = at_pairs(batch.pairs, batch.counts.shape[-1], pieces), self._past_differences(known.past, pieces)
+        return self.differences.pay_look(past, new, _as_single_arms(level, pieces.offsets), level, aim)
 
     @quiet
     def fixed_size_bet(

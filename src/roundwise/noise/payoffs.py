@@ -54,7 +54,15 @@ class Payoff(NamedTuple):
         return np.asarray((ndtr(-thresholds) * np.diff(self.corners)).sum(axis=-1))
 
 
-def pay(z: Floats, level: Floats, drift: Floats, looks_left: Floats, price: float, hope: float = 0.0) -> Floats:
+def pay(
+    z: Floats,
+    level: Floats,
+    drift: Floats,
+    looks_left: Floats,
+    price: float,
+    hope: float = 0.0,
+    upper_half: bool = False,
+) -> Floats:
     """Return the level after a look; a level of 0 or 1 stays. `(),(),(),()->()`
 
     Args:
@@ -64,6 +72,7 @@ def pay(z: Floats, level: Floats, drift: Floats, looks_left: Floats, price: floa
         looks_left: How many looks follow this one, as planned before it.
         price: What a look is worth, as a share of the value of an answer.
         hope: The share of its value that one more look has after the last.
+        upper_half: Whether the law of z is known for positive values only: all others are then paid alike, their mean.
     """
     from scipy.special import ndtri
 
@@ -73,9 +82,11 @@ def pay(z: Floats, level: Floats, drift: Floats, looks_left: Floats, price: floa
         at = bet[some]
         if payoff is None:
             found[at] = z[at] >= -ndtri(level[at])
+            if upper_half:
+                found[at] = np.where(z[at] < 0, 2 * np.maximum(level[at] - 0.5, 0.0), found[at])
             continue
         for lot in (at[start : start + _LOT] for start in range(0, at.size, _LOT)):
-            found[lot] = _pay(payoff, z[lot], level[lot])
+            found[lot] = _pay(payoff, z[lot], level[lot], upper_half)
     return found
 
 
@@ -100,18 +111,17 @@ class LookAim(NamedTuple):
     hope: float
 
     def drift(self, error: Floats, level: Floats) -> Floats:
-        """The mean of the statistic that is aimed at, where its standard error is known. (P)"""
+        """The mean of the statistic that is aimed at; what is left can just show it where its error is nan. (P)"""
         from scipy.special import ndtri
 
-        if self.gap is None:
-            return np.asarray(np.maximum(POWER - ndtri(level), 0.3) / np.sqrt(self.looks_left + 1))
-        return np.asarray(self.gap / error)
+        shown = np.maximum(POWER - ndtri(level), 0.3) / np.sqrt(self.looks_left + 1)
+        return np.asarray(shown if self.gap is None else np.where(np.isnan(error), shown, self.gap / error))
 
-    def pay(self, z: Floats, error: Floats, level: Floats) -> Floats:
+    def pay(self, z: Floats, error: Floats, level: Floats, upper_half: bool = False) -> Floats:
         """The new level, where the statistic is N(0, 1) at the border of the null. (P)"""
         drift = np.broadcast_to(self.drift(error, level), level.shape)
         flat = [np.broadcast_to(each, level.shape).reshape(-1) for each in (z, level, drift, self.looks_left)]
-        return pay(flat[0], flat[1], flat[2], flat[3], self.price, self.hope).reshape(level.shape)
+        return pay(flat[0], flat[1], flat[2], flat[3], self.price, self.hope, upper_half).reshape(level.shape)
 
 
 def drift_cell(drift: Floats) -> NDArray[np.intp]:
@@ -120,7 +130,7 @@ def drift_cell(drift: Floats) -> NDArray[np.intp]:
     return np.rint((np.log(inside) - np.log(LEAST_DRIFT)) * PER_UNIT).astype(np.intp)
 
 
-def _pay(payoff: Payoff, z: Floats, level: Floats) -> Floats:
+def _pay(payoff: Payoff, z: Floats, level: Floats, upper_half: bool) -> Floats:
     """The payoff with a multiplier at which its expectation was computed and is at most the level."""
     aim = np.log(level) + np.log1p(-SLACK)
     multiplier = np.interp(aim, payoff.log_levels, payoff.log_multipliers)
@@ -139,8 +149,11 @@ def _pay(payoff: Payoff, z: Floats, level: Floats) -> Floats:
         pending[np.flatnonzero(pending)[~over]] = False
     else:
         multiplier[pending] = np.inf  # nothing is bet: the level is lost, which is always fair
-    reached = z[:, None] >= payoff.thresholds(multiplier)
-    return np.asarray(payoff.corners[reached.sum(axis=-1)])
+    thresholds = payoff.thresholds(multiplier)
+    paid = payoff.corners[(z[:, None] >= thresholds).sum(axis=-1)]
+    if not upper_half:
+        return np.asarray(paid)
+    return np.where(z < 0, 2 * (payoff.cost(thresholds) - payoff.cost(np.maximum(thresholds, 0.0))), paid)
 
 
 @lru_cache(maxsize=4096)

@@ -218,6 +218,8 @@ def _list_files(state: State, rounds: Sequence[Round], events: Sequence[Event]) 
                 contradicts=None if each.contradicted is None else each.contradicted.plain(),
                 at=None if event is None else event.at,
                 by=None if event is None else event.by,
+                first_time=None if each.times is None else each.times[0],
+                last_time=None if each.times is None else each.times[1],
             )
         )
     return tuple(found)

@@ -66,7 +66,7 @@ class Round:
     planned: Floats | None = None  # (K), the plan where the budget cut it short
     by_number: bool = False  # a fixed number of results: complete when they are there, whatever the split
     since: str = ""  # when it was asked for
-    budget: int | None = None  # of the study, as it was last set before any result of this round
+    design: Plain | None = None  # of the study (`StudySpec.design`), as it was last set before any result of this round
     _batch: Batch | None = field(default=None, init=False, repr=False, compare=False)
 
     def set_files(self, files: Sequence[Results]) -> None:
@@ -169,7 +169,7 @@ class Round:
             "planned": None if self.planned is None else [int(each) for each in self.planned],
             "by_number": self.by_number,
             "since": self.since,
-            "budget": self.budget,
+            "design": self.design,
         }
 
     @classmethod
@@ -185,7 +185,7 @@ class Round:
             planned=None if payload["planned"] is None else read_pulls(payload["planned"], len(arms)),
             by_number=bool(payload["by_number"]),
             since=str(payload["since"]),
-            budget=payload["budget"],
+            design=payload["design"],
         )
 
 
@@ -469,11 +469,11 @@ def fold_rounds(
     rounds: Sequence[Round],
     changes: Sequence[Change] = (),
     past: Sequence[ArmResults] = (),
-    budget: int | None = None,
+    design: Plain | None = None,
 ) -> tuple[StudySpec, Trial, StudySummary]:
     """Fold all complete rounds by the present rules, with every change at its place.
 
-    Each is bet on with the budget that was set before its results; after the last, `budget` is the present one.
+    Each is bet on by the design that was set before its results; after the last, `design` is the present one.
     """
     seen: list[Round] = []
     spec = first_arms(first, changes)
@@ -485,14 +485,14 @@ def fold_rounds(
             spec, trial, summary = make_change(spec, trial, summary, waiting.pop(0), seen)
         if not round.complete:
             continue
-        if round.budget != spec.budget:
-            spec, trial = extend_budget(spec, trial, round.budget)
+        if round.design is not None and round.design != spec.design:
+            spec, trial = redesign(spec, trial, round.design)
         trial, summary, counts = fold_round(spec, trial, summary, round)
         seen += [round] if counts else []
     for each in waiting:
         spec, trial, summary = make_change(spec, trial, summary, each, seen)
-    if budget != spec.budget:
-        spec, trial = extend_budget(spec, trial, budget)
+    if design is not None and design != spec.design:
+        spec, trial = redesign(spec, trial, design)
     return spec, trial, summary
 
 
@@ -519,34 +519,37 @@ def _with_agreement(spec: StudySpec, summary: StudySummary, rounds: Sequence[Rou
     return replace(summary, agreement=found)
 
 
-def extend_budget(
-    spec: StudySpec, trial: Trial, budget: int | None, open_: Round | None = None
-) -> tuple[StudySpec, Trial]:
-    """The study with another budget: its next plan kept within it, or what follows for an open round.
+def redesign(spec: StudySpec, trial: Trial, design: Facts, open_: Round | None = None) -> tuple[StudySpec, Trial]:
+    """The study with another budget, lead or number of looks, or another rule: its next plan, or that of an open round.
 
-    A rule that looks ahead continues with its wealth, also where the budget had ended it (Proposition 18, 6).
+    It continues with its wealth, also where the budget had ended it (Propositions 18, 6 and D1).
     """
-    spec = replace(spec, budget=budget)
+    before, spec = spec, spec.with_design(design)
     problem, rule, acting = spec.problem, spec.policy.stopping, spec.acting
-    rounds = as_rounds(acting)
-    if budget is None or rounds is not acting:
+    if spec.policy.plans_budget or before.policy.plans_budget:
+        kept = rule.restore(problem, before.policy.stopping.save(problem, trial.kept))
+        start, known = begin(problem, acting), rule.past(kept)
+        trial = trial._replace(kept=kept, plan=start.plan)
+        if known is not None and known.counts.any():
+            trial = trial._replace(plan=acting.next(problem, trial))
+    elif spec.budget is None:
         return spec, trial
-    if rule.uses_budget and trial.record.samples > 0:
-        left = np.maximum(budget - trial.record.samples, 0.0)
+    elif rule.uses_budget and trial.record.samples > 0:
+        left = np.maximum(spec.budget - trial.record.samples, 0.0)
         trial = trial._replace(kept=rule.with_budget(problem, trial.kept, left), plan=trial.plan._replace(left=left))
-        trial = trial._replace(plan=rounds.next(problem, trial), done=np.asarray(False))
-        if open_ is None:
-            return spec, trial._replace(done=rule.stops(problem, trial))
+        trial = trial._replace(plan=acting.next(problem, trial))
     else:
-        trial = trial._replace(plan=rounds.again(trial.plan, trial.record))
-    return spec, trial if open_ is None else with_asked_plan(spec, trial, open_)
+        trial = trial._replace(plan=as_rounds(acting).again(trial.plan, trial.record))
+    if open_ is not None:
+        return spec, with_asked_plan(spec, trial, open_)._replace(done=np.asarray(False))
+    return spec, trial._replace(done=rule.stops(problem, trial))
 
 
 def with_asked_plan(spec: StudySpec, trial: Trial, round: Round) -> Trial:
-    """The trial whose next plan is that of the round, with the budget that was set before its results."""
-    if round.budget is None:
+    """The trial whose next plan is that of the round, within the budget of the study."""
+    if spec.budget is None:
         return trial
-    rounds = as_rounds(replace(spec, budget=round.budget).acting)
+    rounds = as_rounds(spec.acting)
     pulls = of_arms(Batch(round.pulls, round.pulls), round.arms, spec.arms).counts
     return trial._replace(plan=rounds.asked(trial.plan, trial.record, pulls))
 

@@ -212,9 +212,13 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
             continue
         removed = change.kind == "dropped" and change.arm not in spec.arms
         yield Note(f"arm_{change.kind}", removed=removed, **about)
-    before, now = state.first.budget, spec.budget
-    if before is not None and now is not None and before != now:
-        yield Note("budget_changed", before=before, now=now)
+    before, now = state.first, spec
+    if (before.policy.plans_budget, before.lead) != (now.policy.plans_budget, now.lead):
+        value, designs = spec.problem.wording.value, (before, now)
+        said = [{"budget": each.budget, "lead": None if each.lead is None else value(each.lead)} for each in designs]
+        yield Note("redesigned", before=said[0], now=said[1])
+    elif before.budget is not None and now.budget is not None and before.budget != now.budget:
+        yield Note("budget_changed", before=before.budget, now=now.budget)
     for remark in state.remarks[-MOST_REMARKS:]:
         by, text = visible(str(remark["by"])), visible(remark["text"].strip(), 500)
         yield Note("remark", by=by, at=remark["at"], text=text)

@@ -168,6 +168,9 @@ class StudySpec:
         object.__setattr__(self, "policy", self.policy.with_design(self.budget, self.lead, self.looks))
         if self.columns.denominator is not None and self.reading.id_result is None:
             object.__setattr__(self, "reading", replace(self.reading, id_result="sum"))
+        if self.policy.plans_budget:  # it may have been given with the policy
+            for name in ("budget", "lead"):
+                object.__setattr__(self, name, getattr(self.policy, name))
         if self.columns.item is not None:
             object.__setattr__(self, "noise", self.noise.with_items())
         self._check_reading()
@@ -260,6 +263,16 @@ class StudySpec:
         if self.budget is None and self.round is None and self.split is None:
             return policy
         return Rounds(policy, self.budget, self.round, self.split)
+
+    @property
+    def design(self) -> Plain:
+        """What rounds are planned for, as JSON: it may change before any round."""
+        return {"policy": to_spec(self.policy), "budget": self.budget, "lead": self.lead, "looks": self.looks}
+
+    def with_design(self, design: Facts) -> Self:
+        """The same study with another design."""
+        budget, lead, looks = (design[name] for name in ("budget", "lead", "looks"))
+        return replace(self, policy=design["policy"], budget=budget, lead=lead, looks=looks)
 
     @property
     def alone(self) -> Self:

@@ -116,7 +116,7 @@ class State:
                 planned=None if planned is None else fold.read_pulls(planned, arms),
                 by_number=bool(payload["by_number"]),
                 since=str(entry.at),
-                budget=self.spec.budget,
+                design=self.spec.design,
             )
         )
 
@@ -212,10 +212,14 @@ class State:
         self.decided = None
 
     def _apply_extended(self, payload: Plain, entry: Entry) -> None:
-        open_ = self.open_round
+        self._apply_redesigned({**self.spec.design, **payload}, entry)
+
+    def _apply_redesigned(self, payload: Plain, entry: Entry) -> None:
+        open_, trial = self.open_round, self.trial
+        spec, trial = fold.redesign(self.spec, trial, payload, open_)
         if open_ is not None and not open_.files:
-            open_.budget = payload["budget"]
-        self.put(*fold.extend_budget(self.spec, self.trial, payload["budget"], open_), self.summary)
+            open_.design = spec.design
+        self.put(spec, trial, self.summary)
         self.decided = None  # what was shown stays shown, and what is open goes on
 
     def _apply_past_imported(self, payload: Plain, entry: Entry) -> None:
@@ -255,6 +259,7 @@ class State:
         EventKind.ADDED: _apply_arm_changed,
         EventKind.RELAXED: _apply_relaxed,
         EventKind.EXTENDED: _apply_extended,
+        EventKind.REDESIGNED: _apply_redesigned,
         EventKind.PAST_IMPORTED: _apply_past_imported,
         EventKind.NOTED: _apply_noted,
         EventKind.CLOSED: _apply_closed,
@@ -273,7 +278,7 @@ class State:
             except Unreadable:  # of a version whose state this one does not know: its rounds are facts
                 done = [each for each in self.rounds if each.counted or each.number in self.summary.late_rounds]
                 self.spec, self._trial, summary = fold.fold_rounds(
-                    self.first, done, self.changes, self._past, self.spec.budget
+                    self.first, done, self.changes, self._past, self.spec.design
                 )
                 self._summary = dataclasses.replace(summary, files=self.summary.files, refolded=True)
                 for each in done:
@@ -306,7 +311,7 @@ class State:
         """
         files = self.files
         if self.stale:
-            spec, trial, summary = fold.fold_rounds(self.first, self.rounds, self.changes, self._past, self.spec.budget)
+            spec, trial, summary = fold.fold_rounds(self.first, self.rounds, self.changes, self._past, self.spec.design)
             self.put(spec, trial, dataclasses.replace(summary, refolded=self.summary.refolded))
         for change in self.pending_changes:
             done = [each for each in self.rounds if each.counted]
@@ -480,10 +485,12 @@ class State:
         return next((each for each in self.changes if each.kind == "relaxed"), None)
 
     def spec_at(self, round: int) -> StudySpec:
-        """The spec with the noise model of a round."""
+        """The spec with the noise model and the design of a round."""
+        design = next((each.design for each in self.recent if each.number == round), None)
+        spec = self.spec if design is None or design == self.spec.design else self.spec.with_design(design)
         if self.relaxed is None or round > self.relaxed.after:
-            return self.spec
-        return dataclasses.replace(self.spec, noise=self.first.noise)
+            return spec
+        return dataclasses.replace(spec, noise=self.first.noise)
 
     # --- what comes next
 

@@ -27,14 +27,16 @@ from roundwise.ingest.ratios import Linearization, RatioSums, add_ratios, ratio_
 from roundwise.messages import FileNote, Remedy, several
 from roundwise.model.batch import PARTS
 from roundwise.model.problem import check_whole_number
+from roundwise.model.spec import to_spec
 from roundwise.noise import Noise
-from roundwise.policies import Policy
+from roundwise.policies import Policy, usual_policy
+from roundwise.policies.designed import LOOKS
 from roundwise.questions import Question
 from roundwise.store import ConflictError, Entry, EventKind, StudyExistsError, StudyStateError, open_store
 from roundwise.store.log import current_user, pending_entry
 from roundwise.store.remote import Part, Server, segment
 from roundwise.study.amendments import Change, check_change, effect_of_change, relaxed_spec
-from roundwise.study.fold import Round, evidence
+from roundwise.study.fold import Round, evidence, redesign
 from roundwise.study.guarantee import guarantee_of
 from roundwise.study.metrics import Metric
 from roundwise.study.row_checks import contradicted_assumptions
@@ -417,6 +419,17 @@ class Study:
         """Set the number of results allowed in all."""
         return self._record("extend", {"budget": budget}, lambda state: self._extended(state, budget))
 
+    def redesign(self, budget: int | None = None, lead: float | str | None = None, looks: int | None = None) -> Report:
+        """Design the study anew from here on: for a budget, a lead and a number of looks, or for none.
+
+        Args:
+            budget: the number of results allowed in all; None: the study goes on until it is decided.
+            lead: the smallest lead that matters, in units of the results.
+            looks: the number of rounds that the rest of the budget is planned for.
+        """
+        said = {"budget": budget, "lead": lead, "looks": looks}
+        return self._record("redesign", said, lambda state: self._redesigned(state, budget, lead, looks))
+
     def import_past(self, source: object) -> Report:
         """Let earlier data teach where to look; they are no evidence, and must not be told again as results."""
 
@@ -465,8 +478,8 @@ class Study:
     def effect(self, what: str, **words: Any) -> str:
         """What a change does to the guarantee, in one sentence, before it is done; an InputError if it cannot be done.
 
-        `what` is the name of the method: drop, add, relax, extend, import_past, reopen, remove, note, end, close_round,
-        amend.
+        `what` is the name of the method: drop, add, relax, extend, redesign, import_past, reopen, remove, note, end,
+        close_round, amend.
         """
         if what not in EFFECTS:
             raise unknown("change", what, EFFECTS)
@@ -484,6 +497,11 @@ class Study:
                 )
             rule = state.spec.policy.stopping
             said = rule.effect_of_budget(state.spec.problem, state.trial, words["budget"], state.spec.arms) or said
+        elif what == "redesign":
+            ((_, design),) = self._redesigned(state, **words)
+            spec, trial = redesign(state.spec, state.trial, design)
+            rule, budget = spec.policy.stopping, design["budget"]
+            said = (budget and rule.effect_of_budget(spec.problem, trial, budget, spec.arms)) or said
         elif what == "relax":
             self._check_relaxable(state)
         elif what == "import_past":
@@ -580,6 +598,62 @@ class Study:
         if budget < (came := int(state.trial.record.samples)):
             raise InputError(f"The budget would be {budget}, but {came} results are counted. Nothing was changed.")
         return [(EventKind.EXTENDED, {"budget": int(budget)})]
+
+    def _redesigned(
+        self,
+        state: State,
+        budget: int | None = None,
+        lead: float | str | None = None,
+        looks: int | None = None,
+    ) -> Events:
+        self._check_not_closed(state)
+        spec, rule = state.spec, state.spec.policy.stopping
+        if state.decided is not None:
+            raise InputError(f"The study '{self.name}' is decided. Nothing was changed.")
+        if spec.question.separate_claims:
+            raise InputError(
+                "Claims are designed for their budget alone. Nothing was changed.", Remedy("Use {@extend}.")
+            )
+        if state.partial_round is not None:
+            raise InputError(
+                f"Round {state.partial_round.number} is open and has results, and its design must be set before those "
+                "are seen. Complete the round, or close it, and then change the design. Nothing was changed."
+            )
+        if budget is None and (lead is not None or looks is not None):
+            raise InputError(
+                "A lead and a number of looks need a budget. Nothing was changed.", Remedy("Give it: {@budget}.")
+            )
+        alike = [each.policy for each in (spec, state.first) if each.policy.plans_budget == (budget is not None)]
+        policy = alike[0] if alike else usual_policy(spec.question, budget is not None)
+        rounds = None  # in all: those so far, and those that the rest is planned for
+        if budget is not None:
+            if not policy.plans_budget:
+                raise InputError(f"There is no design for the question '{spec.question.name}'. Nothing was changed.")
+            looks = LOOKS if looks is None else check_whole_number("looks", looks, 1)
+            rounds = int(state.trial.record.batches) + looks
+        kept = {name: each for name, each in to_spec(policy).items() if name not in ("budget", "lead", "looks")}
+        after = spec.with_design({"policy": kept, "budget": budget, "lead": lead, "looks": rounds})
+        if (after.design["policy"], after.budget) == (spec.design["policy"], spec.budget):
+            raise InputError("The study has this design already. Nothing was changed.")
+        if after.policy.stopping.state_tag(spec.problem) != rule.state_tag(spec.problem):
+            raise InputError(
+                f"What was shown by the policy '{spec.policy.name}' so far cannot be continued by "
+                f"'{after.policy.name}' where the question is '{spec.question.name}'. Nothing was changed.",
+                Remedy("Create a study, and give it the earlier data with {@import_past}."),
+            )
+        won, _, shown = evidence(spec, state.trial)
+        if not after.policy.plans_budget and np.isneginf(won[~shown]).any():
+            raise InputError(
+                "A round that was bet on as the last one used up a level: without a budget it cannot be bet on. "
+                "Nothing was changed."
+            )
+        if spec.policy.plans_budget and (why := rule.why_final(spec.problem, state.trial.kept)) is not None:
+            raise InputError(f"The study '{self.name}' can no longer be decided: {why}. Nothing was changed.")
+        if after.budget is not None and after.budget < (came := int(state.trial.record.samples)):
+            raise InputError(
+                f"The budget would be {after.budget}, but {came} results are counted. Nothing was changed."
+            )
+        return [(EventKind.REDESIGNED, after.design)]
 
     def _reopened(self, state: State, why: str) -> Events:
         if state.closed is None:
@@ -919,6 +993,10 @@ EFFECTS = {  # on the guarantee, of every change
     ),
     "end": "This keeps the guarantee: nothing is claimed but what was shown so far.",
     "extend": "This keeps the guarantee: how many results there may be has no part in it.",
+    "redesign": (
+        "This keeps the guarantee: what was won and lost so far stays, and results from now on are bet on without a "
+        "budget, until the study is decided."
+    ),
     "import_past": (
         "This keeps the guarantee: earlier data decide what is bet on, never what was won. None of these rows may be "
         "told as results later."

@@ -349,7 +349,7 @@ def report(
 ) -> None:
     """Print the full report of a study, or write it as a page, PDF, Excel workbook or CSV."""
     from roundwise.planning import report_ahead
-    from roundwise.report.export import TABLES, find_browser
+    from roundwise.report.export import TABLES, find_printer
     from roundwise.study import load_study
 
     kind = "" if out is None else out.suffix.lower()
@@ -359,7 +359,7 @@ def report(
         raise InputError(f"There is no table '{table}'. Give --table {', '.join(TABLES)}.")
     check_output(out, theirs=False)
     if kind == ".pdf":
-        find_browser()
+        find_printer()
     with load_study(name, storage) as study:
         found = report_ahead(study)
     if out is None:
