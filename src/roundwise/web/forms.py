@@ -218,9 +218,7 @@ class Form:
             "unit": self.unit.strip() or None,
             "metrics": self.further_metrics() if self.question == "claims" else (),
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
-            "columns": Columns(
-                **{role: getattr(self, f"{role}_column").strip() or None for role in COLUMN_ROLES}
-            ),
+            "columns": Columns(**{role: getattr(self, f"{role}_column").strip() or None for role in COLUMN_ROLES}),
             "reading": Reading(
                 empty=cast(Empty, self.empty),
                 id_result=cast(UnitResult, self.id_result) if self.id_result else None,
