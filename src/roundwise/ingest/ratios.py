@@ -27,6 +27,10 @@ class Linearization(NamedTuple):
         """The results of ids."""
         return self.ratio + self.scales[arms] * (numerators - self.ratio * denominators)
 
+    def linearization(self, told: RatioSums) -> Linearization:
+        """The same, whatever is told."""
+        return self
+
 
 class RatioSums(NamedTuple):
     """The ids of each arm, and the sums of their numerators and denominators. (K) each"""
@@ -43,7 +47,7 @@ class RatioSums(NamedTuple):
 
     @quiet
     def linearization(self, told: RatioSums) -> Linearization:
-        """How ids that are `told` after these become results; some of either must have a denominator.
+        """How ids that are `told` after these become results; not finite where neither have denominators.
 
         An arm that has no denominators yet is scaled by those that are told.
         """

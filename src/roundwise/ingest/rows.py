@@ -893,13 +893,11 @@ class FileReader:
     def _linearize(self, told: IdRows) -> Floats:
         """The results of ids that have a numerator and a denominator."""
         sums = RatioSums.of(told.arms, told.values, told.denominators, len(self.arms))
-        rule = self.ratio
-        if isinstance(rule, RatioSums):
-            if not (rule.denominators.any() or sums.denominators.any()):
-                title = shown(self.plan.titles["denominator"])
-                raise refusal(self.sheet.name, f"every {title} is 0.", "A ratio needs denominators above 0.")
-            rule = rule.linearization(sums)
-        assert rule is not None
+        assert self.ratio is not None
+        rule = self.ratio.linearization(sums)
+        if not math.isfinite(rule.ratio):
+            title = shown(self.plan.titles["denominator"])
+            raise refusal(self.sheet.name, f"every {title} is 0.", "A ratio needs denominators above 0.")
         self.ratio_sums, self.linearization = sums, rule
         return rule.linearize(told.arms, told.values, told.denominators)
 

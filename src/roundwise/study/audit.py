@@ -165,7 +165,7 @@ def _other_adjustments(state: State, written: Plain) -> list[str]:
     if (ratio := written.get("ratio")) is not None:
         sums, linear = unpack(RatioSums, ratio), unpack(Linearization, written["linearization"])
         known = ratio_of(state, state.spec.arms, None)
-        rule = known.linearization(sums) if isinstance(known, RatioSums) else known
+        rule = None if known is None else known.linearization(sums)
         if rule is None or not _close(np.array([rule.ratio, *rule.scales]), np.array([linear.ratio, *linear.scales])):
             words.append(f"ratios were linearized by {linear}, but what was known before gives {rule}")
     for m, each in enumerate(written.get("metrics", ())):
