@@ -6,6 +6,7 @@ Nothing reads these texts back. Code looks at codes, fields and statuses; a chan
 from __future__ import annotations
 
 import math
+import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,23 @@ from typing import Any, ClassVar, Self
 
 Fields = Mapping[str, Any]
 Entry = str | Callable[..., str]  # a template of `_Formatter`, or a function of the fields
+
+
+LONGEST = 2000  # letters of one sentence on a screen
+_CONTROL = re.compile(
+    "[^\n -~\N{NO-BREAK SPACE}-\U0010ffff]|[\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def visible(text: str, longest: int | None = None) -> str:
+    r"""Text that a terminal or a page only shows: what would steer it is written out, what is endless is cut.
+
+    >>> visible("a\x1b[31mb"), visible("x" * 9, longest=5)
+    ('a\\x1b[31mb', 'xxxxx... (9 letters)')
+    """
+    if longest is not None and len(text) > longest:
+        text = f"{text[:longest]}... ({len(text)} letters)"
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 class Surface(StrEnum):

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools, Floats, Hashes, unpack_hashes, unpack_numbers
 from roundwise.errors import DataError
 from roundwise.formats.messages import quoted, refusal
 from roundwise.formats.sheet import Sheet, hashes, key_of, whole
@@ -30,7 +30,6 @@ from roundwise.ingest.record import LINES, Chunks, Contradicted, ContradictedFil
 from roundwise.messages import FileNote, Remedy, option
 from roundwise.model.batch import splitmix64
 from roundwise.noise import Noise
-from roundwise.serialization import Hashes, unpack_hashes, unpack_numbers
 
 _CERTAIN = 40  # bits of values from which the same rows are no chance
 DISTINCT = 30  # arms and values: the chance that others occur just as often is below 0.3^30 (Stirling)

@@ -26,14 +26,26 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, Plain
+from roundwise.arrays import (
+    Bools,
+    Floats,
+    Hashes,
+    Plain,
+    Unreadable,
+    pack,
+    pack_hashes,
+    pack_numbers,
+    unpack,
+    unpack_hashes,
+    unpack_numbers,
+)
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import shown
 from roundwise.formats.sheet import hashes, no_value, whole
 from roundwise.ingest.columns import Index
 from roundwise.ingest.covariates import CovariateSums
 from roundwise.ingest.ratios import Linearization, RatioSums
-from roundwise.ingest.row_statistics import Moments, RowStatistics
+from roundwise.ingest.row_checks import Moments, RowStatistics
 from roundwise.messages import FileNote
 from roundwise.model.batch import (
     Batch,
@@ -49,16 +61,6 @@ from roundwise.model.batch import (
     sum_pairs,
 )
 from roundwise.noise import Binary, Gaussian, Poisson
-from roundwise.serialization import (
-    Hashes,
-    Unreadable,
-    pack,
-    pack_hashes,
-    pack_numbers,
-    unpack,
-    unpack_hashes,
-    unpack_numbers,
-)
 
 # --- columns that may identify what a row is about
 

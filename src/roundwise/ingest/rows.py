@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, quiet
+from roundwise.arrays import Bools, Floats, Hashes, pack_hashes, pack_numbers, quiet
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.formats.messages import quoted, refusal, shown
 from roundwise.formats.readers import sheet_of
@@ -63,10 +63,9 @@ from roundwise.ingest.record import (
     unit_kind,
     width_for,
 )
-from roundwise.ingest.row_statistics import RowCounter, RowStatistics
+from roundwise.ingest.row_checks import RowCounter, RowStatistics
 from roundwise.messages import FileNote, Remedy, list_by_arm, option
 from roundwise.noise import Noise
-from roundwise.serialization import Hashes, pack_hashes, pack_numbers
 
 MOST = 2.0**53  # of a count: whole numbers beyond are not exact
 ROUNDING = 1e-6  # by how much sums that a user rounded may contradict each other

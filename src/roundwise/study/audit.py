@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from roundwise._version import RULES
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Floats, Plain, Unreadable, unpack, unpack_array
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.ingest.covariates import CovariateSums
 from roundwise.ingest.ratios import Linearization, RatioSums
+from roundwise.ingest.row_checks import contradicted_assumptions
 from roundwise.messages import Guarantee, Reason, Remedy
 from roundwise.model.problem import Record
-from roundwise.serialization import Unreadable, unpack, unpack_array
 from roundwise.store import Entry, EventKind, Listing, check_chain, open_store, read_log, write_log
 from roundwise.study.fold import evidence
-from roundwise.study.row_checks import contradicted_assumptions
 from roundwise.study.state import WRONG, State, replay
 from roundwise.study.study import Study, adjustment_of, load_study, overview, ratio_of
 

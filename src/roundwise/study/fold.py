@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roundwise._version import RULES
-from roundwise.arrays import Bools, Facts, Floats, Plain
+from roundwise.arrays import Bools, Facts, Floats, Plain, Unreadable, pack, unpack
 from roundwise.ingest import (
     FileStart,
     Results,
@@ -31,15 +31,14 @@ from roundwise.ingest import (
 )
 from roundwise.ingest.covariates import CovariateSummary
 from roundwise.ingest.ratios import ArmRatio, Ratios, add_ratios
+from roundwise.ingest.row_checks import RowChecks
 from roundwise.messages import FileNote
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.problem import BatchPlan, Record, Trial, advance, begin, budget_before
 from roundwise.policies.base import apportion_pulls, as_rounds
-from roundwise.serialization import Unreadable, pack, unpack
 from roundwise.study.amendments import Change, apply_change, first_arms, relax_noise
 from roundwise.study.diagnostics import Agreement, Splits, update_agreement
-from roundwise.study.row_checks import RowChecks
 from roundwise.study.spec import StudySpec
 
 ArmResults = tuple[tuple[str, ...], Results]  # what a file brought, with the names of the arms at the time

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from roundwise.errors import visible
-from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason
+from roundwise.ingest.row_checks import contradicted_assumptions, cut_shares, notes_on_rows
+from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason, visible
 from roundwise.model.estimates import Past
 from roundwise.noise.base import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
@@ -19,7 +19,6 @@ from roundwise.study.diagnostics import (
     missing_p_value,
     split_p_value,
 )
-from roundwise.study.row_checks import contradicted_assumptions, cut_shares, notes_on_rows
 from roundwise.study.state import State
 
 MOST_CUT_APART = 0.05  # of an arm's total: how much more of it a cap may cut than of another's

@@ -65,7 +65,7 @@ class SpecField(NamedTuple):
         if self.type == "names":
             return arm_names(value)
         if self.type == "metrics":
-            return parse_metrics(value)
+            return parse_metrics(value) if value else ()
         if self.type in ("question", "noise", "policy"):
             if isinstance(value, str):
                 example = {"question": "BestArm()", "noise": "Binary()", "policy": "Wager()"}[self.type]

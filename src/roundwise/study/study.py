@@ -24,6 +24,7 @@ from roundwise.ingest import ArmSums, Columns, Reading, RecordedFiles, Results, 
 from roundwise.ingest.covariates import Adjustment
 from roundwise.ingest.duplicates import numbered_digest, sums_of_arms
 from roundwise.ingest.ratios import Linearization, RatioSums, add_ratios, ratio_sums
+from roundwise.ingest.row_checks import contradicted_assumptions
 from roundwise.messages import FileNote, Remedy, several
 from roundwise.model.batch import PARTS
 from roundwise.model.problem import check_whole_number
@@ -39,7 +40,6 @@ from roundwise.study.amendments import Change, check_change, effect_of_change, r
 from roundwise.study.fold import Round, evidence, redesign
 from roundwise.study.guarantee import guarantee_of
 from roundwise.study.metrics import Metric
-from roundwise.study.row_checks import contradicted_assumptions
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State, replay
 
