@@ -659,6 +659,12 @@ Note.table = {
         f"Results are adjusted for {quoted(column)}, which explains {100 * explained:.0f} % of their variance; means "
         "are those of adjusted results."
     ),
+    "ratio": lambda *, numerator, denominator, arms: (
+        f"Total {quoted(numerator)} over total {quoted(denominator)}: "
+        + few([f"{arm} {x:.6g} / {y:.6g} = {x / y:.4g}" for arm, (x, y) in arms.items()])
+        + ". The table has linearized ratios, whose last digits can differ. A first round without earlier data sets "
+        "their scale and is no evidence."
+    ),
     "rows_unchecked": (
         "Some results were recorded as sums, so their single values were not checked against the assumptions."
     ),
@@ -839,6 +845,11 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "time_column": ("`columns=Columns(time=...)`", "--time-column NAME", "the menu “time”"),
     "item_column": ("`columns=Columns(item=...)`", "--item-column NAME", "the menu “item”"),
     "covariate_column": ("`columns=Columns(covariate=...)`", "--covariate-column NAME", "the column of a covariate"),
+    "denominator_column": (
+        "`columns=Columns(denominator=...)`",
+        "--denominator-column NAME",
+        "the field “divided by the column”",
+    ),
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
     "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“What do you expect?”"),
     "deviation": ("`deviation=...`", "--deviation NUMBER", "“The spread is about”"),
@@ -884,7 +895,7 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     **{name: f'`"{name}": true`' for name in ("new", "cumulative", "unrelated")},
     **{
         f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`'
-        for role in ("arm", "outcome", "id", "time", "item", "covariate")
+        for role in ("arm", "outcome", "id", "time", "item", "covariate", "denominator")
     },
     **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("empty", "id_result", "id_window", "two_arms")},
     "binary": '`"noise": {{"name": "binary"}}`',

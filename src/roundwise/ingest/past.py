@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.errors import DataError
+from roundwise.errors import DataError, InputError
 from roundwise.formats.sheet import is_path, unreadable
 from roundwise.ingest.columns import AnyName, Columns, TellOptions
 from roundwise.ingest.duplicates import RecordedFiles
@@ -45,6 +45,8 @@ def read_past(source: object, arm: str, columns: Columns, reading: Reading) -> P
     Raises:
         DataError: If the file cannot be read, with every kind of problem in it.
     """
+    if columns.denominator is not None:
+        raise InputError("A plan takes no ratios from a past file. Give the baseline and the deviation yourself.")
     path = str(os.fspath(source)) if is_path(source) else "data frame"
     with ExitStack() as stack:
         try:
