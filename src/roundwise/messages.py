@@ -6,6 +6,7 @@ Nothing reads these texts back. Code looks at codes, fields and statuses; a chan
 from __future__ import annotations
 
 import math
+import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,23 @@ from typing import Any, ClassVar, Self
 
 Fields = Mapping[str, Any]
 Entry = str | Callable[..., str]  # a template of `_Formatter`, or a function of the fields
+
+
+LONGEST = 2000  # letters of one sentence on a screen
+_CONTROL = re.compile(
+    "[^\n -~\N{NO-BREAK SPACE}-\U0010ffff]|[\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def visible(text: str, longest: int | None = None) -> str:
+    r"""Text that a terminal or a page only shows: what would steer it is written out, what is endless is cut.
+
+    >>> visible("a\x1b[31mb"), visible("x" * 9, longest=5)
+    ('a\\x1b[31mb', 'xxxxx... (9 letters)')
+    """
+    if longest is not None and len(text) > longest:
+        text = f"{text[:longest]}... ({len(text)} letters)"
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 class Surface(StrEnum):
@@ -641,6 +659,12 @@ Note.table = {
         f"Results are adjusted for {quoted(column)}, which explains {100 * explained:.0f} % of their variance; means "
         "are those of adjusted results."
     ),
+    "ratio": lambda *, numerator, denominator, arms: (
+        f"Total {quoted(numerator)} over total {quoted(denominator)}: "
+        + few([f"{arm} {x:.6g} / {y:.6g} = {x / y:.4g}" for arm, (x, y) in arms.items()])
+        + ". The table has linearized ratios, whose last digits can differ. A first round without earlier data sets "
+        "their scale and is no evidence."
+    ),
     "rows_unchecked": (
         "Some results were recorded as sums, so their single values were not checked against the assumptions."
     ),
@@ -821,8 +845,15 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "time_column": ("`columns=Columns(time=...)`", "--time-column NAME", "the menu “time”"),
     "item_column": ("`columns=Columns(item=...)`", "--item-column NAME", "the menu “item”"),
     "covariate_column": ("`columns=Columns(covariate=...)`", "--covariate-column NAME", "the column of a covariate"),
+    "denominator_column": (
+        "`columns=Columns(denominator=...)`",
+        "--denominator-column NAME",
+        "the field “divided by the column”",
+    ),
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
     "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“What do you expect?”"),
+    "deviation": ("`deviation=...`", "--deviation NUMBER", "“The spread is about”"),
+    "pilot": ("`pilot=FILE`", "--pilot FILE", "a past file to `roundwise plan`"),
     "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "the menu “item”"),
     "range": ("Bounded({low:g}, {high:g})", "--range {low:g} {high:g}", "scores from {low:g} to {high:g}"),
     "range_or_sigma": (
@@ -864,7 +895,7 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     **{name: f'`"{name}": true`' for name in ("new", "cumulative", "unrelated")},
     **{
         f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`'
-        for role in ("arm", "outcome", "id", "time", "item", "covariate")
+        for role in ("arm", "outcome", "id", "time", "item", "covariate", "denominator")
     },
     **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("id_result", "id_window", "two_arms")},
     "empty": '`"empty": "zero"`',
@@ -873,6 +904,8 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     "same_spread": '`"noise": {{"name": "same-variance"}}`',
     "large_sample": '`"noise": {{"name": "large-sample"}}`',
     "cap": '`"noise": {{"name": "capped", "cap": X}}`',
+    "deviation": '`"deviation": 25`',
+    "pilot": "a past file to `plan(pilot=FILE)` in Python",
     "items_or_column": '`"columns": {{"item": NAME}}`',
     "arms_example": '`"arms": ["a", "b", "c"]`',
     "baseline_example": '`"baseline": 0.3`',

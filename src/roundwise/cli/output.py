@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from roundwise.errors import InputError, visible
-from roundwise.messages import number
-from roundwise.render.terminal import align_table, wrap_text
-from roundwise.serialization import plain_json
+from roundwise.arrays import plain_json
+from roundwise.errors import InputError
+from roundwise.messages import number, visible
+from roundwise.report.text import align_table, wrap_text
 
 CELL = 300  # letters of a cell on a screen
 

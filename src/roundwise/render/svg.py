@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
-from roundwise.errors import visible
+from roundwise.messages import visible
 
 SERIES = 8  # colors
 TICKS = 7  # of a logarithmic axis, at most

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, unknown, visible
-from roundwise.messages import GuaranteeStatus
+from roundwise.errors import InputError, unknown
+from roundwise.messages import GuaranteeStatus, visible
 from roundwise.render.html import render_card, render_page
 from roundwise.render.svg import Svg, flat_chart_style
-from roundwise.render.terminal import Table
 from roundwise.report.charts import draw_evidence, draw_means
 from roundwise.report.model import ReportData, sentence
 from roundwise.report.text import (
     Column,
+    Table,
     arm_table,
     as_rows,
     claim_table,

@@ -8,12 +8,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from roundwise.arrays import Plain
-from roundwise.errors import visible
-from roundwise.messages import Danger, Guarantee, Note, count, several
+from roundwise.arrays import Plain, unpack_numbers
+from roundwise.messages import Danger, Guarantee, Note, count, several, visible
 from roundwise.noise import Noise
 from roundwise.questions.base import CURRENCIES, RATE_WORDING, Wording, wording_in_unit, write_in_unit
-from roundwise.serialization import unpack_numbers
 from roundwise.store.log import Entry, EventKind, format_time
 
 RATIO = "ratio"  # the scale of a claim about the ratio of two means

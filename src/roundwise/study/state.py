@@ -8,21 +8,20 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Floats, Plain, Unreadable
 from roundwise.contract import check_answer
 from roundwise.deadline import check_deadline
 from roundwise.errors import DataError, InputError
 from roundwise.ingest import Results, batch_of, of_arms
+from roundwise.ingest.row_checks import RowChecks
 from roundwise.model.batch import Batch
 from roundwise.model.problem import Record, Trial, cannot_stop, check_whole_number, final_answer
 from roundwise.noise.base import Outcome
 from roundwise.policies.base import apportion_pulls, round_of
-from roundwise.serialization import Unreadable
 from roundwise.store import Entry, EventKind
 from roundwise.study import fold
 from roundwise.study.amendments import Change, names_after, with_arms
 from roundwise.study.fold import ArmResults, Round, StudySummary
-from roundwise.study.row_checks import RowChecks
 from roundwise.study.spec import StudySpec
 
 # what a record that was changed by hand may raise when it is replayed

@@ -19,12 +19,19 @@ from roundwise.messages import day
 from roundwise.policies import usual_policy
 from roundwise.policies.base import apportion_pulls
 from roundwise.render.svg import Svg, escape
-from roundwise.render.terminal import Table
 from roundwise.report import Report
 from roundwise.report.charts import draw_means_by_round
 from roundwise.report.export import ReportView, render_csv
 from roundwise.report.model import ClaimRow, list_events, odds, progress
-from roundwise.report.text import Column, arm_table, as_rows, claim_table, describe_odds_of_error, has_claim_table
+from roundwise.report.text import (
+    Column,
+    Table,
+    arm_table,
+    as_rows,
+    claim_table,
+    describe_odds_of_error,
+    has_claim_table,
+)
 from roundwise.store.remote import segment
 from roundwise.study import Study
 from roundwise.study.state import State

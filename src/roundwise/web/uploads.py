@@ -328,7 +328,7 @@ def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> Uploa
         ],
         gaps=_describe_gaps(spec.arms, counted, np.array(lost, dtype=float)),
         complete=not after.remaining,
-        rules=spec.reading.words,
+        rules=spec.reading_words,
     )
 
 

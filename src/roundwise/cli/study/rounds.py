@@ -27,10 +27,10 @@ from roundwise.cli.output import (
     write_file,
 )
 from roundwise.cli.study.requests import RequestOptions
-from roundwise.errors import InputError, RoundwiseError, visible
-from roundwise.messages import Guarantee, Reason, count, keep_flags, several, shell_command
+from roundwise.errors import InputError, RoundwiseError
+from roundwise.messages import Guarantee, Reason, count, keep_flags, several, shell_command, visible
 from roundwise.model.spec import Kind, parse_spec
-from roundwise.render.terminal import wrap_text
+from roundwise.report.text import wrap_text
 from roundwise.study.spec import StudySpec
 
 if TYPE_CHECKING:
