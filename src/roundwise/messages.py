@@ -665,6 +665,12 @@ Note.table = {
         f"Results are adjusted for {quoted(column)}, which explains {100 * explained:.0f} % of their variance; means "
         "are those of adjusted results."
     ),
+    "ratio": lambda *, numerator, denominator, arms: (
+        f"Total {quoted(numerator)} over total {quoted(denominator)}: "
+        + few([f"{arm} {x:.6g} / {y:.6g} = {x / y:.4g}" for arm, (x, y) in arms.items()])
+        + ". The table has linearized ratios, whose last digits can differ. A first round without earlier data sets "
+        "their scale and is no evidence."
+    ),
     "rows_unchecked": (
         "Some results were recorded as sums, so their single values were not checked against the assumptions."
     ),
@@ -831,22 +837,29 @@ Danger.table = {
 OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at the command line, what to use on the page
     "amend": ("`study.amend`", "`roundwise amend`", "“Correct a file”"),
     "new": ("`new=True`", "--new", "“all of it is new” under “What is in it”"),
-    "empty": ("`Reading(empty=...)`", "--empty zero", "the menu “an empty result”"),
+    "empty": ('`empty="zero"`', "--empty zero", "the menu “Rows without a result”"),
     "id_result": ("`Reading(id_result=...)`", "--id-result RULE", "the menu “several rows of one id”"),
     "id_window": ("`Reading(id_window=...)`", "--id-window TIME", "the field “within”"),
     "two_arms": ('`Reading(two_arms="left-out")`', "--two-arms left-out", "the menu “an id in several options”"),
     "binary": ("`Binary()`", "--binary", "“yes or no”"),
     "cumulative": ("`cumulative=True`", "--cumulative", "“a running total” under “What is in it”"),
     "ignore_arms": ("`ignore_arms=NAMES`", "--ignore-arms NAMES", "the box “leave out other arms”"),
-    "missing": ("`missing=REASON`", "--missing REASON", "the field “rows without a result”"),
+    "missing": ("`missing=REASON`", "--missing REASON", "the menu “Rows without a result”"),
     "arm_column": ("`columns=Columns(arm=...)`", "--arm-column NAME", "the menu “arm”"),
     "outcome_column": ("`columns=Columns(outcome=...)`", "--outcome-column NAME", "the menu “result”"),
     "id_column": ("`columns=Columns(id=...)`", "--id-column NAME", "the menu “id”"),
     "time_column": ("`columns=Columns(time=...)`", "--time-column NAME", "the menu “time”"),
     "item_column": ("`columns=Columns(item=...)`", "--item-column NAME", "the menu “item”"),
     "covariate_column": ("`columns=Columns(covariate=...)`", "--covariate-column NAME", "the column of a covariate"),
+    "denominator_column": (
+        "`columns=Columns(denominator=...)`",
+        "--denominator-column NAME",
+        "the field “divided by the column”",
+    ),
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
     "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“What do you expect?”"),
+    "deviation": ("`deviation=...`", "--deviation NUMBER", "“The spread is about”"),
+    "pilot": ("`pilot=FILE`", "--pilot FILE", "a past file to `roundwise plan`"),
     "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "the menu “item”"),
     "range": ("Bounded({low:g}, {high:g})", "--range {low:g} {high:g}", "scores from {low:g} to {high:g}"),
     "range_or_sigma": (
@@ -888,14 +901,17 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     **{name: f'`"{name}": true`' for name in ("new", "cumulative", "unrelated")},
     **{
         f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`'
-        for role in ("arm", "outcome", "id", "time", "item", "covariate")
+        for role in ("arm", "outcome", "id", "time", "item", "covariate", "denominator")
     },
-    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("empty", "id_result", "id_window", "two_arms")},
+    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("id_result", "id_window", "two_arms")},
+    "empty": '`"empty": "zero"`',
     "binary": '`"noise": {{"name": "binary"}}`',
     "normal": '`"noise": {{"name": "normal"}}`',
     "same_spread": '`"noise": {{"name": "same-variance"}}`',
     "large_sample": '`"noise": {{"name": "large-sample"}}`',
     "cap": '`"noise": {{"name": "capped", "cap": X}}`',
+    "deviation": '`"deviation": 25`',
+    "pilot": "a past file to `plan(pilot=FILE)` in Python",
     "items_or_column": '`"columns": {{"item": NAME}}`',
     "arms_example": '`"arms": ["a", "b", "c"]`',
     "baseline_example": '`"baseline": 0.3`',

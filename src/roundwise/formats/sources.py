@@ -190,7 +190,7 @@ def source_sheet(source: Source, file: File, objects: Objects, digest: Callable[
             cells = [[row[fields[place]] for row in some] for place in places]
             yield Chunk([row.line for row in some], cells)
 
-    roles = {role: titles.get(role) for role in ("arm", "outcome", "item", "id", "time", "covariate")}
+    roles = {role: titles.get(role) for role in ("arm", "outcome", "item", "id", "time", "covariate", "denominator")}
     sheet = Sheet(file.name, list(titles.values()), chunks, digest, unit, roles=roles)
     sheet.reasons = Counter(shown(row.why, 80) for row in rows if row.why and blank(row.outcome))
     sheet.lower_is_better = found.lower_is_better

@@ -112,7 +112,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         courses=courses,
         assumptions=" ".join(
             [
-                f"{settings.noise.words} {settings.reading.words}".strip(),
+                f"{settings.noise.words} {settings.reading_words}".strip(),
                 *(f"{each.name} ({each.role}): {each.noise.words}" for each in settings.metrics),
             ]
         ),

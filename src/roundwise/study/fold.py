@@ -30,6 +30,7 @@ from roundwise.ingest import (
     whole_of,
 )
 from roundwise.ingest.covariates import CovariateSummary
+from roundwise.ingest.ratios import ArmRatio, Ratios, add_ratios
 from roundwise.ingest.row_checks import RowChecks
 from roundwise.messages import FileNote
 from roundwise.model.batch import Batch
@@ -246,6 +247,7 @@ class StudySummary:
     late_sums: Mapping[str, LateSums] = field(default_factory=dict)  # what they brought, by the name of the arm
     splits: Splits = field(default_factory=Splits)  # of rounds that are a number of results
     covariate: CovariateSummary = field(default_factory=CovariateSummary)
+    ratios: Ratios = field(default_factory=dict)  # what numerators and denominators add up to
     row_checks: RowChecks = field(default_factory=lambda: RowChecks.none(0))
     metrics: tuple[StudySummary, ...] = ()  # of the same rounds by each further metric
 
@@ -299,6 +301,9 @@ class StudySummary:
             splits = splits.plus(round.pulls, round.counts + round.lost)
         deviation = self.deviation or describe_deviation(round)
         checks = self.row_checks.plus(spec.noise, round.files, round.arms, spec.arms)
+        ratios = self.ratios
+        for each in round.files:
+            ratios = ratios if each.ratio is None else add_ratios(ratios, round.arms, each.ratio)
         others = zip(self.metrics, spec.by_metric, strict=True)
         return replace(
             self.plus(round),
@@ -308,6 +313,7 @@ class StudySummary:
             splits=splits,
             row_checks=checks,
             covariate=self.covariate.plus([each.covariate for each in round.files if each.covariate is not None]),
+            ratios=ratios,
             metrics=tuple(each.folded(own, round.of_metric(m)) for m, (each, own) in enumerate(others)),
         )
 
@@ -350,6 +356,7 @@ class StudySummary:
             late_sums={str(arm): LateSums(*map(float, each)) for arm, each in payload["late_sums"].items()},
             splits=Splits(float(splits[0]), int(splits[1]), tuple(float(each) for each in splits[2])),
             covariate=unpack(CovariateSummary, payload["covariate"]),
+            ratios={str(arm): ArmRatio(*map(float, each)) for arm, each in payload.get("ratios", {}).items()},
             row_checks=RowChecks.from_payload(payload["row_checks"], arms),
             metrics=tuple(cls.from_payload(each, arms) for each in payload.get("metrics", ())),
         )

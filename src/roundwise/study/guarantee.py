@@ -240,6 +240,11 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note("sums_only")
     if spec.columns.covariate is not None and (known := state.summary.covariate).rows:
         yield Note("covariate", column=spec.columns.covariate, explained=known.explained)
+    if spec.columns.denominator is not None:
+        of, sums = spec.columns.outcome or "outcome", state.summary.ratios
+        arms = {arm: [sums[arm].numerator, sums[arm].denominator] for arm in spec.arms if arm in sums}
+        if arms := {arm: each for arm, each in arms.items() if each[1] > 0}:
+            yield Note("ratio", numerator=of, denominator=spec.columns.denominator, arms=arms)
     yield from notes_on_rows(spec.noise, state.row_checks, spec.arms)
     waiting = state.partial_round
     if waiting is not None and state.closed is not None:

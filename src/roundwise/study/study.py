@@ -23,6 +23,7 @@ from roundwise.formats.sheet import digest_of, is_frame, is_path, opened, unread
 from roundwise.ingest import ArmSums, Columns, Reading, RecordedFiles, Results, TellKeywords, TellOptions, read_results
 from roundwise.ingest.covariates import Adjustment
 from roundwise.ingest.duplicates import numbered_digest, sums_of_arms
+from roundwise.ingest.ratios import Linearization, RatioSums, add_ratios, ratio_sums
 from roundwise.ingest.row_checks import contradicted_assumptions
 from roundwise.messages import FileNote, Remedy, several
 from roundwise.model.batch import PARTS
@@ -173,7 +174,7 @@ class Study:
             *sources: files or data frames.
             round_over: why the rest of the round will not come.
             key: a request with the key of one that was recorded records nothing.
-            **words: `columns`, `ignore_arms`, `missing`, `cumulative` and `new` describe the files.
+            **words: `columns`, `ignore_arms`, `missing`, `empty`, `cumulative` and `new` describe the files.
 
         Returns:
             A report without intervals, unless `full_reports` is set.
@@ -289,6 +290,7 @@ class Study:
             columns=spec.columns,
             reading=spec.reading,
             adjustment=adjustment_of(state, replaces, options.columns),
+            ratio=ratio_of(state, arms or spec.arms, replaces, options.columns),
             lower_is_better=spec.question.lower_is_better,
             options=options,
             recorded=replace(
@@ -443,6 +445,7 @@ class Study:
                     columns=spec.columns,
                     reading=spec.reading,
                     adjustment=None if spec.columns.covariate is None else Adjustment(),
+                    ratio=None if spec.columns.denominator is None else ratio_sums({}, spec.arms),
                 )
                 # ids stay, so that no row is told again
                 return replace(results, strata=None, id_outcomes=None, row_statistics=None)
@@ -893,6 +896,29 @@ def adjustment_of(state: State, replaces: Results | None, columns: Columns | Non
     files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
     told = [each.covariate.adjustment for each in files if each.covariate is not None]
     return told[0] if told else state.summary.covariate.adjustment
+
+
+def ratio_of(
+    state: State, arms: Sequence[str], replaces: Results | None, columns: Columns | None = None
+) -> RatioSums | Linearization | None:
+    """The sums of earlier rounds, which say how ids become results, or how those of the round did; None for no ratio.
+
+    `columns` are those that the user named for the file.
+    """
+    if state.spec.columns.denominator is None:
+        if columns is not None and columns.denominator is not None:
+            raise InputError(
+                "This study has no denominators: that is fixed when a study is created. Nothing was changed."
+            )
+        return None
+    files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
+    told = [each.linearization for each in files if each.linearization is not None]
+    if told and (replaces is not None or not told[0].own):
+        return told[0]
+    known = state.summary.ratios
+    for names, each in state.past:
+        known = known if each.ratio is None else add_ratios(known, names, each.ratio)
+    return ratio_sums(known, arms)
 
 
 def check_reason(why: str) -> None:
