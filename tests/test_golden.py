@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent / "golden"))
 import make
 
 from roundwise._version import RULES
+from roundwise.arrays import unpack_array
 from roundwise.ingest import Columns, Reading, Results
 from roundwise.model.spec import list_parameters
 from roundwise.noise import NOISES
@@ -22,7 +23,6 @@ from roundwise.report import build_report
 from roundwise.rules import GLR, THRESHOLDS, Declared
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.rule import EProcessRule
-from roundwise.serialization import unpack_array
 from roundwise.store import EventKind
 from roundwise.study import fold
 from roundwise.study.audit import audit_entries

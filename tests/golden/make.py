@@ -397,6 +397,14 @@ def eventful():
     step(study, ALIKE, rng)
     study.add("d", "a new idea", unrelated=True)
     yield study
+    study = begun("redesigned")
+    step(study, ALIKE, rng)
+    study.redesign(600, 0.2)
+    step(study, ALIKE, rng)
+    study.ask()
+    study.redesign()
+    study.drop("b", "sold out")
+    yield study
     study = begun("claims, extended, arms left and joined", CONTROL, policy=usual_policy(CONTROL), budget=270, round=90)
     step(study, ALIKE, rng)
     study.extend(450)

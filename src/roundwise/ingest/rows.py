@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, quiet
+from roundwise.arrays import Bools, Floats, Hashes, pack_hashes, pack_numbers, quiet
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.formats.messages import quoted, refusal, shown
 from roundwise.formats.readers import sheet_of
@@ -50,6 +50,7 @@ from roundwise.ingest.duplicates import (
     outcome_codes,
     with_arm,
 )
+from roundwise.ingest.ratios import Linearization, RatioSums
 from roundwise.ingest.reading import Reading, moment, seconds
 from roundwise.ingest.record import (
     WATCHED,
@@ -64,10 +65,9 @@ from roundwise.ingest.record import (
     unit_kind,
     width_for,
 )
-from roundwise.ingest.row_statistics import RowCounter, RowStatistics
+from roundwise.ingest.row_checks import RowCounter, RowStatistics
 from roundwise.messages import FileNote, Remedy, list_by_arm, option
 from roundwise.noise import Noise
-from roundwise.serialization import Hashes, pack_hashes, pack_numbers
 
 MOST = 2.0**53  # of a count: whole numbers beyond are not exact
 ROUNDING = 1e-6  # by how much sums that a user rounded may contradict each other
@@ -285,6 +285,7 @@ def read_results(
     columns: Columns | None = None,
     reading: Reading | None = None,
     adjustment: Adjustment | None = None,
+    ratio: RatioSums | Linearization | None = None,
     lower_is_better: bool | None = None,
     options: TellOptions | None = None,
     recorded: RecordedFiles | None = None,
@@ -302,6 +303,7 @@ def read_results(
         columns: Names of columns in the study.
         reading: The rules of the study by which rows become results.
         adjustment: What results are adjusted by, where the study has a covariate.
+        ratio: Where the study is about a ratio, the sums of earlier rounds, or how ids become results.
         lower_is_better: Whether the study looks for low means, so that a file that says otherwise is noted.
         options: What the user says about this file.
         recorded: What the study holds already.
@@ -321,8 +323,11 @@ def read_results(
             names, recorded = ArmNames(arms, options.ignored), recorded or RecordedFiles()
             rules = reading or Reading()
             reader = FileReader(source, path, names, noise, columns, rules, options, recorded, seed, file, stack)
-            reader.adjustment = adjustment
-            found = replace(reader.read(), parts=parts, seed=seed)
+            reader.adjustment, reader.ratio = adjustment, ratio
+            found = reader.read()
+            if found.linearization is not None and found.linearization.own:
+                parts = 1  # earlier results alone may say how it is bet on
+            found = replace(found, parts=parts, seed=seed)
             direction = reader.sheet.lower_is_better
             if None not in (direction, lower_is_better) and direction is not lower_is_better:
                 note = FileNote("direction", file=found.name, lower=direction)
@@ -360,17 +365,20 @@ class FileReader:
         self.sheet.problems.arms = names.arms
         self.names, self.arms, self.noise, self.options = names, names.arms, noise, options
         self.recorded, self.seed, self.file, self.stack = recorded, seed, file, stack
-        self.reading = reading
+        self.reading = reading = replace(reading, empty=options.empty or reading.empty)
         self.adjustment: Adjustment | None = None
+        self.ratio: RatioSums | Linearization | None = None
         self.why_missing = options.missing or (EMPTY if reading.empty == "missing" else None)
         self.is_file = self.sheet.digest is not None
+        self.row_store: RowStore  # the results, once they are read
         self._first: Chunk | None = None
         self._rest: Iterator[Chunk] | None = None
 
     def read_layout(self) -> None:
         """Find out which column is what."""
         sheet = self.sheet
-        self.plan = plan = layout(sheet.top, sheet.header, self.names.index, sheet.hint, self.columns, self._guess)
+        known, guess, needs_arm = self.names.index, self._guess, not self.names.any_name
+        self.plan = plan = layout(sheet.top, sheet.header, known, sheet.hint, self.columns, guess, needs_arm)
         low, high, *_ = self.noise.outcome
         if (self.noise.needs == "cubes" or self.noise.outcome.clip) and plan.form not in ("rows", "wide"):
             why = "how much of them lies beyond the cap" if self.noise.outcome.clip else "how skewed results are"
@@ -389,8 +397,10 @@ class FileReader:
                 "Give arm,outcome or arm,count,total with the outcomes themselves.",
             )
         by_unit = self.reading.id_result is not None or self.columns.covariate is not None
-        if (plan.form == "sums" and (by_unit or self.reading.shares)) or (plan.form == "successes" and by_unit):
-            said = f"sums cannot be read by the rules of this study. {self.reading.words}".strip()
+        wide = plan.form == "wide" and self.columns.denominator is not None
+        if (plan.form == "sums" and (by_unit or self.reading.shares)) or (plan.form == "successes" and by_unit) or wide:
+            what = "one column an arm" if wide else "sums"
+            said = f"{what} cannot be read by the rules of this study. {self.reading.words}".strip()
             raise refusal(sheet.top, said, "Give every row, with the columns that the study names.")
         if by_unit and not {"id", "item"} & plan.places.keys():
             raise refusal(sheet.top, "there is no column of ids.", Remedy("Name it with {@id_column}."))
@@ -619,6 +629,8 @@ class FileReader:
         units = self.ids.combine(self.reading, self.latest)
         told_ids = units.rows.only(units.closed)
         self.covariate: CovariateSums | None = None
+        self.ratio_sums: RatioSums | None = None
+        self.linearization: Linearization | None = None
         if self.reading.id_result is not None or self.adjustment is not None:
             row_store = self._open_row_store()
             self._tell_units(units, told_ids, numbers.title, row_store)
@@ -636,6 +648,7 @@ class FileReader:
         elif self.is_file and not (options.new or options.cumulative or with_ids or same):
             recorded.refuse_start(sheet.name, row_store, self.arms, self.seed)
         known = [each.missing for each in recorded.told if each.missing is not None] if skipped else []
+        self.row_store = row_store
         missing = np.maximum(self.missing - sum(known, np.zeros(size)), 0.0)
         if row_store.rows <= skipped and not missing.any() and not same:
             raise nothing_new(sheet.name, skipped + self.skipped, contradicts)
@@ -678,6 +691,8 @@ class FileReader:
             sketches={title: sketch for title, sketch in sketches.items() if sketch is not None},
             times=self.times,
             covariate=self.covariate,
+            ratio=self.ratio_sums,
+            linearization=self.linearization,
             row_statistics=self._count_rows(row_store, skipped, sums) if self.noise.row_checks else None,
         )
 
@@ -717,12 +732,15 @@ class FileReader:
             np.add.at(self.again, lines.arms[missing], 1.0)
             lines, values, missing = lines.only(~missing), values[~missing], missing[~missing]
         items = self._read_items(lines)
-        ids, times, covariates = self._read_ids(lines, items), self._read_times(lines), self._read_covariates(lines)
+        ids, times = self._read_ids(lines, items), self._read_times(lines)
+        covariates, divisors = self._read_covariates(lines), self._read_denominators(lines)
         if ids is not None and (old := self.recorded.has(ids)).any():
             self.skipped += int(old.sum())
-            self.seen.add(lines.only(old).lines, lines.arms[old], ids[old], values[old], None, times[old])
+            seen = ids[old], values[old], None, times[old], None, divisors[old]
+            self.seen.add(lines.only(old).lines, lines.arms[old], *seen)
             lines, values, missing, ids = lines.only(~old), values[~old], missing[~old], ids[~old]
-            items, times, covariates = None if items is None else items[~old], times[~old], covariates[~old]
+            items, times = None if items is None else items[~old], times[~old]
+            covariates, divisors = covariates[~old], divisors[~old]
         if missing.any():
             np.add.at(self.missing, lines.arms[missing], 1.0)
             self.first_missing = self.first_missing or int(lines.lines[int(np.argmax(missing))])
@@ -733,7 +751,8 @@ class FileReader:
             check_outcomes(lines, self.noise, numbers.title, results)
         good = lines.good
         if ids is not None:
-            self.ids.add(lines.lines, lines.arms, ids, np.where(good, values, np.nan), items, times, covariates)
+            found = np.where(good, values, np.nan)
+            self.ids.add(lines.lines, lines.arms, ids, found, items, times, covariates, divisors)
         if self.pairs is not None and items is not None:
             self.pairs.add(lines.lines, lines.arms, with_arm(items, lines.arms), values)
         for role, watch in watches.items():
@@ -741,7 +760,8 @@ class FileReader:
         arms, items = lines.arms[good], None if items is None else items[good]
         if self.contents is not None:
             own, when = None if ids is None else ids[good], times[good] if self.reading.id_window else None
-            self.contents.add([self.arms[i] for i in arms.tolist()], values[good], own, items, when)
+            both = values if np.isnan(divisors).all() else np.column_stack([values, divisors])
+            self.contents.add([self.arms[i] for i in arms.tolist()], both[good], own, items, when)
         return arms, results[good], items
 
     def _read_items(self, lines: ArmLines) -> Hashes | None:
@@ -819,6 +839,19 @@ class FileReader:
         lines.refuse("covariates", wrong, lambda k: f"the {shown(title)} {quoted(cells[k])} is not a number.", said)
         return np.where(missing, np.nan, values)
 
+    def _read_denominators(self, lines: ArmLines) -> Floats:
+        """The denominator of each row; nan where the study has none."""
+        if "denominator" not in lines.columns:
+            return np.full(len(lines.arms), np.nan)
+        title, cells = self.plan.titles["denominator"], lines.columns["denominator"]
+        values, missing = Numbers(title, self.sheet.decimal_comma).read(lines.lines, cells)
+        if self.reading.empty == "zero":
+            values, missing = np.where(missing, 0.0, values), np.zeros_like(missing)
+        wrong = missing | ~((values >= 0) & (values <= LARGEST))
+        said = "Correct it: a denominator is a number of at least 0."
+        lines.refuse("denominators", wrong, lambda k: f"the {shown(title)} {quoted(cells[k])} cannot be one.", said)
+        return values
+
     def _refuse_rows(self, numbers: Numbers, rows: int) -> None:
         """Raise an error if anything was wrong with the file of so many good rows."""
         check_notation(self.sheet, [numbers])
@@ -831,8 +864,8 @@ class FileReader:
                 self.first_missing,
                 f"{many} row{'s have' if many > 1 else ' has'} no outcome{where} "
                 f"({list_by_arm(self._by_arm(self.missing))}){', the first of them here' if many > 1 else ''}.",
-                f"Complete the table; or say why, and they are counted as missing: {option('missing')}; or create the "
-                f"study with {option('empty')}.",
+                f"If an empty cell means 0, say so: {option('empty')}. If the result is not known, say why, and they "
+                f"count as missing: {option('missing')}. Or complete the table.",
             )
         for ids in (self.seen, self.ids, *([] if self.pairs is None else [self.pairs])):
             ids.refuse(self.reading)
@@ -870,6 +903,8 @@ class FileReader:
             sums = told.arms, told.covariates, values
             self.covariate = CovariateSums.of(*sums, len(self.arms), self.adjustment)
             values = self.adjustment.adjust(values, told.covariates)
+        if self.ratio is not None:
+            values = self._linearize(told)
         row_store.put(told.arms, values, told.items if self.has_items else None)
         rows = int(units.sizes[units.closed].sum())
         if rows > units.closed.sum():
@@ -886,6 +921,17 @@ class FileReader:
                 f"the window of {rule.id_window} is still open for all {waiting} new ids.",
                 "Tell the file again when it has later rows. Nothing was changed.",
             )
+
+    def _linearize(self, told: IdRows) -> Floats:
+        """The results of ids that have a numerator and a denominator."""
+        sums = RatioSums.of(told.arms, told.values, told.denominators, len(self.arms))
+        assert self.ratio is not None
+        rule = self.ratio.linearization(sums)
+        if not math.isfinite(rule.ratio):
+            title = shown(self.plan.titles["denominator"])
+            raise refusal(self.sheet.name, f"every {title} is 0.", "A ratio needs denominators above 0.")
+        self.ratio_sums, self.linearization = sums, rule
+        return rule.linearize(told.arms, told.values, told.denominators)
 
     def _refuse_incomplete_units(self, units: Units) -> None:
         """Raise an error where a file lacks rows of ids that an earlier one left waiting."""

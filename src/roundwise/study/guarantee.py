@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from roundwise.errors import visible
-from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason
+from roundwise.ingest.row_checks import contradicted_assumptions, cut_shares, notes_on_rows
+from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason, visible
 from roundwise.model.estimates import Past
 from roundwise.noise.base import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
@@ -19,7 +20,6 @@ from roundwise.study.diagnostics import (
     missing_p_value,
     split_p_value,
 )
-from roundwise.study.row_checks import contradicted_assumptions, cut_shares, notes_on_rows
 from roundwise.study.state import State
 
 MOST_CUT_APART = 0.05  # of an arm's total: how much more of it a cap may cut than of another's
@@ -215,9 +215,13 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
             continue
         removed = change.kind == "dropped" and change.arm not in spec.arms
         yield Note(f"arm_{change.kind}", removed=removed, **about)
-    before, now = state.first.budget, spec.budget
-    if before is not None and now is not None and before != now:
-        yield Note("budget_changed", before=before, now=now)
+    before, now = state.first, spec
+    if (before.policy.plans_budget, before.lead) != (now.policy.plans_budget, now.lead):
+        value, designs = spec.problem.wording.value, (before, now)
+        said = [{"budget": each.budget, "lead": None if each.lead is None else value(each.lead)} for each in designs]
+        yield Note("redesigned", before=said[0], now=said[1])
+    elif before.budget is not None and now.budget is not None and before.budget != now.budget:
+        yield Note("budget_changed", before=before.budget, now=now.budget)
     for remark in state.remarks[-MOST_REMARKS:]:
         by, text = visible(str(remark["by"])), visible(remark["text"].strip(), 500)
         yield Note("remark", by=by, at=remark["at"], text=text)
@@ -229,6 +233,8 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         arm = int(few.argmin())
         yield Note("few_rows", arm=spec.arms[arm], rows=int(few[arm]), enough=int(spec.noise.few_rows))
     yield from policy.stopping.notes(spec.problem, state.trial)
+    if policy.plans_budget and not state.trial.done and state.trial.record.samples:
+        yield _levels(state)
     if moved_together(state):
         yield Note("moved_together", intervals=means_hold(state))
     if widened:
@@ -237,6 +243,11 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note("sums_only")
     if spec.columns.covariate is not None and (known := state.summary.covariate).rows:
         yield Note("covariate", column=spec.columns.covariate, explained=known.explained)
+    if spec.columns.denominator is not None:
+        of, sums = spec.columns.outcome or "outcome", state.summary.ratios
+        arms = {arm: [sums[arm].numerator, sums[arm].denominator] for arm in spec.arms if arm in sums}
+        if arms := {arm: each for arm, each in arms.items() if each[1] > 0}:
+            yield Note("ratio", numerator=of, denominator=spec.columns.denominator, arms=arms)
     yield from notes_on_rows(spec.noise, state.row_checks, spec.arms)
     waiting = state.partial_round
     if waiting is not None and state.closed is not None:
@@ -247,6 +258,16 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note(
             "after_decision", results=late, recounted=bool(facts.late_rounds), claims=spec.question.separate_claims
         )
+
+
+def _levels(state: State) -> Note:
+    """The level of each hypothesis that a designed study is still to reject, and how many rounds are planned."""
+    spec, plan = state.spec, state.trial.plan
+    claims = spec.policy.stopping.claims(spec.problem, state.trial, spec.arms)
+    levels = [(each.words, math.exp(min(each.evidence - each.bar, 0.0))) for each in claims if not each.shown]
+    planned = plan.looks is not None and np.isfinite(plan.looks) and plan.pulls.any()
+    rounds = 1 + int(plan.looks) if planned and plan.looks is not None else 0
+    return Note("levels", levels=sorted(levels, key=lambda each: -each[1]), rounds=rounds)
 
 
 def _collecting(state: State) -> Iterator[Note]:

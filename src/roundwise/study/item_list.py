@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Floats, Hashes, Plain
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import quoted
 from roundwise.formats.sheet import name_in
@@ -23,7 +23,6 @@ from roundwise.ingest.record import Results
 from roundwise.messages import Remedy
 from roundwise.model.problem import check_whole_number
 from roundwise.noise.base import Noise
-from roundwise.serialization import Hashes
 
 Order = Literal["random", "given"]
 REPEAT = "#"  # between an item and the number of the repeat

@@ -141,6 +141,9 @@ class FileBody(Body):
         default=[], description="Arms whose rows are left out; * for all that are not in the study."
     )
     missing: str | None = Field(default=None, description="Why rows without an outcome have none; they then count.")
+    empty: Empty | None = Field(
+        default=None, description="What rows without an outcome are, where the study does not say it."
+    )
     cumulative: bool = Field(default=False, description="Whether it is a running total.")
     new: bool = Field(default=False, description="Whether all of it is new, even where it looks the same.")
 
@@ -200,6 +203,14 @@ class BudgetBody(Body):
     """A new budget."""
 
     budget: int = Field(ge=1, lt=2**53)
+
+
+class DesignBody(Body):
+    """What a study is designed for from here on; without a budget for none."""
+
+    budget: int | None = Field(default=None, ge=1, lt=2**53)
+    lead: float | str | None = Field(default=None, description="Smallest lead that matters, e.g. 0.02 or 2%.")
+    looks: int | None = Field(default=None, ge=1, le=100, description="Rounds that the rest is planned for.")
 
 
 class NoteBody(Body):
