@@ -690,11 +690,6 @@ FileNote.table = {
         f"{quoted(column)} was taken for the {role}, judging by its contents. To be certain, use "
         f"{option(f'{role}_column')}."
     ),
-    "direction": lambda *, lower: (
-        f"{'lower' if lower else 'higher'} values are better in this file, but this study looks for "
-        f"{'higher' if lower else 'lower'} means. If that is not meant, create it "
-        f"{'with' if lower else 'without'} {option('lower_is_better')}."
-    ),
     "consecutive": (
         "the runs of one arm were made one after another on one machine, so what drifts meanwhile can look like a "
         "difference between arms. Tell several short sessions rather than one long one."
@@ -711,6 +706,15 @@ FileNote.table = {
     "empty_zero": "{rows:count} empty outcome{rows:s} {rows:was} read as 0.",
     "skipped": "{rows:count} row{rows:s} {rows:was} recorded before and {rows:was} skipped.",
     "contradicts": _contradicts,
+    "ids_in_two_files": lambda *, rule, window: (
+        f"the result of an id is the {rule} of its rows in the file that tells it first. "
+        + (
+            f"If ids can have rows in later files, create the study with {option('id_window')}: an id is then told "
+            "when its window has closed."
+            if window is None
+            else "Tell files with all rows since the study began, so that windows begin with the first row of an id."
+        )
+    ),
     "empty_cells": lambda *, arms: (
         f"empty cells were taken for items that an arm was not tried on ({list_by_arm(arms)}). To count them as "
         f"missing, use {option('missing')}."

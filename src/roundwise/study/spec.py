@@ -305,8 +305,9 @@ class StudySpec:
             )
         if columns.covariate is not None and self.noise.needs not in ("squares", "cubes"):
             raise InputError(
-                "Adjusting for a covariate changes how much results vary, so their variance must be left open.",
-                Remedy("Use {@normal} or {@large_sample}."),
+                "Adjusted for a covariate, results are no longer 0 or 1, or within a range, and vary less: the noise "
+                "model must leave their variance open.",
+                Remedy("Use {@normal}, or {@large_sample} (also for 0/1 results)."),
             )
         if columns.denominator is not None:
             self._check_ratio()
