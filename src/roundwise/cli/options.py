@@ -455,12 +455,13 @@ class StudyOptions:
         if noise == NoiseOptions(items=noise.items):
             ratio = self.columns.denominator_column is not None
             noise = noise._replace(binary=reading.shares, large_sample=ratio and not reading.shares)
+        proposed = settings.get("pilot") is not None and noise == NoiseOptions()  # by the pilot
         return kind.declare(
             **settings
             | {
                 "question": self._question(self.question, arms),
                 "arms": arms,
-                "noise": noise.model(),
+                "noise": None if proposed else noise.model(),
                 "policy": None if policy is None else from_spec("policy", policy, trusted=True),
                 "columns": self.columns.columns(),
                 "reading": reading,

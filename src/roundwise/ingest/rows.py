@@ -360,11 +360,12 @@ class FileReader:
         self.sheet.problems.arms = names.arms
         self.names, self.arms, self.noise, self.options = names, names.arms, noise, options
         self.recorded, self.seed, self.file, self.stack = recorded, seed, file, stack
-        self.reading = reading
+        self.reading = reading = replace(reading, empty=options.empty or reading.empty)
         self.adjustment: Adjustment | None = None
         self.ratio: RatioSums | Linearization | None = None
         self.why_missing = options.missing or (EMPTY if reading.empty == "missing" else None)
         self.is_file = self.sheet.digest is not None
+        self.row_store: RowStore  # the results, once they are read
         self._first: Chunk | None = None
         self._rest: Iterator[Chunk] | None = None
 
@@ -383,7 +384,8 @@ class FileReader:
     def read_layout(self) -> None:
         """Find out which column is what."""
         sheet = self.sheet
-        self.plan = plan = layout(sheet.top, sheet.header, self.names.index, sheet.hint, self.columns, self._guess)
+        known, guess, needs_arm = self.names.index, self._guess, not self.names.any_name
+        self.plan = plan = layout(sheet.top, sheet.header, known, sheet.hint, self.columns, guess, needs_arm)
         low, high, *_ = self.noise.outcome
         if (self.noise.needs == "cubes" or self.noise.outcome.clip) and plan.form not in ("rows", "wide"):
             why = "how much of them lies beyond the cap" if self.noise.outcome.clip else "how skewed results are"
@@ -641,6 +643,7 @@ class FileReader:
         elif self.is_file and not (options.new or options.cumulative or with_ids or same):
             recorded.refuse_start(sheet.name, row_store, self.arms, self.seed)
         known = [each.missing for each in recorded.told if each.missing is not None] if skipped else []
+        self.row_store = row_store
         missing = np.maximum(self.missing - sum(known, np.zeros(size)), 0.0)
         if row_store.rows <= skipped and not missing.any() and not same:
             raise nothing_new(sheet.name, skipped + self.skipped, contradicts)
@@ -842,8 +845,8 @@ class FileReader:
                 self.first_missing,
                 f"{many} row{'s have' if many > 1 else ' has'} no outcome{where} "
                 f"({list_by_arm(self._by_arm(self.missing))}){', the first of them here' if many > 1 else ''}.",
-                f"Complete the table; or say why, and they are counted as missing: {option('missing')}; or create the "
-                f"study with {option('empty')}.",
+                f"If an empty cell means 0, say so: {option('empty')}. If the result is not known, say why, and they "
+                f"count as missing: {option('missing')}. Or complete the table.",
             )
         for ids in (self.seen, self.ids, *([] if self.pairs is None else [self.pairs])):
             ids.refuse(self.reading)

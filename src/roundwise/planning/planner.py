@@ -19,6 +19,7 @@ from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.alternatives import find_alternatives
 from roundwise.planning.budgets import POWERS, BudgetProposal, propose_budgets
+from roundwise.planning.caps import compare_caps
 from roundwise.planning.comparison import compare_designs
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import FIRST, RowRuns, answerable, has_answer, run_first
@@ -37,7 +38,7 @@ def plan(
     question: Question,
     *,
     arms: Sequence[str] | int,
-    noise: Noise,
+    noise: Noise | None = None,
     delta: float | str = 0.05,
     policy: Policy | None = None,
     max_round: int | None = None,
@@ -55,6 +56,7 @@ def plan(
     leads: str | Sequence[str | float] | None = None,
     means: str | Sequence[str | float] | None = None,
     scenario: str | Path | None = None,
+    pilot: object = None,
     target: str | float | None = None,
     sample_cost: str | float | Sequence[float] | Mapping[str, float] | None = None,
     round_cost: str | float = 0.0,
@@ -62,6 +64,7 @@ def plan(
     per_day: str | float | None = None,
     missing: str | float = 0.0,
     deviation: str | float | None = None,
+    skewness: str | float = 0.0,
     item_correlation: str | float = ITEM_CORRELATION,
     power: str | float = 0.9,
     runs: int = 2000,
@@ -78,7 +81,7 @@ def plan(
     Args:
         question: Question to answer.
         arms: Names of the arms, or their number.
-        noise: Noise model of the results.
+        noise: Noise model of the results; may be left out with a `pilot`, which proposes one.
         delta: Largest probability of a wrong answer.
         policy: Sampling policy; by default the usual one of the question, with the best settings.
         max_round: Largest number of results in a round.
@@ -98,6 +101,8 @@ def plan(
             0, 1/2, 3/4, 1, 3/2 and 2 times `lead`; chosen if there is none.
         means: Scenario mean of every arm.
         scenario: CSV file with a column per arm and a row per scenario.
+        pilot: File or data frame of past results, read by `columns` and `reading`: what is not said of baseline,
+            deviation, skewness, missing share and results per day is taken from it. Arms may be others, or none.
         target: Row that the settings are optimized for: its lead, or the name of the scenario (default: `lead`).
         sample_cost: Price of a result: one number, or one per arm.
         round_cost: Price of a round.
@@ -105,6 +110,7 @@ def plan(
         per_day: Results per day, of all arms together: days follow from them.
         missing: Scenario share of missing results.
         deviation: Standard deviation of one result, where the noise model leaves it open.
+        skewness: Skewness of one result, where the noise model waits for enough results of each arm (large-sample).
         item_correlation: Correlation of two equally good arms on the same item, where arms share items.
         power: Power of the proposed budget, and of the designs shown for comparison.
         runs: Number of simulated studies per row.
@@ -169,6 +175,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
             alternatives=(),
             budgets=budgets,
             compared=(),
+            caps=(),
             runs=most,
         )
 
@@ -197,6 +204,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         plan,
         alternatives=find_alternatives(request, plan.row, enough),
         compared=compare_designs(plan.request, plan.row, enough),
+        caps=compare_caps(plan.request, plan.row),
     )
 
 

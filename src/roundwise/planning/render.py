@@ -112,6 +112,19 @@ def comparison_table(plan: StudyPlan) -> Table:
     return table
 
 
+def cap_table(plan: StudyPlan) -> Table:
+    """What a cap changes."""
+    budget = plan.request.budget
+    needed = ["typical results", "19 in 20"] if budget is None else [f"answer within {number(budget)}"]
+    table = [["cap", "mean", "spread", "cut from the total", *needed]]
+    for each in plan.caps:
+        takes = [whole(each.samples.typical), whole(each.samples.p95)]
+        takes = takes if each.within_budget is None else [share(each.within_budget)]
+        cap, cut = ("none", "-") if each.cap is None else (f"{each.cap:g}", share(each.spread.cut))
+        table.append([cap, f"{each.spread.mean:.4g}", f"{each.spread.deviation:.4g}", cut, *takes])
+    return table
+
+
 def describe_compared(plan: StudyPlan) -> str:
     """The head of that table."""
     return f"Designs with {number(plan.request.budget or 0)} results, for {plan.row.expected.given}"
@@ -134,6 +147,32 @@ def describe_question(plan: StudyPlan) -> str:
     request = plan.request
     limit = "at most" if request.noise.approximation is None else "in large samples at most"
     return f"Plan of '{request.name}': {asked_in_words(request)} Error {limit} {request.delta:g}."
+
+
+def describe_pilot(plan: StudyPlan) -> str:
+    """What was taken from a past file, and the noise model that it leads to; empty without one."""
+    past, noise = plan.request.past, plan.request.noise
+    if past is None:
+        return ""
+    spread, (proposed, why) = past.spread(noise), past.proposed
+    said = [f"mean {spread.mean:.4g}", f"standard deviation {spread.deviation:.4g}", f"skewness {spread.skewness:.1f}"]
+    said.append(f"{share(past.missing)} missing" if past.missing else "none missing")
+    if past.per_day is not None:
+        said.append(f"{whole(past.per_day)} a day, all arms together, in {plural(past.days or 0.0, 'day')}")
+    whose = ", those of the control" if past.of_control else ""
+    model = f"Noise model: {noise.name}"
+    if noise == proposed:
+        model += f", because {why}."
+    elif doubt := past.doubt(noise):
+        model += f", as you chose, but it assumes that {doubt}; the file would lead to {proposed.name}."
+    else:
+        model += ", as you chose."
+    return f"From {past.file} ({number(past.results)} results{whose}): {', '.join(said)}. {model}"
+
+
+def describe_cap(plan: StudyPlan) -> str:
+    """The head of the table of caps."""
+    return f"What a cap changes, for {plan.row.expected.given} without it and the same share of the mean with it:"
 
 
 def describe_budget_limit(plan: StudyPlan) -> str:

@@ -8,16 +8,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError, unknown
 from roundwise.formats.small_table import read_rows
+from roundwise.ingest.columns import Columns
+from roundwise.ingest.reading import Reading
 from roundwise.messages import Remedy, option
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
+from roundwise.planning.pilot import Pilot, read_pilot
 from roundwise.planning.scenarios import ITEM_CORRELATION, AlikeItems, Unreliable, deviations, world_of
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment
@@ -243,12 +246,16 @@ class PlanRequest(StudySpec):
     """A study as `create_study` would make it, with what is expected of its arms and what results and rounds cost."""
 
     name: str = "study"
+    noise: Noise = setting("noise", "Noise model by name, or your own module:Class.", None, example={"name": "binary"})
     baseline: float | None = setting("number", "Expected baseline rate or mean, e.g. 30%.", None)
     leads: tuple[float, ...] | None = setting(
         "numbers", "True leads to forecast, one row each, e.g. 1%,2%,5% (default: multiples of the lead).", None
     )
     means: tuple[float, ...] | None = setting("numbers", "Expected mean of every arm, e.g. 30%,31%,35%.", None)
     scenario: Path | None = setting("path", "CSV file of scenarios: one column per arm, one row per scenario.", None)
+    pilot: object = setting(
+        "path", "Past results: baseline, spread, skewness, missing share and traffic are taken from them.", None
+    )
     target: str | float | None = setting("label", "Lead or scenario that the settings are optimized for.", None)
     sample_cost: tuple[float, ...] | None = setting("prices", "Price of a result: one number, or one per arm.", None)
     round_cost: float = setting("number", "Price of a round.", 0.0)
@@ -258,6 +265,9 @@ class PlanRequest(StudySpec):
     deviation: float | None = setting(
         "number", "Standard deviation of one result, where the noise model leaves it open.", None
     )
+    skewness: float = setting(
+        "number", "Skewness of one result, where the noise model waits for enough results of each arm.", 0.0
+    )
     item_correlation: float = setting(
         "number", "Correlation of two equally good arms on the same item, e.g. 30%.", ITEM_CORRELATION
     )
@@ -266,8 +276,36 @@ class PlanRequest(StudySpec):
     seed: int = setting("whole", "Seed of the simulations: the same seed gives the same plan.", 1, least=0)
 
     budget_open: bool = False  # a lead was said, but no budget: the planner proposes one
+    past: Pilot | None = None  # what was taken from the pilot
+
+    @classmethod
+    def declare(cls, **settings: Any) -> Self:
+        """Build the request from what a person declares; what is not said is taken from the pilot, if there is one."""
+        source = settings.get("pilot")
+        if source is None:
+            return super().declare(**settings)
+        question, noise = settings["question"], settings.get("noise")
+        control = settings["arms"][question.reference_arm or 0]
+        columns, reading = settings.get("columns") or Columns(), settings.get("reading") or Reading()
+        past = read_pilot(source, str(control), columns, reading, noise)
+        noise = past.proposed[0] if noise is None else noise
+        spread = past.spread(noise)
+        taken: dict[str, Any] = {"noise": noise, "past": past, "missing": past.missing}
+        if noise.estimates_variance or (noise.outcome.limited and noise.family is None):
+            taken["deviation"] = spread.deviation
+        if noise.needs == "cubes":
+            taken["skewness"] = spread.skewness
+        if settings.get("round_days") is None:
+            taken["per_day"] = past.per_day
+        if question.level is None and settings.get("means") is None and settings.get("scenario") is None:
+            taken["baseline"] = float(f"{spread.mean:.4g}")
+        usual = {"missing": 0.0, "skewness": 0.0}
+        unsaid = {key: value for key, value in taken.items() if settings.get(key) in (None, usual.get(key))}
+        return super().declare(**settings | unsaid)
 
     def __post_init__(self) -> None:
+        if self.noise is None:
+            raise InputError("The plan needs a noise model.", Remedy("Give one, or {@pilot}, which proposes one."))
         if isinstance(self.lead, str):
             object.__setattr__(self, "lead", parse_lead(self.lead, self.baseline))
         if self.lead is not None and self.budget is None and self.policy is None:
@@ -278,6 +316,11 @@ class PlanRequest(StudySpec):
             raise InputError(
                 "A plan has one metric. Plan for the one that needs most results, with delta divided by the number of "
                 "metrics: the bar of its claims is then as high as in the study."
+            )
+        if self.noise.estimates_variance and self.deviation is None:
+            raise InputError(
+                "The plan depends on the standard deviation of a result, which the noise model leaves open.",
+                Remedy("Give {@deviation}, roughly, or {@pilot}."),
             )
         if self.sample_cost is not None:
             object.__setattr__(self, "sample_cost", one_for_each(self.sample_cost, self.arms, "sample cost"))
@@ -318,5 +361,5 @@ class PlanRequest(StudySpec):
         rows = np.asarray(means, dtype=np.float64)
         if self.noise.shares_items:
             return AlikeItems(self.noise, np.atleast_2d(rows), self.item_correlation, self.missing, self.deviation)
-        world = world_of(self.noise, rows, self.deviation)
+        world = world_of(self.noise, rows, self.deviation, self.skewness)
         return Unreliable(world, self.missing) if self.missing else world

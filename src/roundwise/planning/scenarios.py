@@ -18,7 +18,7 @@ from roundwise.errors import InputError
 from roundwise.model.batch import Batch, Parts, ValueTable, split_counts
 from roundwise.noise import Needs, Noise
 from roundwise.noise.base import Scale
-from roundwise.simulation.environments import Environment, FamilyArms, GaussianArms, Generator, Means
+from roundwise.simulation.environments import ArmState, Environment, FamilyArms, GaussianArms, Generator, Means
 from roundwise.simulation.items import ItemEnvironment
 
 POINTS = 20  # steps of the scale for results between two limits
@@ -193,7 +193,33 @@ class AlikeItems(ItemEnvironment[ItemsNow]):
         return world.values, world.shares.cumsum(axis=-1)[..., :-1]
 
 
-def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Environment:
+@dataclass(frozen=True, eq=False)
+class SkewedNormal(GaussianArms):
+    """Normal rewards whose sums of cubes say that they are skewed: a noise model that waits for rows waits for them."""
+
+    skewness: float = 0.0
+
+    def pull(self, rng: Generator, state: ArmState, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ArmState]:
+        batch, state = super().pull(rng, state, pulls, needs)
+        return batch._replace(cubes=self._skewed(batch.counts, batch.scatter, batch.cubes)), state
+
+    def pull_parts(
+        self, rng: Generator, state: ArmState, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, ArmState]:
+        batch, state = super().pull_parts(rng, state, pulls, parts, partitions, needs)
+        batch, cut = batch._replace(cubes=self._skewed(batch.counts, batch.scatter, batch.cubes)), batch.parts
+        if cut is None:
+            return batch, state
+        return batch._replace(parts=cut._replace(cubes=self._skewed(cut.counts, cut.scatter, cut.cubes))), state
+
+    def _skewed(self, counts: Floats, scatter: Floats | None, cubes: Floats | None) -> Floats | None:
+        """Sums of cubes about the mean with this skewness more."""
+        if scatter is None or cubes is None:
+            return None
+        return cubes + self.skewness * np.maximum(scatter, 0.0) ** 1.5 / np.sqrt(np.maximum(counts, 1.0))
+
+
+def world_of(noise: Noise, means: Means, deviation: float | None = None, skewness: float = 0.0) -> Environment:
     """A world with these means in which the noise model holds.
 
     Args:
@@ -201,6 +227,7 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Envi
         means: K numbers, rows (R, K) of which run i has that of i modulo R, or a function (rng, runs) -> (runs, K).
         deviation: Standard deviation of one result where the model does not say it: by default 1, and between two
             limits a quarter of their distance.
+        skewness: Of one result, as the noise model sees it.
 
     >>> from roundwise.noise import Binary
     >>> world_of(Binary(), [0.3, 0.31]).noise.name
@@ -218,7 +245,7 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Envi
         sigma = 1.0
     if sigma is None:
         raise InputError(f"There is no world to plan in for the noise model '{noise.name}'.")
-    return GaussianArms(means, sigma)
+    return SkewedNormal(means, sigma, skewness) if skewness else GaussianArms(means, sigma)
 
 
 def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> Floats:

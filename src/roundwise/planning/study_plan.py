@@ -18,6 +18,7 @@ from roundwise.messages import Remedy
 from roundwise.model.spec import Thing, class_name, to_spec
 from roundwise.planning.alternatives import PlanAlternative
 from roundwise.planning.budgets import BudgetProposal
+from roundwise.planning.caps import CapEffect
 from roundwise.planning.charts import draw_plan
 from roundwise.planning.comparison import ComparedDesign
 from roundwise.planning.fixed_designs import FixedDesign
@@ -25,10 +26,13 @@ from roundwise.planning.forecast import takes_line
 from roundwise.planning.render import (
     LINE,
     align,
+    cap_table,
     comparison_table,
     describe_budget_limit,
+    describe_cap,
     describe_compared,
     describe_comparison,
+    describe_pilot,
     describe_plan,
     describe_protocol,
     describe_question,
@@ -60,6 +64,7 @@ class StudyPlan:
     alternatives: tuple[PlanAlternative, ...]
     budgets: tuple[BudgetProposal, ...]  # by power, where a lead was said without a budget
     compared: tuple[ComparedDesign, ...]  # textbook designs with the same budget, and ours last
+    caps: tuple[CapEffect, ...]  # what a cap changes, from a pilot; the first is without one
     runs: int  # of each row, unless its rounds are many
 
     @property
@@ -114,6 +119,8 @@ class StudyPlan:
             "alternatives": [each.plain() for each in self.alternatives],
             "compared": [each.plain() for each in self.compared],
             "budgets": [vars(each) for each in self.budgets],
+            "pilot": None if self.request.past is None else self.request.past.plain(self.request.noise),
+            "caps": [each.plain() for each in self.caps],
             "words": self.words,
             "protocol": self.protocol,
             "command": self.command,
@@ -128,7 +135,8 @@ class StudyPlan:
     def text(self) -> str:
         """The plan for a terminal."""
         prose = partial(wrap_text, width=LINE)
-        blocks = [prose(describe_question(self)), "", *row_lines(self), ""]
+        pilot = describe_pilot(self)
+        blocks = [prose(describe_question(self)), "", *([prose(pilot), ""] if pilot else []), *row_lines(self), ""]
         if any(row.claims for row in self.rows):
             blocks += [f"Power{describe_budget_limit(self)}:", *align(power_table(self)), ""]
         blocks += [prose(f"In words. {self.words}"), ""]
@@ -138,6 +146,8 @@ class StudyPlan:
         if self.compared:
             blocks += [f"{describe_compared(self)}:", *align(comparison_table(self)), ""]
         blocks += [prose(f"For comparison. {compared}"), ""] if compared else []
+        if self.caps:
+            blocks += [prose(describe_cap(self)), *align(cap_table(self)), ""]
         if len(self.front) > 1:
             blocks += [f"Settings, for {self.row.expected.given}:", *align(front_table(self)), ""]
         return "\n".join([*blocks, prose(f"For a protocol. {self.protocol}"), "", f"Create it: {self.command}"])
@@ -164,6 +174,9 @@ class StudyPlan:
             "compared": describe_comparison(self),
             "designs": comparison_table(self) if self.compared else [],
             "designs_title": describe_compared(self),
+            "pilot": describe_pilot(self),
+            "caps": cap_table(self) if self.caps else [],
+            "caps_title": describe_cap(self),
             "settings": front_table(self) if len(self.front) > 1 else [],
         }
 

@@ -179,8 +179,6 @@ class Form:
     def request(self, runs: int) -> PlanRequest:
         """The plan that the form asks for."""
         lead, estimated = self._lead(), self.noise in ("normal", "large-sample")
-        if estimated and self.read("deviation") is None:
-            raise InputError("The forecast depends on the spread of a result. Give its standard deviation, roughly.")
         return PlanRequest.declare(
             **self._study(),
             baseline=self.read("baseline"),
