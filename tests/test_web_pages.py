@@ -244,9 +244,10 @@ class TestHandIn:
             (lambda text: text.replace("Big button", "Blue", 1), "leave out other arms", {"others": "1"}),
             (
                 lambda text: re.sub(r",[01]\n", ",\n", text, count=1),
-                "rows without a result",
-                {"missing": "a phone call"},
+                "Rows without a result",
+                {"empty": "missing", "missing": "a phone call"},
             ),
+            (lambda text: re.sub(r",0\n", ",\n", text), "Rows without a result", {"empty": "zero"}),
             (lambda text: text.replace(",1\n", ",2\n", 1), "neither 0 nor 1", {}),
             (lambda text: "", "empty", {}),
             (lambda text: text.partition("\n")[0], "no results", {}),
@@ -286,6 +287,36 @@ class TestHandIn:
         assert "it is not clear which column" in page
         chosen = {"column_arm": "variant", "column_outcome": "converted"}
         assert "600 new results" in self.looked(study, text, **chosen).text
+
+    def test_what_was_said_of_a_file_is_remembered_for_the_next(self, study):
+        """Its columns, and what an empty cell is; but not that all of it is new, which is about one file."""
+        heads = ("x", "variant", "converted")
+        said = {"column_outcome": "converted", "column_id": "x", "empty": "zero", "counts_as": "new", "others": "1"}
+        text = re.sub(r",0\n", ",\n", table_of(self.asked(study), heads=heads))
+        page = self.looked(study, text, **said).text
+        assert post(study, f"{at('checkout')}/record", {**self.fields(page), **said}).status_code == 303
+        with load_study("checkout", study.storage) as found:
+            assert found.report().results == 1200
+            found.ask()
+        later = self.looked(study, re.sub(r",0\n", ",\n", table_of(self.asked(study), heads=heads, seed=9))).text
+        assert "600 new results" in later
+        for option in ('<option value="zero" selected>', "<option selected>x</option>"):
+            assert option in later
+        assert 'name="others" value="1" checked' in later
+        assert '<option value="new" selected>' not in later
+        other = study.cookies.jar
+        assert [each.path for each in other if each.name == "file"] == [at("checkout")]
+
+    def test_many_missing_results_are_said_before_they_are_recorded(self, study):
+        """Where they are many, or more of one arm than of the others."""
+        asked = self.asked(study)
+        text, arm = table_of(asked), asked.arms[int(asked.pulls.argmax())]
+        most = re.sub(rf"{arm},[01]\n", f"{arm},\n", text)
+        page = html.unescape(self.looked(study, most, empty="missing", missing="no purchase").text)
+        assert " % of the results are missing. If an empty cell means 0" in page
+        assert f"{arm} lacks 100 % of its results" in page
+        few = html.unescape(self.looked(study, re.sub(r",0\n", ",\n", text, count=3), empty="missing").text)
+        assert "If an empty cell means 0" not in few
 
     def test_who_handed_it_in_is_recorded(self, study):
         assert post(study, "/me", {"name": "Ada <b>"}).status_code == 303

@@ -633,6 +633,12 @@ Note.table = {
     ),
     "arm_dropped": _arm_changed("dropped"),
     "arm_added": _arm_changed("added"),
+    "levels": lambda *, levels, rounds: (
+        "Level left (what is to be shown is shown at 1): "
+        + few([f"{words} {f'{level:.2g}' if level >= 0.001 else 'below 0.001'}" for words, level in levels], 6)
+        + "."
+        + (f" {several(rounds, 'more round')} at most." if rounds else "")
+    ),
     "relaxed": (
         "After round {after} the noise model {noise} was given up ({why}): the study went on as large-sample, with "
         "nothing shown or ruled out. Rounds up to then tell how much results vary; evidence and intervals are made of "
@@ -831,14 +837,14 @@ Danger.table = {
 OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at the command line, what to use on the page
     "amend": ("`study.amend`", "`roundwise amend`", "“Correct a file”"),
     "new": ("`new=True`", "--new", "“all of it is new” under “What is in it”"),
-    "empty": ("`Reading(empty=...)`", "--empty zero", "the menu “an empty result”"),
+    "empty": ('`empty="zero"`', "--empty zero", "the menu “Rows without a result”"),
     "id_result": ("`Reading(id_result=...)`", "--id-result RULE", "the menu “several rows of one id”"),
     "id_window": ("`Reading(id_window=...)`", "--id-window TIME", "the field “within”"),
     "two_arms": ('`Reading(two_arms="left-out")`', "--two-arms left-out", "the menu “an id in several options”"),
     "binary": ("`Binary()`", "--binary", "“yes or no”"),
     "cumulative": ("`cumulative=True`", "--cumulative", "“a running total” under “What is in it”"),
     "ignore_arms": ("`ignore_arms=NAMES`", "--ignore-arms NAMES", "the box “leave out other arms”"),
-    "missing": ("`missing=REASON`", "--missing REASON", "the field “rows without a result”"),
+    "missing": ("`missing=REASON`", "--missing REASON", "the menu “Rows without a result”"),
     "arm_column": ("`columns=Columns(arm=...)`", "--arm-column NAME", "the menu “arm”"),
     "outcome_column": ("`columns=Columns(outcome=...)`", "--outcome-column NAME", "the menu “result”"),
     "id_column": ("`columns=Columns(id=...)`", "--id-column NAME", "the menu “id”"),
@@ -897,7 +903,8 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
         f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`'
         for role in ("arm", "outcome", "id", "time", "item", "covariate", "denominator")
     },
-    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("empty", "id_result", "id_window", "two_arms")},
+    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("id_result", "id_window", "two_arms")},
+    "empty": '`"empty": "zero"`',
     "binary": '`"noise": {{"name": "binary"}}`',
     "normal": '`"noise": {{"name": "normal"}}`',
     "same_spread": '`"noise": {{"name": "same-variance"}}`',

@@ -15,6 +15,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import quoted, refusal, shown, some
 from roundwise.formats.sheet import Problems, blank, name_in
+from roundwise.ingest.reading import Empty, Reading
 from roundwise.messages import Remedy, list_quoted, option
 
 ACCEPTED = (
@@ -264,6 +265,7 @@ class TellKeywords(TypedDict, total=False):
     columns: Columns | None
     ignore_arms: str | Sequence[str]
     missing: str | None
+    empty: Empty | None
     cumulative: bool
     new: bool
 
@@ -275,12 +277,17 @@ class TellOptions:
     columns: Columns | None = None  # names of columns; those of the study where there is none
     ignore_arms: str | Sequence[str] = ()  # names (a list, or with commas between them) that are no arms; "*" for all
     missing: str | None = None  # why rows have no outcome: they are then counted as missing
+    empty: Empty | None = None  # what rows without an outcome are; None: what the study says
     cumulative: bool = False  # it is a running total: what is recorded is taken off
     new: bool = False  # all of it is new, whatever it looks like
 
     def __post_init__(self) -> None:
         if self.missing is not None and not self.missing.strip():
             raise InputError("The reason why outcomes are missing is empty. Say it in a few words: it is recorded.")
+        if self.empty is not None:
+            Reading(empty=self.empty)  # checked
+        if self.missing is not None and self.empty not in (None, "missing"):
+            raise InputError("Rows without an outcome are missing or something else.", Remedy("Use {@missing} alone."))
         if self.cumulative and self.new:
             raise InputError("A file is a running total or all new, not both.", Remedy("Use {@cumulative} or {@new}."))
         if self.columns is not None and not isinstance(self.columns, Columns):

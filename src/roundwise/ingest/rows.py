@@ -363,7 +363,7 @@ class FileReader:
         self.sheet.problems.arms = names.arms
         self.names, self.arms, self.noise, self.options = names, names.arms, noise, options
         self.recorded, self.seed, self.file, self.stack = recorded, seed, file, stack
-        self.reading = reading
+        self.reading = reading = replace(reading, empty=options.empty or reading.empty)
         self.adjustment: Adjustment | None = None
         self.ratio: RatioSums | Linearization | None = None
         self.why_missing = options.missing or (EMPTY if reading.empty == "missing" else None)
@@ -836,8 +836,8 @@ class FileReader:
                 self.first_missing,
                 f"{many} row{'s have' if many > 1 else ' has'} no outcome{where} "
                 f"({list_by_arm(self._by_arm(self.missing))}){', the first of them here' if many > 1 else ''}.",
-                f"Complete the table; or say why, and they are counted as missing: {option('missing')}; or create the "
-                f"study with {option('empty')}.",
+                f"If an empty cell means 0, say so: {option('empty')}. If the result is not known, say why, and they "
+                f"count as missing: {option('missing')}. Or complete the table.",
             )
         for ids in (self.seen, self.ids, *([] if self.pairs is None else [self.pairs])):
             ids.refuse(self.reading)

@@ -73,6 +73,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
     units = choose_units(settings.noise, settings.unit, _median_width(arm_rows))
     metric_rows = _list_metrics(state, every, claim_rows, units, intervals)
     decisions = decide_arms(metric_rows) if settings.metrics else []
+    ended, guarantee, name = status != "undecided" or state.over is not None, guarantee_of(state), quote(state.name)
     found = Findings(
         question,
         sorted(arm_rows, key=lambda arm: (arm.mean is None, -question.sign * (arm.mean or 0.0))),
@@ -81,8 +82,9 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         None if question.control is None else settings.arms[question.control],
         name_answer(question, answer, settings.arms),
         None if verdict is None else str(verdict["words"]),
+        ended,
+        share(1 - settings.delta) if ended and not guarantee.reasons else "",
     )
-    guarantee, name = guarantee_of(state), quote(state.name)
     each_end = f"{share(max(1 - 2 * settings.delta, 0))} bounds, each"
     joint = f"{share(1 - settings.delta)} interval"
     return Report(
@@ -178,6 +180,8 @@ def _stamp(created: str) -> str | None:
 def _why_undecided(state: State) -> str:
     if state.closed is not None:
         return f"Closed undecided ({state.closed})"
+    if state.over is not None and not state.spec.policy.stopping.exact_batches:
+        return f"Undecided within the budget of {several(state.spec.budget or 0, 'result')}"
     return "Not decided yet" if state.over is None else f"Undecided ({state.over})"
 
 

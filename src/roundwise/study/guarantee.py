@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -229,6 +230,8 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         arm = int(few.argmin())
         yield Note("few_rows", arm=spec.arms[arm], rows=int(few[arm]), enough=int(spec.noise.few_rows))
     yield from policy.stopping.notes(spec.problem, state.trial)
+    if policy.plans_budget and not state.trial.done and state.trial.record.samples:
+        yield _levels(state)
     if moved_together(state):
         yield Note("moved_together", intervals=means_hold(state))
     if widened:
@@ -252,6 +255,16 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note(
             "after_decision", results=late, recounted=bool(facts.late_rounds), claims=spec.question.separate_claims
         )
+
+
+def _levels(state: State) -> Note:
+    """The level of each hypothesis that a designed study is still to reject, and how many rounds are planned."""
+    spec, plan = state.spec, state.trial.plan
+    claims = spec.policy.stopping.claims(spec.problem, state.trial, spec.arms)
+    levels = [(each.words, math.exp(min(each.evidence - each.bar, 0.0))) for each in claims if not each.shown]
+    planned = plan.looks is not None and np.isfinite(plan.looks) and plan.pulls.any()
+    rounds = 1 + int(plan.looks) if planned and plan.looks is not None else 0
+    return Note("levels", levels=sorted(levels, key=lambda each: -each[1]), rounds=rounds)
 
 
 def _collecting(state: State) -> Iterator[Note]:

@@ -284,7 +284,9 @@ class StudySpec:
         """Whether every batch is bet on as a whole: claims within a budget, unless their e-values are multiplied."""
         multiplied = self.question.independent
         rule = self.policy.stopping
-        return self.budget is not None and rule.uses_budget and rule.whole_batches and not multiplied
+        return (
+            self.budget is not None and rule.uses_budget and rule.bets_on_whole_batches(self.noise) and not multiplied
+        )
 
     @property
     def by_number(self) -> bool:

@@ -174,7 +174,7 @@ class Study:
             *sources: files or data frames.
             round_over: why the rest of the round will not come.
             key: a request with the key of one that was recorded records nothing.
-            **words: `columns`, `ignore_arms`, `missing`, `cumulative` and `new` describe the files.
+            **words: `columns`, `ignore_arms`, `missing`, `empty`, `cumulative` and `new` describe the files.
 
         Returns:
             A report without intervals, unless `full_reports` is set.
@@ -278,7 +278,7 @@ class Study:
         """The same by one metric, that of the state."""
         spec = state.spec_at(number)
         parts = spec.limited_policy.first(spec.problem, ()).parts
-        parts = min(spec.noise.most_parts, PARTS) if parts > 1 and number > 1 else parts
+        parts = max(parts, min(spec.noise.most_parts, PARTS)) if parts > 1 and number > 1 else parts
         results = read_results(
             source,
             arms or spec.arms,

@@ -126,6 +126,9 @@ class FileBody(Body):
         default=[], description="Arms whose rows are left out; * for all that are not in the study."
     )
     missing: str | None = Field(default=None, description="Why rows without an outcome have none; they then count.")
+    empty: Empty | None = Field(
+        default=None, description="What rows without an outcome are, where the study does not say it."
+    )
     cumulative: bool = Field(default=False, description="Whether it is a running total.")
     new: bool = Field(default=False, description="Whether all of it is new, even where it looks the same.")
 
