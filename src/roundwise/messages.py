@@ -862,8 +862,8 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     ),
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
     "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“What do you expect?”"),
-    "deviation": ("`deviation=...`", "--deviation NUMBER", "“The spread is about”"),
-    "pilot": ("`pilot=FILE`", "--pilot FILE", "a past file to `roundwise plan`"),
+    "deviation": ("`deviation`", "--deviation", "“The spread is about”"),
+    "pilot": ("`pilot`", "--pilot", "a past file to `roundwise plan`"),
     "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "the menu “item”"),
     "range": ("Bounded({low:g}, {high:g})", "--range {low:g} {high:g}", "scores from {low:g} to {high:g}"),
     "range_or_sigma": (
@@ -914,7 +914,6 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     "same_spread": '`"noise": {{"name": "same-variance"}}`',
     "large_sample": '`"noise": {{"name": "large-sample"}}`',
     "cap": '`"noise": {{"name": "capped", "cap": X}}`',
-    "deviation": '`"deviation": 25`',
     "pilot": "a past file to `plan(pilot=FILE)` in Python",
     "items_or_column": '`"columns": {{"item": NAME}}`',
     "arms_example": '`"arms": ["a", "b", "c"]`',

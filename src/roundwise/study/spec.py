@@ -226,20 +226,19 @@ class StudySpec:
     @cached_property
     def by_metric(self) -> tuple[Self, ...]:
         """The same study of each further metric alone: its claims, noise model, column and unit."""
+        return tuple(replace(self, **self._of_metric(each)) for each in self.metrics)
+
+    def _of_metric(self, metric: Metric) -> dict[str, Any]:
+        """The settings in which a study of this metric alone differs."""
         control = self.question.reference_arm
-        opposites = self.question.opposites
-        return tuple(
-            replace(
-                self,
-                question=each.claims(self.arms, 0 if control is None else control, opposites),
-                noise=each.noise,
-                columns=replace(self.columns, outcome=each.title, covariate=None, denominator=each.denominator),
-                reading=replace(self.reading, share_above=None, share_below=None),
-                unit=each.unit,
-                metrics=(),
-            )
-            for each in self.metrics
-        )
+        return {
+            "question": metric.claims(self.arms, 0 if control is None else control, self.question.opposites),
+            "noise": metric.noise,
+            "columns": replace(self.columns, outcome=metric.title, covariate=None, denominator=metric.denominator),
+            "reading": replace(self.reading, share_above=None, share_below=None),
+            "unit": metric.unit,
+            "metrics": (),
+        }
 
     @property
     def reading_words(self) -> str:
