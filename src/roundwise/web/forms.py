@@ -247,8 +247,8 @@ class Form:
         come = (days or 1.0) * per_day
         if size is not None and days is not None and abs(size - come) > PACE * size:
             raise InputError(
-                f"These do not fit together: {count(size)} results a round, {count(per_day)} a day and {days:g} days a "
-                f"round, in which {count(come)} come. Leave one of them empty."
+                f"These do not fit together: {count(size)} results a round, {count(per_day)} a day, and rounds of "
+                f"{days:g} days, in which {count(come)} come. Leave one of them empty."
             )
         if size is None and self.budget.strip() and come > self.read("budget"):
             return self.read("budget")
@@ -259,7 +259,7 @@ class Form:
         days: float | None = self.read("days")
         if days is not None and not self.round.strip():
             raise InputError(
-                f"A round takes {days:g} days, but how many results come in them? Give results a day or results a "
+                f"Rounds take {days:g} days, but how many results come in them? Give results a day or results a "
                 "round, or leave the days empty."
             )
         return days
