@@ -278,7 +278,7 @@ class Study:
         """The same by one metric, that of the state."""
         spec = state.spec_at(number)
         parts = spec.limited_policy.first(spec.problem, ()).parts
-        parts = min(spec.noise.most_parts, PARTS) if parts > 1 and number > 1 else parts
+        parts = max(parts, min(spec.noise.most_parts, PARTS)) if parts > 1 and number > 1 else parts
         results = read_results(
             source,
             arms or spec.arms,
@@ -291,7 +291,7 @@ class Study:
             reading=spec.reading,
             adjustment=adjustment_of(state, replaces, options.columns),
             ratio=ratio_of(state, arms or spec.arms, replaces, options.columns),
-            lower_is_better=spec.question.lower_is_better,
+            lower_is_better=spec.question.lower_is_better if spec.question.seeks_better else None,
             options=options,
             recorded=replace(
                 recorded_files(state, arms or spec.arms, options, before, replaces),
