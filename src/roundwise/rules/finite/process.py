@@ -43,9 +43,10 @@ class FiniteProcess(ABC, Generic[Purses]):
     """
 
     tag: ClassVar[str]
+    growth: ClassVar[tuple[float, float]] = (1.1, 2.5)  # of the items so far, after the next block: least and most
 
-    def __init__(self, size: int, goal: float) -> None:
-        self.size, self.goal = size, goal
+    def __init__(self, size: int, goal: float, flips: bool = False) -> None:
+        self.size, self.goal, self.flips = size, goal, flips  # whether lower results are better
 
     @abstractmethod
     def start(self, runs: tuple[int, ...], arms: int) -> Purses:

@@ -19,11 +19,13 @@ from roundwise.arrays import Bools, Floats, tree_map, tree_where
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, Problem, Record, Trial
-from roundwise.questions.base import Answer
-from roundwise.rules.base import Bounds, ClaimStatus, Interval, StoppingRule, TrialStatus
+from roundwise.questions.base import Answer, near_words
+from roundwise.rules.base import Bounds, ClaimStatus, Interval, LinearForm, StoppingRule, TrialStatus
+from roundwise.rules.eprocess.claim_bounds import claims_of
 from roundwise.rules.finite.best_arm import BestArmProcess
 from roundwise.rules.finite.bounds import list_means
 from roundwise.rules.finite.process import FiniteProcess, Row
+from roundwise.rules.finite.statements import LevelProcess, Statement, StatementProcess
 
 FAILED = np.inf  # in place of a result: the request was given up
 
@@ -97,7 +99,7 @@ class ListRule(StoppingRule[ListState]):
         """Results in [0, 1], failed ones as 0 and as 1, and which there are; higher is better."""
         seen, (low, high) = np.isfinite(values), problem.noise.mean_range
         x = np.where(seen, (values - low) / (high - low), 0.0)
-        x = np.where(seen, 1.0 - x, 0.0) if problem.question.lower_is_better else x
+        x = np.where(seen, 1.0 - x, 0.0) if self.process(problem).flips else x
         return x, np.where(seen, x, 1.0), seen
 
     def finished(self, problem: Problem, kept: ListState) -> Bools:
@@ -114,7 +116,9 @@ class ListRule(StoppingRule[ListState]):
         return self.process(problem).answer_text(problem, trial.kept.purses, names)
 
     def false_rejection(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
-        return self.process(problem).wrong(trial.kept.purses, problem.question.merits(means))
+        process, (low, high) = self.process(problem), problem.noise.mean_range
+        x = (means - low) / (high - low)
+        return process.wrong(trial.kept.purses, 1.0 - x if process.flips else x)
 
     def doubt(self, problem: Problem) -> None:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
@@ -175,6 +179,61 @@ def process_for(problem: Problem, size: int, strict: bool) -> FiniteProcess[Any]
     low, high = problem.noise.mean_range
     if not (math.isfinite(low) and math.isfinite(high)):
         raise InputError("Bets on a list need results in a range: give 0/1 results, or the range of all results.")
-    if problem.question.name == "best-arm" and not problem.question.tolerance:
-        return BestArmProcess(size, goal)
-    raise InputError(f"The question '{problem.question.name}' cannot be asked about a list.")
+    question = problem.question
+    if question.name == "best-arm" and not question.tolerance:
+        return BestArmProcess(size, goal, question.lower_is_better)
+    if strict:
+        raise InputError("Only the best arm, without a tolerance, can be asked for strictly.")
+    if question.name == "above":
+        return _levels(problem, size, goal)
+    if question.separate_claims:
+        return _claims(problem, size, goal)
+    raise InputError(f"The question '{question.name}' cannot be asked about a list.")
+
+
+def _levels(problem: Problem, size: int, goal: float) -> LevelProcess:
+    question, (low, high) = problem.question, problem.noise.mean_range
+    level, near, flips = float(question.level or 0.0), question.tolerance, question.lower_is_better
+    at, apart = (level - low) / (high - low), near / (high - low)
+    at = 1.0 - at if flips else at
+    bounds = np.repeat([[at - apart], [at + apart]], problem.arms, axis=1)
+    words = problem.wording.value(level) + near_words(near, problem.wording)
+    sides = ("below", "above") if flips else ("above", "below")
+
+    def describe(names: Sequence[str]) -> list[Statement]:
+        return [
+            Statement(
+                f"{name} is {sides[0]} {words}",
+                f"{name} is {sides[1]} {words}" if near else f"{name} is not {sides[0]} {words}",
+                LinearForm((arm,), (1.0,), level, below=flips),
+                "",
+            )
+            for arm, name in enumerate(names)
+        ]
+
+    forms, weights = np.eye(problem.arms), np.ones(problem.arms)
+    return LevelProcess(size, goal, forms, bounds, (not near, False), 2, weights, flips, describe)
+
+
+def _claims(problem: Problem, size: int, goal: float) -> StatementProcess:
+    question, (low, high) = claims_of(problem), problem.noise.mean_range
+    if question.odds or question.independent:
+        raise InputError("Claims about a list are about means or their differences, without odds or products.")
+    width, moved = high - low, low * question.forms.sum(axis=-1)
+    levels = np.asarray(question.levels)
+    futile = levels if question.futility is None else np.asarray(question.futility)
+    bounds = np.stack([(levels - moved) / width, (futile - moved) / width])
+    sides = 2 if question.opposites else 1
+
+    def describe(names: Sequence[str]) -> list[Statement]:
+        texts, labels = question.claim_texts(names), question.labels(names)
+        found = []
+        for j, form in enumerate(question.forms):
+            arms = tuple(int(arm) for arm in np.flatnonzero(form))
+            of = LinearForm(arms, tuple(float(form[arm]) for arm in arms), float(levels[j]))
+            found.append(Statement(texts[j], texts[j + len(levels)] if sides == 2 else "", of, labels[j]))
+        return found
+
+    sharp = (True, question.futility is not None)
+    weights = np.broadcast_to(np.asarray(question.weights, dtype=np.float64), levels.shape)
+    return StatementProcess(size, goal, question.forms, bounds, sharp, sides, weights, False, describe)
