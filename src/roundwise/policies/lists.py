@@ -87,7 +87,7 @@ class Lockstep(Policy[BlockEdge]):
         there = np.zeros((*edge.shape, len(places), problem.arms), dtype=np.bool_)
         there[..., : told.shape[-2], :] = ~np.isnan(told)
         open_ = np.asarray(~self.stopping.finished(problem, kept))
-        block = open_[..., None] & (places >= kept.place[..., None]) & (places < edge[..., None])
+        block = open_[..., None] & (places < edge[..., None])  # an arm that comes back catches up
         needed = self.stopping.process(problem).needed(kept.purses)
         return np.asarray(block[..., None] & ~there & needed[..., None, :])
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, tree_map, tree_where
+from roundwise.arrays import Bools, Floats, quiet, tree_map, tree_where
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, Problem, Record, Trial
@@ -24,6 +24,7 @@ from roundwise.rules.base import Bounds, ClaimStatus, Interval, LinearForm, Stop
 from roundwise.rules.eprocess.claim_bounds import claims_of
 from roundwise.rules.finite.best_arm import BestArmProcess
 from roundwise.rules.finite.bounds import list_means
+from roundwise.rules.finite.candidates import CandidateProcess
 from roundwise.rules.finite.process import FiniteProcess, Row
 from roundwise.rules.finite.statements import LevelProcess, Statement, StatementProcess
 
@@ -75,36 +76,42 @@ class ListRule(StoppingRule[ListState]):
         state = self._bet(problem, state._replace(told=told))
         return tree_map(lambda each: each[0], state) if single else state
 
+    @quiet
     def _bet(self, problem: Problem, state: ListState) -> ListState:
         process, (told, place, purses) = self.process(problem), state
         if told.shape[-2] == self.size and not np.isnan(told).any():  # the whole list is known: no need to bet
-            x, most, _ = self._scale(problem, told)
-            purses = process.conclude(purses, x.sum(axis=-2), most.sum(axis=-2))
+            whole = self._scale(problem, told)
+            purses = process.conclude(purses, whole[0].sum(axis=-2), whole[1].sum(axis=-2))
             return ListState(told, np.full_like(place, self.size), purses)
-        first = int(place.min(initial=told.shape[-2]))
-        for t in range(first, told.shape[-2]):
-            values = told[..., t, :]
-            there = ~np.isnan(values)
-            goes_on = (place == t) & ~process.settled(purses) & (there | ~process.needed(purses)).all(axis=-1)
-            if not goes_on.any():
-                if (place < t).all():
-                    break
-                continue
-            after = process.step(purses, Row(place, *self._scale(problem, values)))
-            purses = after if goes_on.all() else tree_where(goes_on, after, purses)
-            place = place + goes_on
+        prefix = np.logical_and.accumulate(~np.isnan(told), axis=-2).sum(axis=-2)  # places up to the first gap, (K)
+        for t in range(int(place.min(initial=told.shape[-2])), told.shape[-2] + 1):
+            here = (place == t) & ~process.settled(purses)
+            lags = here[..., None] & process.lags(purses, place)
+            if (back := (lags & (prefix >= t)).any(axis=-1)).any():  # arms that were not needed for a while
+                rows = Row(place, *self._scale(problem, told[..., :t, :]))
+                purses = tree_where(back, process.recount(purses, rows), purses)
+            if t == told.shape[-2]:
+                break
+            goes_on = here & ((prefix > t) | ~process.needed(purses)).all(axis=-1)
+            if goes_on.any():
+                after = process.step(purses, Row(place, *self._scale(problem, told[..., t, :])))
+                purses = after if goes_on.all() else tree_where(goes_on, after, purses)
+                place = place + goes_on
+        at_end = np.asarray(place >= self.size)
+        if at_end.any():
+            purses = tree_where(at_end, process.close(purses), purses)
         return ListState(told, place, purses)
 
-    def _scale(self, problem: Problem, values: Floats) -> tuple[Floats, Floats, Bools]:
-        """Results in [0, 1], failed ones as 0 and as 1, and which there are; higher is better."""
+    def _scale(self, problem: Problem, values: Floats) -> tuple[Floats, Floats, Bools, Bools]:
+        """Results in [0, 1], failed ones as 0 and as 1, higher is better; which there are, and which are known."""
         seen, (low, high) = np.isfinite(values), problem.noise.mean_range
         x = np.where(seen, (values - low) / (high - low), 0.0)
         x = np.where(seen, 1.0 - x, 0.0) if self.process(problem).flips else x
-        return x, np.where(seen, x, 1.0), seen
+        return x, np.where(seen, x, 1.0), seen, ~np.isnan(values)
 
     def finished(self, problem: Problem, kept: ListState) -> Bools:
         """Whether there is an answer: shown, or because the list is used up. ()"""
-        return np.asarray(self.process(problem).settled(kept.purses) | (kept.place >= self.size))
+        return self.process(problem).ended(kept.purses, kept.place)
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         return self.finished(problem, trial.kept)
@@ -184,6 +191,8 @@ def process_for(problem: Problem, size: int, strict: bool) -> FiniteProcess[Any]
         return BestArmProcess(size, goal, question.lower_is_better)
     if strict:
         raise InputError("Only the best arm, without a tolerance, can be asked for strictly.")
+    if question.name in ("best-arm", "top-k"):
+        return CandidateProcess(size, goal, question, question.tolerance / (high - low))  # type: ignore[arg-type]
     if question.name == "above":
         return _levels(problem, size, goal)
     if question.separate_claims:
