@@ -31,7 +31,7 @@ import numpy as np
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.deadline import check_deadline
 from roundwise.model.batch import Parts, part_shares_of_rest
-from roundwise.model.estimates import Estimates
+from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem
 from roundwise.noise.bets import (
     NO_ROWS,
@@ -71,6 +71,8 @@ class RequiredPulls(NamedTuple):
 
     pulls: Floats  # (K)
     unfinished: Bools  # (K), arms of what is still open
+    tie: Floats | None = None  # (), how much a tolerance decides, from 0 to 1; None without one
+    least: Floats | None = None  # (K), pulls of each arm in the next batch, at least, if there is room
 
 
 class RuleState(NamedTuple):
@@ -126,6 +128,10 @@ class EProcess(ABC):
     @abstractmethod
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """Return the pulls that would settle everything open."""
+
+    def sufficient_pulls(self, problem: Problem, past: Past) -> Floats | None:
+        """Return how many pulls of each arm, the same of all, end it whatever the means; None where none do. ()"""
+        return None
 
     @abstractmethod
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
