@@ -138,7 +138,7 @@ class TestVerbs:
         [
             ("json", b"{"),
             ("html", b"<!doctype html>"),
-            ("md", b"<!-- roundwise report -->"),
+            ("md", b"[//]: # (a report of roundwise)"),
             ("txt", b"Not decided"),
             ("csv", b"arm,results"),
             ("xlsx", b"PK"),

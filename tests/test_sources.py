@@ -12,10 +12,10 @@ import pytest
 
 import fuzz
 from roundwise import BestArm, Binary, Bounded, Columns, DataError, Normal, Reading, RoundwiseError, create_study
-from roundwise.formats.paths import Absent, Pattern, follow
+from roundwise.formats.paths import Absent, follow
 from roundwise.formats.readers import sheet_of
 from roundwise.formats.requests import LONGEST, arm_keys, parse_request_id, request_id
-from roundwise.formats.sources import Wanted
+from roundwise.formats.sources import Pattern, Wanted
 from roundwise.ingest import TellOptions, read_results
 from roundwise.ingest.rows import preview_columns
 from roundwise.messages import FileNote

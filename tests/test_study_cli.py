@@ -310,7 +310,7 @@ class TestCommands:
             out = works("report", "checkout", "--out", name)
             assert f"The report is in {name}" in out
         html.parser.HTMLParser().feed((tmp_path / "deep/er/R.HTML").read_text())
-        assert (tmp_path / "r.md").read_text().startswith("<!-- roundwise report -->\n# checkout")
+        assert (tmp_path / "r.md").read_text().startswith("[//]: # (a report of roundwise)\n\n# checkout")
 
     @pytest.mark.long
     def test_export_and_import(self, works, refused, decided, tmp_path):

@@ -6,6 +6,7 @@ Nothing reads these texts back. Code looks at codes, fields and statuses; a chan
 from __future__ import annotations
 
 import math
+import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,23 @@ from typing import Any, ClassVar, Self
 
 Fields = Mapping[str, Any]
 Entry = str | Callable[..., str]  # a template of `_Formatter`, or a function of the fields
+
+
+LONGEST = 2000  # letters of one sentence on a screen
+_CONTROL = re.compile(
+    "[^\n -~\N{NO-BREAK SPACE}-\U0010ffff]|[\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def visible(text: str, longest: int | None = None) -> str:
+    r"""Text that a terminal or a page only shows: what would steer it is written out, what is endless is cut.
+
+    >>> visible("a\x1b[31mb"), visible("x" * 9, longest=5)
+    ('a\\x1b[31mb', 'xxxxx... (9 letters)')
+    """
+    if longest is not None and len(text) > longest:
+        text = f"{text[:longest]}... ({len(text)} letters)"
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 class Surface(StrEnum):
@@ -565,6 +583,12 @@ def _after_decision(*, results: float, recounted: bool, claims: bool) -> str:
     return f"{several(results, 'result')} arrived after the decision{how}; used for {use}."
 
 
+def _design(budget: int | None, lead: str | None) -> str:
+    if budget is None:
+        return "to go on until it is decided"
+    return f"for {count(budget)} results{'' if lead is None else f' and a lead of {lead}'}"
+
+
 def _joint_bounds(*, times: int, changed: bool) -> str:
     since = ", counted from the last change of the claims," if changed else ""
     often = {2: "twice", 3: "three times"}.get(times, f"{times} times")
@@ -615,6 +639,10 @@ Note.table = {
         "those after it."
     ),
     "budget_changed": "The budget was {before:count} results at first and is {now:count} now.",
+    "redesigned": lambda *, before, now: (
+        f"The study was designed {_design(**before)} at first and is designed {_design(**now)} now. Each round is bet "
+        "on by the design that was set before its results."
+    ),
     "remark": lambda *, by, at, text: f"Remark by {by}, {day(at)}: {text}",
     "more_remarks": "{number:count} earlier remark{number:s} {number:is} in the record.",
     "ended": "The study ended because {why}.",
@@ -630,6 +658,12 @@ Note.table = {
     "covariate": lambda *, column, explained: (
         f"Results are adjusted for {quoted(column)}, which explains {100 * explained:.0f} % of their variance; means "
         "are those of adjusted results."
+    ),
+    "ratio": lambda *, numerator, denominator, arms: (
+        f"Total {quoted(numerator)} over total {quoted(denominator)}: "
+        + few([f"{arm} {x:.6g} / {y:.6g} = {x / y:.4g}" for arm, (x, y) in arms.items()])
+        + ". The table has linearized ratios, whose last digits can differ. A first round without earlier data sets "
+        "their scale and is no evidence."
     ),
     "rows_unchecked": (
         "Some results were recorded as sums, so their single values were not checked against the assumptions."
@@ -811,6 +845,11 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "time_column": ("`columns=Columns(time=...)`", "--time-column NAME", "the menu “time”"),
     "item_column": ("`columns=Columns(item=...)`", "--item-column NAME", "the menu “item”"),
     "covariate_column": ("`columns=Columns(covariate=...)`", "--covariate-column NAME", "the column of a covariate"),
+    "denominator_column": (
+        "`columns=Columns(denominator=...)`",
+        "--denominator-column NAME",
+        "the field “divided by the column”",
+    ),
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
     "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“What do you expect?”"),
     "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "the menu “item”"),
@@ -836,6 +875,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "status": ("`study.status()`", "`roundwise status`", "the page of the study"),
     "create": ("`create_study`", "`roundwise new`", "“New study”"),
     "import_past": ("`import_past`", "`roundwise import-past`", "“Import earlier data”"),
+    "extend": ("`study.extend(N)`", "`roundwise extend`", "“Change the budget”"),
     "relax": ("`study.relax(REASON)`", "`roundwise relax`", "“Go on as large-sample”"),
     "import": ("`import_study`", "`roundwise import`", "`roundwise import`"),
     "export": ("`export_study`", "`roundwise export`", "`roundwise export`"),
@@ -853,7 +893,7 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     **{name: f'`"{name}": true`' for name in ("new", "cumulative", "unrelated")},
     **{
         f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`'
-        for role in ("arm", "outcome", "id", "time", "item", "covariate")
+        for role in ("arm", "outcome", "id", "time", "item", "covariate", "denominator")
     },
     **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("empty", "id_result", "id_window", "two_arms")},
     "binary": '`"noise": {{"name": "binary"}}`',
@@ -883,7 +923,7 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     "plan_file": "`POST .../plan`",
     **{
         name: f"`POST .../{name.replace('_', '-')}`"
-        for name in ("amend", "ask", "close_round", "end", "relax", "import_past")
+        for name in ("amend", "ask", "close_round", "end", "extend", "relax", "import_past")
     },
 }
 

@@ -371,6 +371,9 @@ class ColumnOptions(NamedTuple):
     covariate_column: Annotated[
         str | None, _column("covariate", "Column of a number known before the study, to adjust for.")
     ] = None
+    denominator_column: Annotated[
+        str | None, _column("denominator", "Column that outcomes are divided by, in all: results are ratios of sums.")
+    ] = None
 
     def columns(self) -> Columns | None:
         """The columns as `create_study` takes them; None if none were given."""
@@ -448,14 +451,16 @@ class StudyOptions:
         if self.question is None:
             raise InputError("Give --question.")
         arms = arm_names(self._names())
-        policy, reading = settings.get("policy"), self.reading.reading()
-        zero_one = reading.shares and self.noise == NoiseOptions(items=self.noise.items)
+        policy, reading, noise = settings.get("policy"), self.reading.reading(), self.noise
+        if noise == NoiseOptions(items=noise.items):
+            ratio = self.columns.denominator_column is not None
+            noise = noise._replace(binary=reading.shares, large_sample=ratio and not reading.shares)
         return kind.declare(
             **settings
             | {
                 "question": self._question(self.question, arms),
                 "arms": arms,
-                "noise": (self.noise._replace(binary=True) if zero_one else self.noise).model(),
+                "noise": noise.model(),
                 "policy": None if policy is None else from_spec("policy", policy, trusted=True),
                 "columns": self.columns.columns(),
                 "reading": reading,

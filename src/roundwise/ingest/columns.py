@@ -31,6 +31,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "squares": (),
 }
 _SUMS = ("count", "total", "successes", "squares")
+_EXTRAS = ("id", "time", "item", "covariate", "denominator")  # columns that a table of any form may have
 _TO_COME = "remaining"  # a column of what is asked for: a round is no table of results
 
 
@@ -39,7 +40,7 @@ class Columns:
     """What the columns of a user's tables are called, where they have names of their own.
 
     >>> Columns(arm="variant").over(Columns(arm="group", outcome="converted"))
-    Columns(arm='variant', outcome='converted', id=None, time=None, item=None, covariate=None)
+    Columns(arm='variant', outcome='converted', id=None, time=None, item=None, covariate=None, denominator=None)
     """
 
     arm: str | None = None
@@ -48,6 +49,7 @@ class Columns:
     time: str | None = None
     item: str | None = None  # of what several arms were tried on: a question, a plate
     covariate: str | None = None  # of a number known of each id before the study, to adjust for
+    denominator: str | None = None  # of what outcomes are divided by, in all: revenue per session
 
     def __post_init__(self) -> None:
         named = [name.strip() if isinstance(name, str) else name for name in self.payload().values()]
@@ -112,7 +114,7 @@ def layout(
     places |= _usual_places(where, titles, places)
     if columns.outcome is not None:  # then the others are only columns with a common name
         places = {role: place for role, place in places.items() if role not in _SUMS}
-    more = tuple(role for role in ("id", "time", "item", "covariate") if role in places)
+    more = tuple(role for role in _EXTRAS if role in places)
     guessed: dict[str, int] = {}
     form: Literal["rows", "sums", "successes", "wide"] = "wide"
     if columns_of_arms := _arm_places(where, titles, arms, places):
@@ -195,7 +197,7 @@ def _arm_places(
     where: str, titles: Sequence[str], arms: Collection[str], places: Mapping[str, int]
 ) -> dict[str, int] | None:
     """The columns of a wide table, one an arm: if no column has arms or outcomes, and two arms or more have one."""
-    extras = {places[role] for role in ("id", "time", "item", "covariate") if role in places}
+    extras = {places[role] for role in _EXTRAS if role in places}
     at = [(title, i) for i, title in enumerate(titles) if title in arms and i not in extras]
     if {"arm", "outcome"} & places.keys() or len(at) < 2:
         return None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, quiet
+from roundwise.arrays import Bools, Floats, Hashes, pack_hashes, pack_numbers, quiet
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.formats.messages import quoted, refusal, shown
 from roundwise.formats.readers import sheet_of
@@ -48,6 +48,7 @@ from roundwise.ingest.duplicates import (
     outcome_codes,
     with_arm,
 )
+from roundwise.ingest.ratios import Linearization, RatioSums
 from roundwise.ingest.reading import Reading, moment, seconds
 from roundwise.ingest.record import (
     WATCHED,
@@ -62,10 +63,9 @@ from roundwise.ingest.record import (
     unit_kind,
     width_for,
 )
-from roundwise.ingest.row_statistics import RowCounter, RowStatistics
+from roundwise.ingest.row_checks import RowCounter, RowStatistics
 from roundwise.messages import FileNote, Remedy, list_by_arm, option
 from roundwise.noise import Noise
-from roundwise.serialization import Hashes, pack_hashes, pack_numbers
 
 MOST = 2.0**53  # of a count: whole numbers beyond are not exact
 ROUNDING = 1e-6  # by how much sums that a user rounded may contradict each other
@@ -283,6 +283,7 @@ def read_results(
     columns: Columns | None = None,
     reading: Reading | None = None,
     adjustment: Adjustment | None = None,
+    ratio: RatioSums | Linearization | None = None,
     lower_is_better: bool | None = None,
     options: TellOptions | None = None,
     recorded: RecordedFiles | None = None,
@@ -300,6 +301,7 @@ def read_results(
         columns: Names of columns in the study.
         reading: The rules of the study by which rows become results.
         adjustment: What results are adjusted by, where the study has a covariate.
+        ratio: Where the study is about a ratio, the sums of earlier rounds, or how ids become results.
         lower_is_better: Whether the study looks for low means, so that a file that says otherwise is noted.
         options: What the user says about this file.
         recorded: What the study holds already.
@@ -319,8 +321,11 @@ def read_results(
             names, recorded = ArmNames(arms, options.ignored), recorded or RecordedFiles()
             rules = reading or Reading()
             reader = FileReader(source, path, names, noise, columns, rules, options, recorded, seed, file, stack)
-            reader.adjustment = adjustment
-            found = replace(reader.read(), parts=parts, seed=seed)
+            reader.adjustment, reader.ratio = adjustment, ratio
+            found = reader.read()
+            if found.linearization is not None and found.linearization.own:
+                parts = 1  # earlier results alone may say how it is bet on
+            found = replace(found, parts=parts, seed=seed)
             direction = reader.sheet.lower_is_better
             if None not in (direction, lower_is_better) and direction is not lower_is_better:
                 note = FileNote("direction", file=found.name, lower=direction)
@@ -360,6 +365,7 @@ class FileReader:
         self.recorded, self.seed, self.file, self.stack = recorded, seed, file, stack
         self.reading = reading
         self.adjustment: Adjustment | None = None
+        self.ratio: RatioSums | Linearization | None = None
         self.why_missing = options.missing or (EMPTY if reading.empty == "missing" else None)
         self.is_file = self.sheet.digest is not None
         self._first: Chunk | None = None
@@ -387,8 +393,10 @@ class FileReader:
                 "Give arm,outcome or arm,count,total with the outcomes themselves.",
             )
         by_unit = self.reading.id_result is not None or self.columns.covariate is not None
-        if (plan.form == "sums" and (by_unit or self.reading.shares)) or (plan.form == "successes" and by_unit):
-            said = f"sums cannot be read by the rules of this study. {self.reading.words}".strip()
+        wide = plan.form == "wide" and self.columns.denominator is not None
+        if (plan.form == "sums" and (by_unit or self.reading.shares)) or (plan.form == "successes" and by_unit) or wide:
+            what = "one column an arm" if wide else "sums"
+            said = f"{what} cannot be read by the rules of this study. {self.reading.words}".strip()
             raise refusal(sheet.top, said, "Give every row, with the columns that the study names.")
         if by_unit and not {"id", "item"} & plan.places.keys():
             raise refusal(sheet.top, "there is no column of ids.", Remedy("Name it with {@id_column}."))
@@ -605,6 +613,8 @@ class FileReader:
         units = self.ids.combine(self.reading, self.latest)
         told_ids = units.rows.only(units.closed)
         self.covariate: CovariateSums | None = None
+        self.ratio_sums: RatioSums | None = None
+        self.linearization: Linearization | None = None
         if self.reading.id_result is not None or self.adjustment is not None:
             row_store = self._open_row_store()
             self._tell_units(units, told_ids, numbers.title, row_store)
@@ -664,6 +674,8 @@ class FileReader:
             sketches={title: sketch for title, sketch in sketches.items() if sketch is not None},
             times=self.times,
             covariate=self.covariate,
+            ratio=self.ratio_sums,
+            linearization=self.linearization,
             row_statistics=self._count_rows(row_store, skipped, sums) if self.noise.row_checks else None,
         )
 
@@ -700,12 +712,15 @@ class FileReader:
             np.add.at(self.empty, lines.arms[missing], 1.0)
             lines, values, missing = lines.only(~missing), values[~missing], missing[~missing]
         items = self._read_items(lines)
-        ids, times, covariates = self._read_ids(lines, items), self._read_times(lines), self._read_covariates(lines)
+        ids, times = self._read_ids(lines, items), self._read_times(lines)
+        covariates, divisors = self._read_covariates(lines), self._read_denominators(lines)
         if ids is not None and (old := self.recorded.has(ids)).any():
             self.skipped += int(old.sum())
-            self.seen.add(lines.only(old).lines, lines.arms[old], ids[old], values[old], None, times[old])
+            seen = ids[old], values[old], None, times[old], None, divisors[old]
+            self.seen.add(lines.only(old).lines, lines.arms[old], *seen)
             lines, values, missing, ids = lines.only(~old), values[~old], missing[~old], ids[~old]
-            items, times, covariates = None if items is None else items[~old], times[~old], covariates[~old]
+            items, times = None if items is None else items[~old], times[~old]
+            covariates, divisors = covariates[~old], divisors[~old]
         if missing.any():
             np.add.at(self.missing, lines.arms[missing], 1.0)
             self.first_missing = self.first_missing or int(lines.lines[int(np.argmax(missing))])
@@ -716,7 +731,8 @@ class FileReader:
             check_outcomes(lines, self.noise, numbers.title, results)
         good = lines.good
         if ids is not None:
-            self.ids.add(lines.lines, lines.arms, ids, np.where(good, values, np.nan), items, times, covariates)
+            found = np.where(good, values, np.nan)
+            self.ids.add(lines.lines, lines.arms, ids, found, items, times, covariates, divisors)
         if self.pairs is not None and items is not None:
             self.pairs.add(lines.lines, lines.arms, with_arm(items, lines.arms), values)
         for role, watch in watches.items():
@@ -724,7 +740,8 @@ class FileReader:
         arms, items = lines.arms[good], None if items is None else items[good]
         if self.contents is not None:
             own, when = None if ids is None else ids[good], times[good] if self.reading.id_window else None
-            self.contents.add([self.arms[i] for i in arms.tolist()], values[good], own, items, when)
+            both = values if np.isnan(divisors).all() else np.column_stack([values, divisors])
+            self.contents.add([self.arms[i] for i in arms.tolist()], both[good], own, items, when)
         return arms, results[good], items
 
     def _read_items(self, lines: ArmLines) -> Hashes | None:
@@ -791,6 +808,19 @@ class FileReader:
         lines.refuse("covariates", wrong, lambda k: f"the {shown(title)} {quoted(cells[k])} is not a number.", said)
         return np.where(missing, np.nan, values)
 
+    def _read_denominators(self, lines: ArmLines) -> Floats:
+        """The denominator of each row; nan where the study has none."""
+        if "denominator" not in lines.columns:
+            return np.full(len(lines.arms), np.nan)
+        title, cells = self.plan.titles["denominator"], lines.columns["denominator"]
+        values, missing = Numbers(title, self.sheet.decimal_comma).read(lines.lines, cells)
+        if self.reading.empty == "zero":
+            values, missing = np.where(missing, 0.0, values), np.zeros_like(missing)
+        wrong = missing | ~((values >= 0) & (values <= LARGEST))
+        said = "Correct it: a denominator is a number of at least 0."
+        lines.refuse("denominators", wrong, lambda k: f"the {shown(title)} {quoted(cells[k])} cannot be one.", said)
+        return values
+
     def _refuse_rows(self, numbers: Numbers, rows: int) -> None:
         """Raise an error if anything was wrong with the file of so many good rows."""
         check_notation(self.sheet, [numbers])
@@ -840,6 +870,8 @@ class FileReader:
             sums = told.arms, told.covariates, values
             self.covariate = CovariateSums.of(*sums, len(self.arms), self.adjustment)
             values = self.adjustment.adjust(values, told.covariates)
+        if self.ratio is not None:
+            values = self._linearize(told)
         row_store.put(told.arms, values, told.items if self.has_items else None)
         rows = int(units.sizes[units.closed].sum())
         if rows > units.closed.sum():
@@ -856,6 +888,17 @@ class FileReader:
                 f"the window of {rule.id_window} is still open for all {waiting} new ids.",
                 "Tell the file again when it has later rows. Nothing was changed.",
             )
+
+    def _linearize(self, told: IdRows) -> Floats:
+        """The results of ids that have a numerator and a denominator."""
+        sums = RatioSums.of(told.arms, told.values, told.denominators, len(self.arms))
+        assert self.ratio is not None
+        rule = self.ratio.linearization(sums)
+        if not math.isfinite(rule.ratio):
+            title = shown(self.plan.titles["denominator"])
+            raise refusal(self.sheet.name, f"every {title} is 0.", "A ratio needs denominators above 0.")
+        self.ratio_sums, self.linearization = sums, rule
+        return rule.linearize(told.arms, told.values, told.denominators)
 
     def _refuse_incomplete_units(self, units: Units) -> None:
         """Raise an error where a file lacks rows of ids that an earlier one left waiting."""

@@ -26,7 +26,7 @@ from roundwise.planning.scenarios import Data, Unreliable, allowed_world, world_
 from roundwise.policies import Policy
 from roundwise.policies.base import as_rounds, round_of
 from roundwise.simulation.environments import Environment, Now, draw_batch
-from roundwise.study.fold import extend_budget
+from roundwise.study.fold import redesign
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
 
@@ -481,7 +481,8 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
         undecided = state.decided is None and state.closed is None and not bool(trial.done)
         if not undecided or settings.budget is None or not _may_extend(settings):
             return found
-        settings, trial = extend_budget(settings, trial, math.ceil(EXTENSION * settings.budget))
+        larger = math.ceil(EXTENSION * settings.budget)
+        settings, trial = redesign(settings, trial, settings.design | {"budget": larger})
     if state.spec.metrics:
         raise InputError(
             "There is no forecast of a study of several metrics: how their values go together is not known. Its report "

@@ -9,7 +9,7 @@ from roundwise.messages import number
 from roundwise.planning.forecast import most_in_a_round, planned_looks, plural, share, whole
 from roundwise.planning.rows import PlanRow
 from roundwise.policies.base import as_rounds
-from roundwise.render.terminal import Table, align_table
+from roundwise.report.text import Table, align_table
 from roundwise.study.study import asked_in_words
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from roundwise.arrays import Plain
+from roundwise.arrays import Plain, plain_json
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.messages import Remedy
 from roundwise.model.spec import Thing, class_name, to_spec
@@ -43,8 +43,7 @@ from roundwise.planning.tradeoff import TradeoffPoint, policy_words
 from roundwise.policies import usual_policy
 from roundwise.render.html import render_card, render_page
 from roundwise.render.svg import render_file
-from roundwise.render.terminal import wrap_text
-from roundwise.serialization import plain_json
+from roundwise.report.text import wrap_text
 from roundwise.study.spec import StudySpec
 
 PLAN_FORMAT = "roundwise plan 1"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from roundwise._version import __version__
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Unreadable
 from roundwise.ingest import Results
 from roundwise.messages import Guarantee, option, several
 from roundwise.noise.base import Outcome
@@ -37,7 +37,6 @@ from roundwise.report.model import (
 from roundwise.report.text import Findings, describe_open, list_decisions, name_answer, write_headline
 from roundwise.rules import ClaimStatus
 from roundwise.rules.base import Bounds, Interval, LinearForm
-from roundwise.serialization import Unreadable
 from roundwise.store import Entry, EventKind
 from roundwise.store.log import format_time
 from roundwise.study.fold import Round, evidence, restore_trial
@@ -73,7 +72,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
     arm_rows, claim_rows = measure(state, claims, answer, courses, intervals)
     units = choose_units(settings.noise, settings.unit, _median_width(arm_rows))
     metric_rows = _list_metrics(state, every, claim_rows, units, intervals)
-    decisions = decide_arms(metric_rows)
+    decisions = decide_arms(metric_rows) if settings.metrics else []
     found = Findings(
         question,
         sorted(arm_rows, key=lambda arm: (arm.mean is None, -question.sign * (arm.mean or 0.0))),
@@ -111,7 +110,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         courses=courses,
         assumptions=" ".join(
             [
-                f"{settings.noise.words} {settings.reading.words}".strip(),
+                f"{settings.noise.words} {settings.reading_words}".strip(),
                 *(f"{each.name} ({each.role}): {each.noise.words}" for each in settings.metrics),
             ]
         ),
@@ -218,6 +217,8 @@ def _list_files(state: State, rounds: Sequence[Round], events: Sequence[Event]) 
                 contradicts=None if each.contradicted is None else each.contradicted.plain(),
                 at=None if event is None else event.at,
                 by=None if event is None else event.by,
+                first_time=None if each.times is None else each.times[0],
+                last_time=None if each.times is None else each.times[1],
             )
         )
     return tuple(found)

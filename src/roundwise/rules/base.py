@@ -154,7 +154,7 @@ class StoppingRule(ABC, Generic[Kept]):
     # --- state of a live study
 
     def state_tag(self, problem: Problem) -> str:
-        """Name the kind of state and its version, for the record of a study."""
+        """Name the kind of state and its version, for the record of a study; rules of one tag continue one another."""
         return "none/1"
 
     def save(self, problem: Problem, kept: Kept) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from roundwise.errors import visible
-from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason
+from roundwise.ingest.row_checks import contradicted_assumptions, cut_shares, notes_on_rows
+from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason, visible
 from roundwise.model.estimates import Past
 from roundwise.noise.base import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
@@ -19,7 +19,6 @@ from roundwise.study.diagnostics import (
     missing_p_value,
     split_p_value,
 )
-from roundwise.study.row_checks import contradicted_assumptions, cut_shares, notes_on_rows
 from roundwise.study.state import State
 
 MOST_CUT_APART = 0.05  # of an arm's total: how much more of it a cap may cut than of another's
@@ -212,9 +211,13 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
             continue
         removed = change.kind == "dropped" and change.arm not in spec.arms
         yield Note(f"arm_{change.kind}", removed=removed, **about)
-    before, now = state.first.budget, spec.budget
-    if before is not None and now is not None and before != now:
-        yield Note("budget_changed", before=before, now=now)
+    before, now = state.first, spec
+    if (before.policy.plans_budget, before.lead) != (now.policy.plans_budget, now.lead):
+        value, designs = spec.problem.wording.value, (before, now)
+        said = [{"budget": each.budget, "lead": None if each.lead is None else value(each.lead)} for each in designs]
+        yield Note("redesigned", before=said[0], now=said[1])
+    elif before.budget is not None and now.budget is not None and before.budget != now.budget:
+        yield Note("budget_changed", before=before.budget, now=now.budget)
     for remark in state.remarks[-MOST_REMARKS:]:
         by, text = visible(str(remark["by"])), visible(remark["text"].strip(), 500)
         yield Note("remark", by=by, at=remark["at"], text=text)
@@ -234,6 +237,11 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note("sums_only")
     if spec.columns.covariate is not None and (known := state.summary.covariate).rows:
         yield Note("covariate", column=spec.columns.covariate, explained=known.explained)
+    if spec.columns.denominator is not None:
+        of, sums = spec.columns.outcome or "outcome", state.summary.ratios
+        arms = {arm: [sums[arm].numerator, sums[arm].denominator] for arm in spec.arms if arm in sums}
+        if arms := {arm: each for arm, each in arms.items() if each[1] > 0}:
+            yield Note("ratio", numerator=of, denominator=spec.columns.denominator, arms=arms)
     yield from notes_on_rows(spec.noise, state.row_checks, spec.arms)
     waiting = state.partial_round
     if waiting is not None and state.closed is not None:

@@ -65,7 +65,7 @@ class SpecField(NamedTuple):
         if self.type == "names":
             return arm_names(value)
         if self.type == "metrics":
-            return parse_metrics(value)
+            return parse_metrics(value) if value else ()
         if self.type in ("question", "noise", "policy"):
             if isinstance(value, str):
                 example = {"question": "BestArm()", "noise": "Binary()", "policy": "Wager()"}[self.type]
@@ -166,6 +166,11 @@ class StudySpec:
         if self.policy is None:
             object.__setattr__(self, "policy", usual_policy(self.question, self.budget is not None))
         object.__setattr__(self, "policy", self.policy.with_design(self.budget, self.lead, self.looks))
+        if self.columns.denominator is not None and self.reading.id_result is None:
+            object.__setattr__(self, "reading", replace(self.reading, id_result="sum"))
+        if self.policy.plans_budget:  # it may have been given with the policy
+            for name in ("budget", "lead"):
+                object.__setattr__(self, name, getattr(self.policy, name))
         if self.columns.item is not None:
             object.__setattr__(self, "noise", self.noise.with_items())
         self._check_reading()
@@ -228,13 +233,21 @@ class StudySpec:
                 self,
                 question=each.claims(self.arms, 0 if control is None else control, opposites),
                 noise=each.noise,
-                columns=replace(self.columns, outcome=each.title, covariate=None),
+                columns=replace(self.columns, outcome=each.title, covariate=None, denominator=each.denominator),
                 reading=replace(self.reading, share_above=None, share_below=None),
                 unit=each.unit,
                 metrics=(),
             )
             for each in self.metrics
         )
+
+    @property
+    def reading_words(self) -> str:
+        """How rows become results, in sentences; empty where they are results."""
+        if self.columns.denominator is None:
+            return self.reading.words
+        ratio = f"total '{self.columns.outcome or 'outcome'}' over total '{self.columns.denominator}'"
+        return f"Arms are compared by {ratio}, with ids as units. {self.reading.words}"
 
     @property
     def limited_policy(self) -> Policy:
@@ -250,6 +263,16 @@ class StudySpec:
         if self.budget is None and self.round is None and self.split is None:
             return policy
         return Rounds(policy, self.budget, self.round, self.split)
+
+    @property
+    def design(self) -> Plain:
+        """What rounds are planned for, as JSON: it may change before any round."""
+        return {"policy": to_spec(self.policy), "budget": self.budget, "lead": self.lead, "looks": self.looks}
+
+    def with_design(self, design: Facts) -> Self:
+        """The same study with another design."""
+        budget, lead, looks = (design[name] for name in ("budget", "lead", "looks"))
+        return replace(self, policy=design["policy"], budget=budget, lead=lead, looks=looks)
 
     @property
     def alone(self) -> Self:
@@ -285,11 +308,26 @@ class StudySpec:
                 "Adjusting for a covariate changes how much results vary, so their variance must be left open.",
                 Remedy("Use {@normal} or {@large_sample}."),
             )
+        if columns.denominator is not None:
+            self._check_ratio()
         if reading.id_window is not None and columns.time is None:
             raise InputError("A window needs times.", Remedy("Name their column with {@time_column}."))
         if (reading.shares or reading.id_result == "any") and not self.noise.outcome.rates:
             rule = "above or below a value" if reading.shares else "any row"
             raise InputError(f"A result that asks for {rule} is 0 or 1.", Remedy("Use {@binary}."))
+
+    def _check_ratio(self) -> None:
+        """Raise an InputError where results cannot be ratios of sums."""
+        columns, reading = self.columns, self.reading
+        if columns.id is None:
+            raise InputError("A ratio adds up the rows of each id.", Remedy("Name their column: {@id_column}."))
+        if columns.covariate is not None or reading.shares or reading.id_result != "sum":
+            raise InputError(
+                "A ratio is of two sums over ids: it goes with no covariate, no share above or below a value, and no "
+                f"other result of an id than its sum (found: {reading.id_result})."
+            )
+        if self.noise.needs != "cubes":
+            raise InputError("How much a ratio varies is taken from earlier results.", Remedy("Use {@large_sample}."))
 
     def _check_metrics(self) -> None:
         """Raise an InputError where further metrics do not fit the question, the policy or the columns."""
@@ -311,12 +349,12 @@ class StudySpec:
             InputError: if a class of the user's own returns what it must not, or fixed rounds break the limits.
         """
         check_classes(self.problem, self.policy)
-        if self.columns.covariate is not None:
+        if self.columns.covariate is not None or self.columns.denominator is not None:
             start = begin(self.problem, self.acting)
             if not self.policy.stopping.standing(self.problem, start).compares:
                 raise InputError(
-                    "Adjusting for a covariate shifts all arms of a round alike: it needs a question and a policy that "
-                    "compare arms within rounds, such as best-arm or claims against a control with their usual policy."
+                    "Ratios, and results that are adjusted for a covariate, need a question and a policy that compare "
+                    "arms within rounds, such as best-arm or claims against a control with their usual policy."
                 )
         most, least = self.limited_policy.max_batch, self.limited_policy.min_per_arm
         pulls = self.acting.first(self.problem, ()).pulls

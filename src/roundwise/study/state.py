@@ -8,21 +8,20 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Floats, Plain, Unreadable
 from roundwise.contract import check_answer
 from roundwise.deadline import check_deadline
 from roundwise.errors import DataError, InputError
 from roundwise.ingest import Results, batch_of, of_arms
+from roundwise.ingest.row_checks import RowChecks
 from roundwise.model.batch import Batch
 from roundwise.model.problem import Record, Trial, cannot_stop, check_whole_number, final_answer
 from roundwise.noise.base import Outcome
 from roundwise.policies.base import apportion_pulls, round_of
-from roundwise.serialization import Unreadable
 from roundwise.store import Entry, EventKind
 from roundwise.study import fold
 from roundwise.study.amendments import Change, names_after, with_arms
 from roundwise.study.fold import ArmResults, Round, StudySummary
-from roundwise.study.row_checks import RowChecks
 from roundwise.study.spec import StudySpec
 
 # what a record that was changed by hand may raise when it is replayed
@@ -116,7 +115,7 @@ class State:
                 planned=None if planned is None else fold.read_pulls(planned, arms),
                 by_number=bool(payload["by_number"]),
                 since=str(entry.at),
-                budget=self.spec.budget,
+                design=self.spec.design,
             )
         )
 
@@ -212,10 +211,14 @@ class State:
         self.decided = None
 
     def _apply_extended(self, payload: Plain, entry: Entry) -> None:
-        open_ = self.open_round
+        self._apply_redesigned({**self.spec.design, **payload}, entry)
+
+    def _apply_redesigned(self, payload: Plain, entry: Entry) -> None:
+        open_, trial = self.open_round, self.trial
+        spec, trial = fold.redesign(self.spec, trial, payload, open_)
         if open_ is not None and not open_.files:
-            open_.budget = payload["budget"]
-        self.put(*fold.extend_budget(self.spec, self.trial, payload["budget"], open_), self.summary)
+            open_.design = spec.design
+        self.put(spec, trial, self.summary)
         self.decided = None  # what was shown stays shown, and what is open goes on
 
     def _apply_past_imported(self, payload: Plain, entry: Entry) -> None:
@@ -255,6 +258,7 @@ class State:
         EventKind.ADDED: _apply_arm_changed,
         EventKind.RELAXED: _apply_relaxed,
         EventKind.EXTENDED: _apply_extended,
+        EventKind.REDESIGNED: _apply_redesigned,
         EventKind.PAST_IMPORTED: _apply_past_imported,
         EventKind.NOTED: _apply_noted,
         EventKind.CLOSED: _apply_closed,
@@ -273,7 +277,7 @@ class State:
             except Unreadable:  # of a version whose state this one does not know: its rounds are facts
                 done = [each for each in self.rounds if each.counted or each.number in self.summary.late_rounds]
                 self.spec, self._trial, summary = fold.fold_rounds(
-                    self.first, done, self.changes, self._past, self.spec.budget
+                    self.first, done, self.changes, self._past, self.spec.design
                 )
                 self._summary = dataclasses.replace(summary, files=self.summary.files, refolded=True)
                 for each in done:
@@ -306,7 +310,7 @@ class State:
         """
         files = self.files
         if self.stale:
-            spec, trial, summary = fold.fold_rounds(self.first, self.rounds, self.changes, self._past, self.spec.budget)
+            spec, trial, summary = fold.fold_rounds(self.first, self.rounds, self.changes, self._past, self.spec.design)
             self.put(spec, trial, dataclasses.replace(summary, refolded=self.summary.refolded))
         for change in self.pending_changes:
             done = [each for each in self.rounds if each.counted]
@@ -480,10 +484,12 @@ class State:
         return next((each for each in self.changes if each.kind == "relaxed"), None)
 
     def spec_at(self, round: int) -> StudySpec:
-        """The spec with the noise model of a round."""
+        """The spec with the noise model and the design of a round."""
+        design = next((each.design for each in self.recent if each.number == round), None)
+        spec = self.spec if design is None or design == self.spec.design else self.spec.with_design(design)
         if self.relaxed is None or round > self.relaxed.after:
-            return self.spec
-        return dataclasses.replace(self.spec, noise=self.first.noise)
+            return spec
+        return dataclasses.replace(spec, noise=self.first.noise)
 
     # --- what comes next
 

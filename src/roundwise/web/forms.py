@@ -71,6 +71,7 @@ LABELS = {  # of the fields that are numbers
     "per_day": "Results a day",
     "share_above": "The value above which a result is a yes",
 }
+COLUMN_ROLES = ("arm", "outcome", "denominator", "id", "time")
 WHOLE = ("k", "round", "budget")
 EMPTY = {"refused": "an error in the file", "zero": "0", "missing": "missing"}
 UNITS = {"": "an error", "sum": "their sum", "mean": "their mean", "max": "the largest", "any": "yes if any is not 0"}
@@ -111,6 +112,7 @@ class Form:
     empty: str = "refused"
     arm_column: str = ""
     outcome_column: str = ""
+    denominator_column: str = ""
     id_column: str = ""
     id_result: str = ""
     id_window: str = ""
@@ -216,9 +218,7 @@ class Form:
             "unit": self.unit.strip() or None,
             "metrics": self.further_metrics() if self.question == "claims" else (),
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
-            "columns": Columns(
-                **{role: getattr(self, f"{role}_column").strip() or None for role in ("arm", "outcome", "id", "time")}
-            ),
+            "columns": Columns(**{role: getattr(self, f"{role}_column").strip() or None for role in COLUMN_ROLES}),
             "reading": Reading(
                 empty=cast(Empty, self.empty),
                 id_result=cast(UnitResult, self.id_result) if self.id_result else None,

@@ -19,8 +19,8 @@ from roundwise.messages import Remedy, count, option
 from roundwise.model.spec import from_spec
 from roundwise.policies import POLICIES
 from roundwise.render.svg import Axis, Chart, IntervalRow, Svg, draw_intervals, shorten
-from roundwise.render.terminal import Table
 from roundwise.report.export import render_csv
+from roundwise.report.text import Table
 from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary

@@ -19,7 +19,7 @@ from roundwise.planning.forecast import plural, share, whole
 from roundwise.planning.planner import plan_request
 from roundwise.planning.render import comparison_table, describe_compared, describe_fixed_design, power_table
 from roundwise.planning.tradeoff import policy_words
-from roundwise.render.terminal import Table
+from roundwise.report.text import Table
 from roundwise.study.study import create_from_spec
 from roundwise.web.forms import DIRECTIONS, EMPTY, QUESTIONS, RESULTS, SPLITS, UNITS, Form
 from roundwise.web.rendering import page, texts

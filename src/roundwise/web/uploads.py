@@ -287,7 +287,7 @@ def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> Uploa
         changes=_describe_changes(before, after),
         alarms=[str(each) for each in after.dangers if each not in before.dangers],
         complete=not after.remaining,
-        rules=spec.reading.words,
+        rules=spec.reading_words,
     )
 
 

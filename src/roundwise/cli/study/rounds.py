@@ -27,10 +27,10 @@ from roundwise.cli.output import (
     write_file,
 )
 from roundwise.cli.study.requests import RequestOptions
-from roundwise.errors import InputError, RoundwiseError, visible
-from roundwise.messages import Guarantee, Reason, count, keep_flags, several, shell_command
+from roundwise.errors import InputError, RoundwiseError
+from roundwise.messages import Guarantee, Reason, count, keep_flags, several, shell_command, visible
 from roundwise.model.spec import Kind, parse_spec
-from roundwise.render.terminal import wrap_text
+from roundwise.report.text import wrap_text
 from roundwise.study.spec import StudySpec
 
 if TYPE_CHECKING:
@@ -349,7 +349,7 @@ def report(
 ) -> None:
     """Print the full report of a study, or write it as a page, PDF, Excel workbook or CSV."""
     from roundwise.planning import report_ahead
-    from roundwise.report.export import TABLES, find_browser
+    from roundwise.report.export import TABLES, find_printer
     from roundwise.study import load_study
 
     kind = "" if out is None else out.suffix.lower()
@@ -359,7 +359,7 @@ def report(
         raise InputError(f"There is no table '{table}'. Give --table {', '.join(TABLES)}.")
     check_output(out, theirs=False)
     if kind == ".pdf":
-        find_browser()
+        find_printer()
     with load_study(name, storage) as study:
         found = report_ahead(study)
     if out is None:
