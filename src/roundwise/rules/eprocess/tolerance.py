@@ -3,7 +3,7 @@
 Among arms that nearly tie the candidate changes often, and each new one starts its evidence over. So part of the stake
 is bet against every ordered pair (i, j), that i may not be given ahead of j: mu_i - mu_j <= -tolerance. A pair's wealth
 does not depend on who leads. An answer is given once the wealth of its candidate and of the pair together has reached
-1/delta for each of its pairs (docs/why-the-guarantee-holds.md, Proposition 31).
+1/delta for each of its pairs (docs/why-the-guarantee-holds.md, Proposition 37).
 
 For fixed means only k (K - k) pairs can do harm, so each pair starts with PAIRS/(k (K - k)), although there are more.
 """
@@ -154,7 +154,7 @@ class ToleranceEProcess(CandidateEProcess):
         return RequiredPulls((1 - mix) * found.pulls + mix * even, found.unfinished, tie, least)
 
     def sufficient_pulls(self, problem: Problem, past: Past) -> Floats:
-        """4 sigma^2 ln(k (K - k)/(delta rho w_0))/tolerance^2 of each arm (Proposition 31)."""
+        """4 sigma^2 ln(k (K - k)/(delta rho w_0))/tolerance^2 of each arm (Proposition 37)."""
         sought = problem.question.number_sought or 1
         bar = problem.goal + math.log(sought * (problem.arms - sought) / (PAIRS * NEAREST))
         return 4 * problem.noise.variance(past) * bar / problem.question.tolerance**2
@@ -193,10 +193,9 @@ def _log_factors(problem: Problem, past: Past, batch: Batch) -> Floats:
     sizes = sizes / np.sqrt(problem.noise.difference_variances(past, pieces))
     bet = problem.noise.fixed_size_bet(past, batch, pieces, np.ones(batch.counts.shape), sizes)
     logs = bet(pieces.offsets)
-    known = np.isfinite(logs)
     if problem.noise.estimates_variance:  # before any deviation was seen, drifts have no scale
-        known = known & (total(past.freedom) > 0)[..., None]
-    return np.moveaxis(np.where(known, logs, 0.0), 0, -2)
+        logs = np.where((total(past.freedom) > 0)[..., None], logs, 0.0)
+    return np.moveaxis(logs, 0, -2)
 
 
 def _places(problem: Problem, pieces: Halfspaces) -> Index:
