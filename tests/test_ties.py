@@ -51,7 +51,7 @@ def test_every_wrong_answer_has_a_pair_across_the_cut(means, data):
 def test_the_harmful_pairs_start_with_no_more_than_their_share(k, arms):
     problem = Problem(within(k), arms, 0.05, SIGMA_1)
     wealth = eprocess_for(problem).start(problem, ())
-    pairs = np.exp(pair_wealth._pair_gains(problem, wealth)).reshape(arms, arms)
+    pairs = np.exp(wealth.pairs.gains).reshape(arms, arms)
     assert np.ptp(pairs) == 0
     assert k * (arms - k) * pairs[0, 1] + math.exp(wealth.bank) == pytest.approx(1.0)
 
@@ -88,7 +88,7 @@ def test_the_wealth_of_pairs_and_when_it_stops(k, sigma, lower):
             told.append((batch.counts, batch.totals))
             wealth, bar = trial.kept.wealth, math.log(20)
             logs = {p: log_wealth(told, *p, k, arms, EPS, sigma) for p in itertools.permutations(range(arms), 2)}
-            ours = pair_wealth._pair_gains(problem, wealth).reshape(arms, arms)
+            ours = wealth.pairs.gains.reshape(arms, arms)
             for (i, j), log in logs.items():
                 assert ours[i, j] == pytest.approx(log, abs=1e-6)
             shown |= {p for p, log in logs.items() if log >= bar}
@@ -235,7 +235,7 @@ def test_batches_without_an_arm_are_not_bet_on_for_its_pairs():
     state = Wager().stopping.start(problem, ())
     counts = np.array([40.0, 40.0, 0.0])
     parts = stack_parts((Batch(counts, counts * [0.2, 0.0, 0.0]),))
-    pairs = eprocess_for(problem).update(problem, state, parts, True).pairs[0].reshape(3, 3)
+    pairs = eprocess_for(problem).update(problem, state, parts, True).pairs.drifts[0].reshape(3, 3)
     assert (pairs[2] == 0).all()
     assert (pairs[:, 2] == 0).all()
     assert pairs[0, 1] > 0

@@ -27,6 +27,7 @@ from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus, GapToLeader, LinearForm
 from roundwise.rules.eprocess.bounds import BetHistory, match_decision
 from roundwise.rules.eprocess.engine import (
+    LIKELY,
     EProcess,
     OpenNulls,
     PartsView,
@@ -47,6 +48,14 @@ from roundwise.solvers.halfspaces import Halfspaces
 OPENING = 0.8  # share of the bank that a new candidate gets
 
 
+class PairWealth(NamedTuple):
+    """The wealth against every ordered pair of arms, with a tolerance (rules/eprocess/tolerance.py)."""
+
+    drifts: Floats  # (M, K^2), log of what each drift has won
+    gains: Floats  # (K^2), log B_ij, with the pair's share of the stake
+    shown: Bools  # (K^2), it reached 1/delta at some time
+
+
 class CandidateWealth(NamedTuple):
     """The candidates in the order of their first visit, and the wealth against each way that one is wrong."""
 
@@ -54,8 +63,7 @@ class CandidateWealth(NamedTuple):
     gains: Floats  # (C, P), log A_{S,p}, with the candidate's share of the bank; -inf where there is none
     lost: Bools  # (C, P), it reached 1/delta at some time
     bank: Floats  # (), log of the share for candidates to come
-    pairs: Floats | None = None  # (M, K^2), log of what each drift against each pair has won, with a tolerance
-    shown: Bools | None = None  # (K^2), the wealth against the pair reached 1/delta at some time
+    pairs: PairWealth | None = None  # with a tolerance
 
     def extended(self, size: int) -> CandidateWealth:
         """With room for this many candidates."""
@@ -307,7 +315,7 @@ def _bet_on_columns(
     accounts = _Accounts(wealth, names)
 
     def gate(z: Floats) -> None:
-        accounts.confident = sum_arms(log_phi(z).reshape(parts, number, n)) >= math.log(0.5)
+        accounts.confident = sum_arms(log_phi(z).reshape(parts, number, n)) >= LIKELY
         accounts.confident[0] &= bool(data.before.counts.any())
 
     def add_shifts(variance: Floats) -> Floats:
@@ -401,14 +409,18 @@ def _share_items(arms: int, pieces: Halfspaces, items: Floats) -> Floats:
     return found
 
 
+def pairs_on_grid(problem: Problem, pieces: Halfspaces) -> tuple[Index, int]:
+    """The better arms in the order of rows, then the others in that of columns (K); and how many rows there are."""
+    k, better = pieces.grid, int(problem.question.lower_is_better)  # the place of the better arm in each pair
+    grid = pieces.arms.reshape(*pieces.arms.shape[:-2], k, -1, 2)
+    return np.concatenate([grid[..., :, 0, better], grid[..., 0, :, 1 - better]], axis=-1), k
+
+
 def _allocate(problem: Problem, pieces: Halfspaces, limits: Floats) -> Floats:
     """min sum n subject to the limits of the pieces. (P)->(K)"""
     runs, k, arms = limits.shape[:-1], pieces.grid, problem.arms
     if k:
-        pulls = np.zeros((*runs, arms))
-        better = int(problem.question.lower_is_better)  # the place of the better arm in each pair
-        grid = pieces.arms.reshape(*runs, k, arms - k, 2)
-        order = np.concatenate([grid[..., :, 0, better], grid[..., 0, :, 1 - better]], axis=-1)
+        pulls, (order, _) = np.zeros((*runs, arms)), pairs_on_grid(problem, pieces)
         found = program.solve_bipartite(limits.reshape(-1, k, arms - k), program.ROUGH).pulls.reshape((*runs, arms))
         np.put_along_axis(pulls, order, found, axis=-1)
         return pulls
@@ -452,7 +464,7 @@ class LinearEProcess(CandidateEProcess):
         wealth, known, alternative = state
         counts, totals = (np.asarray(each[..., 0, :, :].sum(axis=-1)) for each in (parts.counts, parts.totals))
         new = alternative.number >= (wealth.answers[..., 0] >= 0).sum(axis=-1)
-        sure = (self.confidence(problem, state) >= math.log(0.5)) & (known.past.counts > 0).any(axis=-1)
+        sure = (self.confidence(problem, state) >= LIKELY) & (known.past.counts > 0).any(axis=-1)
         live = ~new | sure
         gains, lost = self.of_candidate(problem, wealth, alternative)
         need = np.where(live[..., None] & ~lost, problem.goal - gains, 0.0)

@@ -20,6 +20,7 @@ the shifts of earlier batches stay as they were estimated before the batch (docs
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from roundwise.rules.eprocess.bounds import BetHistory
 
 CHUNK = 240_000  # parts times arms times columns that are computed at once: what fits the cache
+LIKELY = math.log(0.5)  # what was never bet on is bet on once it is more likely right than wrong
 _FEWEST = 1e-9  # in place of no results
 _UNKNOWN, _NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
 

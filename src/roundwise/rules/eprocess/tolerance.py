@@ -21,7 +21,14 @@ from roundwise.model.estimates import Estimates, Past, estimate_from, signal_sha
 from roundwise.model.problem import Problem
 from roundwise.noise.bets import Index
 from roundwise.questions.base import Answer
-from roundwise.rules.eprocess.candidates import Candidate, CandidateEProcess, CandidateWealth, numbers_to_answer
+from roundwise.rules.eprocess.candidates import (
+    Candidate,
+    CandidateEProcess,
+    CandidateWealth,
+    PairWealth,
+    numbers_to_answer,
+    pairs_on_grid,
+)
 from roundwise.rules.eprocess.engine import RequiredPulls, RuleState, log_phi
 from roundwise.solvers.halfspaces import Halfspaces, pairs
 
@@ -29,7 +36,7 @@ MOST_ARMS = 200  # beyond, only candidates are bet on: pairs would take too much
 PAIRS = 0.3  # rho: share of the stake that is bet against pairs
 NEAREST = 0.8  # w_0: share of a pair's wealth that is bet on the drift of two equal arms, the tolerance
 DECAY = 0.8  # of the weights of larger drifts
-UNKNOWN_SCALE = 5  # larger drifts where the deviation is not known; else up to WIDEST deviations
+UNKNOWN_SCALE = 3  # larger drifts where the deviation is not known; else up to WIDEST deviations
 WIDEST = 1.6
 LEAST_NEED = 0.1
 EVEN_ENOUGH = {True: 0.7, False: 1.0}  # of the pulls that always suffice, aimed at where arms tie: best arm, top k
@@ -44,11 +51,10 @@ class ToleranceEProcess(CandidateEProcess):
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> CandidateWealth:
         found = super().start(problem, runs)
-        every = np.zeros((*runs, problem.arms**2))
+        logs = np.zeros((*runs, _drifts(problem), problem.arms**2))
+        gains = _pair_gains(problem, logs)
         return found._replace(
-            bank=found.bank + math.log1p(-PAIRS),
-            pairs=np.zeros((*runs, _drifts(problem), problem.arms**2)),
-            shown=every > 0,
+            bank=found.bank + math.log1p(-PAIRS), pairs=PairWealth(logs, gains, gains >= problem.goal)
         )
 
     def _named(self, problem: Problem, wealth: CandidateWealth, known: Estimates) -> Answer:
@@ -56,40 +62,37 @@ class ToleranceEProcess(CandidateEProcess):
         found = problem.question.answer(known.means)
         if not self.best:
             return found
-        seen = (known.past.counts > 0).all(axis=-1)
-        return np.where(seen, self._safest(problem, wealth), found)
-
-    def _safest(self, problem: Problem, wealth: CandidateWealth) -> Answer:
-        """The arm with the most wealth against its worst pair."""
-        _, shown = _of_pairs(wealth)
-        gains = np.where(shown, problem.goal, np.minimum(_pair_gains(problem, wealth), problem.goal))
+        _, gains, shown = _of_pairs(wealth)
+        gains = np.where(shown, problem.goal, np.minimum(gains, problem.goal))
         places = _places(problem, problem.question.halfspaces(np.arange(problem.arms), problem.arms))
-        return gains[..., places].min(axis=-1).argmax(axis=-1)
+        safest = gains[..., places].min(axis=-1).argmax(axis=-1)
+        return np.where((known.past.counts > 0).all(axis=-1), safest, found)
 
     def of_candidate(self, problem: Problem, wealth: CandidateWealth, alternative: Candidate) -> tuple[Floats, Bools]:
         """With the wealth against its pairs."""
         gains, lost = super().of_candidate(problem, wealth, alternative)
         answer = numbers_to_answer(problem, alternative.answer)
         places = _places(problem, problem.question.halfspaces(answer, problem.arms))
-        own = np.take_along_axis(_pair_gains(problem, wealth), places, axis=-1)
-        return np.logaddexp(gains, own), lost | np.take_along_axis(_of_pairs(wealth)[1], places, axis=-1)
+        _, own, shown = _of_pairs(wealth)
+        together = np.logaddexp(gains, np.take_along_axis(own, places, axis=-1))
+        return together, lost | np.take_along_axis(shown, places, axis=-1)
 
     @quiet
     def update(self, problem: Problem, state: RuleState, parts: Parts, shifts: bool) -> CandidateWealth:
         """Return the wealth of candidates as usual, and that of pairs after the batch as a whole."""
         before, past = state.wealth, state.known.past
         found = super().update(problem, state, parts, shifts)
-        number = parts.number
-        cut = [parts.batch(p) for p in range(number)]
-        whole = cut[0] if number == 1 else join_parts(cut)
-        logs, shown = _of_pairs(before)
-        for each in cut if not past.history else [whole]:  # the first batch has no past but its own earlier parts
-            logs = logs + _log_factors(problem, past, each)
-            past = past.plus(each, same_batch=past.batches > state.known.past.batches)
-        found = found._replace(pairs=logs, shown=shown)
-        gains = _pair_gains(problem, found)
+        batches = [parts.batch(p) for p in range(parts.number)]
+        learned = problem.noise.needs != "sums" or problem.noise.law is not None  # sizes of bets, from earlier results
+        if past.history or not learned:  # the first batch has no past but its own earlier parts
+            batches = batches if len(batches) == 1 else [join_parts(batches)]
+        logs, _, shown = _of_pairs(before)
+        for number, batch in enumerate(batches):
+            logs = logs + _log_factors(problem, past, batch)
+            past = past.plus(batch, same_batch=number > 0)
+        gains = _pair_gains(problem, logs)
         shown = shown | (gains >= problem.goal)
-        found = found._replace(shown=shown)
+        found = found._replace(pairs=PairWealth(logs, gains, shown))
         visited = found.answers[..., 0] >= 0
         like = np.asarray(problem.question.answer(np.zeros(problem.arms)), dtype=np.float64).reshape(-1)
         answers = numbers_to_answer(problem, np.where(visited[..., None], found.answers, like))
@@ -104,7 +107,7 @@ class ToleranceEProcess(CandidateEProcess):
         known = estimate_from(past, problem.noise.variance(past), shifts)
         for answer in (problem.question.answer(past.means), self._named(problem, wealth, known)):
             places = _places(problem, problem.question.halfspaces(answer, problem.arms))
-            safe = np.take_along_axis(_of_pairs(wealth)[1], places, axis=-1).all(axis=-1)
+            safe = np.take_along_axis(_of_pairs(wealth).shown, places, axis=-1).all(axis=-1)
             safe = safe & ~self.stops(problem, wealth)
             if not safe.any():
                 continue
@@ -122,7 +125,7 @@ class ToleranceEProcess(CandidateEProcess):
         merits = problem.question.merits(means)
         harm = ~top[:, None] & top & (merits - merits[:, None] > problem.question.tolerance)  # (behind, ahead)
         harm = harm.T if problem.question.lower_is_better else harm
-        shown = _of_pairs(wealth)[1]
+        shown = _of_pairs(wealth).shown
         return super().false_rejection(problem, wealth, means) | (shown & harm.reshape(-1)).any(axis=-1)
 
     @quiet
@@ -140,11 +143,10 @@ class ToleranceEProcess(CandidateEProcess):
         amount = np.maximum(total(each), 1e-300)
         tie = (total(each * tolerance / (gap + tolerance)) / amount) ** 2
         unsure = -np.expm1(total(log_phi(lead / error)))
+        order, grid = pairs_on_grid(problem, forecast.pieces)  # of each arm as many as any of its pairs needs
+        needs = each.reshape((*each.shape[:-1], grid, -1))
         even = np.zeros(known.past.counts.shape)
-        for side in (0, 1):  # of each arm as many as any of its pairs needs
-            arms = np.broadcast_to(forecast.pieces.arms[..., side], each.shape)
-            for arm in range(problem.arms):
-                even[..., arm] = np.maximum(even[..., arm], np.where(arms == arm, each, 0.0).max(axis=-1))
+        np.put_along_axis(even, order, np.concatenate([needs.max(axis=-1), needs.max(axis=-2)], axis=-1), axis=-1)
         mix = (tie * unsure)[..., None]
         short = EVEN_ENOUGH[self.best] * self.sufficient_pulls(problem, known.past)[..., None] - known.past.counts
         jump = (1 - signal_share(known)) ** 6 * unsure**3
@@ -160,11 +162,9 @@ class ToleranceEProcess(CandidateEProcess):
         return 4 * problem.noise.variance(past) * bar / problem.question.tolerance**2
 
 
-def _of_pairs(wealth: CandidateWealth) -> tuple[Floats, Bools]:
-    """log of what each drift of each pair has won (M, K^2), and which pairs reached 1/delta (K^2)."""
+def _of_pairs(wealth: CandidateWealth) -> PairWealth:
     assert wealth.pairs is not None
-    assert wealth.shown is not None
-    return wealth.pairs, wealth.shown
+    return wealth.pairs
 
 
 def _drifts(problem: Problem) -> int:
@@ -174,9 +174,8 @@ def _drifts(problem: Problem) -> int:
     return 1 + max(1, math.ceil(math.log2(WIDEST * sigma / problem.question.tolerance)))
 
 
-def _pair_gains(problem: Problem, wealth: CandidateWealth) -> Floats:
-    """log B_ij, the wealth against each pair. (K^2)"""
-    logs, _ = _of_pairs(wealth)
+def _pair_gains(problem: Problem, logs: Floats) -> Floats:
+    """log B_ij, the wealth against each pair, from that of its drifts. (M, P)->(P)"""
     larger = DECAY ** np.arange(logs.shape[-2] - 1)
     weights = np.append(NEAREST, (1 - NEAREST) * larger / larger.sum())
     sought = problem.question.number_sought or 1
