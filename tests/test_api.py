@@ -157,6 +157,7 @@ class TestVerbs:
         words = inspect.signature(plan).parameters.keys()
         assert NewPlan.model_fields.keys() == words - {
             "scenario",
+            "pilot",
             "progress",
         }  # no files of the server, nobody to watch
 

@@ -149,3 +149,27 @@ def test_on_every_surface(tmp_path, make, roundwise):
     assert roundwise("redesign", "s", "--budget", "5000", "--looks", "3", "--yes", "--storage", storage)[0] == 0
     assert study.state.spec.policy == Designed(budget=5000, looks=4)
     same_when_read_again(study)
+
+
+# --- what a report says
+
+
+def test_a_budget_that_is_used_up(make):
+    study = make(budget=900, lead=0.15)
+    report = rates(study, a=0.4, b=0.39, c=0.2)
+    (note,) = [each for each in report.notes if each.code == "levels"]
+    assert [words for words, _ in note.fields["levels"]] == ["b is not the best", "a is not the best"]
+    assert note.fields["rounds"] == 4
+    assert "4 more rounds at most" in str(note)
+    while study.ask() is not None:
+        report = rates(study, a=0.4, b=0.39, c=0.2)
+    ended = "Undecided within the budget of 900 results. a (39.9 %) or b (38.7 %) is the best (95 %); c is out"
+    assert report.headline == ended
+    assert "levels" in [each.code for each in report.notes]
+    assert "levels" not in [each.code for each in rates_to_the_end(make("clear", budget=900, lead=0.15)).notes]
+
+
+def rates_to_the_end(study):
+    while study.ask() is not None:
+        report = rates(study, a=0.6, b=0.3, c=0.2)
+    return report

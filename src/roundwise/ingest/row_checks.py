@@ -457,6 +457,16 @@ def levels_of_checks(before: Floats, counts: Floats, tests: int) -> Floats:
     return np.where(due, FALSE_ALARM / (max(tests, 1) * np.maximum(now * (now + 1), 1.0)), 0.0)
 
 
+def check_once(noise: Noise, statistics: RowStatistics, arms: Sequence[str]) -> RowChecks:
+    """All checks of rows that come at once, for rounds of as few rows of an arm as are checked."""
+    smallest = np.full(len(arms), float(FIRST))
+    findings = _find(noise, np.zeros(len(arms)), statistics, arms, ())
+    matters = bool((smallest < ENOUGH * np.nan_to_num(statistics.moments.skewness) ** 2).any())
+    return RowChecks(
+        statistics, smallest, tuple(each._replace(matters=each.matters or matters) for each in findings[:MOST])
+    )
+
+
 # --- what is said of it
 
 

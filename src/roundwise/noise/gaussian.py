@@ -85,6 +85,7 @@ class SubGaussian(Noise):
 class _KnownSigma(Noise):
     """Exactly normal rewards of known deviation, which have exact bets towards a budget (Proposition 14a)."""
 
+    looks_in_parts: ClassVar[bool] = False
     monotone_budget_bets: ClassVar[bool] = True
     outcome: ClassVar[Outcome] = Outcome(normal=True)
     row_checks: ClassVar[tuple[RowCheck, ...]] = ("skewness", "kurtosis", "repeated", "sigma")
@@ -245,6 +246,7 @@ class Normal(Noise):
     (Proposition 30). An arm with fewer than two results in a part is not bet on there.
     """
 
+    looks_in_parts: ClassVar[bool] = False
     name: ClassVar[str] = "normal"
     row_checks: ClassVar[tuple[RowCheck, ...]] = ("skewness", "kurtosis", "repeated")
     monotone_budget_bets: ClassVar[bool] = True

@@ -56,6 +56,9 @@ class FileOptions(NamedTuple):
     missing: Annotated[
         str | None, _about_files("--missing", "Reason why rows have no outcome; they count as missing.", "REASON")
     ] = None
+    empty: Annotated[
+        str | None, _about_files("--empty", "Empty outcomes of these files: zero, missing or refused.", "RULE")
+    ] = None
     cumulative: Annotated[bool, _about_files("--cumulative", "Running totals since the study began.")] = False
     new: Annotated[bool, _about_files("--new", "Count every row as new, without the duplicate check.")] = False
 

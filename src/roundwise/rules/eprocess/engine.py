@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 CHUNK = 240_000  # parts times arms times columns that are computed at once: what fits the cache
 LIKELY = math.log(0.5)  # what was never bet on is bet on once it is more likely right than wrong
 _FEWEST = 1e-9  # in place of no results
-_UNKNOWN, _NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
+UNKNOWN, NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
 
 
 class RequiredPulls(NamedTuple):
@@ -421,26 +421,26 @@ def bet_on_nulls(bets: OpenNulls, flat: Floats, view: PartsView, part_bets: Part
         before += x * view.weight.take(bets.at % view.weight.shape[1], axis=1)
     if more is not None:
         before += more
-    error = before * (_guess_variance(form, part_bets, view, level) if bets.variance is None else bets.variance)
+    error = before * (guess_variance(form, part_bets, view, level) if bets.variance is None else bets.variance)
     z /= np.sqrt(error, out=error)
     new, leverage = form.of(view.new), form.squares(view.per_row)
     new -= form.offsets
     of_items = part_bets.paired_statistics(form)
     if of_items is not None:
         z, before, leverage = (
-            np.where(form.pair, ours, usual) for ours, usual in zip(of_items, (z, before, leverage), strict=True)
+            np.where(form.pair, ours, usual) for ours, usual in zip(of_items[:3], (z, before, leverage), strict=True)
         )
-    live = (leverage < _NOTHING) & (before < _UNKNOWN)
+    live = (leverage < NOTHING) & (before < UNKNOWN)
     gate = None if bets.gate is None else bets.gate(z)
     if gate is not None:
         live &= gate
-    log_factor = _bet_of_form(part_bets, form, new, leverage, level)
+    log_factor = bet_of_form(part_bets, form, new, leverage, level)
     before /= leverage
     everywhere = None if live.all() else live
     return settle_parts(bets.goal, flat.take(bets.at), z, before, log_factor, everywhere, bets.switch, view.data.jump)
 
 
-def _guess_variance(form: PartForm, part_bets: PartBets, view: PartsView, level: Floats | None) -> Floats | float:
+def guess_variance(form: PartForm, part_bets: PartBets, view: PartsView, level: Floats | None) -> Floats | float:
     """A guess at the variance of a result before each part."""
     if level is not None:
         found = np.zeros(level.shape)
@@ -454,7 +454,7 @@ def _guess_variance(form: PartForm, part_bets: PartBets, view: PartsView, level:
     return form.mean_of(np.broadcast_to(variances, view.means.shape), view.inverse)
 
 
-def _bet_of_form(part_bets: PartBets, form: PartForm, new: Floats, leverage: Floats, level: Floats | None) -> LogFactor:
+def bet_of_form(part_bets: PartBets, form: PartForm, new: Floats, leverage: Floats, level: Floats | None) -> LogFactor:
     """The bet on every form; with a `level`, of one arm from its results alone."""
     if level is None or form.factors is None:
         return part_bets.forms(form, new, leverage)
