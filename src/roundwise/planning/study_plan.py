@@ -43,6 +43,7 @@ from roundwise.planning.render import (
 )
 from roundwise.planning.request import PlanRequest, Scenario, measure_of
 from roundwise.planning.rows import PlanRow
+from roundwise.planning.stopping_leads import StoppingLeads
 from roundwise.planning.tradeoff import TradeoffPoint, policy_words
 from roundwise.policies import usual_policy
 from roundwise.render.html import render_card, render_page
@@ -66,6 +67,7 @@ class StudyPlan:
     compared: tuple[ComparedDesign, ...]  # textbook designs with the same budget, and ours last
     caps: tuple[CapEffect, ...]  # what a cap changes, from a pilot; the first is without one
     runs: int  # of each row, unless its rounds are many
+    boundary: tuple[StoppingLeads, ...] = ()  # of a designed study, and of textbook designs
 
     @property
     def row(self) -> PlanRow:
@@ -119,6 +121,7 @@ class StudyPlan:
             "alternatives": [each.plain() for each in self.alternatives],
             "compared": [each.plain() for each in self.compared],
             "budgets": [vars(each) for each in self.budgets],
+            "boundary": [each.plain() for each in self.boundary],
             "pilot": None if self.request.past is None else self.request.past.plain(self.request.noise),
             "caps": [each.plain() for each in self.caps],
             "words": self.words,
@@ -181,7 +184,7 @@ class StudyPlan:
         }
 
     def figure(self) -> str:
-        """A figure for a protocol, as SVG: the trade-off, the distribution of results and rounds, power by lead."""
+        """A figure for a protocol, as SVG: trade-off, results, rounds, power by lead, boundary."""
         return render_file(draw_plan(self))
 
 
