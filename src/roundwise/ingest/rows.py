@@ -302,7 +302,7 @@ def read_results(
         reading: The rules of the study by which rows become results.
         adjustment: What results are adjusted by, where the study has a covariate.
         ratio: Where the study is about a ratio, the sums of earlier rounds, or how ids become results.
-        lower_is_better: Whether the study looks for low means, so that a file that says otherwise is noted.
+        lower_is_better: Whether the study looks for low means, so that a file that says otherwise is refused.
         options: What the user says about this file.
         recorded: What the study holds already.
 
@@ -322,14 +322,11 @@ def read_results(
             rules = reading or Reading()
             reader = FileReader(source, path, names, noise, columns, rules, options, recorded, seed, file, stack)
             reader.adjustment, reader.ratio = adjustment, ratio
+            reader.refuse_direction(lower_is_better)
             found = reader.read()
             if found.linearization is not None and found.linearization.own:
                 parts = 1  # earlier results alone may say how it is bet on
             found = replace(found, parts=parts, seed=seed)
-            direction = reader.sheet.lower_is_better
-            if None not in (direction, lower_is_better) and direction is not lower_is_better:
-                note = FileNote("direction", file=found.name, lower=direction)
-                found = replace(found, notes=(*found.notes, note))
         except OSError as error:
             raise unreadable(path, error) from None
     has_parts = found.strata is not None or found.distribution is not None or found.form == "successes"
@@ -371,6 +368,18 @@ class FileReader:
         self.row_store: RowStore  # the results, once they are read
         self._first: Chunk | None = None
         self._rest: Iterator[Chunk] | None = None
+
+    def refuse_direction(self, lower_is_better: bool | None) -> None:
+        """Raise a DataError where the file says that other means are better than those that the study looks for."""
+        stated = self.sheet.lower_is_better
+        if None in (stated, lower_is_better) or stated is lower_is_better:
+            return
+        better, sought, how = ("lower", "higher", "with") if stated else ("higher", "lower", "without")
+        raise refusal(
+            self.sheet.name,
+            f"{better} values are better in this file, but this study looks for {sought} means.",
+            Remedy(f"Create a study {how} {{@lower_is_better}}."),
+        )
 
     def read_layout(self) -> None:
         """Find out which column is what."""
@@ -848,6 +857,8 @@ class FileReader:
             self.sheet.note("skipped", rows=self.skipped)
         if contradicts is not None:
             self.sheet.notes.append(contradicts)
+            if self.reading.id_result is not None:
+                self.sheet.note("ids_in_two_files", rule=self.reading.id_result, window=self.reading.id_window)
         if self.empty.any():
             self.sheet.note("empty_cells", arms=self._by_arm(self.empty))
         if self.missing.any():

@@ -24,6 +24,7 @@ from roundwise.planning.comparison import compare_designs
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import FIRST, RowRuns, answerable, has_answer, run_first
 from roundwise.planning.scenarios import ITEM_CORRELATION
+from roundwise.planning.several_metrics import plan_metrics
 from roundwise.planning.stopping_leads import find_stopping_leads
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.tradeoff import TradeoffPoint, find_front, guess_settings
@@ -67,6 +68,8 @@ def plan(
     deviation: str | float | None = None,
     skewness: str | float = 0.0,
     item_correlation: str | float = ITEM_CORRELATION,
+    metric_baseline: str | Mapping[str, float] | None = None,
+    metric_deviation: str | Mapping[str, float] | None = None,
     power: str | float = 0.9,
     runs: int = 2000,
     seed: int = 1,
@@ -96,7 +99,7 @@ def plan(
         columns: Names of the columns in result files. A column of items means that arms share items.
         reading: Rules by which rows become results.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
-        metrics: None: a plan has one metric.
+        metrics: Guardrails and secondary metrics: the plan says what each needs, and which one needs most.
         baseline: Scenario baseline rate or mean.
         leads: True leads to forecast, a row each: what may turn out, not what the study is designed for. By default
             0, 1/2, 3/4, 1, 3/2 and 2 times `lead`; chosen if there is none.
@@ -113,6 +116,8 @@ def plan(
         deviation: Standard deviation of one result, where the noise model leaves it open.
         skewness: Skewness of one result, where the noise model waits for enough results of each arm (large-sample).
         item_correlation: Correlation of two equally good arms on the same item, where arms share items.
+        metric_baseline: Expected baseline of each of these metrics, by name.
+        metric_deviation: Standard deviation of one value of each, where its noise model leaves it open.
         power: Power of the proposed budget, and of the designs shown for comparison.
         runs: Number of simulated studies per row.
         seed: Seed of the simulations: the same seed gives the same plan.
@@ -144,6 +149,8 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
     First numbers with guessed settings, then the best settings, more runs, and alternatives if the target is too dear.
     """
     request.check()  # `create_study` would refuse the same
+    if request.metrics:
+        return _plan_several_metrics(request, quick, progress)
     items = request.noise.shares_items
     if request.item_correlation != ITEM_CORRELATION and not items:
         raise InputError(f"{option('item_correlation')} requires shared items.", Remedy("Add {@items_or_column}."))
@@ -177,6 +184,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
             budgets=budgets,
             compared=(),
             caps=(),
+            metrics=(),
             runs=most,
         )
 
@@ -208,6 +216,15 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         caps=compare_caps(plan.request, plan.row),
         boundary=find_stopping_leads(plan.request, plan.row),
     )
+
+
+def _plan_several_metrics(request: PlanRequest, quick: bool, progress: Progress | None) -> StudyPlan:
+    """The plan of the main metric, with its share of delta, and what the others need."""
+    alone = dataclasses.replace(request, metrics=(), delta=request.delta / (1 + len(request.metrics)))
+    found = plan_request(alone, quick, progress)
+    needs = () if quick else plan_metrics(request, found.request, found.row.expected)
+    whole = dataclasses.replace(found.request, metrics=request.metrics, delta=request.delta)
+    return dataclasses.replace(found, request=whole, metrics=needs)
 
 
 def _first_runs(request: PlanRequest, expected: Sequence[Scenario], runs: int) -> list[RowRuns]:

@@ -7,9 +7,10 @@ Rates are drawn on the scale of log odds, counts on that of logarithms. A prior:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -129,6 +130,56 @@ class Unreliable(Environment[object]):
     def _returned(self, rng: Generator, pulls: Floats) -> Floats:
         kept = rng.binomial(pulls.transpose().astype(np.int64), 1 - self.missing)
         return np.asarray(kept.transpose().astype(np.float64))
+
+
+class SeveralNow(NamedTuple):
+    """The state of the world of each metric; `means` are those of the main one."""
+
+    main: Any
+    others: tuple[Any, ...]
+
+    @property
+    def means(self) -> Floats:
+        """The true means of the main metric. (K)"""
+        return np.asarray(self.main.means)
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralMetrics(Environment[SeveralNow]):
+    """A world for each metric of the same rows, as if metrics were independent of each other."""
+
+    main: Environment
+    others: tuple[Environment, ...]
+    needs: tuple[Needs, ...]  # of the noise models of the others
+
+    @property
+    def arms(self) -> int:
+        return self.main.arms
+
+    @property
+    def noise(self) -> Noise:
+        return self.main.noise
+
+    def initial_state(self, rng: Generator, runs: int) -> SeveralNow:
+        return SeveralNow(self.main.initial_state(rng, runs), tuple(e.initial_state(rng, runs) for e in self.others))
+
+    def pull(self, rng: Generator, state: SeveralNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, SeveralNow]:
+        return self._join(state, lambda world, now, own: world.pull(rng, now, pulls, own), needs)
+
+    def pull_parts(
+        self, rng: Generator, state: SeveralNow, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, SeveralNow]:
+        return self._join(
+            state, lambda world, now, own: world.pull_parts(rng, now, pulls, parts, partitions, own), needs
+        )
+
+    def _join(
+        self, state: SeveralNow, pull: Callable[[Environment, Any, Needs], tuple[Batch, Any]], needs: Needs
+    ) -> tuple[Batch, SeveralNow]:
+        batch, main = pull(self.main, state.main, needs)
+        others = [pull(*each) for each in zip(self.others, state.others, self.needs, strict=True)]
+        now = SeveralNow(main, tuple(after for _, after in others))
+        return batch._replace(metrics=tuple(found for found, _ in others)), now
 
 
 class ItemsNow(NamedTuple):

@@ -32,17 +32,20 @@ from roundwise.planning.render import (
     describe_cap,
     describe_compared,
     describe_comparison,
+    describe_metrics,
     describe_pilot,
     describe_plan,
     describe_protocol,
     describe_question,
     front_table,
+    metric_table,
     power_table,
     row_lines,
     row_table,
 )
 from roundwise.planning.request import PlanRequest, Scenario, measure_of
 from roundwise.planning.rows import PlanRow
+from roundwise.planning.several_metrics import MetricNeed
 from roundwise.planning.stopping_leads import StoppingLeads
 from roundwise.planning.tradeoff import TradeoffPoint, policy_words
 from roundwise.policies import usual_policy
@@ -66,6 +69,7 @@ class StudyPlan:
     budgets: tuple[BudgetProposal, ...]  # by power, where a lead was said without a budget
     compared: tuple[ComparedDesign, ...]  # textbook designs with the same budget, and ours last
     caps: tuple[CapEffect, ...]  # what a cap changes, from a pilot; the first is without one
+    metrics: tuple[MetricNeed, ...]  # what each needs, the main one first, where there are several
     runs: int  # of each row, unless its rounds are many
     boundary: tuple[StoppingLeads, ...] = ()  # of a designed study, and of textbook designs
 
@@ -124,6 +128,7 @@ class StudyPlan:
             "boundary": [each.plain() for each in self.boundary],
             "pilot": None if self.request.past is None else self.request.past.plain(self.request.noise),
             "caps": [each.plain() for each in self.caps],
+            "metrics": [each.plain() for each in self.metrics],
             "words": self.words,
             "protocol": self.protocol,
             "command": self.command,
@@ -143,6 +148,8 @@ class StudyPlan:
         if any(row.claims for row in self.rows):
             blocks += [f"Power{describe_budget_limit(self)}:", *align(power_table(self)), ""]
         blocks += [prose(f"In words. {self.words}"), ""]
+        if self.metrics:
+            blocks += [prose(describe_metrics(self)), *align(metric_table(self)), ""]
         if self.alternatives:
             blocks += ["Alternatives:", *(prose(f"- {each.words}") for each in self.alternatives), ""]
         compared = describe_comparison(self)
@@ -180,6 +187,8 @@ class StudyPlan:
             "pilot": describe_pilot(self),
             "caps": cap_table(self) if self.caps else [],
             "caps_title": describe_cap(self),
+            "metrics": metric_table(self) if self.metrics else [],
+            "metrics_title": describe_metrics(self) if self.metrics else "",
             "settings": front_table(self) if len(self.front) > 1 else [],
         }
 
@@ -219,7 +228,7 @@ def _new_command(request: PlanRequest) -> str | None:
         question, noise = _question_options(request), _noise_options(request)
     except InputError:  # a class that cannot be found again
         return None
-    if question is None or any("," in name for name in request.arms):
+    if question is None or request.metrics or any("," in name for name in request.arms):
         return None
     words = ["roundwise", "new", request.name, *question, "--arms", ",".join(request.arms), *noise]
     words += ["--delta", f"{request.delta:g}"]

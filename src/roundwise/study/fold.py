@@ -506,8 +506,21 @@ def make_change(
         return spec, trial, _with_agreement(spec, summary, rounds)
     before = spec.arms
     spec, trial = apply_change(spec, trial, change, [(round.arms, round.batch) for round in rounds])
-    summary = replace(summary, row_checks=summary.row_checks.of_arms(before, spec.arms))
-    return spec, trial, _with_agreement(spec, summary, rounds)
+    return spec, trial, _with_arms(spec, summary, before, rounds)
+
+
+def _with_arms(spec: StudySpec, summary: StudySummary, before: Sequence[str], rounds: Sequence[Round]) -> StudySummary:
+    """The summary for the arms there are now, by every metric."""
+    others = zip(spec.by_metric, summary.metrics, strict=True)
+    summary = replace(
+        summary,
+        row_checks=summary.row_checks.of_arms(before, spec.arms),
+        metrics=tuple(
+            _with_arms(own, each, before, [round.of_metric(m) for round in rounds])
+            for m, (own, each) in enumerate(others)
+        ),
+    )
+    return _with_agreement(spec, summary, rounds)
 
 
 def _with_agreement(spec: StudySpec, summary: StudySummary, rounds: Sequence[Round]) -> StudySummary:

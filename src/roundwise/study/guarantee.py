@@ -27,16 +27,23 @@ WHOLE_STUDY = (  # doubts that are the same by every metric
     "answer_not_reproduced", "all_rejected", "short_rounds", "recounted", "shared_items", "repeated_ids", "surplus",
     "seed_chosen",
 )  # fmt: skip
+SAID_ONCE = ("large_sample", "contradicted")  # doubts that need no repetition where two metrics have the same
 MOST_REMARKS = 20  # the last ones, word by word
 
 
 def guarantee_of(state: State) -> Guarantee:
     """Return what became of the guarantee of a study."""
-    return Guarantee.of(list(_doubts(state)))
+    doubts = list(_doubts(state))
+    once = [each for each in doubts if each.code in SAID_ONCE]
+    for m, metric in enumerate(state.spec.metrics):  # a wrong model of one metric is a false bet in the common purse
+        for each in _doubts(state.of_metric(m)):
+            if each.code not in WHOLE_STUDY and each not in once:
+                doubts.append(type(each)("metric", metric=metric.name, about=each.values()))
+    return Guarantee.of(doubts)
 
 
 def _doubts(state: State) -> Iterator[Doubt]:
-    """Everything that stands between a study and its guarantee."""
+    """Everything that stands between a study and its guarantee, by one metric."""
     spec, facts = state.spec, state.facts
     if (doubt := spec.policy.stopping.doubt(spec.problem)) is not None:
         yield doubt
@@ -83,10 +90,6 @@ def _doubts(state: State) -> Iterator[Doubt]:
         yield Condition("rounds_differ", shifts=standing(state).compares, **about)
     if refuted is None and not means_hold(state):
         yield Condition("arms_moved")
-    for m, metric in enumerate(spec.metrics):  # a wrong model of one metric is a false bet in the common purse
-        for doubt in _doubts(state.of_metric(m)):
-            if doubt.code not in WHOLE_STUDY:
-                yield type(doubt)("metric", metric=metric.name, about=doubt.values())
 
 
 def refutation_of(state: State) -> Reason | None:

@@ -226,20 +226,19 @@ class StudySpec:
     @cached_property
     def by_metric(self) -> tuple[Self, ...]:
         """The same study of each further metric alone: its claims, noise model, column and unit."""
+        return tuple(replace(self, **self._of_metric(each)) for each in self.metrics)
+
+    def _of_metric(self, metric: Metric) -> dict[str, Any]:
+        """The settings in which a study of this metric alone differs."""
         control = self.question.reference_arm
-        opposites = self.question.opposites
-        return tuple(
-            replace(
-                self,
-                question=each.claims(self.arms, 0 if control is None else control, opposites),
-                noise=each.noise,
-                columns=replace(self.columns, outcome=each.title, covariate=None, denominator=each.denominator),
-                reading=replace(self.reading, share_above=None, share_below=None),
-                unit=each.unit,
-                metrics=(),
-            )
-            for each in self.metrics
-        )
+        return {
+            "question": metric.claims(self.arms, 0 if control is None else control, self.question.opposites),
+            "noise": metric.noise,
+            "columns": replace(self.columns, outcome=metric.title, covariate=None, denominator=metric.denominator),
+            "reading": replace(self.reading, share_above=None, share_below=None),
+            "unit": metric.unit,
+            "metrics": (),
+        }
 
     @property
     def reading_words(self) -> str:
@@ -307,8 +306,9 @@ class StudySpec:
             )
         if columns.covariate is not None and self.noise.needs not in ("squares", "cubes"):
             raise InputError(
-                "Adjusting for a covariate changes how much results vary, so their variance must be left open.",
-                Remedy("Use {@normal} or {@large_sample}."),
+                "Adjusted for a covariate, results are no longer 0 or 1, or within a range, and vary less: the noise "
+                "model must leave their variance open.",
+                Remedy("Use {@normal}, or {@large_sample} (also for 0/1 results)."),
             )
         if columns.denominator is not None:
             self._check_ratio()

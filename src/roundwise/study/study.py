@@ -291,7 +291,7 @@ class Study:
             reading=spec.reading,
             adjustment=adjustment_of(state, replaces, options.columns),
             ratio=ratio_of(state, arms or spec.arms, replaces, options.columns),
-            lower_is_better=spec.question.lower_is_better,
+            lower_is_better=spec.question.lower_is_better if spec.question.seeks_better else None,
             options=options,
             recorded=replace(
                 recorded_files(state, arms or spec.arms, options, before, replaces),
