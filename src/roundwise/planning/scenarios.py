@@ -246,6 +246,35 @@ class AlikeItems(ItemEnvironment[ItemsNow]):
         return world.values, world.shares.cumsum(axis=-1)[..., :-1]
 
 
+class ListNow(NamedTuple):
+    """The state of `AlikeList`."""
+
+    means: Floats  # (K), the true means
+    below: Floats | None  # (K, V - 1)
+    place: Floats  # (), items so far
+
+
+@dataclass(frozen=True, eq=False)
+class AlikeList(AlikeItems):
+    """The same on the items of a finite list: each comes once, by its place."""
+
+    size: int = 1
+
+    def initial_state(self, rng: Generator, runs: int) -> ListNow:  # type: ignore[override]
+        means, below = super().initial_state(rng, runs)
+        return ListNow(means, below, np.zeros(runs))
+
+    def pull(self, rng: Generator, state: ListNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ListNow]:  # type: ignore[override]
+        rows = np.full((len(pulls), self.size, self.arms), np.nan)
+        ends = state.place + pulls.max(axis=-1)
+        for run, (start, end) in enumerate(zip(state.place.astype(int), ends.astype(int), strict=True)):
+            items = self.draw_items(rng, ItemsNow(state.means, state.below), run, end - start)
+            rows[run, start:end] = np.where(pulls[run] > 0, items, np.nan)
+        there = ~np.isnan(rows)
+        totals = np.where(there, rows, 0.0).sum(axis=1)
+        return Batch(there.sum(axis=1, dtype=np.float64), totals, rows=rows), state._replace(place=ends)
+
+
 @dataclass(frozen=True, eq=False)
 class SkewedNormal(GaussianArms):
     """Normal rewards whose sums of cubes say that they are skewed: a noise model that waits for rows waits for them."""

@@ -233,7 +233,9 @@ def _new_command(request: PlanRequest) -> str | None:
     words = ["roundwise", "new", request.name, *question, "--arms", ",".join(request.arms), *noise]
     words += ["--delta", f"{request.delta:g}"]
     policy = policy_words(request.policy, request)
-    if policy != usual_policy(request.question, request.budget is not None).name:
+    if request.list is not None:
+        words += request.list.flags
+    elif policy != usual_policy(request.question, request.budget is not None).name:
         words += ["--policy", policy]
     most, least = request.limited_policy.max_batch, request.limited_policy.min_per_arm
     words += [] if most is None else ["--max-round", f"{most:g}"]
@@ -243,7 +245,7 @@ def _new_command(request: PlanRequest) -> str | None:
     words += [] if request.budget is None else ["--budget", str(int(request.budget))]
     words += [] if request.lead is None else ["--lead", f"{request.lead:.12g}"]
     words += [] if request.looks is None else ["--looks", str(request.looks)]
-    for what, column in request.columns.payload().items():
+    for what, column in request.columns.payload().items() if request.list is None else ():
         words += [f"--{what}-column", column]
     for rule, value in request.reading.payload().items():
         words += [f"--{rule.replace('_', '-')}", str(value)]
