@@ -5,7 +5,8 @@ import html
 import numpy as np
 import pytest
 
-from roundwise import Above, AnyAbove, Designed, InputError, TopK, Wager
+from roundwise import Above, AnyAbove, Designed, InputError, Wager
+from roundwise.questions import Statements
 from studies import rates, same_when_read_again, studies
 from test_web_pages import browsing, post
 
@@ -102,7 +103,7 @@ def test_designs_that_are_refused(make):
     with pytest.raises(InputError, match="must be set before those are seen"):
         study.redesign(900)
     for name, question, why in (
-        ("top", TopK(2), "There is no design for the question 'top-k'"),
+        ("stated", Statements.against_control(3, 0), "There is no design for the question 'statements'"),
         ("above", Above(0.3), "cannot be continued by 'designed' where the question is 'above'"),
     ):
         other = make(name, question)
