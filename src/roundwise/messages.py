@@ -727,6 +727,7 @@ FileNote.table = {
             else "Tell files with all rows since the study began, so that windows begin with the first row of an id."
         )
     ),
+    "asked_again": lambda *, arms: f"rows without an outcome are asked for again ({list_by_arm(arms)}).",
     "empty_cells": lambda *, arms: (
         f"empty cells were taken for items that an arm was not tried on ({list_by_arm(arms)}). To count them as "
         f"missing, use {option('missing')}."
@@ -782,6 +783,11 @@ Condition.table = {
     "surplus": _surplus_condition,
     "seed_chosen": (
         "the order of the rows is unrelated to their values (the seed of the random partition was chosen, not drawn)"
+    ),
+    "order_chosen": lambda *, given: (
+        "the order of the list is unrelated to the results ("
+        + ("it is that of the file" if given else "its seed was chosen, not drawn")
+        + ")"
     ),
     "rounds_differ": "the rounds differ only by chance",
     "arms_moved": "what changed between rounds changed all arms alike",
