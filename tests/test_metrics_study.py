@@ -286,16 +286,21 @@ def test_the_command_line_takes_metrics(tmp_path: Path, roundwise: Callable[...,
     assert "A plan has one metric" in error.replace("\n", " ")
 
 
-def test_the_form_of_the_page_takes_metrics_one_a_line() -> None:
-    text = "guardrail latency:normal,column=ms,lower,margin=4,unit=ms\n\nsecondary basket:large-sample"
-    form = Form.of({"question": "claims", "arms": "A\nB\nC", "metrics": text})
+def test_the_form_of_the_page_takes_metrics() -> None:
+    latency = {"role": "guardrail", "name": "latency", "column": "ms", "noise": "normal", "direction": "lower"}
+    basket = {"role": "secondary", "name": "basket", "noise": "large-sample"}
+    given = {"question": "claims", "arms": "A\nB\nC", "metric_2_role": "", "metric_2_name": "not used"}
+    given |= {f"metric_1_{key}": value for key, value in (latency | {"margin": "4", "unit": "ms"}).items()}
+    given |= {f"metric_3_{key}": value for key, value in basket.items()}
+    form = Form.of(given)
     assert form.spec().metrics == (LATENCY, BASKET)
     assert form.spec().question.opposites
+    assert form.alone.spec().delta == pytest.approx(0.05 / 3, rel=1e-5)
     assert not Form.of({"question": "claims", "arms": "A\nB"}).spec().question.opposites
-    with pytest.raises(InputError, match="begin the line"):
-        Form.of({"question": "claims", "arms": "A\nB", "metrics": "latency:normal,margin=1"}).spec()
+    with pytest.raises(InputError, match="must be positive"):
+        Form.of(given | {"metric_1_margin": ""}).spec()
     with pytest.raises(InputError):  # nothing is imported for a form
-        Form.of({"question": "claims", "arms": "A\nB", "metrics": "guardrail x:antigravity:Fly,margin=1"}).spec()
+        Form.of(given | {"metric_1_noise": "antigravity:Fly"}).spec()
 
 
 @pytest.mark.long

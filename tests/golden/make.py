@@ -136,6 +136,11 @@ DECLARED: dict[str, dict[str, Any]] = {
     },
     "shares below": {"noise": Binary(), "reading": Reading("missing", share_below=0.5)},
     "items of 0/1": {"noise": Binary(), "columns": Columns(item="question")},
+    "list": {"noise": Binary(), "list": [f"question {i}" for i in range(150)], "round": None},
+    "list of a range, strict": {
+        "question": BestArm(lower_is_better=True), "noise": Bounded(0.0, 1.0), "max_round": 90,
+        "list": {"size": 80, "repeats": 2, "order": "given", "strict": True}, "round": None,
+    },
     "items of a range": {"noise": Bounded(0.0, 1.0), "columns": Columns(item="question")},
     "items, normal": {"question": CONTROL, "noise": Normal(), "columns": Columns(item="question"), "budget": 270},
 } | {  # policies and thresholds, with the rounds they plan
@@ -233,7 +238,9 @@ def table(asked, spec, rates, rng):
     found = {columns.arm or "arm": np.repeat(asked.arms, n).tolist(), columns.outcome or "outcome": outcome.tolist()}
     if columns.id is not None:
         found[columns.id] = [f"u{asked.number}-{i}" for i in range(len(rows))]
-    if columns.item is not None:
+    if spec.list is not None:
+        found[columns.item] = [item for arm in asked.arms for item in asked.items.get(arm, ())]
+    elif columns.item is not None:
         found[columns.item] = [f"q{asked.number}-{i}" for i in place]
     if columns.covariate is not None:
         found[columns.covariate] = (outcome - rows + rng.normal(0.0, 0.3, len(rows))).tolist()
