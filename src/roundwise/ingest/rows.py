@@ -424,9 +424,8 @@ class FileReader:
         # columns that are not used and may identify what a row is about are watched
         if plan.form == "rows" and "item" not in plan.places and not by_unit:
             titles = [(each.strip(), i) for i, each in enumerate(sheet.header)]
-            unused = [(WATCH + each, i) for each, i in titles if each in plan.unused]
-            named = [(each, i) for each, i in unused if unit_kind(each.removeprefix(WATCH)) is not None]
-            others = [(each, i) for each, i in unused if not is_category(each.removeprefix(WATCH))]
+            named = [(WATCH + each, i) for each, i in titles if each in plan.unused and unit_kind(each) is not None]
+            others = [(WATCH + each, i) for each, i in titles if each in plan.unused and not is_category(each)]
             plan.places.update(dict(list(dict([*named, *others]).items())[:WATCHED]))
 
     def read(self) -> Results:
