@@ -519,7 +519,9 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     missing = min(sum(each.missing for each in over) / asked, MOST_MISSING) if asked else 0.0
     if ended is None and state.open_round is not None and state.open_round.files and not several:
         told = state.open_round.batch
-    world = allowed_world(settings.noise, _collect_data(state, told), seed)
+    lead = None if settings.lead is None or settings.question.level is not None else settings.lead
+    lead = lead and settings.question.sign * lead
+    world = allowed_world(settings.noise, _collect_data(state, told), seed, lead)
     if several:
         parts = [state.of_metric(m) for m in range(len(settings.metrics))]
         worlds = [

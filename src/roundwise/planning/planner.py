@@ -25,6 +25,7 @@ from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import FIRST, RowRuns, answerable, has_answer, run_first
 from roundwise.planning.scenarios import ITEM_CORRELATION
 from roundwise.planning.several_metrics import plan_metrics
+from roundwise.planning.stopping_leads import find_stopping_leads
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.tradeoff import TradeoffPoint, find_front, guess_settings
 from roundwise.policies import Policy
@@ -218,6 +219,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         alternatives=find_alternatives(request, plan.row, enough),
         compared=compare_designs(plan.request, plan.row, enough),
         caps=compare_caps(plan.request, plan.row),
+        boundary=find_stopping_leads(plan.request, plan.row),
     )
 
 

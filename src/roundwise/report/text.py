@@ -552,7 +552,8 @@ BOUNDS = " Bounds are one-sided, {units}; each is wrong with at most twice the e
 ONE_BY_ONE = (
     "Each line is shown on its own, and for good, once the odds won for it reach the odds needed, which fall as other "
     "lines are shown. The study stops when {settled}, when its budget is used up, or when the rest of the budget is "
-    "unlikely to show more. What is open then has been neither shown nor refuted."
+    "unlikely to show more. What is open then has been neither shown nor refuted. Intervals of arms have a level of "
+    "their own: where one seems to contradict a line here, the line counts."
 )
 ALL_BOUNDS = " Bounds are one-sided, {units}; the notes say what they guarantee."
 
@@ -702,12 +703,12 @@ def describe_error(report: ReportData) -> str:
 
 
 def describe_history(report: ReportData) -> str:
-    """When, by whom, with how many files."""
+    """When, by whom, with how many files; all of them are known where the whole record was read."""
     if report.created is None:
         return ""
     last = f", last change {day(report.changed)}" if report.changed not in (None, report.created) else ""
     who = f" by {few(report.by, 4)}" if report.by else ""
-    files = f", {several(len(report.files), 'file')}" if report.files else ""
+    files = f", {several(len(report.files), 'file')}" if report.files and report.changed is not None else ""
     return f"Started {day(report.created)}{last}{who}{files}."
 
 
