@@ -221,7 +221,7 @@ def _new_command(request: PlanRequest) -> str | None:
     words = ["roundwise", "new", request.name, *question, "--arms", ",".join(request.arms), *noise]
     words += ["--delta", f"{request.delta:g}"]
     policy = policy_words(request.policy, request)
-    if policy != usual_policy(request.question, request.budget is not None).name:
+    if policy != usual_policy(request.question, request.budget is not None, len(request.arms)).name:
         words += ["--policy", policy]
     most, least = request.limited_policy.max_batch, request.limited_policy.min_per_arm
     words += [] if most is None else ["--max-round", f"{most:g}"]

@@ -97,7 +97,7 @@ class StudyView(ReportView):
         self.heads, self.lines = _list_arms(report)
         self.claim_table: Table = as_rows(claim_table(report)) if report.claim_rows else []
         self.next = next_round(state)
-        self.redesigns = usual_policy(state.spec.question, budget=True).plans_budget
+        self.redesigns = usual_policy(state.spec.question, True, len(state.spec.arms)).plans_budget
 
     @cached_property
     def claim_bars(self) -> list[tuple[str, Bar, str]]:
