@@ -43,7 +43,7 @@ def claim_ratio(rng, rounds, n, rates, means):
         known = ratio_sums(summary.ratios, ARMS)
         reading = {"columns": spec.columns, "reading": Reading(id_result="sum"), "ratio": known}
         file = read_results(rows, ARMS, spec.noise, parts=12, whole=True, seed=1, file=number, **reading)
-        asked = Round(number, np.full(2, float(n)), (file,), arms=tuple(ARMS), budget=spec.budget)
+        asked = Round(number, np.full(2, float(n)), (file,), arms=tuple(ARMS), design=spec.design)
         trial, summary, _ = fold_round(spec, trial, summary, asked)
         if trial.done:
             break

@@ -943,4 +943,5 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
         parts = None if parts is None else parts._replace(pairs=both.parts)
         pairs = both._replace(parts=None)
     metrics = tuple(of_arms(each, names, wanted) for each in batch.metrics)
-    return Batch(counts, totals, scatter, table, parts, pairs, taken(batch.cubes), metrics)
+    rows = None if batch.rows is None else np.where(at >= 0, batch.rows[..., np.maximum(at, 0)], np.nan)
+    return Batch(counts, totals, scatter, table, parts, pairs, taken(batch.cubes), metrics, rows)
