@@ -5,6 +5,7 @@ from __future__ import annotations
 from roundwise.policies.base import Policy, Rounds
 from roundwise.policies.conditional_power import ConditionalPower
 from roundwise.policies.designed import Designed
+from roundwise.policies.fixed_budget import SequentialHalving, SuccessiveRejects
 from roundwise.policies.lists import Lockstep
 from roundwise.policies.paper import PET, OptBBAI, RoundRobin, TrackAndStop, TriBBAI
 from roundwise.policies.racing import Agarwal, BatchRacing, Elimination, Hillel, Jin2019, Karpov, Rage
@@ -20,6 +21,7 @@ POLICIES: dict[str, type[Policy]] = {
         *(PET, RoundRobin, TrackAndStop, TriBBAI, OptBBAI),
         *(Elimination, Hillel, Agarwal, Jin2019, Karpov, BatchRacing, Rage),
         *(ClassicTrackAndStop, LUCB, TopTwo),
+        *(SequentialHalving, SuccessiveRejects),
     )
 }
 
@@ -51,6 +53,8 @@ __all__ = [
     "Rage",
     "RoundRobin",
     "Rounds",
+    "SequentialHalving",
+    "SuccessiveRejects",
     "TopTwo",
     "TrackAndStop",
     "TriBBAI",
