@@ -117,7 +117,7 @@ def test_enough_pulls_of_all_arms_always_end_it(arms, data):
     problem = Problem(within(k), arms, 0.05, SIGMA_1)
     ledger = eprocess_for(problem)
     state = Wager().stopping.start(problem, ())
-    enough = math.ceil(ledger.sufficient_pulls(problem, state.known.past))
+    enough = math.ceil(ledger.sufficient_pulls(problem))
     assert enough == math.ceil(4 * math.log(k * (arms - k) / (0.05 * 0.3 * 0.8)) / EPS**2)
     counts = np.full(arms, float(enough))
     after = Wager().stopping.fold(problem, state, BatchPlan(counts, np.asarray(True)), Batch(counts, counts * means))
@@ -239,3 +239,14 @@ def test_batches_without_an_arm_are_not_bet_on_for_its_pairs():
     assert (pairs[2] == 0).all()
     assert (pairs[:, 2] == 0).all()
     assert pairs[0, 1] > 0
+
+
+def test_a_pair_that_is_not_shown_needs_more():
+    """Also where its wealth and what a new candidate would get would do together: that is not bet yet."""
+    problem = Problem(within(1), 4, 0.05, SIGMA_1)
+    state = Wager().stopping.start(problem, ())
+    nearly = np.full(16, math.log(19.9))
+    wealth = state.wealth._replace(pairs=state.wealth.pairs._replace(gains=nearly))
+    gains, lost = eprocess_for(problem).of_candidate(problem, wealth, state.alternative)
+    assert not lost.any()
+    assert (gains < problem.goal).all()

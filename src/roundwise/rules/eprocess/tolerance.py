@@ -71,13 +71,14 @@ class ToleranceEProcess(CandidateEProcess):
         return np.where((known.past.counts > 0).all(axis=-1), safest, found)
 
     def of_candidate(self, problem: Problem, wealth: CandidateWealth, alternative: Candidate) -> tuple[Floats, Bools]:
-        """With the wealth against its pairs."""
+        """With the wealth against its pairs; LEAST_NEED is missing at least as long as a pair is not shown."""
         gains, lost = super().of_candidate(problem, wealth, alternative)
         answer = numbers_to_answer(problem, alternative.answer)
         places = _places(problem, problem.question.halfspaces(answer, problem.arms))
         _, own, shown = _of_pairs(wealth)
         together = np.logaddexp(gains, np.take_along_axis(own, places, axis=-1))
-        return together, lost | np.take_along_axis(shown, places, axis=-1)
+        lost = lost | np.take_along_axis(shown, places, axis=-1)
+        return np.where(lost, together, np.minimum(together, problem.goal - LEAST_NEED)), lost
 
     @quiet
     def update(self, problem: Problem, state: RuleState, parts: Parts, shifts: bool) -> CandidateWealth:
@@ -140,8 +141,7 @@ class ToleranceEProcess(CandidateEProcess):
         gap = np.maximum(lead, 0.0)
         gap = gap * gap**2 / np.maximum(gap**2 + 2 * error**2, 1e-300)
         spread = problem.noise.difference_variances(known.past, forecast.pieces)
-        need = np.maximum(problem.goal - gains, LEAST_NEED)
-        each = np.where(lost, 0.0, 2 * spread * need / (gap + tolerance) ** 2)
+        each = np.where(lost, 0.0, 2 * spread * (problem.goal - gains) / (gap + tolerance) ** 2)
         amount = np.maximum(total(each), 1e-300)
         tie = (total(each * tolerance / (gap + tolerance)) / amount) ** 2
         unsure = -np.expm1(total(log_phi(lead / error)))
@@ -150,18 +150,25 @@ class ToleranceEProcess(CandidateEProcess):
         even = np.zeros(known.past.counts.shape)
         np.put_along_axis(even, order, np.concatenate([needs.max(axis=-1), needs.max(axis=-2)], axis=-1), axis=-1)
         mix = (tie * unsure)[..., None]
-        short = EVEN_ENOUGH[self.best] * self.sufficient_pulls(problem, known.past)[..., None] - known.past.counts
+        enough = EVEN_ENOUGH[self.best] * _even_pulls(problem, spread.mean(axis=-1))
+        short = enough[..., None] - known.past.counts
         jump = (1 - signal_share(known)) ** 6 * unsure**3
         if problem.arms > CROWD_OF_TIES and known.past.batches < 2:
             jump = jump * 0.0
         least = np.where(found.unfinished, jump[..., None] * np.maximum(short, 0.0), 0.0)
         return RequiredPulls((1 - mix) * found.pulls + mix * even, found.unfinished, tie, least)
 
-    def sufficient_pulls(self, problem: Problem, past: Past) -> Floats:
+    def sufficient_pulls(self, problem: Problem) -> float | None:
         """4 sigma^2 ln(k (K - k)/(delta rho w_0))/tolerance^2 of each arm (Proposition 37)."""
-        sought = problem.question.number_sought or 1
-        bar = problem.goal + math.log(sought * (problem.arms - sought) / (PAIRS * NEAREST))
-        return 4 * problem.noise.variance(past) * bar / problem.question.tolerance**2
+        sigma = problem.noise.known_sigma
+        return None if sigma is None else float(_even_pulls(problem, np.asarray(2 * sigma**2)))
+
+
+def _even_pulls(problem: Problem, spread: Floats) -> Floats:
+    """Pulls of each arm, the same of all, that end it, where the difference of two results has this variance."""
+    sought = problem.question.number_sought or 1
+    bar = problem.goal + math.log(sought * (problem.arms - sought) / (PAIRS * NEAREST))
+    return 2 * spread * bar / problem.question.tolerance**2
 
 
 def _of_pairs(wealth: CandidateWealth) -> PairWealth:
