@@ -26,11 +26,12 @@ POLICIES: dict[str, type[Policy]] = {
 }
 
 
-def usual_policy(question: Question, budget: bool = False) -> Policy:
+def usual_policy(question: Question, budget: bool = False, arms: int = 2) -> Policy:
     """The policy for a question where none is named; with a budget, one that is made for it."""
     if question.separate_claims:
         return ConditionalPower()
-    return Designed() if budget and designed_eprocess(question) is not None else Wager()
+    cells = designed_eprocess(question) if budget else None
+    return Wager() if cells is None or not cells.fits(arms) else Designed()
 
 
 __all__ = [
