@@ -632,7 +632,7 @@ class Study:
                 "A lead and a number of looks need a budget. Nothing was changed.", Remedy("Give it: {@budget}.")
             )
         alike = [each.policy for each in (spec, state.first) if each.policy.plans_budget == (budget is not None)]
-        policy = alike[0] if alike else usual_policy(spec.question, budget is not None)
+        policy = alike[0] if alike else usual_policy(spec.question, budget is not None, len(spec.arms))
         rounds = None  # in all: those so far, and those that the rest is planned for
         if budget is not None:
             if not policy.plans_budget:
