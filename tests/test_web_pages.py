@@ -13,9 +13,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from roundwise import list_studies, load_study
+from roundwise import InputError, list_studies, load_study
 from roundwise.store.remote import segment
 from roundwise.web.changes import CHANGES
+from roundwise.web.forms import Form
 from roundwise.web.plan_pages import EXAMPLE
 from serving import ARMS, example, examples, served, table_of
 from test_docs import ROOT, files_in
@@ -451,6 +452,28 @@ class TestNew:
         assert made.returncode == 0, made.stderr
         both = [load_study("my study", each).entries()[0].payload for each in (own.storage, other)]
         assert {**both[0], "seed": 0} == {**both[1], "seed": 0}
+
+    @pytest.mark.parametrize(
+        ("fields", "size"),
+        [
+            ({"per_day": "4000"}, 4000),  # a round takes a day
+            ({"per_day": "4000", "days": "7"}, 28_000),
+            ({"per_day": "4000", "days": "0.5", "round": "2000"}, 2000),
+            ({"per_day": "4000", "round": "500"}, 500),
+            ({"per_day": "4000", "days": "7", "budget": "10 000"}, 10_000),
+            ({"days": "7", "round": "900"}, 900),
+            ({"per_day": "4000", "days": "1", "round": "2000"}, "in which 4\N{NO-BREAK SPACE}000 come"),
+            ({"round": "2000", "budget": "1000"}, "more than the 1\N{NO-BREAK SPACE}000 that there may be in all"),
+            ({"days": "1", "budget": "100 000"}, "how many results come in them?"),
+        ],
+    )
+    def test_the_pace_of_results_must_fit_together(self, fields, size):
+        form = Form.of({"arms": "a\nb", "baseline": "3 %", **fields})
+        if isinstance(size, str):
+            with pytest.raises(InputError, match=re.escape(size)):
+                form.request(100)
+        else:
+            assert form.request(100).round == form.spec().round == size
 
     def test_numbers_are_taken_as_people_write_them_or_refused(self, own):
         for fields, words in (

@@ -22,7 +22,7 @@ from roundwise.messages import number, option
 from roundwise.model.batch import Batch, join_parts
 from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop, final_answer
 from roundwise.planning.request import Costs, PlanRequest, Scenario, build_ladder
-from roundwise.planning.scenarios import Data, SeveralMetrics, Unreliable, allowed_world, world_of
+from roundwise.planning.scenarios import AlikeList, Data, SeveralMetrics, Unreliable, allowed_world, world_of
 from roundwise.policies import Policy
 from roundwise.policies.base import as_rounds, round_of
 from roundwise.simulation.environments import Environment, Now, draw_batch
@@ -492,6 +492,8 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
         seed: Seed of the simulations.
         costs: What results, rounds and days cost.
     """
+    if state.spec.list is not None:
+        raise InputError("There is no forecast of a study of a list: it takes no more than the whole list.")
     several = bool(state.spec.metrics)
     settings, record = state.spec if several else state.spec.alone, state.trial.record
     if state.closed is not None:
@@ -517,7 +519,9 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     missing = min(sum(each.missing for each in over) / asked, MOST_MISSING) if asked else 0.0
     if ended is None and state.open_round is not None and state.open_round.files and not several:
         told = state.open_round.batch
-    world = allowed_world(settings.noise, _collect_data(state, told), seed)
+    lead = None if settings.lead is None or settings.question.level is not None else settings.lead
+    lead = lead and settings.question.sign * lead
+    world = allowed_world(settings.noise, _collect_data(state, told), seed, lead)
     if several:
         parts = [state.of_metric(m) for m in range(len(settings.metrics))]
         worlds = [
@@ -617,7 +621,7 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
     """One line for a study without results: what it takes with a lead that is not small."""
     if settings.metrics:
         return None
-    settings = settings.alone
+    settings = settings if settings.list is not None else settings.alone
     question, noise = settings.question, settings.noise
     low, high = noise.mean_range
     if settings.lead is not None and noise.known_sigma is None and not (noise.outcome.limited or noise.outcome.counts):
@@ -633,6 +637,8 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
         if not np.isfinite(question.complexity(means).value):
             return None
         world = world_of(noise, means)
+        if settings.list is not None:
+            world = AlikeList(noise, means[None], size=len(settings.list))
     except RoundwiseError:
         return None
     ends = simulate_ahead(settings.problem, settings.acting, world, runs=runs, seed=1, most_rounds=LONG)

@@ -25,11 +25,13 @@ from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import FIRST, RowRuns, answerable, has_answer, run_first
 from roundwise.planning.scenarios import ITEM_CORRELATION
 from roundwise.planning.several_metrics import plan_metrics
+from roundwise.planning.stopping_leads import find_stopping_leads
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.tradeoff import TradeoffPoint, find_front, guess_settings
 from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.simulation.environments import numbered
+from roundwise.study.item_list import ItemList
 from roundwise.study.metrics import Metric
 
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and the share of the work that is done
@@ -51,6 +53,7 @@ def plan(
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
     reading: Reading | None = None,
+    list: ItemList | Sequence[str] | int | str | Path | None = None,
     unit: str | None = None,
     metrics: Sequence[Metric] | None = None,
     baseline: str | float | None = None,
@@ -97,6 +100,7 @@ def plan(
         split: Fixed allocation ratio, e.g. "equal" or "2:1:1".
         columns: Names of the columns in result files. A column of items means that arms share items.
         reading: Rules by which rows become results.
+        list: Finite list of items that the answer is about.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         metrics: Guardrails and secondary metrics: the plan says what each needs, and which one needs most.
         baseline: Scenario baseline rate or mean.
@@ -150,7 +154,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
     request.check()  # `create_study` would refuse the same
     if request.metrics:
         return _plan_several_metrics(request, quick, progress)
-    items = request.noise.shares_items
+    items = request.noise.shares_items or request.list is not None
     if request.item_correlation != ITEM_CORRELATION and not items:
         raise InputError(f"{option('item_correlation')} requires shared items.", Remedy("Add {@items_or_column}."))
     expected = request.rows()
@@ -168,7 +172,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         request = dataclasses.replace(request, budget=wanted, budget_open=False)
     runs = min(FIRST // 4 if items else FIRST, request.runs)
     front: tuple[TradeoffPoint, ...] = ()
-    guess = guess_settings(request, expected[target])
+    guess = request if request.list is not None else guess_settings(request, expected[target])
     rows = _first_runs(guess, expected, runs)
 
     def found() -> StudyPlan:
@@ -195,7 +199,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         return found()
     report(0.02)
     claims_without_budget = request.question.separate_claims and request.budget is None
-    if answerable(request, expected[target]) and not claims_without_budget:
+    if answerable(request, expected[target]) and not claims_without_budget and request.list is None:
         points = find_front(request, expected[target])
         chosen = next((each.request for each in points if each.recommended), guess)
         if chosen != guess:
@@ -205,6 +209,8 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         report((number + 1) / (len(expected) + 2))
         each.run(request.runs)
     front = tuple(each.remeasured(rows[target].row) if each.recommended else each for each in front)
+    if request.list is not None:  # its blocks have no settings to choose
+        return found()
     plan, enough = found(), next((each for each in budgets if each.power == request.power), None)
     if enough is None and request.budget is not None and answerable(request, expected[target]):
         enough = next(iter(propose_budgets(plan.request, expected[target], (request.power,), fewer=20)), None)
@@ -213,6 +219,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         alternatives=find_alternatives(request, plan.row, enough),
         compared=compare_designs(plan.request, plan.row, enough),
         caps=compare_caps(plan.request, plan.row),
+        boundary=find_stopping_leads(plan.request, plan.row),
     )
 
 

@@ -323,7 +323,7 @@ def describe_protocol(plan: StudyPlan) -> str:
     large = "" if request.noise.approximation is None else "in large samples "
     missing = f" We expect {share(request.missing)} of the results to be missing." if request.missing else ""
     return (
-        f"The study asks: {asked_in_words(request)} The arms are {options}. {request.noise.words} "
+        f"The study asks: {asked_in_words(request)} The arms are {options}. {request.assumed} "
         f"{_describe_looks(plan)} {rule} The study ends {ends}. The probability of a wrong "
         f"{'claim, of any,' if row.claims else 'answer'} is {large}at most {request.delta:g}, however often "
         f"results are looked at.{_describe_changes(plan)}{_describe_power(plan)}{missing}"

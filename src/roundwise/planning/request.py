@@ -21,7 +21,7 @@ from roundwise.messages import Remedy, option
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.pilot import Pilot, read_pilot
-from roundwise.planning.scenarios import ITEM_CORRELATION, AlikeItems, Unreliable, deviations, world_of
+from roundwise.planning.scenarios import ITEM_CORRELATION, AlikeItems, AlikeList, Unreliable, deviations, world_of
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment
 from roundwise.study.metrics import Metric
@@ -345,6 +345,8 @@ class PlanRequest(StudySpec):
             )
         if self.sample_cost is not None:
             object.__setattr__(self, "sample_cost", one_for_each(self.sample_cost, self.arms, "sample cost"))
+        if self.list is not None and self.missing:
+            raise InputError("Results of a list that are missing are asked for again: leave them out of the plan.")
         if not 0 <= self.missing < 1:
             raise InputError(f"`missing` must be a share of the results, at least 0 and below 1; got {self.missing:g}.")
         if not 0 < self.power < 1:
@@ -403,6 +405,8 @@ class PlanRequest(StudySpec):
     def world(self, means: Sequence[float] | Sequence[Sequence[float]]) -> Environment:
         """Results as they would come back; of several rows of means, run i has that of i modulo their number."""
         rows = np.asarray(means, dtype=np.float64)
+        if self.list is not None:
+            return AlikeList(self.noise, np.atleast_2d(rows), self.item_correlation, size=len(self.list))
         if self.noise.shares_items:
             return AlikeItems(self.noise, np.atleast_2d(rows), self.item_correlation, self.missing, self.deviation)
         world = world_of(self.noise, rows, self.deviation, self.skewness)

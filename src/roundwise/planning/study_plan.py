@@ -46,6 +46,7 @@ from roundwise.planning.render import (
 from roundwise.planning.request import PlanRequest, Scenario, measure_of
 from roundwise.planning.rows import PlanRow
 from roundwise.planning.several_metrics import MetricNeed
+from roundwise.planning.stopping_leads import StoppingLeads
 from roundwise.planning.tradeoff import TradeoffPoint, policy_words
 from roundwise.policies import usual_policy
 from roundwise.render.html import render_card, render_page
@@ -70,6 +71,7 @@ class StudyPlan:
     caps: tuple[CapEffect, ...]  # what a cap changes, from a pilot; the first is without one
     metrics: tuple[MetricNeed, ...]  # what each needs, the main one first, where there are several
     runs: int  # of each row, unless its rounds are many
+    boundary: tuple[StoppingLeads, ...] = ()  # of a designed study, and of textbook designs
 
     @property
     def row(self) -> PlanRow:
@@ -123,6 +125,7 @@ class StudyPlan:
             "alternatives": [each.plain() for each in self.alternatives],
             "compared": [each.plain() for each in self.compared],
             "budgets": [vars(each) for each in self.budgets],
+            "boundary": [each.plain() for each in self.boundary],
             "pilot": None if self.request.past is None else self.request.past.plain(self.request.noise),
             "caps": [each.plain() for each in self.caps],
             "metrics": [each.plain() for each in self.metrics],
@@ -190,7 +193,7 @@ class StudyPlan:
         }
 
     def figure(self) -> str:
-        """A figure for a protocol, as SVG: the trade-off, the distribution of results and rounds, power by lead."""
+        """A figure for a protocol, as SVG: trade-off, results, rounds, power by lead, boundary."""
         return render_file(draw_plan(self))
 
 
@@ -230,7 +233,9 @@ def _new_command(request: PlanRequest) -> str | None:
     words = ["roundwise", "new", request.name, *question, "--arms", ",".join(request.arms), *noise]
     words += ["--delta", f"{request.delta:g}"]
     policy = policy_words(request.policy, request)
-    if policy != usual_policy(request.question, request.budget is not None).name:
+    if request.list is not None:
+        words += request.list.flags
+    elif policy != usual_policy(request.question, request.budget is not None, len(request.arms)).name:
         words += ["--policy", policy]
     most, least = request.limited_policy.max_batch, request.limited_policy.min_per_arm
     words += [] if most is None else ["--max-round", f"{most:g}"]
@@ -240,7 +245,7 @@ def _new_command(request: PlanRequest) -> str | None:
     words += [] if request.budget is None else ["--budget", str(int(request.budget))]
     words += [] if request.lead is None else ["--lead", f"{request.lead:.12g}"]
     words += [] if request.looks is None else ["--looks", str(request.looks)]
-    for what, column in request.columns.payload().items():
+    for what, column in request.columns.payload().items() if request.list is None else ():
         words += [f"--{what}-column", column]
     for rule, value in request.reading.payload().items():
         words += [f"--{rule.replace('_', '-')}", str(value)]

@@ -54,6 +54,8 @@ class Findings(NamedTuple):
     words: str | None  # of the answer, in the words of the question
     ended: bool = False  # whether nothing more is asked for: what is open is not shown any more
     confidence: str = ""  # of a shortlist that is the end of a study
+    scope: str | None = None  # "On this list", where the answer is about no more than that
+    tied: tuple[str, ...] = ()  # arms that share the first place
 
     @property
     def open(self) -> str:
@@ -94,7 +96,10 @@ def write_headline(found: Findings, why: str) -> str:
     if found.words is None:
         return f"{why}. {describe_open(found)}"
     written = next((words for kind, words in ANSWERS if isinstance(found.question, kind)), _describe_other)(found)
-    return written or found.words
+    if found.scope is None or written is None:
+        return written or found.words
+    named = any(written.startswith(each.name) for each in found.arms)
+    return f"{found.scope}, {written if named else written[:1].lower() + written[1:]}"
 
 
 def name_answer(question: Question, answer: Any, arms: Sequence[str]) -> Any:
@@ -158,6 +163,8 @@ def _describe_best(found: Findings) -> str | None:
     first = next((each for each in found.arms if each.name == found.answer), None)
     if first is None or first.mean is None:
         return None
+    if found.tied:
+        return f"{few(list(found.tied))} share the first place: {found.units.value(first.mean)}"
     lower = found.question.lower_is_better
     which = found.units.lowest if lower else "is best"
     best = f"{first.name} {which}{found.near('of it')}: {found.units.value(first.mean)}"
@@ -545,7 +552,8 @@ BOUNDS = " Bounds are one-sided, {units}; each is wrong with at most twice the e
 ONE_BY_ONE = (
     "Each line is shown on its own, and for good, once the odds won for it reach the odds needed, which fall as other "
     "lines are shown. The study stops when {settled}, when its budget is used up, or when the rest of the budget is "
-    "unlikely to show more. What is open then has been neither shown nor refuted."
+    "unlikely to show more. What is open then has been neither shown nor refuted. Intervals of arms have a level of "
+    "their own: where one seems to contradict a line here, the line counts."
 )
 ALL_BOUNDS = " Bounds are one-sided, {units}; the notes say what they guarantee."
 
@@ -676,6 +684,9 @@ def describe_extent(report: ReportData) -> str:
         before = f"{count(report.results - report.late)} in {within}"
         return f"{several(report.results, 'result')}, {before} and {count(report.late)} after the decision"
     came = several(report.results, "result")
+    if report.whole is not None:
+        part = share(report.results / report.whole)
+        came = f"{count(report.results)} of {count(report.whole)} results of the whole list ({part})"
     if report.budget is not None:
         came = f"{count(report.results)} of at most {count(report.budget)} results"
     waiting = f", and {count(report.pending)} of the open round, which do not count yet" if report.pending else ""
@@ -692,12 +703,12 @@ def describe_error(report: ReportData) -> str:
 
 
 def describe_history(report: ReportData) -> str:
-    """When, by whom, with how many files."""
+    """When, by whom, with how many files; all of them are known where the whole record was read."""
     if report.created is None:
         return ""
     last = f", last change {day(report.changed)}" if report.changed not in (None, report.created) else ""
     who = f" by {few(report.by, 4)}" if report.by else ""
-    files = f", {several(len(report.files), 'file')}" if report.files else ""
+    files = f", {several(len(report.files), 'file')}" if report.files and report.changed is not None else ""
     return f"Started {day(report.created)}{last}{who}{files}."
 
 

@@ -131,6 +131,10 @@ class StoppingRule(ABC, Generic[Kept]):
     def answer(self, problem: Problem, trial: Trial[Any, Kept]) -> Answer:
         """Return the answer to give when it stops."""
 
+    def answer_text(self, problem: Problem, trial: Trial[Any, Kept], names: Sequence[str]) -> str:
+        """Say the answer in words. One run."""
+        return problem.question.answer_text(self.answer(problem, trial), names)
+
     @abstractmethod
     def doubt(self, problem: Problem) -> Doubt | None:
         """Return what stands between the rule and a guarantee, or None.

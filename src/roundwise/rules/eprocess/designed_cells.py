@@ -55,6 +55,11 @@ class DesignedEProcess(EProcess):
 
     uniform: ClassVar[float]  # the share of a look that goes to all open arms alike
     first: ClassVar[float] = 1.0  # the first look, in parts of the budget over the number of looks
+    opens: ClassVar[bool] = True  # whether it bets on batches that are no looks, too
+
+    def fits(self, arms: int) -> bool:
+        """Whether it can be kept for so many arms."""
+        return True
 
     @abstractmethod
     def pay_look(self, problem: Problem, state: RuleState, look: Look, batch: Batch) -> Any:
@@ -63,6 +68,13 @@ class DesignedEProcess(EProcess):
     @abstractmethod
     def settle(self, problem: Problem, state: RuleState, lead: Floats) -> Settling:
         """Return the pulls that would settle everything."""
+
+    def open_levels(self, problem: Problem, state: RuleState) -> Floats | None:
+        """Return the levels that must all reach 1 if the estimates are right. One run.
+
+        None where results saved on one hypothesis go to others: then the highest of their levels says more.
+        """
+        return None
 
     @abstractmethod
     def hopeless(self, problem: Problem, wealth: Any) -> list[int]:
@@ -132,6 +144,10 @@ class DesignedBestArm(BestArmEProcess, DesignedEProcess):
         rivals = np.maximum(open_.sum(axis=-1, keepdims=True), 1)
         return Settling(solve_star(costs, leads), np.where(leads, np.sqrt(rivals), open_))
 
+    def open_levels(self, problem: Problem, state: RuleState) -> Floats:
+        rivals = ~state.wealth.lost & ~one_hot(state.alternative.leader, problem.arms)
+        return np.exp(np.minimum(state.wealth.gains[rivals] - problem.goal, 0.0))
+
     def hopeless(self, problem: Problem, wealth: BestArmWealth) -> list[int]:
         dead = np.flatnonzero(np.isneginf(wealth.gains) & ~wealth.lost)
         return dead.tolist() if dead.size > 1 else []
@@ -167,9 +183,13 @@ def lead_over(known: Estimates, lead: Floats, sign: float) -> Floats:
     follower = np.where(arms == leader, -np.inf, means).argmax(axis=-1)[..., None]
     rival = np.where(arms == leader, follower, leader)
     error = known.variance[..., None] * (1 / counts + 1 / np.take_along_axis(counts, rival, axis=-1))
-    gap = (np.take_along_axis(means, rival, axis=-1) - means) / lead[..., None]
-    precision = lead[..., None] ** 2 / error  # of the gap, in units of the lead; that of the prior is 4
-    found = (4.0 + np.where(precision > 0, gap * precision, 0.0)) / (4.0 + precision)
+    return expected_gap(np.take_along_axis(means, rival, axis=-1) - means, error, lead[..., None])
+
+
+def expected_gap(gap: Floats, variance: Floats, lead: Floats) -> Floats:
+    """The posterior mean of a gap that was estimated with this variance, in units of the lead, clipped. ()"""
+    precision = lead**2 / variance  # in units of the lead; that of the prior is 4
+    found = (4.0 + np.where(precision > 0, gap / lead * precision, 0.0)) / (4.0 + precision)
     return np.clip(np.where(np.isfinite(found), found, 1.0), NEAREST, FURTHEST)
 
 

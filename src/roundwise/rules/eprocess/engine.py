@@ -20,6 +20,7 @@ the shifts of earlier batches stay as they were estimated before the batch (docs
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ import numpy as np
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.deadline import check_deadline
 from roundwise.model.batch import Parts, part_shares_of_rest
-from roundwise.model.estimates import Estimates
+from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem
 from roundwise.noise.bets import (
     NO_ROWS,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from roundwise.rules.eprocess.bounds import BetHistory
 
 CHUNK = 240_000  # parts times arms times columns that are computed at once: what fits the cache
+LIKELY = math.log(0.5)  # what was never bet on is bet on once it is more likely right than wrong
 _FEWEST = 1e-9  # in place of no results
 UNKNOWN, NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
 
@@ -71,6 +73,8 @@ class RequiredPulls(NamedTuple):
 
     pulls: Floats  # (K)
     unfinished: Bools  # (K), arms of what is still open
+    tie: Floats | None = None  # (), how much a tolerance decides, from 0 to 1; None without one
+    least: Floats | None = None  # (K), pulls of each arm in the next batch, at least, if there is room
 
 
 class RuleState(NamedTuple):
@@ -126,6 +130,10 @@ class EProcess(ABC):
     @abstractmethod
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """Return the pulls that would settle everything open."""
+
+    def sufficient_pulls(self, problem: Problem, past: Past) -> Floats | None:
+        """Return how many pulls of each arm, the same of all, end it whatever the means; None where none do. ()"""
+        return None
 
     @abstractmethod
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
