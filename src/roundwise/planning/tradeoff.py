@@ -61,8 +61,8 @@ def _least_results(request: PlanRequest, expected: Scenario) -> float | None:
     if problem.question.tolerance and problem.arms > MANY_ARMS:  # many answers are right: as if results were normal
         means = np.asarray(expected.means)
         sigma = float(np.median(deviations(problem.noise, means, deviation)))
-        least = float(lower_bound_at(problem.question, means, problem.delta, sigma))
-        return least if np.isfinite(least) and least > 0 else None
+        normal = float(lower_bound_at(problem.question, means, problem.delta, sigma))
+        return normal if np.isfinite(normal) and normal > 0 else None
     least = lower_bound(problem, expected.means, deviation)
     if least is not None:
         return least
