@@ -143,8 +143,8 @@ def layout(
         form, roles = _choose_form(where, titles, places, named, arms, hint)
     used = {role: places[role] for role in (*roles, *more)}
     split = {title.removeprefix("arm in ") for title in titles if title.startswith("arm in ")}  # by `split_names`
-    others = (title for i, title in enumerate(titles) if title and i not in used.values())
-    unused = tuple(title for title in others if title not in split)
+    left = [title for i, title in enumerate(titles) if title and i not in used.values()]
+    unused = tuple(title for title in left if title not in split)
     return ColumnLayout(form, used, {role: titles[place] for role, place in used.items()}, unused, tuple(guessed))
 
 
