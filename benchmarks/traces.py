@@ -24,13 +24,22 @@ from roundwise.environments import RandomGaps
 SOURCE = Path(roundwise.__file__).parent
 
 
+def importing(frame):
+    """Whether a module of the package is being imported."""
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(str(SOURCE)):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def traced(work):
     """The functions that are called, by their files."""
     called = defaultdict(set)
 
     def noted(frame, event, _):
         code = frame.f_code
-        if event == "call" and code.co_name != "<module>" and code.co_filename.startswith(str(SOURCE)):
+        if event == "call" and code.co_filename.startswith(str(SOURCE)) and not importing(frame):
             called[Path(code.co_filename)].add((code.co_name, code.co_firstlineno))
 
     threading.setprofile(noted)

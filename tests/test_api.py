@@ -138,7 +138,7 @@ class TestVerbs:
         [
             ("json", b"{"),
             ("html", b"<!doctype html>"),
-            ("md", b"<!-- roundwise report -->"),
+            ("md", b"[//]: # (a report of roundwise)"),
             ("txt", b"Not decided"),
             ("csv", b"arm,results"),
             ("xlsx", b"PK"),
@@ -157,6 +157,7 @@ class TestVerbs:
         words = inspect.signature(plan).parameters.keys()
         assert NewPlan.model_fields.keys() == words - {
             "scenario",
+            "pilot",
             "progress",
         }  # no files of the server, nobody to watch
 

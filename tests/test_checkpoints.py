@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from roundwise import PET, Above, AnyAbove, BestArm, MinimumBelow, RoundRobin, TopK, TrackAndStop, Wager
+from roundwise.arrays import Unreadable, pack, unpack
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.problem import advance, begin
 from roundwise.noise import Binary, Bounded, Gaussian, Normal, Poisson, SubGaussian
 from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.policies.base import Limited
 from roundwise.questions import Largest, Statements
-from roundwise.serialization import Unreadable, pack, unpack
 from roundwise.study import fold
 from roundwise.study.spec import StudySpec
 

@@ -17,7 +17,6 @@ ORDER = (
     "errors",
     "deadline",
     "arrays",
-    "serialization",
     "model.batch",
     "questions",
     "model.estimates",

@@ -33,7 +33,8 @@ from roundwise import (
 )
 from roundwise.cli import loaded, main
 from roundwise.cli.output import check_output, file_name, write_file
-from roundwise.errors import StoreError, visible
+from roundwise.errors import StoreError
+from roundwise.messages import visible
 from roundwise.report.export import MARK
 from roundwise.store.database import parse_url, translate_errors
 

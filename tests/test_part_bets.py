@@ -248,48 +248,6 @@ def batches_of(rng, trial, means, dealings=1):
     return Batch(trial.plan.pulls, whole, parts=Parts(counts, totals))
 
 
-def test_best_arm_as_a_plain_loop() -> None:
-    """Leaders, shifts within the batch, variances and bets of the first two batches, part by part."""
-    problem, policy, rng = Problem(BestArm(), 4, 0.05, SubGaussian(1.0)), Wager(), np.random.default_rng(4)
-    means, trial = np.array([0.35, 0.3, 0.0, -0.2]), begin(problem, Wager())
-    gains = np.zeros(4)
-    N, mu = np.zeros(4), np.zeros(4)
-    for number in range(2):
-        batch = batches_of(rng, trial, means)
-        assert batch.parts is not None
-        lost = gains >= problem.goal
-        share = part_shares_of_rest(batch.parts.number)
-        c, t = np.zeros(4), np.zeros(4)
-        for p in range(batch.parts.number):
-            rows, sums = batch.parts.counts[0, :, p], batch.parts.totals[0, :, p]
-            known = N + c
-            if known.all():
-                f = c / known
-                y = t / known - f * mu
-                weight = (N * f).sum()
-                shift = (N * y).sum() / weight if weight > 0 else 0.0
-                now = mu + y - f * shift
-                looks = now - lost * np.sqrt(1 / np.maximum(N, 1)) if number else now
-                leader = int(looks.argmax())
-                follower = int(np.where(np.arange(4) == leader, -np.inf, looks).argmax())
-                rival = np.where(np.arange(4) == leader, follower, leader)
-                spread = 1 / known + 1 / known[rival] + (np.subtract(f, f[rival]) ** 2 / weight if weight > 0 else 0)
-                z = (now[rival] - now) / np.sqrt(spread)
-                sure = np.delete(stats.norm.logcdf(z), leader).sum() >= math.log(0.5)
-                if number or sure:
-                    for i in range(4):
-                        a = rival[i]
-                        if not lost[i] and rows[i] and rows[a]:
-                            v = 1 / rows[i] + 1 / rows[a]
-                            new = sums[a] / rows[a] - sums[i] / rows[i]
-                            gains[i] = one_bet(problem.goal, gains[i], z[i], spread[i] / v, share[p], new, v)
-            c, t = c + rows, t + sums
-        trial = advance(problem, policy, trial, batch)
-        np.testing.assert_allclose(trial.kept.wealth.gains, gains, rtol=1e-9, atol=1e-9)
-        assert number == 0 or np.abs(gains).max() > 0.5
-        N, mu = trial.record.counts, trial.kept.known.means
-
-
 def test_extremes_and_levels_as_a_plain_loop() -> None:
     rng, arms = np.random.default_rng(5), 3
     means = np.array([0.3, -0.2, -0.6])

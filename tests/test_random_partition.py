@@ -1,5 +1,7 @@
 """Dealing: orders of the rows that have nothing to do with their values, the law of parts given sums, one verdict."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -62,6 +64,31 @@ def test_rows_are_dealt_without_loss_and_the_same_each_time() -> None:
     within = one.scatter.sum(axis=-1) + (one.counts * (one.totals / np.maximum(one.counts, 1) - 100) ** 2).sum(axis=-1)
     around = np.array([((values[arms == arm] - 100) ** 2).sum() for arm in range(4)])
     np.testing.assert_allclose(within, np.tile(around, (256, 1)), rtol=1e-9)
+
+
+def test_each_partition_is_the_order_of_its_own_hashes() -> None:
+    """The order of a row in a partition, in whole numbers: the high bits of its hash, ties by place."""
+    mask = 2**64 - 1
+
+    def mix(state: int) -> int:
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & mask
+        return state ^ (state >> 31)
+
+    sizes, seed, batch, parts = [40, 25, 3], 5, 1, 4
+    arms = np.repeat(np.arange(3), sizes)
+    values = np.random.default_rng(1).normal(size=68)
+    found = partition_rows(rows_of(arms, values), 3, seed, batch, parts)
+    for m in (0, 1, 735, 736, 2047):
+        state = mix((mix((mix(seed) + batch) & mask) + m) & mask)
+        for arm, size in enumerate(sizes):
+            own = mix(state ^ arm)
+            order = sorted(range(size), key=lambda place: (mix((own + place) & mask) >> 2 >> 6, place))
+            ends = [int(np.floor(size * edge + 1e-9)) for edge in part_edges(parts)]
+            rows = values[arms == arm]
+            totals = [rows[order[a:b]].sum() for a, b in itertools.pairwise(ends)]
+            np.testing.assert_allclose(found.totals[m, arm], totals, rtol=1e-12, atol=1e-9)
 
 
 def test_lots_of_rows_are_dealt_as_they_are() -> None:

@@ -21,13 +21,13 @@ from roundwise import (
 )
 from roundwise.calibration.skewed import SKEWED_LAWS, SkewedArms
 from roundwise.ingest import moments_of
+from roundwise.ingest.row_checks import _find
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.problem import advance, begin
 from roundwise.policies import Rounds
 from roundwise.study.audit import audit_entries
 from roundwise.study.fold import evidence
-from roundwise.study.row_checks import _find
 from roundwise.study.state import replay
 from test_row_checks import count, make, revenue, rows, run  # noqa: F401 (a fixture)
 from test_web_pages import browsing, post

@@ -7,10 +7,10 @@ import pytest
 
 from result_files import ARMS, WITH_IDS, reader, users
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, create_study
+from roundwise.arrays import pack_hashes, unpack_hashes
 from roundwise.ingest import Reading, RecordedFiles, Results, read_results
 from roundwise.ingest.duplicates import sums_of_arms
 from roundwise.messages import Danger, FileNote
-from roundwise.serialization import pack_hashes, unpack_hashes
 
 MEANS = Reading(id_result="mean")
 

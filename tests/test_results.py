@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from roundwise import Binary, Bounded, DataError, Gaussian, InputError, Normal, Poisson, SubGaussian
+from roundwise.arrays import pack_numbers, unpack_numbers
 from roundwise.formats import readers
 from roundwise.ingest import Results, batch_of, read_results, record
 from roundwise.messages import FileNote
-from roundwise.serialization import pack_numbers, unpack_numbers
 
 ARMS = ["red", "blue", "green"]
 NOISE = Gaussian(1.0)

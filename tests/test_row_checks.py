@@ -5,10 +5,9 @@ import pytest
 from scipy import stats
 
 from roundwise import BestArm, Binary, Bounded, Gaussian, Normal, Poisson, SubGaussian
-from roundwise.ingest.row_statistics import FIRST, Moments, RowCounter, RowStatistics
-from roundwise.study import row_checks
+from roundwise.ingest import row_checks
+from roundwise.ingest.row_checks import FIRST, Moments, RowChecks, RowCounter, RowStatistics, levels_of_checks
 from roundwise.study.audit import audit_entries
-from roundwise.study.row_checks import RowChecks, levels_of_checks
 from roundwise.study.state import replay
 from studies import studies
 

@@ -119,7 +119,7 @@ class TestCommands:
         assert sum(int(pulls) for _, pulls in rows) == 10
         table(tmp_path / "2.csv", *((arm, int(pulls), 1) for arm, pulls in rows))
         out = works("tell", "checkout", "2.csv")
-        assert "Undecided (the budget of 100 results is used up). " in out
+        assert "Undecided within the budget of 100 results. " in out
         assert "may" in out
         assert "the budget of 100 results is used up" in works("ask", "checkout")
         table(tmp_path / "3.csv", ("red", 5, 5))
@@ -310,7 +310,7 @@ class TestCommands:
             out = works("report", "checkout", "--out", name)
             assert f"The report is in {name}" in out
         html.parser.HTMLParser().feed((tmp_path / "deep/er/R.HTML").read_text())
-        assert (tmp_path / "r.md").read_text().startswith("<!-- roundwise report -->\n# checkout")
+        assert (tmp_path / "r.md").read_text().startswith("[//]: # (a report of roundwise)\n\n# checkout")
 
     @pytest.mark.long
     def test_export_and_import(self, works, refused, decided, tmp_path):

@@ -19,10 +19,9 @@ from __future__ import annotations
 import difflib
 import heapq
 import operator
-import re
 from collections.abc import Iterable
 
-from roundwise.messages import Remedy
+from roundwise.messages import LONGEST, Remedy
 
 
 class RoundwiseError(Exception):
@@ -73,7 +72,6 @@ class ConflictError(StoreError):
     """Somebody else wrote first; nothing was changed."""
 
 
-LONGEST = 2000  # letters of one sentence on a screen
 COMPARED = 20  # names that are compared letter by letter with one that is not known
 LISTED = 100  # names that an error lists
 
@@ -94,19 +92,3 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     more = f", and {len(names) - LISTED} more" if len(names) > LISTED else ""
     hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(names[:LISTED])}{more}."
     return InputError(f"There is no {kind} called '{name[:LONGEST]}'. {hint}")
-
-
-_CONTROL = re.compile(
-    "[^\n -~\N{NO-BREAK SPACE}-\U0010ffff]|[\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
-)
-
-
-def visible(text: str, longest: int | None = None) -> str:
-    r"""Text that a terminal or a page only shows: what would steer it is written out, what is endless is cut.
-
-    >>> visible("a\x1b[31mb"), visible("x" * 9, longest=5)
-    ('a\\x1b[31mb', 'xxxxx... (9 letters)')
-    """
-    if longest is not None and len(text) > longest:
-        text = f"{text[:longest]}... ({len(text)} letters)"
-    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

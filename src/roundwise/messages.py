@@ -6,6 +6,7 @@ Nothing reads these texts back. Code looks at codes, fields and statuses; a chan
 from __future__ import annotations
 
 import math
+import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,23 @@ from typing import Any, ClassVar, Self
 
 Fields = Mapping[str, Any]
 Entry = str | Callable[..., str]  # a template of `_Formatter`, or a function of the fields
+
+
+LONGEST = 2000  # letters of one sentence on a screen
+_CONTROL = re.compile(
+    "[^\n -~\N{NO-BREAK SPACE}-\U0010ffff]|[\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def visible(text: str, longest: int | None = None) -> str:
+    r"""Text that a terminal or a page only shows: what would steer it is written out, what is endless is cut.
+
+    >>> visible("a\x1b[31mb"), visible("x" * 9, longest=5)
+    ('a\\x1b[31mb', 'xxxxx... (9 letters)')
+    """
+    if longest is not None and len(text) > longest:
+        text = f"{text[:longest]}... ({len(text)} letters)"
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 class Surface(StrEnum):
@@ -565,6 +583,12 @@ def _after_decision(*, results: float, recounted: bool, claims: bool) -> str:
     return f"{several(results, 'result')} arrived after the decision{how}; used for {use}."
 
 
+def _design(budget: int | None, lead: str | None) -> str:
+    if budget is None:
+        return "to go on until it is decided"
+    return f"for {count(budget)} results{'' if lead is None else f' and a lead of {lead}'}"
+
+
 def _joint_bounds(*, times: int, changed: bool) -> str:
     since = ", counted from the last change of the claims," if changed else ""
     often = {2: "twice", 3: "three times"}.get(times, f"{times} times")
@@ -609,12 +633,22 @@ Note.table = {
     ),
     "arm_dropped": _arm_changed("dropped"),
     "arm_added": _arm_changed("added"),
+    "levels": lambda *, levels, rounds: (
+        "Level left (what is to be shown is shown at 1): "
+        + few([f"{words} {f'{level:.2g}' if level >= 0.001 else 'below 0.001'}" for words, level in levels], 6)
+        + "."
+        + (f" {several(rounds, 'more round')} at most." if rounds else "")
+    ),
     "relaxed": (
         "After round {after} the noise model {noise} was given up ({why}): the study went on as large-sample, with "
         "nothing shown or ruled out. Rounds up to then tell how much results vary; evidence and intervals are made of "
         "those after it."
     ),
     "budget_changed": "The budget was {before:count} results at first and is {now:count} now.",
+    "redesigned": lambda *, before, now: (
+        f"The study was designed {_design(**before)} at first and is designed {_design(**now)} now. Each round is bet "
+        "on by the design that was set before its results."
+    ),
     "remark": lambda *, by, at, text: f"Remark by {by}, {day(at)}: {text}",
     "more_remarks": "{number:count} earlier remark{number:s} {number:is} in the record.",
     "ended": "The study ended because {why}.",
@@ -630,6 +664,12 @@ Note.table = {
     "covariate": lambda *, column, explained: (
         f"Results are adjusted for {quoted(column)}, which explains {100 * explained:.0f} % of their variance; means "
         "are those of adjusted results."
+    ),
+    "ratio": lambda *, numerator, denominator, arms: (
+        f"Total {quoted(numerator)} over total {quoted(denominator)}: "
+        + few([f"{arm} {x:.6g} / {y:.6g} = {x / y:.4g}" for arm, (x, y) in arms.items()])
+        + ". The table has linearized ratios, whose last digits can differ. A first round without earlier data sets "
+        "their scale and is no evidence."
     ),
     "rows_unchecked": (
         "Some results were recorded as sums, so their single values were not checked against the assumptions."
@@ -656,11 +696,6 @@ FileNote.table = {
         f"{quoted(column)} was taken for the {role}, judging by its contents. To be certain, use "
         f"{option(f'{role}_column')}."
     ),
-    "direction": lambda *, lower: (
-        f"{'lower' if lower else 'higher'} values are better in this file, but this study looks for "
-        f"{'higher' if lower else 'lower'} means. If that is not meant, create it "
-        f"{'with' if lower else 'without'} {option('lower_is_better')}."
-    ),
     "consecutive": (
         "the runs of one arm were made one after another on one machine, so what drifts meanwhile can look like a "
         "difference between arms. Tell several short sessions rather than one long one."
@@ -677,6 +712,16 @@ FileNote.table = {
     "empty_zero": "{rows:count} empty outcome{rows:s} {rows:was} read as 0.",
     "skipped": "{rows:count} row{rows:s} {rows:was} recorded before and {rows:was} skipped.",
     "contradicts": _contradicts,
+    "ids_in_two_files": lambda *, rule, window: (
+        f"the result of an id is the {rule} of its rows in the file that tells it first. "
+        + (
+            f"If ids can have rows in later files, create the study with {option('id_window')}: an id is then told "
+            "when its window has closed."
+            if window is None
+            else "Tell files with all rows since the study began, so that windows begin with the first row of an id."
+        )
+    ),
+    "asked_again": lambda *, arms: f"rows without an outcome are asked for again ({list_by_arm(arms)}).",
     "empty_cells": lambda *, arms: (
         f"empty cells were taken for items that an arm was not tried on ({list_by_arm(arms)}). To count them as "
         f"missing, use {option('missing')}."
@@ -732,6 +777,11 @@ Condition.table = {
     "surplus": _surplus_condition,
     "seed_chosen": (
         "the order of the rows is unrelated to their values (the seed of the random partition was chosen, not drawn)"
+    ),
+    "order_chosen": lambda *, given: (
+        "the order of the list is unrelated to the results ("
+        + ("it is that of the file" if given else "its seed was chosen, not drawn")
+        + ")"
     ),
     "rounds_differ": "the rounds differ only by chance",
     "arms_moved": "what changed between rounds changed all arms alike",
@@ -797,22 +847,29 @@ Danger.table = {
 OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at the command line, what to use on the page
     "amend": ("`study.amend`", "`roundwise amend`", "“Correct a file”"),
     "new": ("`new=True`", "--new", "“all of it is new” under “What is in it”"),
-    "empty": ("`Reading(empty=...)`", "--empty zero", "the menu “an empty result”"),
+    "empty": ('`empty="zero"`', "--empty zero", "the menu “Rows without a result”"),
     "id_result": ("`Reading(id_result=...)`", "--id-result RULE", "the menu “several rows of one id”"),
     "id_window": ("`Reading(id_window=...)`", "--id-window TIME", "the field “within”"),
-    "two_arms": ('`Reading(two_arms="left-out")`', "--two-arms left-out", "the menu “an id in several options”"),
+    "two_arms": ('`Reading(two_arms="left-out")`', "--two-arms left-out", "the menu “an id in several arms”"),
     "binary": ("`Binary()`", "--binary", "“yes or no”"),
     "cumulative": ("`cumulative=True`", "--cumulative", "“a running total” under “What is in it”"),
     "ignore_arms": ("`ignore_arms=NAMES`", "--ignore-arms NAMES", "the box “leave out other arms”"),
-    "missing": ("`missing=REASON`", "--missing REASON", "the field “rows without a result”"),
+    "missing": ("`missing=REASON`", "--missing REASON", "the menu “Rows without a result”"),
     "arm_column": ("`columns=Columns(arm=...)`", "--arm-column NAME", "the menu “arm”"),
     "outcome_column": ("`columns=Columns(outcome=...)`", "--outcome-column NAME", "the menu “result”"),
     "id_column": ("`columns=Columns(id=...)`", "--id-column NAME", "the menu “id”"),
     "time_column": ("`columns=Columns(time=...)`", "--time-column NAME", "the menu “time”"),
     "item_column": ("`columns=Columns(item=...)`", "--item-column NAME", "the menu “item”"),
     "covariate_column": ("`columns=Columns(covariate=...)`", "--covariate-column NAME", "the column of a covariate"),
+    "denominator_column": (
+        "`columns=Columns(denominator=...)`",
+        "--denominator-column NAME",
+        "the field “divided by the column”",
+    ),
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
-    "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“What do you expect?”"),
+    "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“The usual result”"),
+    "deviation": ("`deviation`", "--deviation", "“The spread (standard deviation)”"),
+    "pilot": ("`pilot`", "--pilot", "a past file to `roundwise plan`"),
     "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "the menu “item”"),
     "range": ("Bounded({low:g}, {high:g})", "--range {low:g} {high:g}", "scores from {low:g} to {high:g}"),
     "range_or_sigma": (
@@ -836,6 +893,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "status": ("`study.status()`", "`roundwise status`", "the page of the study"),
     "create": ("`create_study`", "`roundwise new`", "“New study”"),
     "import_past": ("`import_past`", "`roundwise import-past`", "“Import earlier data”"),
+    "extend": ("`study.extend(N)`", "`roundwise extend`", "“Change the budget”"),
     "relax": ("`study.relax(REASON)`", "`roundwise relax`", "“Go on as large-sample”"),
     "import": ("`import_study`", "`roundwise import`", "`roundwise import`"),
     "export": ("`export_study`", "`roundwise export`", "`roundwise export`"),
@@ -853,14 +911,16 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     **{name: f'`"{name}": true`' for name in ("new", "cumulative", "unrelated")},
     **{
         f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`'
-        for role in ("arm", "outcome", "id", "time", "item", "covariate")
+        for role in ("arm", "outcome", "id", "time", "item", "covariate", "denominator")
     },
-    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("empty", "id_result", "id_window", "two_arms")},
+    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("id_result", "id_window", "two_arms")},
+    "empty": '`"empty": "zero"`',
     "binary": '`"noise": {{"name": "binary"}}`',
     "normal": '`"noise": {{"name": "normal"}}`',
     "same_spread": '`"noise": {{"name": "same-variance"}}`',
     "large_sample": '`"noise": {{"name": "large-sample"}}`',
     "cap": '`"noise": {{"name": "capped", "cap": X}}`',
+    "pilot": "a past file to `plan(pilot=FILE)` in Python",
     "items_or_column": '`"columns": {{"item": NAME}}`',
     "arms_example": '`"arms": ["a", "b", "c"]`',
     "baseline_example": '`"baseline": 0.3`',
@@ -883,7 +943,7 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     "plan_file": "`POST .../plan`",
     **{
         name: f"`POST .../{name.replace('_', '-')}`"
-        for name in ("amend", "ask", "close_round", "end", "relax", "import_past")
+        for name in ("amend", "ask", "close_round", "end", "extend", "relax", "import_past")
     },
 }
 

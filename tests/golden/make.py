@@ -1,24 +1,43 @@
-"""Golden logs: exported studies of every question and noise model, decided or open, and one for every event that may
-happen to a study. Each format keeps its own, and every later version must open, continue, verify and report them.
+"""Golden logs: exported studies of every question, noise model, policy and setting, decided or open, and one for every
+event that may happen to a study. Each format keeps its own, and every later version must open, continue, verify and
+report them.
 
-    PYTHONPATH=src python tests/golden/make.py        writes tests/golden/format-N/*.jsonl.gz
+    PYTHONPATH=src python tests/golden/make.py            writes the logs that tests/golden/format-N lacks
+    PYTHONPATH=src python tests/golden/make.py --anew     writes all of them again, as long as the format is not frozen
 
-They are made once, when a format is frozen, and never again.
+A new setting, noise model, question or policy needs a case: a line in `DECLARED` (a study of a few rounds), or one in
+`eventful` for what happens to a study later. `tests/test_golden.py` names what no log has yet. Cases are never changed
+once a release has written them; a study of an unreleased format that cannot be read any more is written anew.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
-import sys
+import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from roundwise import PET, Above, AnyAbove, BestArm, MinimumBelow, RoundRobin, TopK, TrackAndStop, Wager
-from roundwise.noise import Binary, Bounded, Gaussian, Normal, Poisson, SubGaussian
-from roundwise.policies import OptBBAI, usual_policy
-from roundwise.questions import Claims, Largest, Statements
+from roundwise import PET, Above, AnyAbove, BestArm, Metric, MinimumBelow, RoundRobin, TopK, TrackAndStop, Wager
+from roundwise.ingest import Columns, Reading
+from roundwise.model.spec import from_spec
+from roundwise.noise import (
+    Binary,
+    Bounded,
+    Capped,
+    Gaussian,
+    HeteroscedasticGaussian,
+    LargeSample,
+    Normal,
+    Poisson,
+    SameVariance,
+    SubGaussian,
+)
+from roundwise.policies import Designed, OptBBAI, usual_policy
+from roundwise.questions import Claims, Largest, Linear, Statements
 from roundwise.store import EventKind, log_lines, read_log
 from roundwise.store.log import FORMAT, Head, chain_entries, encode_payload, search_keys
 from roundwise.study.spec import StudySpec
@@ -46,6 +65,106 @@ QUESTIONS = {
     "claims": Claims.against_control(ARMS, control="a"),
 }
 CLEAR, ALIKE = (0.1, 0.5, 0.9), (0.4, 0.42, 0.41)  # means at which a study is soon decided, and at which it is not
+PLANE = Linear(BestArm(), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+CONTROL = Claims.against_control(ARMS, "a")
+LATENCY = Metric("latency", LargeSample(min_rows=20), "guardrail", 0.2, lower_is_better=True, column="ms", unit="ms")
+STARS = Metric("stars", Bounded(0.0, 1.0), "secondary")
+SPEND = Metric("spend", LargeSample(min_rows=20), "guardrail", 1.0, denominator="sessions")
+# studies of a few rounds: what is declared, beyond arms a, b, c, delta 0.1, rounds of 90 and the seed 7
+DECLARED: dict[str, dict[str, Any]] = {
+    # designs
+    "designed": {"noise": Binary(), "budget": 600, "lead": 0.2, "looks": 3, "round": None},
+    "designed for fewer": {
+        "question": BestArm(lower_is_better=True), "noise": SameVariance(), "budget": 500, "lead": 0.4, "round": None,
+    },
+    "designed levels": {"question": AnyAbove(0.6), "noise": Poisson(), "budget": 800, "lead": 0.2, "round": None},
+    "designed in chosen rounds": {"noise": Bounded(0.0, 1.0), "budget": 400, "lead": 0.2, "split": "equal"},
+    # noise models
+    "own variances": {"noise": Normal()},
+    "same variance": {"noise": SameVariance(), "unit": "s"},
+    "capped": {"noise": Capped(1.5, 0.1)},
+    "large-sample": {"noise": LargeSample(), "delta": 0.2, "round": 300},
+    "large-sample of 40": {"question": TopK(2, lower_is_better=True), "noise": LargeSample(min_rows=40)},
+    "large-sample claims": {"question": CONTROL, "noise": LargeSample(min_rows=40), "budget": 270},
+    "deviations": {"noise": HeteroscedasticGaussian((0.2, 0.3, 0.4))},
+    # lower is better, tolerances, names
+    "lower above": {"question": Above(0.4, 0.05, lower_is_better=True), "noise": Binary()},
+    "lower any above": {"question": AnyAbove(0.6, 0.05, lower_is_better=True), "noise": Gaussian(0.3)},
+    "minimum below, tolerance": {"question": MinimumBelow(0.3, 0.05), "noise": Binary()},
+    "top-k, tolerance": {"question": TopK(1, 0.05), "noise": Normal()},
+    "statements with names": {
+        "question": Statements([[1.0, -1, 0], [0, 1, -1]], [0.0, 0.1], ("a > b", "b > c"), 0.01),
+        "noise": Binary(),
+    },
+    "statements for fewer": {
+        "question": Statements.against_control(3, 0, lower_is_better=True), "noise": Gaussian(0.3),
+    },
+    "largest of combinations": {
+        "question": Largest([[1.0, 1, 0], [0, 1, 1]], [0.1, 0.0], ("ab", "bc"), 0.01, lower_is_better=True),
+        "noise": Normal(),
+    },
+    "linear": {"question": PLANE, "noise": Gaussian(0.3), "round": None},
+    # claims
+    "claims for fewer": {
+        "question": Claims.against_control(ARMS, "a", 0.05, weights=[1.0, 2.0], lower_is_better=True),
+        "noise": Binary(), "budget": 270,
+    },
+    "claims with futility": {
+        "question": Claims.against_control(ARMS, "a", futility=0.3), "noise": Binary(), "split": (2, 1, 1),
+    },
+    "claims on two sides of odds": {
+        "question": Claims.against_control(ARMS, "a", 1.0, sides="two", scale="odds-ratio"), "noise": Binary(),
+        "budget": 270,
+    },
+    "independent claims": {"question": Claims.above(ARMS, 0.4, independent=True), "noise": Binary()},
+    "guardrails": {"question": CONTROL, "noise": Binary(), "metrics": (LATENCY, STARS), "budget": 360},
+    "guardrails without a budget": {
+        "question": Claims.against_control(ARMS, "a", sides="two"), "noise": Normal(), "metrics": (STARS,),
+    },
+    # files
+    "covariate": {"question": CONTROL, "noise": Normal(), "columns": Columns(id="user", covariate="before")},
+    "covariate of a best arm": {"noise": LargeSample(min_rows=40), "columns": Columns(id="user", covariate="before")},
+    "ratio": {"noise": LargeSample(min_rows=40), "columns": Columns(id="user", denominator="sessions")},
+    "guardrail that is a ratio": {
+        "question": CONTROL, "noise": Normal(), "metrics": (SPEND,), "budget": 270, "columns": Columns(id="user"),
+        "reading": Reading(id_result="sum"),
+    },
+    "named columns": {
+        "noise": Binary(),
+        "columns": Columns(arm="variant", outcome="bought", id="user", time="day"),
+        "reading": Reading("zero", "sum", "7d", "left-out", share_above=0.5),
+    },
+    "shares below": {"noise": Binary(), "reading": Reading("missing", share_below=0.5)},
+    "items of 0/1": {"noise": Binary(), "columns": Columns(item="question")},
+    "list": {"noise": Binary(), "list": [f"question {i}" for i in range(150)], "round": None},
+    "list of a range, strict": {
+        "question": BestArm(lower_is_better=True), "noise": Bounded(0.0, 1.0), "max_round": 90,
+        "list": {"size": 80, "repeats": 2, "order": "given", "strict": True}, "round": None,
+    },
+    "items of a range": {"noise": Bounded(0.0, 1.0), "columns": Columns(item="question")},
+    "items, normal": {"question": CONTROL, "noise": Normal(), "columns": Columns(item="question"), "budget": 270},
+} | {  # policies and thresholds, with the rounds they plan
+    text: {"policy": from_spec("policy", text), "noise": Gaussian(0.3), "round": None, **more}
+    for text, more in {
+        "wager:batch_price=50,max_batch=200,min_per_arm=5": {"noise": Binary()},
+        "wager:growth=0.5": {},
+        "designed:price=0.1,max_batch=200": {"budget": 500, "lead": 0.2},
+        "pet:threshold=counts,own=yes": {},
+        "round-robin:threshold=pairwise": {},
+        "track-and-stop:threshold=heuristic,tracking=C": {},
+        "tri-bbai": {},
+        "elimination:first_pulls=50": {"question": TopK(2)},
+        "hillel": {},
+        "agarwal": {},
+        "jin-2019": {"question": BestArm(0.3)},
+        "karpov": {},
+        "batch-racing:batch=90,most=60": {},
+        "rage": {"question": PLANE},
+        "classic-track-and-stop:batch=30,threshold=log-det": {"question": PLANE},
+        "lucb:batch=60": {},
+        "top-two:batch=30,threshold=sum": {},
+    }.items()
+}  # fmt: skip
 
 
 def read(path, folder):
@@ -99,21 +218,58 @@ def new(name, settings):
     return InMemory(chain_entries(name, Head(), [("created", encode_payload(settings.to_json()))], datetime.now(UTC)))
 
 
-def results(asked, noise, means, rng):
-    """What a batch may bring: rows where the noise model has use for them, sums else."""
-    n = asked.pulls.astype(int)
+def draw(noise, rows, rng):
+    """A result of each row, which has this mean (or nearly)."""
+    if isinstance(noise, Binary):
+        return rng.binomial(1, rows)
+    if isinstance(noise, Capped):
+        return np.round(rng.exponential(rows), 3)
+    if isinstance(noise, Bounded):
+        return rng.binomial(4, rows) / 4
+    return rng.poisson(rows) if isinstance(noise, Poisson) else np.round(rng.normal(rows, 0.3), 3)
+
+
+def table(asked, spec, rates, rng):
+    """What a batch may bring, as rows with all columns that the study names."""
+    n, columns = asked.pulls.astype(int), spec.columns
+    place = np.concatenate([np.arange(each) for each in n])
+    rows = np.repeat(rates, n)
+    outcome = rng.normal(rows, 0.3) if spec.reading.shares else draw(spec.noise, rows, rng)
+    found = {columns.arm or "arm": np.repeat(asked.arms, n).tolist(), columns.outcome or "outcome": outcome.tolist()}
+    if columns.id is not None:
+        found[columns.id] = [f"u{asked.number}-{i}" for i in range(len(rows))]
+    if spec.list is not None:
+        found[columns.item] = [item for arm in asked.arms for item in asked.items.get(arm, ())]
+    elif columns.item is not None:
+        found[columns.item] = [f"q{asked.number}-{i}" for i in place]
+    if columns.covariate is not None:
+        found[columns.covariate] = (outcome - rows + rng.normal(0.0, 0.3, len(rows))).tolist()
+    for each in (columns.denominator, *(metric.denominator for metric in spec.metrics)):
+        if each is not None:
+            found[each] = rng.integers(0, 4, len(rows)).tolist()
+    if columns.time is not None:  # an id comes back within the window, one too late; one waits, one has waited
+        month = 2 * asked.number
+        first, later, last = (f"2026-{m:02d}-{day}" for m, day in ((month - 1, "04"), (month - 1, "06"), (month, "04")))
+        for key, values in found.items():
+            values += values[:4] if key != columns.id else [*values[:2], f"w{asked.number}", f"w{asked.number - 1}"]
+        before = f"2026-{month - 2:02d}-04" if month > 2 else first
+        found[columns.time] = [first] * len(rows) + [later, last, last, before]
+    if spec.reading.empty != "refused":
+        found[columns.outcome or "outcome"][2] = None
+    return found | {each.title: draw(each.noise, rows, rng).tolist() for each in spec.metrics}
+
+
+def results(asked, spec, means, rng):
+    """What a batch may bring: rows where the study has use for them, sums else."""
+    n, noise = asked.pulls.astype(int), spec.noise
     at = dict(zip(ARMS, means, strict=True))
     rates = np.array([at.get(arm, 0.5) for arm in asked.arms])
+    if spec.columns.payload() or spec.reading.payload() or spec.metrics:
+        return table(asked, spec, rates, rng)
     if isinstance(noise, Binary):
         return {"arm": list(asked.arms), "count": n.tolist(), "successes": rng.binomial(n, rates).tolist()}
-    rows = np.repeat(rates, n)
-    if isinstance(noise, Bounded):
-        drawn = rng.binomial(4, rows) / 4
-    elif isinstance(noise, Poisson):
-        drawn = rng.poisson(rows)
-    else:
-        drawn = np.round(rng.normal(rows, 0.3), 3)
-    if noise.needs in ("rows", "squares"):
+    drawn = draw(noise, np.repeat(rates, n), rng)
+    if noise.needs in ("rows", "squares", "cubes"):
         return {"arm": np.repeat(asked.arms, n).tolist(), "outcome": drawn.tolist()}
     sums = [float(part.sum()) for part in np.split(drawn, np.cumsum(n)[:-1])]
     return {"arm": list(asked.arms), "count": n.tolist(), "total": sums}
@@ -123,7 +279,7 @@ def step(study, means, rng):
     """One batch; None once the study is over."""
     asked = study.ask()
     if asked is not None:
-        study.tell(results(asked, study.state.spec.noise, means, rng), new=True)
+        study.tell(results(asked, study.state.spec, means, rng), new=True)
     return asked
 
 
@@ -149,9 +305,21 @@ def plain():
                 if still.state.decided is None:
                     step(still, ALIKE, rng)
             if (waiting := still.ask()) is not None:
-                part = results(waiting, model, ALIKE, rng)
+                part = results(waiting, settings, ALIKE, rng)
                 still.tell({key: values[:1] for key, values in part.items()})
             yield still
+
+
+def declared():
+    """Every setting: two rounds, then one that is waited for."""
+    for name, settings in DECLARED.items():
+        usual = {"question": BestArm(), "arms": ARMS, "delta": 0.1, "round": 90, "seed": 7}
+        spec = StudySpec.declare(**usual | settings)
+        rng, study = np.random.default_rng(5), new(name, spec)
+        for _ in range(2):
+            step(study, ALIKE, rng)
+        study.ask()
+        yield study
 
 
 def eventful():
@@ -213,26 +381,84 @@ def eventful():
     for _ in range(22):
         step(study, ALIKE, rng)
     yield study
+    study = begun("files", columns=Columns(id="row"))
+    asked = study.ask()
+    n = int(asked.pulls.sum())
+    file = {"arm": np.repeat(asked.arms, asked.pulls.astype(int)), "outcome": rng.binomial(1, 0.4, n)}
+    file |= {"row": np.arange(n), "user_id": np.arange(n) // 2}  # users have two rows, which nobody declared
+    study.tell({key: values[:10] for key, values in file.items()}, {key: values[10:30] for key, values in file.items()})
+    study.tell(file | {"outcome": np.where(np.arange(n) < 5, 1 - file["outcome"], file["outcome"])})
+    yield study
+    study = begun("relaxed", noise=Normal(), round=600)
+    for last in (False, True):
+        asked = study.ask()
+        rows = np.repeat(asked.arms, asked.pulls.astype(int))
+        spent = rng.exponential(20.0, len(rows)) * (rng.random(len(rows)) < 0.2)
+        study.tell({"arm": rows.tolist(), "outcome": spent.round(2).tolist()})
+        if not last:
+            study.relax("few buy")
+    yield study
+    study = begun("designed, extended, arms left and joined", policy=Designed(), budget=500, lead=0.2)
+    step(study, ALIKE, rng)
+    study.extend(800)
+    step(study, ALIKE, rng)
+    study.drop("b", "sold out")
+    step(study, ALIKE, rng)
+    study.add("d", "a new idea", unrelated=True)
+    yield study
+    study = begun("redesigned")
+    step(study, ALIKE, rng)
+    study.redesign(600, 0.2)
+    step(study, ALIKE, rng)
+    study.ask()
+    study.redesign()
+    study.drop("b", "sold out")
+    yield study
+    study = begun("claims, extended, arms left and joined", CONTROL, policy=usual_policy(CONTROL), budget=270, round=90)
+    step(study, ALIKE, rng)
+    study.extend(450)
+    study.add("d", "a new idea")
+    step(study, ALIKE, rng)
+    study.drop("b", "sold out")
+    step(study, ALIKE, rng)
+    yield study
+    study = begun(
+        "guardrails, an arm left", CONTROL, policy=usual_policy(CONTROL), metrics=(LATENCY,), budget=360, round=90
+    )
+    step(study, ALIKE, rng)
+    study.drop("b", "sold out")
+    study.extend(450)
+    step(study, ALIKE, rng)
+    yield study
+    study = begun(
+        "guardrails, an arm joined", CONTROL, policy=usual_policy(CONTROL), metrics=(LATENCY,), budget=360, round=90
+    )
+    step(study, ALIKE, rng)
+    study.add("d", "it was built later")
+    step(study, ALIKE, rng)
+    yield study
 
 
 def logs():
     """All golden logs, as entries."""
-    for study in (*plain(), *eventful()):
+    for study in (*plain(), *declared(), *eventful()):
         yield study.entries()
 
 
 def main():
     """Write them for this version."""
+    parser = argparse.ArgumentParser(description="Write golden logs.")
+    parser.add_argument("--anew", action="store_true", help="also those that are there")
+    anew = parser.parse_args().anew
     folder = HERE / f"format-{FORMAT}"
-    if folder.exists():
-        sys.exit(f"{folder} is there already: golden logs are made once.")
-    folder.mkdir()
-    whole = 0
+    folder.mkdir(exist_ok=True)
     for entries in logs():
-        data = gzip.compress("".join(log_lines(entries)).encode(), mtime=0)
-        (folder / f"{entries[0].study.replace(' ', '_').replace(',', '')}.jsonl.gz").write_bytes(data)
-        whole += len(data)
-    print(f"{len(list(folder.iterdir()))} logs, {whole} bytes, in {folder}")
+        name = re.sub(r"[^\w.=-]+", "_", entries[0].study)
+        path = folder / f"{name}.jsonl.gz"
+        if anew or not path.exists():
+            path.write_bytes(gzip.compress("".join(log_lines(entries)).encode(), mtime=0))
+    sizes = [each.stat().st_size for each in folder.iterdir()]
+    print(f"{len(sizes)} logs, {sum(sizes)} bytes, in {folder}")
 
 
 if __name__ == "__main__":

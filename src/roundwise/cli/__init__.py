@@ -19,8 +19,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from roundwise.cli.output import UnprintedError, take_recorded
-from roundwise.errors import LONGEST, RoundwiseError, visible
-from roundwise.messages import Surface, few, keep_flags, rendering_for
+from roundwise.errors import RoundwiseError
+from roundwise.messages import LONGEST, Surface, few, keep_flags, rendering_for, visible
 from roundwise.model.spec import import_module as import_user_module
 
 COMMANDS = (  # in the order of the help

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from roundwise.errors import InputError, visible
-from roundwise.messages import number
-from roundwise.render.terminal import align_table, wrap_text
-from roundwise.serialization import plain_json
+from roundwise.arrays import plain_json
+from roundwise.errors import InputError
+from roundwise.messages import number, visible
+from roundwise.report.text import align_table, wrap_text
 
 CELL = 300  # letters of a cell on a screen
 
@@ -113,7 +113,7 @@ def _numeric(text: str) -> bool:
 
 STARTS = (  # of what we write as a page, Markdown, text, JSON, a record, and a plan
     b'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="roundwise">\n',
-    b"<!-- roundwise report -->\n",
+    b"[//]: # (a report of roundwise)\n",
     b"A report of roundwise\n\n",
     b'{\n  "roundwise": "',
     b'{"roundwise": "log", "format": ',

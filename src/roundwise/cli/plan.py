@@ -56,8 +56,6 @@ def plan(
     if study_options.question is None:
         raise InputError("Give --question (for a new study), or --study NAME (for one that is running).")
     request = study_options.declare(PlanRequest, {**settings, "name": name})
-    if request.noise.estimates_variance and request.deviation is None:
-        raise InputError("The plan depends on the standard deviation of a result: give it roughly with --deviation.")
     with _refined() as progress:
         found = plan_request(request, progress=progress)
     if out is not None:

@@ -1,16 +1,14 @@
-"""Places in nested JSON, and names that are parts of a text.
+"""Places in nested JSON.
 
 `response.body.score` is a member of a member, `choices.0.text` one of a list; `results.*.score` is one row for each
-member of `results`. `custom_id:{item}|{arm}` takes a text apart.
+member of `results`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from roundwise.errors import InputError
 from roundwise.formats.messages import quoted, refusal
 
 STAR = "*"
@@ -104,50 +102,3 @@ def _trails(node: Any, lists: Sequence[str]) -> Iterator[list[Any]]:
     for member in members:
         for trail in _trails(member, lists[1:]):
             yield [node, *trail]
-
-
-class Pattern(NamedTuple):
-    """A text that holds the names of an arm and an item.
-
-    >>> Pattern.parse("custom_id:{item}|{arm}").names("q17|small")
-    {'item': 'q17', 'arm': 'small'}
-    """
-
-    path: str  # where the text is
-    texts: tuple[str, ...]  # before, between and after the names
-    roles: tuple[str, ...]  # "arm", "item", or empty for what is left out
-
-    @classmethod
-    def parse(cls, text: str) -> Pattern | None:
-        """Read a path with a pattern behind a colon; None if there is no pattern."""
-        path, colon, pattern = text.partition(":")
-        if not colon or "{" not in pattern:
-            return None
-        pattern = pattern[1:-1] if len(pattern) > 1 and pattern[0] == pattern[-1] == '"' else pattern
-        parts = re.split(r"\{(arm|item|)\}", pattern)
-        texts, roles = tuple(parts[::2]), tuple(parts[1::2])
-        if sorted(filter(None, roles)) not in (["arm"], ["arm", "item"]) or not all(texts[1:-1]):
-            raise InputError(
-                f"The pattern {quoted(pattern)} needs {{arm}} once, {{item}} at most once, and text between them: for "
-                "example custom_id:{item}|{arm}."
-            )
-        return cls(path.strip(), texts, roles)
-
-    def names(self, text: object) -> dict[str, str] | None:
-        """The arm and the item in a text; None if it does not match as a whole.
-
-        Each takes as little as possible, and the last one the rest.
-        """
-        first, *between, last = self.texts
-        if not isinstance(text, str) or not text.startswith(first) or not text.endswith(last):
-            return None
-        rest, found = text[len(first) : len(text) - len(last)], []
-        for separator in between:
-            at = rest.find(separator, 1)
-            if at < 0:
-                return None
-            found.append(rest[:at])
-            rest = rest[at + len(separator) :]
-        if not rest or len(text) < len(first) + len(last):
-            return None
-        return {role: name for role, name in zip(self.roles, [*found, rest], strict=True) if role}

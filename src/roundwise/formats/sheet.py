@@ -21,11 +21,10 @@ from typing import Any, BinaryIO, NamedTuple, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools, Floats, Hashes
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import refusal, shown
 from roundwise.messages import FileNote, list_by_arm
-from roundwise.serialization import Hashes
 
 HOLDERS: list[Callable[[Path], bool]] = []  # each says whether it holds a file; none before a store was opened
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from roundwise.errors import DataError
+from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import quoted, refusal, shown
-from roundwise.formats.paths import Absent, Pattern, follow
+from roundwise.formats.paths import Absent, follow
 from roundwise.formats.requests import arm_keys, parse_request_id
 from roundwise.formats.sheet import Chunk, Sheet, blank, damaged, digest_of, not_open, too_large
 from roundwise.messages import Remedy, list_quoted
@@ -54,6 +54,53 @@ class Wanted:
     def pattern(self) -> Pattern | None:
         """How a text is taken apart into arm and item."""
         return Pattern.parse(self.columns.get("arm", ""))
+
+
+class Pattern(NamedTuple):
+    """A text that holds the names of an arm and an item.
+
+    >>> Pattern.parse("custom_id:{item}|{arm}").names("q17|small")
+    {'item': 'q17', 'arm': 'small'}
+    """
+
+    path: str  # where the text is
+    texts: tuple[str, ...]  # before, between and after the names
+    roles: tuple[str, ...]  # "arm", "item", or empty for what is left out
+
+    @classmethod
+    def parse(cls, text: str) -> Pattern | None:
+        """Read a path with a pattern behind a colon; None if there is no pattern."""
+        path, colon, pattern = text.partition(":")
+        if not colon or "{" not in pattern:
+            return None
+        pattern = pattern[1:-1] if len(pattern) > 1 and pattern[0] == pattern[-1] == '"' else pattern
+        parts = re.split(r"\{(arm|item|)\}", pattern)
+        texts, roles = tuple(parts[::2]), tuple(parts[1::2])
+        if sorted(filter(None, roles)) not in (["arm"], ["arm", "item"]) or not all(texts[1:-1]):
+            raise InputError(
+                f"The pattern {quoted(pattern)} needs {{arm}} once, {{item}} at most once, and text between them: for "
+                "example custom_id:{item}|{arm}."
+            )
+        return cls(path.strip(), texts, roles)
+
+    def names(self, text: object) -> dict[str, str] | None:
+        """The arm and the item in a text; None if it does not match as a whole.
+
+        Each takes as little as possible, and the last one the rest.
+        """
+        first, *between, last = self.texts
+        if not isinstance(text, str) or not text.startswith(first) or not text.endswith(last):
+            return None
+        rest, found = text[len(first) : len(text) - len(last)], []
+        for separator in between:
+            at = rest.find(separator, 1)
+            if at < 0:
+                return None
+            found.append(rest[:at])
+            rest = rest[at + len(separator) :]
+        if not rest or len(text) < len(first) + len(last):
+            return None
+        return {role: name for role, name in zip(self.roles, [*found, rest], strict=True) if role}
 
 
 class Row(NamedTuple):
@@ -143,7 +190,7 @@ def source_sheet(source: Source, file: File, objects: Objects, digest: Callable[
             cells = [[row[fields[place]] for row in some] for place in places]
             yield Chunk([row.line for row in some], cells)
 
-    roles = {role: titles.get(role) for role in ("arm", "outcome", "item", "id", "time", "covariate")}
+    roles = {role: titles.get(role) for role in ("arm", "outcome", "item", "id", "time", "covariate", "denominator")}
     sheet = Sheet(file.name, list(titles.values()), chunks, digest, unit, roles=roles)
     sheet.reasons = Counter(shown(row.why, 80) for row in rows if row.why and blank(row.outcome))
     sheet.lower_is_better = found.lower_is_better

@@ -3,7 +3,7 @@
 `rows` reads a table (`formats`) and checks every line; `columns` says which column is what and which arm a name means;
 `reading` has the rules by which rows become results; `duplicates` sees that nothing counts twice or contradicts the
 record in silence; `record` is what a study keeps of a file, and joins the files of a round into a batch in random
-parts; `row_statistics` has the streaming statistics that the row checks use.
+parts; `row_checks` tests single rows against the noise model.
 """
 
 from roundwise.ingest.columns import Columns, TellKeywords, TellOptions

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from itertools import repeat
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, ClassVar, Literal, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import quoted, refusal, shown, some
 from roundwise.formats.sheet import Problems, blank, name_in
+from roundwise.ingest.reading import Empty, Reading
 from roundwise.messages import Remedy, list_quoted, option
 
 ACCEPTED = (
@@ -31,6 +32,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "squares": (),
 }
 _SUMS = ("count", "total", "successes", "squares")
+_EXTRAS = ("id", "time", "item", "covariate", "denominator")  # columns that a table of any form may have
 _TO_COME = "remaining"  # a column of what is asked for: a round is no table of results
 
 
@@ -39,7 +41,7 @@ class Columns:
     """What the columns of a user's tables are called, where they have names of their own.
 
     >>> Columns(arm="variant").over(Columns(arm="group", outcome="converted"))
-    Columns(arm='variant', outcome='converted', id=None, time=None, item=None, covariate=None)
+    Columns(arm='variant', outcome='converted', id=None, time=None, item=None, covariate=None, denominator=None)
     """
 
     arm: str | None = None
@@ -48,6 +50,7 @@ class Columns:
     time: str | None = None
     item: str | None = None  # of what several arms were tried on: a question, a plate
     covariate: str | None = None  # of a number known of each id before the study, to adjust for
+    denominator: str | None = None  # of what outcomes are divided by, in all: revenue per session
 
     def __post_init__(self) -> None:
         named = [name.strip() if isinstance(name, str) else name for name in self.payload().values()]
@@ -94,7 +97,13 @@ def known_titles(columns: Columns, arms: Collection[str]) -> set[str]:
 
 
 def layout(
-    where: str, header: Sequence[str], arms: Collection[str], hint: str, columns: Columns, guess: Guess
+    where: str,
+    header: Sequence[str],
+    arms: Collection[str],
+    hint: str,
+    columns: Columns,
+    guess: Guess,
+    needs_arm: bool = True,
 ) -> ColumnLayout:
     """Find out which column is what.
 
@@ -105,6 +114,7 @@ def layout(
         hint: What to say if the columns are wrong.
         columns: Names that the user gave.
         guess: Looks at the cells where the header does not tell.
+        needs_arm: Whether there must be a column of arms; without one, all rows are one group.
     """
     titles = [title.strip() for title in header]
     places = {role: _named_place(where, titles, role, name.strip()) for role, name in columns.payload().items()}
@@ -112,7 +122,7 @@ def layout(
     places |= _usual_places(where, titles, places)
     if columns.outcome is not None:  # then the others are only columns with a common name
         places = {role: place for role, place in places.items() if role not in _SUMS}
-    more = tuple(role for role in ("id", "time", "item", "covariate") if role in places)
+    more = tuple(role for role in _EXTRAS if role in places)
     guessed: dict[str, int] = {}
     form: Literal["rows", "sums", "successes", "wide"] = "wide"
     if columns_of_arms := _arm_places(where, titles, arms, places):
@@ -120,8 +130,11 @@ def layout(
         roles = tuple(columns_of_arms)
     else:
         if not any(title in arms or title[:1].isdigit() for title in titles):  # else these are results, no header
-            guessed = _guessed_places(where, titles, places, guess)
+            guessed = _guessed_places(where, titles, places, guess, needs_arm)
         places |= guessed
+        if not needs_arm and "outcome" in places:
+            others = (i for i in range(len(titles)) if i != places["outcome"])
+            places.setdefault("arm", next(others, places["outcome"]))  # any column, which tells blank lines
         form, roles = _choose_form(where, titles, places, named, arms, hint)
     used = {role: places[role] for role in (*roles, *more)}
     unused = tuple(title for i, title in enumerate(titles) if title and i not in used.values())
@@ -195,7 +208,7 @@ def _arm_places(
     where: str, titles: Sequence[str], arms: Collection[str], places: Mapping[str, int]
 ) -> dict[str, int] | None:
     """The columns of a wide table, one an arm: if no column has arms or outcomes, and two arms or more have one."""
-    extras = {places[role] for role in ("id", "time", "item", "covariate") if role in places}
+    extras = {places[role] for role in _EXTRAS if role in places}
     at = [(title, i) for i, title in enumerate(titles) if title in arms and i not in extras]
     if {"arm", "outcome"} & places.keys() or len(at) < 2:
         return None
@@ -206,14 +219,17 @@ def _arm_places(
     return {f"arm {title}": i for title, i in at}
 
 
-def _guessed_places(where: str, titles: Sequence[str], places: Mapping[str, int], guess: Guess) -> dict[str, int]:
+def _guessed_places(
+    where: str, titles: Sequence[str], places: Mapping[str, int], guess: Guess, needs_arm: bool
+) -> dict[str, int]:
     """The arm and the outcome where no header tells them and the cells of one column alone could be them."""
     found: dict[str, int] = {}
     if _TO_COME in titles:
         return found
     sums = {"count", "total"} <= places.keys() or {"count", "successes"} <= places.keys()
     for role in ("arm", "outcome"):
-        if role in places or (role == "outcome" and (sums or "arm" not in places.keys() | found.keys())):
+        without_arm = needs_arm and "arm" not in places.keys() | found.keys()
+        if role in places or (role == "outcome" and (sums or without_arm)):
             continue
         taken = {*places.values(), *found.values()}
         could = guess(role, [i for i, title in enumerate(titles) if title and i not in taken])
@@ -249,6 +265,7 @@ class TellKeywords(TypedDict, total=False):
     columns: Columns | None
     ignore_arms: str | Sequence[str]
     missing: str | None
+    empty: Empty | None
     cumulative: bool
     new: bool
 
@@ -260,12 +277,17 @@ class TellOptions:
     columns: Columns | None = None  # names of columns; those of the study where there is none
     ignore_arms: str | Sequence[str] = ()  # names (a list, or with commas between them) that are no arms; "*" for all
     missing: str | None = None  # why rows have no outcome: they are then counted as missing
+    empty: Empty | None = None  # what rows without an outcome are; None: what the study says
     cumulative: bool = False  # it is a running total: what is recorded is taken off
     new: bool = False  # all of it is new, whatever it looks like
 
     def __post_init__(self) -> None:
         if self.missing is not None and not self.missing.strip():
             raise InputError("The reason why outcomes are missing is empty. Say it in a few words: it is recorded.")
+        if self.empty is not None:
+            Reading(empty=self.empty)  # checked
+        if self.missing is not None and self.empty not in (None, "missing"):
+            raise InputError("Rows without an outcome are missing or something else.", Remedy("Use {@missing} alone."))
         if self.cumulative and self.new:
             raise InputError("A file is a running total or all new, not both.", Remedy("Use {@cumulative} or {@new}."))
         if self.columns is not None and not isinstance(self.columns, Columns):
@@ -296,6 +318,8 @@ _LONG = 5  # letters of a name in which one is easily lost
 
 class ArmNames:
     """The arms of the study, and what became of other names."""
+
+    any_name: ClassVar[bool] = False  # whether rows of any name count, and there need be no column of names
 
     def __init__(self, arms: Sequence[str], ignored: Collection[str] = ()) -> None:
         self.arms = [arm.strip() for arm in arms]
@@ -387,6 +411,23 @@ class ArmNames:
         )
         for line in self._unknown_lines:
             problems.one("arms", line, found, remedy)
+
+
+class AnyName(ArmNames):
+    """The name of one arm, and all other names as a second: of a file that need not have the arms of a study."""
+
+    any_name: ClassVar[bool] = True
+
+    def __init__(self, arm: str) -> None:
+        super().__init__([arm, "other rows"])
+
+    def found(
+        self, problems: Problems, lines: Sequence[int], cells: Sequence[Any], others: Sequence[Sequence[object]]
+    ) -> Index:
+        """Return 0 for the arm, 1 for all others; a line is blank if all its cells are."""
+        same = np.array([name_in(cell) == self.arms[0] for cell in cells], dtype=np.bool_)
+        empty = np.array([blank(cell) and all(blank(each[k]) for each in others) for k, cell in enumerate(cells)])
+        return np.where(empty, BLANK, np.where(same, 0, 1))
 
 
 def _slip(name: str, arm: str) -> bool:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools, Floats, Hashes, unpack_hashes, unpack_numbers
 from roundwise.errors import DataError
 from roundwise.formats.messages import quoted, refusal
 from roundwise.formats.sheet import Sheet, hashes, key_of, whole
@@ -30,7 +30,6 @@ from roundwise.ingest.record import LINES, Chunks, Contradicted, ContradictedFil
 from roundwise.messages import FileNote, Remedy, option
 from roundwise.model.batch import splitmix64
 from roundwise.noise import Noise
-from roundwise.serialization import Hashes, unpack_hashes, unpack_numbers
 
 _CERTAIN = 40  # bits of values from which the same rows are no chance
 DISTINCT = 30  # arms and values: the chance that others occur just as often is below 0.3^30 (Stirling)
@@ -59,6 +58,8 @@ def outcome_codes(names: Sequence[str], rows: IdRows, seed: int) -> Hashes:
             0.0
         )  # one nan, no -0
     codes = hashes(names, seed)[rows.arms] ^ splitmix64(small.view(np.uint32).astype(np.uint64))
+    if not np.isnan(rows.denominators).all():
+        codes ^= splitmix64(~rows.denominators.astype(np.float32).view(np.uint32).astype(np.uint64))
     return codes >> np.uint64(32)
 
 
@@ -170,6 +171,7 @@ class IdRows(NamedTuple):
     items: Hashes  # 0 where there are none
     times: Floats  # in seconds; nan where they do not matter
     covariates: Floats  # nan where there are none
+    denominators: Floats  # likewise
 
     def only(self, some: Bools | Index) -> IdRows:
         """Some of the rows."""
@@ -208,10 +210,11 @@ class Ids:
         items: Hashes | None = None,
         times: Floats | None = None,
         covariates: Floats | None = None,
+        denominators: Floats | None = None,
     ) -> None:
         """Append rows; those without a value have nan."""
         known_items = np.zeros(len(ids), dtype=np.uint64) if items is None else items
-        numbers = (np.full(len(ids), np.nan) if each is None else each for each in (times, covariates))
+        numbers = (np.full(len(ids), np.nan) if each is None else each for each in (times, covariates, denominators))
         self._chunks.append(IdRows(ids, np.asarray(lines, dtype=np.int64), arms, values, known_items, *numbers))
 
     @property
@@ -219,7 +222,7 @@ class Ids:
         """All rows."""
         if len(self._chunks) != 1:
             places, numbers = np.zeros(0, dtype=np.int64), np.zeros(0)
-            every = [IdRows(_NONE, places, places, numbers, _NONE, numbers, numbers), *self._chunks]
+            every = [IdRows(_NONE, places, places, numbers, _NONE, numbers, numbers, numbers), *self._chunks]
             self._chunks = [IdRows(*(np.concatenate(each) for each in zip(*every, strict=True)))]
         return self._chunks[0]
 
@@ -280,7 +283,10 @@ class Ids:
                 np.add.at(found, at, values)
                 found = found if reading.id_result == "sum" else found / np.maximum(many, 1)
         found = reading.results(np.where((many == 0) | (low != high), math.nan, found))
-        one = IdRows(ids, rows.lines[first], rows.arms[first], found, rows.items[first], start, rows.covariates[first])
+        divisors = np.bincount(which[inside], rows.denominators[inside], size).astype(np.float64)
+        one = IdRows(
+            ids, rows.lines[first], rows.arms[first], found, rows.items[first], start, rows.covariates[first], divisors
+        )
         closed = start + reading.window <= latest if reading.id_window is not None else np.ones(size, dtype=np.bool_)
         return Units(one, np.bincount(which[inside], minlength=size), first, closed, low != high, int((~inside).sum()))
 
@@ -324,6 +330,8 @@ class RecordedFiles:
     total: ArmSums | None = None  # of all results, where not all files are here
     starts: Sequence[FileStart] = ()  # of files that are not here
     items: Hashes | None = None  # of earlier rounds, ascending; None where it does not matter
+    listed: Hashes | None = None  # items that there may be, ascending; None where there may be any
+    repeats: bool = False  # whether an item may have several, by their number
     past: Sequence[Results] = ()  # what was imported to teach: never evidence
     is_recorded: Callable[[str], bool] = lambda digest: False  # whether a file that is not here has these contents
 

@@ -26,13 +26,26 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, Plain
+from roundwise.arrays import (
+    Bools,
+    Floats,
+    Hashes,
+    Plain,
+    Unreadable,
+    pack,
+    pack_hashes,
+    pack_numbers,
+    unpack,
+    unpack_hashes,
+    unpack_numbers,
+)
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import shown
 from roundwise.formats.sheet import hashes, no_value, whole
 from roundwise.ingest.columns import Index
 from roundwise.ingest.covariates import CovariateSums
-from roundwise.ingest.row_statistics import Moments, RowStatistics
+from roundwise.ingest.ratios import Linearization, RatioSums
+from roundwise.ingest.row_checks import Moments, RowStatistics
 from roundwise.messages import FileNote
 from roundwise.model.batch import (
     Batch,
@@ -48,16 +61,6 @@ from roundwise.model.batch import (
     sum_pairs,
 )
 from roundwise.noise import Binary, Gaussian, Poisson
-from roundwise.serialization import (
-    Hashes,
-    Unreadable,
-    pack,
-    pack_hashes,
-    pack_numbers,
-    unpack,
-    unpack_hashes,
-    unpack_numbers,
-)
 
 # --- columns that may identify what a row is about
 
@@ -594,6 +597,8 @@ class Results:
     notes: tuple[FileNote, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
     sigma: float | None = None  # the deviation of one result, where sums are of exactly normal ones
     covariate: CovariateSums | None = None  # where results are adjusted for one
+    ratio: RatioSums | None = None  # where results are ratios
+    linearization: Linearization | None = None  # how ids became results then
     metrics: tuple[Results, ...] = ()  # the same rows by the further metrics of the study
     row_statistics: RowStatistics | None = None  # where the noise model says something of single rows that can be wrong
 
@@ -664,7 +669,7 @@ _TO_JSON: dict[str, Callable[[Any], Any]] = {
     "contradicted": Contradicted.payload,
     "sketches": sketches_payload,
     "notes": lambda notes: [each.values() for each in notes],
-    "covariate": pack,
+    **dict.fromkeys(("covariate", "ratio", "linearization"), pack),
     "metrics": lambda every: [each.payload() for each in every],
     "row_statistics": pack,
 }
@@ -680,6 +685,8 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "times": lambda times: (str(times[0]), str(times[1])),
     "notes": lambda notes: tuple(map(FileNote.from_values, notes)),
     "covariate": lambda written: unpack(CovariateSums, written),
+    "ratio": lambda written: unpack(RatioSums, written),
+    "linearization": lambda written: unpack(Linearization, written),
     "metrics": lambda every: tuple(map(Results.from_payload, every)),
     "row_statistics": lambda written: unpack(RowStatistics, written),
 }
@@ -715,6 +722,12 @@ def _check(found: Results) -> None:
     if found.covariate is not None:
         require({each.shape for each in found.covariate[:6]} == {(size,)}, "covariates of other arms")
         require(np.isfinite([*found.covariate.adjustment]).all(), "an adjustment that is not finite")
+    require((found.ratio is None) == (found.linearization is None), "a ratio that is not linearized")
+    if found.ratio is not None and found.linearization is not None:
+        every = (*found.ratio, found.linearization.scales)
+        require(all(each.shape == (size,) and np.isfinite(each).all() for each in every), "ratios of other arms")
+        require(np.isfinite(found.linearization.ratio), "a ratio that is not finite")
+        require(found.parts == 1 or not found.linearization.own, "bets on rows that say themselves how")
     if found.row_statistics is not None:
         require(found.row_statistics.fits(size), "statistics of other rows")
         require(np.array_equal(found.row_statistics.moments.counts, found.counts), "statistics of other rows")
@@ -930,4 +943,5 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
         parts = None if parts is None else parts._replace(pairs=both.parts)
         pairs = both._replace(parts=None)
     metrics = tuple(of_arms(each, names, wanted) for each in batch.metrics)
-    return Batch(counts, totals, scatter, table, parts, pairs, taken(batch.cubes), metrics)
+    rows = None if batch.rows is None else np.where(at >= 0, batch.rows[..., np.maximum(at, 0)], np.nan)
+    return Batch(counts, totals, scatter, table, parts, pairs, taken(batch.cubes), metrics, rows)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, quiet
+from roundwise.arrays import Bools, Floats, Hashes, pack_hashes, pack_numbers, quiet
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.formats.messages import quoted, refusal, shown
 from roundwise.formats.readers import sheet_of
@@ -27,6 +27,7 @@ from roundwise.formats.sheet import (
     name_in,
     no_value,
     unreadable,
+    whole,
 )
 from roundwise.formats.sources import MetricError, Wanted
 from roundwise.ingest.columns import EVERY, WATCH, ArmNames, Columns, Index, TellOptions, known_titles, layout
@@ -39,6 +40,7 @@ from roundwise.ingest.duplicates import (
     RecordedFiles,
     RowBag,
     Units,
+    among,
     contradictions,
     could_repeat,
     hash_ids,
@@ -48,6 +50,7 @@ from roundwise.ingest.duplicates import (
     outcome_codes,
     with_arm,
 )
+from roundwise.ingest.ratios import Linearization, RatioSums
 from roundwise.ingest.reading import Reading, moment, seconds
 from roundwise.ingest.record import (
     WATCHED,
@@ -62,10 +65,9 @@ from roundwise.ingest.record import (
     unit_kind,
     width_for,
 )
-from roundwise.ingest.row_statistics import RowCounter, RowStatistics
+from roundwise.ingest.row_checks import RowCounter, RowStatistics
 from roundwise.messages import FileNote, Remedy, list_by_arm, option
 from roundwise.noise import Noise
-from roundwise.serialization import Hashes, pack_hashes, pack_numbers
 
 MOST = 2.0**53  # of a count: whole numbers beyond are not exact
 ROUNDING = 1e-6  # by how much sums that a user rounded may contradict each other
@@ -283,6 +285,7 @@ def read_results(
     columns: Columns | None = None,
     reading: Reading | None = None,
     adjustment: Adjustment | None = None,
+    ratio: RatioSums | Linearization | None = None,
     lower_is_better: bool | None = None,
     options: TellOptions | None = None,
     recorded: RecordedFiles | None = None,
@@ -300,7 +303,8 @@ def read_results(
         columns: Names of columns in the study.
         reading: The rules of the study by which rows become results.
         adjustment: What results are adjusted by, where the study has a covariate.
-        lower_is_better: Whether the study looks for low means, so that a file that says otherwise is noted.
+        ratio: Where the study is about a ratio, the sums of earlier rounds, or how ids become results.
+        lower_is_better: Whether the study looks for low means, so that a file that says otherwise is refused.
         options: What the user says about this file.
         recorded: What the study holds already.
 
@@ -319,12 +323,12 @@ def read_results(
             names, recorded = ArmNames(arms, options.ignored), recorded or RecordedFiles()
             rules = reading or Reading()
             reader = FileReader(source, path, names, noise, columns, rules, options, recorded, seed, file, stack)
-            reader.adjustment = adjustment
-            found = replace(reader.read(), parts=parts, seed=seed)
-            direction = reader.sheet.lower_is_better
-            if None not in (direction, lower_is_better) and direction is not lower_is_better:
-                note = FileNote("direction", file=found.name, lower=direction)
-                found = replace(found, notes=(*found.notes, note))
+            reader.adjustment, reader.ratio = adjustment, ratio
+            reader.refuse_direction(lower_is_better)
+            found = reader.read()
+            if found.linearization is not None and found.linearization.own:
+                parts = 1  # earlier results alone may say how it is bet on
+            found = replace(found, parts=parts, seed=seed)
         except OSError as error:
             raise unreadable(path, error) from None
     has_parts = found.strata is not None or found.distribution is not None or found.form == "successes"
@@ -358,17 +362,32 @@ class FileReader:
         self.sheet.problems.arms = names.arms
         self.names, self.arms, self.noise, self.options = names, names.arms, noise, options
         self.recorded, self.seed, self.file, self.stack = recorded, seed, file, stack
-        self.reading = reading
+        self.reading = reading = replace(reading, empty=options.empty or reading.empty)
         self.adjustment: Adjustment | None = None
+        self.ratio: RatioSums | Linearization | None = None
         self.why_missing = options.missing or (EMPTY if reading.empty == "missing" else None)
         self.is_file = self.sheet.digest is not None
+        self.row_store: RowStore  # the results, once they are read
         self._first: Chunk | None = None
         self._rest: Iterator[Chunk] | None = None
+
+    def refuse_direction(self, lower_is_better: bool | None) -> None:
+        """Raise a DataError where the file says that other means are better than those that the study looks for."""
+        stated = self.sheet.lower_is_better
+        if None in (stated, lower_is_better) or stated is lower_is_better:
+            return
+        better, sought, how = ("lower", "higher", "with") if stated else ("higher", "lower", "without")
+        raise refusal(
+            self.sheet.name,
+            f"{better} values are better in this file, but this study looks for {sought} means.",
+            Remedy(f"Create a study {how} {{@lower_is_better}}."),
+        )
 
     def read_layout(self) -> None:
         """Find out which column is what."""
         sheet = self.sheet
-        self.plan = plan = layout(sheet.top, sheet.header, self.names.index, sheet.hint, self.columns, self._guess)
+        known, guess, needs_arm = self.names.index, self._guess, not self.names.any_name
+        self.plan = plan = layout(sheet.top, sheet.header, known, sheet.hint, self.columns, guess, needs_arm)
         low, high, *_ = self.noise.outcome
         if (self.noise.needs == "cubes" or self.noise.outcome.clip) and plan.form not in ("rows", "wide"):
             why = "how much of them lies beyond the cap" if self.noise.outcome.clip else "how skewed results are"
@@ -387,11 +406,19 @@ class FileReader:
                 "Give arm,outcome or arm,count,total with the outcomes themselves.",
             )
         by_unit = self.reading.id_result is not None or self.columns.covariate is not None
-        if (plan.form == "sums" and (by_unit or self.reading.shares)) or (plan.form == "successes" and by_unit):
-            said = f"sums cannot be read by the rules of this study. {self.reading.words}".strip()
+        wide = plan.form == "wide" and self.columns.denominator is not None
+        if (plan.form == "sums" and (by_unit or self.reading.shares)) or (plan.form == "successes" and by_unit) or wide:
+            what = "one column an arm" if wide else "sums"
+            said = f"{what} cannot be read by the rules of this study. {self.reading.words}".strip()
             raise refusal(sheet.top, said, "Give every row, with the columns that the study names.")
         if by_unit and not {"id", "item"} & plan.places.keys():
             raise refusal(sheet.top, "there is no column of ids.", Remedy("Name it with {@id_column}."))
+        if self.recorded.repeats and "item" in plan.places:
+            folded = [title.strip().casefold() for title in sheet.header]
+            if "repeat" in folded:
+                plan.places["repeat"] = folded.index("repeat")
+                unused = tuple(each for each in plan.unused if each.casefold() != "repeat")
+                self.plan = plan = plan._replace(unused=unused)
         # columns that are not used and may identify what a row is about are watched
         if plan.form == "rows" and "item" not in plan.places and not by_unit:
             titles = [(each.strip(), i) for i, each in enumerate(sheet.header)]
@@ -404,6 +431,11 @@ class FileReader:
         plan, sheet = self.plan, self.sheet
         by_row = plan.form in ("rows", "wide")
         self.has_items = "item" in plan.places or plan.form == "wide"
+        if self.recorded.listed is not None and not (by_row and "item" in plan.places):
+            raise DataError(
+                f"{sheet.name} does not say which item of the list each result is of.",
+                Remedy("Name the column of items ({@item_column})."),
+            )
         if self.noise.shares_items and not (by_row and self.has_items):
             raise DataError(
                 f"{sheet.name} does not say which results belong to the same item, and this study compares arms on "
@@ -589,6 +621,7 @@ class FileReader:
         self.ids, self.seen = Ids(sheet, self.arms, key), Ids(sheet, self.arms, key)  # new ones, and recorded ones
         self.pairs = Ids(sheet, self.arms, "item") if {"id", "item"} <= self.plan.places.keys() else None
         self.missing, self.empty, self.first_missing = np.zeros(size), np.zeros(size), 0
+        self.again = np.zeros(size)  # of a list: rows without an outcome
         self.skipped, self.zeros, self.latest = 0, 0, -math.inf
         self.times: tuple[str, str] | None = None
         told = sum(each.rows for each in recorded.told) if options.cumulative and not with_ids else 0
@@ -605,6 +638,8 @@ class FileReader:
         units = self.ids.combine(self.reading, self.latest)
         told_ids = units.rows.only(units.closed)
         self.covariate: CovariateSums | None = None
+        self.ratio_sums: RatioSums | None = None
+        self.linearization: Linearization | None = None
         if self.reading.id_result is not None or self.adjustment is not None:
             row_store = self._open_row_store()
             self._tell_units(units, told_ids, numbers.title, row_store)
@@ -622,6 +657,7 @@ class FileReader:
         elif self.is_file and not (options.new or options.cumulative or with_ids or same):
             recorded.refuse_start(sheet.name, row_store, self.arms, self.seed)
         known = [each.missing for each in recorded.told if each.missing is not None] if skipped else []
+        self.row_store = row_store
         missing = np.maximum(self.missing - sum(known, np.zeros(size)), 0.0)
         if row_store.rows <= skipped and not missing.any() and not same:
             raise nothing_new(sheet.name, skipped + self.skipped, contradicts)
@@ -664,6 +700,8 @@ class FileReader:
             sketches={title: sketch for title, sketch in sketches.items() if sketch is not None},
             times=self.times,
             covariate=self.covariate,
+            ratio=self.ratio_sums,
+            linearization=self.linearization,
             row_statistics=self._count_rows(row_store, skipped, sums) if self.noise.row_checks else None,
         )
 
@@ -699,13 +737,19 @@ class FileReader:
         if self.plan.form == "wide" and self.why_missing is None and missing.any():  # not asked of this arm
             np.add.at(self.empty, lines.arms[missing], 1.0)
             lines, values, missing = lines.only(~missing), values[~missing], missing[~missing]
+        if self.recorded.listed is not None and missing.any():  # asked for again
+            np.add.at(self.again, lines.arms[missing], 1.0)
+            lines, values, missing = lines.only(~missing), values[~missing], missing[~missing]
         items = self._read_items(lines)
-        ids, times, covariates = self._read_ids(lines, items), self._read_times(lines), self._read_covariates(lines)
+        ids, times = self._read_ids(lines, items), self._read_times(lines)
+        covariates, divisors = self._read_covariates(lines), self._read_denominators(lines)
         if ids is not None and (old := self.recorded.has(ids)).any():
             self.skipped += int(old.sum())
-            self.seen.add(lines.only(old).lines, lines.arms[old], ids[old], values[old], None, times[old])
+            seen = ids[old], values[old], None, times[old], None, divisors[old]
+            self.seen.add(lines.only(old).lines, lines.arms[old], *seen)
             lines, values, missing, ids = lines.only(~old), values[~old], missing[~old], ids[~old]
-            items, times, covariates = None if items is None else items[~old], times[~old], covariates[~old]
+            items, times = None if items is None else items[~old], times[~old]
+            covariates, divisors = covariates[~old], divisors[~old]
         if missing.any():
             np.add.at(self.missing, lines.arms[missing], 1.0)
             self.first_missing = self.first_missing or int(lines.lines[int(np.argmax(missing))])
@@ -716,7 +760,8 @@ class FileReader:
             check_outcomes(lines, self.noise, numbers.title, results)
         good = lines.good
         if ids is not None:
-            self.ids.add(lines.lines, lines.arms, ids, np.where(good, values, np.nan), items, times, covariates)
+            found = np.where(good, values, np.nan)
+            self.ids.add(lines.lines, lines.arms, ids, found, items, times, covariates, divisors)
         if self.pairs is not None and items is not None:
             self.pairs.add(lines.lines, lines.arms, with_arm(items, lines.arms), values)
         for role, watch in watches.items():
@@ -724,17 +769,29 @@ class FileReader:
         arms, items = lines.arms[good], None if items is None else items[good]
         if self.contents is not None:
             own, when = None if ids is None else ids[good], times[good] if self.reading.id_window else None
-            self.contents.add([self.arms[i] for i in arms.tolist()], values[good], own, items, when)
+            both = values if np.isnan(divisors).all() else np.column_stack([values, divisors])
+            self.contents.add([self.arms[i] for i in arms.tolist()], both[good], own, items, when)
         return arms, results[good], items
 
     def _read_items(self, lines: ArmLines) -> Hashes | None:
         """The item of each row; where arms are compared on items, one of an earlier round is refused: it is known."""
-        if "item" in lines.columns:
+        if "repeat" in lines.columns:
+            both = zip(lines.columns["item"], lines.columns["repeat"], strict=True)
+            items = hash_ids([f"{name_in(whole(item))}#{name_in(whole(k))}" for item, k in both], self.seed)
+        elif "item" in lines.columns:
             items = hash_ids(lines.columns["item"], self.seed)
         elif self.plan.form == "wide":
             items = hashes([f"file {self.file}, line {line}" for line in lines.lines], self.seed)
         else:
             return None
+        if self.recorded.listed is not None:
+            unknown = ~among(self.recorded.listed, items)
+
+            def beyond(k: int) -> tuple[str, str]:
+                found = f"the item '{shown(str(lines.columns['item'][k]))}' is not on the list of this study."
+                return found, "Correct it, or remove the row: the list is fixed when a study is created."
+
+            self.sheet.problems.some("an item that is not listed", lines.lines, unknown, beyond, lines.arms)
         if self.noise.shares_items:
             old = self.recorded.has_item(items)
             if not self.options.new:
@@ -791,6 +848,19 @@ class FileReader:
         lines.refuse("covariates", wrong, lambda k: f"the {shown(title)} {quoted(cells[k])} is not a number.", said)
         return np.where(missing, np.nan, values)
 
+    def _read_denominators(self, lines: ArmLines) -> Floats:
+        """The denominator of each row; nan where the study has none."""
+        if "denominator" not in lines.columns:
+            return np.full(len(lines.arms), np.nan)
+        title, cells = self.plan.titles["denominator"], lines.columns["denominator"]
+        values, missing = Numbers(title, self.sheet.decimal_comma).read(lines.lines, cells)
+        if self.reading.empty == "zero":
+            values, missing = np.where(missing, 0.0, values), np.zeros_like(missing)
+        wrong = missing | ~((values >= 0) & (values <= LARGEST))
+        said = "Correct it: a denominator is a number of at least 0."
+        lines.refuse("denominators", wrong, lambda k: f"the {shown(title)} {quoted(cells[k])} cannot be one.", said)
+        return values
+
     def _refuse_rows(self, numbers: Numbers, rows: int) -> None:
         """Raise an error if anything was wrong with the file of so many good rows."""
         check_notation(self.sheet, [numbers])
@@ -803,8 +873,8 @@ class FileReader:
                 self.first_missing,
                 f"{many} row{'s have' if many > 1 else ' has'} no outcome{where} "
                 f"({list_by_arm(self._by_arm(self.missing))}){', the first of them here' if many > 1 else ''}.",
-                f"Complete the table; or say why, and they are counted as missing: {option('missing')}; or create the "
-                f"study with {option('empty')}.",
+                f"If an empty cell means 0, say so: {option('empty')}. If the result is not known, say why, and they "
+                f"count as missing: {option('missing')}. Or complete the table.",
             )
         for ids in (self.seen, self.ids, *([] if self.pairs is None else [self.pairs])):
             ids.refuse(self.reading)
@@ -815,6 +885,10 @@ class FileReader:
             self.sheet.note("skipped", rows=self.skipped)
         if contradicts is not None:
             self.sheet.notes.append(contradicts)
+            if self.reading.id_result is not None:
+                self.sheet.note("ids_in_two_files", rule=self.reading.id_result, window=self.reading.id_window)
+        if self.again.any():
+            self.sheet.note("asked_again", arms=self._by_arm(self.again))
         if self.empty.any():
             self.sheet.note("empty_cells", arms=self._by_arm(self.empty))
         if self.missing.any():
@@ -840,6 +914,8 @@ class FileReader:
             sums = told.arms, told.covariates, values
             self.covariate = CovariateSums.of(*sums, len(self.arms), self.adjustment)
             values = self.adjustment.adjust(values, told.covariates)
+        if self.ratio is not None:
+            values = self._linearize(told)
         row_store.put(told.arms, values, told.items if self.has_items else None)
         rows = int(units.sizes[units.closed].sum())
         if rows > units.closed.sum():
@@ -856,6 +932,17 @@ class FileReader:
                 f"the window of {rule.id_window} is still open for all {waiting} new ids.",
                 "Tell the file again when it has later rows. Nothing was changed.",
             )
+
+    def _linearize(self, told: IdRows) -> Floats:
+        """The results of ids that have a numerator and a denominator."""
+        sums = RatioSums.of(told.arms, told.values, told.denominators, len(self.arms))
+        assert self.ratio is not None
+        rule = self.ratio.linearization(sums)
+        if not math.isfinite(rule.ratio):
+            title = shown(self.plan.titles["denominator"])
+            raise refusal(self.sheet.name, f"every {title} is 0.", "A ratio needs denominators above 0.")
+        self.ratio_sums, self.linearization = sums, rule
+        return rule.linearize(told.arms, told.values, told.denominators)
 
     def _refuse_incomplete_units(self, units: Units) -> None:
         """Raise an error where a file lacks rows of ids that an earlier one left waiting."""

@@ -6,7 +6,7 @@ named tuples of arrays with the arms on the last axis, so that runs can be taken
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from roundwise.arrays import Floats
 FIRST_PARTS, PARTS = 4, 12  # of the first batch, and of every later one
 FIRST_PARTITIONS, PARTITIONS, FEWEST = 2048, 256, 8  # of a live study's first batch, of a later one, and at the least
 _ROOM = 1_000_000  # rows times partitions that are sorted at once, and entries of tables that are made
+_AT_ONCE = 50_000  # rows times partitions that are worked on together
 _COLUMNS = 64  # expected of a table of values
 GRID = 121  # points of a range between which values are shared, equally far apart, and as many in geometric steps
 _NEAREST = 1e-5  # of the range: where these begin
@@ -44,6 +45,7 @@ class Batch(NamedTuple):
             number a K + b is the result of a minus that of b, on each item that both were tried on.
         cubes: sum (x - mean)^3 within each arm, (K), for noise models that need it.
         metrics: The same rows by further metrics, each a batch of its own.
+        rows: Of a finite list, the result of every arm on the item at each place, (places, K); nan where there is none.
     """
 
     counts: Floats
@@ -54,6 +56,7 @@ class Batch(NamedTuple):
     pairs: Batch | None = None
     cubes: Floats | None = None
     metrics: tuple[Batch, ...] = ()
+    rows: Floats | None = None
 
 
 class Parts(NamedTuple):
@@ -224,7 +227,12 @@ def partition_rows(
 
     def summed(values: Floats) -> Floats:
         """(M, K, P)"""
-        return np.stack([np.bincount(each, values, arms * parts).reshape(arms, parts) for each in place])
+        found = np.empty((len(place), arms * parts))
+        for here in _partition_chunks(len(place), len(values)):
+            labels = place[here] + (np.arange(len(place[here])) * (arms * parts))[:, None]
+            weights = np.broadcast_to(values, labels.shape).reshape(-1)
+            found[here] = np.bincount(labels.reshape(-1), weights, found[here].size).reshape(len(labels), -1)
+        return found.reshape(-1, arms, parts)
 
     counts, moved = summed(rows.counts), summed(off)
     squares = summed(rows.scatter + off * off / np.maximum(rows.counts, 1e-300))
@@ -290,11 +298,19 @@ def _label_rows(rows: PartitionRows, arms: int, states: Hashes, parts: int) -> I
     arm, place = rows.arms.astype(np.uint64), places.astype(np.uint64)
     first, low = arm << np.uint64(64 - above), np.uint64((1 << bits) - 1)
     found = np.empty((len(states), len(rows.arms)), dtype=np.int64)
-    for m, state in enumerate(states):
-        number = first | (splitmix64(splitmix64(state ^ arm) + place) >> np.uint64(above) & ~low) | place
-        number.sort()
-        found[m, (number & low).astype(np.int64) + starts] = part
+    for here in _partition_chunks(len(states), len(rows.arms)):
+        own = splitmix64(states[here, None] ^ np.arange(arms, dtype=np.uint64)).take(rows.arms, axis=1)
+        number = first | (splitmix64(own + place) >> np.uint64(above) & ~low) | place
+        number.sort(axis=1)
+        at = (number & low).astype(np.int64) + starts
+        np.put_along_axis(found[here], at, np.broadcast_to(part, at.shape), axis=1)
     return found
+
+
+def _partition_chunks(partitions: int, rows: int) -> Iterator[slice]:
+    """Partitions that are worked on together: what fits the cache."""
+    step = max(1, _AT_ONCE // max(rows, 1))
+    return (slice(start, min(start + step, partitions)) for start in range(0, partitions, step))
 
 
 def _part_of(ranks: Index, sizes: Index, parts: int) -> Index:

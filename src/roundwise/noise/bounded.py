@@ -425,6 +425,7 @@ class Binary(Noise):
     0.5
     """
 
+    looks_in_parts: ClassVar[bool] = False
     name: ClassVar[str] = "binary"
     sigma: ClassVar[float] = 0.5  # half the range (Hoeffding's lemma)
     outcome: ClassVar[Outcome] = Outcome(
@@ -645,3 +646,16 @@ class PairedBinary(PairedNoise, Binary):
         losses, _, wins = zero_one_counts(between.counts, between.totals, between.scatter)
         bet, wanted = partial(binomial_budget_bet, eta=eta), np.where(exact, need, 0.0)
         return logs + bet_where_needed(bet, wanted, wins, wins + losses, zeros(need.shape), need, rho)
+
+    @quiet
+    def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
+        """By the exact law of two arms without a margin (Proposition 26), for which items of both count, not rows."""
+        if not pieces.pairs or pieces.offsets.any() or batch.pairs is None:
+            return super().pay_look(known, batch, pieces, level, aim)
+        between = at_pairs(batch.pairs, batch.counts.shape[-1], pieces)
+        assert between.scatter is not None
+        losses, _, wins = zero_one_counts(between.counts, between.totals, between.scatter)
+        drift = aim.drift(np.sqrt(wins + losses) / between.counts, level)
+        shape, (won, n, level, drift, looks) = flatten(wins, wins + losses, level, drift, aim.looks_left)
+        law = binomial_law(won, n, np.zeros(n.shape))
+        return pay_on_lattice(law, level, drift, looks, aim.price, aim.hope).reshape(shape)

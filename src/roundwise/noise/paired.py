@@ -24,6 +24,7 @@ from roundwise.noise.bets import (
     NO_ROWS,
     Index,
     LogFactor,
+    PairedStatistics,
     PartBets,
     PartForm,
     PartsData,
@@ -32,6 +33,7 @@ from roundwise.noise.bets import (
     single_arms,
     take_arm,
 )
+from roundwise.noise.payoffs import LookAim
 from roundwise.solvers.halfspaces import Halfspaces
 
 ITEMS = "Arms are tried on the same items: results on one item may depend on each other, different items do not."
@@ -77,6 +79,15 @@ class PairedNoise(Noise):
         new, past = at_pairs(batch.pairs, batch.counts.shape[-1], pieces), self._past_differences(known.past, pieces)
         one, wanted = _as_single_arms(need, pieces.offsets), np.where(pair, need, 0.0)
         return logs + self.differences.budget_bet(past, new, one, wanted, rho, eta)
+
+    def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
+        """Two arms by their differences, whose law does not depend on how results on one item depend on each other."""
+        if not pieces.pairs:
+            return super().pay_look(known, batch, pieces, level, aim)
+        if batch.pairs is None:
+            return level
+        new, past = at_pairs(batch.pairs, batch.counts.shape[-1], pieces), self._past_differences(known.past, pieces)
+        return self.differences.pay_look(past, new, _as_single_arms(level, pieces.offsets), level, aim)
 
     @quiet
     def fixed_size_bet(
@@ -187,14 +198,15 @@ class _PairedPartBets(PartBets):
         return self.of_pairs.levels(at, np.ones(at.shape), sums * per_row - margin, per_row, margin)  # type: ignore[arg-type]
 
     @quiet
-    def paired_statistics(self, form: PartForm) -> tuple[Floats, Floats, Floats] | None:
+    def paired_statistics(self, form: PartForm) -> PairedStatistics | None:
         if len(form.places) < 2:
             return None
         at = self._place(form)
         before = 1.0 / np.maximum(self.pairs.so_far.reshape(-1).take(at), 1e-9)
         mean = self.pairs.totals_so_far.reshape(-1).take(at) * before - form.offsets
         per_row = 1.0 / np.maximum(self.pairs.counts.reshape(-1).take(at), NO_ROWS)
-        return mean / np.sqrt(self._spread.take(at) * before), before, per_row
+        variance = self._spread.take(at)
+        return PairedStatistics(mean / np.sqrt(variance * before), before, per_row, variance)
 
     def _place(self, form: PartForm) -> Index:
         """From places in (P, K, n) to those of the pair in (P, K^2, n)."""

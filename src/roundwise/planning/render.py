@@ -9,7 +9,7 @@ from roundwise.messages import number
 from roundwise.planning.forecast import most_in_a_round, planned_looks, plural, share, whole
 from roundwise.planning.rows import PlanRow
 from roundwise.policies.base import as_rounds
-from roundwise.render.terminal import Table, align_table
+from roundwise.report.text import Table, align_table
 from roundwise.study.study import asked_in_words
 
 if TYPE_CHECKING:
@@ -112,6 +112,31 @@ def comparison_table(plan: StudyPlan) -> Table:
     return table
 
 
+def cap_table(plan: StudyPlan) -> Table:
+    """What a cap changes."""
+    budget = plan.request.budget
+    needed = ["typical results", "19 in 20"] if budget is None else [f"answer within {number(budget)}"]
+    table = [["cap", "mean", "spread", "cut from the total", *needed]]
+    for each in plan.caps:
+        takes = [whole(each.samples.typical), whole(each.samples.p95)]
+        takes = takes if each.within_budget is None else [share(each.within_budget)]
+        cap, cut = ("none", "-") if each.cap is None else (f"{each.cap:g}", share(each.spread.cut))
+        table.append([cap, f"{each.spread.mean:.4g}", f"{each.spread.deviation:.4g}", cut, *takes])
+    return table
+
+
+def metric_table(plan: StudyPlan) -> Table:
+    """What each metric needs."""
+    request = plan.request
+    head = ["metric", "role", "assumed gain", f"needs for {share(request.power)}"]
+    table = [[*head, *([] if request.budget is None else [f"a true claim within {number(request.budget)}"])]]
+    for each in plan.metrics:
+        needs = "-" if each.budget is None else whole(each.budget)
+        line = [each.name or "main metric", each.role if each.name else "", f"{each.lead:.4g}" if each.lead else "none"]
+        table.append([*line, needs, *([] if each.within_budget is None else [share(each.within_budget)])])
+    return table
+
+
 def describe_compared(plan: StudyPlan) -> str:
     """The head of that table."""
     return f"Designs with {number(plan.request.budget or 0)} results, for {plan.row.expected.given}"
@@ -134,6 +159,44 @@ def describe_question(plan: StudyPlan) -> str:
     request = plan.request
     limit = "at most" if request.noise.approximation is None else "in large samples at most"
     return f"Plan of '{request.name}': {asked_in_words(request)} Error {limit} {request.delta:g}."
+
+
+def describe_pilot(plan: StudyPlan) -> str:
+    """What was taken from a past file, and the noise model that it leads to; empty without one."""
+    past, noise = plan.request.past, plan.request.noise
+    if past is None:
+        return ""
+    spread, (proposed, why) = past.spread(noise), past.proposed
+    said = [f"mean {spread.mean:.4g}", f"standard deviation {spread.deviation:.4g}", f"skewness {spread.skewness:.1f}"]
+    said.append(f"{share(past.missing)} missing" if past.missing else "none missing")
+    if past.per_day is not None:
+        said.append(f"{whole(past.per_day)} a day, all arms together, in {plural(past.days or 0.0, 'day')}")
+    whose = ", those of the control" if past.of_control else ""
+    model = f"Noise model: {noise.name}"
+    if noise == proposed:
+        model += f", because {why}."
+    elif doubt := past.doubt(noise):
+        model += f", as you chose, but it assumes that {doubt}; the file would lead to {proposed.name}."
+    else:
+        model += ", as you chose."
+    return f"From {past.file} ({number(past.results)} results{whose}): {', '.join(said)}. {model}"
+
+
+def describe_metrics(plan: StudyPlan) -> str:
+    """Which metric needs most, and how that was found."""
+    slowest = max(plan.metrics, key=lambda each: math.inf if each.budget is None else each.budget)
+    name = f"'{slowest.name}' ({slowest.role})" if slowest.name else "the main metric"
+    most = "more than was tried" if slowest.budget is None else f"{whole(slowest.budget)} results"
+    return (
+        f"Of {len(plan.metrics)} metrics, {name} needs most: {most} for a power of {share(plan.request.power)}. "
+        "Each is planned alone with its share of delta; guardrails as if no arm differed from the control, secondary "
+        "metrics with the gain of the main one, relative to the baseline:"
+    )
+
+
+def describe_cap(plan: StudyPlan) -> str:
+    """The head of the table of caps."""
+    return f"What a cap changes, for {plan.row.expected.given} without it and the same share of the mean with it:"
 
 
 def describe_budget_limit(plan: StudyPlan) -> str:
@@ -260,7 +323,7 @@ def describe_protocol(plan: StudyPlan) -> str:
     large = "" if request.noise.approximation is None else "in large samples "
     missing = f" We expect {share(request.missing)} of the results to be missing." if request.missing else ""
     return (
-        f"The study asks: {asked_in_words(request)} The arms are {options}. {request.noise.words} "
+        f"The study asks: {asked_in_words(request)} The arms are {options}. {request.assumed} "
         f"{_describe_looks(plan)} {rule} The study ends {ends}. The probability of a wrong "
         f"{'claim, of any,' if row.claims else 'answer'} is {large}at most {request.delta:g}, however often "
         f"results are looked at.{_describe_changes(plan)}{_describe_power(plan)}{missing}"

@@ -7,9 +7,10 @@ Rates are drawn on the scale of log odds, counts on that of logarithms. A prior:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from roundwise.errors import InputError
 from roundwise.model.batch import Batch, Parts, ValueTable, split_counts
 from roundwise.noise import Needs, Noise
 from roundwise.noise.base import Scale
-from roundwise.simulation.environments import Environment, FamilyArms, GaussianArms, Generator, Means
+from roundwise.simulation.environments import ArmState, Environment, FamilyArms, GaussianArms, Generator, Means
 from roundwise.simulation.items import ItemEnvironment
 
 POINTS = 20  # steps of the scale for results between two limits
@@ -27,6 +28,8 @@ ITEM_CORRELATION = 0.3  # of two equally good arms on one item, unless given
 ZERO_ONE = np.array([0.0, 1.0])
 WORLDS = 400  # draws of means between two limits
 SMALL = 0.3  # prior scale of differences between arms, in deviations of a result
+AHEAD = np.linspace(0.0, 4.0, 41)  # leads by which one arm may be ahead, in those a study is designed for,
+USUAL_LEAD = 1.5  # and the prior scale of them
 
 
 class TableWorld(NamedTuple):
@@ -129,6 +132,56 @@ class Unreliable(Environment[object]):
         return np.asarray(kept.transpose().astype(np.float64))
 
 
+class SeveralNow(NamedTuple):
+    """The state of the world of each metric; `means` are those of the main one."""
+
+    main: Any
+    others: tuple[Any, ...]
+
+    @property
+    def means(self) -> Floats:
+        """The true means of the main metric. (K)"""
+        return np.asarray(self.main.means)
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralMetrics(Environment[SeveralNow]):
+    """A world for each metric of the same rows, as if metrics were independent of each other."""
+
+    main: Environment
+    others: tuple[Environment, ...]
+    needs: tuple[Needs, ...]  # of the noise models of the others
+
+    @property
+    def arms(self) -> int:
+        return self.main.arms
+
+    @property
+    def noise(self) -> Noise:
+        return self.main.noise
+
+    def initial_state(self, rng: Generator, runs: int) -> SeveralNow:
+        return SeveralNow(self.main.initial_state(rng, runs), tuple(e.initial_state(rng, runs) for e in self.others))
+
+    def pull(self, rng: Generator, state: SeveralNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, SeveralNow]:
+        return self._join(state, lambda world, now, own: world.pull(rng, now, pulls, own), needs)
+
+    def pull_parts(
+        self, rng: Generator, state: SeveralNow, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, SeveralNow]:
+        return self._join(
+            state, lambda world, now, own: world.pull_parts(rng, now, pulls, parts, partitions, own), needs
+        )
+
+    def _join(
+        self, state: SeveralNow, pull: Callable[[Environment, Any, Needs], tuple[Batch, Any]], needs: Needs
+    ) -> tuple[Batch, SeveralNow]:
+        batch, main = pull(self.main, state.main, needs)
+        others = [pull(*each) for each in zip(self.others, state.others, self.needs, strict=True)]
+        now = SeveralNow(main, tuple(after for _, after in others))
+        return batch._replace(metrics=tuple(found for found, _ in others)), now
+
+
 class ItemsNow(NamedTuple):
     """True means, and, where results take few values, their distribution function."""
 
@@ -193,7 +246,62 @@ class AlikeItems(ItemEnvironment[ItemsNow]):
         return world.values, world.shares.cumsum(axis=-1)[..., :-1]
 
 
-def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Environment:
+class ListNow(NamedTuple):
+    """The state of `AlikeList`."""
+
+    means: Floats  # (K), the true means
+    below: Floats | None  # (K, V - 1)
+    place: Floats  # (), items so far
+
+
+@dataclass(frozen=True, eq=False)
+class AlikeList(AlikeItems):
+    """The same on the items of a finite list: each comes once, by its place."""
+
+    size: int = 1
+
+    def initial_state(self, rng: Generator, runs: int) -> ListNow:  # type: ignore[override]
+        means, below = super().initial_state(rng, runs)
+        return ListNow(means, below, np.zeros(runs))
+
+    def pull(self, rng: Generator, state: ListNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ListNow]:  # type: ignore[override]
+        rows = np.full((len(pulls), self.size, self.arms), np.nan)
+        ends = state.place + pulls.max(axis=-1)
+        for run, (start, end) in enumerate(zip(state.place.astype(int), ends.astype(int), strict=True)):
+            items = self.draw_items(rng, ItemsNow(state.means, state.below), run, end - start)
+            rows[run, start:end] = np.where(pulls[run] > 0, items, np.nan)
+        there = ~np.isnan(rows)
+        totals = np.where(there, rows, 0.0).sum(axis=1)
+        return Batch(there.sum(axis=1, dtype=np.float64), totals, rows=rows), state._replace(place=ends)
+
+
+@dataclass(frozen=True, eq=False)
+class SkewedNormal(GaussianArms):
+    """Normal rewards whose sums of cubes say that they are skewed: a noise model that waits for rows waits for them."""
+
+    skewness: float = 0.0
+
+    def pull(self, rng: Generator, state: ArmState, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ArmState]:
+        batch, state = super().pull(rng, state, pulls, needs)
+        return batch._replace(cubes=self._skewed(batch.counts, batch.scatter, batch.cubes)), state
+
+    def pull_parts(
+        self, rng: Generator, state: ArmState, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, ArmState]:
+        batch, state = super().pull_parts(rng, state, pulls, parts, partitions, needs)
+        batch, cut = batch._replace(cubes=self._skewed(batch.counts, batch.scatter, batch.cubes)), batch.parts
+        if cut is None:
+            return batch, state
+        return batch._replace(parts=cut._replace(cubes=self._skewed(cut.counts, cut.scatter, cut.cubes))), state
+
+    def _skewed(self, counts: Floats, scatter: Floats | None, cubes: Floats | None) -> Floats | None:
+        """Sums of cubes about the mean with this skewness more."""
+        if scatter is None or cubes is None:
+            return None
+        return cubes + self.skewness * np.maximum(scatter, 0.0) ** 1.5 / np.sqrt(np.maximum(counts, 1.0))
+
+
+def world_of(noise: Noise, means: Means, deviation: float | None = None, skewness: float = 0.0) -> Environment:
     """A world with these means in which the noise model holds.
 
     Args:
@@ -201,6 +309,7 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Envi
         means: K numbers, rows (R, K) of which run i has that of i modulo R, or a function (rng, runs) -> (runs, K).
         deviation: Standard deviation of one result where the model does not say it: by default 1, and between two
             limits a quarter of their distance.
+        skewness: Of one result, as the noise model sees it.
 
     >>> from roundwise.noise import Binary
     >>> world_of(Binary(), [0.3, 0.31]).noise.name
@@ -218,7 +327,7 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Envi
         sigma = 1.0
     if sigma is None:
         raise InputError(f"There is no world to plan in for the noise model '{noise.name}'.")
-    return GaussianArms(means, sigma)
+    return SkewedNormal(means, sigma, skewness) if skewness else GaussianArms(means, sigma)
 
 
 def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> Floats:
@@ -274,14 +383,26 @@ class Data:
         return float(np.sqrt(self.scatter.sum() / self.freedom.sum()))
 
 
-def allowed_world(noise: Noise, data: Data, seed: int) -> Environment:
-    """A world whose means are drawn anew in each run from what these data allow."""
+def allowed_world(noise: Noise, data: Data, seed: int, lead: float | None = None) -> Environment:
+    """A world whose means are drawn anew in each run from what these data allow.
+
+    Args:
+        noise: The noise model.
+        data: The results so far.
+        seed: Seed of the draws, where those are made beforehand.
+        lead: By which one arm may be ahead of all others (negative: below), where a study is designed for that.
+    """
     if not (data.counts > 0).any():
         raise InputError("There are no results yet. Plan it as a new study, with expected means.")
     estimate, variance, back, unit = _estimates(noise, data)
 
+    if lead is not None:  # on the scale of the estimates
+        middle = np.asarray([np.average(estimate, weights=1 / variance)])
+        step = 1e-4 * unit
+        lead *= 2 * step / float((back(middle + step) - back(middle - step))[0])
+
     def means(rng: Generator, runs: int) -> Floats:
-        return back(draws(rng, runs, estimate, variance, SMALL * unit))
+        return back(draws(rng, runs, estimate, variance, SMALL * unit, lead))
 
     if noise.family is not None:
         return world_of(noise, means)
@@ -291,26 +412,38 @@ def allowed_world(noise: Noise, data: Data, seed: int) -> Environment:
     return world_of(noise, means, _deviation(noise, data))
 
 
-def draws(rng: Generator, runs: int, estimate: Floats, variance: Floats, effects: float) -> Floats:
+def draws(
+    rng: Generator, runs: int, estimate: Floats, variance: Floats, effects: float, lead: float | None = None
+) -> Floats:
     """Means from the posterior of the hierarchy, on a grid of deviations between arms. (K)->(runs, K)
 
     For a deviation t between arms the estimates are independent normal with variances v_i + t^2 about one mean, which
-    has a flat prior; t has a half-Cauchy prior of scale `effects`.
+    has a flat prior; t has a half-Cauchy prior of scale `effects`. With a `lead` this has probability 1/2; else one
+    arm, any of them, is ahead of the others, which are alike, by g leads, with a half-normal prior for g.
     """
+    arms = len(estimate)
     grid = effects * np.concatenate([[0.0], np.geomspace(0.02, 50.0, 80)])
-    steps = np.gradient(grid)
+    log_prior = np.log(np.gradient(grid)) - np.log1p((grid / effects) ** 2)
+    ahead = np.zeros((len(grid), arms))  # of the common mean, beside what t says
+    if lead is not None:
+        ahead = np.concatenate([ahead, *(lead * AHEAD[:, None] * each for each in np.eye(arms))])
+        log_prior -= np.logaddexp.reduce(log_prior)
+        own = -0.5 * (AHEAD / USUAL_LEAD) ** 2
+        log_prior = np.concatenate([log_prior, np.tile(own - np.logaddexp.reduce(own) - np.log(arms), arms)])
+        grid = np.concatenate([grid, np.zeros(arms * len(AHEAD))])
+    apart = estimate - ahead
     spread = variance + grid[:, None] ** 2  # (grid, K)
     weights = 1 / spread
-    centre = (weights * estimate).sum(axis=-1) / weights.sum(axis=-1)
-    fit = -0.5 * (np.log(spread) + (estimate - centre[:, None]) ** 2 / spread).sum(axis=-1)
-    log_weight = fit - 0.5 * np.log(weights.sum(axis=-1)) - np.log1p((grid / effects) ** 2) + np.log(steps)
+    centre = (weights * apart).sum(axis=-1) / weights.sum(axis=-1)
+    fit = -0.5 * (np.log(spread) + (apart - centre[:, None]) ** 2 / spread).sum(axis=-1)
+    log_weight = fit - 0.5 * np.log(weights.sum(axis=-1)) + log_prior
     chances = np.exp(log_weight - log_weight.max())
     which = rng.choice(len(grid), size=runs, p=chances / chances.sum())
     middle = centre[which] + rng.standard_normal(runs) / np.sqrt(weights.sum(axis=-1)[which])
     between = grid[which, None] ** 2
     pull = variance / (variance + between)  # towards the others
-    mean = (1 - pull) * estimate + pull * middle[:, None]
-    return np.asarray(mean + np.sqrt((1 - pull) * variance) * rng.standard_normal((runs, len(estimate))))
+    mean = (1 - pull) * apart[which] + pull * middle[:, None] + ahead[which]
+    return np.asarray(mean + np.sqrt((1 - pull) * variance) * rng.standard_normal((runs, arms)))
 
 
 def _estimates(noise: Noise, data: Data) -> Scale:

@@ -12,12 +12,13 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from roundwise.arrays import Plain
+from roundwise.arrays import Plain, plain_json
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.messages import Remedy
 from roundwise.model.spec import Thing, class_name, to_spec
 from roundwise.planning.alternatives import PlanAlternative
 from roundwise.planning.budgets import BudgetProposal
+from roundwise.planning.caps import CapEffect
 from roundwise.planning.charts import draw_plan
 from roundwise.planning.comparison import ComparedDesign
 from roundwise.planning.fixed_designs import FixedDesign
@@ -25,26 +26,32 @@ from roundwise.planning.forecast import takes_line
 from roundwise.planning.render import (
     LINE,
     align,
+    cap_table,
     comparison_table,
     describe_budget_limit,
+    describe_cap,
     describe_compared,
     describe_comparison,
+    describe_metrics,
+    describe_pilot,
     describe_plan,
     describe_protocol,
     describe_question,
     front_table,
+    metric_table,
     power_table,
     row_lines,
     row_table,
 )
 from roundwise.planning.request import PlanRequest, Scenario, measure_of
 from roundwise.planning.rows import PlanRow
+from roundwise.planning.several_metrics import MetricNeed
+from roundwise.planning.stopping_leads import StoppingLeads
 from roundwise.planning.tradeoff import TradeoffPoint, policy_words
 from roundwise.policies import usual_policy
 from roundwise.render.html import render_card, render_page
 from roundwise.render.svg import render_file
-from roundwise.render.terminal import wrap_text
-from roundwise.serialization import plain_json
+from roundwise.report.text import wrap_text
 from roundwise.study.spec import StudySpec
 
 PLAN_FORMAT = "roundwise plan 1"
@@ -61,7 +68,10 @@ class StudyPlan:
     alternatives: tuple[PlanAlternative, ...]
     budgets: tuple[BudgetProposal, ...]  # by power, where a lead was said without a budget
     compared: tuple[ComparedDesign, ...]  # textbook designs with the same budget, and ours last
+    caps: tuple[CapEffect, ...]  # what a cap changes, from a pilot; the first is without one
+    metrics: tuple[MetricNeed, ...]  # what each needs, the main one first, where there are several
     runs: int  # of each row, unless its rounds are many
+    boundary: tuple[StoppingLeads, ...] = ()  # of a designed study, and of textbook designs
 
     @property
     def row(self) -> PlanRow:
@@ -115,6 +125,10 @@ class StudyPlan:
             "alternatives": [each.plain() for each in self.alternatives],
             "compared": [each.plain() for each in self.compared],
             "budgets": [vars(each) for each in self.budgets],
+            "boundary": [each.plain() for each in self.boundary],
+            "pilot": None if self.request.past is None else self.request.past.plain(self.request.noise),
+            "caps": [each.plain() for each in self.caps],
+            "metrics": [each.plain() for each in self.metrics],
             "words": self.words,
             "protocol": self.protocol,
             "command": self.command,
@@ -129,16 +143,21 @@ class StudyPlan:
     def text(self) -> str:
         """The plan for a terminal."""
         prose = partial(wrap_text, width=LINE)
-        blocks = [prose(describe_question(self)), "", *row_lines(self), ""]
+        pilot = describe_pilot(self)
+        blocks = [prose(describe_question(self)), "", *([prose(pilot), ""] if pilot else []), *row_lines(self), ""]
         if any(row.claims for row in self.rows):
             blocks += [f"Power{describe_budget_limit(self)}:", *align(power_table(self)), ""]
         blocks += [prose(f"In words. {self.words}"), ""]
+        if self.metrics:
+            blocks += [prose(describe_metrics(self)), *align(metric_table(self)), ""]
         if self.alternatives:
             blocks += ["Alternatives:", *(prose(f"- {each.words}") for each in self.alternatives), ""]
         compared = describe_comparison(self)
         if self.compared:
             blocks += [f"{describe_compared(self)}:", *align(comparison_table(self)), ""]
         blocks += [prose(f"For comparison. {compared}"), ""] if compared else []
+        if self.caps:
+            blocks += [prose(describe_cap(self)), *align(cap_table(self)), ""]
         if len(self.front) > 1:
             blocks += [f"Settings, for {self.row.expected.given}:", *align(front_table(self)), ""]
         return "\n".join([*blocks, prose(f"For a protocol. {self.protocol}"), "", f"Create it: {self.command}"])
@@ -165,11 +184,16 @@ class StudyPlan:
             "compared": describe_comparison(self),
             "designs": comparison_table(self) if self.compared else [],
             "designs_title": describe_compared(self),
+            "pilot": describe_pilot(self),
+            "caps": cap_table(self) if self.caps else [],
+            "caps_title": describe_cap(self),
+            "metrics": metric_table(self) if self.metrics else [],
+            "metrics_title": describe_metrics(self) if self.metrics else "",
             "settings": front_table(self) if len(self.front) > 1 else [],
         }
 
     def figure(self) -> str:
-        """A figure for a protocol, as SVG: the trade-off, the distribution of results and rounds, power by lead."""
+        """A figure for a protocol, as SVG: trade-off, results, rounds, power by lead, boundary."""
         return render_file(draw_plan(self))
 
 
@@ -204,12 +228,14 @@ def _new_command(request: PlanRequest) -> str | None:
         question, noise = _question_options(request), _noise_options(request)
     except InputError:  # a class that cannot be found again
         return None
-    if question is None or any("," in name for name in request.arms):
+    if question is None or request.metrics or any("," in name for name in request.arms):
         return None
     words = ["roundwise", "new", request.name, *question, "--arms", ",".join(request.arms), *noise]
     words += ["--delta", f"{request.delta:g}"]
     policy = policy_words(request.policy, request)
-    if policy != usual_policy(request.question, request.budget is not None).name:
+    if request.list is not None:
+        words += request.list.flags
+    elif policy != usual_policy(request.question, request.budget is not None).name:
         words += ["--policy", policy]
     most, least = request.limited_policy.max_batch, request.limited_policy.min_per_arm
     words += [] if most is None else ["--max-round", f"{most:g}"]
@@ -219,7 +245,7 @@ def _new_command(request: PlanRequest) -> str | None:
     words += [] if request.budget is None else ["--budget", str(int(request.budget))]
     words += [] if request.lead is None else ["--lead", f"{request.lead:.12g}"]
     words += [] if request.looks is None else ["--looks", str(request.looks)]
-    for what, column in request.columns.payload().items():
+    for what, column in request.columns.payload().items() if request.list is None else ():
         words += [f"--{what}-column", column]
     for rule, value in request.reading.payload().items():
         words += [f"--{rule.replace('_', '-')}", str(value)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from roundwise.policies.base import Policy, Rounds
 from roundwise.policies.conditional_power import ConditionalPower
 from roundwise.policies.designed import Designed
+from roundwise.policies.lists import Lockstep
 from roundwise.policies.paper import PET, OptBBAI, RoundRobin, TrackAndStop, TriBBAI
 from roundwise.policies.racing import Agarwal, BatchRacing, Elimination, Hillel, Jin2019, Karpov, Rage
 from roundwise.policies.sequential import LUCB, ClassicTrackAndStop, TopTwo
@@ -43,6 +44,7 @@ __all__ = [
     "Hillel",
     "Jin2019",
     "Karpov",
+    "Lockstep",
     "OptBBAI",
     "Policy",
     "Rage",

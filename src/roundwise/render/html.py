@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roundwise.errors import InputError, visible
+from roundwise.errors import InputError
+from roundwise.messages import visible
 from roundwise.render.svg import Svg, escape, read_style
 
 if TYPE_CHECKING:

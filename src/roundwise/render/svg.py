@@ -9,11 +9,12 @@ from __future__ import annotations
 import html
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
-from roundwise.errors import visible
+from roundwise.messages import visible
 
 SERIES = 8  # colors
 TICKS = 7  # of a logarithmic axis, at most
@@ -349,3 +350,24 @@ def _legend_lines(entries: Sequence[LegendEntry], columns: int, top: float) -> l
 def read_style(name: str) -> str:
     """Read a style sheet of this package."""
     return files("roundwise.render").joinpath("static", name).read_text(encoding="utf-8")
+
+
+def flat_chart_style() -> str:
+    """The style sheet of charts without variables: light colors, and a rule for each color of a series."""
+    text = re.sub(r"var\(--[\w-]+,(#\w+)\)", r"\1", read_style("chart.css"))
+    rules = re.findall(r"([^{}]+)\{([^}]*)\}", text)
+    colors = {
+        name.strip(): body.partition("--own:")[2]
+        for names, body in rules
+        if "--own:" in body
+        for name in names.split(",")
+    }
+    flat = [f"{selector}{{{body}}}" for selector, body in rules if "--own" not in body]
+    for selector, body in rules:
+        if "var(--own)" not in body:
+            continue
+        for each, (series, color) in itertools.product(selector.split(","), colors.items()):
+            above, _, last = each.strip().rpartition(" ")
+            colored = body.replace("var(--own)", color)
+            flat.append(f"{above} {last}{series},{above} {series} {last},{above}{series} {last}{{{colored}}}")
+    return "".join(flat)

@@ -22,13 +22,14 @@ def draw_means(report: ReportData) -> Svg:
         return Svg()
     units, levels = report.units, [] if report.level is None else [report.level]
     out = {each.arm for each in report.claim_rows if each.arm is not None and each.shown}
+    shown = {each.compares for each in report.claim_rows if each.compares is not None and each.shown and not each.below}
     rows = [
         IntervalRow(
-            f"{shorten(each.name)}  {units.value(each.mean or 0.0, 'near')}",
+            f"{shorten(each.name)}  {units.value(each.mean or 0.0, 'near')}{', shown' if each.name in shown else ''}",
             each.lower or 0.0,
             each.mean or 0.0,
             each.upper or 0.0,
-            "out" if each.name in out else "s0",
+            "out" if each.name in out else "s2" if each.name in shown else "s0",
         )
         for each in arms
     ]
@@ -42,7 +43,7 @@ def draw_evidence(report: ReportData) -> Svg:
     courses = [each for each in report.courses if each.rounds]
     if not courses:
         return Svg()
-    bars, drawn = thresholds_by_round(courses), farthest_courses(courses)
+    bars, drawn = thresholds_by_round(courses), choose_courses(report)
     highest, rounds = max(bars.values()), sorted({number for each in drawn for number in each.rounds})
     lowest = max(min([0.0, *(value for each in drawn for value in each.log_evidence)]), -highest)
     start = rounds[0] - 1
@@ -65,7 +66,8 @@ def draw_evidence(report: ReportData) -> Svg:
             f"{shorten(each.claim, 60)}: {status}".replace(" : ", "\N{NO-BREAK SPACE}:\N{NO-BREAK SPACE}"), kind
         )
     if more := len(courses) - len(drawn):
-        chart.explain(f"and {count(more)} more, which are nearer to the threshold", "threshold")
+        side = "nearer to" if _rules_out_arms(report) else "farther from"
+        chart.explain(f"and {count(more)} more, {side} the threshold", "threshold")
     first, last = odds(bars[rounds[0]]), odds(bars[rounds[-1]])
     same = len({odds(each.log_threshold) for each in report.claim_rows}) == 1
     which = "bar" if same else "highest bar of what was open"
@@ -107,7 +109,7 @@ def draw_means_by_round(report: ReportData) -> Svg:
 def _colors(report: ReportData, names: Sequence[str]) -> dict[str, int]:
     """The color of each arm: that of the claim about it in the chart of evidence, else one that is free."""
     claims = {each.claim: each.arm or each.compares for each in report.claim_rows}
-    drawn = farthest_courses([each for each in report.courses if each.rounds])
+    drawn = choose_courses(report)
     taken = {claims.get(each.claim): i for i, each in enumerate(drawn) if not each.shown}
     left = iter([i for i in range(len(drawn) + len(names)) if i not in taken.values()])
     return {name: (taken[name] if name in taken else next(left)) % SERIES for name in names}
@@ -122,6 +124,12 @@ def thresholds_by_round(courses: Sequence[EvidenceHistory]) -> dict[int, float]:
     return {number: bar for number, (_, bar) in found.items()}
 
 
-def farthest_courses(courses: Sequence[EvidenceHistory]) -> list[EvidenceHistory]:
-    """The courses to draw: open claims first, the farthest from their threshold first."""
-    return sorted(courses, key=lambda each: (each.shown, each.log_evidence[-1]))[:MOST_CLAIMS]
+def choose_courses(report: ReportData) -> list[EvidenceHistory]:
+    """The courses to draw: of arms that may still be the best before others, of claims that are shown before others."""
+    sign = 1.0 if _rules_out_arms(report) else -1.0
+    courses = [each for each in report.courses if each.rounds]
+    return sorted(courses, key=lambda each: (sign * each.shown, sign * each.log_evidence[-1]))[:MOST_CLAIMS]
+
+
+def _rules_out_arms(report: ReportData) -> bool:
+    return bool(report.claim_rows) and report.claim_rows[0].arm is not None

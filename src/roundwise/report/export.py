@@ -11,26 +11,27 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, unknown, visible
-from roundwise.messages import GuaranteeStatus
+from roundwise.errors import InputError, unknown
+from roundwise.messages import GuaranteeStatus, visible
 from roundwise.render.html import render_card, render_page
-from roundwise.render.svg import Svg
-from roundwise.render.terminal import Table
+from roundwise.render.svg import Svg, flat_chart_style
 from roundwise.report.charts import draw_evidence, draw_means
 from roundwise.report.model import ReportData, sentence
 from roundwise.report.text import (
     Column,
+    Table,
     arm_table,
     as_rows,
     claim_table,
     decision_table,
+    describe_dates,
     describe_evidence,
     describe_extent,
     describe_guarantee,
@@ -65,7 +66,10 @@ TABLES: dict[str, tuple[str, ...]] = {  # the columns of each table for programs
         *("log_threshold", "difference", "difference_lower", "difference_upper", "scale"),
     ),
     "rounds": ("round", "arm", "asked", "results", "mean", "counts"),
-    "files": ("file", "round", "results", "rows", "skipped", "contradicts", "at", "by", "sha256"),
+    "files": (
+        *("file", "round", "results", "rows", "skipped", "contradicts", "at", "by", "first_time", "last_time"),
+        "sha256",
+    ),
 }
 SMALL = 1e-3  # below it four decimals say nothing
 LONGEST = 32_000  # letters of a cell that Excel opens
@@ -160,7 +164,8 @@ class ReportView:
         self.dangers = [*([] if calm else describe_guarantee(report)), *map(str, report.dangers)]
         self.headline, self.under = sentence(report.headline), write_subheadline(report)
         self.kind = {"decided": "decided", "closed": "closed"}.get(report.status, "open")  # the headline's color
-        self.extent, self.meaning, self.facts = describe_extent(report), explain_meaning(report), list_facts(report)
+        self.extent = ", ".join(filter(None, (describe_extent(report), describe_dates(report))))
+        self.meaning, self.facts = explain_meaning(report), list_facts(report)
         self.legend, self.foot = describe_places(report), describe_version(report)
         self.out = {visible(each.name) for each in report.arm_rows if each.place == "out"}
 
@@ -241,7 +246,8 @@ class Report(ReportData):
             "guarantee": self.guarantee.plain(),
             **named("delta assumptions"),
             "after_decision": self.late,
-            **named("results pending budget rounds remaining"),
+            **named("results pending budget rounds whole remaining"),
+            "tied": list(self.tied),
             "arms": records("arms"),
             "claims": records("claims"),
             "decisions": [vars(each) for each in self.decisions],
@@ -271,7 +277,7 @@ class Report(ReportData):
 
     def markdown(self) -> str:
         """The report as Markdown."""
-        lines = ["<!-- roundwise report -->", f"# {_escape(self.study)}", ""]
+        lines = ["[//]: # (a report of roundwise)", "", f"# {_escape(self.study)}", ""]
         lines += [line for each in describe_guarantee(self) for line in (f"> **{_escape(each)}**", "")]
         lines += [line for each in self.dangers for line in (f"> {_escape(str(each))}", "")]
         lines += [f"**{_escape(sentence(self.headline))}**", "", _escape(self.sentence), ""]
@@ -302,7 +308,7 @@ class Report(ReportData):
         return render_card("report_card.html", view=ReportView(self))
 
     def pdf(self) -> bytes:
-        """The report as a PDF, printed by a browser (Chromium, Chrome or Edge) without a window."""
+        """The report as a PDF, printed by a browser (Chromium, Chrome or Edge) without a window, or by WeasyPrint."""
         return print_pdf(self.html())
 
     def xlsx(self) -> bytes:
@@ -369,20 +375,28 @@ PATIENCE = 120  # seconds
 MARK = b"% a report of roundwise\n"  # a comment behind the end, by which we know what we wrote
 
 
-def find_browser() -> str:
-    """A browser that can print without a window."""
-    found = next((path for name in BROWSERS if (path := shutil.which(name)) is not None), None)
-    if found is None:
+def find_printer() -> Callable[[str], bytes]:
+    """A way to print an HTML page as a PDF: by a browser without a window, or where there is none by WeasyPrint."""
+    browser = next((path for name in BROWSERS if (path := shutil.which(name)) is not None), None)
+    if browser is not None:
+        return partial(_print_by_browser, browser)
+    try:
+        import weasyprint  # noqa: F401
+    except (ImportError, OSError):  # it needs Pango, a library of the system
         raise InputError(
-            "A PDF is printed by a browser, and neither Chromium, Chrome nor Edge was found on this machine. Install "
-            "one, or write the report as .html and print that."
-        )
-    return found
+            "A PDF is printed by a browser or by WeasyPrint, and neither Chromium, Chrome, Edge nor WeasyPrint was "
+            "found on this machine. Install one (pip install 'roundwise[pdf]'), or write the report as .html and "
+            "print that."
+        ) from None
+    return _print_by_weasyprint
 
 
 def print_pdf(page: str) -> bytes:
-    """Print an HTML page as a PDF, by a browser without a window."""
-    browser = find_browser()
+    """Print an HTML page as a PDF."""
+    return find_printer()(page).rstrip(b"\n") + b"\n" + MARK
+
+
+def _print_by_browser(browser: str, page: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="roundwise-") as folder:
         source, target = Path(folder) / "page.html", Path(folder) / "page.pdf"
         source.write_text(page, encoding="utf-8")
@@ -391,9 +405,18 @@ def print_pdf(page: str) -> bytes:
         command += ["--no-pdf-header-footer", f"--print-to-pdf={target}", source.as_uri()]
         try:
             subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
-            return target.read_bytes().rstrip(b"\n") + b"\n" + MARK
+            return target.read_bytes()
         except (OSError, subprocess.SubprocessError) as error:
             kind = "did not end" if isinstance(error, subprocess.TimeoutExpired) else "failed"
             raise InputError(
                 f"{browser} {kind} when it was to print the report. Write it as .html, and print that from a browser."
             ) from None
+
+
+def _print_by_weasyprint(page: str) -> bytes:
+    """WeasyPrint applies styles to a chart only if they are inside it, and knows no variables there."""
+    from weasyprint import HTML
+
+    style = f"<style>{flat_chart_style()}</style>"
+    found: bytes = HTML(string=re.sub(r"<svg[^>]*>", lambda start: start[0] + style, page)).write_pdf()
+    return found

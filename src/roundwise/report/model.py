@@ -8,12 +8,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from roundwise.arrays import Plain
-from roundwise.errors import visible
-from roundwise.messages import Danger, Guarantee, Note, count, several
+from roundwise.arrays import Plain, unpack_numbers
+from roundwise.messages import Danger, Guarantee, Note, count, several, visible
 from roundwise.noise import Noise
 from roundwise.questions.base import CURRENCIES, RATE_WORDING, Wording, wording_in_unit, write_in_unit
-from roundwise.serialization import unpack_numbers
 from roundwise.store.log import Entry, EventKind, format_time
 
 RATIO = "ratio"  # the scale of a claim about the ratio of two means
@@ -128,19 +126,28 @@ def rounded(value: float, decimals: int, side: Side) -> float:
     return whole / 10.0**decimals
 
 
-def odds(log: float, unit: bool = True) -> str:
-    """Evidence as odds, as "20 : 1" or without that `unit` as "20".
+def odds(log: float) -> str:
+    """Evidence as odds.
 
     >>> [odds(log) for log in (3.0, -1.0, -12.0, 100.0)]
     ['20 : 1', '0.37 : 1', 'below 0.01 : 1', '10^43 : 1']
     """
-    to_one = " : 1" if unit else ""
     if log < math.log(0.01):
-        return f"below 0.01{to_one}"
+        return "below 0.01 : 1"
     if log > 30:
-        return f"10^{log / math.log(10):.0f}{to_one}"
+        return f"10^{log / math.log(10):.0f} : 1"
     value = math.exp(log)
-    return (count(value + 0.5) if value >= 10 else f"{value:.2g}") + to_one
+    return (count(value + 0.5) if value >= 10 else f"{value:.2g}") + " : 1"
+
+
+def progress(log_evidence: float, log_threshold: float) -> str:
+    """How far evidence has come on the log scale, in words; never all the way, which is for what is shown.
+
+    >>> [progress(log, 3.0) for log in (-1.0, 0.0, 0.93, 2.999, 3.1)]
+    ['0 % of the way', '0 % of the way', '31 % of the way', '99 % of the way', '99 % of the way']
+    """
+    part = log_evidence / log_threshold if log_threshold > 0 else 0.0
+    return f"{min(max(int(100 * part), 0), 99)} % of the way"
 
 
 share = RATE_WORDING.value  # a probability in per cent, as short as possible
@@ -250,6 +257,8 @@ class FileRow:
     contradicts: Plain | None = None  # those of them that say something else than is recorded
     at: str | None = None  # ISO 8601, UTC
     by: str | None = None
+    first_time: str | None = None  # of its results, where it has a column of times
+    last_time: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,6 +300,8 @@ class ReportData:
     pending: int  # that are recorded, of a round that is still open
     budget: int | None
     rounds: int  # that count
+    whole: int | None  # results of all arms on the whole list, of a study of one
+    tied: tuple[str, ...]  # arms that share the first place of a list
     remaining: dict[str, int]  # results of the open round
     arm_rows: tuple[ArmRow, ...]  # in the order of the study
     claim_rows: tuple[ClaimRow, ...]  # of the primary metric
@@ -403,7 +414,11 @@ def _describe_entry(kind: str, payload: Plain, asked: float | None) -> str:
         "amended": f"{payload.get('name', '?')} {corrected}: {why}",
         "closed": f"closed: {why}",
     }
-    about = [str(payload[each]) for each in ("arm", "budget", "text", "why") if payload.get(each) not in (None, "")]
+    about = [
+        str(payload[each])
+        for each in ("arm", "budget", "lead", "looks", "text", "why")
+        if payload.get(each) not in (None, "")
+    ]
     return known.get(kind, f"{kind.replace('_', ' ')}{': ' if about else ''}{', '.join(about)}")
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Callable, Sequence
+from datetime import date
 from functools import partial
 from typing import Any, NamedTuple
 
-from roundwise.errors import visible
-from roundwise.messages import GuaranteeStatus, count, day, few, several
+from roundwise.messages import GuaranteeStatus, count, day, few, several, visible
 from roundwise.questions import Above, BestArm, Claims, Linear, Question, SomeBeyond
 from roundwise.questions.claims import ODDS
-from roundwise.render.terminal import Table, align_table, wrap_text
 from roundwise.report.model import (
     RATIO,
     TINY,
@@ -25,12 +26,17 @@ from roundwise.report.model import (
     number,
     odds,
     per_cent,
+    progress,
     sentence,
     share,
 )
 
 MOST = 60  # rows of a table; programs get all
 Say = Callable[..., str]  # writes a number, rounded to a side
+Table = list[list[str]]  # the titles, and then the rows
+
+_BLANK = "\ue000"  # stands for a blank at which no line may end
+_TOGETHER = re.compile(r"`[^`]*`|\d %|± \d")  # commands that people copy; numbers with their signs
 
 
 # --- the headline
@@ -46,6 +52,15 @@ class Findings(NamedTuple):
     control: str | None
     answer: Any  # by name, as JSON
     words: str | None  # of the answer, in the words of the question
+    ended: bool = False  # whether nothing more is asked for: what is open is not shown any more
+    confidence: str = ""  # of a shortlist that is the end of a study
+    scope: str | None = None  # "On this list", where the answer is about no more than that
+    tied: tuple[str, ...] = ()  # arms that share the first place
+
+    @property
+    def open(self) -> str:
+        """What claims are that are not shown."""
+        return "not shown" if self.ended else "open"
 
     def sized(self, arm: ArmRow) -> str:
         """An arm with its mean."""
@@ -81,7 +96,10 @@ def write_headline(found: Findings, why: str) -> str:
     if found.words is None:
         return f"{why}. {describe_open(found)}"
     written = next((words for kind, words in ANSWERS if isinstance(found.question, kind)), _describe_other)(found)
-    return written or found.words
+    if found.scope is None or written is None:
+        return written or found.words
+    named = any(written.startswith(each.name) for each in found.arms)
+    return f"{found.scope}, {written if named else written[:1].lower() + written[1:]}"
 
 
 def name_answer(question: Question, answer: Any, arms: Sequence[str]) -> Any:
@@ -113,11 +131,12 @@ def describe_open(found: Findings) -> str:
         ahead = few([found.ahead(arms[each.compares or ""]) for each in beats], 6)
         others = [each.claim for each in shown if each not in beats]
         more = f"; {few(others, 6)}" if others else ""
-        return f"Shown: {ahead} against {found.control}{more}; open: {few([each.claim for each in waiting], 6)}"
-    parts = [] if shown else ["Nothing is shown yet"]
+        rest = few([each.claim for each in waiting], 6)
+        return f"Shown: {ahead} against {found.control}{more}; {found.open}: {rest}"
+    parts = [] if shown else ["Nothing is shown" if found.ended else "Nothing is shown yet"]
     groups = {
         "Shown": shown,
-        "open": [each for each in waiting if not each.given_up],
+        found.open: [each for each in waiting if not each.given_up],
         "given up": [each for each in waiting if each.given_up],
     }
     parts += [f"{word}: {few([each.claim for each in group], 6)}" for word, group in groups.items() if group]
@@ -134,14 +153,18 @@ def _describe_candidates(found: Findings) -> str:
         return f"Any of the {len(found.arms)} arms may be the best{lead}"
     if not left:
         return "Every arm is ruled out"
-    candidates = few([found.sized(each) for each in left], 6, "or")
-    return f"{candidates} is the best; {few(gone, 6)} {'is' if len(gone) == 1 else 'are'} out"
+    candidates = few([found.sized(each) for each in left], 6, "or" if len(left) <= 6 else "and")
+    one_of = "One of " if len(left) > 6 else ""
+    sure = f" ({found.confidence})" if found.confidence else ""
+    return f"{one_of}{candidates} is the best{sure}; {few(gone, 6)} {'is' if len(gone) == 1 else 'are'} out"
 
 
 def _describe_best(found: Findings) -> str | None:
     first = next((each for each in found.arms if each.name == found.answer), None)
     if first is None or first.mean is None:
         return None
+    if found.tied:
+        return f"{few(list(found.tied))} share the first place: {found.units.value(first.mean)}"
     lower = found.question.lower_is_better
     which = found.units.lowest if lower else "is best"
     best = f"{first.name} {which}{found.near('of it')}: {found.units.value(first.mean)}"
@@ -224,7 +247,7 @@ def _describe_claims(found: Findings) -> str:
     rest = [each for each in found.claims if not each.below and each.label not in settled]
     groups = {
         "Shown": shown or ["nothing"],
-        "Open": [each.label or each.claim for each in rest if not each.given_up],
+        found.open.capitalize(): [each.label or each.claim for each in rest if not each.given_up],
         "Given up": [each.label or each.claim for each in rest if each.given_up],
     }
     return ". ".join(f"{word}: {few(names, 6)}" for word, names in groups.items() if names)
@@ -242,18 +265,21 @@ ANSWERS: tuple[tuple[type[Question], Callable[[Findings], str | None]], ...] = (
 def write_subheadline(report: ReportData) -> str:
     """A sentence under the headline: how sure the shortlist, or the answer, is."""
     if report.guarantee.status is GuaranteeStatus.VOID:
-        return ""
+        return "The red box counts, not this one: nothing is guaranteed any more." if report.results else ""
     sure, large = share(1 - report.delta), " in large samples" if report.guarantee.approximations else ""
+    red = " The red box says what to check before you rely on it." if report.dangers else ""
+    if report.guarantee.status is GuaranteeStatus.CONDITIONAL:
+        red = " It counts only if the statements in the red box are true."
     if report.status == "decided":
-        return f"An answer like this is right with probability at least {sure}{large}."
+        return f"An answer like this is right with probability at least {sure}{large}.{red}"
     if not report.results or not report.claim_rows:
         return ""
     if report.claim_rows[0].arm is not None:
         return (
-            f"The arms still in the running include the best with probability at least {sure}. If you must stop today, "
-            "report all of them, not just the leader."
+            f"The arms still in the running include the best with probability at least {sure}.{red} If you must stop "
+            "today, report all of them, not just the leader."
         )
-    return f"Everything shown is true with probability at least {sure}. What is open has not been refuted."
+    return f"Everything shown is true with probability at least {sure}.{red} What is open has not been refuted."
 
 
 def describe_odds_of_error(delta: float) -> str:
@@ -397,10 +423,14 @@ def _describe_difference(report: ReportData, arm: ArmRow) -> str:
 def _describe_lift(arm: ArmRow) -> str:
     if arm.lift is None:
         return "-"
-    text = f"{100 * arm.lift:+.1f} %"
+
+    def signed(value: float) -> str:
+        return f"{100 * value:+.1f}" if abs(value) >= 0.0005 else "0.0"
+
+    text = f"{signed(arm.lift)} %"
     if arm.lift_lower is None or arm.lift_upper is None:
         return text
-    return f"{text} ({100 * arm.lift_lower:+.1f} to {100 * arm.lift_upper:+.1f})"
+    return f"{text} ({signed(arm.lift_lower)} to {signed(arm.lift_upper)})"
 
 
 def _describe_gap(report: ReportData, arm: ArmRow) -> str:
@@ -418,7 +448,7 @@ def _describe_place(report: ReportData, arm: ArmRow, row: ClaimRow | None) -> st
     if row is None or (not row.shown and report.status == "decided"):
         return arm.place
     if not row.shown:
-        return f"{arm.place} ({odds(row.log_evidence, unit=False)} of {odds(row.log_threshold)})"
+        return f"{progress(row.log_evidence, row.log_threshold)} out"
     out = "out" if row.shown_at is None else f"out, round {row.shown_at}"
     if arm.gap_to_best_lower is None or arm.gap_to_leader_upper is not None:
         return out
@@ -479,7 +509,7 @@ def _describe_metric_status(row: MetricRow) -> str:
         return "shown" if row.shown_at is None else f"shown, round {row.shown_at}"
     if row.refuted:
         return f"refuted: {row.refutation}"
-    return f"open ({odds(row.log_evidence, unit=False)} of {odds(row.log_threshold)})"
+    return f"open, {progress(row.log_evidence, row.log_threshold)}"
 
 
 def file_table(report: ReportData) -> list[Column]:
@@ -579,7 +609,7 @@ def _describe_status(report: ReportData, claim: ClaimRow) -> str:
         return "the only one left"
     if claim.label is not None and any(each.shown and each.label == claim.label for each in report.claim_rows):
         return "other side shown"
-    return "given up" if claim.given_up else "open"
+    return "given up" if claim.given_up else "not shown" if report.status == "decided" else "open"
 
 
 def _describe_size(report: ReportData, claim: ClaimRow) -> str:
@@ -653,6 +683,9 @@ def describe_extent(report: ReportData) -> str:
         before = f"{count(report.results - report.late)} in {within}"
         return f"{several(report.results, 'result')}, {before} and {count(report.late)} after the decision"
     came = several(report.results, "result")
+    if report.whole is not None:
+        part = share(report.results / report.whole)
+        came = f"{count(report.results)} of {count(report.whole)} results of the whole list ({part})"
     if report.budget is not None:
         came = f"{count(report.results)} of at most {count(report.budget)} results"
     waiting = f", and {count(report.pending)} of the open round, which do not count yet" if report.pending else ""
@@ -678,6 +711,21 @@ def describe_history(report: ReportData) -> str:
     return f"Started {day(report.created)}{last}{who}{files}."
 
 
+def describe_dates(report: ReportData) -> str:
+    """From when to when the data are: by their own times, or else by when their files were recorded."""
+    own = [each for file in report.files for each in (file.first_time, file.last_time) if each is not None]
+    stamps = sorted(each[:10] for each in own or [file.at for file in report.files if file.at is not None])
+    if not stamps:
+        return ""
+    days = list(dict.fromkeys(_write_day(each) for each in (stamps[0], stamps[-1])))
+    return f"{'results of' if own else 'files recorded'} {' to '.join(days)}"
+
+
+def _write_day(stamp: str) -> str:
+    found = date.fromisoformat(stamp)
+    return f"{found.day} {found:%b %Y}"
+
+
 def describe_outstanding(report: ReportData) -> str:
     """What is still to come of the open round."""
     names = [f"{arm} {count(n)}" for arm, n in report.remaining.items()]
@@ -689,7 +737,10 @@ def describe_places(report: ReportData) -> str:
     if not report.claim_rows or report.claim_rows[0].arm is None:
         return ""
     bar = odds(report.claim_rows[0].log_threshold)
-    return f"An arm is out once the odds that it is not the best reach {bar}; the study stops when one is left."
+    return (
+        f"An arm is out once bets against its being the best have won {bar}; until then the table says how much of the "
+        "way there is done (on a log scale). The study stops when one is left."
+    )
 
 
 def list_facts(report: ReportData) -> list[tuple[str, str]]:
@@ -701,6 +752,7 @@ def list_facts(report: ReportData) -> list[tuple[str, str]]:
         "Error": error[:1].upper() + error[1:],
         "Assumptions": report.assumptions,
         "Allocation": allocation[:1].upper() + allocation[1:],
+        "Data": (dates := describe_dates(report))[:1].upper() + dates[1:],
         "History": describe_history(report),
         "Still to come": describe_outstanding(report),
         "Forecast": report.forecast,
@@ -712,3 +764,61 @@ def describe_version(report: ReportData) -> str:
     """The version, and the last entry of the record."""
     digest = "" if report.digest is None else f"; the record ends with {report.digest}"
     return f"roundwise {report.version}{digest}"
+
+
+# --- paragraphs and tables in columns, for a terminal of some width
+
+
+def wrap_text(text: str, width: int | None) -> str:
+    """Break the lines of a text at blanks, so that they fit into a width; what stands in backticks stays whole.
+
+    >>> print(wrap_text("Next: run `roundwise tell study results.csv` today.", 30))
+    Next: run
+    `roundwise tell study results.csv`
+    today.
+    """
+    return text if width is None else "\n".join(each for line in text.split("\n") for each in _wrap_line(line, width))
+
+
+def _wrap_line(line: str, width: int) -> list[str]:
+    if len(line) <= width:
+        return [line]
+    kept = _TOGETHER.sub(lambda found: found[0].replace(" ", _BLANK), line)
+    lines = textwrap.wrap(kept, max(width, 1), break_on_hyphens=False, break_long_words=False)
+    return [each.replace(_BLANK, " ") for each in lines]
+
+
+def align_table(table: Table, numeric: Sequence[bool], width: int | None = None) -> list[str]:
+    """Align the columns of a table, numbers to the right; one that is too wide gets cells of several lines.
+
+    >>> align_table([["arm", "results"], ["a", "12"], ["blue", "5"]], [False, True])
+    ['arm   results', 'a          12', 'blue        5']
+    >>> align_table([["arm", "results so far"], ["a", "12"]], [False, True], 12)
+    ['     results', 'arm   so far', 'a         12']
+    """
+    columns = list(zip(*table, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    if width is not None:
+        words = [[max(map(len, _words(cell))) for cell in column] for column in columns]
+        unbroken = [max([title, *map(len, cells)]) for (title, *_), (_, *cells) in zip(words, columns, strict=True)]
+        for least in (unbroken, [max(column) for column in words]):  # titles are broken before cells
+            while sum(widths) + 2 * (len(widths) - 1) > width and widths != least:
+                _, widest = max((each, i) for i, each in enumerate(widths) if each > least[i])
+                widths[widest] -= 1
+    lines = []
+    for place, row in enumerate(table):
+        cells = [_wrap_line(cell, size) for cell, size in zip(row, widths, strict=True)]
+        tall = max(map(len, cells))
+        for cell in cells:
+            cell[len(cell) if place else 0 : 0] = [""] * (tall - len(cell))  # titles stand on the rows below them
+        for parts in zip(*cells, strict=True):
+            put = [
+                part.rjust(size) if right else part.ljust(size)
+                for part, size, right in zip(parts, widths, numeric, strict=True)
+            ]
+            lines.append("  ".join(put).rstrip())
+    return lines
+
+
+def _words(cell: str) -> list[str]:
+    return _TOGETHER.sub(lambda found: found[0].replace(" ", _BLANK), cell).split(" ")

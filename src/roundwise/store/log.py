@@ -37,6 +37,7 @@ class EventKind(StrEnum):
     ADDED = "added"  # arm, why, unrelated, after: an arm joined
     RELAXED = "relaxed"  # why, after: the study goes on as large-sample after that round
     EXTENDED = "extended"  # budget
+    REDESIGNED = "redesigned"  # policy, budget, lead, looks: of every round whose results come after it
     PAST_IMPORTED = "past_imported"  # results: earlier data that teach and are no evidence
     NOTED = "noted"  # text
     CLOSED = "closed"  # why

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from roundwise._version import RULES
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Floats, Plain, Unreadable, unpack, unpack_array
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.ingest.covariates import CovariateSums
+from roundwise.ingest.ratios import Linearization, RatioSums
+from roundwise.ingest.row_checks import contradicted_assumptions
 from roundwise.messages import Guarantee, Reason, Remedy
 from roundwise.model.problem import Record
-from roundwise.serialization import Unreadable, unpack, unpack_array
 from roundwise.store import Entry, EventKind, Listing, check_chain, open_store, read_log, write_log
 from roundwise.study.fold import evidence
-from roundwise.study.row_checks import contradicted_assumptions
 from roundwise.study.state import WRONG, State, replay
-from roundwise.study.study import Study, adjustment_of, load_study, overview
+from roundwise.study.study import Study, adjustment_of, load_study, overview, ratio_of
 
 if TYPE_CHECKING:
     from roundwise.report import Event
@@ -126,10 +126,8 @@ def _differences(state: State, entry: Entry) -> list[str]:
         if not np.array_equal(recorded, state.planned):
             plans = f"{_few(recorded)}, this version plans {_few(state.planned)}"
             words.append(f"round {payload['round']} was planned as {plans}")
-    elif entry.kind == EventKind.TOLD and (written := payload["results"].get("covariate")) is not None:
-        given, due = unpack(CovariateSums, written).adjustment, adjustment_of(state, None)
-        if due is None or not _close(np.array(due), np.array(given)):
-            words.append(f"results were adjusted by {given}, but what was known before gives {due}")
+    elif entry.kind == EventKind.TOLD:
+        words += _other_adjustments(state, payload["results"])
     elif entry.kind == EventKind.RELAXED and not contradicted_assumptions(state.row_checks):
         words.append("the study went on as large-sample, but no rows contradicted its noise model")
     elif entry.kind == EventKind.DECIDED:
@@ -153,6 +151,25 @@ def _differences(state: State, entry: Entry) -> list[str]:
                 words.append(f"{after} the totals were {_few(other)}, the files add up to {_few(mine)}")
         except (AttributeError, LookupError, TypeError, Unreadable) as error:
             words.append(f"what was recorded {after} cannot be read by this version ({error})")
+    return words
+
+
+def _other_adjustments(state: State, written: Plain) -> list[str]:
+    """How results were adjusted for a covariate, or linearized, otherwise than what was known before them says."""
+    words = []
+    if (covariate := written.get("covariate")) is not None:
+        given, due = unpack(CovariateSums, covariate).adjustment, adjustment_of(state, None)
+        if due is None or not _close(np.array(due), np.array(given)):
+            words.append(f"results were adjusted by {given}, but what was known before gives {due}")
+    if (ratio := written.get("ratio")) is not None:
+        sums, linear = unpack(RatioSums, ratio), unpack(Linearization, written["linearization"])
+        known = ratio_of(state, state.spec.arms, None)
+        rule = None if known is None else known.linearization(sums)
+        if rule is None or not _close(np.array([rule.ratio, *rule.scales]), np.array([linear.ratio, *linear.scales])):
+            words.append(f"ratios were linearized by {linear}, but what was known before gives {rule}")
+    for m, each in enumerate(written.get("metrics", ())):
+        if "ratio" in each:
+            words += _other_adjustments(state.of_metric(m), each)
     return words
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roundwise._version import RULES
-from roundwise.arrays import Bools, Facts, Floats, Plain
+from roundwise.arrays import Bools, Facts, Floats, Plain, Unreadable, pack, unpack
 from roundwise.ingest import (
     FileStart,
     Results,
@@ -30,15 +30,15 @@ from roundwise.ingest import (
     whole_of,
 )
 from roundwise.ingest.covariates import CovariateSummary
+from roundwise.ingest.ratios import ArmRatio, Ratios, add_ratios
+from roundwise.ingest.row_checks import RowChecks
 from roundwise.messages import FileNote
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.problem import BatchPlan, Record, Trial, advance, begin, budget_before
-from roundwise.policies.base import apportion_pulls, as_rounds
-from roundwise.serialization import Unreadable, pack, unpack
+from roundwise.policies.base import apportion_pulls, as_rounds, round_of
 from roundwise.study.amendments import Change, apply_change, first_arms, relax_noise
 from roundwise.study.diagnostics import Agreement, Splits, update_agreement
-from roundwise.study.row_checks import RowChecks
 from roundwise.study.spec import StudySpec
 
 ArmResults = tuple[tuple[str, ...], Results]  # what a file brought, with the names of the arms at the time
@@ -65,7 +65,10 @@ class Round:
     planned: Floats | None = None  # (K), the plan where the budget cut it short
     by_number: bool = False  # a fixed number of results: complete when they are there, whatever the split
     since: str = ""  # when it was asked for
-    budget: int | None = None  # of the study, as it was last set before any result of this round
+    design: Plain | None = None  # of the study (`StudySpec.design`), as it was last set before any result of this round
+    entries: Bools | None = None  # (places, K), of a list: what was asked for; None where only numbers are
+    rows: Floats | None = None  # (n, K), of a list: what was told, by place
+    order: tuple[str, ...] = ()  # of a list: what each place is
     _batch: Batch | None = field(default=None, init=False, repr=False, compare=False)
 
     def set_files(self, files: Sequence[Results]) -> None:
@@ -97,11 +100,35 @@ class Round:
         """Results still to come, for each arm."""
         if self.closed_early is not None or self.amended:
             return np.zeros_like(self.pulls)
+        if self.entries is not None:
+            return np.asarray(self.lacking.sum(axis=0, dtype=np.float64))
         came = self.counts + self.lost
         missing = np.maximum(self.pulls - came, 0.0)
         return (
             apportion_pulls(missing, max(float(self.pulls.sum() - came.sum()), 0.0), 0.0) if self.by_number else missing
         )
+
+    @property
+    def lacking(self) -> Bools:
+        """Of a list, which entries were asked for and not told yet. (places, K)"""
+        assert self.entries is not None
+        found = self.entries.copy()
+        if self.rows is not None:
+            there = ~np.isnan(self.rows[: len(found)])
+            found[: len(there)] &= ~there
+        return found
+
+    @property
+    def items(self) -> dict[str, list[str]]:
+        """Of a list, what is still to be done: for each arm the items to try it on, in the order of the list."""
+        if self.entries is None:
+            return {}
+        lacking = self.lacking
+        return {
+            arm: [self.order[place] for place in np.flatnonzero(lacking[:, i])]
+            for i, arm in enumerate(self.arms)
+            if lacking[:, i].any()
+        }
 
     @property
     def complete(self) -> bool:
@@ -168,7 +195,7 @@ class Round:
             "planned": None if self.planned is None else [int(each) for each in self.planned],
             "by_number": self.by_number,
             "since": self.since,
-            "budget": self.budget,
+            "design": self.design,
         }
 
     @classmethod
@@ -184,7 +211,7 @@ class Round:
             planned=None if payload["planned"] is None else read_pulls(payload["planned"], len(arms)),
             by_number=bool(payload["by_number"]),
             since=str(payload["since"]),
-            budget=payload["budget"],
+            design=payload["design"],
         )
 
 
@@ -247,6 +274,7 @@ class StudySummary:
     late_sums: Mapping[str, LateSums] = field(default_factory=dict)  # what they brought, by the name of the arm
     splits: Splits = field(default_factory=Splits)  # of rounds that are a number of results
     covariate: CovariateSummary = field(default_factory=CovariateSummary)
+    ratios: Ratios = field(default_factory=dict)  # what numerators and denominators add up to
     row_checks: RowChecks = field(default_factory=lambda: RowChecks.none(0))
     metrics: tuple[StudySummary, ...] = ()  # of the same rounds by each further metric
 
@@ -300,6 +328,9 @@ class StudySummary:
             splits = splits.plus(round.pulls, round.counts + round.lost)
         deviation = self.deviation or describe_deviation(round)
         checks = self.row_checks.plus(spec.noise, round.files, round.arms, spec.arms)
+        ratios = self.ratios
+        for each in round.files:
+            ratios = ratios if each.ratio is None else add_ratios(ratios, round.arms, each.ratio)
         others = zip(self.metrics, spec.by_metric, strict=True)
         return replace(
             self.plus(round),
@@ -309,6 +340,7 @@ class StudySummary:
             splits=splits,
             row_checks=checks,
             covariate=self.covariate.plus([each.covariate for each in round.files if each.covariate is not None]),
+            ratios=ratios,
             metrics=tuple(each.folded(own, round.of_metric(m)) for m, (each, own) in enumerate(others)),
         )
 
@@ -351,6 +383,7 @@ class StudySummary:
             late_sums={str(arm): LateSums(*map(float, each)) for arm, each in payload["late_sums"].items()},
             splits=Splits(float(splits[0]), int(splits[1]), tuple(float(each) for each in splits[2])),
             covariate=unpack(CovariateSummary, payload["covariate"]),
+            ratios={str(arm): ArmRatio(*map(float, each)) for arm, each in payload.get("ratios", {}).items()},
             row_checks=RowChecks.from_payload(payload["row_checks"], arms),
             metrics=tuple(cls.from_payload(each, arms) for each in payload.get("metrics", ())),
         )
@@ -439,7 +472,7 @@ def start_summary(spec: StudySpec, past: Sequence[ArmResults] = ()) -> StudySumm
     known = [each.covariate for _, each in past if each.covariate is not None]
     covariate = reduce(lambda found, each: found.plus([each]), known, CovariateSummary())
     return StudySummary(
-        agreement=Agreement.none(len(spec.arms)),
+        agreement=None if spec.list is not None else Agreement.none(len(spec.arms)),
         row_checks=RowChecks.none(len(spec.arms)),
         covariate=covariate._replace(square=0.0, freedom=0),  # how alike arms were then says nothing of this study
         metrics=tuple(map(start_summary, spec.by_metric)),
@@ -450,11 +483,22 @@ def fold_round(spec: StudySpec, trial: Trial, summary: StudySummary, round: Roun
     """The trial and the summary after one more round, and whether it counts: not after the one that decides."""
     if trial.done:
         return trial, summary.plus(round, late=True), False
-    batch = of_arms(round.batch, round.arms, spec.arms)
+    batch = of_arms(round.batch._replace(rows=list_rows(spec, round)), round.arms, spec.arms)
     if not round.files:  # nothing came of it, by any metric
         batch = batch._replace(metrics=(batch,) * len(spec.metrics))
     after = advance(spec.problem, spec.acting, with_asked_plan(spec, trial, round), batch)
     return after, summary.folded(spec, round), True
+
+
+def list_rows(spec: StudySpec, round: Round) -> Floats | None:
+    """What was told of a list in a round, by place; None without a list. (n, K)"""
+    return None if spec.list is None else spec.list.rows(round.files, len(round.arms), spec.seed)
+
+
+def asked_entries(spec: StudySpec, trial: Trial, pulls: Floats) -> Bools | None:
+    """Which entries of a list a round of these pulls is about, the first that each arm lacks; None without a list."""
+    missing = spec.policy.missing_entries(spec.problem, trial._replace(plan=round_of(trial.plan).plan))
+    return None if missing is None else np.asarray(missing & (np.cumsum(missing, axis=0) <= pulls))
 
 
 def fold_rounds(
@@ -462,11 +506,11 @@ def fold_rounds(
     rounds: Sequence[Round],
     changes: Sequence[Change] = (),
     past: Sequence[ArmResults] = (),
-    budget: int | None = None,
+    design: Plain | None = None,
 ) -> tuple[StudySpec, Trial, StudySummary]:
     """Fold all complete rounds by the present rules, with every change at its place.
 
-    Each is bet on with the budget that was set before its results; after the last, `budget` is the present one.
+    Each is bet on by the design that was set before its results; after the last, `design` is the present one.
     """
     seen: list[Round] = []
     spec = first_arms(first, changes)
@@ -478,14 +522,14 @@ def fold_rounds(
             spec, trial, summary = make_change(spec, trial, summary, waiting.pop(0), seen)
         if not round.complete:
             continue
-        if round.budget != spec.budget:
-            spec, trial = extend_budget(spec, trial, round.budget)
+        if round.design is not None and round.design != spec.design:
+            spec, trial = redesign(spec, trial, round.design)
         trial, summary, counts = fold_round(spec, trial, summary, round)
         seen += [round] if counts else []
     for each in waiting:
         spec, trial, summary = make_change(spec, trial, summary, each, seen)
-    if budget != spec.budget:
-        spec, trial = extend_budget(spec, trial, budget)
+    if design is not None and design != spec.design:
+        spec, trial = redesign(spec, trial, design)
     return spec, trial, summary
 
 
@@ -500,46 +544,64 @@ def make_change(
         return spec, trial, _with_agreement(spec, summary, rounds)
     before = spec.arms
     spec, trial = apply_change(spec, trial, change, [(round.arms, round.batch) for round in rounds])
-    summary = replace(summary, row_checks=summary.row_checks.of_arms(before, spec.arms))
-    return spec, trial, _with_agreement(spec, summary, rounds)
+    return spec, trial, _with_arms(spec, summary, before, rounds)
+
+
+def _with_arms(spec: StudySpec, summary: StudySummary, before: Sequence[str], rounds: Sequence[Round]) -> StudySummary:
+    """The summary for the arms there are now, by every metric."""
+    others = zip(spec.by_metric, summary.metrics, strict=True)
+    summary = replace(
+        summary,
+        row_checks=summary.row_checks.of_arms(before, spec.arms),
+        metrics=tuple(
+            _with_arms(own, each, before, [round.of_metric(m) for round in rounds])
+            for m, (own, each) in enumerate(others)
+        ),
+    )
+    return _with_agreement(spec, summary, rounds)
 
 
 def _with_agreement(spec: StudySpec, summary: StudySummary, rounds: Sequence[Round]) -> StudySummary:
     """The summary with how well these rounds agree, for the arms and the noise model there are now."""
+    if spec.list is not None:
+        return summary
     found = Agreement.none(len(spec.arms))
     for round in rounds:
         found = update_agreement(spec.problem, found, of_arms(round.whole, round.arms, spec.arms), round.number)
     return replace(summary, agreement=found)
 
 
-def extend_budget(
-    spec: StudySpec, trial: Trial, budget: int | None, open_: Round | None = None
-) -> tuple[StudySpec, Trial]:
-    """The study with another budget: its next plan kept within it, or what follows for an open round.
+def redesign(spec: StudySpec, trial: Trial, design: Facts, open_: Round | None = None) -> tuple[StudySpec, Trial]:
+    """The study with another budget, lead or number of looks, or another rule: its next plan, or that of an open round.
 
-    A rule that looks ahead continues with its wealth, also where the budget had ended it (Proposition 18, 6).
+    It continues with its wealth, also where the budget had ended it (Propositions 18, 6 and D1).
     """
-    spec = replace(spec, budget=budget)
+    before, spec = spec, spec.with_design(design)
     problem, rule, acting = spec.problem, spec.policy.stopping, spec.acting
-    rounds = as_rounds(acting)
-    if budget is None or rounds is not acting:
+    if spec.policy.plans_budget or before.policy.plans_budget:
+        kept = rule.restore(problem, before.policy.stopping.save(problem, trial.kept))
+        start, known = begin(problem, acting), rule.past(kept)
+        trial = trial._replace(kept=kept, plan=start.plan)
+        if known is not None and known.counts.any():
+            trial = trial._replace(plan=acting.next(problem, trial))
+    elif spec.budget is None:
         return spec, trial
-    if rule.uses_budget and trial.record.samples > 0:
-        left = np.maximum(budget - trial.record.samples, 0.0)
+    elif rule.uses_budget and trial.record.samples > 0:
+        left = np.maximum(spec.budget - trial.record.samples, 0.0)
         trial = trial._replace(kept=rule.with_budget(problem, trial.kept, left), plan=trial.plan._replace(left=left))
-        trial = trial._replace(plan=rounds.next(problem, trial), done=np.asarray(False))
-        if open_ is None:
-            return spec, trial._replace(done=rule.stops(problem, trial))
+        trial = trial._replace(plan=acting.next(problem, trial))
     else:
-        trial = trial._replace(plan=rounds.again(trial.plan, trial.record))
-    return spec, trial if open_ is None else with_asked_plan(spec, trial, open_)
+        trial = trial._replace(plan=as_rounds(acting).again(trial.plan, trial.record))
+    if open_ is not None:
+        return spec, with_asked_plan(spec, trial, open_)._replace(done=np.asarray(False))
+    return spec, trial._replace(done=rule.stops(problem, trial))
 
 
 def with_asked_plan(spec: StudySpec, trial: Trial, round: Round) -> Trial:
-    """The trial whose next plan is that of the round, with the budget that was set before its results."""
-    if round.budget is None:
+    """The trial whose next plan is that of the round, within the budget of the study."""
+    if spec.budget is None:
         return trial
-    rounds = as_rounds(replace(spec, budget=round.budget).acting)
+    rounds = as_rounds(spec.acting)
     pulls = of_arms(Batch(round.pulls, round.pulls), round.arms, spec.arms).counts
     return trial._replace(plan=rounds.asked(trial.plan, trial.record, pulls))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from roundwise.errors import visible
-from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason
+from roundwise.ingest.row_checks import contradicted_assumptions, cut_shares, notes_on_rows
+from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason, visible
 from roundwise.model.estimates import Past
 from roundwise.noise.base import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
@@ -19,7 +20,6 @@ from roundwise.study.diagnostics import (
     missing_p_value,
     split_p_value,
 )
-from roundwise.study.row_checks import contradicted_assumptions, cut_shares, notes_on_rows
 from roundwise.study.state import State
 
 MOST_CUT_APART = 0.05  # of an arm's total: how much more of it a cap may cut than of another's
@@ -27,16 +27,23 @@ WHOLE_STUDY = (  # doubts that are the same by every metric
     "answer_not_reproduced", "all_rejected", "short_rounds", "recounted", "shared_items", "repeated_ids", "surplus",
     "seed_chosen",
 )  # fmt: skip
+SAID_ONCE = ("large_sample", "contradicted")  # doubts that need no repetition where two metrics have the same
 MOST_REMARKS = 20  # the last ones, word by word
 
 
 def guarantee_of(state: State) -> Guarantee:
     """Return what became of the guarantee of a study."""
-    return Guarantee.of(list(_doubts(state)))
+    doubts = list(_doubts(state))
+    once = [each for each in doubts if each.code in SAID_ONCE]
+    for m, metric in enumerate(state.spec.metrics):  # a wrong model of one metric is a false bet in the common purse
+        for each in _doubts(state.of_metric(m)):
+            if each.code not in WHOLE_STUDY and each not in once:
+                doubts.append(type(each)("metric", metric=metric.name, about=each.values()))
+    return Guarantee.of(doubts)
 
 
 def _doubts(state: State) -> Iterator[Doubt]:
-    """Everything that stands between a study and its guarantee."""
+    """Everything that stands between a study and its guarantee, by one metric."""
     spec, facts = state.spec, state.facts
     if (doubt := spec.policy.stopping.doubt(spec.problem)) is not None:
         yield doubt
@@ -51,7 +58,8 @@ def _doubts(state: State) -> Iterator[Doubt]:
     if (chance := covariates_differ(state)) < SURPRISING:
         yield Condition("covariate_differs", column=spec.columns.covariate, chance=chance)
     yield from contradicted_assumptions(state.row_checks)
-    if facts.short:
+    listed = spec.list is not None  # its bets wait for what is missing, whatever the order in which results come
+    if facts.short and not listed:
         yield Condition("short_rounds", rounds=list(facts.short), more=facts.more_short)
     if lost := sum(facts.lost.values()):
         yield Condition("missing_outcomes", number=lost)
@@ -65,7 +73,7 @@ def _doubts(state: State) -> Iterator[Doubt]:
             yield Condition(f"arm_{change.kind}", arm=change.arm)
     if facts.refolded:
         yield Condition("recounted")
-    if facts.shared_items and not spec.noise.shares_items:
+    if facts.shared_items and not spec.noise.shares_items and not listed:
         yield Condition("shared_items")
     for title, sketch in facts.sketches.items():
         if (each := sketch.repeats(title)) is not None:
@@ -73,20 +81,18 @@ def _doubts(state: State) -> Iterator[Doubt]:
             yield Condition("repeated_ids", column=title, repeated=each.repeated, **about)
     # A bet on a round needs numbers of results that are unrelated to their values. The paper's thresholds hold after
     # every single result, however the next is chosen.
-    if (surplus := facts.surplus).added and spec.policy.stopping.any_time:
+    if (surplus := facts.surplus).added and spec.policy.stopping.any_time and not listed:
         rounds = list(surplus.rounds)
         yield Condition("surplus", added=surplus.added, rounds=rounds, came=surplus.came, asked=surplus.asked)
     if spec.seed_given and facts.partitioned_rows:
         yield Condition("seed_chosen")
+    if spec.list is not None and (spec.seed_given or spec.list.order == "given"):
+        yield Condition("order_chosen", given=spec.list.order == "given")
     if (found := disagreeing(state)) is not None:
         about = {"arm": spec.arms[found.arm], "round": found.batch, "chance": found.chance}
         yield Condition("rounds_differ", shifts=standing(state).compares, **about)
     if refuted is None and not means_hold(state):
         yield Condition("arms_moved")
-    for m, metric in enumerate(spec.metrics):  # a wrong model of one metric is a false bet in the common purse
-        for doubt in _doubts(state.of_metric(m)):
-            if doubt.code not in WHOLE_STUDY:
-                yield type(doubt)("metric", metric=metric.name, about=doubt.values())
 
 
 def refutation_of(state: State) -> Reason | None:
@@ -212,9 +218,13 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
             continue
         removed = change.kind == "dropped" and change.arm not in spec.arms
         yield Note(f"arm_{change.kind}", removed=removed, **about)
-    before, now = state.first.budget, spec.budget
-    if before is not None and now is not None and before != now:
-        yield Note("budget_changed", before=before, now=now)
+    before, now = state.first, spec
+    if (before.policy.plans_budget, before.lead) != (now.policy.plans_budget, now.lead):
+        value, designs = spec.problem.wording.value, (before, now)
+        said = [{"budget": each.budget, "lead": None if each.lead is None else value(each.lead)} for each in designs]
+        yield Note("redesigned", before=said[0], now=said[1])
+    elif before.budget is not None and now.budget is not None and before.budget != now.budget:
+        yield Note("budget_changed", before=before.budget, now=now.budget)
     for remark in state.remarks[-MOST_REMARKS:]:
         by, text = visible(str(remark["by"])), visible(remark["text"].strip(), 500)
         yield Note("remark", by=by, at=remark["at"], text=text)
@@ -226,6 +236,8 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         arm = int(few.argmin())
         yield Note("few_rows", arm=spec.arms[arm], rows=int(few[arm]), enough=int(spec.noise.few_rows))
     yield from policy.stopping.notes(spec.problem, state.trial)
+    if policy.plans_budget and not state.trial.done and state.trial.record.samples:
+        yield _levels(state)
     if moved_together(state):
         yield Note("moved_together", intervals=means_hold(state))
     if widened:
@@ -234,6 +246,11 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note("sums_only")
     if spec.columns.covariate is not None and (known := state.summary.covariate).rows:
         yield Note("covariate", column=spec.columns.covariate, explained=known.explained)
+    if spec.columns.denominator is not None:
+        of, sums = spec.columns.outcome or "outcome", state.summary.ratios
+        arms = {arm: [sums[arm].numerator, sums[arm].denominator] for arm in spec.arms if arm in sums}
+        if arms := {arm: each for arm, each in arms.items() if each[1] > 0}:
+            yield Note("ratio", numerator=of, denominator=spec.columns.denominator, arms=arms)
     yield from notes_on_rows(spec.noise, state.row_checks, spec.arms)
     waiting = state.partial_round
     if waiting is not None and state.closed is not None:
@@ -244,6 +261,16 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note(
             "after_decision", results=late, recounted=bool(facts.late_rounds), claims=spec.question.separate_claims
         )
+
+
+def _levels(state: State) -> Note:
+    """The level of each hypothesis that a designed study is still to reject, and how many rounds are planned."""
+    spec, plan = state.spec, state.trial.plan
+    claims = spec.policy.stopping.claims(spec.problem, state.trial, spec.arms)
+    levels = [(each.words, math.exp(min(each.evidence - each.bar, 0.0))) for each in claims if not each.shown]
+    planned = plan.looks is not None and np.isfinite(plan.looks) and plan.pulls.any()
+    rounds = 1 + int(plan.looks) if planned and plan.looks is not None else 0
+    return Note("levels", levels=sorted(levels, key=lambda each: -each[1]), rounds=rounds)
 
 
 def _collecting(state: State) -> Iterator[Note]:

@@ -33,6 +33,7 @@ class Metric:
         lower_is_better: Whether lower values are better: times, costs, errors.
         column: Its column in result files, by default the one that is called as the metric is.
         unit: Of its values in reports.
+        denominator: The column that it is divided by, in all, where it is a ratio of sums over ids.
 
     >>> from roundwise import LargeSample
     >>> Metric("latency", LargeSample(), margin=20, lower_is_better=True, unit="ms").claims(["a", "b"], "a").names
@@ -46,6 +47,7 @@ class Metric:
     lower_is_better: bool = False
     column: str | None = None
     unit: str | None = None
+    denominator: str | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name.strip().isprintable() and 0 < len(self.name.strip()) <= 60):
@@ -115,7 +117,7 @@ def parse_metric(text: str, role: Role, trusted: bool = False) -> Metric:
     others = []
     for setting in settings:
         key, _, value = setting.partition("=")
-        if key in ("column", "margin", "unit"):
+        if key in ("column", "margin", "unit", "denominator"):
             own[key] = value.strip()
         elif setting != "lower":
             others.append(setting)

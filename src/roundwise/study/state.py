@@ -8,21 +8,20 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Floats, Plain, Unreadable
 from roundwise.contract import check_answer
 from roundwise.deadline import check_deadline
 from roundwise.errors import DataError, InputError
 from roundwise.ingest import Results, batch_of, of_arms
+from roundwise.ingest.row_checks import RowChecks
 from roundwise.model.batch import Batch
 from roundwise.model.problem import Record, Trial, cannot_stop, check_whole_number, final_answer
 from roundwise.noise.base import Outcome
 from roundwise.policies.base import apportion_pulls, round_of
-from roundwise.serialization import Unreadable
 from roundwise.store import Entry, EventKind
 from roundwise.study import fold
 from roundwise.study.amendments import Change, names_after, with_arms
 from roundwise.study.fold import ArmResults, Round, StudySummary
-from roundwise.study.row_checks import RowChecks
 from roundwise.study.spec import StudySpec
 
 # what a record that was changed by hand may raise when it is replayed
@@ -116,13 +115,15 @@ class State:
                 planned=None if planned is None else fold.read_pulls(planned, arms),
                 by_number=bool(payload["by_number"]),
                 since=str(entry.at),
-                budget=self.spec.budget,
+                design=self.spec.design,
             )
         )
+        self._place_entries(self.recent[-1])
 
     def _apply_told(self, payload: Plain, entry: Entry) -> None:
         open_ = self.recent[-1]
         open_.set_files([*open_.files, self._read_results(open_.arms, payload["results"])])
+        open_.rows = fold.list_rows(self.spec, open_)
         self.files_since += 1
 
     def _apply_round_closed(self, payload: Plain, entry: Entry) -> None:
@@ -148,6 +149,8 @@ class State:
             self.recent.append(Round.from_payload(open_, self.spec.arms))
         self.checkpoint, self._trial, self._summary = payload, None, None  # read when they are needed
         self.stale, self.pending_changes, self.files_since = False, [], 0
+        if open_ is not None:
+            self._place_entries(self.recent[-1])
 
     def _apply_decided(self, payload: Plain, entry: Entry) -> None:
         if not isinstance(payload["words"], str):
@@ -180,6 +183,7 @@ class State:
             self.stale |= complete
         for each in self.recent:
             each.set_files([file.reconciled(old) for file in each.files])
+            each.rows = fold.list_rows(self.spec, each)
         kept = {key: payload[key] for key in ("name", "round", "replaces", "why")}
         self.amendments.append({**kept, "withdrawn": corrected is None})
         self.decided = None
@@ -202,7 +206,7 @@ class State:
                 back = ~gone & ~left_out & (others == 0)
                 others += np.where(back, np.ceil(pulls[gone].sum() / max(np.count_nonzero(back), 1)), 0.0)
             pulls = others
-        open_.pulls, open_.arms, open_.planned = pulls, names, None
+        open_.pulls, open_.arms, open_.planned, open_.entries = pulls, names, None, None
 
     def _apply_relaxed(self, payload: Plain, entry: Entry) -> None:
         """What was decided or won is given up; the open round, of which nothing was told, stays as it was asked for."""
@@ -212,10 +216,14 @@ class State:
         self.decided = None
 
     def _apply_extended(self, payload: Plain, entry: Entry) -> None:
-        open_ = self.open_round
+        self._apply_redesigned({**self.spec.design, **payload}, entry)
+
+    def _apply_redesigned(self, payload: Plain, entry: Entry) -> None:
+        open_, trial = self.open_round, self.trial
+        spec, trial = fold.redesign(self.spec, trial, payload, open_)
         if open_ is not None and not open_.files:
-            open_.budget = payload["budget"]
-        self.put(*fold.extend_budget(self.spec, self.trial, payload["budget"], open_), self.summary)
+            open_.design = spec.design
+        self.put(spec, trial, self.summary)
         self.decided = None  # what was shown stays shown, and what is open goes on
 
     def _apply_past_imported(self, payload: Plain, entry: Entry) -> None:
@@ -233,6 +241,13 @@ class State:
 
     def _apply_reopened(self, payload: Plain, entry: Entry) -> None:
         self.closed = None
+
+    def _place_entries(self, open_: Round) -> None:
+        """Say which entries of a list a round asks for, and what was told of them."""
+        if self.spec.list is not None:
+            open_.entries = fold.asked_entries(self.spec, self.trial, open_.pulls)
+            open_.rows = fold.list_rows(self.spec, open_)
+            open_.order = self.spec.list.ordered(self.spec.seed)
 
     def _read_results(self, arms: tuple[str, ...], payload: Plain) -> Results:
         """What a file brought, for the arms there were; a ValueError where there cannot be such results."""
@@ -255,6 +270,7 @@ class State:
         EventKind.ADDED: _apply_arm_changed,
         EventKind.RELAXED: _apply_relaxed,
         EventKind.EXTENDED: _apply_extended,
+        EventKind.REDESIGNED: _apply_redesigned,
         EventKind.PAST_IMPORTED: _apply_past_imported,
         EventKind.NOTED: _apply_noted,
         EventKind.CLOSED: _apply_closed,
@@ -273,7 +289,7 @@ class State:
             except Unreadable:  # of a version whose state this one does not know: its rounds are facts
                 done = [each for each in self.rounds if each.counted or each.number in self.summary.late_rounds]
                 self.spec, self._trial, summary = fold.fold_rounds(
-                    self.first, done, self.changes, self._past, self.spec.budget
+                    self.first, done, self.changes, self._past, self.spec.design
                 )
                 self._summary = dataclasses.replace(summary, files=self.summary.files, refolded=True)
                 for each in done:
@@ -306,7 +322,7 @@ class State:
         """
         files = self.files
         if self.stale:
-            spec, trial, summary = fold.fold_rounds(self.first, self.rounds, self.changes, self._past, self.spec.budget)
+            spec, trial, summary = fold.fold_rounds(self.first, self.rounds, self.changes, self._past, self.spec.design)
             self.put(spec, trial, dataclasses.replace(summary, refolded=self.summary.refolded))
         for change in self.pending_changes:
             done = [each for each in self.rounds if each.counted]
@@ -353,7 +369,7 @@ class State:
         answer = final_answer(self.spec.problem, self.spec.policy, self.trial)
         return {
             "answer": question.answer_to_json(answer),
-            "words": question.answer_text(answer, self.spec.arms),
+            "words": self.spec.policy.stopping.answer_text(self.spec.problem, self.trial, self.spec.arms),
             "rounds": int(record.batches),
             "samples": int(record.samples),
         }
@@ -480,10 +496,12 @@ class State:
         return next((each for each in self.changes if each.kind == "relaxed"), None)
 
     def spec_at(self, round: int) -> StudySpec:
-        """The spec with the noise model of a round."""
+        """The spec with the noise model and the design of a round."""
+        design = next((each.design for each in self.recent if each.number == round), None)
+        spec = self.spec if design is None or design == self.spec.design else self.spec.with_design(design)
         if self.relaxed is None or round > self.relaxed.after:
-            return self.spec
-        return dataclasses.replace(self.spec, noise=self.first.noise)
+            return spec
+        return dataclasses.replace(spec, noise=self.first.noise)
 
     # --- what comes next
 

@@ -23,20 +23,24 @@ from roundwise.formats.sheet import digest_of, is_frame, is_path, opened, unread
 from roundwise.ingest import ArmSums, Columns, Reading, RecordedFiles, Results, TellKeywords, TellOptions, read_results
 from roundwise.ingest.covariates import Adjustment
 from roundwise.ingest.duplicates import numbered_digest, sums_of_arms
+from roundwise.ingest.ratios import Linearization, RatioSums, add_ratios, ratio_sums
+from roundwise.ingest.row_checks import contradicted_assumptions
 from roundwise.messages import FileNote, Remedy, several
 from roundwise.model.batch import PARTS
 from roundwise.model.problem import check_whole_number
+from roundwise.model.spec import to_spec
 from roundwise.noise import Noise
-from roundwise.policies import Policy
+from roundwise.policies import Policy, usual_policy
+from roundwise.policies.designed import LOOKS
 from roundwise.questions import Question
 from roundwise.store import ConflictError, Entry, EventKind, StudyExistsError, StudyStateError, open_store
 from roundwise.store.log import current_user, pending_entry
 from roundwise.store.remote import Part, Server, segment
 from roundwise.study.amendments import Change, check_change, effect_of_change, relaxed_spec
-from roundwise.study.fold import Round, evidence
+from roundwise.study.fold import Round, evidence, redesign
 from roundwise.study.guarantee import guarantee_of
+from roundwise.study.item_list import ItemList
 from roundwise.study.metrics import Metric
-from roundwise.study.row_checks import contradicted_assumptions
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State, replay
 
@@ -171,7 +175,7 @@ class Study:
             *sources: files or data frames.
             round_over: why the rest of the round will not come.
             key: a request with the key of one that was recorded records nothing.
-            **words: `columns`, `ignore_arms`, `missing`, `cumulative` and `new` describe the files.
+            **words: `columns`, `ignore_arms`, `missing`, `empty`, `cumulative` and `new` describe the files.
 
         Returns:
             A report without intervals, unless `full_reports` is set.
@@ -275,7 +279,7 @@ class Study:
         """The same by one metric, that of the state."""
         spec = state.spec_at(number)
         parts = spec.limited_policy.first(spec.problem, ()).parts
-        parts = min(spec.noise.most_parts, PARTS) if parts > 1 and number > 1 else parts
+        parts = max(parts, min(spec.noise.most_parts, PARTS)) if parts > 1 and number > 1 else parts
         results = read_results(
             source,
             arms or spec.arms,
@@ -287,7 +291,8 @@ class Study:
             columns=spec.columns,
             reading=spec.reading,
             adjustment=adjustment_of(state, replaces, options.columns),
-            lower_is_better=spec.question.lower_is_better,
+            ratio=ratio_of(state, arms or spec.arms, replaces, options.columns),
+            lower_is_better=spec.question.lower_is_better if spec.question.seeks_better else None,
             options=options,
             recorded=replace(
                 recorded_files(state, arms or spec.arms, options, before, replaces),
@@ -415,6 +420,17 @@ class Study:
         """Set the number of results allowed in all."""
         return self._record("extend", {"budget": budget}, lambda state: self._extended(state, budget))
 
+    def redesign(self, budget: int | None = None, lead: float | str | None = None, looks: int | None = None) -> Report:
+        """Design the study anew from here on: for a budget, a lead and a number of looks, or for none.
+
+        Args:
+            budget: the number of results allowed in all; None: the study goes on until it is decided.
+            lead: the smallest lead that matters, in units of the results.
+            looks: the number of rounds that the rest of the budget is planned for.
+        """
+        said = {"budget": budget, "lead": lead, "looks": looks}
+        return self._record("redesign", said, lambda state: self._redesigned(state, budget, lead, looks))
+
     def import_past(self, source: object) -> Report:
         """Let earlier data teach where to look; they are no evidence, and must not be told again as results."""
 
@@ -430,6 +446,7 @@ class Study:
                     columns=spec.columns,
                     reading=spec.reading,
                     adjustment=None if spec.columns.covariate is None else Adjustment(),
+                    ratio=None if spec.columns.denominator is None else ratio_sums({}, spec.arms),
                 )
                 # ids stay, so that no row is told again
                 return replace(results, strata=None, id_outcomes=None, row_statistics=None)
@@ -462,8 +479,8 @@ class Study:
     def effect(self, what: str, **words: Any) -> str:
         """What a change does to the guarantee, in one sentence, before it is done; an InputError if it cannot be done.
 
-        `what` is the name of the method: drop, add, relax, extend, import_past, reopen, remove, note, end, close_round,
-        amend.
+        `what` is the name of the method: drop, add, relax, extend, redesign, import_past, reopen, remove, note, end,
+        close_round, amend.
         """
         if what not in EFFECTS:
             raise unknown("change", what, EFFECTS)
@@ -481,6 +498,11 @@ class Study:
                 )
             rule = state.spec.policy.stopping
             said = rule.effect_of_budget(state.spec.problem, state.trial, words["budget"], state.spec.arms) or said
+        elif what == "redesign":
+            ((_, design),) = self._redesigned(state, **words)
+            spec, trial = redesign(state.spec, state.trial, design)
+            rule, budget = spec.policy.stopping, design["budget"]
+            said = (budget and rule.effect_of_budget(spec.problem, trial, budget, spec.arms)) or said
         elif what == "relax":
             self._check_relaxable(state)
         elif what == "import_past":
@@ -577,6 +599,62 @@ class Study:
         if budget < (came := int(state.trial.record.samples)):
             raise InputError(f"The budget would be {budget}, but {came} results are counted. Nothing was changed.")
         return [(EventKind.EXTENDED, {"budget": int(budget)})]
+
+    def _redesigned(
+        self,
+        state: State,
+        budget: int | None = None,
+        lead: float | str | None = None,
+        looks: int | None = None,
+    ) -> Events:
+        self._check_not_closed(state)
+        spec, rule = state.spec, state.spec.policy.stopping
+        if state.decided is not None:
+            raise InputError(f"The study '{self.name}' is decided. Nothing was changed.")
+        if spec.question.separate_claims:
+            raise InputError(
+                "Claims are designed for their budget alone. Nothing was changed.", Remedy("Use {@extend}.")
+            )
+        if state.partial_round is not None:
+            raise InputError(
+                f"Round {state.partial_round.number} is open and has results, and its design must be set before those "
+                "are seen. Complete the round, or close it, and then change the design. Nothing was changed."
+            )
+        if budget is None and (lead is not None or looks is not None):
+            raise InputError(
+                "A lead and a number of looks need a budget. Nothing was changed.", Remedy("Give it: {@budget}.")
+            )
+        alike = [each.policy for each in (spec, state.first) if each.policy.plans_budget == (budget is not None)]
+        policy = alike[0] if alike else usual_policy(spec.question, budget is not None)
+        rounds = None  # in all: those so far, and those that the rest is planned for
+        if budget is not None:
+            if not policy.plans_budget:
+                raise InputError(f"There is no design for the question '{spec.question.name}'. Nothing was changed.")
+            looks = LOOKS if looks is None else check_whole_number("looks", looks, 1)
+            rounds = int(state.trial.record.batches) + looks
+        kept = {name: each for name, each in to_spec(policy).items() if name not in ("budget", "lead", "looks")}
+        after = spec.with_design({"policy": kept, "budget": budget, "lead": lead, "looks": rounds})
+        if (after.design["policy"], after.budget) == (spec.design["policy"], spec.budget):
+            raise InputError("The study has this design already. Nothing was changed.")
+        if after.policy.stopping.state_tag(spec.problem) != rule.state_tag(spec.problem):
+            raise InputError(
+                f"What was shown by the policy '{spec.policy.name}' so far cannot be continued by "
+                f"'{after.policy.name}' where the question is '{spec.question.name}'. Nothing was changed.",
+                Remedy("Create a study, and give it the earlier data with {@import_past}."),
+            )
+        won, _, shown = evidence(spec, state.trial)
+        if not after.policy.plans_budget and np.isneginf(won[~shown]).any():
+            raise InputError(
+                "A round that was bet on as the last one used up a level: without a budget it cannot be bet on. "
+                "Nothing was changed."
+            )
+        if spec.policy.plans_budget and (why := rule.why_final(spec.problem, state.trial.kept)) is not None:
+            raise InputError(f"The study '{self.name}' can no longer be decided: {why}. Nothing was changed.")
+        if after.budget is not None and after.budget < (came := int(state.trial.record.samples)):
+            raise InputError(
+                f"The budget would be {after.budget}, but {came} results are counted. Nothing was changed."
+            )
+        return [(EventKind.REDESIGNED, after.design)]
 
     def _reopened(self, state: State, why: str) -> Events:
         if state.closed is None:
@@ -790,7 +868,7 @@ def overview(state: State) -> Plain:
 
 def asked_in_words(spec: StudySpec) -> str:
     """The question of a study in plain words, in the units of its results."""
-    return spec.question.question_text(spec.arms, spec.problem.wording)
+    return spec.question_words
 
 
 def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
@@ -819,6 +897,29 @@ def adjustment_of(state: State, replaces: Results | None, columns: Columns | Non
     files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
     told = [each.covariate.adjustment for each in files if each.covariate is not None]
     return told[0] if told else state.summary.covariate.adjustment
+
+
+def ratio_of(
+    state: State, arms: Sequence[str], replaces: Results | None, columns: Columns | None = None
+) -> RatioSums | Linearization | None:
+    """The sums of earlier rounds, which say how ids become results, or how those of the round did; None for no ratio.
+
+    `columns` are those that the user named for the file.
+    """
+    if state.spec.columns.denominator is None:
+        if columns is not None and columns.denominator is not None:
+            raise InputError(
+                "This study has no denominators: that is fixed when a study is created. Nothing was changed."
+            )
+        return None
+    files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
+    told = [each.linearization for each in files if each.linearization is not None]
+    if told and (replaces is not None or not told[0].own):
+        return told[0]
+    known = state.summary.ratios
+    for names, each in state.past:
+        known = known if each.ratio is None else add_ratios(known, names, each.ratio)
+    return ratio_sums(known, arms)
 
 
 def check_reason(why: str) -> None:
@@ -874,6 +975,9 @@ def recorded_files(
         used = [each.items for each in strata if each is not None and each.items is not None]
         found = replace(found, items=np.unique(np.concatenate(used)) if used else None)
     past = sums_of_arms(state.past, arms)
+    if state.spec.list is not None:
+        listed = np.sort(state.spec.list.hashes(state.spec.seed))
+        found = replace(found, listed=listed, repeats=state.spec.list.repeats > 1)
     if every:
         return replace(found, past=past)
     total = ArmSums(state.record.counts, state.record.totals)
@@ -893,6 +997,10 @@ EFFECTS = {  # on the guarantee, of every change
     ),
     "end": "This keeps the guarantee: nothing is claimed but what was shown so far.",
     "extend": "This keeps the guarantee: how many results there may be has no part in it.",
+    "redesign": (
+        "This keeps the guarantee: what was won and lost so far stays, and results from now on are bet on without a "
+        "budget, until the study is decided."
+    ),
     "import_past": (
         "This keeps the guarantee: earlier data decide what is bet on, never what was won. None of these rows may be "
         "told as results later."
@@ -928,6 +1036,7 @@ def create_study(
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
     reading: Reading | None = None,
+    list: ItemList | Sequence[str] | int | str | Path | None = None,
     unit: str | None = None,
     metrics: Sequence[Metric] | None = None,
     seed: int | None = None,
@@ -957,6 +1066,9 @@ def create_study(
         columns: Names of the columns in result files, where they are not the usual ones. With a column of items, arms
             are compared on the items they share.
         reading: Rules by which rows become results: empty outcomes, several rows of one id, shares above a value.
+        list: Finite list of items, by their ids, their number, or a file with a column of items. The question is then
+            which arm is best *on this list*, had every arm been tried once on every item, and is always answered
+            (docs/lists.md). `ItemList` has more settings: repeats, a given order, strict answers.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         metrics: Guardrails and secondary metrics of the same rows, for claims against a control: the error
             probability is that of all claims together.
@@ -995,6 +1107,7 @@ def create_study(
         split=split,
         columns=columns,
         reading=reading,
+        list=list,
         unit=unit,
         metrics=metrics,
         seed=seed,

@@ -37,6 +37,7 @@ from roundwise.web.bodies import (
     ArmBody,
     Body,
     BudgetBody,
+    DesignBody,
     EmptyBody,
     Name,
     NewPlan,
@@ -223,18 +224,33 @@ def effect(
     request: Request,
     name: Name,
     what: Literal[
-        "drop", "add", "relax", "extend", "import_past", "reopen", "remove", "note", "end", "close_round", "amend"
+        "drop",
+        "add",
+        "relax",
+        "extend",
+        "redesign",
+        "import_past",
+        "reopen",
+        "remove",
+        "note",
+        "end",
+        "close_round",
+        "amend",
     ],
     arm: Annotated[str, Query(max_length=1000)] = "",
     unrelated: bool = False,
-    budget: Annotated[int, Query(ge=1, lt=2**53)] = 1,
+    budget: Annotated[int | None, Query(ge=1, lt=2**53)] = None,
+    lead: float | None = None,
+    looks: Annotated[int | None, Query(ge=1, le=100)] = None,
 ) -> Plain:
     """What a change would do to the guarantee, in one sentence; an error where it cannot be done."""
     words: Plain = {}
     if what in ("drop", "add"):
         words = {"arm": arm, "why": "asked beforehand", "unrelated": unrelated}
     elif what == "extend":
-        words = {"budget": budget}
+        words = {"budget": budget or 1}
+    elif what == "redesign":
+        words = {"budget": budget, "lead": lead, "looks": looks}
     with study_of(request, name) as study:
         return {"study": name, "what": what, "effect": study.effect(what, **words)}
 
@@ -398,6 +414,13 @@ for verb in (
         "Go on as large-sample, once, after rows contradict the noise model.",
     ),
     (Study.extend, BudgetBody, MANAGE, "changes", "Allow more results (or fewer) than were planned."),
+    (
+        Study.redesign,
+        DesignBody,
+        MANAGE,
+        "changes",
+        "Design it anew from here on: for a budget and a lead, or for none.",
+    ),
     (Study.note, NoteBody, UPLOAD, "changes", "Record a remark; it does nothing to the guarantee."),
     (Study.end, ReasonBody, MANAGE, "changes", "End it before it is decided; what was not ruled out is reported."),
     (Study.reopen, ReasonBody, MANAGE, "changes", "Go on with a study that was closed undecided."),

@@ -28,7 +28,7 @@ class FormField(NamedTuple):
     name: str
     label: str
     hint: str = ""
-    kind: str = "text"  # text, long, number, box, arm, told, file
+    kind: str = "text"  # text, long, number, quantity, box, arm, told, file
     required: bool = True
 
 
@@ -44,7 +44,9 @@ class Change(NamedTuple):
         found: dict[str, Any] = {}
         for field in self.fields:
             found[field.name] = given.get(field.name, "")
-            if field.kind == "number":
+            if field.kind in ("number", "quantity") and not field.required and not found[field.name].strip():
+                found[field.name] = None
+            elif field.kind == "number":
                 found[field.name] = whole(field.label, found[field.name])
             elif field.kind == "box":
                 found[field.name] = field.name in given
@@ -76,6 +78,9 @@ CORRECTED = FormField("source", "The corrected file", FILE_HINT, "file", False)
 WITHDRAW = FormField("withdraw", "Take it back, nothing in its place", kind="box")
 EARLIER = FormField("source", "The earlier results", FILE_HINT, "file")
 BUDGET = FormField("budget", "Results in all, at most", "Those already recorded count, too.", "number")
+MOST = BUDGET._replace(hint="Those already recorded count, too. Empty: until it is decided.", required=False)
+LEAD = FormField("lead", "The smallest lead that matters", "Such as 2 points, or 0.5.", "quantity", False)
+LOOKS = FormField("looks", "Rounds that the rest is planned for", "5 if empty.", "number", False)
 CHANGES = {
     "drop": Change(Study.drop, (ARM, WHY, UNRELATED), serious=True),
     "add": Change(Study.add, (NEW_ARM, WHY, UNRELATED)),
@@ -84,6 +89,7 @@ CHANGES = {
     "reopen": Change(Study.reopen, (WHY,)),
     "relax": Change(Study.relax, (WHY,), serious=True),
     "extend": Change(Study.extend, (BUDGET,)),
+    "redesign": Change(Study.redesign, (MOST, LEAD, LOOKS)),
     "amend": Change(_amend, (FILE, CORRECTED, WITHDRAW, WHY), serious=True),
     "import-past": Change(Study.import_past, (EARLIER,)),
     "note": Change(Study.note, (FormField("text", "Note", kind="long"),)),
@@ -132,8 +138,8 @@ def _known(kind: str) -> Change:
 def _effect(study: Study, kind: str, given: Given) -> tuple[str, str]:
     """What a change does to the guarantee, or why it is refused; neither while a field is empty that it depends on."""
     each = _known(kind)
-    depends = next((field.name for field in each.fields if field.name in ("arm", "budget")), None)
-    if depends is not None and not given.get(depends, "").strip():
+    depends = next((field for field in each.fields if field.name in ("arm", "budget")), None)
+    if depends is not None and depends.required and not given.get(depends.name, "").strip():
         return "", ""
     try:
         reason = given.get("why", "").strip() or "?"  # the effect does not depend on it

@@ -19,8 +19,8 @@ from roundwise.messages import Remedy, count, option
 from roundwise.model.spec import from_spec
 from roundwise.policies import POLICIES
 from roundwise.render.svg import Axis, Chart, IntervalRow, Svg, draw_intervals, shorten
-from roundwise.render.terminal import Table
 from roundwise.report.export import render_csv
+from roundwise.report.text import Table
 from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
@@ -172,8 +172,8 @@ class LabForm:
         chosen = {name: from_spec("policy", name) for name in self.policies if name in POLICIES}
         if not chosen:
             raise InputError("Choose at least one policy.")
-        fields = {"k": self.k, "level": self.level, "tolerance": self.tolerance, "direction": self.direction}
-        question = Form(question=self.question, arms="\n".join(self.names), **fields).asked()
+        asked = {name: vars(self)[name] for name in ("question", "k", "level", "tolerance", "direction")}
+        question = Form.of(asked | {"arms": "\n".join(self.names)}).asked()
         question.check(world.arms)
         delta, most = number("Delta", self.delta), number("At most samples", self.most)
         seed = whole("Seed", self.seed)

@@ -16,14 +16,22 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from roundwise.arrays import Plain
 from roundwise.messages import day
+from roundwise.policies import usual_policy
 from roundwise.policies.base import apportion_pulls
 from roundwise.render.svg import Svg, escape
-from roundwise.render.terminal import Table
 from roundwise.report import Report
 from roundwise.report.charts import draw_means_by_round
 from roundwise.report.export import ReportView, render_csv
-from roundwise.report.model import ClaimRow, list_events, odds
-from roundwise.report.text import Column, arm_table, as_rows, claim_table, describe_odds_of_error, has_claim_table
+from roundwise.report.model import ClaimRow, list_events, odds, progress
+from roundwise.report.text import (
+    Column,
+    Table,
+    arm_table,
+    as_rows,
+    claim_table,
+    describe_odds_of_error,
+    has_claim_table,
+)
 from roundwise.store.remote import segment
 from roundwise.study import Study
 from roundwise.study.state import State
@@ -89,6 +97,7 @@ class StudyView(ReportView):
         self.heads, self.lines = _list_arms(report)
         self.claim_table: Table = as_rows(claim_table(report)) if report.claim_rows else []
         self.next = next_round(state)
+        self.redesigns = usual_policy(state.spec.question, budget=True).plans_budget
 
     @cached_property
     def claim_bars(self) -> list[tuple[str, Bar, str]]:
@@ -146,11 +155,9 @@ def _draw_bar(claim: ClaimRow, done: str, decided: bool) -> Bar:
         return Bar(100.0, "done", done + ("" if claim.shown_at is None else f", round {claim.shown_at}"))
     if claim.arm is not None and decided:
         return Bar(0.0, "open", "the only one left")
-    won, needed = odds(claim.log_evidence), odds(claim.log_threshold)
     part = 0.0 if claim.log_threshold <= 0 else claim.log_evidence / claim.log_threshold
-    filled = round(min(max(part, 0.0), 1.0) * MARK, 1)
-    words = f"{'almost ' if won == needed else ''}{odds(claim.log_evidence, unit=False)} of {needed}"
-    return Bar(filled, "given-up", f"given up at {words}") if claim.given_up else Bar(filled, "open", words)
+    filled, words = round(min(max(part, 0.0), 1.0) * MARK, 1), progress(claim.log_evidence, claim.log_threshold)
+    return Bar(filled, "given-up", f"given up, {words}") if claim.given_up else Bar(filled, "open", words)
 
 
 def _describe_bars(report: Report) -> tuple[str, str]:
@@ -158,13 +165,13 @@ def _describe_bars(report: Report) -> tuple[str, str]:
     if not report.claim_rows:
         return "", ""
     first = report.claim_rows[0]
-    open_ = {odds(each.log_threshold) for each in report.claim_rows if not each.shown}
-    needed = odds(first.log_threshold) if not open_ else open_.pop() if len(open_) == 1 else "the odds below each bar"
-    moves = f"at the mark ({needed}); evidence moves when a round is complete."
+    needed = list(dict.fromkeys(odds(each.log_threshold) for each in report.claim_rows if not each.shown))
+    mark = f": {needed[0]} won in bets" if len(needed) == 1 else ""
+    moves = f"at the mark{mark}. It moves when a round is complete."
     if first.arm is not None:
-        return "is it out?", f"The bar is the evidence that this arm is not the best. It is out {moves}"
+        return "is it out?", f"The bar is the evidence that this arm is not the best, which is out {moves}"
     title = "is it shown?" if first.compares is not None else ""
-    return title, f"The bar is the evidence for a claim. It is shown {moves}"
+    return title, f"The bar is the evidence for a claim, which is shown {moves}"
 
 
 def next_round(state: State) -> NextRound | None:

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from roundwise.cli import STUDIES, app
-from roundwise.cli.options import Json, grouped, option, whole_option
+from roundwise.cli.options import HELP, Budget, Json, grouped, option, whole_option
 from roundwise.cli.study.rounds import FileOptions, Name, Storage, Why, Yes, agreed, end_with_report, show, show_report
 from roundwise.errors import InputError
 from roundwise.messages import shell_command
@@ -114,6 +114,20 @@ def extend(
 ) -> None:
     """Change the budget of a study."""
     _change(name, options, "extend", "the budget is recorded", budget=budget)
+
+
+@app.command(rich_help_panel=STUDIES)
+@grouped
+def redesign(
+    *,
+    name: Name,
+    budget: Budget = None,
+    lead: Annotated[str | None, option("--lead", HELP["lead"], "NUMBER")] = None,
+    looks: Annotated[int | None, option("--looks", "Number of rounds that the rest is planned for.", "NUMBER")] = None,
+    options: ChangeOptions,
+) -> None:
+    """Design a running study for a budget, a lead and a number of rounds; without --budget for none."""
+    _change(name, options, "redesign", "the design is recorded", budget=budget, lead=lead, looks=looks)
 
 
 @app.command("import-past", rich_help_panel=STUDIES)

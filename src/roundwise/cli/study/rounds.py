@@ -27,10 +27,10 @@ from roundwise.cli.output import (
     write_file,
 )
 from roundwise.cli.study.requests import RequestOptions
-from roundwise.errors import InputError, RoundwiseError, visible
-from roundwise.messages import Guarantee, Reason, count, keep_flags, several, shell_command
+from roundwise.errors import InputError, RoundwiseError
+from roundwise.messages import Guarantee, Reason, count, keep_flags, several, shell_command, visible
 from roundwise.model.spec import Kind, parse_spec
-from roundwise.render.terminal import wrap_text
+from roundwise.report.text import wrap_text
 from roundwise.study.spec import StudySpec
 
 if TYPE_CHECKING:
@@ -55,6 +55,9 @@ class FileOptions(NamedTuple):
     ] = None
     missing: Annotated[
         str | None, _about_files("--missing", "Reason why rows have no outcome; they count as missing.", "REASON")
+    ] = None
+    empty: Annotated[
+        str | None, _about_files("--empty", "Empty outcomes of these files: zero, missing or refused.", "RULE")
     ] = None
     cumulative: Annotated[bool, _about_files("--cumulative", "Running totals since the study began.")] = False
     new: Annotated[bool, _about_files("--new", "Count every row as new, without the duplicate check.")] = False
@@ -349,7 +352,7 @@ def report(
 ) -> None:
     """Print the full report of a study, or write it as a page, PDF, Excel workbook or CSV."""
     from roundwise.planning import report_ahead
-    from roundwise.report.export import TABLES, find_browser
+    from roundwise.report.export import TABLES, find_printer
     from roundwise.study import load_study
 
     kind = "" if out is None else out.suffix.lower()
@@ -359,7 +362,7 @@ def report(
         raise InputError(f"There is no table '{table}'. Give --table {', '.join(TABLES)}.")
     check_output(out, theirs=False)
     if kind == ".pdf":
-        find_browser()
+        find_printer()
     with load_study(name, storage) as study:
         found = report_ahead(study)
     if out is None:

@@ -19,6 +19,7 @@ from roundwise.arrays import Floats, quiet, total, tree_where
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, Problem, Trial
+from roundwise.noise import Noise
 from roundwise.questions import Above, BestArm, Question, SomeBeyond
 from roundwise.rules.eprocess.designed_cells import (
     POWER_LEFT,
@@ -26,9 +27,9 @@ from roundwise.rules.eprocess.designed_cells import (
     DesignedBestArm,
     DesignedBeyond,
     DesignedEProcess,
-    Look,
     missing,
 )
+from roundwise.rules.eprocess.designed_parts import Look
 from roundwise.rules.eprocess.engine import RuleState
 from roundwise.rules.eprocess.rule import EProcessRule
 
@@ -59,9 +60,8 @@ class DesignedRule(EProcessRule):
     hope: float = HOPE
     uses_budget: ClassVar[bool] = True
 
-    @property
-    def whole_batches(self) -> bool:
-        return self.lead is not None
+    def bets_on_whole_batches(self, noise: Noise) -> bool:
+        return self.lead is not None and not noise.looks_in_parts
 
     def __post_init__(self) -> None:
         lead, price = self.lead, self.price

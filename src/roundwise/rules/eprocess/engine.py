@@ -20,6 +20,7 @@ the shifts of earlier batches stay as they were estimated before the batch (docs
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ import numpy as np
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.deadline import check_deadline
 from roundwise.model.batch import Parts, part_shares_of_rest
-from roundwise.model.estimates import Estimates
+from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem
 from roundwise.noise.bets import (
     NO_ROWS,
@@ -62,8 +63,9 @@ if TYPE_CHECKING:
     from roundwise.rules.eprocess.bounds import BetHistory
 
 CHUNK = 240_000  # parts times arms times columns that are computed at once: what fits the cache
+LIKELY = math.log(0.5)  # what was never bet on is bet on once it is more likely right than wrong
 _FEWEST = 1e-9  # in place of no results
-_UNKNOWN, _NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
+UNKNOWN, NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
 
 
 class RequiredPulls(NamedTuple):
@@ -71,6 +73,8 @@ class RequiredPulls(NamedTuple):
 
     pulls: Floats  # (K)
     unfinished: Bools  # (K), arms of what is still open
+    tie: Floats | None = None  # (), how much a tolerance decides, from 0 to 1; None without one
+    least: Floats | None = None  # (K), pulls of each arm in the next batch, at least, if there is room
 
 
 class RuleState(NamedTuple):
@@ -126,6 +130,10 @@ class EProcess(ABC):
     @abstractmethod
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """Return the pulls that would settle everything open."""
+
+    def sufficient_pulls(self, problem: Problem, past: Past) -> Floats | None:
+        """Return how many pulls of each arm, the same of all, end it whatever the means; None where none do. ()"""
+        return None
 
     @abstractmethod
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
@@ -241,7 +249,10 @@ _log_phi: Floats | None = None
 
 
 def log_phi(z: Floats) -> Floats:
-    """log Phi from a table, good to 1e-6: it gates bets, and proves nothing."""
+    """log Phi at the nearest multiple of 1/512 within +-8: it gates bets and sizes batches, and proves nothing.
+
+    Off by at most 8e-4 for z >= 0, and 8e-3 at -8.
+    """
     global _log_phi
     if _log_phi is None:
         from scipy.special import log_ndtr
@@ -410,26 +421,26 @@ def bet_on_nulls(bets: OpenNulls, flat: Floats, view: PartsView, part_bets: Part
         before += x * view.weight.take(bets.at % view.weight.shape[1], axis=1)
     if more is not None:
         before += more
-    error = before * (_guess_variance(form, part_bets, view, level) if bets.variance is None else bets.variance)
+    error = before * (guess_variance(form, part_bets, view, level) if bets.variance is None else bets.variance)
     z /= np.sqrt(error, out=error)
     new, leverage = form.of(view.new), form.squares(view.per_row)
     new -= form.offsets
     of_items = part_bets.paired_statistics(form)
     if of_items is not None:
         z, before, leverage = (
-            np.where(form.pair, ours, usual) for ours, usual in zip(of_items, (z, before, leverage), strict=True)
+            np.where(form.pair, ours, usual) for ours, usual in zip(of_items[:3], (z, before, leverage), strict=True)
         )
-    live = (leverage < _NOTHING) & (before < _UNKNOWN)
+    live = (leverage < NOTHING) & (before < UNKNOWN)
     gate = None if bets.gate is None else bets.gate(z)
     if gate is not None:
         live &= gate
-    log_factor = _bet_of_form(part_bets, form, new, leverage, level)
+    log_factor = bet_of_form(part_bets, form, new, leverage, level)
     before /= leverage
     everywhere = None if live.all() else live
     return settle_parts(bets.goal, flat.take(bets.at), z, before, log_factor, everywhere, bets.switch, view.data.jump)
 
 
-def _guess_variance(form: PartForm, part_bets: PartBets, view: PartsView, level: Floats | None) -> Floats | float:
+def guess_variance(form: PartForm, part_bets: PartBets, view: PartsView, level: Floats | None) -> Floats | float:
     """A guess at the variance of a result before each part."""
     if level is not None:
         found = np.zeros(level.shape)
@@ -443,7 +454,7 @@ def _guess_variance(form: PartForm, part_bets: PartBets, view: PartsView, level:
     return form.mean_of(np.broadcast_to(variances, view.means.shape), view.inverse)
 
 
-def _bet_of_form(part_bets: PartBets, form: PartForm, new: Floats, leverage: Floats, level: Floats | None) -> LogFactor:
+def bet_of_form(part_bets: PartBets, form: PartForm, new: Floats, leverage: Floats, level: Floats | None) -> LogFactor:
     """The bet on every form; with a `level`, of one arm from its results alone."""
     if level is None or form.factors is None:
         return part_bets.forms(form, new, leverage)

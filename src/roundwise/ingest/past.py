@@ -1,0 +1,77 @@
+"""The results of a past file, read by the rules of a study that is being planned; it need not have the same arms."""
+
+from __future__ import annotations
+
+import math
+import os
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Floats
+from roundwise.errors import DataError, InputError
+from roundwise.formats.sheet import is_path, unreadable
+from roundwise.ingest.columns import AnyName, Columns, TellOptions
+from roundwise.ingest.duplicates import RecordedFiles
+from roundwise.ingest.reading import Reading, seconds
+from roundwise.ingest.rows import FileReader
+from roundwise.messages import Remedy
+from roundwise.noise import LargeSample
+
+DAY = 86_400.0
+
+
+class PastRows(NamedTuple):
+    """The results of a file: one for each row, or for each id."""
+
+    file: str
+    values: Floats  # (n)
+    of_arm: Floats  # (n), 1 where the result is of the arm that was asked for
+    missing: int  # results that are not there
+    days: float | None  # from the first row to the last, both included; None without times
+    notes: tuple[str, ...]
+
+
+def read_past(source: object, arm: str, columns: Columns, reading: Reading) -> PastRows:
+    """Read a past file as `tell` would, whatever its arms; a column of arms is not needed.
+
+    Args:
+        source: A file or a data frame.
+        arm: The arm whose results are marked, such as the control.
+        columns: Names of its columns; with a column of times, the days that it covers are counted.
+        reading: The rules by which rows become results.
+
+    Raises:
+        DataError: If the file cannot be read, with every kind of problem in it.
+    """
+    if columns.denominator is not None:
+        raise InputError("A plan takes no ratios from a past file. Give the baseline and the deviation yourself.")
+    path = str(os.fspath(source)) if is_path(source) else "data frame"
+    with ExitStack() as stack:
+        try:
+            names, options = AnyName(arm), TellOptions()
+            reader = FileReader(
+                source, path, names, LargeSample(), columns, reading, options, RecordedFiles(), 0, 0, stack
+            )
+            results = reader.read()
+            rows = [(index, values) for index, values, _ in reader.row_store.after()]
+        except OSError as error:
+            raise unreadable(path, error) from None
+    if columns.time is not None and results.times is None:
+        raise DataError(
+            f"{results.name}: the column '{columns.time}' has no times such as 2026-05-04 or 2026-05-04 09:13.",
+            Remedy("Name another with {@time_column}, or leave it out."),
+        )
+    days = None
+    if results.times is not None:
+        first, last = (math.floor(seconds(each) / DAY) for each in results.times)
+        days = float(last - first + 1)
+    return PastRows(
+        results.name,
+        np.concatenate([np.zeros(0), *(values for _, values in rows)]),
+        np.concatenate([np.zeros(0), *((index == 0).astype(np.float64) for index, _ in rows)]),
+        0 if results.missing is None else int(results.missing.sum()),
+        days,
+        tuple(str(each) for each in results.notes),
+    )

@@ -1,0 +1,81 @@
+"""Ratios of two sums over ids, such as revenue per session: numerator and denominator of an id become one result.
+
+An id of arm j with numerator x and denominator y counts as R + c_j (x - R y), where R is the ratio of all arms and
+1/c_j the mean denominator of the arm, both from earlier rounds. The mean of that is the ratio of the arm, up to the
+product of two errors that vanish as rounds add up (docs/why-the-guarantee-holds.md, Proposition 35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Floats, quiet
+from roundwise.ingest.columns import Index
+
+
+class Linearization(NamedTuple):
+    """How numerators and denominators become results."""
+
+    ratio: float  # R
+    scales: Floats  # c_j (K)
+    own: bool = False  # whether some of it is taken from the rows it is applied to, which are then not bet on
+
+    def linearize(self, arms: Index, numerators: Floats, denominators: Floats) -> Floats:
+        """The results of ids."""
+        return self.ratio + self.scales[arms] * (numerators - self.ratio * denominators)
+
+    def linearization(self, told: RatioSums) -> Linearization:
+        """The same, whatever is told."""
+        return self
+
+
+class RatioSums(NamedTuple):
+    """The ids of each arm, and the sums of their numerators and denominators. (K) each"""
+
+    counts: Floats
+    numerators: Floats
+    denominators: Floats
+
+    @classmethod
+    def of(cls, arms: Index, numerators: Floats, denominators: Floats, size: int) -> RatioSums:
+        """The sums of ids."""
+        numbers = np.ones(len(arms)), numerators, denominators
+        return cls(*(np.bincount(arms, each, size).astype(np.float64) for each in numbers))
+
+    @quiet
+    def linearization(self, told: RatioSums) -> Linearization:
+        """How ids that are `told` after these become results; not finite where neither have denominators.
+
+        An arm that has no denominators yet is scaled by those that are told.
+        """
+        own = (self.denominators == 0) & (told.counts > 0)
+        before = self if self.denominators.any() else told
+        counts = np.where(own, told.counts, self.counts)
+        totals = np.where(own, told.denominators, self.denominators)
+        scales = np.where(totals > 0, counts, counts.sum()) / np.where(totals > 0, totals, totals.sum())
+        return Linearization(float(before.numerators.sum() / before.denominators.sum()), scales, bool(own.any()))
+
+
+class ArmRatio(NamedTuple):
+    """The ids of one arm so far, and the sums of their numerators and denominators."""
+
+    ids: float = 0.0
+    numerator: float = 0.0
+    denominator: float = 0.0
+
+
+Ratios = Mapping[str, ArmRatio]  # by the name of the arm
+
+
+def add_ratios(known: Ratios, names: Sequence[str], sums: RatioSums) -> Ratios:
+    """Add the sums of a file, told for the arms `names`."""
+    every = np.array(ratio_sums(known, names)) + np.array(sums)
+    return {**known, **{name: ArmRatio(*each) for name, each in zip(names, every.T.tolist(), strict=True)}}
+
+
+def ratio_sums(known: Ratios, names: Sequence[str]) -> RatioSums:
+    """The sums of these arms."""
+    return RatioSums(*np.array([known.get(name, ArmRatio()) for name in names], dtype=np.float64).T)

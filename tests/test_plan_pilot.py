@@ -1,0 +1,192 @@
+"""A plan from past results: what is taken from the file, which model it leads to, and what a cap changes."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from roundwise import Above, BestArm, Binary, Capped, Claims, LargeSample, Normal, Poisson, plan
+from roundwise.errors import DataError, InputError
+from roundwise.ingest import Columns, Reading
+from roundwise.planning import PlanRequest
+from roundwise.planning.caps import compare_caps
+from roundwise.planning.pilot import read_pilot
+from roundwise.planning.scenarios import world_of
+
+RNG = np.random.default_rng(7)
+ORDERS = np.where(RNG.random(3000) < 0.1, RNG.lognormal(3.5, 0.8, 3000), 0.0).round(2)
+
+
+def write(path, **columns):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return path
+
+
+@pytest.fixture
+def orders(tmp_path):
+    """3 000 visitors in 10 days, of whom 30 have no result; half of the orders in two rows."""
+    visitor, day, arm, value = [], [], [], []
+    for i, amount in enumerate(ORDERS):
+        parts = [amount] if i % 2 else [amount / 2, amount / 2]
+        for each in parts:
+            visitor.append(f"v{i}")
+            day.append(f"2026-05-{4 + i % 10:02d}")
+            arm.append("old" if i < 1000 else "tried then")
+            value.append("" if i < 30 else repr(float(each)))
+    return write(tmp_path / "orders.csv", visitor=visitor, day=day, variant=arm, amount=value)
+
+
+COLUMNS = Columns(outcome="amount", id="visitor", time="day")
+READING = Reading(empty="missing", id_result="sum")
+
+
+def request_from(path, **settings):
+    usual = {"question": BestArm(), "arms": ["new", "newer"], "columns": COLUMNS, "reading": READING}
+    return PlanRequest.declare(**usual | {"pilot": path} | settings)
+
+
+def test_it_takes_what_is_not_said(orders):
+    found, values = request_from(orders), ORDERS[30:]
+    assert found.noise == LargeSample()
+    assert found.baseline == pytest.approx(values.mean(), rel=1e-3)
+    assert found.deviation == pytest.approx(values.std(ddof=1), rel=1e-9)
+    off = values - values.mean()
+    assert found.skewness == pytest.approx((off**3).mean() / (off**2).mean() ** 1.5)
+    assert (found.missing, found.per_day) == (pytest.approx(30 / 3000), pytest.approx(300.0))
+
+
+def test_what_is_said_stays(orders):
+    said = {"noise": Capped(100.0), "baseline": 0.0, "deviation": 4.0, "missing": "5%", "round_days": 7}
+    found = request_from(orders, **said)
+    assert (found.noise, found.baseline, found.deviation, found.missing) == (Capped(100.0), 0.0, 4.0, 0.05)
+    assert (found.per_day, found.round_days, found.skewness) == (None, 7.0, 0.0)
+    assert request_from(orders, question=Above(3.0)).baseline is None  # leads are distances from the level
+    assert request_from(orders, means=[3.0, 4.0]).baseline is None
+
+
+def test_the_baseline_is_that_of_the_control(orders):
+    question, columns = Claims.against_control(["new", "old"], "old"), Columns("variant", "amount", "visitor")
+    found = request_from(orders, question=question, arms=["new", "old"], columns=columns)
+    assert found.baseline == pytest.approx(ORDERS[30:1000].mean(), rel=1e-3)
+    assert found.missing == pytest.approx(30 / 3000)
+    assert found.past.of_control
+
+
+def test_a_cap_is_applied_before_anything_is_taken(orders):
+    capped = np.minimum(ORDERS[30:], 50.0)
+    found = request_from(orders, noise=Capped(50.0))
+    assert (found.baseline, found.deviation) == (
+        pytest.approx(capped.mean(), rel=1e-3),
+        pytest.approx(capped.std(ddof=1)),
+    )
+    assert found.past.spread(Capped(50.0)).cut == pytest.approx(1 - capped.sum() / ORDERS[30:].sum())
+
+
+@pytest.mark.parametrize(
+    ("values", "model"),
+    [
+        (RNG.random(500) < 0.3, Binary()),
+        (RNG.poisson(3.0, 500), Poisson()),
+        (RNG.negative_binomial(1, 0.25, 500), LargeSample()),  # counts that vary more
+        (RNG.normal(440, 60, 500).round(), Normal()),  # large counts that vary more
+        (RNG.normal(1, 0.3, 500), Normal()),
+        (RNG.lognormal(0, 1.0, 500), LargeSample()),
+        (np.where(RNG.random(500) < 0.1, RNG.normal(9, 1, 500), 0.0), LargeSample()),
+    ],
+    ids=["0/1", "counts", "varied counts", "large counts", "bell", "log-normal", "mostly 0"],
+)
+def test_the_question_tree(tmp_path, values, model):
+    path = write(tmp_path / "past.csv", value=[repr(float(each)) for each in values])
+    assert read_pilot(path, "a", Columns(), Reading(), None).proposed[0] == model
+
+
+def test_it_says_what_it_took_and_what_a_cap_changes(orders):
+    found = plan(BestArm(), arms=["new", "newer"], pilot=orders, columns=COLUMNS, reading=READING, leads="2", runs=40)
+    text = " ".join(found.text().split())
+    assert f"From {orders} (3 000 results): mean {ORDERS[30:].mean():.4g}" in text.replace("\xa0", " ")
+    assert "300 a day, all arms together, in 10 days" in text
+    assert "Noise model: large-sample, because results are not bell-shaped" in text
+    none, *capped = found.caps
+    assert (none.cap, none.samples) == (None, found.row.samples)
+    for each in capped:
+        assert each.spread.deviation < none.spread.deviation
+        assert 0 < each.spread.cut < 0.2
+    assert found.plain()["pilot"]["proposed"] == "large-sample"
+    assert "What a cap changes" in found.html()
+    assert found.row.days is not None
+
+
+def test_a_chosen_model_that_the_file_contradicts(orders):
+    request = request_from(orders, noise=Normal(), runs=20, leads="2")
+    assert "results are normal, which the rows of" in request.past.doubt(Normal())
+    with pytest.raises(DataError, match="impossible under the noise model 'binary'"):
+        request_from(orders, noise=Binary())
+
+
+def test_results_that_wait_for_the_skewness(orders):
+    """Large-sample bets on an arm after 32 times its squared skewness: no answer can come before."""
+    skewed = request_from(orders, leads="20", runs=40)
+    found = plan(BestArm(), arms=2, noise=LargeSample(), baseline=3, deviation=skewed.deviation, leads="20", runs=40)
+    waits = plan(
+        BestArm(), arms=2, noise=LargeSample(), baseline=3, deviation=skewed.deviation, skewness=12, leads="20", runs=40
+    )
+    assert found.row.samples.typical < 2 * 32 * 12**2 < waits.row.samples.typical
+
+
+def test_the_skewed_world_has_its_skewness():
+    world, rng = world_of(LargeSample(), [1.0, 2.0], 3.0, 5.0), np.random.default_rng(1)
+    state, pulls = world.initial_state(rng, 400), np.full((400, 2), 500.0)
+    batch, _ = world.pull(rng, state, pulls, "cubes")
+    found = np.sqrt(500) * batch.cubes / batch.scatter**1.5
+    assert found.mean() == pytest.approx(5.0, abs=0.05)
+    cut = world.pull_parts(rng, state, pulls, 4, 2, "cubes")[0].parts
+    assert (np.sqrt(cut.counts) * cut.cubes / cut.scatter**1.5).mean() == pytest.approx(5.0, abs=0.05)
+
+
+@pytest.mark.parametrize("noise", [Normal(), LargeSample()], ids=lambda each: each.name)
+def test_no_deviation_of_1_in_silence(noise):
+    with pytest.raises(InputError, match="depends on the standard deviation of a result"):
+        plan(BestArm(), arms=2, noise=noise, baseline=3)
+
+
+def test_problems_with_the_file(tmp_path, orders):
+    with pytest.raises(DataError, match="too few to plan with"):
+        read_pilot(write(tmp_path / "few.csv", value=[1, 2, 3]), "a", Columns(), Reading(), None)
+    with pytest.raises(DataError, match="no outcome in 'amount'"):
+        request_from(orders, reading=Reading(id_result="sum"))
+    with pytest.raises(DataError, match="no times"):
+        request_from(orders, columns=Columns(outcome="amount", id="visitor", time="variant"))
+    with pytest.raises(InputError, match="needs a noise model"):
+        plan(BestArm(), arms=2, baseline=0.3)
+
+
+def test_caps_are_compared_with_the_same_share_of_the_mean(orders, monkeypatch):
+    asked = []
+
+    def simulate(request, means, runs):
+        asked.append((request, means))
+        return real(request, means, 20)
+
+    from roundwise.planning import caps
+
+    real = caps.simulate_request
+    monkeypatch.setattr(caps, "simulate_request", simulate)
+    found = plan(
+        BestArm(),
+        arms=2,
+        pilot=orders,
+        noise=Capped(60.0),
+        columns=COLUMNS,
+        reading=READING,
+        leads="2",
+        runs=20,
+        quick=True,
+    )
+    (none, own) = compare_caps(found.request, found.row)
+    assert (own.cap, own.samples) == (60.0, found.row.samples)
+    ((request, means),) = asked
+    assert request.noise == LargeSample()
+    assert np.divide(means, found.row.expected.means) == pytest.approx(none.spread.mean / own.spread.mean)
