@@ -622,9 +622,15 @@ Note.table = {
         f"{several(rows, 'result')} of {arm} in a round say little about its spread. Make rounds larger, so that each "
         f"arm has {count(enough)} or more; or, if all arms are known to have the same spread, say so in a new study."
     ),
-    "collecting": lambda *, arm, rows, skewness: (
+    "collecting": lambda *, arm, rows, skewness, budget=None: (
         f"Collecting: about {count(rows)} results of {arm} are needed before anything is concluded"
         + (f" (skewness {skewness:.2g})." if skewness is not None else ".")
+        + (
+            ""
+            if budget is None
+            else f" The budget of {count(budget)} does not allow that for all arms, so nothing will be concluded. With "
+            f"few results, create a study with {option('normal')} if they are bell-shaped, or with {option('cap')}."
+        )
     ),
     "rule": "{text}",  # in the words of a stopping rule
     "exact_rounds": (
@@ -751,8 +757,8 @@ FileNote.table = {
 Approximation.table = {
     "metric": lambda *, metric, about: f"{metric}: {Approximation.from_values(about)}",
     "large_sample": lambda *, rows: (
-        f"the spread of each arm is taken from its earlier results (at least {count(rows)}), and a value so rare that "
-        "it has not come yet can overturn the answer"
+        f"the first results of each arm (at least {count(rows)}) tell only its spread, and a value so rare that it has "
+        "not come yet can overturn the answer"
     ),
 }
 Condition.table = {

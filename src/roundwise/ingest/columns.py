@@ -31,6 +31,10 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "successes": (),
     "squares": (),
 }
+_SUM_TITLES = {  # of sums of 0/1 outcomes, taken only if there is one of each and nothing else could be the outcome
+    "count": ("visitors", "visits", "users", "sessions", "impressions", "views", "patients", "trials", "total"),
+    "successes": ("conversions", "converted", "clicks", "purchases", "orders", "signups", "responders", "cures"),
+}
 _SUMS = ("count", "total", "successes", "squares")
 _EXTRAS = ("id", "time", "item", "covariate", "denominator")  # columns that a table of any form may have
 _TO_COME = "remaining"  # a column of what is asked for: a round is no table of results
@@ -120,6 +124,7 @@ def layout(
     places = {role: _named_place(where, titles, role, name.strip()) for role, name in columns.payload().items()}
     named = set(places)
     places |= _usual_places(where, titles, places)
+    places |= _sum_places(titles, places)
     if columns.outcome is not None:  # then the others are only columns with a common name
         places = {role: place for role, place in places.items() if role not in _SUMS}
     more = tuple(role for role in _EXTRAS if role in places)
@@ -202,6 +207,17 @@ def _usual_places(where: str, titles: Sequence[str], named: Mapping[str, int]) -
         if at:
             places[name] = at[0]
     return places
+
+
+def _sum_places(titles: Sequence[str], places: Mapping[str, int]) -> dict[str, int]:
+    """Where sums of 0/1 outcomes are under the names that reports of other tools give them."""
+    if {"outcome", "count", "successes"} & places.keys():
+        return {}
+    found = {
+        role: [i for i, title in enumerate(titles) if title.casefold() in names and i not in places.values()]
+        for role, names in _SUM_TITLES.items()
+    }
+    return {role: at[0] for role, at in found.items()} if all(len(at) == 1 for at in found.values()) else {}
 
 
 def _arm_places(

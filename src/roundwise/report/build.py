@@ -273,7 +273,7 @@ def _write_sentence(state: State, found: Findings, guarantee: Guarantee, decisio
 
 def _describe_allocation(settings: StudySpec) -> str:
     if settings.split is None:
-        return f"allocated by {settings.policy.name}"
+        return f"allocated by the {settings.policy.name} policy"
     shares = "equally" if len(set(settings.split)) == 1 else ":".join(f"{each:g}" for each in settings.split)
     return f"split {shares} as fixed in advance, judged by the rule of {settings.policy.name}"
 

@@ -552,7 +552,8 @@ BOUNDS = " Bounds are one-sided, {units}; each is wrong with at most twice the e
 ONE_BY_ONE = (
     "Each line is shown on its own, and for good, once the odds won for it reach the odds needed, which fall as other "
     "lines are shown. The study stops when {settled}, when its budget is used up, or when the rest of the budget is "
-    "unlikely to show more. What is open then has been neither shown nor refuted."
+    "unlikely to show more. What is open then has been neither shown nor refuted. Intervals of arms have a level of "
+    "their own: where one seems to contradict a line here, the line counts."
 )
 ALL_BOUNDS = " Bounds are one-sided, {units}; the notes say what they guarantee."
 

@@ -284,7 +284,9 @@ def _collecting(state: State) -> Iterator[Note]:
     least = noise.rows_before_bets(Past.none(kept.counts.shape))
     skewed = least is not None and finite[arm] > least[arm]
     rows, skewness = int(float(f"{finite[arm]:.2g}")), float(kept.skewness[arm]) if skewed else None
-    yield Note("collecting", arm=state.spec.arms[arm], rows=rows, skewness=skewness)
+    budget = state.spec.budget
+    short = {} if budget is None or float(finite.sum()) < budget else {"budget": budget}
+    yield Note("collecting", arm=state.spec.arms[arm], rows=rows, skewness=skewness, **short)
 
 
 def gather_notes(notes: Sequence[FileNote]) -> list[FileNote]:

@@ -233,9 +233,12 @@ class Study:
         if state.over is not None:
             raise InputError(f"The study '{self.name}' is over, undecided: {state.over}. Nothing was changed.")
         if state.open_round is None:
-            last = f" Round {state.number} is complete." if state.number else ""
-            first = Remedy("First use {@ask}.", study=self.name)
-            raise StudyStateError(f"No round is open.{last} Nothing was changed.", first)
+            last = f": round {state.number} is complete" if state.number else ""
+            first = Remedy(
+                "{@ask} begins the next: its plan is fixed before its results are seen. Then record this again.",
+                study=self.name,
+            )
+            raise StudyStateError(f"No round is open{last}. Nothing was changed.", first)
         number = state.open_round.number
         new: list[tuple[str, Plain]] = [
             (EventKind.TOLD, {"round": number, "results": results.payload()}) for results in read

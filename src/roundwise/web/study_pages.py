@@ -96,6 +96,7 @@ class StudyView(ReportView):
         self.bar_title, self.bar_legend = _describe_bars(report)
         self.heads, self.lines = _list_arms(report)
         self.claim_table: Table = as_rows(claim_table(report)) if report.claim_rows else []
+        self.waiting = [str(each) for each in report.notes if each.code in ("collecting", "few_rows")]
         self.next = next_round(state)
         self.redesigns = usual_policy(state.spec.question, budget=True).plans_budget
 
