@@ -166,7 +166,7 @@ WRITTEN |= {
     "orders.py",
     "cohorts.py",
     "grade.py",
-    "sessions.py",
+    "sessions.py", "quiz.py",
     "assignment.py",
     "sitecustomize.py",
     "mine.py",
