@@ -8,10 +8,24 @@ that of the prototype, or its mean three standard errors above.
 """
 
 import argparse
+import tempfile
+from pathlib import Path
 
 import numpy as np
 
-from roundwise import Above, AnyAbove, BernoulliArms, BestArm, Binary, Gaussian, GaussianArms, Problem, simulate
+from roundwise import (
+    Above,
+    AnyAbove,
+    BernoulliArms,
+    BestArm,
+    Binary,
+    Gaussian,
+    GaussianArms,
+    Problem,
+    create_study,
+    plan,
+    simulate,
+)
 from roundwise.arrays import tree_take
 from roundwise.model.problem import advance, begin
 from roundwise.noise import SubGaussian
@@ -176,12 +190,40 @@ def show_errors(runs):
         print(f"| {name} | {found:.4f} ± {np.sqrt(found * (1 - found) / runs):.4f} |", flush=True)
 
 
+def show_live(studies):
+    """Print what live studies come to, asked and told round by round, beside the plan of them."""
+    print("\n| rates 0.35, 0.3, 0.3; at most 6564 results | answered | mean results | rounds |\n|---|---|---|---|")
+    words = {"arms": ["a", "b", "c"], "noise": Binary(), "budget": 6564, "lead": 0.05}
+    row = plan(BestArm(), baseline=0.3, leads=[0.05], runs=4000, **words).row
+    rng, ends = np.random.default_rng(1), []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(studies):
+            where = f"sqlite:///{folder}/{number}.db"
+            with create_study("s", question=BestArm(), storage=where, seed=1, **words) as study:
+                while (asked := study.ask()) is not None:
+                    n = asked.pulls.astype(int)
+                    won = rng.binomial(n, [0.35, 0.3, 0.3])
+                    study.tell({"arm": asked.arms, "count": n.tolist(), "successes": won.tolist()}, new=True)
+                state = study.state
+                right = state.decided is not None and state.decided["answer"] == 0
+                ends.append((right, state.record.samples, state.number))
+            Path(f"{folder}/{number}.db").unlink()
+    means, errors = np.mean(ends, axis=0), np.std(ends, axis=0) / np.sqrt(studies)
+    shown = [f"{mean:.4g} ± {error:.2g}" for mean, error in zip(means, errors, strict=True)]
+    print(f"| plan | {row.within_budget:.3f} | {row.mean_samples:.0f} | {row.mean_rounds:.2f} |")
+    print(f"| {studies} live studies | {' | '.join(shown)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
-    runs = parser.parse_args().runs
-    show_power(runs)
-    show_errors(5 * runs)
+    parser.add_argument("--live", type=int, default=0, help="live studies, in place of the tables")
+    given = parser.parse_args()
+    if given.live:
+        show_live(given.live)
+        return
+    show_power(given.runs)
+    show_errors(5 * given.runs)
 
 
 if __name__ == "__main__":

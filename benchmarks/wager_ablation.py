@@ -86,7 +86,7 @@ ABLATIONS = {
 }
 
 
-def rules(seed, runs=1000):
+def rules(seed, runs=500):
     """The betting rule and other thresholds, under several policies."""
     header("policy and rule", *SHOWN)
     texts = {name: [] for name in POLICIES}

@@ -5,7 +5,8 @@ import html
 import numpy as np
 import pytest
 
-from roundwise import Above, AnyAbove, Designed, InputError, TopK, Wager
+from roundwise import Above, AnyAbove, BestArm, Designed, InputError, Wager
+from roundwise.questions import Statements
 from studies import rates, same_when_read_again, studies
 from test_web_pages import browsing, post
 
@@ -102,13 +103,20 @@ def test_designs_that_are_refused(make):
     with pytest.raises(InputError, match="must be set before those are seen"):
         study.redesign(900)
     for name, question, why in (
-        ("top", TopK(2), "There is no design for the question 'top-k'"),
+        ("stated", Statements.against_control(3, 0), "There is no design for 'statements'"),
+        ("near", BestArm(tolerance=0.05), "There is no design for 'best-arm' with a tolerance"),
         ("above", Above(0.3), "cannot be continued by 'designed' where the question is 'above'"),
     ):
         other = make(name, question)
         rates(other, **EVEN)
         with pytest.raises(InputError, match=why):
             other.redesign(900, 0.1)
+    capped = make("capped", policy=Wager(), budget=300)  # a budget that nothing is designed for
+    with pytest.raises(InputError, match="is not designed for a budget"):
+        capped.redesign()
+    listed = make("listed", list=[f"q{i}" for i in range(80)])
+    with pytest.raises(InputError, match="no design for a study of a list"):
+        listed.redesign(100, 0.2)
     dead = make("dead", policy=Designed(budget=100, lead=0.3, looks=1, hope=0.0), arms=("a", "b"))
     rates(dead, a=0.4, b=0.4)
     with pytest.raises(InputError, match="used up a level"):

@@ -137,6 +137,9 @@ DECLARED: dict[str, dict[str, Any]] = {
     "shares below": {"noise": Binary(), "reading": Reading("missing", share_below=0.5)},
     "items of 0/1": {"noise": Binary(), "columns": Columns(item="question")},
     "list": {"noise": Binary(), "list": [f"question {i}" for i in range(150)], "round": None},
+    "list, top-k": {"question": TopK(2), "noise": Binary(), "list": 150, "round": None},
+    "list, above": {"question": Above(0.5), "noise": Binary(), "list": 150, "round": None},
+    "list, claims": {"question": CONTROL, "noise": Binary(), "list": 150, "round": None},
     "list of a range, strict": {
         "question": BestArm(lower_is_better=True), "noise": Bounded(0.0, 1.0), "max_round": 90,
         "list": {"size": 80, "repeats": 2, "order": "given", "strict": True}, "round": None,

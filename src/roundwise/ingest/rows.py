@@ -60,12 +60,14 @@ from roundwise.ingest.record import (
     Results,
     RowStore,
     Sums,
+    is_category,
     keep_rows,
+    list_sketches,
     places_in_arm,
     unit_kind,
     width_for,
 )
-from roundwise.ingest.row_checks import RowCounter, RowStatistics
+from roundwise.ingest.row_checks import ASSUMPTIONS, RowCounter, RowStatistics
 from roundwise.messages import FileNote, Remedy, list_by_arm, option
 from roundwise.noise import Noise
 
@@ -422,8 +424,9 @@ class FileReader:
         # columns that are not used and may identify what a row is about are watched
         if plan.form == "rows" and "item" not in plan.places and not by_unit:
             titles = [(each.strip(), i) for i, each in enumerate(sheet.header)]
-            found = [(WATCH + each, i) for each, i in titles if each in plan.unused and unit_kind(each) is not None]
-            plan.places.update(dict(list(dict(found).items())[:WATCHED]))
+            named = [(WATCH + each, i) for each, i in titles if each in plan.unused and unit_kind(each) is not None]
+            others = [(WATCH + each, i) for each, i in titles if each in plan.unused and not is_category(each)]
+            plan.places.update(dict(list(dict([*named, *others]).items())[:WATCHED]))
 
     def read(self) -> Results:
         """Read all of the file."""
@@ -575,6 +578,12 @@ class FileReader:
                 old, new = int(every.counts.sum() - amounts.counts.sum()), int(amounts.counts.sum())
                 sheet.note("running_total", recorded=old, new=new)
         self._warn_of_running_total(amounts)
+        n, ones = amounts.counts, amounts.totals
+        zero_one = (ones == np.floor(ones)) & (ones >= 0) & (ones <= n)
+        if not successes:  # sums of values and of their squares are the same only of 0 and 1
+            squares = np.full_like(n, np.nan) if amounts.scatter is None else amounts.scatter
+            zero_one &= np.isclose(squares, ones - ones * (ones / np.maximum(n, 1.0)), rtol=1e-9, atol=1e-9)
+        checked = bool(zero_one.all()) and not ASSUMPTIONS.keys().isdisjoint(self.noise.row_checks)
         # sums of results with one, exactly known deviation are dealt as normal ones
         exact = self.noise.outcome.normal and np.ndim(self.noise.sigma) == 0
         return Results(
@@ -587,6 +596,7 @@ class FileReader:
             amounts.scatter,
             distribution=self.noise.law or ("normal" if exact else None),
             sigma=float(self.noise.sigma) if exact else None,
+            row_statistics=RowStatistics.of_zero_one(n, ones) if checked else None,
         )
 
     def _refuse_problems(self, empty: bool) -> None:
@@ -672,7 +682,6 @@ class FileReader:
                 start = FileStart(rows, mark, RowBag.of(row_store.after(), self.arms, self.seed).mark)
         keep = self.noise.law is None or self.has_items
         width = None if self.noise.needs in ("rows", "cubes") or self.has_items else width_for(size)
-        sketches = {watch.title: watch.sketch(self.arms) for watch in watches.values()}
         return Results(
             sheet.name,
             digest,
@@ -697,7 +706,7 @@ class FileReader:
             waiting=None if units.closed.all() else pack_hashes(units.waiting.ids),
             waiting_since=None if units.closed.all() else pack_numbers(units.waiting.times),
             start=start,
-            sketches={title: sketch for title, sketch in sketches.items() if sketch is not None},
+            sketches=list_sketches(watches.values(), self.arms),
             times=self.times,
             covariate=self.covariate,
             ratio=self.ratio_sums,

@@ -251,7 +251,7 @@ class ListNow(NamedTuple):
 
     means: Floats  # (K), the true means
     below: Floats | None  # (K, V - 1)
-    place: Floats  # (), items so far
+    place: Floats  # (K), items so far
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,14 +262,15 @@ class AlikeList(AlikeItems):
 
     def initial_state(self, rng: Generator, runs: int) -> ListNow:  # type: ignore[override]
         means, below = super().initial_state(rng, runs)
-        return ListNow(means, below, np.zeros(runs))
+        return ListNow(means, below, np.zeros((runs, self.arms)))
 
     def pull(self, rng: Generator, state: ListNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ListNow]:  # type: ignore[override]
-        rows = np.full((len(pulls), self.size, self.arms), np.nan)
-        ends = state.place + pulls.max(axis=-1)
+        rows, ends = np.full((len(pulls), self.size, self.arms), np.nan), state.place + pulls
         for run, (start, end) in enumerate(zip(state.place.astype(int), ends.astype(int), strict=True)):
-            items = self.draw_items(rng, ItemsNow(state.means, state.below), run, end - start)
-            rows[run, start:end] = np.where(pulls[run] > 0, items, np.nan)
+            first, last = int(start[end > start].min(initial=self.size)), int(end.max())
+            items = self.draw_items(rng, ItemsNow(state.means, state.below), run, max(last - first, 0))
+            at = np.arange(first, last)[:, None]
+            rows[run, first:last] = np.where((at >= start) & (at < end), items, np.nan)
         there = ~np.isnan(rows)
         totals = np.where(there, rows, 0.0).sum(axis=1)
         return Batch(there.sum(axis=1, dtype=np.float64), totals, rows=rows), state._replace(place=ends)

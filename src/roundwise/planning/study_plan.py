@@ -235,7 +235,7 @@ def _new_command(request: PlanRequest) -> str | None:
     policy = policy_words(request.policy, request)
     if request.list is not None:
         words += request.list.flags
-    elif policy != usual_policy(request.question, request.budget is not None).name:
+    elif policy != usual_policy(request.question, request.budget is not None, len(request.arms)).name:
         words += ["--policy", policy]
     most, least = request.limited_policy.max_batch, request.limited_policy.min_per_arm
     words += [] if most is None else ["--max-round", f"{most:g}"]

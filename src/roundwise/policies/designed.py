@@ -84,7 +84,7 @@ class Designed(Policy):
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         assert self.budget is not None
         cells = self.stopping.eprocess(problem)
-        if self.lead is None:
+        if self.lead is None and cells.opens:
             plan = self._wager.first(problem, runs)
             if plan.pulls.sum(axis=-1).max() <= OPEN * self.budget:
                 return self._open(plan, np.full(runs, float(self.budget)))
@@ -106,7 +106,8 @@ class Designed(Policy):
         """What settles all that is open, in equal parts over the looks left; all that is left in the last one."""
         assert self.budget is not None
         left = np.maximum(self.budget - trial.record.samples, 0.0)
-        if self.lead is None:
+        cells = self.stopping.eprocess(problem)
+        if self.lead is None and cells.opens:
             looks = np.ceil(left / ((1 - OPEN) * self.budget / max(self._looks - 1, 1)) - 0.05) - 1
         else:
             looks = self._looks - 1 - trial.record.batches
@@ -114,7 +115,6 @@ class Designed(Policy):
             looks = np.where(looks < 0, np.ceil(left / (self.budget / self._looks) - 1e-9) - 1, looks)
         looks = np.maximum(looks, 0.0)
         lead = self.stopping.planned_lead(problem, trial.kept, trial.record.samples + left)
-        cells = self.stopping.eprocess(problem)
         settle, alike = cells.settle(problem, trial.kept, lead)
         need = total(settle)
         size = left / (looks + 1)

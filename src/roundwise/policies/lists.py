@@ -17,7 +17,6 @@ from roundwise.rules.finite.rule import ListRule, ListState
 FIRST, MOST_FIRST, LEAST_FIRST = 0.1, 50, 20  # of the list, in the first block, and its limits
 SAFETY = 1.2  # more items than the estimates ask for
 LEAST_LOG = 0.3  # of the wealth still to be won
-GROWTH = 1.1, 2.5  # of the items so far, after the next block
 REST = 0.96  # of the list, from where on the rest is not worth another block
 
 
@@ -88,7 +87,7 @@ class Lockstep(Policy[BlockEdge]):
         there = np.zeros((*edge.shape, len(places), problem.arms), dtype=np.bool_)
         there[..., : told.shape[-2], :] = ~np.isnan(told)
         open_ = np.asarray(~self.stopping.finished(problem, kept))
-        block = open_[..., None] & (places >= kept.place[..., None]) & (places < edge[..., None])
+        block = open_[..., None] & (places < edge[..., None])  # an arm that comes back catches up
         needed = self.stopping.process(problem).needed(kept.purses)
         return np.asarray(block[..., None] & ~there & needed[..., None, :])
 
@@ -103,7 +102,7 @@ class Lockstep(Policy[BlockEdge]):
             more = SAFETY * 2.0 * need.variance * np.maximum(need.log_wealth, LEAST_LOG) / need.lead**2
             clock = clock + more
             wanted = clock / (1.0 + clock / size)
-        low, high = GROWTH[0] * n + 1.0, GROWTH[1] * n + 1.0
+        low, high = (each * n + 1.0 for each in process.growth)
         wanted = np.where((need.lead > 0) & np.isfinite(wanted), wanted, high)
         wanted = np.where(need.open, np.clip(wanted, low, high), np.nan)
         some = np.asarray(need.open.any(axis=-1))

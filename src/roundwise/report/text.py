@@ -703,12 +703,12 @@ def describe_error(report: ReportData) -> str:
 
 
 def describe_history(report: ReportData) -> str:
-    """When, by whom, with how many files."""
+    """When, by whom, with how many files; all of them are known where the whole record was read."""
     if report.created is None:
         return ""
     last = f", last change {day(report.changed)}" if report.changed not in (None, report.created) else ""
     who = f" by {few(report.by, 4)}" if report.by else ""
-    files = f", {several(len(report.files), 'file')}" if report.files else ""
+    files = f", {several(len(report.files), 'file')}" if report.files and report.changed is not None else ""
     return f"Started {day(report.created)}{last}{who}{files}."
 
 

@@ -20,7 +20,7 @@ class ListOrder(NamedTuple):
 
     means: Floats  # (K), of the whole list
     order: NDArray[np.intp]  # (N)
-    place: NDArray[np.intp]  # ()
+    place: NDArray[np.intp]  # (K), of each arm
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,20 +43,18 @@ class ListReplay(ItemReplay):
     def initial_state(self, rng: Generator, runs: int) -> ListOrder:  # type: ignore[override]
         table = np.asarray(self.table)
         order = rng.permuted(np.broadcast_to(np.arange(self.items), (runs, self.items)), axis=1)
-        return ListOrder(np.broadcast_to(table.mean(axis=0), (runs, self.arms)), order, np.zeros(runs, dtype=np.intp))
+        return ListOrder(
+            np.broadcast_to(table.mean(axis=0), (runs, self.arms)), order, np.zeros((runs, self.arms), dtype=np.intp)
+        )
 
     def pull(  # type: ignore[override]
         self, rng: Generator, state: ListOrder, pulls: Floats, needs: Needs = "sums"
     ) -> tuple[Batch, ListOrder]:
-        """The next items of each run, for the arms that are pulled."""
-        table, sizes = np.asarray(self.table), pulls.max(axis=-1).astype(np.intp)
-        ends = state.place + sizes
-        rows = np.full((len(pulls), self.items, self.arms), np.nan)
-        places = np.arange(rows.shape[1])
-        asked = (places >= state.place[:, None]) & (places < ends[:, None])
-        rows[asked] = table[state.order[asked]]
-        rows = np.where((pulls > 0)[:, None, :], rows, np.nan)
-        there = ~np.isnan(rows)
+        """The next items of each arm of each run."""
+        table, ends = np.asarray(self.table), state.place + pulls.astype(np.intp)
+        places = np.arange(self.items)[:, None]
+        there = (places >= state.place[:, None, :]) & (places < ends[:, None, :])
+        rows = np.where(there, table[state.order], np.nan)
         totals = np.where(there, rows, 0.0).sum(axis=1)
         return Batch(there.sum(axis=1, dtype=np.float64), totals, rows=rows), state._replace(place=ends)
 

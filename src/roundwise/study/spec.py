@@ -174,7 +174,7 @@ class StudySpec:
         if self.list is not None:
             self._set_up_list(self.list)
         if self.policy is None:
-            object.__setattr__(self, "policy", usual_policy(self.question, self.budget is not None))
+            object.__setattr__(self, "policy", usual_policy(self.question, self.budget is not None, len(self.arms)))
         object.__setattr__(self, "policy", self.policy.with_design(self.budget, self.lead, self.looks))
         if self.columns.denominator is not None and self.reading.id_result is None:
             object.__setattr__(self, "reading", replace(self.reading, id_result="sum"))

@@ -623,16 +623,21 @@ class Study:
                 f"Round {state.partial_round.number} is open and has results, and its design must be set before those "
                 "are seen. Complete the round, or close it, and then change the design. Nothing was changed."
             )
+        if spec.list is not None:
+            raise InputError("There is no design for a study of a list. Nothing was changed.")
+        if budget is None and not spec.policy.plans_budget:
+            raise InputError("The study is not designed for a budget. Nothing was changed.")
         if budget is None and (lead is not None or looks is not None):
             raise InputError(
                 "A lead and a number of looks need a budget. Nothing was changed.", Remedy("Give it: {@budget}.")
             )
         alike = [each.policy for each in (spec, state.first) if each.policy.plans_budget == (budget is not None)]
-        policy = alike[0] if alike else usual_policy(spec.question, budget is not None)
+        policy = alike[0] if alike else usual_policy(spec.question, budget is not None, len(spec.arms))
         rounds = None  # in all: those so far, and those that the rest is planned for
         if budget is not None:
             if not policy.plans_budget:
-                raise InputError(f"There is no design for the question '{spec.question.name}'. Nothing was changed.")
+                near = " with a tolerance" if spec.question.tolerance else ""
+                raise InputError(f"There is no design for '{spec.question.name}'{near}. Nothing was changed.")
             looks = LOOKS if looks is None else check_whole_number("looks", looks, 1)
             rounds = int(state.trial.record.batches) + looks
         kept = {name: each for name, each in to_spec(policy).items() if name not in ("budget", "lead", "looks")}

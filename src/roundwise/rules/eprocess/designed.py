@@ -20,7 +20,7 @@ from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.noise import Noise
-from roundwise.questions import Above, BestArm, Question, SomeBeyond
+from roundwise.questions import Above, BestArm, Question, SomeBeyond, TopK
 from roundwise.rules.eprocess.designed_cells import (
     POWER_LEFT,
     DesignedAbove,
@@ -30,6 +30,7 @@ from roundwise.rules.eprocess.designed_cells import (
     missing,
 )
 from roundwise.rules.eprocess.designed_parts import Look
+from roundwise.rules.eprocess.designed_top import DesignedTopK
 from roundwise.rules.eprocess.engine import RuleState
 from roundwise.rules.eprocess.rule import EProcessRule
 
@@ -78,6 +79,10 @@ class DesignedRule(EProcessRule):
             raise InputError(
                 f"The policy 'designed' does not answer '{problem.question.name}'"
                 f"{' with a tolerance' if problem.question.tolerance else ''}. Use the policy 'wager'."
+            )
+        if not found.fits(problem.arms):
+            raise InputError(
+                f"The policy 'designed' keeps too many hypotheses for {problem.arms} arms. Use the policy 'wager'."
             )
         return found
 
@@ -167,6 +172,11 @@ def designed_eprocess(question: Question) -> DesignedEProcess | None:
 @designed_eprocess.register
 def _(question: BestArm) -> DesignedEProcess | None:
     return None if question.tolerance else DesignedBestArm()
+
+
+@designed_eprocess.register
+def _(question: TopK) -> DesignedEProcess | None:
+    return None if question.tolerance else DesignedTopK(question.k)
 
 
 @designed_eprocess.register

@@ -55,6 +55,11 @@ class DesignedEProcess(EProcess):
 
     uniform: ClassVar[float]  # the share of a look that goes to all open arms alike
     first: ClassVar[float] = 1.0  # the first look, in parts of the budget over the number of looks
+    opens: ClassVar[bool] = True  # whether it bets on batches that are no looks, too
+
+    def fits(self, arms: int) -> bool:
+        """Whether it can be kept for so many arms."""
+        return True
 
     @abstractmethod
     def pay_look(self, problem: Problem, state: RuleState, look: Look, batch: Batch) -> Any:
@@ -167,9 +172,13 @@ def lead_over(known: Estimates, lead: Floats, sign: float) -> Floats:
     follower = np.where(arms == leader, -np.inf, means).argmax(axis=-1)[..., None]
     rival = np.where(arms == leader, follower, leader)
     error = known.variance[..., None] * (1 / counts + 1 / np.take_along_axis(counts, rival, axis=-1))
-    gap = (np.take_along_axis(means, rival, axis=-1) - means) / lead[..., None]
-    precision = lead[..., None] ** 2 / error  # of the gap, in units of the lead; that of the prior is 4
-    found = (4.0 + np.where(precision > 0, gap * precision, 0.0)) / (4.0 + precision)
+    return expected_gap(np.take_along_axis(means, rival, axis=-1) - means, error, lead[..., None])
+
+
+def expected_gap(gap: Floats, variance: Floats, lead: Floats) -> Floats:
+    """The posterior mean of a gap that was estimated with this variance, in units of the lead, clipped. ()"""
+    precision = lead**2 / variance  # in units of the lead; that of the prior is 4
+    found = (4.0 + np.where(precision > 0, gap / lead * precision, 0.0)) / (4.0 + precision)
     return np.clip(np.where(np.isfinite(found), found, 1.0), NEAREST, FURTHEST)
 
 

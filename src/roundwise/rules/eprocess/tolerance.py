@@ -38,6 +38,8 @@ NEAREST = 0.8  # w_0: share of a pair's wealth that is bet on the drift of two e
 DECAY = 0.8  # of the weights of larger drifts
 UNKNOWN_SCALE = 3  # larger drifts where the deviation is not known; else up to WIDEST deviations
 WIDEST = 1.6
+MOST_DRIFTS = 10  # a tolerance so small that more would be needed decides nothing
+BY_WEALTH = 20  # batches after which the candidate is that of the estimates, for which it is proved that it ends
 LEAST_NEED = 0.1
 EVEN_ENOUGH = {True: 0.7, False: 1.0}  # of the pulls that always suffice, aimed at where arms tie: best arm, top k
 CROWD_OF_TIES = 100  # with more arms a tie is not seen before the third batch
@@ -60,7 +62,7 @@ class ToleranceEProcess(CandidateEProcess):
     def _named(self, problem: Problem, wealth: CandidateWealth, known: Estimates) -> Answer:
         """The best arm: the one whose worst pair has most; the top k of the estimates (by wealth they get stuck)."""
         found = problem.question.answer(known.means)
-        if not self.best:
+        if not self.best or known.past.batches >= BY_WEALTH:
             return found
         _, gains, shown = _of_pairs(wealth)
         gains = np.where(shown, problem.goal, np.minimum(gains, problem.goal))
@@ -171,7 +173,7 @@ def _drifts(problem: Problem) -> int:
     sigma = problem.noise.known_sigma
     if sigma is None:
         return 1 + UNKNOWN_SCALE
-    return 1 + max(1, math.ceil(math.log2(WIDEST * sigma / problem.question.tolerance)))
+    return 1 + min(max(1, math.ceil(math.log2(WIDEST * sigma / problem.question.tolerance))), MOST_DRIFTS)
 
 
 def _pair_gains(problem: Problem, logs: Floats) -> Floats:

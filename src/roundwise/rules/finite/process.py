@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
 from roundwise.arrays import Bools, Floats
 from roundwise.model.problem import Problem
 from roundwise.questions.base import Answer
@@ -25,6 +27,7 @@ class Row(NamedTuple):
     low: Floats  # (K)
     high: Floats  # (K)
     seen: Bools  # (K), whether there is a result
+    there: Bools  # (K), the same or a request that failed
 
 
 class Need(NamedTuple):
@@ -43,9 +46,10 @@ class FiniteProcess(ABC, Generic[Purses]):
     """
 
     tag: ClassVar[str]
+    growth: ClassVar[tuple[float, float]] = (1.1, 2.5)  # of the items so far, after the next block: least and most
 
-    def __init__(self, size: int, goal: float) -> None:
-        self.size, self.goal = size, goal
+    def __init__(self, size: int, goal: float, flips: bool = False) -> None:
+        self.size, self.goal, self.flips = size, goal, flips  # whether lower results are better
 
     @abstractmethod
     def start(self, runs: tuple[int, ...], arms: int) -> Purses:
@@ -62,6 +66,22 @@ class FiniteProcess(ABC, Generic[Purses]):
     @abstractmethod
     def needed(self, purses: Purses) -> Bools:
         """Which arms must have a result at the next place. (K)"""
+
+    def lags(self, purses: Purses, place: Floats) -> Bools:
+        """Which needed arms have not been counted on all places before this one: they were not needed there. (K)"""
+        return np.zeros_like(self.needed(purses))
+
+    def recount(self, purses: Purses, rows: Row) -> Purses:
+        """The state with the sums of all arms that have results on all places so far; rows have an axis of places."""
+        return purses
+
+    def close(self, purses: Purses) -> Purses:
+        """The state at the end of the list."""
+        return purses
+
+    def ended(self, purses: Purses, place: Floats) -> Bools:
+        """Whether there is an answer: shown, or because the list is used up. ()"""
+        return np.asarray(self.settled(purses) | (place >= self.size))
 
     @abstractmethod
     def settled(self, purses: Purses) -> Bools:

@@ -15,15 +15,18 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, tree_map, tree_where
+from roundwise.arrays import Bools, Floats, quiet, tree_map, tree_where
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, Problem, Record, Trial
-from roundwise.questions.base import Answer
-from roundwise.rules.base import Bounds, ClaimStatus, Interval, StoppingRule, TrialStatus
+from roundwise.questions.base import Answer, near_words
+from roundwise.rules.base import Bounds, ClaimStatus, Interval, LinearForm, StoppingRule, TrialStatus
+from roundwise.rules.eprocess.claim_bounds import claims_of
 from roundwise.rules.finite.best_arm import BestArmProcess
 from roundwise.rules.finite.bounds import list_means
+from roundwise.rules.finite.candidates import CandidateProcess
 from roundwise.rules.finite.process import FiniteProcess, Row
+from roundwise.rules.finite.statements import LevelProcess, Statement, StatementProcess
 
 FAILED = np.inf  # in place of a result: the request was given up
 
@@ -73,36 +76,42 @@ class ListRule(StoppingRule[ListState]):
         state = self._bet(problem, state._replace(told=told))
         return tree_map(lambda each: each[0], state) if single else state
 
+    @quiet
     def _bet(self, problem: Problem, state: ListState) -> ListState:
         process, (told, place, purses) = self.process(problem), state
         if told.shape[-2] == self.size and not np.isnan(told).any():  # the whole list is known: no need to bet
-            x, most, _ = self._scale(problem, told)
-            purses = process.conclude(purses, x.sum(axis=-2), most.sum(axis=-2))
+            whole = self._scale(problem, told)
+            purses = process.conclude(purses, whole[0].sum(axis=-2), whole[1].sum(axis=-2))
             return ListState(told, np.full_like(place, self.size), purses)
-        first = int(place.min(initial=told.shape[-2]))
-        for t in range(first, told.shape[-2]):
-            values = told[..., t, :]
-            there = ~np.isnan(values)
-            goes_on = (place == t) & ~process.settled(purses) & (there | ~process.needed(purses)).all(axis=-1)
-            if not goes_on.any():
-                if (place < t).all():
-                    break
-                continue
-            after = process.step(purses, Row(place, *self._scale(problem, values)))
-            purses = after if goes_on.all() else tree_where(goes_on, after, purses)
-            place = place + goes_on
+        prefix = np.logical_and.accumulate(~np.isnan(told), axis=-2).sum(axis=-2)  # places up to the first gap, (K)
+        for t in range(int(place.min(initial=told.shape[-2])), told.shape[-2] + 1):
+            here = (place == t) & ~process.settled(purses)
+            lags = here[..., None] & process.lags(purses, place)
+            if (back := (lags & (prefix >= t)).any(axis=-1)).any():  # arms that were not needed for a while
+                rows = Row(place, *self._scale(problem, told[..., :t, :]))
+                purses = tree_where(back, process.recount(purses, rows), purses)
+            if t == told.shape[-2]:
+                break
+            goes_on = here & ((prefix > t) | ~process.needed(purses)).all(axis=-1)
+            if goes_on.any():
+                after = process.step(purses, Row(place, *self._scale(problem, told[..., t, :])))
+                purses = after if goes_on.all() else tree_where(goes_on, after, purses)
+                place = place + goes_on
+        at_end = np.asarray(place >= self.size)
+        if at_end.any():
+            purses = tree_where(at_end, process.close(purses), purses)
         return ListState(told, place, purses)
 
-    def _scale(self, problem: Problem, values: Floats) -> tuple[Floats, Floats, Bools]:
-        """Results in [0, 1], failed ones as 0 and as 1, and which there are; higher is better."""
+    def _scale(self, problem: Problem, values: Floats) -> tuple[Floats, Floats, Bools, Bools]:
+        """Results in [0, 1], failed ones as 0 and as 1, higher is better; which there are, and which are known."""
         seen, (low, high) = np.isfinite(values), problem.noise.mean_range
         x = np.where(seen, (values - low) / (high - low), 0.0)
-        x = np.where(seen, 1.0 - x, 0.0) if problem.question.lower_is_better else x
-        return x, np.where(seen, x, 1.0), seen
+        x = np.where(seen, 1.0 - x, 0.0) if self.process(problem).flips else x
+        return x, np.where(seen, x, 1.0), seen, ~np.isnan(values)
 
     def finished(self, problem: Problem, kept: ListState) -> Bools:
         """Whether there is an answer: shown, or because the list is used up. ()"""
-        return np.asarray(self.process(problem).settled(kept.purses) | (kept.place >= self.size))
+        return self.process(problem).ended(kept.purses, kept.place)
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         return self.finished(problem, trial.kept)
@@ -114,7 +123,9 @@ class ListRule(StoppingRule[ListState]):
         return self.process(problem).answer_text(problem, trial.kept.purses, names)
 
     def false_rejection(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
-        return self.process(problem).wrong(trial.kept.purses, problem.question.merits(means))
+        process, (low, high) = self.process(problem), problem.noise.mean_range
+        x = (means - low) / (high - low)
+        return process.wrong(trial.kept.purses, 1.0 - x if process.flips else x)
 
     def doubt(self, problem: Problem) -> None:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
@@ -175,6 +186,63 @@ def process_for(problem: Problem, size: int, strict: bool) -> FiniteProcess[Any]
     low, high = problem.noise.mean_range
     if not (math.isfinite(low) and math.isfinite(high)):
         raise InputError("Bets on a list need results in a range: give 0/1 results, or the range of all results.")
-    if problem.question.name == "best-arm" and not problem.question.tolerance:
-        return BestArmProcess(size, goal)
-    raise InputError(f"The question '{problem.question.name}' cannot be asked about a list.")
+    question = problem.question
+    if question.name == "best-arm" and not question.tolerance:
+        return BestArmProcess(size, goal, question.lower_is_better)
+    if strict:
+        raise InputError("Only the best arm, without a tolerance, can be asked for strictly.")
+    if question.name in ("best-arm", "top-k"):
+        return CandidateProcess(size, goal, question, question.tolerance / (high - low))  # type: ignore[arg-type]
+    if question.name == "above":
+        return _levels(problem, size, goal)
+    if question.separate_claims:
+        return _claims(problem, size, goal)
+    raise InputError(f"The question '{question.name}' cannot be asked about a list.")
+
+
+def _levels(problem: Problem, size: int, goal: float) -> LevelProcess:
+    question, (low, high) = problem.question, problem.noise.mean_range
+    level, near, flips = float(question.level or 0.0), question.tolerance, question.lower_is_better
+    at, apart = (level - low) / (high - low), near / (high - low)
+    at = 1.0 - at if flips else at
+    bounds = np.repeat([[at - apart], [at + apart]], problem.arms, axis=1)
+    words = problem.wording.value(level) + near_words(near, problem.wording)
+    sides = ("below", "above") if flips else ("above", "below")
+
+    def describe(names: Sequence[str]) -> list[Statement]:
+        return [
+            Statement(
+                f"{name} is {sides[0]} {words}",
+                f"{name} is {sides[1]} {words}" if near else f"{name} is not {sides[0]} {words}",
+                LinearForm((arm,), (1.0,), level, below=flips),
+                "",
+            )
+            for arm, name in enumerate(names)
+        ]
+
+    forms, weights = np.eye(problem.arms), np.ones(problem.arms)
+    return LevelProcess(size, goal, forms, bounds, (not near, False), 2, weights, flips, describe)
+
+
+def _claims(problem: Problem, size: int, goal: float) -> StatementProcess:
+    question, (low, high) = claims_of(problem), problem.noise.mean_range
+    if question.odds or question.independent:
+        raise InputError("Claims about a list are about means or their differences, without odds or products.")
+    width, moved = high - low, low * question.forms.sum(axis=-1)
+    levels = np.asarray(question.levels)
+    futile = levels if question.futility is None else np.asarray(question.futility)
+    bounds = np.stack([(levels - moved) / width, (futile - moved) / width])
+    sides = 2 if question.opposites else 1
+
+    def describe(names: Sequence[str]) -> list[Statement]:
+        texts, labels = question.claim_texts(names), question.labels(names)
+        found = []
+        for j, form in enumerate(question.forms):
+            arms = tuple(int(arm) for arm in np.flatnonzero(form))
+            of = LinearForm(arms, tuple(float(form[arm]) for arm in arms), float(levels[j]))
+            found.append(Statement(texts[j], texts[j + len(levels)] if sides == 2 else "", of, labels[j]))
+        return found
+
+    sharp = (True, question.futility is not None)
+    weights = np.broadcast_to(np.asarray(question.weights, dtype=np.float64), levels.shape)
+    return StatementProcess(size, goal, question.forms, bounds, sharp, sides, weights, False, describe)
