@@ -177,7 +177,7 @@ class ValueSketch(NamedTuple):
         (Repeats(title='user', values=60, repeated=60, several=60, exact=True), None)
         """
         kind, size = unit_kind(title), len(self.values)
-        kind = "thing" if kind is None and self._stays_in_arms() else kind
+        kind = "thing" if kind is None and not is_category(title) and self._stays_in_arms() else kind
         category = kind != "person" and (size < _FEWEST_VALUES or (kind == "thing" and self.per_value > _PER_VALUE))
         repeated, several = int((self.counts > 1).sum()), int((self.arms == _SEVERAL).sum())
         if kind is None or category or size < 2 or not max(repeated, self.repeated):

@@ -93,6 +93,8 @@ class Designed(Policy):
         fewest = 2.0 if problem.noise.needs == "squares" else 1.0
         each = max(fewest, math.floor(part / problem.arms + 1e-9), math.ceil(self.min_per_arm))
         pulls = everywhere(runs, problem.arms, each)
+        if self._looks == 1:  # all of the budget: a rest would be a look of its own
+            pulls[..., : max(int(part - each * problem.arms), 0)] += 1
         return self._announce(problem, pulls, np.full(runs, float(self.budget)), np.full(runs, self._looks - 1.0))
 
     @property

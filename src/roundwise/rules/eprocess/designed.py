@@ -145,9 +145,10 @@ class DesignedRule(EProcessRule):
         claims = [each for each in self.claims(problem, trial, names) if not each.shown]
         dead = [each.words for each in claims if each.evidence == -math.inf]
         level = max((math.exp(min(each.evidence - each.bar, 0.0)) for each in claims), default=0.0)
-        # `settle` has a power of 95 %: a share r of its results shows sqrt(r) of what a score lacks
-        lacks = float(missing(np.asarray(level)))
-        chance = float(ndtr(POWER_LEFT - lacks * (1 - math.sqrt(more / need)))) if need > 0 else 1.0
+        # `settle` has a power of 95 % each: a share r of its results shows sqrt(r) of what a score lacks
+        open_ = cells.open_levels(problem, kept)
+        lacks = missing(np.asarray([level]) if open_ is None else open_)
+        chance = float(ndtr(POWER_LEFT - lacks * (1 - math.sqrt(more / need))).prod()) if need > 0 else 1.0
         said = (
             f"This keeps the guarantee. What is open has a level of at most {level:.2g} (a new study starts at "
             f"{problem.delta:g}). With {more:,.0f} more results the chance of an answer is about {chance:.0%}, "

@@ -69,6 +69,13 @@ class DesignedEProcess(EProcess):
     def settle(self, problem: Problem, state: RuleState, lead: Floats) -> Settling:
         """Return the pulls that would settle everything."""
 
+    def open_levels(self, problem: Problem, state: RuleState) -> Floats | None:
+        """Return the levels that must all reach 1 if the estimates are right. One run.
+
+        None where results saved on one hypothesis go to others: then the highest of their levels says more.
+        """
+        return None
+
     @abstractmethod
     def hopeless(self, problem: Problem, wealth: Any) -> list[int]:
         """List the claims, by their numbers, whose level of 0 rules out that there is ever an answer. One run."""
@@ -136,6 +143,10 @@ class DesignedBestArm(BestArmEProcess, DesignedEProcess):
         costs = np.where(open_, (lead[..., None] / lacks) ** 2 / known.variance[..., None], np.inf)
         rivals = np.maximum(open_.sum(axis=-1, keepdims=True), 1)
         return Settling(solve_star(costs, leads), np.where(leads, np.sqrt(rivals), open_))
+
+    def open_levels(self, problem: Problem, state: RuleState) -> Floats:
+        rivals = ~state.wealth.lost & ~one_hot(state.alternative.leader, problem.arms)
+        return np.exp(np.minimum(state.wealth.gains[rivals] - problem.goal, 0.0))
 
     def hopeless(self, problem: Problem, wealth: BestArmWealth) -> list[int]:
         dead = np.flatnonzero(np.isneginf(wealth.gains) & ~wealth.lost)
