@@ -202,7 +202,7 @@ class ArmStopping:
         if name is None or name not in scores or (self._race.scorer is None and len(scores) > 1):
             raise InputError(f"Which score decides? Give `scorer`, one of: {', '.join(scores) or 'none'}.")
         value = scores[name].score.value
-        self._race.add(self.arm, str(id), float(GRADES.get(value, value) if isinstance(value, str) else value))  # type: ignore[arg-type]
+        self._race.add(self.arm, str(id), float(GRADES.get(value, value) if isinstance(value, str) else value))
 
     def failed(self, id: str | int) -> None:
         """Take a sample that ended in an error."""
@@ -220,7 +220,7 @@ _MANAGERS: dict[str, ArmStopping] = {}  # by the id of the evaluation
 
 
 @hooks(NAME, "Samples that end in an error have no result in a study of roundwise.")
-class _Errors(Hooks):
+class _Errors(Hooks):  # type: ignore[misc]
     async def on_sample_end(self, data: SampleEnd) -> None:
         manager = _MANAGERS.get(data.eval_id)
         if manager is not None and data.sample.error is not None:
