@@ -1,46 +1,76 @@
-"""Designed studies beside the numbers of their prototype: `python benchmarks/designed.py --runs 1000` (seed 1).
+"""Designed studies beside the numbers of their prototype: `python benchmarks/designed.py --runs 4000` (seed 1).
 
 Answered within the budget, mean results in F (the fixed design with equal counts, Bonferroni's correction and a power
-of 90 %), and looks; then how often a true null is rejected where that is most likely. The budget will not be extended
-(`hope=0`), as in the prototype; errors are those of the default. A cell is marked where its power is three standard
-errors below, or its mean 5 % above.
+of 90 %), and looks; then, in five times as many runs, how often a true null is rejected where that is most likely, with
+plans that stay and with plans that change, at random or because of results. The budget will not be extended (`hope=0`),
+as in the prototype; errors are those of the default. A cell is marked where its power is three standard errors below
+that of the prototype, or its mean three standard errors above.
 """
 
 import argparse
+import tempfile
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
-from roundwise import Above, AnyAbove, BernoulliArms, BestArm, Binary, Gaussian, GaussianArms, Problem, simulate
+from roundwise import (
+    Above,
+    AnyAbove,
+    BernoulliArms,
+    BestArm,
+    Binary,
+    Gaussian,
+    GaussianArms,
+    Problem,
+    create_study,
+    plan,
+    simulate,
+)
+from roundwise.arrays import tree_take
 from roundwise.model.problem import advance, begin
+from roundwise.noise import SubGaussian
+from roundwise.planning.forecast import replan
 from roundwise.policies import Designed
 
 LEAD = 0.1
 FIXED = {2: 34.26, 3: 74.8, 4: 119.2, 10: 431.1, 20: 1045.9, "above": 178.3, "any-above": 119.8}  # sigma^2/lead^2
-BEST = [  # arms, budget in F, looks; power and mean of the prototype
-    (2, 1.05, 5, 0.894, 0.696), (2, 1.2, 5, 0.925, 0.737), (2, 1.05, 3, 0.903, 0.767), (3, 1.0, 5, 0.928, 0.647),
-    (4, 0.9, 5, 0.930, 0.600), (10, 0.65, 5, 0.925, 0.466), (10, 0.75, 5, 0.957, 0.485), (20, 0.6, 5, 0.935, 0.404),
+BEST = [  # arms, budget in F, looks; power, mean and runs of the prototype, at our price of a look where it was run
+    (2, 1.05, 3, 0.903, 0.767, 10_000), (2, 1.2, 3, 0.931, 0.816, 10_000),
+    (2, 1.05, 5, 0.894, 0.696, 10_000), (2, 1.2, 5, 0.925, 0.737, 10_000),
+    (3, 0.9, 3, 0.906, 0.691, 10_000), (3, 1.0, 3, 0.934, 0.735, 10_000),
+    (3, 0.9, 5, 0.904, 0.638, 10_000), (3, 1.0, 5, 0.936, 0.673, 10_000),
+    (4, 0.8, 3, 0.896, 0.661, 10_000), (4, 1.0, 3, 0.957, 0.727, 10_000),
+    (4, 0.85, 5, 0.914, 0.589, 10_000), (4, 0.9, 5, 0.930, 0.600, 10_000),
+    (10, 0.65, 3, 0.899, 0.577, 10_000), (10, 0.8, 3, 0.969, 0.648, 10_000),
+    (10, 0.65, 5, 0.925, 0.466, 10_000), (10, 0.75, 5, 0.957, 0.485, 10_000),
+    (20, 0.6, 5, 0.935, 0.404, 10_000), (20, 0.7, 5, 0.965, 0.416, 10_000),
 ]  # fmt: skip
-RATES = [  # rates, F, budget in F; power and mean of the prototype, whose first look is dealt for three arms or more
-    ((0.35, 0.30), 3006, 1.05, 0.895, 0.692), ((0.12, 0.10), 8385, 1.05, 0.895, 0.698),
-    ((0.5, 0.3), 206, 1.1, 0.902, 0.723), ((0.35, 0.3, 0.3), 6564, 1.0, 0.926, 0.674),
-    ((0.35, 0.3, 0.3, 0.3), 10460, 0.9, 0.928, 0.611), ((0.35, *(0.3,) * 9), 37829, 0.75, 0.962, 0.479),
+RATES = [  # rates, F, budget in F; power, mean and runs of the prototype, which deals its first look for three or more
+    ((0.35, 0.30), 3006, 1.05, 0.895, 0.692, 10_000),
+    ((0.12, 0.10), 8385, 1.05, 0.895, 0.698, 10_000), ((0.12, 0.10), 8385, 1.2, 0.926, 0.732, 6000),
+    ((0.5, 0.3), 206, 1.1, 0.902, 0.723, 10_000), ((0.35, 0.3, 0.3), 6564, 1.0, 0.926, 0.674, 4000),
+    ((0.35, 0.3, 0.3, 0.3), 10460, 0.9, 0.928, 0.611, 4000), ((0.35, *(0.3,) * 9), 37829, 0.75, 0.962, 0.479, 1200),
 ]  # fmt: skip
-LEVELS = [  # question, means in leads, budget in F; power and mean of the prototype
-    (Above(0.0), [1, 1, 1, 1, -1, -1, -1, -1], 0.65, 0.923, 0.533),
-    (Above(0.0), [1, -1, 1, -1, 1.5, -1.5, 2, -2], 0.65, 0.997, 0.408),
-    (AnyAbove(0.0), [1, *[-1] * 7], 0.6, 0.972, 0.345),
-    (AnyAbove(0.0), [-1] * 8, 0.6, 0.932, 0.512),
-    (AnyAbove(0.0), [1, *[0] * 7], 0.8, 0.933, 0.459),
+LEVELS = [  # question, means in leads, budget in F; power, mean and runs of the prototype
+    (Above(0.0), [1, 1, 1, 1, -1, -1, -1, -1], 0.65, 0.923, 0.533, 4000),
+    (Above(0.0), [1, 1, 1, 1, -1, -1, -1, -1], 0.8, 0.988, 0.549, 4000),
+    (Above(0.0), [1, -1, 1, -1, 1.5, -1.5, 2, -2], 0.65, 0.997, 0.408, 4000),
+    (AnyAbove(0.0), [1, *[-1] * 7], 0.6, 0.972, 0.345, 4000),
+    (AnyAbove(0.0), [-1] * 8, 0.6, 0.932, 0.512, 4000),
+    (AnyAbove(0.0), [1, *[0] * 7], 0.8, 0.933, 0.459, 4000),
 ]
 
 
-def show_cell(name, question, env, noise, policy, fixed, runs, power, mean):
+def show_cell(name, question, env, noise, policy, fixed, runs, prototype):
     """Print one row of a table."""
+    power, mean, theirs = prototype
     (found,) = simulate(question, env, [policy], runs=runs, noise=noise, seed=1)
     right, used = (found.decided & found.correct).mean(), found.samples / fixed
-    error = np.sqrt(right * (1 - right) / runs)
-    spread = used.std() / np.sqrt(runs)
-    worse = "  worse" if right < power - 3 * max(error, 0.001) or used.mean() > 1.05 * mean + 3 * spread else ""
+    error, spread = np.sqrt(right * (1 - right) / runs), used.std() / np.sqrt(runs)
+    low = right < power - 3 * np.sqrt(power * (1 - power) * (1 / runs + 1 / theirs))
+    high = used.mean() > mean + 3 * spread * np.sqrt(1 + runs / theirs)
+    worse = f"  worse: {' and '.join(['answered'] * bool(low) + ['mean'] * bool(high))}" if low or high else ""
     print(
         f"| {name} | {power:.3f}, {mean:.3f} F | {right:.3f} ± {error:.3f}, {used.mean():.3f} ± {spread:.3f} F | "
         f"{found.batches.mean():.1f} |{worse}",
@@ -48,50 +78,187 @@ def show_cell(name, question, env, noise, policy, fixed, runs, power, mean):
     )
 
 
-def count_false_rejections(question, env, noise, policy, runs, lost):
-    """How often a true null is rejected by the end of the budget."""
-    problem, rng = Problem(question, env.arms, 0.05, noise), np.random.default_rng(1)
-    trial, state = begin(problem, policy, (runs,)), env.initial_state(rng, runs)
-    while trial.plan.pulls.any():
-        batch, state = env.pull(rng, state, trial.plan.pulls, noise.needs)
-        trial = advance(problem, policy, trial, batch)
-    return lost(trial.kept.wealth).mean()
+def stay(trial, policy, rng):
+    """The plan as it was made."""
+    yield np.arange(len(trial.done)), policy
+
+
+def change_at_random(trial, policy, rng):
+    """Lead, looks and budget are drawn anew before every look."""
+    left = max(policy.budget - float(trial.record.samples.min()), 10.0 * trial.plan.pulls.shape[-1])
+    budget = int(trial.record.samples.max() + left * rng.uniform(0.5, 1.5))
+    lead, looks, hope = policy.lead * rng.choice([0.5, 0.8, 1.25, 2.0]), int(rng.integers(1, 9)), rng.choice([0.0, 0.3])
+    yield np.arange(len(trial.done)), Designed(budget=budget, lead=float(lead), looks=looks, hope=float(hope))
+
+
+def change_by_results(trial, policy, rng):
+    """Where little is left of some level: all of the budget in one look, at a bold lead; elsewhere patience."""
+    gains = trial.kept.wealth.gains
+    bold = gains.min(axis=-1) < 0.0
+    used, looks = float(trial.record.samples.max()), int(trial.record.batches.max())
+    for group, design in (
+        (bold, {"budget": int(used + 150 * gains.shape[-1]), "lead": 2 * policy.lead, "looks": looks + 1}),
+        (~bold, {"budget": int(used + 600 * gains.shape[-1]), "lead": 0.7 * policy.lead, "looks": looks + 5}),
+    ):
+        yield np.flatnonzero(group), Designed(**design)
+
+
+def count_false_rejections(question, env, noise, policy, runs, lost, change=stay, chunk=500, most=8):
+    """How often a true null is rejected, by the end of the budget or within `most` looks if plans change."""
+    problem, rng, found = Problem(question, env.arms, 0.05, noise), np.random.default_rng(1), 0
+
+    def follow(trial, state, policy, looks):
+        nonlocal found
+        for group, design in change(trial, policy, rng) if looks else stay(trial, policy, rng):
+            one, world = tree_take((trial, state), group)
+            if change is not stay and looks and group.size:
+                one = one._replace(plan=design.next(problem, one))
+            if not group.size or looks == most or not one.plan.pulls.any():
+                found += int(lost(one.kept.wealth).sum())
+                continue
+            batch, world = env.pull(rng, world, one.plan.pulls, noise.needs)
+            follow(advance(problem, design, one, batch), world, policy, looks + 1)
+
+    for _ in range(runs // chunk):
+        follow(begin(problem, policy, (chunk,)), env.initial_state(rng, chunk), policy, 0)
+    return found / (runs // chunk * chunk)
+
+
+def show_power(runs):
+    """Print the tables of power and mean results."""
+    print("| case | prototype | measured | looks |\n|---|---|---|---|")
+    for arms, share, looks, *prototype in BEST:
+        fixed, env = FIXED[arms] / LEAD**2, GaussianArms(LEAD * (np.arange(arms) == 0))
+        policy = Designed(budget=int(share * fixed), lead=LEAD, looks=looks, hope=0.0)
+        name = f"best of {arms}, {share} F, {looks} looks"
+        show_cell(name, BestArm(), env, Gaussian(1.0), policy, fixed, runs, prototype)
+    for rates, fixed, share, *prototype in RATES:
+        policy = Designed(budget=int(share * fixed), lead=rates[0] - rates[1], hope=0.0)
+        name = f"rates {rates[0]}, {len(rates) - 1} of {rates[1]}, {share} F"
+        show_cell(name, BestArm(), BernoulliArms(rates), Binary(), policy, fixed, runs, prototype)
+    for question, means, share, *prototype in LEVELS:
+        fixed, env = FIXED[question.name] / LEAD**2, GaussianArms(LEAD * np.array(means))
+        policy = Designed(budget=int(share * fixed), lead=LEAD, hope=0.0)
+        show_cell(f"{question.name} {means}, {share} F", question, env, Gaussian(1.0), policy, fixed, runs, prototype)
+
+
+def show_errors(runs):
+    """Print how often a true null is rejected."""
+    normal, best, level = Gaussian(1.0), BestArm(), -0.2
+
+    def tied(arms, low=0):
+        return GaussianArms(np.concatenate([np.zeros(arms - low), np.full(low, level)]))
+
+    def budget(each, lead, arms):
+        return Designed(budget=each * arms, lead=lead)
+
+    def first(wealth):
+        return wealth.lost[..., 0]
+
+    def settled_above(wealth):
+        return (wealth.settled & (wealth.above > wealth.below)).any(axis=-1)
+
+    def first_above(wealth):
+        return wealth.settled[..., 0] & (wealth.above > wealth.below)[..., 0]
+
+    print("\n| a true null is rejected (at most 0.05) | measured |\n|---|---|")
+    for name, question, env, noise, policy, lost, change in (
+        *((f"{k} tied", best, tied(k), normal, budget(600, 0.2, k), first, stay) for k in (2, 3, 4, 10)),
+        *((f"best two of {k} tied", best, tied(k, k - 2), normal, budget(600, 0.2, k), first, stay)
+          for k in (3, 4, 10)),
+        *((f"{k} tied, changes at random", best, tied(k), normal, budget(600, 0.2, k), first, change_at_random)
+          for k in (2, 3, 10)),
+        *((f"{k} tied, changes by results", best, tied(k), normal, budget(600, 0.2, k), first, change_by_results)
+          for k in (2, 3, 4)),
+        *((f"2 rates of {rate}", best, BernoulliArms([rate] * 2), Binary(), Designed(budget=size, lead=lead), first,
+           stay) for rate, size, lead in ((0.3, 1200, 0.08), (0.1, 1200, 0.05), (0.05, 400, 0.07), (0.5, 206, 0.2))),
+        ("4 rates of 0.3", best, BernoulliArms([0.3] * 4), Binary(), Designed(budget=2400, lead=0.1), first, stay),
+        ("best two of 4 rates tied", best, BernoulliArms([0.3, 0.3, 0.2, 0.2]), Binary(),
+         Designed(budget=2400, lead=0.1), first, stay),
+        *((f"2 rates of 0.3, {words}", best, BernoulliArms([0.3] * 2), Binary(), Designed(budget=1200, lead=0.08),
+           first, change) for words, change in (("changes at random", change_at_random),
+                                                ("changes by results", change_by_results))),
+        *((f"{k} tied, sub-Gaussian", best, tied(k), SubGaussian(1.0), budget(600, 0.2, k), first, stay)
+          for k in (2, 4)),
+        ("above: 8 on the level, any settled above", Above(0.0), tied(8), normal, budget(300, 0.2, 8), settled_above,
+         stay),
+        ("above: one of 8 on the level", Above(0.0), tied(8, 7), normal, budget(300, 0.2, 8), first_above, stay),
+        ("any above: 8 on the level, says yes", AnyAbove(0.0), tied(8), normal, budget(300, 0.2, 8),
+         lambda w: w.none_lost, stay),
+        ("any above: one of 8 on the level, says no", AnyAbove(0.0), tied(8, 7), normal, budget(300, 0.2, 8),
+         lambda w: w.arms_lost[..., 0], stay),
+    ):  # fmt: skip
+        found = count_false_rejections(question, env, noise, policy, runs, lost, change)
+        print(f"| {name} | {found:.4f} ± {np.sqrt(found * (1 - found) / runs):.4f} |", flush=True)
+
+
+def live_studies(number, words, rates_of):
+    """Live studies of 0/1 results, asked and told round by round: the state after each round."""
+    rng = np.random.default_rng(1)
+    with tempfile.TemporaryDirectory() as folder:
+        for each in range(number):
+            where, rates, states = f"sqlite:///{folder}/{each}.db", rates_of(rng), []
+            with create_study("s", question=BestArm(), storage=where, seed=1, **words) as study:
+                while (asked := study.ask()) is not None:
+                    n = asked.pulls.astype(int)
+                    won = rng.binomial(n, rates)
+                    study.tell({"arm": asked.arms, "count": n.tolist(), "successes": won.tolist()}, new=True)
+                    states.append(study.state)
+                yield states  # which may read the record
+            Path(f"{folder}/{each}.db").unlink()
+
+
+LIVE = {"arms": ["a", "b", "c"], "noise": Binary(), "budget": 6564, "lead": 0.05}
+
+
+def show_live(studies):
+    """Print what live studies come to beside the plan of them, and how often forecasts on the way come true."""
+    print("\n| rates 0.35, 0.3, 0.3; at most 6564 results | answered | mean results | rounds |\n|---|---|---|---|")
+    row = plan(BestArm(), baseline=0.3, leads=[0.05], runs=4000, **LIVE).row
+    ends = []
+    for *_, last in live_studies(studies, LIVE, lambda rng: [0.35, 0.3, 0.3]):
+        right = last.decided is not None and last.decided["answer"] == 0
+        ends.append((right, last.record.samples, last.number))
+    means, errors = np.mean(ends, axis=0), np.std(ends, axis=0) / np.sqrt(studies)
+    shown = [f"{mean:.4g} ± {error:.2g}" for mean, error in zip(means, errors, strict=True)]
+    print(f"| plan | {row.within_budget:.3f} | {row.mean_samples:.0f} | {row.mean_rounds:.2f} |")
+    print(f"| {studies} live studies | {' | '.join(shown)} |", flush=True)
+
+
+def show_forecasts(studies):
+    """Print how often there is an answer, by the chance that was forecast after a round; leads of 0 to 2 times 0.05."""
+    print("\n| forecast | number | mean forecast | answered |\n|---|---|---|---|")
+    found = []
+
+    def rates_of(rng):
+        ahead = rng.choice([0.0, 0.5, 0.75, 1.0, 1.5, 2.0]) * LIVE["lead"]
+        return 0.3 + ahead * (np.arange(3) == rng.integers(3))
+
+    for states in live_studies(studies, LIVE, rates_of):
+        on_the_way = [each for each in states if each.decided is None and each.over is None]
+        answered = states[-1].decided is not None
+        found += [(replan(each, runs=200).within_budget, answered) for each in on_the_way]
+    chances, came = np.array(found).T
+    for low, high in pairwise((0.0, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 1.01)):
+        here = (chances >= low) & (chances < high)
+        share = came[here].mean()
+        error = np.sqrt(share * (1 - share) / here.sum())
+        print(
+            f"| {low:g} to {min(high, 1):g} | {here.sum()} | {chances[here].mean():.3f} | {share:.3f} ± {error:.3f} |"
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
-    runs = parser.parse_args().runs
-    print("| case | prototype | measured | looks |\n|---|---|---|---|")
-    for arms, share, looks, power, mean in BEST:
-        fixed, env = FIXED[arms] / LEAD**2, GaussianArms(LEAD * (np.arange(arms) == 0))
-        policy = Designed(budget=int(share * fixed), lead=LEAD, looks=looks, hope=0.0)
-        show_cell(
-            f"best of {arms}, {share} F, {looks} looks", BestArm(), env, Gaussian(1.0), policy, fixed, runs, power, mean
-        )
-    for rates, fixed, share, power, mean in RATES:
-        policy = Designed(budget=int(share * fixed), lead=rates[0] - rates[1], hope=0.0)
-        name = f"rates {rates[0]}, {len(rates) - 1} of {rates[1]}, {share} F"
-        show_cell(name, BestArm(), BernoulliArms(rates), Binary(), policy, fixed, runs, power, mean)
-    for question, means, share, power, mean in LEVELS:
-        fixed, env = FIXED[question.name] / LEAD**2, GaussianArms(LEAD * np.array(means))
-        policy = Designed(budget=int(share * fixed), lead=LEAD, hope=0.0)
-        show_cell(f"{question.name} {means}, {share} F", question, env, Gaussian(1.0), policy, fixed, runs, power, mean)
-    print("\n| a true null is rejected (at most 0.05) | measured |\n|---|---|")
-    normal, rates = Gaussian(1.0), Binary()
-    first, any_side = lambda w: w.lost[..., 0], lambda w: (w.settled & (w.above > w.below)).any(axis=-1)
-    for name, question, env, noise, policy, lost in (
-        ("2 tied", BestArm(), GaussianArms(np.zeros(2)), normal, Designed(budget=1200, lead=0.17), first),
-        ("4 tied", BestArm(), GaussianArms(np.zeros(4)), normal, Designed(budget=2400, lead=0.2), first),
-        ("two of 4 tied", BestArm(), GaussianArms([0, 0, -0.2, -0.2]), normal, Designed(budget=2400, lead=0.2), first),
-        ("2 rates of 0.3", BestArm(), BernoulliArms([0.3, 0.3]), rates, Designed(budget=1200, lead=0.08), first),
-        ("2 rates of 0.05", BestArm(), BernoulliArms([0.05, 0.05]), rates, Designed(budget=400, lead=0.07), first),
-        ("8 on the level", Above(0.0), GaussianArms(np.zeros(8)), normal, Designed(budget=2400, lead=0.2), any_side),
-        ("any of 8 on the level", AnyAbove(0.0), GaussianArms(np.zeros(8)), normal, Designed(budget=2400, lead=0.2),
-         lambda w: w.none_lost),
-    ):  # fmt: skip
-        found = count_false_rejections(question, env, noise, policy, 4 * runs, lost)
-        print(f"| {name} | {found:.4f} ± {np.sqrt(found * (1 - found) / (4 * runs)):.4f} |", flush=True)
+    parser.add_argument("--live", type=int, default=0, help="number of live studies, in place of the tables")
+    given = parser.parse_args()
+    if given.live:
+        show_live(given.live)
+        show_forecasts(given.live)
+        return
+    show_power(given.runs)
+    show_errors(5 * given.runs)
 
 
 if __name__ == "__main__":

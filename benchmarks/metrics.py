@@ -1,6 +1,6 @@
 """What docs/why-the-guarantee-holds.md says of metrics, measured: `python benchmarks/metrics.py PART --runs 1000`.
 
-Every part has a fixed seed and runs through the reader and the fold of a live study, without its storage.
+Ratios and covariates run through the reader and the fold of a live study, without its storage. The seed is 27.
 """
 
 import argparse
@@ -8,9 +8,25 @@ import time
 
 import numpy as np
 
-from roundwise import Claims, Columns, LargeSample, Reading
-from roundwise.ingest import read_results
+from roundwise import (
+    BestArm,
+    Claims,
+    Columns,
+    Gaussian,
+    GaussianArms,
+    LargeSample,
+    Normal,
+    Poisson,
+    Reading,
+    SameVariance,
+    SubGaussian,
+    Wager,
+    simulate,
+)
+from roundwise.calibration.skewed import SKEWED_LAWS
+from roundwise.ingest import read_results, row_checks
 from roundwise.ingest.ratios import ratio_sums
+from roundwise.ingest.row_checks import FIRST, Moments, Repetition, RowStatistics, levels_of_checks
 from roundwise.study.fold import Round, fold_round, start_summary, start_trial
 from roundwise.study.spec import StudySpec
 
@@ -43,7 +59,7 @@ def claim_ratio(rng, rounds, n, rates, means):
         known = ratio_sums(summary.ratios, ARMS)
         reading = {"columns": spec.columns, "reading": Reading(id_result="sum"), "ratio": known}
         file = read_results(rows, ARMS, spec.noise, parts=12, whole=True, seed=1, file=number, **reading)
-        asked = Round(number, np.full(2, float(n)), (file,), arms=tuple(ARMS), budget=spec.budget)
+        asked = Round(number, np.full(2, float(n)), (file,), arms=tuple(ARMS), design=spec.design)
         trial, summary, _ = fold_round(spec, trial, summary, asked)
         if trial.done:
             break
@@ -59,7 +75,142 @@ def measure_ratios(runs):
         print(f"rates {rates}, views {means}: claimed in {shown} of {runs} = {shown / runs:.4f}", flush=True)
 
 
-PARTS = {"ratios": measure_ratios}
+# --- row checks
+
+
+DOUBLING = (20, 20, 40, 80, 160, 320)
+TRUE_LAWS = {  # rows of a study of two arms, and the noise model that is true of them
+    "normal, sigma known": (lambda rng, size: rng.standard_normal(size), Gaussian(1.0)),
+    "normal": (lambda rng, size: 7 + 3 * rng.standard_normal(size), Normal()),
+    "normal, one deviation": (lambda rng, size: rng.standard_normal(size), SameVariance()),
+    "normal, rounded to one deviation": (lambda rng, size: rng.standard_normal(size).round(), Normal()),
+    "uniform, sub-Gaussian": (lambda rng, size: rng.uniform(-1, 1, size), SubGaussian(1.0)),
+    **{
+        f"Poisson {mean:g}": (lambda rng, size, mean=mean: rng.poisson(mean, size).astype(float), Poisson())
+        for mean in (0.05, 0.4, 2.1, 5.0, 440.0)
+    },
+}
+
+
+def statistics_of(rows):
+    """What is kept of the rows of many arms. (arms, n)"""
+    n = np.full(len(rows), float(rows.shape[1]))
+    off = rows - rows.mean(axis=1, keepdims=True)
+    second, third, fourth = ((off**k).sum(axis=1) for k in (2, 3, 4))
+    moments = Moments.none(len(rows))._replace(counts=n, means=rows.mean(axis=1), groups=np.ones(len(rows)))
+    moments = moments._replace(second=second, third=third, fourth=fourth)
+    first = rows[:, :FIRST]
+    often = (first[:, :, None] == first[:, None, :]).sum(axis=-1)
+    value = np.take_along_axis(first, often.argmax(axis=1)[:, None], axis=1)
+    hits = (rows[:, FIRST:] == value).sum(axis=1).astype(float)
+    return RowStatistics(moments, Repetition(first, value[:, 0], n - FIRST, hits))
+
+
+def first_findings(noise, batches, arms=2):
+    """For each check and each of many arms, of studies of so many, the rows after which it found something."""
+    known, found = None, {}
+    for rows in batches:
+        new = statistics_of(rows)
+        if known is None:
+            known, before = (
+                RowStatistics(new.moments, Repetition.none(len(rows)).plus(new.repetition)),
+                np.zeros(len(rows)),
+            )
+        else:
+            before, moments = known.moments.counts, known.moments.plus(new.moments, own_means=True)
+            known = RowStatistics(moments, known.repetition.plus(new.repetition))
+        if "deviations" in noise.row_checks:  # which compares the arms of a study with each other
+            studies = [Moments(*each) for each in zip(*(each.reshape(-1, arms) for each in known.moments), strict=True)]
+            apart = np.concatenate([row_checks.deviations_test(each).chances for each in studies])
+        tests = row_checks._tests(noise, known)
+        levels = levels_of_checks(before, known.moments.counts, arms * len(tests))
+        for check, test in tests.items():
+            chances = apart if check == "deviations" else test().chances
+            when = found.setdefault(check, np.full(len(rows), np.inf))
+            found[check] = np.where((chances < levels) & np.isinf(when), known.moments.counts, when)
+    return found
+
+
+def measure_checks(runs):
+    """Studies of two arms of a true model with a finding, of up to 640 rows an arm; 1 in 1000 is allowed."""
+    for law, (draw, noise) in TRUE_LAWS.items():
+        rng, found = np.random.default_rng(27), {}
+        for start in range(0, runs, 2000):
+            size = 2 * min(2000, runs - start)
+            for check, when in first_findings(noise, [draw(rng, (size, n)) for n in DOUBLING]).items():
+                found.setdefault(check, []).append(np.isfinite(when).reshape(-1, 2).any(axis=1))
+        every = {check: np.concatenate(each) for check, each in found.items()}
+        each = ", ".join(f"{check} {int(any_.sum())}" for check, any_ in every.items())
+        print(f"{law}: {int(np.logical_or.reduce(list(every.values())).sum())} of {runs} ({each})", flush=True)
+
+
+def measure_kept(runs):
+    """Studies of skewed laws that no check has contradicted after 40, 80, 160 and 320 rows an arm: these are kept."""
+    for law, pair in SKEWED_LAWS.items():
+        rng = np.random.default_rng(27)
+        batches = [np.stack([draw(rng, n) for _ in range(runs) for draw in pair]) for n in DOUBLING[:5]]
+        shares = []
+        for noise in (Normal(), SameVariance()):
+            when = np.minimum.reduce(list(first_findings(noise, batches).values())).reshape(-1, 2).min(axis=1)
+            shares.append(" / ".join(f"{(when > rows).mean():.3f}" for rows in (40, 80, 160, 320)))
+        print(f"{law}: normal {shares[0]}; one deviation {shares[1]}", flush=True)
+
+
+# --- own variances and covariates
+
+
+def measure_variances(runs):
+    """Mean results of Wager with own variances over those with one, where all deviations are 1."""
+    for means in ([1.0, 0.0], [0.5, 0.0], [0.1, 0.0], [0.3, *[0.0] * 9]):
+        samples = []
+        for noise in (SameVariance(), Normal()):
+            world = GaussianArms(np.array(means), 1.0)
+            (found,) = simulate(BestArm(), world, [Wager()], runs=runs, noise=noise, seed=27)
+            samples.append(found.samples)
+        same, own = (each.mean() for each in samples)
+        error = np.hypot(*(each.std() / each.mean() for each in samples)) / np.sqrt(runs)
+        print(f"{len(means)} arms, gap {abs(means[0] - means[1]):g}: {same:.0f} and {own:.0f} results, "
+              f"ratio {own / same:.3f} +- {error:.3f}", flush=True)  # fmt: skip
+
+
+def results_with_covariate(rng, noise, gap, adjusted, size, rounds=100, rho=0.7):
+    """Results until a study of two arms in rounds of this size is decided, adjusted by its earlier rounds or not."""
+    spec = StudySpec.declare(question=BestArm(), arms=ARMS, noise=noise, round=size, split="equal", seed=1)
+    trial, summary = start_trial(spec), start_summary(spec)
+    for number in range(1, rounds + 1):
+        which = np.tile([0, 1], size // 2)
+        x = rng.standard_normal(size)
+        y = rho * x + np.sqrt(1 - rho**2) * rng.standard_normal(size) + gap * which
+        rows = {"user": np.arange(size), "arm": [ARMS[i] for i in which], "outcome": y, "before": x}
+        words = {"columns": Columns(id="user", covariate="before"), "adjustment": summary.covariate.adjustment}
+        parts = spec.noise.most_parts if number > 1 else spec.limited_policy.first(spec.problem, ()).parts
+        file = read_results(rows, ARMS, noise, parts=parts, seed=1, file=number, **(words if adjusted else {}))
+        asked = Round(number, np.full(2, size / 2), (file,), arms=tuple(ARMS), design=spec.design)
+        trial, summary, _ = fold_round(spec, trial, summary, asked)
+        if trial.done:
+            break
+    return number * size
+
+
+def measure_covariates(runs):
+    """Results that a covariate of correlation 0.7 saves, in rounds of 200."""
+    for noise in (Normal(), LargeSample(min_rows=200)):
+        for gap in (0.1, 0.3):
+            mean = []
+            for adjusted in (False, True):
+                rng = np.random.default_rng(27)
+                mean.append(np.mean([results_with_covariate(rng, noise, gap, adjusted, 200) for _ in range(runs)]))
+            print(f"{noise.name}, gap {gap}: {mean[0]:.0f} and {mean[1]:.0f} results, "
+                  f"{100 * (1 - mean[1] / mean[0]):.0f} % saved", flush=True)  # fmt: skip
+
+
+PARTS = {
+    "ratios": measure_ratios,
+    "checks": measure_checks,
+    "kept": measure_kept,
+    "variances": measure_variances,
+    "covariates": measure_covariates,
+}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

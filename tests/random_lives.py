@@ -60,7 +60,8 @@ class Life:
             self.keys = keys or draw(["none", "none", "id", "id", "item", "wide"])
             self.means = {arm: draw([0.4, 0.4, 0.1, 0.25, 0.55, 0.7]) for arm in "abcdefgh"}
             words = f"--question {QUESTIONS[self.question]} {self.noise} {KEYS[self.keys]} --delta {draw(['5%', 0.2])}"
-            words += draw(["", " --budget 300", " --budget 900"]) + draw(["", " --round 60", " --round 151"])
+            words += draw(["", " --budget 300", " --budget 900", " --budget 900 --lead 0.2 --looks 3"])
+            words += draw(["", " --round 60", " --round 151"])
             words += draw(["", " --split equal", " --split " + ":".join(draw("123") for _ in arms)])
             words += draw(["", "", " --max-round 90", " --min-per-arm 5"])
             if self.keys == "id":
@@ -127,7 +128,8 @@ class Life:
         """Something happens."""
         if self.random.random() < 0.7 and self.looked(lambda study: study.state.open_round) is None:
             self.does("ask s", lambda study: study.ask())
-        kinds = {"tell": 12, "change": 3, "amend": 2, "over": 1.5, "end": 1, "extend": 1, "past": 1, "move": 1}
+        kinds = {"tell": 12, "change": 3, "amend": 2, "over": 1.5, "extend": 1, "redesign": 1}
+        kinds |= {"end": 1, "past": 1, "move": 1}
         self.anew = False
         getattr(self, self.random.choices(list(kinds), list(kinds.values()))[0])()
 
@@ -217,6 +219,14 @@ class Life:
         """Another budget."""
         budget = self.random.choice([100, 600, 2000])
         self.anew |= self.does(f"extend s --budget {budget} --yes", lambda study: study.extend(budget))
+
+    def redesign(self):
+        """Another design, or none."""
+        budget, lead, looks = self.random.choice([(None, None, None), (900, 0.2, None), (2000, 0.1, 2), (600, None, 4)])
+        words = "" if budget is None else f" --budget {budget}"
+        words += "" if lead is None else f" --lead {lead}"
+        words += "" if looks is None else f" --looks {looks}"
+        self.does(f"redesign s{words} --yes", lambda study: study.redesign(budget, lead, looks))
 
     def past(self):
         """Earlier data teach, and are never told."""

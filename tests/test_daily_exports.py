@@ -130,6 +130,20 @@ class TestTheSplit:
     def test_that_is_chance(self, split):
         assert self.told(split, [1020, 470, 510] if split else [640, 700, 660], round=2000).dangers == ()
 
+    def test_a_page_that_always_splits_equally(self):
+        """It is judged by its own split, not by the one that a round asks for; any other one is told of."""
+        with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), seed=1, round=3000) as study:
+            study.ask()
+            study.tell({"arm": ARMS, "count": [1000] * 3, "successes": [300, 330, 350]})
+            asked = study.ask().pulls
+            assert asked.max() > 1.4 * asked.min()
+            study.tell({"arm": ARMS, "count": [1000, 990, 1010], "successes": [300, 325, 345]})
+            assert study.report().dangers == ()
+            asked = study.ask().pulls
+            assert asked.max() > 1.4 * asked.min()
+            report = study.tell({"arm": ARMS, "count": [1000, 1400, 600], "successes": [300, 455, 210]})
+        assert [each.code for each in report.dangers] == ["sample_ratio_mismatch"]
+
     def test_it_warns_as_rarely_as_it_says(self):
         from roundwise.study.diagnostics import Splits
 

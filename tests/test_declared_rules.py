@@ -276,7 +276,7 @@ class TestStudies:
 
     def test_wager_is_not_touched(self, live):
         report = live(Wager(), budget=100).go()
-        assert "Undecided (the budget of 100 results is used up)" in report.headline
+        assert "Undecided within the budget of 100 results" in report.headline
         assert report.results == 100
 
     def test_a_verdict_that_does_not_follow(self, live, tmp_path):

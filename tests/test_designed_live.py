@@ -1,11 +1,14 @@
 """Designed studies from their first round to their last: what may change on the way, and the record of it."""
 
 import html
+import re
 
 import numpy as np
 import pytest
 
-from roundwise import Above, AnyAbove, Designed, InputError, TopK, Wager
+from roundwise import Above, AnyAbove, BestArm, Designed, Gaussian, InputError, Problem, Wager
+from roundwise.model.problem import begin
+from roundwise.questions import Statements
 from studies import rates, same_when_read_again, studies
 from test_web_pages import browsing, post
 
@@ -102,13 +105,20 @@ def test_designs_that_are_refused(make):
     with pytest.raises(InputError, match="must be set before those are seen"):
         study.redesign(900)
     for name, question, why in (
-        ("top", TopK(2), "There is no design for the question 'top-k'"),
+        ("stated", Statements.against_control(3, 0), "There is no design for 'statements'"),
+        ("near", BestArm(tolerance=0.05), "There is no design for 'best-arm' with a tolerance"),
         ("above", Above(0.3), "cannot be continued by 'designed' where the question is 'above'"),
     ):
         other = make(name, question)
         rates(other, **EVEN)
         with pytest.raises(InputError, match=why):
             other.redesign(900, 0.1)
+    capped = make("capped", policy=Wager(), budget=300)  # a budget that nothing is designed for
+    with pytest.raises(InputError, match="is not designed for a budget"):
+        capped.redesign()
+    listed = make("listed", list=[f"q{i}" for i in range(80)])
+    with pytest.raises(InputError, match="no design for a study of a list"):
+        listed.redesign(100, 0.2)
     dead = make("dead", policy=Designed(budget=100, lead=0.3, looks=1, hope=0.0), arms=("a", "b"))
     rates(dead, a=0.4, b=0.4)
     with pytest.raises(InputError, match="used up a level"):
@@ -149,3 +159,38 @@ def test_on_every_surface(tmp_path, make, roundwise):
     assert roundwise("redesign", "s", "--budget", "5000", "--looks", "3", "--yes", "--storage", storage)[0] == 0
     assert study.state.spec.policy == Designed(budget=5000, looks=4)
     same_when_read_again(study)
+
+
+# --- what a report says
+
+
+def test_a_budget_that_is_used_up(make):
+    study = make(budget=900, lead=0.15)
+    report = rates(study, a=0.4, b=0.39, c=0.2)
+    (note,) = [each for each in report.notes if each.code == "levels"]
+    assert [words for words, _ in note.fields["levels"]] == ["b is not the best", "a is not the best"]
+    assert note.fields["rounds"] == 4
+    assert "4 more rounds at most" in str(note)
+    while study.ask() is not None:
+        report = rates(study, a=0.4, b=0.39, c=0.2)
+    ended = "Undecided within the budget of 900 results. a (39.9 %) or b (38.7 %) is the best (95 %); c is out"
+    assert report.headline == ended
+    assert "levels" in [each.code for each in report.notes]
+    assert "levels" not in [each.code for each in rates_to_the_end(make("clear", budget=900, lead=0.15)).notes]
+
+
+def rates_to_the_end(study):
+    while study.ask() is not None:
+        report = rates(study, a=0.6, b=0.3, c=0.2)
+    return report
+
+
+@pytest.mark.parametrize(
+    ("arms", "budget", "power"), [(2, 2055, 0.715), (3, 3740, 0.648), (4, 9536, 0.896), (10, 17_244, 0.6)]
+)
+def test_the_chance_that_an_extension_names(arms, budget, power):
+    """That of a study which has all before it, beside 800 simulations of normal results with one arm ahead by 0.1."""
+    problem, policy = Problem(BestArm(), arms, 0.05, Gaussian(1.0)), Designed(budget=budget, lead=0.1)
+    said = policy.stopping.effect_of_budget(problem, begin(problem, policy), budget, [f"arm {i}" for i in range(arms)])
+    chance = float(re.search(r"is about (\d+)%", said)[1]) / 100
+    assert abs(chance - power) <= 0.04

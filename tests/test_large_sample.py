@@ -221,7 +221,7 @@ def test_the_worst_class_counts():
     found = Guarantee.of([approximate])
     assert found.status == "approximate"
     assert not found.kept
-    assert str(found).startswith("approximate: the spread of each arm is taken from its earlier results (at least 400)")
+    assert str(found).startswith("approximate: the first results of each arm (at least 400) tell only its spread")
     both = Guarantee.of([approximate, condition])
     assert both.status == "conditional"
     assert str(both).startswith("conditional on the assumption that a holds; and approximate:")
@@ -246,6 +246,7 @@ def test_a_live_study(tmp_path):
         assert report.guarantee.status == "approximate"
         (note,) = [each for each in report.notes if each.code == "collecting"]
         assert str(note).startswith("Collecting: about 400 results of")
+        assert "budget" not in str(note)
         assert not study.state.trial.kept.wealth.gains.any()
         for number in range(2, 12):
             study.ask()
@@ -258,9 +259,9 @@ def test_a_live_study(tmp_path):
         assert number > 2
         report = study.report()
         assert "collecting" not in [each.code for each in report.notes]
-        assert "approximate: the spread" in report.text()
+        assert "approximate: the first results of each arm" in report.text()
         assert json.loads(report.json())["guarantee"]["status"] == "approximate"
-        assert "approximate: the spread" in report.html()
+        assert "approximate: the first results of each arm" in report.html()
         assert "box danger" not in report.html()
         new, old = report.ranked
         assert new.lower > old.mean > old.lower
@@ -270,6 +271,19 @@ def test_a_live_study(tmp_path):
         sums.write_text("arm,count,total,squares\nold,10,10,20\nnew,10,10,20\n")
         with pytest.raises(DataError, match="how skewed results are"):
             study.tell(sums)
+
+
+def test_a_budget_that_only_tells_the_spread(tmp_path):
+    with create_study(
+        "costly",
+        question=BestArm(),
+        arms=["a", "b"],
+        noise=LargeSample(),
+        budget=300,
+        storage=f"sqlite:///{tmp_path}/s",
+    ) as study:
+        (note,) = [each for each in study.report().notes if each.code == "collecting"]
+    assert "The budget of 300 does not allow that for all arms, so nothing will be concluded." in str(note)
 
 
 # ------------------------------------------------------------------------------------------ error rates by simulation

@@ -329,7 +329,7 @@ class TestBets:
         assert (choice.answer == 0).all()
         counts = np.tile([3.0, 2.0, 0.0, 4.0, 1.0], (runs, 1))
         totals = counts * means + np.sqrt(counts) * rng.normal(size=(runs, 5))
-        before = ledger.of_candidate(won, choice)[0]
+        before = ledger.of_candidate(problem, won, choice)[0]
         parts = stack_parts((Batch(counts, totals),))
         after = ledger.update(problem, RuleState(won, known, choice), parts, False)
         found = np.exp(after.gains[:, 0, 0] - before[:, 0])

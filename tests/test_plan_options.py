@@ -18,6 +18,7 @@ ONLY_NEW = {
 ONLY_PLAN = {
     **dict.fromkeys(["--baseline", "--leads", "--means", "--scenario", "--target"], "what is expected"),
     **dict.fromkeys(["--pilot", "--missing", "--deviation", "--skewness", "--item-correlation"], "what is expected"),
+    **dict.fromkeys(["--metric-baseline", "--metric-deviation"], "what is expected"),
     **dict.fromkeys(["--sample-cost", "--round-cost", "--round-days"], "what is paid"),
     "--power": "of the fixed design beside it",
     "--per-day": "traffic, for days",

@@ -181,6 +181,23 @@ def test_files_of_a_round_and_corrections_are_linearized_alike(make):
     same_when_read_again(study)
 
 
+def test_the_first_round_of_an_added_arm_only_teaches(make):
+    rng = np.random.default_rng(10)
+    study = make(arms=("a", "b"), noise=QUICK, round=200, columns=SPEND)
+    told = run(study, rng, 2)
+    study.add("c", "it was built later")
+    study.ask()
+    told.append(sessions(rng, 100, (2.0, 2.0, 2.0), (3, 5, 20)))
+    study.tell(frame(*told[-1], 90_000, arms=("a", "b", "c")))
+    (file,) = study.state.rounds[2].files
+    assert (file.linearization.own, file.parts) == (True, 1)
+    ratio = sum(each[0][:2].sum() for each in told[:2]) / sum(each[1][:2].sum() for each in told[:2])
+    assert file.linearization.ratio == pytest.approx(ratio)
+    means = [np.mean([each[1][j] for each in told[:2]]) for j in (0, 1)]
+    assert file.linearization.scales == pytest.approx([1 / means[0], 1 / means[1], 1 / told[2][1][2].mean()])
+    same_when_read_again(study)
+
+
 def test_an_audit_finds_another_linearization(make):
     study = make(arms=("a", "b"), noise=QUICK, round=200, columns=SPEND)
     run(study, np.random.default_rng(6), 3)

@@ -10,9 +10,11 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
+    Claims,
     Columns,
     DataError,
     InputError,
+    Metric,
     Normal,
     Reading,
     create_study,
@@ -227,6 +229,37 @@ def test_zero_is_a_value_like_others():
 def make(tmp_path):
     with studies(tmp_path) as found:
         yield found
+
+
+def day_file(*rows):
+    return dict(zip(("user", "arm", "outcome", "visits", "day"), map(list, zip(*rows, strict=True)), strict=True))
+
+
+@pytest.mark.parametrize("metrics", [(), (Metric("visits", Normal(), margin=1.0),)])
+def test_an_id_whose_rows_come_in_two_files(make, metrics):
+    """Without a window the first file tells it; with one, a file must have all rows of the ids that wait."""
+    ids = [("u1", "a", 10.0, 1, "2026-05-04"), ("u2", "b", 5.0, 1, "2026-05-04"), ("u5", "a", 1.0, 1, "2026-05-01")]
+    more = [("u1", "a", 7.0, 2, "2026-05-05"), ("u4", "b", 3.0, 1, "2026-05-05"), ("u9", "a", 0.0, 0, "2026-05-08")]
+    words = {"arms": ("a", "b"), "noise": Normal(), "round": 20, "columns": ORDERS, "metrics": metrics}
+    words["question"] = Claims.against_control(["a", "b"], 0)
+    study = make("no window", reading=Reading(id_result="sum"), **words)
+    study.ask()
+    study.tell(day_file(*ids))
+    report = study.tell(day_file(*more))
+    assert (report.pending, study.state.rounds[0].files[1].totals.tolist()) == (5, [0, 3])
+    assert {"skipped", "contradicts", "ids_in_two_files"} <= {each.code for each in report.notes}
+    assert "contradicted" in report.guarantee.codes
+    study = make("window", reading=Reading(id_result="sum", id_window="2d"), **words)
+    study.ask()
+    assert study.tell(day_file(*ids)).pending == 1  # u5, whose window has closed
+    with pytest.raises(DataError, match="lacks rows of 2 of the 2 ids"):
+        study.tell(day_file(*more))
+    report = study.tell(day_file(*ids, *more))
+    files = study.state.rounds[0].files
+    assert files[1].totals.tolist() == [17, 8]
+    assert [each.totals.tolist() for each in files[1].metrics] == [[3, 2]] * len(metrics)
+    assert "contradicted" not in report.guarantee.codes
+    same_when_read_again(study)
 
 
 def test_a_study_with_rules_is_recorded_verified_and_moved(make, tmp_path):

@@ -399,7 +399,7 @@ class TestTogether:
             each.join()
         number, sentence = sorted(said, key=str)
         assert number == 1
-        assert sentence.startswith("No round is open. Round 1 is complete.")
+        assert sentence.startswith("No round is open: round 1 is complete.")
         assert [each.kind for each in load_study("two", server_at).entries()].count("told") == 1
 
     def test_what_was_seen_must_still_be_so(self, both):

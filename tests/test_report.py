@@ -43,7 +43,7 @@ from roundwise.policies import OptBBAI
 from roundwise.report import build_report
 from roundwise.report.export import BROWSERS
 from roundwise.report.model import odds, per_cent
-from roundwise.report.text import arm_table, as_rows, claim_table, file_table, round_table
+from roundwise.report.text import arm_table, as_rows, claim_table, describe_history, file_table, round_table
 from roundwise.thresholds import KaufmannKoolenPairwise, KaufmannKoolenSum, Lemma32ByCounts, LogLogHeuristic
 from test_study import ARMS, QUESTIONS, World, finished
 
@@ -602,3 +602,15 @@ def test_what_is_missing_stands_with_its_arm(study):
     assert [(each.name, each.missing) for each in report.arm_rows] == [("a", 0), ("b", 30)]
     assert as_rows(arm_table(report))[0][-1] == "missing"
     assert [each.fields["arm"] for each in report.dangers if each.code == "missing_differ"] == ["b"]
+
+
+def test_the_report_of_tell_does_not_count_files(tmp_path):
+    """It has read those of the last round alone; the full report has read all."""
+    with create_study(
+        "s", question=BestArm(), arms=["a", "b"], noise=Binary(), round=20, storage=f"sqlite:///{tmp_path}/x.db"
+    ) as study:
+        for _ in range(3):
+            study.ask()
+            told = study.tell({"arm": ["a", "b"], "count": [10, 10], "successes": [5, 5]}, new=True)
+        assert " file" not in describe_history(told)
+        assert describe_history(study.report()).endswith("3 files.")

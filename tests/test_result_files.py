@@ -8,7 +8,7 @@ import pytest
 
 from result_files import ARMS, reader, table
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, create_study
-from roundwise.ingest import Columns, Results, read_results
+from roundwise.ingest import Columns, Reading, Results, read_results
 from roundwise.messages import Condition, FileNote
 
 OWN = Columns(arm="variant", outcome="converted")
@@ -24,6 +24,27 @@ def tell(tmp_path, monkeypatch):
 
 
 class TestColumns:
+    def test_sums_under_the_names_of_other_tools(self, tell):
+        """Visitors and conversions are sums; but not beside an outcome, nor where two columns could be one of them."""
+        found = tell(table("placebo,9,2", "25mg,8,3", header="group,Visitors,Conversions"))
+        assert (found.form, found.counts.tolist(), found.totals.tolist()) == ("successes", [9, 8, 0], [2, 3, 0])
+        rows = tell(table("placebo,9,2,1", "25mg,8,3,0", header="group,visitors,clicks,outcome"))
+        assert (rows.form, rows.totals.tolist()) == ("rows", [1, 0, 0])
+        with pytest.raises(DataError):
+            tell(table("placebo,9,2,2", "25mg,8,3,2", header="group,visitors,clicks,orders"))
+
+    def test_rows_without_an_outcome_are_what_is_said_with_the_file(self, tell):
+        text = table("placebo,1", "placebo,", "25mg,", "25mg,1")
+        with pytest.raises(DataError, match="If an empty cell means 0"):
+            tell(text)
+        assert tell(text, empty="zero").counts.tolist() == [2, 2, 0]
+        assert tell(text, empty="missing").missing.tolist() == [1, 1, 0]
+        with pytest.raises(DataError):
+            tell(text, reading=Reading(empty="zero"), empty="refused")
+        for wrong in ({"empty": "nothing"}, {"empty": "zero", "missing": "lost"}):
+            with pytest.raises(InputError):
+                tell(text, **wrong)
+
     def test_by_name_in_the_study_and_over_it(self, tell):
         text = table("9,placebo,1,0", "8,25mg,0,1", header="count,variant,converted,other")
         found = tell(text, study=OWN)

@@ -274,6 +274,36 @@ def test_sums_are_not_checked_and_the_report_says_so(make):
     assert "rows_unchecked" not in [each.code for each in binary.report().notes]
 
 
+@pytest.mark.parametrize("ones", [(0, 3), (30, 45), (2, 200), (200, 200), (19, 25)])
+def test_sums_of_zeros_and_ones_are_as_good_as_rows(ones):
+    """All statistics but repetitions, which are counted as if the commonest value came first."""
+    n = np.array([200.0, 21.0 if ones[1] < 21 else 200.0])
+    rows = [np.repeat([1.0, 0.0], [k, int(size) - k]) for k, size in zip(ones, n, strict=True)]
+    given, found = count(*rows), RowStatistics.of_zero_one(n, np.array(ones, dtype=float))
+    same(given.moments, found.moments)
+    commonest = [each[np.argsort(each != (each.mean() > 0.5), kind="stable")] for each in rows]
+    same(count(*commonest).repetition, found.repetition)
+    few = RowStatistics.of_zero_one(np.array([7.0, 0.0]), np.array([2.0, 0.0]))
+    same(count(np.repeat([0.0, 1.0], [5, 2]), np.zeros(0)).repetition, few.repetition)
+
+
+@pytest.mark.parametrize("squares", [False, True])
+def test_shares_told_as_sums_contradict_a_normal_law(make, squares):
+    """Also without a column of successes: values whose sum is that of their squares are 0 or 1."""
+    study = make(arms=("x", "y"), noise=Normal(), round=400)
+    study.ask()
+    told = {"arm": ["x", "y"], "count": [200, 200], "total" if squares else "successes": [10, 19]}
+    study.tell(told | ({"squares": [10, 19]} if squares else {}))
+    report = study.report()
+    assert "rows_contradict" in report.guarantee.codes
+    assert "rows_unchecked" not in [each.code for each in report.notes]
+    other = make("counts", arms=("x", "y"), noise=Poisson(), round=400)  # which vary less than Poisson counts: valid
+    other.ask()
+    assert (
+        "rows_contradict" not in other.tell({"arm": ["x", "y"], "count": [200, 200], "total": [10, 19]}).guarantee.codes
+    )
+
+
 def test_results_at_an_end_of_the_range_are_noted(make):
     rng = np.random.default_rng(10)
     study = make(arms=("x", "y"), noise=Bounded(0, 10), round=80)

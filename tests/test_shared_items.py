@@ -101,12 +101,40 @@ def test_data_frames_and_files(make, tmp_path):
 
 
 def test_ordinary_columns_do_not(make):
-    study = make(arms=("a", "b"), round=600)
+    study = make(arms=("a", "b"), round=600, split="equal")
     for number in range(2):
         study.ask()
         table = rows(600, lambda i, number=number: f"u{i} {number}", seed=number)
+        table["arm"] = np.random.default_rng(number).choice(["a", "b"], 600)
         report = study.tell(table | {title: [column(i) for i in range(600)] for title, column in ORDINARY.items()})
         assert (report.guarantee.status, report.dangers) == ("kept", ())
+
+
+@pytest.mark.parametrize("files", [1, 4])
+@pytest.mark.parametrize("title", ["kunde", "cid", "x"])
+def test_values_that_repeat_and_stay_in_one_arm_are_taken_for_units(make, title, files):
+    """Whatever the column is called: users are assigned to one arm, what describes rows is in all."""
+    rng = np.random.default_rng(1)
+    people = rng.integers(0, 120, 400)
+    table = {"arm": np.array(["a", "b"])[people % 2], "outcome": rng.integers(0, 2, 400), title: people * 7919}
+    table["hits"] = rng.integers(0, 120, 400)  # as many values, of either arm
+    study = make(arms=("a", "b"), round=400, split="equal")
+    study.ask()
+    for k in range(files):
+        report = study.tell({key: each[k::files] for key, each in table.items()}, new=True)
+    ((found, numbers),) = repeats(report).items()
+    assert (found, numbers[2]) == (title, 0)
+    assert f"'{title}' looks like an identifier" in str(report.dangers[0])
+
+
+def test_unequal_arms_alone_are_no_sign_of_units(make):
+    """In 95 % of rows of one arm most values that repeat are of that arm by chance."""
+    rng = np.random.default_rng(2)
+    study = make(arms=("a", "b"), round=400, split="19:1")
+    study.ask()
+    arms = rng.choice(["a", "b"], 400, p=[0.95, 0.05])
+    report = study.tell({"arm": arms, "outcome": rng.integers(0, 2, 400), "hits": rng.integers(0, 150, 400)})
+    assert repeats(report) == {}
 
 
 def test_it_is_said_on_every_surface(make):

@@ -119,7 +119,7 @@ class TestCommands:
         assert sum(int(pulls) for _, pulls in rows) == 10
         table(tmp_path / "2.csv", *((arm, int(pulls), 1) for arm, pulls in rows))
         out = works("tell", "checkout", "2.csv")
-        assert "Undecided (the budget of 100 results is used up). " in out
+        assert "Undecided within the budget of 100 results. " in out
         assert "may" in out
         assert "the budget of 100 results is used up" in works("ask", "checkout")
         table(tmp_path / "3.csv", ("red", 5, 5))

@@ -13,9 +13,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from roundwise import list_studies, load_study
+from roundwise import InputError, list_studies, load_study
 from roundwise.store.remote import segment
 from roundwise.web.changes import CHANGES
+from roundwise.web.forms import Form
 from roundwise.web.plan_pages import EXAMPLE
 from serving import ARMS, example, examples, served, table_of
 from test_docs import ROOT, files_in
@@ -244,9 +245,10 @@ class TestHandIn:
             (lambda text: text.replace("Big button", "Blue", 1), "leave out other arms", {"others": "1"}),
             (
                 lambda text: re.sub(r",[01]\n", ",\n", text, count=1),
-                "rows without a result",
-                {"missing": "a phone call"},
+                "Rows without a result",
+                {"empty": "missing", "missing": "a phone call"},
             ),
+            (lambda text: re.sub(r",0\n", ",\n", text), "Rows without a result", {"empty": "zero"}),
             (lambda text: text.replace(",1\n", ",2\n", 1), "neither 0 nor 1", {}),
             (lambda text: "", "empty", {}),
             (lambda text: text.partition("\n")[0], "no results", {}),
@@ -286,6 +288,36 @@ class TestHandIn:
         assert "it is not clear which column" in page
         chosen = {"column_arm": "variant", "column_outcome": "converted"}
         assert "600 new results" in self.looked(study, text, **chosen).text
+
+    def test_what_was_said_of_a_file_is_remembered_for_the_next(self, study):
+        """Its columns, and what an empty cell is; but not that all of it is new, which is about one file."""
+        heads = ("x", "variant", "converted")
+        said = {"column_outcome": "converted", "column_id": "x", "empty": "zero", "counts_as": "new", "others": "1"}
+        text = re.sub(r",0\n", ",\n", table_of(self.asked(study), heads=heads))
+        page = self.looked(study, text, **said).text
+        assert post(study, f"{at('checkout')}/record", {**self.fields(page), **said}).status_code == 303
+        with load_study("checkout", study.storage) as found:
+            assert found.report().results == 1200
+            found.ask()
+        later = self.looked(study, re.sub(r",0\n", ",\n", table_of(self.asked(study), heads=heads, seed=9))).text
+        assert "600 new results" in later
+        for option in ('<option value="zero" selected>', "<option selected>x</option>"):
+            assert option in later
+        assert 'name="others" value="1" checked' in later
+        assert '<option value="new" selected>' not in later
+        other = study.cookies.jar
+        assert [each.path for each in other if each.name == "file"] == [at("checkout")]
+
+    def test_many_missing_results_are_said_before_they_are_recorded(self, study):
+        """Where they are many, or more of one arm than of the others."""
+        asked = self.asked(study)
+        text, arm = table_of(asked), asked.arms[int(asked.pulls.argmax())]
+        most = re.sub(rf"{arm},[01]\n", f"{arm},\n", text)
+        page = html.unescape(self.looked(study, most, empty="missing", missing="no purchase").text)
+        assert " % of the results are missing. If an empty cell means 0" in page
+        assert f"{arm} lacks 100 % of its results" in page
+        few = html.unescape(self.looked(study, re.sub(r",0\n", ",\n", text, count=3), empty="missing").text)
+        assert "If an empty cell means 0" not in few
 
     def test_who_handed_it_in_is_recorded(self, study):
         assert post(study, "/me", {"name": "Ada <b>"}).status_code == 303
@@ -420,6 +452,28 @@ class TestNew:
         assert made.returncode == 0, made.stderr
         both = [load_study("my study", each).entries()[0].payload for each in (own.storage, other)]
         assert {**both[0], "seed": 0} == {**both[1], "seed": 0}
+
+    @pytest.mark.parametrize(
+        ("fields", "size"),
+        [
+            ({"per_day": "4000"}, 4000),  # a round takes a day
+            ({"per_day": "4000", "days": "7"}, 28_000),
+            ({"per_day": "4000", "days": "0.5", "round": "2000"}, 2000),
+            ({"per_day": "4000", "round": "500"}, 500),
+            ({"per_day": "4000", "days": "7", "budget": "10 000"}, 10_000),
+            ({"days": "7", "round": "900"}, 900),
+            ({"per_day": "4000", "days": "1", "round": "2000"}, "in which 4\N{NO-BREAK SPACE}000 come"),
+            ({"round": "2000", "budget": "1000"}, "more than the 1\N{NO-BREAK SPACE}000 that there may be in all"),
+            ({"days": "1", "budget": "100 000"}, "how many results come in them?"),
+        ],
+    )
+    def test_the_pace_of_results_must_fit_together(self, fields, size):
+        form = Form.of({"arms": "a\nb", "baseline": "3 %", **fields})
+        if isinstance(size, str):
+            with pytest.raises(InputError, match=re.escape(size)):
+                form.request(100)
+        else:
+            assert form.request(100).round == form.spec().round == size
 
     def test_numbers_are_taken_as_people_write_them_or_refused(self, own):
         for fields, words in (

@@ -60,12 +60,12 @@ if TYPE_CHECKING:
     from roundwise.ingest import Columns, Reading
     from roundwise.planning import StudyPlan, plan
     from roundwise.report import Report
-    from roundwise.study import Metric, Study, create_study, load_study
+    from roundwise.study import ItemList, Metric, Study, create_study, load_study
     from roundwise.study.audit import export_study, import_study, list_studies, study_log, verify_study
 else:
     _LATER = {  # imported on first use, because studies take a second to import
         "roundwise.planning": ("StudyPlan", "plan"),
-        "roundwise.study": ("Metric", "Study", "create_study", "load_study"),
+        "roundwise.study": ("ItemList", "Metric", "Study", "create_study", "load_study"),
         "roundwise.study.audit": ("export_study", "import_study", "list_studies", "study_log", "verify_study"),
         "roundwise.report": ("Report",),
         "roundwise.ingest": ("Columns", "Reading"),
@@ -103,6 +103,7 @@ __all__ = [
     "GaussianArms",
     "HeteroscedasticGaussian",
     "InputError",
+    "ItemList",
     "LargeSample",
     "Largest",
     "Linear",

@@ -622,9 +622,15 @@ Note.table = {
         f"{several(rows, 'result')} of {arm} in a round say little about its spread. Make rounds larger, so that each "
         f"arm has {count(enough)} or more; or, if all arms are known to have the same spread, say so in a new study."
     ),
-    "collecting": lambda *, arm, rows, skewness: (
+    "collecting": lambda *, arm, rows, skewness, budget=None: (
         f"Collecting: about {count(rows)} results of {arm} are needed before anything is concluded"
         + (f" (skewness {skewness:.2g})." if skewness is not None else ".")
+        + (
+            ""
+            if budget is None
+            else f" The budget of {count(budget)} does not allow that for all arms, so nothing will be concluded. With "
+            f"few results, create a study with {option('normal')} if they are bell-shaped, or with {option('cap')}."
+        )
     ),
     "rule": "{text}",  # in the words of a stopping rule
     "exact_rounds": (
@@ -633,6 +639,12 @@ Note.table = {
     ),
     "arm_dropped": _arm_changed("dropped"),
     "arm_added": _arm_changed("added"),
+    "levels": lambda *, levels, rounds: (
+        "Level left (what is to be shown is shown at 1): "
+        + few([f"{words} {f'{level:.2g}' if level >= 0.001 else 'below 0.001'}" for words, level in levels], 6)
+        + "."
+        + (f" {several(rounds, 'more round')} at most." if rounds else "")
+    ),
     "relaxed": (
         "After round {after} the noise model {noise} was given up ({why}): the study went on as large-sample, with "
         "nothing shown or ruled out. Rounds up to then tell how much results vary; evidence and intervals are made of "
@@ -690,11 +702,6 @@ FileNote.table = {
         f"{quoted(column)} was taken for the {role}, judging by its contents. To be certain, use "
         f"{option(f'{role}_column')}."
     ),
-    "direction": lambda *, lower: (
-        f"{'lower' if lower else 'higher'} values are better in this file, but this study looks for "
-        f"{'higher' if lower else 'lower'} means. If that is not meant, create it "
-        f"{'with' if lower else 'without'} {option('lower_is_better')}."
-    ),
     "consecutive": (
         "the runs of one arm were made one after another on one machine, so what drifts meanwhile can look like a "
         "difference between arms. Tell several short sessions rather than one long one."
@@ -711,6 +718,16 @@ FileNote.table = {
     "empty_zero": "{rows:count} empty outcome{rows:s} {rows:was} read as 0.",
     "skipped": "{rows:count} row{rows:s} {rows:was} recorded before and {rows:was} skipped.",
     "contradicts": _contradicts,
+    "ids_in_two_files": lambda *, rule, window: (
+        f"the result of an id is the {rule} of its rows in the file that tells it first. "
+        + (
+            f"If ids can have rows in later files, create the study with {option('id_window')}: an id is then told "
+            "when its window has closed."
+            if window is None
+            else "Tell files with all rows since the study began, so that windows begin with the first row of an id."
+        )
+    ),
+    "asked_again": lambda *, arms: f"rows without an outcome are asked for again ({list_by_arm(arms)}).",
     "empty_cells": lambda *, arms: (
         f"empty cells were taken for items that an arm was not tried on ({list_by_arm(arms)}). To count them as "
         f"missing, use {option('missing')}."
@@ -740,8 +757,8 @@ FileNote.table = {
 Approximation.table = {
     "metric": lambda *, metric, about: f"{metric}: {Approximation.from_values(about)}",
     "large_sample": lambda *, rows: (
-        f"the spread of each arm is taken from its earlier results (at least {count(rows)}), and a value so rare that "
-        "it has not come yet can overturn the answer"
+        f"the first results of each arm (at least {count(rows)}) tell only its spread, and a value so rare that it has "
+        "not come yet can overturn the answer"
     ),
 }
 Condition.table = {
@@ -766,6 +783,11 @@ Condition.table = {
     "surplus": _surplus_condition,
     "seed_chosen": (
         "the order of the rows is unrelated to their values (the seed of the random partition was chosen, not drawn)"
+    ),
+    "order_chosen": lambda *, given: (
+        "the order of the list is unrelated to the results ("
+        + ("it is that of the file" if given else "its seed was chosen, not drawn")
+        + ")"
     ),
     "rounds_differ": "the rounds differ only by chance",
     "arms_moved": "what changed between rounds changed all arms alike",
@@ -831,14 +853,14 @@ Danger.table = {
 OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at the command line, what to use on the page
     "amend": ("`study.amend`", "`roundwise amend`", "“Correct a file”"),
     "new": ("`new=True`", "--new", "“all of it is new” under “What is in it”"),
-    "empty": ("`Reading(empty=...)`", "--empty zero", "the menu “an empty result”"),
+    "empty": ('`empty="zero"`', "--empty zero", "the menu “Rows without a result”"),
     "id_result": ("`Reading(id_result=...)`", "--id-result RULE", "the menu “several rows of one id”"),
     "id_window": ("`Reading(id_window=...)`", "--id-window TIME", "the field “within”"),
-    "two_arms": ('`Reading(two_arms="left-out")`', "--two-arms left-out", "the menu “an id in several options”"),
+    "two_arms": ('`Reading(two_arms="left-out")`', "--two-arms left-out", "the menu “an id in several arms”"),
     "binary": ("`Binary()`", "--binary", "“yes or no”"),
     "cumulative": ("`cumulative=True`", "--cumulative", "“a running total” under “What is in it”"),
     "ignore_arms": ("`ignore_arms=NAMES`", "--ignore-arms NAMES", "the box “leave out other arms”"),
-    "missing": ("`missing=REASON`", "--missing REASON", "the field “rows without a result”"),
+    "missing": ("`missing=REASON`", "--missing REASON", "the menu “Rows without a result”"),
     "arm_column": ("`columns=Columns(arm=...)`", "--arm-column NAME", "the menu “arm”"),
     "outcome_column": ("`columns=Columns(outcome=...)`", "--outcome-column NAME", "the menu “result”"),
     "id_column": ("`columns=Columns(id=...)`", "--id-column NAME", "the menu “id”"),
@@ -851,9 +873,9 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
         "the field “divided by the column”",
     ),
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
-    "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“What do you expect?”"),
-    "deviation": ("`deviation=...`", "--deviation NUMBER", "“The spread is about”"),
-    "pilot": ("`pilot=FILE`", "--pilot FILE", "a past file to `roundwise plan`"),
+    "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“The usual result”"),
+    "deviation": ("`deviation`", "--deviation", "“The spread (standard deviation)”"),
+    "pilot": ("`pilot`", "--pilot", "a past file to `roundwise plan`"),
     "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "the menu “item”"),
     "range": ("Bounded({low:g}, {high:g})", "--range {low:g} {high:g}", "scores from {low:g} to {high:g}"),
     "range_or_sigma": (
@@ -897,13 +919,13 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
         f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`'
         for role in ("arm", "outcome", "id", "time", "item", "covariate", "denominator")
     },
-    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("empty", "id_result", "id_window", "two_arms")},
+    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("id_result", "id_window", "two_arms")},
+    "empty": '`"empty": "zero"`',
     "binary": '`"noise": {{"name": "binary"}}`',
     "normal": '`"noise": {{"name": "normal"}}`',
     "same_spread": '`"noise": {{"name": "same-variance"}}`',
     "large_sample": '`"noise": {{"name": "large-sample"}}`',
     "cap": '`"noise": {{"name": "capped", "cap": X}}`',
-    "deviation": '`"deviation": 25`',
     "pilot": "a past file to `plan(pilot=FILE)` in Python",
     "items_or_column": '`"columns": {{"item": NAME}}`',
     "arms_example": '`"arms": ["a", "b", "c"]`',

@@ -69,6 +69,7 @@ PLANE = Linear(BestArm(), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
 CONTROL = Claims.against_control(ARMS, "a")
 LATENCY = Metric("latency", LargeSample(min_rows=20), "guardrail", 0.2, lower_is_better=True, column="ms", unit="ms")
 STARS = Metric("stars", Bounded(0.0, 1.0), "secondary")
+SPEND = Metric("spend", LargeSample(min_rows=20), "guardrail", 1.0, denominator="sessions")
 # studies of a few rounds: what is declared, beyond arms a, b, c, delta 0.1, rounds of 90 and the seed 7
 DECLARED: dict[str, dict[str, Any]] = {
     # designs
@@ -123,6 +124,11 @@ DECLARED: dict[str, dict[str, Any]] = {
     # files
     "covariate": {"question": CONTROL, "noise": Normal(), "columns": Columns(id="user", covariate="before")},
     "covariate of a best arm": {"noise": LargeSample(min_rows=40), "columns": Columns(id="user", covariate="before")},
+    "ratio": {"noise": LargeSample(min_rows=40), "columns": Columns(id="user", denominator="sessions")},
+    "guardrail that is a ratio": {
+        "question": CONTROL, "noise": Normal(), "metrics": (SPEND,), "budget": 270, "columns": Columns(id="user"),
+        "reading": Reading(id_result="sum"),
+    },
     "named columns": {
         "noise": Binary(),
         "columns": Columns(arm="variant", outcome="bought", id="user", time="day"),
@@ -130,6 +136,14 @@ DECLARED: dict[str, dict[str, Any]] = {
     },
     "shares below": {"noise": Binary(), "reading": Reading("missing", share_below=0.5)},
     "items of 0/1": {"noise": Binary(), "columns": Columns(item="question")},
+    "list": {"noise": Binary(), "list": [f"question {i}" for i in range(150)], "round": None},
+    "list, top-k": {"question": TopK(2), "noise": Binary(), "list": 150, "round": None},
+    "list, above": {"question": Above(0.5), "noise": Binary(), "list": 150, "round": None},
+    "list, claims": {"question": CONTROL, "noise": Binary(), "list": 150, "round": None},
+    "list of a range, strict": {
+        "question": BestArm(lower_is_better=True), "noise": Bounded(0.0, 1.0), "max_round": 90,
+        "list": {"size": 80, "repeats": 2, "order": "given", "strict": True}, "round": None,
+    },
     "items of a range": {"noise": Bounded(0.0, 1.0), "columns": Columns(item="question")},
     "items, normal": {"question": CONTROL, "noise": Normal(), "columns": Columns(item="question"), "budget": 270},
 } | {  # policies and thresholds, with the rounds they plan
@@ -227,10 +241,15 @@ def table(asked, spec, rates, rng):
     found = {columns.arm or "arm": np.repeat(asked.arms, n).tolist(), columns.outcome or "outcome": outcome.tolist()}
     if columns.id is not None:
         found[columns.id] = [f"u{asked.number}-{i}" for i in range(len(rows))]
-    if columns.item is not None:
+    if spec.list is not None:
+        found[columns.item] = [item for arm in asked.arms for item in asked.items.get(arm, ())]
+    elif columns.item is not None:
         found[columns.item] = [f"q{asked.number}-{i}" for i in place]
     if columns.covariate is not None:
         found[columns.covariate] = (outcome - rows + rng.normal(0.0, 0.3, len(rows))).tolist()
+    for each in (columns.denominator, *(metric.denominator for metric in spec.metrics)):
+        if each is not None:
+            found[each] = rng.integers(0, 4, len(rows)).tolist()
     if columns.time is not None:  # an id comes back within the window, one too late; one waits, one has waited
         month = 2 * asked.number
         first, later, last = (f"2026-{m:02d}-{day}" for m, day in ((month - 1, "04"), (month - 1, "06"), (month, "04")))
@@ -412,6 +431,13 @@ def eventful():
     step(study, ALIKE, rng)
     study.drop("b", "sold out")
     study.extend(450)
+    step(study, ALIKE, rng)
+    yield study
+    study = begun(
+        "guardrails, an arm joined", CONTROL, policy=usual_policy(CONTROL), metrics=(LATENCY,), budget=360, round=90
+    )
+    step(study, ALIKE, rng)
+    study.add("d", "it was built later")
     step(study, ALIKE, rng)
     yield study
 

@@ -31,6 +31,8 @@ from roundwise.policies import (
     OptBBAI,
     Policy,
     RoundRobin,
+    SequentialHalving,
+    SuccessiveRejects,
     TopTwo,
     TrackAndStop,
     TriBBAI,
@@ -190,6 +192,7 @@ def _true_means(instance: Instance) -> Floats:
 
 
 LOOKS = 50  # of a sequential yardstick, until it has as many results as the lower bound
+FIXED_BUDGET = 3.0  # lower bounds, about what Wager needs
 SEQUENTIAL_ARMS, SEQUENTIAL_BOUND = 15, 2500.0  # arms and lower bounds up to which they take part: they pull one by one
 
 
@@ -202,6 +205,7 @@ class Entrant:
     claims: bool = True  # whether it may show claims one by one; if not, it says all or nothing
     sequential: bool = False  # looks after every few results: a yardstick, not for use in batches
     told_gap: bool = False
+    told_bound: bool = False  # has a fixed budget: FIXED_BUDGET lower bounds
 
     def enter(self, contest: Contest) -> Policy | None:
         """The policy, made for a contest; None where it does not take part."""
@@ -210,6 +214,8 @@ class Entrant:
             return None
         if self.told_gap:
             return None if contest.gap is None else replace(self.policy, gap=contest.gap)
+        if self.told_bound:
+            return replace(self.policy, budget=max(FIXED_BUDGET * contest.lower_bound, 20.0 * contest.problem.arms))
         if self.sequential:
             if contest.problem.arms > SEQUENTIAL_ARMS or contest.lower_bound > SEQUENTIAL_BOUND:
                 return None
@@ -232,6 +238,9 @@ BUILT_IN: tuple[Entrant, ...] = (
     Entrant("Jin 2019", Jin2019()),
     Entrant("Karpov 2020", Karpov()),
     Entrant("BatchRacing", BatchRacing()),
+    Entrant("Sequential Halving, 3 bounds", SequentialHalving(), claims=False, told_bound=True),
+    Entrant("Sequential Halving in 3 batches, 3 bounds", SequentialHalving(rounds=3), claims=False, told_bound=True),
+    Entrant("Successive Rejects, 3 bounds", SuccessiveRejects(), claims=False, told_bound=True),
     Entrant("Track-and-Stop, sequential", ClassicTrackAndStop(), claims=False, sequential=True),
     Entrant("LUCB, sequential", LUCB(), claims=False, sequential=True),
     Entrant("Top two, sequential", TopTwo(), claims=False, sequential=True),

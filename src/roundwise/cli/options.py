@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
 import numpy as np
 import typer
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError, InputError, unknown
 from roundwise.ingest import Columns, Reading
 from roundwise.model.spec import find_class, from_spec, list_parameters, parse_quantity, parse_spec
@@ -33,6 +33,7 @@ from roundwise.noise import (
 from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
 from roundwise.questions.claims import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
+from roundwise.study.item_list import ItemList, numbered_items, read_list
 from roundwise.study.metrics import Metric, Role, parse_metric
 from roundwise.study.spec import StudySpec, ValueType, arm_names, parse_numbers, settings_of
 
@@ -69,6 +70,7 @@ SPELT_OUT = (
     "columns",
     "reading",
     "metrics",
+    "list",
 )  # settings that StudyOptions has several options for
 FILES = "Files"  # the panel of options about result files
 
@@ -429,6 +431,39 @@ class MetricOptions(NamedTuple):
         return tuple(parse_metric(text, role, trusted=True) for role, texts in given.items() for text in texts or ())
 
 
+def _list(flag: str, help: str, metavar: str | None = None) -> Any:
+    return option(flag, help, metavar, rich_help_panel="Lists")
+
+
+class ListOptions(NamedTuple):
+    """A finite list of items that the answer is about."""
+
+    list_file: Annotated[
+        Path | None, _list("--list", "Table with one row an item: the answer is about this list.", "FILE")
+    ] = None
+    list_size: Annotated[int | None, _list("--list-size", "The same for items 0 to N - 1.", "N")] = None
+    repeats: Annotated[int | None, _list("--repeats", "Times that every arm is tried on every item.", "N")] = None
+    order: Annotated[str | None, _list("--order", "random (default), or given: that of the file.", "ORDER")] = None
+    strict: Annotated[bool, _list("--strict", "An answer that is ahead of every other arm, not level with one.")] = (
+        False
+    )
+
+    def items(self, columns: ColumnOptions) -> ItemList | None:
+        """The list as `create_study` takes it; None if none is given."""
+        if self.list_file is not None and self.list_size is not None:
+            raise InputError("Give either --list FILE or --list-size N.")
+        if self.list_file is None and self.list_size is None:
+            if self != ListOptions():
+                raise InputError("--repeats, --order and --strict go with --list FILE or --list-size N.")
+            return None
+        if self.list_file is not None:
+            ids = read_list(self.list_file, columns.item_column or "item")
+        else:
+            ids = numbered_items(self.list_size)
+        given: Plain = {"repeats": self.repeats, "order": self.order, "strict": self.strict or None}
+        return ItemList(ids, **{key: value for key, value in given.items() if value is not None})
+
+
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
     """The settings of a study that take several options: question, arms, noise model, columns, reading, metrics."""
@@ -445,6 +480,7 @@ class StudyOptions:
     columns: ColumnOptions
     reading: ReadingOptions
     metrics: MetricOptions
+    listed: ListOptions
 
     def declare(self, kind: type[Spec], settings: dict[str, Any]) -> Spec:
         """Build the study, with the other settings as text."""
@@ -466,6 +502,7 @@ class StudyOptions:
                 "columns": self.columns.columns(),
                 "reading": reading,
                 "metrics": self.metrics.metrics(),
+                "list": self.listed.items(self.columns),
             }
         )
 

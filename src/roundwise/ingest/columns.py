@@ -15,6 +15,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import quoted, refusal, shown, some
 from roundwise.formats.sheet import Problems, blank, name_in
+from roundwise.ingest.reading import Empty, Reading
 from roundwise.messages import Remedy, list_quoted, option
 
 ACCEPTED = (
@@ -29,6 +30,10 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "total": ("sum",),
     "successes": (),
     "squares": (),
+}
+_SUM_TITLES = {  # of sums of 0/1 outcomes, taken only if there is one of each and nothing else could be the outcome
+    "count": ("visitors", "visits", "users", "sessions", "impressions", "views", "patients", "trials", "total"),
+    "successes": ("conversions", "converted", "clicks", "purchases", "orders", "signups", "responders", "cures"),
 }
 _SUMS = ("count", "total", "successes", "squares")
 _EXTRAS = ("id", "time", "item", "covariate", "denominator")  # columns that a table of any form may have
@@ -119,6 +124,7 @@ def layout(
     places = {role: _named_place(where, titles, role, name.strip()) for role, name in columns.payload().items()}
     named = set(places)
     places |= _usual_places(where, titles, places)
+    places |= _sum_places(titles, places)
     if columns.outcome is not None:  # then the others are only columns with a common name
         places = {role: place for role, place in places.items() if role not in _SUMS}
     more = tuple(role for role in _EXTRAS if role in places)
@@ -203,6 +209,17 @@ def _usual_places(where: str, titles: Sequence[str], named: Mapping[str, int]) -
     return places
 
 
+def _sum_places(titles: Sequence[str], places: Mapping[str, int]) -> dict[str, int]:
+    """Where sums of 0/1 outcomes are under the names that reports of other tools give them."""
+    if {"outcome", "count", "successes"} & places.keys():
+        return {}
+    found = {
+        role: [i for i, title in enumerate(titles) if title.casefold() in names and i not in places.values()]
+        for role, names in _SUM_TITLES.items()
+    }
+    return {role: at[0] for role, at in found.items()} if all(len(at) == 1 for at in found.values()) else {}
+
+
 def _arm_places(
     where: str, titles: Sequence[str], arms: Collection[str], places: Mapping[str, int]
 ) -> dict[str, int] | None:
@@ -264,6 +281,7 @@ class TellKeywords(TypedDict, total=False):
     columns: Columns | None
     ignore_arms: str | Sequence[str]
     missing: str | None
+    empty: Empty | None
     cumulative: bool
     new: bool
 
@@ -275,12 +293,17 @@ class TellOptions:
     columns: Columns | None = None  # names of columns; those of the study where there is none
     ignore_arms: str | Sequence[str] = ()  # names (a list, or with commas between them) that are no arms; "*" for all
     missing: str | None = None  # why rows have no outcome: they are then counted as missing
+    empty: Empty | None = None  # what rows without an outcome are; None: what the study says
     cumulative: bool = False  # it is a running total: what is recorded is taken off
     new: bool = False  # all of it is new, whatever it looks like
 
     def __post_init__(self) -> None:
         if self.missing is not None and not self.missing.strip():
             raise InputError("The reason why outcomes are missing is empty. Say it in a few words: it is recorded.")
+        if self.empty is not None:
+            Reading(empty=self.empty)  # checked
+        if self.missing is not None and self.empty not in (None, "missing"):
+            raise InputError("Rows without an outcome are missing or something else.", Remedy("Use {@missing} alone."))
         if self.cumulative and self.new:
             raise InputError("A file is a running total or all new, not both.", Remedy("Use {@cumulative} or {@new}."))
         if self.columns is not None and not isinstance(self.columns, Columns):

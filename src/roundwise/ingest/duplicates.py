@@ -330,6 +330,8 @@ class RecordedFiles:
     total: ArmSums | None = None  # of all results, where not all files are here
     starts: Sequence[FileStart] = ()  # of files that are not here
     items: Hashes | None = None  # of earlier rounds, ascending; None where it does not matter
+    listed: Hashes | None = None  # items that there may be, ascending; None where there may be any
+    repeats: bool = False  # whether an item may have several, by their number
     past: Sequence[Results] = ()  # what was imported to teach: never evidence
     is_recorded: Callable[[str], bool] = lambda digest: False  # whether a file that is not here has these contents
 

@@ -20,6 +20,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import date
 from functools import cached_property, reduce
 from typing import Any, Literal, NamedTuple
 
@@ -66,13 +67,16 @@ from roundwise.noise import Binary, Gaussian, Poisson
 
 WATCHED = 8  # columns that are looked at
 ROWS = 1_000_000  # of a file that are looked at
+_UNNAMED_ROWS = 20_000  # the same where the title says nothing
+_UNNAMED = 2  # of those columns, sketches that are kept of a file
 _LONGEST = 200  # letters of a title
 _KEPT = 256  # hashes of a sketch
 _FEWEST_VALUES = 10  # values below which a column may be a category
 _PER_VALUE = 20  # rows of a value in a file, on average, above which a column may be a category
+_BY_CHANCE = 15.0  # values that chance alone would put into several arms, from which hardly any is a finding
 _SEVERAL: np.uint64 = np.uint64(0)  # the mark of a value that stands in several arms
 
-_ID = re.compile(r"ids?|uuid|guid|no|nr|num|number|hash")
+_ID = re.compile(r"ids?|uuid|guid|no|nr|num|number|hash|ref|reference|key")
 _PEOPLE = re.compile(
     r"(user|patient|subject|participant|person|respondent|customer|visitor|member|player|student|employee|volunteer"
     r"|donor|subscriber|shopper|buyer|household|animal|mouse|rat|email|cookie)s?"
@@ -115,6 +119,12 @@ def unit_kind(title: str) -> Literal["person", "people", "thing"] | None:
     if _THINGS.fullmatch(last) or (named and thing):
         return "thing"
     return "people" if _PEOPLE.fullmatch(last) else None
+
+
+def is_category(title: str) -> bool:
+    """Whether the title says that values of this column belong to many units, or are times or measurements."""
+    words = [each.lower() for each in _WORD.findall(title[:_LONGEST])]
+    return not words or any(_CATEGORIES.fullmatch(each) for each in (words[-1], *words[-2:-1]))
 
 
 class Repeats(NamedTuple):
@@ -167,6 +177,7 @@ class ValueSketch(NamedTuple):
         (Repeats(title='user', values=60, repeated=60, several=60, exact=True), None)
         """
         kind, size = unit_kind(title), len(self.values)
+        kind = "thing" if kind is None and not is_category(title) and self._stays_in_arms() else kind
         category = kind != "person" and (size < _FEWEST_VALUES or (kind == "thing" and self.per_value > _PER_VALUE))
         repeated, several = int((self.counts > 1).sum()), int((self.arms == _SEVERAL).sum())
         if kind is None or category or size < 2 or not max(repeated, self.repeated):
@@ -175,6 +186,18 @@ class ValueSketch(NamedTuple):
         values = size if exact else round((size - 1) * (2.0**64 / float(self.values[-1])))
         repeated, several = (round(each * (values / size)) for each in (repeated, several))
         return Repeats(title, values, max(repeated, self.repeated), max(several, self.several), exact)
+
+    def _stays_in_arms(self) -> bool:
+        """Whether values repeat, but hardly any in several arms, as those of users who are assigned to one do.
+
+        By chance a value of c rows is in several arms with probability 1 - sum (share of an arm)^c.
+        """
+        alone = self.arms != _SEVERAL
+        if not alone.any():
+            return False
+        shares = np.bincount(np.unique(self.arms[alone], return_inverse=True)[1], self.counts[alone])
+        expected = float((1.0 - ((shares / shares.sum()) ** self.counts[:, None]).sum(axis=1)).sum())
+        return expected >= _BY_CHANCE and 10 * (~alone).sum() <= expected
 
     def payload(self) -> list[object]:
         """The sketch as JSON."""
@@ -225,13 +248,17 @@ class ColumnWatch:
     """One column on its way to a sketch: the hash of its value in each row that counts, and the arm."""
 
     def __init__(self, title: str, seed: int, skip: int) -> None:
-        self.title, self._seed = title, seed
+        self.title, self._seed, self._named = title, seed, unit_kind(title) is not None
+        self._most = ROWS if self._named else _UNNAMED_ROWS
         self._chunks: list[tuple[Hashes, Index, Bools]] = []  # values, arms, whether the row counts
         self._rows = -skip  # a running total begins with rows that are recorded already
 
     def add(self, cells: Sequence[object], arms: Index, good: Bools) -> None:
         """Append rows, of which the `good` ones count."""
-        if self._rows >= ROWS:
+        if self._rows >= self._most:
+            return
+        if not self._named and any(map(_is_measured, cells[:_LOOKED_AT])):
+            self._most, self._chunks = 0, []
             return
         some = good & ~np.array([no_value(cell) for cell in cells], dtype=np.bool_)
         if self._rows < 0:
@@ -246,7 +273,9 @@ class ColumnWatch:
         values, arms, good = (np.concatenate(each) for each in zip(*self._chunks, strict=True))
         if not good.any() or self._numbers_rows(values, arms):
             return None
-        return ValueSketch.of(values[good], hashes(names, self._seed)[arms[good]])
+        found = ValueSketch.of(values[good], hashes(names, self._seed)[arms[good]])
+        shared = 10 * int((found.arms == _SEVERAL).sum()) > len(found.values)
+        return None if not self._named and (len(found.values) < _FEWEST_VALUES or shared) else found
 
     def _numbers_rows(self, values: Hashes, arms: Index) -> bool:
         """Whether the column counts the rows of the file, or of each arm, from 0 or 1: another file does the same."""
@@ -260,6 +289,28 @@ class ColumnWatch:
             for rows in ([values], by_arm)
             for start in (0, 1)
         )
+
+
+def list_sketches(watches: Iterable[ColumnWatch], names: Sequence[str]) -> dict[str, ValueSketch]:
+    """The sketches of columns that may identify units; of those whose titles say nothing, the first few."""
+    found, unnamed = {}, 0
+    for each in watches:
+        sketch = each.sketch(names)
+        unnamed += sketch is not None and unit_kind(each.title) is None
+        if sketch is not None and (unit_kind(each.title) is not None or unnamed <= _UNNAMED):
+            found[each.title] = sketch
+    return found
+
+
+_LOOKED_AT = 100  # cells of a piece of a file
+_MEASURED = re.compile(r"[-+]?\d*[.,]\d+(e[-+]?\d+)?|\d{4}-\d\d-\d\d.*|\d\d?:\d\d.*", re.IGNORECASE)
+
+
+def _is_measured(cell: object) -> bool:
+    """Whether a cell has a number with a fraction, or a time."""
+    if isinstance(cell, str):
+        return _MEASURED.fullmatch(cell.strip()) is not None
+    return isinstance(cell, date | np.datetime64) or (isinstance(cell, float) and 0 < cell % 1 < 1)
 
 
 # --- sums and rows
@@ -943,4 +994,5 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
         parts = None if parts is None else parts._replace(pairs=both.parts)
         pairs = both._replace(parts=None)
     metrics = tuple(of_arms(each, names, wanted) for each in batch.metrics)
-    return Batch(counts, totals, scatter, table, parts, pairs, taken(batch.cubes), metrics)
+    rows = None if batch.rows is None else np.where(at >= 0, batch.rows[..., np.maximum(at, 0)], np.nan)
+    return Batch(counts, totals, scatter, table, parts, pairs, taken(batch.cubes), metrics, rows)

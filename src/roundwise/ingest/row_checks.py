@@ -167,6 +167,27 @@ class RowStatistics(NamedTuple):
         """Before the first row."""
         return cls(Moments.none(arms), Repetition.none(arms))
 
+    @classmethod
+    def of_zero_one(cls, counts: Floats, ones: Floats) -> RowStatistics:
+        """The statistics of results that are 0 or 1, of sums: as if the commonest came first, which is careful. (K)"""
+        p, zeros, some = ones / np.maximum(counts, 1.0), counts - ones, counts > 0
+        second, third, fourth = (ones * (1 - p) ** k + zeros * (-p) ** k for k in (2, 3, 4))
+        moments = Moments.none(len(counts))._replace(
+            counts=counts, means=p, second=second, third=third, fourth=fourth, groups=some.astype(np.float64)
+        )
+        low, high = np.where(zeros > 0, 0.0, 1.0), np.where(ones > 0, 1.0, 0.0)
+        moments = moments._replace(
+            low=np.where(some, low, np.inf),
+            at_low=np.where(zeros > 0, zeros, ones),
+            high=np.where(some, high, -np.inf),
+            at_high=np.where(ones > 0, ones, zeros),
+        )
+        common, often = (ones > zeros).astype(np.float64)[:, None], np.maximum(ones, zeros)[:, None]
+        places = np.arange(min(int(counts.max(initial=0.0)), FIRST))
+        first = np.where(places < often, common, np.where(places < counts[:, None], 1.0 - common, np.nan))
+        rows, hits = (np.maximum(each - FIRST, 0.0) for each in (counts, often[:, 0]))
+        return cls(moments, Repetition(first, np.where(counts >= FIRST, common[:, 0], np.nan), rows, hits))
+
     def fits(self, arms: int) -> bool:
         """Whether every array is there, for so many arms: a record may have been changed by hand."""
         arrays = (*self.moments, *self.repetition)

@@ -27,6 +27,7 @@ from roundwise.formats.sheet import (
     name_in,
     no_value,
     unreadable,
+    whole,
 )
 from roundwise.formats.sources import MetricError, Wanted
 from roundwise.ingest.columns import EVERY, WATCH, ArmNames, Columns, Index, TellOptions, known_titles, layout
@@ -39,6 +40,7 @@ from roundwise.ingest.duplicates import (
     RecordedFiles,
     RowBag,
     Units,
+    among,
     contradictions,
     could_repeat,
     hash_ids,
@@ -58,12 +60,14 @@ from roundwise.ingest.record import (
     Results,
     RowStore,
     Sums,
+    is_category,
     keep_rows,
+    list_sketches,
     places_in_arm,
     unit_kind,
     width_for,
 )
-from roundwise.ingest.row_checks import RowCounter, RowStatistics
+from roundwise.ingest.row_checks import ASSUMPTIONS, RowCounter, RowStatistics
 from roundwise.messages import FileNote, Remedy, list_by_arm, option
 from roundwise.noise import Noise
 
@@ -302,7 +306,7 @@ def read_results(
         reading: The rules of the study by which rows become results.
         adjustment: What results are adjusted by, where the study has a covariate.
         ratio: Where the study is about a ratio, the sums of earlier rounds, or how ids become results.
-        lower_is_better: Whether the study looks for low means, so that a file that says otherwise is noted.
+        lower_is_better: Whether the study looks for low means, so that a file that says otherwise is refused.
         options: What the user says about this file.
         recorded: What the study holds already.
 
@@ -322,14 +326,11 @@ def read_results(
             rules = reading or Reading()
             reader = FileReader(source, path, names, noise, columns, rules, options, recorded, seed, file, stack)
             reader.adjustment, reader.ratio = adjustment, ratio
+            reader.refuse_direction(lower_is_better)
             found = reader.read()
             if found.linearization is not None and found.linearization.own:
                 parts = 1  # earlier results alone may say how it is bet on
             found = replace(found, parts=parts, seed=seed)
-            direction = reader.sheet.lower_is_better
-            if None not in (direction, lower_is_better) and direction is not lower_is_better:
-                note = FileNote("direction", file=found.name, lower=direction)
-                found = replace(found, notes=(*found.notes, note))
         except OSError as error:
             raise unreadable(path, error) from None
     has_parts = found.strata is not None or found.distribution is not None or found.form == "successes"
@@ -363,7 +364,7 @@ class FileReader:
         self.sheet.problems.arms = names.arms
         self.names, self.arms, self.noise, self.options = names, names.arms, noise, options
         self.recorded, self.seed, self.file, self.stack = recorded, seed, file, stack
-        self.reading = reading
+        self.reading = reading = replace(reading, empty=options.empty or reading.empty)
         self.adjustment: Adjustment | None = None
         self.ratio: RatioSums | Linearization | None = None
         self.why_missing = options.missing or (EMPTY if reading.empty == "missing" else None)
@@ -371,6 +372,18 @@ class FileReader:
         self.row_store: RowStore  # the results, once they are read
         self._first: Chunk | None = None
         self._rest: Iterator[Chunk] | None = None
+
+    def refuse_direction(self, lower_is_better: bool | None) -> None:
+        """Raise a DataError where the file says that other means are better than those that the study looks for."""
+        stated = self.sheet.lower_is_better
+        if None in (stated, lower_is_better) or stated is lower_is_better:
+            return
+        better, sought, how = ("lower", "higher", "with") if stated else ("higher", "lower", "without")
+        raise refusal(
+            self.sheet.name,
+            f"{better} values are better in this file, but this study looks for {sought} means.",
+            Remedy(f"Create a study {how} {{@lower_is_better}}."),
+        )
 
     def read_layout(self) -> None:
         """Find out which column is what."""
@@ -402,11 +415,18 @@ class FileReader:
             raise refusal(sheet.top, said, "Give every row, with the columns that the study names.")
         if by_unit and not {"id", "item"} & plan.places.keys():
             raise refusal(sheet.top, "there is no column of ids.", Remedy("Name it with {@id_column}."))
+        if self.recorded.repeats and "item" in plan.places:
+            folded = [title.strip().casefold() for title in sheet.header]
+            if "repeat" in folded:
+                plan.places["repeat"] = folded.index("repeat")
+                unused = tuple(each for each in plan.unused if each.casefold() != "repeat")
+                self.plan = plan = plan._replace(unused=unused)
         # columns that are not used and may identify what a row is about are watched
         if plan.form == "rows" and "item" not in plan.places and not by_unit:
             titles = [(each.strip(), i) for i, each in enumerate(sheet.header)]
-            found = [(WATCH + each, i) for each, i in titles if each in plan.unused and unit_kind(each) is not None]
-            plan.places.update(dict(list(dict(found).items())[:WATCHED]))
+            named = [(WATCH + each, i) for each, i in titles if each in plan.unused and unit_kind(each) is not None]
+            others = [(WATCH + each, i) for each, i in titles if each in plan.unused and not is_category(each)]
+            plan.places.update(dict(list(dict([*named, *others]).items())[:WATCHED]))
 
     def read(self) -> Results:
         """Read all of the file."""
@@ -414,6 +434,11 @@ class FileReader:
         plan, sheet = self.plan, self.sheet
         by_row = plan.form in ("rows", "wide")
         self.has_items = "item" in plan.places or plan.form == "wide"
+        if self.recorded.listed is not None and not (by_row and "item" in plan.places):
+            raise DataError(
+                f"{sheet.name} does not say which item of the list each result is of.",
+                Remedy("Name the column of items ({@item_column})."),
+            )
         if self.noise.shares_items and not (by_row and self.has_items):
             raise DataError(
                 f"{sheet.name} does not say which results belong to the same item, and this study compares arms on "
@@ -553,6 +578,12 @@ class FileReader:
                 old, new = int(every.counts.sum() - amounts.counts.sum()), int(amounts.counts.sum())
                 sheet.note("running_total", recorded=old, new=new)
         self._warn_of_running_total(amounts)
+        n, ones = amounts.counts, amounts.totals
+        zero_one = (ones == np.floor(ones)) & (ones >= 0) & (ones <= n)
+        if not successes:  # sums of values and of their squares are the same only of 0 and 1
+            squares = np.full_like(n, np.nan) if amounts.scatter is None else amounts.scatter
+            zero_one &= np.isclose(squares, ones - ones * (ones / np.maximum(n, 1.0)), rtol=1e-9, atol=1e-9)
+        checked = bool(zero_one.all()) and not ASSUMPTIONS.keys().isdisjoint(self.noise.row_checks)
         # sums of results with one, exactly known deviation are dealt as normal ones
         exact = self.noise.outcome.normal and np.ndim(self.noise.sigma) == 0
         return Results(
@@ -565,6 +596,7 @@ class FileReader:
             amounts.scatter,
             distribution=self.noise.law or ("normal" if exact else None),
             sigma=float(self.noise.sigma) if exact else None,
+            row_statistics=RowStatistics.of_zero_one(n, ones) if checked else None,
         )
 
     def _refuse_problems(self, empty: bool) -> None:
@@ -599,6 +631,7 @@ class FileReader:
         self.ids, self.seen = Ids(sheet, self.arms, key), Ids(sheet, self.arms, key)  # new ones, and recorded ones
         self.pairs = Ids(sheet, self.arms, "item") if {"id", "item"} <= self.plan.places.keys() else None
         self.missing, self.empty, self.first_missing = np.zeros(size), np.zeros(size), 0
+        self.again = np.zeros(size)  # of a list: rows without an outcome
         self.skipped, self.zeros, self.latest = 0, 0, -math.inf
         self.times: tuple[str, str] | None = None
         told = sum(each.rows for each in recorded.told) if options.cumulative and not with_ids else 0
@@ -649,7 +682,6 @@ class FileReader:
                 start = FileStart(rows, mark, RowBag.of(row_store.after(), self.arms, self.seed).mark)
         keep = self.noise.law is None or self.has_items
         width = None if self.noise.needs in ("rows", "cubes") or self.has_items else width_for(size)
-        sketches = {watch.title: watch.sketch(self.arms) for watch in watches.values()}
         return Results(
             sheet.name,
             digest,
@@ -674,7 +706,7 @@ class FileReader:
             waiting=None if units.closed.all() else pack_hashes(units.waiting.ids),
             waiting_since=None if units.closed.all() else pack_numbers(units.waiting.times),
             start=start,
-            sketches={title: sketch for title, sketch in sketches.items() if sketch is not None},
+            sketches=list_sketches(watches.values(), self.arms),
             times=self.times,
             covariate=self.covariate,
             ratio=self.ratio_sums,
@@ -714,6 +746,9 @@ class FileReader:
         if self.plan.form == "wide" and self.why_missing is None and missing.any():  # not asked of this arm
             np.add.at(self.empty, lines.arms[missing], 1.0)
             lines, values, missing = lines.only(~missing), values[~missing], missing[~missing]
+        if self.recorded.listed is not None and missing.any():  # asked for again
+            np.add.at(self.again, lines.arms[missing], 1.0)
+            lines, values, missing = lines.only(~missing), values[~missing], missing[~missing]
         items = self._read_items(lines)
         ids, times = self._read_ids(lines, items), self._read_times(lines)
         covariates, divisors = self._read_covariates(lines), self._read_denominators(lines)
@@ -749,12 +784,23 @@ class FileReader:
 
     def _read_items(self, lines: ArmLines) -> Hashes | None:
         """The item of each row; where arms are compared on items, one of an earlier round is refused: it is known."""
-        if "item" in lines.columns:
+        if "repeat" in lines.columns:
+            both = zip(lines.columns["item"], lines.columns["repeat"], strict=True)
+            items = hash_ids([f"{name_in(whole(item))}#{name_in(whole(k))}" for item, k in both], self.seed)
+        elif "item" in lines.columns:
             items = hash_ids(lines.columns["item"], self.seed)
         elif self.plan.form == "wide":
             items = hashes([f"file {self.file}, line {line}" for line in lines.lines], self.seed)
         else:
             return None
+        if self.recorded.listed is not None:
+            unknown = ~among(self.recorded.listed, items)
+
+            def beyond(k: int) -> tuple[str, str]:
+                found = f"the item '{shown(str(lines.columns['item'][k]))}' is not on the list of this study."
+                return found, "Correct it, or remove the row: the list is fixed when a study is created."
+
+            self.sheet.problems.some("an item that is not listed", lines.lines, unknown, beyond, lines.arms)
         if self.noise.shares_items:
             old = self.recorded.has_item(items)
             if not self.options.new:
@@ -836,8 +882,8 @@ class FileReader:
                 self.first_missing,
                 f"{many} row{'s have' if many > 1 else ' has'} no outcome{where} "
                 f"({list_by_arm(self._by_arm(self.missing))}){', the first of them here' if many > 1 else ''}.",
-                f"Complete the table; or say why, and they are counted as missing: {option('missing')}; or create the "
-                f"study with {option('empty')}.",
+                f"If an empty cell means 0, say so: {option('empty')}. If the result is not known, say why, and they "
+                f"count as missing: {option('missing')}. Or complete the table.",
             )
         for ids in (self.seen, self.ids, *([] if self.pairs is None else [self.pairs])):
             ids.refuse(self.reading)
@@ -848,6 +894,10 @@ class FileReader:
             self.sheet.note("skipped", rows=self.skipped)
         if contradicts is not None:
             self.sheet.notes.append(contradicts)
+            if self.reading.id_result is not None:
+                self.sheet.note("ids_in_two_files", rule=self.reading.id_result, window=self.reading.id_window)
+        if self.again.any():
+            self.sheet.note("asked_again", arms=self._by_arm(self.again))
         if self.empty.any():
             self.sheet.note("empty_cells", arms=self._by_arm(self.empty))
         if self.missing.any():

@@ -45,6 +45,7 @@ class Batch(NamedTuple):
             number a K + b is the result of a minus that of b, on each item that both were tried on.
         cubes: sum (x - mean)^3 within each arm, (K), for noise models that need it.
         metrics: The same rows by further metrics, each a batch of its own.
+        rows: Of a finite list, the result of every arm on the item at each place, (places, K); nan where there is none.
     """
 
     counts: Floats
@@ -55,6 +56,7 @@ class Batch(NamedTuple):
     pairs: Batch | None = None
     cubes: Floats | None = None
     metrics: tuple[Batch, ...] = ()
+    rows: Floats | None = None
 
 
 class Parts(NamedTuple):

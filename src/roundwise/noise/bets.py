@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -123,6 +124,7 @@ class PartsData:
     jump: int = 0  # how bold the bets on it are (rules/eprocess/bet_sizes.py)
     pairs: PartsData | None = None  # of every two arms, (P, K^2, n)
     cubes: Floats | None = None  # (P, K, n)
+    joined: bool = False  # whether scatter so far includes that between the parts of the batch
 
     def at(self, columns: slice) -> PartsData:
         """Return some of the columns."""
@@ -135,6 +137,7 @@ class PartsData:
             self.jump,
             None if self.pairs is None else self.pairs.at(columns),
             None if self.cubes is None else self.cubes[..., columns],
+            self.joined,
         )
 
     @cached_property
@@ -149,10 +152,17 @@ class PartsData:
 
     @cached_property
     def scatter_so_far(self) -> tuple[Floats, Floats]:
-        """Scatter within arms, batches and parts before each part, and its degrees of freedom."""
+        """Scatter within arms, batches and (unless joined) parts before each part, and its degrees of freedom."""
         if self.scatter is None:
             same = np.broadcast_to(self.before.scatter, self.counts.shape)
             return same, np.broadcast_to(self.before.freedom, self.counts.shape)
+        if self.joined:
+            rows, sums = sums_before(self.counts), sums_before(self.totals)
+            apart = self.totals / np.maximum(self.counts, 1.0) - sums / np.maximum(rows, 1.0)
+            between = self.counts * rows / np.maximum(self.counts + rows, 1.0) * apart**2
+            return sums_before(self.scatter + between, self.before.scatter), (
+                np.maximum(rows - 1.0, 0.0) + self.before.freedom
+            )
         freedom = np.maximum(self.counts - 1.0, 0.0)
         return sums_before(self.scatter, self.before.scatter), sums_before(freedom, self.before.freedom)
 
@@ -264,6 +274,15 @@ class PartForm:
         return np.logical_and.reduce([self.factors[0] == 1, self.factors[1] == -1, *rest])
 
 
+class PairedStatistics(NamedTuple):
+    """What the differences on items that two arms were both tried on tell of their means before each part."""
+
+    z: Floats  # (P, c)
+    inverse: Floats  # (P, c), 1/items before the part
+    per_row: Floats  # (P, c), 1/items in it
+    variance: Floats  # (P, c), a guess at that of one difference
+
+
 class PartBets(ABC):
     """Bets of one size on the parts of a batch."""
 
@@ -298,11 +317,8 @@ class PartBets(ABC):
             leverage: sum_s f_s^2/n_s. (P, c)
         """
 
-    def paired_statistics(self, form: PartForm) -> tuple[Floats, Floats, Floats] | None:
-        """Return z and 1/items of the difference of two arms before each part, and 1/items in it; None without items.
-
-        (P, c) each
-        """
+    def paired_statistics(self, form: PartForm) -> PairedStatistics | None:
+        """Return what items tell of the difference of two arms before each part; None without items."""
         return None
 
 

@@ -425,6 +425,7 @@ class Binary(Noise):
     0.5
     """
 
+    looks_in_parts: ClassVar[bool] = False
     name: ClassVar[str] = "binary"
     sigma: ClassVar[float] = 0.5  # half the range (Hoeffding's lemma)
     outcome: ClassVar[Outcome] = Outcome(

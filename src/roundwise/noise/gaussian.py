@@ -85,6 +85,7 @@ class SubGaussian(Noise):
 class _KnownSigma(Noise):
     """Exactly normal rewards of known deviation, which have exact bets towards a budget (Proposition 14a)."""
 
+    looks_in_parts: ClassVar[bool] = False
     monotone_budget_bets: ClassVar[bool] = True
     outcome: ClassVar[Outcome] = Outcome(normal=True)
     row_checks: ClassVar[tuple[RowCheck, ...]] = ("skewness", "kurtosis", "repeated", "sigma")
@@ -245,6 +246,7 @@ class Normal(Noise):
     (Proposition 30). An arm with fewer than two results in a part is not bet on there.
     """
 
+    looks_in_parts: ClassVar[bool] = False
     name: ClassVar[str] = "normal"
     row_checks: ClassVar[tuple[RowCheck, ...]] = ("skewness", "kurtosis", "repeated")
     monotone_budget_bets: ClassVar[bool] = True
@@ -469,7 +471,8 @@ def fixed_size_student_bet(sizes: Floats, new: Floats, error: Floats, dof: Float
     """log e of fixed-size bets: `new` is less the value, `error` has `dof` degrees of freedom. `(k),(),(),()->(k)`"""
     t = np.clip(new / error, -HUGE, HUGE)
     rho = t / np.hypot(np.sqrt(dof), t)
-    nodes, log_weights = (each.reshape(NODES, 1, *dof.shape) for each in _rule(tuple(dof.reshape(-1).tolist())))
+    distinct, which = np.unique(dof, return_inverse=True)
+    nodes, log_weights = (each[:, which.reshape(1, *dof.shape)] for each in _rule(tuple(distinct.tolist())))
 
     def logs(q: Floats) -> Floats:
         q = np.minimum(q, BOLD * np.sqrt(dof + 1.0))
@@ -485,12 +488,11 @@ def _rule(dof: tuple[float, ...]) -> tuple[Floats, Floats]:
     Golub and Welsch (1969) for the nodes, in the standardized variable (X^2/2 - shape)/sqrt(shape), so that it tends to
     Gauss-Hermite; Christoffel numbers for the weights, whose small values eigenvectors would get wrong.
     """
-    distinct, which = np.unique(dof, return_inverse=True)
-    shape = (distinct + 1.0)[:, None] / 2.0  # alpha + 1
+    shape = (np.array(dof) + 1.0)[:, None] / 2.0  # alpha + 1
     k = np.arange(NODES)
     diagonal = 2.0 * k / np.sqrt(shape)
     beside = np.sqrt(k[1:] * (1.0 + (k[1:] - 1) / shape))
-    jacobi = np.zeros((distinct.size, NODES, NODES))
+    jacobi = np.zeros((len(dof), NODES, NODES))
     jacobi[:, k, k] = diagonal
     jacobi[:, k[1:], k[:-1]] = jacobi[:, k[:-1], k[1:]] = beside
     place = np.linalg.eigvalsh(jacobi)
@@ -500,4 +502,4 @@ def _rule(dof: tuple[float, ...]) -> tuple[Floats, Floats]:
         before, now = now, ((place - diagonal[:, j, None]) * now - past * before) / beside[:, j, None]
         weight += now * now
     nodes = np.sqrt(2.0 * np.maximum(shape + np.sqrt(shape) * place, 0.0))
-    return nodes[which].T, -np.log(weight)[which].T
+    return nodes.T, -np.log(weight).T

@@ -24,6 +24,7 @@ from roundwise.noise.bets import (
     NO_ROWS,
     Index,
     LogFactor,
+    PairedStatistics,
     PartBets,
     PartForm,
     PartsData,
@@ -197,14 +198,15 @@ class _PairedPartBets(PartBets):
         return self.of_pairs.levels(at, np.ones(at.shape), sums * per_row - margin, per_row, margin)  # type: ignore[arg-type]
 
     @quiet
-    def paired_statistics(self, form: PartForm) -> tuple[Floats, Floats, Floats] | None:
+    def paired_statistics(self, form: PartForm) -> PairedStatistics | None:
         if len(form.places) < 2:
             return None
         at = self._place(form)
         before = 1.0 / np.maximum(self.pairs.so_far.reshape(-1).take(at), 1e-9)
         mean = self.pairs.totals_so_far.reshape(-1).take(at) * before - form.offsets
         per_row = 1.0 / np.maximum(self.pairs.counts.reshape(-1).take(at), NO_ROWS)
-        return mean / np.sqrt(self._spread.take(at) * before), before, per_row
+        variance = self._spread.take(at)
+        return PairedStatistics(mean / np.sqrt(variance * before), before, per_row, variance)
 
     def _place(self, form: PartForm) -> Index:
         """From places in (P, K, n) to those of the pair in (P, K^2, n)."""

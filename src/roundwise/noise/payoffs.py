@@ -29,7 +29,7 @@ LEAST_DRIFT, MOST_DRIFT = float(np.exp(-2.2)), float(np.exp(2.2))
 SLACK = 1e-9  # how far below its level, relative, the expectation of a payoff aims
 FULL = 1.0 - 1e-9  # a level that counts as 1
 POWER = 1.2815515655446004  # z of a power of 90 %: the lead that a budget is made for
-_DRIFTS = 1 + round(4.4 * PER_UNIT)
+DRIFTS = 1 + round(4.4 * PER_UNIT)  # how many are tabulated
 _MULTIPLIERS = 801
 _LOT = 4096  # elements that are paid at a time
 
@@ -94,9 +94,9 @@ def payoffs_by_cell(
     drift: Floats, looks_left: Floats, price: float, hope: float
 ) -> Iterator[tuple[Payoff | None, NDArray[np.intp]]]:
     """Each payoff that is used, and which elements use it; None for a test: the level becomes 0 or 1. Vectors."""
-    cells = drift_cell(drift) + _DRIFTS * looks_left.astype(np.intp)
+    cells = drift_cell(drift) + DRIFTS * looks_left.astype(np.intp)
     for cell in np.unique(cells):
-        looks, number = divmod(int(cell), _DRIFTS)
+        looks, number = divmod(int(cell), DRIFTS)
         payoff = payoff_of(number, looks, price, hope)
         yield None if payoff.corners.size == 2 else payoff, np.flatnonzero(cells == cell)
 
@@ -112,9 +112,7 @@ class LookAim(NamedTuple):
 
     def drift(self, error: Floats, level: Floats) -> Floats:
         """The mean of the statistic that is aimed at; what is left can just show it where its error is nan. (P)"""
-        from scipy.special import ndtri
-
-        shown = np.maximum(POWER - ndtri(level), 0.3) / np.sqrt(self.looks_left + 1)
+        shown = shown_drift(level, self.looks_left)
         return np.asarray(shown if self.gap is None else np.where(np.isnan(error), shown, self.gap / error))
 
     def pay(self, z: Floats, error: Floats, level: Floats, upper_half: bool = False) -> Floats:
@@ -122,6 +120,13 @@ class LookAim(NamedTuple):
         drift = np.broadcast_to(self.drift(error, level), level.shape)
         flat = [np.broadcast_to(each, level.shape).reshape(-1) for each in (z, level, drift, self.looks_left)]
         return pay(flat[0], flat[1], flat[2], flat[3], self.price, self.hope, upper_half).reshape(level.shape)
+
+
+def shown_drift(level: Floats, looks_left: Floats) -> Floats:
+    """The drift of a look that, with those left, a test of this level shows with a power of 90 %."""
+    from scipy.special import ndtri
+
+    return np.asarray(np.maximum(POWER - ndtri(level), 0.3) / np.sqrt(looks_left + 1))
 
 
 def drift_cell(drift: Floats) -> NDArray[np.intp]:
@@ -159,14 +164,17 @@ def _pay(payoff: Payoff, z: Floats, level: Floats, upper_half: bool) -> Floats:
 @lru_cache(maxsize=4096)
 def payoff_of(cell: int, looks_left: int, price: float, hope: float) -> Payoff:
     """Return the payoff for the tabulated drift with this number."""
-    drift = float(np.exp(np.log(LEAST_DRIFT) + cell / PER_UNIT))
     corners, slopes = _envelope(_values(cell, looks_left, price, hope))
-    log_slopes = np.log(slopes)
+    return tabulate_payoff(float(np.exp(np.log(LEAST_DRIFT) + cell / PER_UNIT)), corners, np.log(slopes))
+
+
+def tabulate_payoff(drift: float, corners: Floats, log_slopes: Floats, multipliers: int = _MULTIPLIERS) -> Payoff:
+    """Return the payoff with these corners and slopes for a drift."""
     low, high = log_slopes.min() - 6.5 * drift - drift**2 / 2, log_slopes.max() + 8.5 * drift - drift**2 / 2
-    multipliers = np.linspace(low, high, _MULTIPLIERS)
-    empty = Payoff(drift, corners, log_slopes, multipliers, multipliers)
-    costs = np.log(np.maximum(empty.cost(empty.thresholds(multipliers)), 1e-300))
-    return empty._replace(log_levels=costs[::-1], log_multipliers=multipliers[::-1])
+    logs = np.linspace(low, high, multipliers)
+    empty = Payoff(drift, corners, log_slopes, logs, logs)
+    costs = np.log(np.maximum(empty.cost(empty.thresholds(logs)), 1e-300))
+    return empty._replace(log_levels=costs[::-1], log_multipliers=logs[::-1])
 
 
 @lru_cache(maxsize=4096)

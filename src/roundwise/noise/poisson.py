@@ -37,6 +37,7 @@ from roundwise.solvers.halfspaces import Family, Halfspaces, PoissonFamily, chec
 class Poisson(Noise):
     """Counts of events: Poisson with one rate for each arm, per pull."""
 
+    looks_in_parts: ClassVar[bool] = False
     name: ClassVar[str] = "poisson"
     outcome: ClassVar[Outcome] = Outcome(
         0.0, whole=True, wrong="is not a number of events: it must be a whole number of at least 0."

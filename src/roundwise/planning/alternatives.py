@@ -117,9 +117,9 @@ class _Easier(NamedTuple):
 
 def _ask_instead(request: PlanRequest, question: Question) -> PlanRequest:
     """The request with another question, and with its usual policy where the other question's usual one differs."""
-    budget = request.budget is not None
-    usual = usual_policy(question, budget)
-    if request.policy.name == usual_policy(request.question, budget).name != usual.name:
+    budget, arms = request.budget is not None, len(request.arms)
+    usual = usual_policy(question, budget, arms)
+    if request.policy.name == usual_policy(request.question, budget, arms).name != usual.name:
         return dataclasses.replace(request, question=question, policy=usual, lead=None, looks=None)
     return dataclasses.replace(request, question=question)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,8 +69,11 @@ def propose_budgets(
     while (power := power_at(budget)) < min(max(powers) + 0.02, USEFUL[1]) and budget <= most and len(tried) < MOST:
         budget *= STEP if power > 0.3 else 2 * STEP
     known = {size: power for size, power in tried.items() if USEFUL[0] <= power <= USEFUL[1]}
-    if len(known) < 2:
-        return ()
+    if len(known) < 2:  # the power jumps: a noise model that waits for results, or nothing is enough
+        jumps = [_find_jump(power, tried, power_at) for power in powers]
+        return tuple(
+            BudgetProposal(power=p, budget=_round_up(each)) for p, each in zip(powers, jumps, strict=True) if each
+        )
     roots, chances = np.sqrt(np.array(list(known))), np.array(list(known.values()))
     probits = np.array([ndtri(each) for each in chances])
     precision = np.exp(-0.5 * probits**2) / np.sqrt(chances * (1 - chances))  # of a probit: the delta method
@@ -79,6 +82,18 @@ def propose_budgets(
         return ()
     found = (((ndtri(power) - intercept) / slope) ** 2 for power in powers)
     return tuple(BudgetProposal(power=power, budget=_round_up(each)) for power, each in zip(powers, found, strict=True))
+
+
+def _find_jump(power: float, tried: Mapping[int, float], power_at: Callable[[float], float]) -> float | None:
+    """The smallest budget with this power to 5 %, by bisection; None where no budget that was tried has it."""
+    high = min((size for size, found in tried.items() if found >= power), default=None)
+    if high is None:
+        return None
+    low = max((size for size, found in tried.items() if found < power and size < high), default=high)
+    while high > 1.05 * low:
+        middle = math.ceil(math.sqrt(low * high))
+        low, high = (low, middle) if power_at(middle) >= power else (middle, high)
+    return high
 
 
 def _round_up(budget: float) -> int:

@@ -1,4 +1,4 @@
-"""The charts of a plan: the trade-off with the recommended settings, results, rounds, and the chance by lead."""
+"""The charts of a plan: settings and what they trade off, results, rounds, the chance by lead, the boundary by look."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ PER_CENT = Axis(0.0, 100.0, (0.0, 25.0, 50.0, 75.0, 100.0))
 
 
 def draw_plan(plan: StudyPlan) -> list[Chart]:
-    """Draw up to four charts; one that has nothing to show is left out."""
+    """Draw up to five charts; one that has nothing to show is left out."""
     charts = [_draw_trade_off(plan)] if len(plan.front) > 1 else []
     charts += [_draw_results(plan), _draw_rounds(plan)]
-    return [*charts, _draw_by_lead(plan)] if len(plan.rows) > 1 else charts
+    charts += [_draw_by_lead(plan)] if len(plan.rows) > 1 else []
+    return [*charts, _draw_boundary(plan)] if plan.boundary else charts
 
 
 def _new_chart(x: Axis, y: Axis, names: tuple[str, str, str]) -> Chart:
@@ -102,6 +103,10 @@ def _draw_by_lead(plan: StudyPlan) -> Chart:
     """The chance of an answer within the budget, or of each claim; without a budget, the results by lead."""
     rows = sorted(plan.rows, key=lambda row: row.expected.lead or 0.0)
     labels = ["all alike" if row.expected.lead == 0 else row.expected.label for row in rows]
+    name = ""
+    if rows[0].expected.rates and all(row.expected.lead is not None for row in rows):  # the unit once
+        name = f"{rows[0].expected.measure}, points"
+        labels = [each.removesuffix("s").removesuffix(" point") for each in labels]
     x = Axis(-0.4, len(rows) - 0.6, tuple(float(i) for i in range(len(rows))))
     lines: list[tuple[str, str, list[float]]]
     if rows[0].claims:
@@ -123,7 +128,7 @@ def _draw_by_lead(plan: StudyPlan) -> Chart:
         y = Axis.logarithmic(
             value for _, _, each in lines for value, row in zip(each, rows, strict=True) if row in known
         )
-    chart = _new_chart(x, y, ("", *names))
+    chart = _new_chart(x, y, (name, *names))
     chart.draw_ticks(lambda tick: labels[round(tick)], number, grid="y")
     for i, (name, kind, heights) in enumerate(lines):
         points = [(float(at), each) for at, each in enumerate(heights) if math.isfinite(each)]
@@ -133,4 +138,26 @@ def _draw_by_lead(plan: StudyPlan) -> Chart:
             chart.draw_point(*point, kind, shape)
         if name:
             chart.explain(name, kind, shape)
+    return chart
+
+
+def _draw_boundary(plan: StudyPlan) -> Chart:
+    """The lead that ends the study at each look, if every look shows it; and those of textbook designs."""
+    scale = 100.0 if plan.request.noise.outcome.rates else 1.0
+    lines = [[(k + 1.0, scale * each) for k, each in enumerate(one.leads) if each is not None] for one in plan.boundary]
+    measure = plan.row.expected.measure
+    title = f"The {measure} that ends the study, if every look shows it"
+    looks = max(len(one.leads) for one in plan.boundary)
+    x = Axis(0.6, looks + 0.4, Axis.whole(1, looks).ticks)
+    y = Axis.linear([0.0, *(lead for line in lines for _, lead in line)])
+    chart = _new_chart(x, y, ("look", f"{measure}, points" if scale > 1 else measure, title))
+    chart.draw_ticks(number, lambda tick: f"{tick:g}", grid="y")
+    for i, (one, line) in enumerate(zip(plan.boundary, lines, strict=True)):
+        kind = "s0 wide" if i == 0 else f"s{i}"
+        chart.draw_line(line, kind)
+        for point in line:
+            chart.draw_point(*point, kind.split()[0], SHAPES[i % len(SHAPES)])
+        chart.explain(one.name, kind, SHAPES[i % len(SHAPES)])
+    chart.draw_level(scale * float(plan.row.expected.lead or 0.0), across=True, kind="threshold")
+    chart.explain("planned for", "mute dash")
     return chart

@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from roundwise.messages import number, option
 from roundwise.model.batch import Batch, join_parts
 from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop, final_answer
 from roundwise.planning.request import Costs, PlanRequest, Scenario, build_ladder
-from roundwise.planning.scenarios import Data, Unreliable, allowed_world, world_of
+from roundwise.planning.scenarios import AlikeList, Data, SeveralMetrics, Unreliable, allowed_world, world_of
 from roundwise.policies import Policy
 from roundwise.policies.base import as_rounds, round_of
 from roundwise.simulation.environments import Environment, Now, draw_batch
@@ -70,7 +70,8 @@ class Ends(NamedTuple):
     rounds: Floats  # (runs), from here on
     decided: Bools  # (runs), there is an answer; of claims, all true ones were shown
     correct: Bools  # (runs), nothing false was said
-    shown: Bools  # (runs, J), claims that were shown
+    shown: Bools  # (runs, J), claims that were shown; those about further metrics come last
+    true: Bools  # (runs, J), claims that are true
     truth: Floats  # (runs, K)
     steps: int  # of the longest run: what it took to compute
 
@@ -89,7 +90,8 @@ class Ends(NamedTuple):
         """The share of runs with an answer; of claims, with a true one that was shown."""
         if not spec.question.separate_claims:
             return float(self.decided.mean())
-        return float((self.shown & spec.question.answer(self.truth)).any(axis=-1).mean())
+        claims = len(spec.question.claim_texts(spec.arms))  # of the main metric
+        return float((self.shown & self.true)[:, :claims].any(axis=-1).mean())
 
     def row(self, first: int, step: int) -> Ends:
         """The runs first, first + step, ...: one row of several that were run together."""
@@ -105,13 +107,14 @@ def join_ends(parts: Sequence[Ends]) -> Ends:
 
 def no_end(arms: int, claims: int) -> Ends:
     """One run that goes on for ever."""
-    return _open_ends(zeros((1, arms)), claims)._replace(correct=np.ones(1, dtype=np.bool_), steps=1)
+    found = _open_ends(zeros((1, arms)), np.zeros((1, claims), dtype=np.bool_))
+    return found._replace(correct=np.ones(1, dtype=np.bool_), steps=1)
 
 
-def _open_ends(truth: Floats, claims: int) -> Ends:
+def _open_ends(truth: Floats, true: Bools) -> Ends:
     runs = len(truth)
-    no, shown = np.zeros(runs, dtype=np.bool_), np.zeros((runs, claims), dtype=np.bool_)
-    return Ends(np.full(truth.shape, np.inf), np.full(runs, np.inf), no, no.copy(), shown, truth, steps=0)
+    no, shown = np.zeros(runs, dtype=np.bool_), np.zeros_like(true)
+    return Ends(np.full(truth.shape, np.inf), np.full(runs, np.inf), no, no.copy(), shown, true, truth, steps=0)
 
 
 class ForecastStart(NamedTuple):
@@ -140,8 +143,9 @@ def simulate_ahead(
     rngs = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, stream))) for stream in (0, 1)]
     trial = begin(problem, policy, (runs,)) if start is None else _repeat_trial(policy, start.trial, runs)
     world, question, rounds_policy = environment.initial_state(rngs[0], runs), problem.question, as_rounds(policy)
-    true = question.answer(world.means) if question.separate_claims else None  # (runs, J)
-    ends = _open_ends(world.means, len(question.claim_texts([""] * problem.arms)))
+    claims = question.separate_claims
+    true = _true_claims(problem, world)  # (runs, J)
+    ends = _open_ends(world.means, true)
     most = most_in_a_round(policy) if rounds_policy.budget is None else None
     alive, asked, rounds, steps = np.arange(runs), zeros((runs, problem.arms)), np.zeros(runs), 0
     while alive.size:
@@ -152,11 +156,11 @@ def simulate_ahead(
             over = over | round_of(trial.plan).cut
         if steps:
             over = over | trial.done | cannot_stop(problem, policy, trial) | endless
-            if true is not None and rounds_policy.budget is None:
-                over |= np.asarray((final_answer(problem, policy, trial) | ~true[alive]).all(axis=-1))
+            if claims and rounds_policy.budget is None:
+                over |= np.asarray((_shown_claims(problem, policy, trial) | ~true[alive]).all(axis=-1))
         if over.any():
             who, rest = np.flatnonzero(over), np.flatnonzero(~over)
-            _write_ends(ends, problem, policy, alive[who], tree_take(trial, who), true)
+            _write_ends(ends, problem, policy, alive[who], tree_take(trial, who))
             seen = ends.decided[alive[who]] | ~endless[who]
             ends.counts[alive[who]] = np.where(seen[:, None], asked[who], np.inf)
             ends.rounds[alive[who]] = np.where(seen, rounds[who], np.inf)
@@ -200,19 +204,36 @@ def simulate_request(
     )
 
 
-def _write_ends(
-    ends: Ends, problem: Problem, policy: Policy, who: NDArray[np.intp], trial: Trial, true: Bools | None
-) -> None:
+def _true_claims(problem: Problem, world: Any) -> Bools:
+    """Which claims are true, those about further metrics last; none where there are no claims to show. (runs, J)"""
+    question = problem.question
+    if not question.separate_claims:
+        return np.zeros((len(world.means), len(question.claim_texts([""] * problem.arms))), dtype=np.bool_)
+    others = zip(problem.metrics, world.others, strict=True) if problem.metrics else ()
+    every = [question.answer(world.means), *(each.question.answer(now.means) for each, now in others)]
+    return np.concatenate(every, axis=-1)
+
+
+def _shown_claims(problem: Problem, policy: Policy, trial: Trial) -> Bools:
+    """Which claims are shown, in the same order. (runs, J)"""
+    found = [np.asarray(final_answer(problem, policy, trial))]
+    if problem.metrics:
+        own = (trial._replace(kept=each) for each in trial.kept.metrics)
+        found += [np.asarray(final_answer(each, policy, now)) for each, now in zip(problem.metrics, own, strict=True)]
+    return np.concatenate(found, axis=-1)
+
+
+def _write_ends(ends: Ends, problem: Problem, policy: Policy, who: NDArray[np.intp], trial: Trial) -> None:
     """Write down what these runs, which are over, have answered."""
+    if problem.question.separate_claims:
+        shown, true = _shown_claims(problem, policy, trial), ends.true[who]
+        ends.shown[who], ends.decided[who] = shown, (shown | ~true).all(axis=-1)
+        ends.correct[who] = ~(shown & ~true).any(axis=-1)
+        return
     answer = np.asarray(final_answer(problem, policy, trial))
-    correct = problem.question.correct(answer, ends.truth[who])
-    if true is not None:
-        ends.decided[who], ends.correct[who] = (answer | ~true[who]).all(axis=-1), correct
-        ends.shown[who] = answer
-    else:
-        ends.decided[who], ends.correct[who] = trial.done, ~trial.done | correct
-        if ends.shown.shape[-1]:
-            ends.shown[who] = trial.done[:, None] & answer
+    ends.decided[who], ends.correct[who] = trial.done, ~trial.done | problem.question.correct(answer, ends.truth[who])
+    if ends.shown.shape[-1]:
+        ends.shown[who] = trial.done[:, None] & answer
 
 
 def _repeat_trial(policy: Policy, trial: Trial, runs: int) -> Trial:
@@ -376,6 +397,7 @@ class Outlook:
     next_is_last: float = 0.0  # chance that nothing more is asked for after the next round
     within_budget: float | None = None  # chance of an answer with what is left; of claims, of a true one
     claims: tuple[tuple[str, float], ...] = ()  # each, and the chance that it is shown in the end
+    slowest: tuple[str, float] | None = None  # of several metrics, and the chance that a true claim of it is shown
     missing: float = 0.0  # share of the results that did not come back so far, and is expected to go on
     days: Quantiles | None = None
     cost: Quantiles | None = None
@@ -440,6 +462,12 @@ class Outlook:
                 "Probability of being shown in the end:",
                 *(f"  {claim}: {share(power)}" for claim, power in self.claims),
             ]
+        if self.slowest is not None and self.ended is None and self.slowest[1] < 0.995:
+            metric, chance = self.slowest
+            lines.append(
+                f"Slowest metric: {metric}, of which a true claim is shown in {share(chance)}. Metrics are taken to be "
+                "independent of each other."
+            )
         lines.append(
             "This is a forecast: means are drawn from a posterior given the data. The decision does not depend on it."
         )
@@ -464,7 +492,10 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
         seed: Seed of the simulations.
         costs: What results, rounds and days cost.
     """
-    settings, record = state.spec.alone, state.trial.record
+    if state.spec.list is not None:
+        raise InputError("There is no forecast of a study of a list: it takes no more than the whole list.")
+    several = bool(state.spec.metrics)
+    settings, record = state.spec if several else state.spec.alone, state.trial.record
     if state.closed is not None:
         ended: str | None = f"it was closed ({state.closed})"
     else:
@@ -483,17 +514,20 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
             return found
         larger = math.ceil(EXTENSION * settings.budget)
         settings, trial = redesign(settings, trial, settings.design | {"budget": larger})
-    if state.spec.metrics:
-        raise InputError(
-            "There is no forecast of a study of several metrics: how their values go together is not known. Its report "
-            "has the chance of each claim of the first metric."
-        )
     over = [each for each in state.rounds if each.counted]
     asked = sum(float(each.pulls.sum()) for each in over)
     missing = min(sum(each.missing for each in over) / asked, MOST_MISSING) if asked else 0.0
-    if ended is None and state.open_round is not None and state.open_round.files:
+    if ended is None and state.open_round is not None and state.open_round.files and not several:
         told = state.open_round.batch
-    world = allowed_world(settings.noise, _collect_data(state, told), seed)
+    lead = None if settings.lead is None or settings.question.level is not None else settings.lead
+    lead = lead and settings.question.sign * lead
+    world = allowed_world(settings.noise, _collect_data(state, told), seed, lead)
+    if several:
+        parts = [state.of_metric(m) for m in range(len(settings.metrics))]
+        worlds = [
+            allowed_world(each.spec.noise, _collect_data(each, None), seed + 1 + m) for m, each in enumerate(parts)
+        ]
+        world = SeveralMetrics(world, tuple(worlds), tuple(each.spec.noise.needs for each in parts))
     ends = simulate_ahead(
         settings.problem,
         settings.acting,
@@ -506,7 +540,10 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     if ended is not None:
         return dataclasses.replace(found, runs=runs, extension=(int(settings.budget or 0), ends.answered(settings)))
     low, high = quantile(ends.rounds, BETWEEN)
-    claims = settings.question.claim_texts(settings.arms) if settings.question.separate_claims else ()
+    claims, slowest = _name_claims(settings), None
+    if several:
+        chances = _chances_of_metrics(settings, ends)
+        slowest = min(chances.items(), key=lambda each: each[1], default=None)
     return dataclasses.replace(
         found,
         runs=runs,
@@ -516,10 +553,33 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
         next_is_last=float((ends.rounds == 1).mean()),
         within_budget=None if settings.budget is None else ends.answered(settings),
         claims=tuple(zip(claims, ends.shown.mean(axis=0).tolist(), strict=True)) if claims else (),
+        slowest=slowest,
         missing=missing,
         days=None if costs is None or not costs.timed else quantiles(costs.days_of(ends.samples, ends.rounds)),
         cost=None if costs is None or not costs.known else quantiles(costs.of(ends.counts, ends.rounds)),
     )
+
+
+def _name_claims(settings: StudySpec) -> tuple[str, ...]:
+    """The claims in words, those about further metrics last; none where the question is another."""
+    if not settings.question.separate_claims:
+        return ()
+    others = zip(settings.metrics, settings.by_metric, strict=True)
+    further = (f"{each.name}: {text}" for each, own in others for text in own.question.claim_texts(own.arms))
+    return (*settings.question.claim_texts(settings.arms), *further)
+
+
+def _chances_of_metrics(settings: StudySpec, ends: Ends) -> dict[str, float]:
+    """The chance that a true claim of each metric is shown, of runs that have one; metrics without any are left out."""
+    names, found, start = ["the main metric", *(each.name for each in settings.metrics)], {}, 0
+    for name, own in zip(names, (settings, *settings.by_metric), strict=True):
+        stop = start + len(own.question.claim_texts(own.arms))
+        shown, true = ends.shown[:, start:stop], ends.true[:, start:stop]
+        some = np.asarray(true.any(axis=-1))
+        if some.any():
+            found[name] = float((shown & true)[some].any(axis=-1).mean())
+        start = stop
+    return found
 
 
 def _may_extend(settings: StudySpec) -> bool:
@@ -561,7 +621,7 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
     """One line for a study without results: what it takes with a lead that is not small."""
     if settings.metrics:
         return None
-    settings = settings.alone
+    settings = settings if settings.list is not None else settings.alone
     question, noise = settings.question, settings.noise
     low, high = noise.mean_range
     if settings.lead is not None and noise.known_sigma is None and not (noise.outcome.limited or noise.outcome.counts):
@@ -577,6 +637,8 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
         if not np.isfinite(question.complexity(means).value):
             return None
         world = world_of(noise, means)
+        if settings.list is not None:
+            world = AlikeList(noise, means[None], size=len(settings.list))
     except RoundwiseError:
         return None
     ends = simulate_ahead(settings.problem, settings.acting, world, runs=runs, seed=1, most_rounds=LONG)

@@ -24,11 +24,14 @@ from roundwise.planning.comparison import compare_designs
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import FIRST, RowRuns, answerable, has_answer, run_first
 from roundwise.planning.scenarios import ITEM_CORRELATION
+from roundwise.planning.several_metrics import plan_metrics
+from roundwise.planning.stopping_leads import find_stopping_leads
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.tradeoff import TradeoffPoint, find_front, guess_settings
 from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.simulation.environments import numbered
+from roundwise.study.item_list import ItemList
 from roundwise.study.metrics import Metric
 
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and the share of the work that is done
@@ -50,6 +53,7 @@ def plan(
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
     reading: Reading | None = None,
+    list: ItemList | Sequence[str] | int | str | Path | None = None,
     unit: str | None = None,
     metrics: Sequence[Metric] | None = None,
     baseline: str | float | None = None,
@@ -66,6 +70,8 @@ def plan(
     deviation: str | float | None = None,
     skewness: str | float = 0.0,
     item_correlation: str | float = ITEM_CORRELATION,
+    metric_baseline: str | Mapping[str, float] | None = None,
+    metric_deviation: str | Mapping[str, float] | None = None,
     power: str | float = 0.9,
     runs: int = 2000,
     seed: int = 1,
@@ -94,8 +100,9 @@ def plan(
         split: Fixed allocation ratio, e.g. "equal" or "2:1:1".
         columns: Names of the columns in result files. A column of items means that arms share items.
         reading: Rules by which rows become results.
+        list: Finite list of items that the answer is about.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
-        metrics: None: a plan has one metric.
+        metrics: Guardrails and secondary metrics: the plan says what each needs, and which one needs most.
         baseline: Scenario baseline rate or mean.
         leads: True leads to forecast, a row each: what may turn out, not what the study is designed for. By default
             0, 1/2, 3/4, 1, 3/2 and 2 times `lead`; chosen if there is none.
@@ -112,6 +119,8 @@ def plan(
         deviation: Standard deviation of one result, where the noise model leaves it open.
         skewness: Skewness of one result, where the noise model waits for enough results of each arm (large-sample).
         item_correlation: Correlation of two equally good arms on the same item, where arms share items.
+        metric_baseline: Expected baseline of each of these metrics, by name.
+        metric_deviation: Standard deviation of one value of each, where its noise model leaves it open.
         power: Power of the proposed budget, and of the designs shown for comparison.
         runs: Number of simulated studies per row.
         seed: Seed of the simulations: the same seed gives the same plan.
@@ -143,7 +152,9 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
     First numbers with guessed settings, then the best settings, more runs, and alternatives if the target is too dear.
     """
     request.check()  # `create_study` would refuse the same
-    items = request.noise.shares_items
+    if request.metrics:
+        return _plan_several_metrics(request, quick, progress)
+    items = request.noise.shares_items or request.list is not None
     if request.item_correlation != ITEM_CORRELATION and not items:
         raise InputError(f"{option('item_correlation')} requires shared items.", Remedy("Add {@items_or_column}."))
     expected = request.rows()
@@ -161,7 +172,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         request = dataclasses.replace(request, budget=wanted, budget_open=False)
     runs = min(FIRST // 4 if items else FIRST, request.runs)
     front: tuple[TradeoffPoint, ...] = ()
-    guess = guess_settings(request, expected[target])
+    guess = request if request.list is not None else guess_settings(request, expected[target])
     rows = _first_runs(guess, expected, runs)
 
     def found() -> StudyPlan:
@@ -176,6 +187,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
             budgets=budgets,
             compared=(),
             caps=(),
+            metrics=(),
             runs=most,
         )
 
@@ -187,7 +199,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         return found()
     report(0.02)
     claims_without_budget = request.question.separate_claims and request.budget is None
-    if answerable(request, expected[target]) and not claims_without_budget:
+    if answerable(request, expected[target]) and not claims_without_budget and request.list is None:
         points = find_front(request, expected[target])
         chosen = next((each.request for each in points if each.recommended), guess)
         if chosen != guess:
@@ -197,6 +209,8 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         report((number + 1) / (len(expected) + 2))
         each.run(request.runs)
     front = tuple(each.remeasured(rows[target].row) if each.recommended else each for each in front)
+    if request.list is not None:  # its blocks have no settings to choose
+        return found()
     plan, enough = found(), next((each for each in budgets if each.power == request.power), None)
     if enough is None and request.budget is not None and answerable(request, expected[target]):
         enough = next(iter(propose_budgets(plan.request, expected[target], (request.power,), fewer=20)), None)
@@ -205,7 +219,17 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         alternatives=find_alternatives(request, plan.row, enough),
         compared=compare_designs(plan.request, plan.row, enough),
         caps=compare_caps(plan.request, plan.row),
+        boundary=find_stopping_leads(plan.request, plan.row),
     )
+
+
+def _plan_several_metrics(request: PlanRequest, quick: bool, progress: Progress | None) -> StudyPlan:
+    """The plan of the main metric, with its share of delta, and what the others need."""
+    alone = dataclasses.replace(request, metrics=(), delta=request.delta / (1 + len(request.metrics)))
+    found = plan_request(alone, quick, progress)
+    needs = () if quick else plan_metrics(request, found.request, found.row.expected)
+    whole = dataclasses.replace(found.request, metrics=request.metrics, delta=request.delta)
+    return dataclasses.replace(found, request=whole, metrics=needs)
 
 
 def _first_runs(request: PlanRequest, expected: Sequence[Scenario], runs: int) -> list[RowRuns]:

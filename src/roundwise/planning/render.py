@@ -125,6 +125,18 @@ def cap_table(plan: StudyPlan) -> Table:
     return table
 
 
+def metric_table(plan: StudyPlan) -> Table:
+    """What each metric needs."""
+    request = plan.request
+    head = ["metric", "role", "assumed gain", f"needs for {share(request.power)}"]
+    table = [[*head, *([] if request.budget is None else [f"a true claim within {number(request.budget)}"])]]
+    for each in plan.metrics:
+        needs = "-" if each.budget is None else whole(each.budget)
+        line = [each.name or "main metric", each.role if each.name else "", f"{each.lead:.4g}" if each.lead else "none"]
+        table.append([*line, needs, *([] if each.within_budget is None else [share(each.within_budget)])])
+    return table
+
+
 def describe_compared(plan: StudyPlan) -> str:
     """The head of that table."""
     return f"Designs with {number(plan.request.budget or 0)} results, for {plan.row.expected.given}"
@@ -168,6 +180,18 @@ def describe_pilot(plan: StudyPlan) -> str:
     else:
         model += ", as you chose."
     return f"From {past.file} ({number(past.results)} results{whose}): {', '.join(said)}. {model}"
+
+
+def describe_metrics(plan: StudyPlan) -> str:
+    """Which metric needs most, and how that was found."""
+    slowest = max(plan.metrics, key=lambda each: math.inf if each.budget is None else each.budget)
+    name = f"'{slowest.name}' ({slowest.role})" if slowest.name else "the main metric"
+    most = "more than was tried" if slowest.budget is None else f"{whole(slowest.budget)} results"
+    return (
+        f"Of {len(plan.metrics)} metrics, {name} needs most: {most} for a power of {share(plan.request.power)}. "
+        "Each is planned alone with its share of delta; guardrails as if no arm differed from the control, secondary "
+        "metrics with the gain of the main one, relative to the baseline:"
+    )
 
 
 def describe_cap(plan: StudyPlan) -> str:
@@ -299,7 +323,7 @@ def describe_protocol(plan: StudyPlan) -> str:
     large = "" if request.noise.approximation is None else "in large samples "
     missing = f" We expect {share(request.missing)} of the results to be missing." if request.missing else ""
     return (
-        f"The study asks: {asked_in_words(request)} The arms are {options}. {request.noise.words} "
+        f"The study asks: {asked_in_words(request)} The arms are {options}. {request.assumed} "
         f"{_describe_looks(plan)} {rule} The study ends {ends}. The probability of a wrong "
         f"{'claim, of any,' if row.claims else 'answer'} is {large}at most {request.delta:g}, however often "
         f"results are looked at.{_describe_changes(plan)}{_describe_power(plan)}{missing}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -21,9 +21,10 @@ from roundwise.messages import Remedy, option
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.pilot import Pilot, read_pilot
-from roundwise.planning.scenarios import ITEM_CORRELATION, AlikeItems, Unreliable, deviations, world_of
+from roundwise.planning.scenarios import ITEM_CORRELATION, AlikeItems, AlikeList, Unreliable, deviations, world_of
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment
+from roundwise.study.metrics import Metric
 from roundwise.study.spec import StudySpec, parse_numbers, setting
 
 STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
@@ -241,6 +242,16 @@ def one_for_each(
     return found
 
 
+def _by_name(given: object, what: str) -> dict[str, float] | None:
+    """Numbers by the names of metrics, also as text: `errors=2%,latency=300`."""
+    if given is None or isinstance(given, Mapping):
+        return None if given is None else {key: parse_quantity(value, what) for key, value in given.items()}
+    pairs = [each.partition("=") for each in str(given).split(",")]
+    if not all(sign for _, sign, _ in pairs):
+        raise InputError(f"`{option(what).strip('`')}` is '{given}': give numbers by name, such as latency=300.")
+    return {name.strip(): parse_quantity(value, what) for name, _, value in pairs}
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlanRequest(StudySpec):
     """A study as `create_study` would make it, with what is expected of its arms and what results and rounds cost."""
@@ -271,6 +282,12 @@ class PlanRequest(StudySpec):
     item_correlation: float = setting(
         "number", "Correlation of two equally good arms on the same item, e.g. 30%.", ITEM_CORRELATION
     )
+    metric_baseline: dict[str, float] | None = setting(
+        "prices", "Expected baseline of further metrics by name, e.g. errors=2%,latency=300.", None
+    )
+    metric_deviation: dict[str, float] | None = setting(
+        "prices", "Standard deviation of further metrics by name, e.g. latency=120.", None
+    )
     power: float = setting("number", "Power of the proposed budget, and of the designs shown for comparison.", 0.9)
     runs: int = setting("whole", "Number of simulated studies per row.", 2000)
     seed: int = setting("whole", "Seed of the simulations: the same seed gives the same plan.", 1, least=0)
@@ -291,6 +308,10 @@ class PlanRequest(StudySpec):
         noise = past.proposed[0] if noise is None else noise
         spread = past.spread(noise)
         taken: dict[str, Any] = {"noise": noise, "past": past, "missing": past.missing}
+        for each in settings.get("metrics") or ():
+            other = read_pilot(source, str(control), replace(columns, outcome=each.title), reading, each.noise)
+            for what, value in zip(("metric_baseline", "metric_deviation"), other.spread(each.noise)[:2], strict=True):
+                settings[what] = {each.name: value} | (_by_name(settings.get(what), what) or {})
         if noise.estimates_variance or (noise.outcome.limited and noise.family is None):
             taken["deviation"] = spread.deviation
         if noise.needs == "cubes":
@@ -305,25 +326,27 @@ class PlanRequest(StudySpec):
 
     def __post_init__(self) -> None:
         if self.noise is None:
-            raise InputError("The plan needs a noise model.", Remedy("Give one, or {@pilot}, which proposes one."))
+            raise InputError(
+                "The plan needs a noise model.",
+                Remedy("Give one, or {@pilot}, a file of past results, which proposes one."),
+            )
         if isinstance(self.lead, str):
             object.__setattr__(self, "lead", parse_lead(self.lead, self.baseline))
         if self.lead is not None and self.budget is None and self.policy is None:
             object.__setattr__(self, "budget", PROVISIONAL * len(self.arms))
             object.__setattr__(self, "budget_open", True)
+        for what in ("metric_baseline", "metric_deviation"):
+            object.__setattr__(self, what, _by_name(vars(self)[what], what))
         super().__post_init__()
-        if self.metrics:
-            raise InputError(
-                "A plan has one metric. Plan for the one that needs most results, with delta divided by the number of "
-                "metrics: the bar of its claims is then as high as in the study."
-            )
         if self.noise.estimates_variance and self.deviation is None:
             raise InputError(
                 "The plan depends on the standard deviation of a result, which the noise model leaves open.",
-                Remedy("Give {@deviation}, roughly, or {@pilot}."),
+                Remedy("Give {@deviation}, roughly, or {@pilot}, a file of past results."),
             )
         if self.sample_cost is not None:
             object.__setattr__(self, "sample_cost", one_for_each(self.sample_cost, self.arms, "sample cost"))
+        if self.list is not None and self.missing:
+            raise InputError("Results of a list that are missing are asked for again: leave them out of the plan.")
         if not 0 <= self.missing < 1:
             raise InputError(f"`missing` must be a share of the results, at least 0 and below 1; got {self.missing:g}.")
         if not 0 < self.power < 1:
@@ -333,6 +356,29 @@ class PlanRequest(StudySpec):
         if self.leads is not None and (self.means is not None or self.scenario is not None):
             raise InputError("Leads need a baseline; leave them out with means or scenarios.")
         _ = self.costs  # checked
+
+    def _of_metric(self, metric: Metric) -> dict[str, Any]:
+        """With what is expected of this metric, and its share of delta: as high a bar as in the study.
+
+        A guardrail is forecast if no arm differs from the control.
+        """
+        name, needed = metric.name, metric.noise.estimates_variance
+        baseline, deviation = (self.metric_baseline or {}).get(name), (self.metric_deviation or {}).get(name)
+        if baseline is None or (needed and deviation is None):
+            what = "metric_baseline" if baseline is None else "metric_deviation"
+            raise InputError(
+                f"The plan depends on the {'baseline' if baseline is None else 'standard deviation'} of '{name}'.",
+                Remedy(
+                    f"Give {{@{what}}}, for example {{metric}}=300, or {{@pilot}}, a file of past results.", metric=name
+                ),
+            )
+        return super()._of_metric(metric) | {
+            "delta": self.delta / (1 + len(self.metrics)),
+            "deviation": deviation,
+            "means": (baseline,) * len(self.arms),
+            **dict.fromkeys(("baseline", "scenario", "leads", "lead", "target", "past", "pilot")),
+            "skewness": 0.0,
+        }
 
     @property
     def costs(self) -> Costs:
@@ -359,6 +405,8 @@ class PlanRequest(StudySpec):
     def world(self, means: Sequence[float] | Sequence[Sequence[float]]) -> Environment:
         """Results as they would come back; of several rows of means, run i has that of i modulo their number."""
         rows = np.asarray(means, dtype=np.float64)
+        if self.list is not None:
+            return AlikeList(self.noise, np.atleast_2d(rows), self.item_correlation, size=len(self.list))
         if self.noise.shares_items:
             return AlikeItems(self.noise, np.atleast_2d(rows), self.item_correlation, self.missing, self.deviation)
         world = world_of(self.noise, rows, self.deviation, self.skewness)

@@ -95,7 +95,8 @@ class RowRuns:
         self.sets: list[Ends] = []
         self.rough = False  # whether these are first numbers only
         self.idle = request.budget is None and not answerable(request, expected)  # runs would never end
-        self.bound = lower_bound(request.problem, expected.means, request.deviation)
+        listed = request.list is not None  # bounds and fixed designs are about a population
+        self.bound = None if listed else lower_bound(request.problem, expected.means, request.deviation)
         self.fixed = self._fixed()
 
     def run(self, runs: int) -> None:
@@ -167,6 +168,8 @@ class RowRuns:
 
     def _fixed(self, looks: int | None = None) -> FixedDesign | None:
         request = self.request
+        if request.list is not None:
+            return None
         assumed: dict[str, Any] = {"power": request.power, "deviation": request.deviation, "missing": request.missing}
         return fixed_design(request.problem, self.expected.means, shares=request.split, looks=looks, **assumed)
 

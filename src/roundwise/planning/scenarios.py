@@ -7,9 +7,10 @@ Rates are drawn on the scale of log odds, counts on that of logarithms. A prior:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,8 @@ ITEM_CORRELATION = 0.3  # of two equally good arms on one item, unless given
 ZERO_ONE = np.array([0.0, 1.0])
 WORLDS = 400  # draws of means between two limits
 SMALL = 0.3  # prior scale of differences between arms, in deviations of a result
+AHEAD = np.linspace(0.0, 4.0, 41)  # leads by which one arm may be ahead, in those a study is designed for,
+USUAL_LEAD = 1.5  # and the prior scale of them
 
 
 class TableWorld(NamedTuple):
@@ -129,6 +132,56 @@ class Unreliable(Environment[object]):
         return np.asarray(kept.transpose().astype(np.float64))
 
 
+class SeveralNow(NamedTuple):
+    """The state of the world of each metric; `means` are those of the main one."""
+
+    main: Any
+    others: tuple[Any, ...]
+
+    @property
+    def means(self) -> Floats:
+        """The true means of the main metric. (K)"""
+        return np.asarray(self.main.means)
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralMetrics(Environment[SeveralNow]):
+    """A world for each metric of the same rows, as if metrics were independent of each other."""
+
+    main: Environment
+    others: tuple[Environment, ...]
+    needs: tuple[Needs, ...]  # of the noise models of the others
+
+    @property
+    def arms(self) -> int:
+        return self.main.arms
+
+    @property
+    def noise(self) -> Noise:
+        return self.main.noise
+
+    def initial_state(self, rng: Generator, runs: int) -> SeveralNow:
+        return SeveralNow(self.main.initial_state(rng, runs), tuple(e.initial_state(rng, runs) for e in self.others))
+
+    def pull(self, rng: Generator, state: SeveralNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, SeveralNow]:
+        return self._join(state, lambda world, now, own: world.pull(rng, now, pulls, own), needs)
+
+    def pull_parts(
+        self, rng: Generator, state: SeveralNow, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, SeveralNow]:
+        return self._join(
+            state, lambda world, now, own: world.pull_parts(rng, now, pulls, parts, partitions, own), needs
+        )
+
+    def _join(
+        self, state: SeveralNow, pull: Callable[[Environment, Any, Needs], tuple[Batch, Any]], needs: Needs
+    ) -> tuple[Batch, SeveralNow]:
+        batch, main = pull(self.main, state.main, needs)
+        others = [pull(*each) for each in zip(self.others, state.others, self.needs, strict=True)]
+        now = SeveralNow(main, tuple(after for _, after in others))
+        return batch._replace(metrics=tuple(found for found, _ in others)), now
+
+
 class ItemsNow(NamedTuple):
     """True means, and, where results take few values, their distribution function."""
 
@@ -191,6 +244,36 @@ class AlikeItems(ItemEnvironment[ItemsNow]):
             return ZERO_ONE, 1.0 - rows[..., None]
         world = limited_world(alone, rows, self.deviation, ITEM_STEPS)
         return world.values, world.shares.cumsum(axis=-1)[..., :-1]
+
+
+class ListNow(NamedTuple):
+    """The state of `AlikeList`."""
+
+    means: Floats  # (K), the true means
+    below: Floats | None  # (K, V - 1)
+    place: Floats  # (K), items so far
+
+
+@dataclass(frozen=True, eq=False)
+class AlikeList(AlikeItems):
+    """The same on the items of a finite list: each comes once, by its place."""
+
+    size: int = 1
+
+    def initial_state(self, rng: Generator, runs: int) -> ListNow:  # type: ignore[override]
+        means, below = super().initial_state(rng, runs)
+        return ListNow(means, below, np.zeros((runs, self.arms)))
+
+    def pull(self, rng: Generator, state: ListNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ListNow]:  # type: ignore[override]
+        rows, ends = np.full((len(pulls), self.size, self.arms), np.nan), state.place + pulls
+        for run, (start, end) in enumerate(zip(state.place.astype(int), ends.astype(int), strict=True)):
+            first, last = int(start[end > start].min(initial=self.size)), int(end.max())
+            items = self.draw_items(rng, ItemsNow(state.means, state.below), run, max(last - first, 0))
+            at = np.arange(first, last)[:, None]
+            rows[run, first:last] = np.where((at >= start) & (at < end), items, np.nan)
+        there = ~np.isnan(rows)
+        totals = np.where(there, rows, 0.0).sum(axis=1)
+        return Batch(there.sum(axis=1, dtype=np.float64), totals, rows=rows), state._replace(place=ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,14 +384,26 @@ class Data:
         return float(np.sqrt(self.scatter.sum() / self.freedom.sum()))
 
 
-def allowed_world(noise: Noise, data: Data, seed: int) -> Environment:
-    """A world whose means are drawn anew in each run from what these data allow."""
+def allowed_world(noise: Noise, data: Data, seed: int, lead: float | None = None) -> Environment:
+    """A world whose means are drawn anew in each run from what these data allow.
+
+    Args:
+        noise: The noise model.
+        data: The results so far.
+        seed: Seed of the draws, where those are made beforehand.
+        lead: By which one arm may be ahead of all others (negative: below), where a study is designed for that.
+    """
     if not (data.counts > 0).any():
         raise InputError("There are no results yet. Plan it as a new study, with expected means.")
     estimate, variance, back, unit = _estimates(noise, data)
 
+    if lead is not None:  # on the scale of the estimates
+        middle = np.asarray([np.average(estimate, weights=1 / variance)])
+        step = 1e-4 * unit
+        lead *= 2 * step / float((back(middle + step) - back(middle - step))[0])
+
     def means(rng: Generator, runs: int) -> Floats:
-        return back(draws(rng, runs, estimate, variance, SMALL * unit))
+        return back(draws(rng, runs, estimate, variance, SMALL * unit, lead))
 
     if noise.family is not None:
         return world_of(noise, means)
@@ -318,26 +413,38 @@ def allowed_world(noise: Noise, data: Data, seed: int) -> Environment:
     return world_of(noise, means, _deviation(noise, data))
 
 
-def draws(rng: Generator, runs: int, estimate: Floats, variance: Floats, effects: float) -> Floats:
+def draws(
+    rng: Generator, runs: int, estimate: Floats, variance: Floats, effects: float, lead: float | None = None
+) -> Floats:
     """Means from the posterior of the hierarchy, on a grid of deviations between arms. (K)->(runs, K)
 
     For a deviation t between arms the estimates are independent normal with variances v_i + t^2 about one mean, which
-    has a flat prior; t has a half-Cauchy prior of scale `effects`.
+    has a flat prior; t has a half-Cauchy prior of scale `effects`. With a `lead` this has probability 1/2; else one
+    arm, any of them, is ahead of the others, which are alike, by g leads, with a half-normal prior for g.
     """
+    arms = len(estimate)
     grid = effects * np.concatenate([[0.0], np.geomspace(0.02, 50.0, 80)])
-    steps = np.gradient(grid)
+    log_prior = np.log(np.gradient(grid)) - np.log1p((grid / effects) ** 2)
+    ahead = np.zeros((len(grid), arms))  # of the common mean, beside what t says
+    if lead is not None:
+        ahead = np.concatenate([ahead, *(lead * AHEAD[:, None] * each for each in np.eye(arms))])
+        log_prior -= np.logaddexp.reduce(log_prior)
+        own = -0.5 * (AHEAD / USUAL_LEAD) ** 2
+        log_prior = np.concatenate([log_prior, np.tile(own - np.logaddexp.reduce(own) - np.log(arms), arms)])
+        grid = np.concatenate([grid, np.zeros(arms * len(AHEAD))])
+    apart = estimate - ahead
     spread = variance + grid[:, None] ** 2  # (grid, K)
     weights = 1 / spread
-    centre = (weights * estimate).sum(axis=-1) / weights.sum(axis=-1)
-    fit = -0.5 * (np.log(spread) + (estimate - centre[:, None]) ** 2 / spread).sum(axis=-1)
-    log_weight = fit - 0.5 * np.log(weights.sum(axis=-1)) - np.log1p((grid / effects) ** 2) + np.log(steps)
+    centre = (weights * apart).sum(axis=-1) / weights.sum(axis=-1)
+    fit = -0.5 * (np.log(spread) + (apart - centre[:, None]) ** 2 / spread).sum(axis=-1)
+    log_weight = fit - 0.5 * np.log(weights.sum(axis=-1)) + log_prior
     chances = np.exp(log_weight - log_weight.max())
     which = rng.choice(len(grid), size=runs, p=chances / chances.sum())
     middle = centre[which] + rng.standard_normal(runs) / np.sqrt(weights.sum(axis=-1)[which])
     between = grid[which, None] ** 2
     pull = variance / (variance + between)  # towards the others
-    mean = (1 - pull) * estimate + pull * middle[:, None]
-    return np.asarray(mean + np.sqrt((1 - pull) * variance) * rng.standard_normal((runs, len(estimate))))
+    mean = (1 - pull) * apart[which] + pull * middle[:, None] + ahead[which]
+    return np.asarray(mean + np.sqrt((1 - pull) * variance) * rng.standard_normal((runs, arms)))
 
 
 def _estimates(noise: Noise, data: Data) -> Scale:

@@ -32,17 +32,21 @@ from roundwise.planning.render import (
     describe_cap,
     describe_compared,
     describe_comparison,
+    describe_metrics,
     describe_pilot,
     describe_plan,
     describe_protocol,
     describe_question,
     front_table,
+    metric_table,
     power_table,
     row_lines,
     row_table,
 )
 from roundwise.planning.request import PlanRequest, Scenario, measure_of
 from roundwise.planning.rows import PlanRow
+from roundwise.planning.several_metrics import MetricNeed
+from roundwise.planning.stopping_leads import StoppingLeads
 from roundwise.planning.tradeoff import TradeoffPoint, policy_words
 from roundwise.policies import usual_policy
 from roundwise.render.html import render_card, render_page
@@ -65,7 +69,9 @@ class StudyPlan:
     budgets: tuple[BudgetProposal, ...]  # by power, where a lead was said without a budget
     compared: tuple[ComparedDesign, ...]  # textbook designs with the same budget, and ours last
     caps: tuple[CapEffect, ...]  # what a cap changes, from a pilot; the first is without one
+    metrics: tuple[MetricNeed, ...]  # what each needs, the main one first, where there are several
     runs: int  # of each row, unless its rounds are many
+    boundary: tuple[StoppingLeads, ...] = ()  # of a designed study, and of textbook designs
 
     @property
     def row(self) -> PlanRow:
@@ -119,8 +125,10 @@ class StudyPlan:
             "alternatives": [each.plain() for each in self.alternatives],
             "compared": [each.plain() for each in self.compared],
             "budgets": [vars(each) for each in self.budgets],
+            "boundary": [each.plain() for each in self.boundary],
             "pilot": None if self.request.past is None else self.request.past.plain(self.request.noise),
             "caps": [each.plain() for each in self.caps],
+            "metrics": [each.plain() for each in self.metrics],
             "words": self.words,
             "protocol": self.protocol,
             "command": self.command,
@@ -140,6 +148,8 @@ class StudyPlan:
         if any(row.claims for row in self.rows):
             blocks += [f"Power{describe_budget_limit(self)}:", *align(power_table(self)), ""]
         blocks += [prose(f"In words. {self.words}"), ""]
+        if self.metrics:
+            blocks += [prose(describe_metrics(self)), *align(metric_table(self)), ""]
         if self.alternatives:
             blocks += ["Alternatives:", *(prose(f"- {each.words}") for each in self.alternatives), ""]
         compared = describe_comparison(self)
@@ -177,11 +187,13 @@ class StudyPlan:
             "pilot": describe_pilot(self),
             "caps": cap_table(self) if self.caps else [],
             "caps_title": describe_cap(self),
+            "metrics": metric_table(self) if self.metrics else [],
+            "metrics_title": describe_metrics(self) if self.metrics else "",
             "settings": front_table(self) if len(self.front) > 1 else [],
         }
 
     def figure(self) -> str:
-        """A figure for a protocol, as SVG: the trade-off, the distribution of results and rounds, power by lead."""
+        """A figure for a protocol, as SVG: trade-off, results, rounds, power by lead, boundary."""
         return render_file(draw_plan(self))
 
 
@@ -216,12 +228,14 @@ def _new_command(request: PlanRequest) -> str | None:
         question, noise = _question_options(request), _noise_options(request)
     except InputError:  # a class that cannot be found again
         return None
-    if question is None or any("," in name for name in request.arms):
+    if question is None or request.metrics or any("," in name for name in request.arms):
         return None
     words = ["roundwise", "new", request.name, *question, "--arms", ",".join(request.arms), *noise]
     words += ["--delta", f"{request.delta:g}"]
     policy = policy_words(request.policy, request)
-    if policy != usual_policy(request.question, request.budget is not None).name:
+    if request.list is not None:
+        words += request.list.flags
+    elif policy != usual_policy(request.question, request.budget is not None, len(request.arms)).name:
         words += ["--policy", policy]
     most, least = request.limited_policy.max_batch, request.limited_policy.min_per_arm
     words += [] if most is None else ["--max-round", f"{most:g}"]
@@ -231,7 +245,7 @@ def _new_command(request: PlanRequest) -> str | None:
     words += [] if request.budget is None else ["--budget", str(int(request.budget))]
     words += [] if request.lead is None else ["--lead", f"{request.lead:.12g}"]
     words += [] if request.looks is None else ["--looks", str(request.looks)]
-    for what, column in request.columns.payload().items():
+    for what, column in request.columns.payload().items() if request.list is None else ():
         words += [f"--{what}-column", column]
     for rule, value in request.reading.payload().items():
         words += [f"--{rule.replace('_', '-')}", str(value)]

@@ -151,7 +151,7 @@ class TradeoffPoint(Forecast):
         """The settings, as on the command line."""
         request = self.request
         if request.round is not None:
-            usual = usual_policy(request.question, request.budget is not None).name
+            usual = usual_policy(request.question, request.budget is not None, len(request.arms)).name
             other = "" if request.policy.name == usual else f", {request.policy.name}"
             return f"rounds of {number(request.round)}{other}"
         if request.question.separate_claims and request.budget is not None:

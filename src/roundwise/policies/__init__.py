@@ -5,6 +5,8 @@ from __future__ import annotations
 from roundwise.policies.base import Policy, Rounds
 from roundwise.policies.conditional_power import ConditionalPower
 from roundwise.policies.designed import Designed
+from roundwise.policies.fixed_budget import SequentialHalving, SuccessiveRejects
+from roundwise.policies.lists import Lockstep
 from roundwise.policies.paper import PET, OptBBAI, RoundRobin, TrackAndStop, TriBBAI
 from roundwise.policies.racing import Agarwal, BatchRacing, Elimination, Hillel, Jin2019, Karpov, Rage
 from roundwise.policies.sequential import LUCB, ClassicTrackAndStop, TopTwo
@@ -19,15 +21,17 @@ POLICIES: dict[str, type[Policy]] = {
         *(PET, RoundRobin, TrackAndStop, TriBBAI, OptBBAI),
         *(Elimination, Hillel, Agarwal, Jin2019, Karpov, BatchRacing, Rage),
         *(ClassicTrackAndStop, LUCB, TopTwo),
+        *(SequentialHalving, SuccessiveRejects),
     )
 }
 
 
-def usual_policy(question: Question, budget: bool = False) -> Policy:
+def usual_policy(question: Question, budget: bool = False, arms: int = 2) -> Policy:
     """The policy for a question where none is named; with a budget, one that is made for it."""
     if question.separate_claims:
         return ConditionalPower()
-    return Designed() if budget and designed_eprocess(question) is not None else Wager()
+    cells = designed_eprocess(question) if budget else None
+    return Wager() if cells is None or not cells.fits(arms) else Designed()
 
 
 __all__ = [
@@ -43,11 +47,14 @@ __all__ = [
     "Hillel",
     "Jin2019",
     "Karpov",
+    "Lockstep",
     "OptBBAI",
     "Policy",
     "Rage",
     "RoundRobin",
     "Rounds",
+    "SequentialHalving",
+    "SuccessiveRejects",
     "TopTwo",
     "TrackAndStop",
     "TriBBAI",

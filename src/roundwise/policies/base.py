@@ -77,6 +77,14 @@ class Policy(ABC, Generic[Memory]):
         checked(good, f"A lead and a number of looks go with the policy 'designed', not with '{self.name}'.")
         return self
 
+    def with_list(self, size: int, strict: bool) -> Policy:
+        """Return the policy for a finite list of so many items; by default there is none."""
+        raise InputError(f"A list has a policy of its own, 'lockstep': leave out '{self.name}'.")
+
+    def missing_entries(self, problem: Problem, trial: Trial[Memory]) -> Bools | None:
+        """Of a list, which results of the batch that is planned were not told yet, (places, K); None without a list."""
+        return None
+
     @property
     def inner(self) -> Policy:
         """The policy itself, without limits around it."""

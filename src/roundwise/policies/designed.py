@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from roundwise.arrays import Floats, quiet, total, tree_where
+from roundwise.model.batch import PARTS
 from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, whole
 from roundwise.policies.wager import Wager
 from roundwise.rules.eprocess.designed import HOPE, DesignedRule
+from roundwise.rules.eprocess.designed_parts import PARTS_OF_MORE, PARTS_OF_TWO
 
 LOOKS = 5  # where no number is said
 OPEN = 0.15  # share of the budget that is spent as without one, if no lead is said: large leads show before it is used
@@ -82,7 +84,7 @@ class Designed(Policy):
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         assert self.budget is not None
         cells = self.stopping.eprocess(problem)
-        if self.lead is None:
+        if self.lead is None and cells.opens:
             plan = self._wager.first(problem, runs)
             if plan.pulls.sum(axis=-1).max() <= OPEN * self.budget:
                 return self._open(plan, np.full(runs, float(self.budget)))
@@ -91,7 +93,9 @@ class Designed(Policy):
         fewest = 2.0 if problem.noise.needs == "squares" else 1.0
         each = max(fewest, math.floor(part / problem.arms + 1e-9), math.ceil(self.min_per_arm))
         pulls = everywhere(runs, problem.arms, each)
-        return self._announce(pulls, np.full(runs, float(self.budget)), np.full(runs, self._looks - 1.0))
+        if self._looks == 1:  # all of the budget: a rest would be a look of its own
+            pulls[..., : max(int(part - each * problem.arms), 0)] += 1
+        return self._announce(problem, pulls, np.full(runs, float(self.budget)), np.full(runs, self._looks - 1.0))
 
     @property
     def _looks(self) -> int:
@@ -104,7 +108,8 @@ class Designed(Policy):
         """What settles all that is open, in equal parts over the looks left; all that is left in the last one."""
         assert self.budget is not None
         left = np.maximum(self.budget - trial.record.samples, 0.0)
-        if self.lead is None:
+        cells = self.stopping.eprocess(problem)
+        if self.lead is None and cells.opens:
             looks = np.ceil(left / ((1 - OPEN) * self.budget / max(self._looks - 1, 1)) - 0.05) - 1
         else:
             looks = self._looks - 1 - trial.record.batches
@@ -112,7 +117,6 @@ class Designed(Policy):
             looks = np.where(looks < 0, np.ceil(left / (self.budget / self._looks) - 1e-9) - 1, looks)
         looks = np.maximum(looks, 0.0)
         lead = self.stopping.planned_lead(problem, trial.kept, trial.record.samples + left)
-        cells = self.stopping.eprocess(problem)
         settle, alike = cells.settle(problem, trial.kept, lead)
         need = total(settle)
         size = left / (looks + 1)
@@ -124,15 +128,15 @@ class Designed(Policy):
         wanted = whole(size[..., None] * (cells.uniform * alike + (1 - cells.uniform) * needed))
         most = np.minimum(np.minimum(np.ceil(size), left), self.max_batch or math.inf)
         pulls = apportion_pulls(wanted, most, self.min_per_arm, so_far=trial.record)
-        plan = self._announce(pulls, left, looks)
+        plan = self._announce(problem, pulls, left, looks)
         room = np.maximum(OPEN * self.budget - trial.record.samples, 0.0)
         open_ = np.asarray((room >= LEAST_OPEN * self.budget) & (trial.plan.looks == np.inf))
         if self.lead is not None or not open_.any():
             return plan
         other = self._wager.next(problem, trial)
         other = other._replace(pulls=apportion_pulls(other.pulls, room, self.min_per_arm, so_far=trial.record))
-        plan = plan._replace(parts=other.parts, jump=other.jump)
-        return tree_where(open_, self._open(other, left), plan)
+        plan = plan._replace(parts=max(plan.parts, other.parts), jump=other.jump)
+        return tree_where(open_, self._open(other._replace(parts=plan.parts), left), plan)
 
     @property
     def _wager(self) -> Wager:
@@ -143,9 +147,12 @@ class Designed(Policy):
         never = np.zeros(left.shape, dtype=np.bool_)
         return plan._replace(left=left - total(plan.pulls), last=never, looks=np.full(left.shape, np.inf))
 
-    def _announce(self, pulls: Floats, left: Floats, looks: Floats) -> BatchPlan:
+    def _announce(self, problem: Problem, pulls: Floats, left: Floats, looks: Floats) -> BatchPlan:
         """A plan that says, before its results, what is left after it and whether it is the last."""
+        parts = PARTS if self.lead is None else PARTS_OF_TWO if problem.arms == 2 else PARTS_OF_MORE
+        parts = min(parts, problem.noise.most_parts) if problem.noise.looks_in_parts else 1
         after = np.maximum(left - total(pulls), 0.0)
         last = (looks <= 0) | (after < 1) | (total(pulls) <= 0)
         may_stop = np.ones(left.shape, dtype=np.bool_)
-        return BatchPlan(pulls, may_stop, left=after, last=np.asarray(last), looks=np.where(last, 0.0, looks))
+        looks = np.where(last, 0.0, looks)
+        return BatchPlan(pulls, may_stop, parts=parts, left=after, last=np.asarray(last), looks=looks)

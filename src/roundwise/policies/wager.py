@@ -22,6 +22,7 @@ WIDTH = 3.0  # a batch is at most WIDTH sqrt(price / N) times the N samples so f
 NARROWEST = 0.25  # but so much of them is always allowed
 UNSURE = 2.0  # beta: a batch is at least this share of all samples so far, times the chance that the leader is wrong
 CROWDED = 0.4  # the same while many arms are near the top, times the doubt and sqrt(K), K at most CROWD
+TIED = 0.15  # that share grows by up to this where a tolerance decides
 WIDEST = 6.0  # a batch is at most this times the samples so far, if no growth is said
 CONTENDERS, WIDER = (
     25.0,
@@ -75,7 +76,12 @@ class Wager(Policy):
         check_room(problem, self.max_batch, self.min_per_arm)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
-        each = max(self.first_pulls, (self.batch_price or 0.0) / problem.arms)
+        each = (self.batch_price or 0.0) / problem.arms
+        if (
+            enough := self.stopping.eprocess(problem).sufficient_pulls(problem, Past.none((problem.arms,)))
+        ) is not None:
+            each = min(each, float(enough) + 1.0)
+        each = max(self.first_pulls, each)
         needed = problem.noise.rows_before_bets(Past.none((problem.arms,)))
         if needed is not None:
             each = max(each, float(needed.max()))
@@ -105,11 +111,18 @@ class Wager(Policy):
         least = np.minimum(np.maximum(SMALLEST, -UNSURE * np.expm1(confidence)), growth)
         if self.batch_price is None and eprocess.shifts:
             least = np.maximum(least, self._crowd(problem, kept.known, wanted.pulls, confidence))
-        size = np.clip((1 + growth) / 3 * need, least * samples, np.maximum(growth, least) * samples)
+        aim, alike = (1 + growth) / 3, np.asarray(UNIFORM)
+        if wanted.tie is not None:  # settled all at once, and more alike
+            aim, alike = (1 - wanted.tie) * aim + wanted.tie, (UNIFORM + TIED * wanted.tie)[..., None]
+        size = np.clip(aim * need, least * samples, np.maximum(growth, least) * samples)
         size = np.maximum(size, lacking)
         unfinished = wanted.unfinished / np.maximum(wanted.unfinished.sum(axis=-1), 1.0)[..., None]
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
-        pulls = whole(size[..., None] * ((1 - UNIFORM) * share + UNIFORM * unfinished))
+        pulls = whole(size[..., None] * ((1 - alike) * share + alike * unfinished))
+        if wanted.least is not None:
+            room = np.minimum(WIDEST * samples / np.maximum(total(wanted.least), 1.0), 1.0)
+            pulls = np.maximum(pulls, whole(room[..., None] * wanted.least))
+            size = np.maximum(size, total(pulls))
         after = samples + (size if self.max_batch is None else np.minimum(size, self.max_batch))
         due = (FLOOR * min(1.0, math.sqrt(10 / problem.arms)) * after / problem.arms)[..., None]
         refill = REFILL if self.max_batch is None else 1.0

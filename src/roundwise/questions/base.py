@@ -120,6 +120,11 @@ class Question(ABC):
         return -values if self.lower_is_better else values
 
     @property
+    def seeks_better(self) -> bool:
+        """Whether it looks for better arms, so that it matters which means are: not with levels or forms of its own."""
+        return self.reference_arm is not None or (self.level is None and self.levels is None)
+
+    @property
     def sign(self) -> float:
         """1, or -1 where lower is better."""
         return -1.0 if self.lower_is_better else 1.0

@@ -73,6 +73,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
     units = choose_units(settings.noise, settings.unit, _median_width(arm_rows))
     metric_rows = _list_metrics(state, every, claim_rows, units, intervals)
     decisions = decide_arms(metric_rows) if settings.metrics else []
+    ended, guarantee, name = status != "undecided" or state.over is not None, guarantee_of(state), quote(state.name)
     found = Findings(
         question,
         sorted(arm_rows, key=lambda arm: (arm.mean is None, -question.sign * (arm.mean or 0.0))),
@@ -81,14 +82,17 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         None if question.control is None else settings.arms[question.control],
         name_answer(question, answer, settings.arms),
         None if verdict is None else str(verdict["words"]),
+        ended,
+        share(1 - settings.delta) if ended and not guarantee.reasons else "",
+        None if settings.list is None else "On this list",
+        _list_tied(settings, claims) if verdict is not None else (),
     )
-    guarantee, name = guarantee_of(state), quote(state.name)
     each_end = f"{share(max(1 - 2 * settings.delta, 0))} bounds, each"
     joint = f"{share(1 - settings.delta)} interval"
     return Report(
         study=state.name,
         question=question.name,
-        question_text=question.question_text(settings.arms, settings.problem.wording),
+        question_text=settings.question_words,
         status=status,
         answer=found.answer,
         headline=" ".join([*list_decisions(decisions), write_headline(found, _why_undecided(state))]),
@@ -98,6 +102,8 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         pending=0 if waiting is None else waiting.results,
         budget=settings.budget,
         rounds=int(state.trial.record.batches),
+        whole=None if settings.list is None else len(settings.list) * len(settings.arms),
+        tied=found.tied,
         remaining={}
         if waiting is None
         else {arm: int(n) for arm, n in zip(settings.arms, waiting.outstanding, strict=True) if n > 0},
@@ -110,7 +116,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         courses=courses,
         assumptions=" ".join(
             [
-                f"{settings.noise.words} {settings.reading_words}".strip(),
+                f"{settings.assumed} {settings.reading_words}".strip(),
                 *(f"{each.name} ({each.role}): {each.noise.words}" for each in settings.metrics),
             ]
         ),
@@ -137,6 +143,12 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         digest=events[-1].digest if events else None if state.last is None else state.last.digest,
         version=__version__,
     )
+
+
+def _list_tied(settings: StudySpec, claims: Sequence[ClaimStatus]) -> tuple[str, ...]:
+    """The arms that share the first place of a list; none where one is ahead."""
+    left = tuple(each.left for each in claims if each.left is not None and not each.shown)
+    return left if settings.list is not None and len(left) > 1 else ()
 
 
 def _name_metric(settings: StudySpec, claim: ClaimStatus) -> ClaimStatus:
@@ -178,6 +190,8 @@ def _stamp(created: str) -> str | None:
 def _why_undecided(state: State) -> str:
     if state.closed is not None:
         return f"Closed undecided ({state.closed})"
+    if state.over is not None and not state.spec.policy.stopping.exact_batches:
+        return f"Undecided within the budget of {several(state.spec.budget or 0, 'result')}"
     return "Not decided yet" if state.over is None else f"Undecided ({state.over})"
 
 
@@ -232,7 +246,7 @@ def _waiting_since(state: State, status: str, events: Sequence[Event]) -> str | 
 
 
 def _write_sentence(state: State, found: Findings, guarantee: Guarantee, decisions: Sequence[ArmDecision] = ()) -> str:
-    settings, record, assumed = state.spec, state.trial.record, state.spec.noise.words
+    settings, record, assumed = state.spec, state.trial.record, state.spec.assumed
     for metric in settings.metrics:
         words = metric.noise.words
         assumed = f"{assumed.rstrip('.')}, and of {metric.name} that {words[:1].lower() + words[1:]}"
@@ -249,6 +263,8 @@ def _write_sentence(state: State, found: Findings, guarantee: Guarantee, decisio
     if verdicts := [f"{each.decision} {each.arm}" for each in decisions if each.decision != "undecided"]:
         what += f", and by all metrics together: {', '.join(verdicts)}"
     came = "1 result" if record.samples == 1 else f"{int(record.samples)} results"
+    if settings.list is not None:
+        came += f" (of {len(settings.list) * len(settings.arms)} for the whole list)"
     return (
         f"With {came} of {len(settings.arms)} arms in {several(int(record.batches), 'round')}, "
         f"{_describe_allocation(settings)} (roundwise {__version__}), the study {what}; {promise}."
@@ -257,7 +273,7 @@ def _write_sentence(state: State, found: Findings, guarantee: Guarantee, decisio
 
 def _describe_allocation(settings: StudySpec) -> str:
     if settings.split is None:
-        return f"allocated by {settings.policy.name}"
+        return f"allocated by the {settings.policy.name} policy"
     shares = "equally" if len(set(settings.split)) == 1 else ":".join(f"{each:g}" for each in settings.split)
     return f"split {shares} as fixed in advance, judged by the rule of {settings.policy.name}"
 

@@ -300,6 +300,8 @@ class ReportData:
     pending: int  # that are recorded, of a round that is still open
     budget: int | None
     rounds: int  # that count
+    whole: int | None  # results of all arms on the whole list, of a study of one
+    tied: tuple[str, ...]  # arms that share the first place of a list
     remaining: dict[str, int]  # results of the open round
     arm_rows: tuple[ArmRow, ...]  # in the order of the study
     claim_rows: tuple[ClaimRow, ...]  # of the primary metric

@@ -52,6 +52,15 @@ class Findings(NamedTuple):
     control: str | None
     answer: Any  # by name, as JSON
     words: str | None  # of the answer, in the words of the question
+    ended: bool = False  # whether nothing more is asked for: what is open is not shown any more
+    confidence: str = ""  # of a shortlist that is the end of a study
+    scope: str | None = None  # "On this list", where the answer is about no more than that
+    tied: tuple[str, ...] = ()  # arms that share the first place
+
+    @property
+    def open(self) -> str:
+        """What claims are that are not shown."""
+        return "not shown" if self.ended else "open"
 
     def sized(self, arm: ArmRow) -> str:
         """An arm with its mean."""
@@ -87,7 +96,10 @@ def write_headline(found: Findings, why: str) -> str:
     if found.words is None:
         return f"{why}. {describe_open(found)}"
     written = next((words for kind, words in ANSWERS if isinstance(found.question, kind)), _describe_other)(found)
-    return written or found.words
+    if found.scope is None or written is None:
+        return written or found.words
+    named = any(written.startswith(each.name) for each in found.arms)
+    return f"{found.scope}, {written if named else written[:1].lower() + written[1:]}"
 
 
 def name_answer(question: Question, answer: Any, arms: Sequence[str]) -> Any:
@@ -119,11 +131,12 @@ def describe_open(found: Findings) -> str:
         ahead = few([found.ahead(arms[each.compares or ""]) for each in beats], 6)
         others = [each.claim for each in shown if each not in beats]
         more = f"; {few(others, 6)}" if others else ""
-        return f"Shown: {ahead} against {found.control}{more}; open: {few([each.claim for each in waiting], 6)}"
-    parts = [] if shown else ["Nothing is shown yet"]
+        rest = few([each.claim for each in waiting], 6)
+        return f"Shown: {ahead} against {found.control}{more}; {found.open}: {rest}"
+    parts = [] if shown else ["Nothing is shown" if found.ended else "Nothing is shown yet"]
     groups = {
         "Shown": shown,
-        "open": [each for each in waiting if not each.given_up],
+        found.open: [each for each in waiting if not each.given_up],
         "given up": [each for each in waiting if each.given_up],
     }
     parts += [f"{word}: {few([each.claim for each in group], 6)}" for word, group in groups.items() if group]
@@ -142,13 +155,16 @@ def _describe_candidates(found: Findings) -> str:
         return "Every arm is ruled out"
     candidates = few([found.sized(each) for each in left], 6, "or" if len(left) <= 6 else "and")
     one_of = "One of " if len(left) > 6 else ""
-    return f"{one_of}{candidates} is the best; {few(gone, 6)} {'is' if len(gone) == 1 else 'are'} out"
+    sure = f" ({found.confidence})" if found.confidence else ""
+    return f"{one_of}{candidates} is the best{sure}; {few(gone, 6)} {'is' if len(gone) == 1 else 'are'} out"
 
 
 def _describe_best(found: Findings) -> str | None:
     first = next((each for each in found.arms if each.name == found.answer), None)
     if first is None or first.mean is None:
         return None
+    if found.tied:
+        return f"{few(list(found.tied))} share the first place: {found.units.value(first.mean)}"
     lower = found.question.lower_is_better
     which = found.units.lowest if lower else "is best"
     best = f"{first.name} {which}{found.near('of it')}: {found.units.value(first.mean)}"
@@ -231,7 +247,7 @@ def _describe_claims(found: Findings) -> str:
     rest = [each for each in found.claims if not each.below and each.label not in settled]
     groups = {
         "Shown": shown or ["nothing"],
-        "Open": [each.label or each.claim for each in rest if not each.given_up],
+        found.open.capitalize(): [each.label or each.claim for each in rest if not each.given_up],
         "Given up": [each.label or each.claim for each in rest if each.given_up],
     }
     return ". ".join(f"{word}: {few(names, 6)}" for word, names in groups.items() if names)
@@ -536,7 +552,8 @@ BOUNDS = " Bounds are one-sided, {units}; each is wrong with at most twice the e
 ONE_BY_ONE = (
     "Each line is shown on its own, and for good, once the odds won for it reach the odds needed, which fall as other "
     "lines are shown. The study stops when {settled}, when its budget is used up, or when the rest of the budget is "
-    "unlikely to show more. What is open then has been neither shown nor refuted."
+    "unlikely to show more. What is open then has been neither shown nor refuted. Intervals of arms have a level of "
+    "their own: where one seems to contradict a line here, the line counts."
 )
 ALL_BOUNDS = " Bounds are one-sided, {units}; the notes say what they guarantee."
 
@@ -593,7 +610,7 @@ def _describe_status(report: ReportData, claim: ClaimRow) -> str:
         return "the only one left"
     if claim.label is not None and any(each.shown and each.label == claim.label for each in report.claim_rows):
         return "other side shown"
-    return "given up" if claim.given_up else "open"
+    return "given up" if claim.given_up else "not shown" if report.status == "decided" else "open"
 
 
 def _describe_size(report: ReportData, claim: ClaimRow) -> str:
@@ -667,6 +684,9 @@ def describe_extent(report: ReportData) -> str:
         before = f"{count(report.results - report.late)} in {within}"
         return f"{several(report.results, 'result')}, {before} and {count(report.late)} after the decision"
     came = several(report.results, "result")
+    if report.whole is not None:
+        part = share(report.results / report.whole)
+        came = f"{count(report.results)} of {count(report.whole)} results of the whole list ({part})"
     if report.budget is not None:
         came = f"{count(report.results)} of at most {count(report.budget)} results"
     waiting = f", and {count(report.pending)} of the open round, which do not count yet" if report.pending else ""
@@ -683,12 +703,12 @@ def describe_error(report: ReportData) -> str:
 
 
 def describe_history(report: ReportData) -> str:
-    """When, by whom, with how many files."""
+    """When, by whom, with how many files; all of them are known where the whole record was read."""
     if report.created is None:
         return ""
     last = f", last change {day(report.changed)}" if report.changed not in (None, report.created) else ""
     who = f" by {few(report.by, 4)}" if report.by else ""
-    files = f", {several(len(report.files), 'file')}" if report.files else ""
+    files = f", {several(len(report.files), 'file')}" if report.files and report.changed is not None else ""
     return f"Started {day(report.created)}{last}{who}{files}."
 
 

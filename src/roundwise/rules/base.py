@@ -19,6 +19,7 @@ from roundwise.messages import Doubt, Note
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.problem import BatchPlan, Kept, Problem, Record, Trial
+from roundwise.noise import Noise
 from roundwise.questions.base import Answer
 from roundwise.rules.thresholds import Lemma32, Lemma32ByCounts, Threshold
 
@@ -107,8 +108,7 @@ class StoppingRule(ABC, Generic[Kept]):
     several_metrics: ClassVar[bool] = False  # whether it shows claims about further metrics (`Problem.metrics`)
     migrates: ClassVar[bool] = False  # whether arms may join and leave because of results
 
-    @property
-    def whole_batches(self) -> bool:
+    def bets_on_whole_batches(self, noise: Noise) -> bool:
         """Of a rule that uses a budget: whether it bets on whole batches only, never on their parts."""
         return True
 
@@ -130,6 +130,10 @@ class StoppingRule(ABC, Generic[Kept]):
     @abstractmethod
     def answer(self, problem: Problem, trial: Trial[Any, Kept]) -> Answer:
         """Return the answer to give when it stops."""
+
+    def answer_text(self, problem: Problem, trial: Trial[Any, Kept], names: Sequence[str]) -> str:
+        """Say the answer in words. One run."""
+        return problem.question.answer_text(self.answer(problem, trial), names)
 
     @abstractmethod
     def doubt(self, problem: Problem) -> Doubt | None:

@@ -19,7 +19,7 @@ from roundwise.arrays import Floats, sum_rows, zeros
 from roundwise.contract import is_own, refuse
 from roundwise.errors import InputError
 from roundwise.messages import Reason
-from roundwise.model.batch import FIRST_PARTS, Batch, Parts, join_parts, split_counts
+from roundwise.model.batch import FIRST_PARTS, Batch, Parts, ValueTable, join_parts, split_counts
 from roundwise.model.problem import BatchPlan, Problem
 from roundwise.noise import Binary, Gaussian, Needs, Noise, Poisson
 from roundwise.questions.base import finite
@@ -260,6 +260,16 @@ class BernoulliArms(FamilyArms):
     """
 
     noise: Noise = field(default_factory=Binary, init=False)
+
+    def pull(self, rng: Generator, state: ArmState, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ArmState]:
+        """Return sums, and what else is needed: how many ones there were says what every row was."""
+        batch, state = super().pull(rng, state, pulls, needs)
+        if needs == "sums":
+            return batch, state
+        ones, rate = batch.totals, batch.totals / np.maximum(pulls, 1.0)
+        table = ValueTable(np.broadcast_to([0.0, 1.0], (*pulls.shape[:-1], 2)), np.stack([pulls - ones, ones], axis=-1))
+        scatter = ones * (1.0 - rate)
+        return Batch(pulls, ones, scatter, table, cubes=scatter * (1.0 - 2.0 * rate)), state
 
 
 @dataclass(frozen=True, eq=False)

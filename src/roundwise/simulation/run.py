@@ -58,9 +58,11 @@ class RunSettings(NamedTuple):
 
     @property
     def load(self) -> int:
-        """What one run takes, in arms: where they share items, every two of them count."""
+        """What one run takes, in arms: where they share items, or within a tolerance, every two of them count."""
         arms = self.problem.arms
-        return arms if not self.problem.noise.shares_items else 40 * arms**2
+        if self.problem.noise.shares_items:
+            return 40 * arms**2
+        return max(arms, arms**2 // 4) if self.problem.question.tolerance else arms
 
     @property
     def number_of_blocks(self) -> int:

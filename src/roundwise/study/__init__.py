@@ -5,9 +5,10 @@ round is complete, `amendments` has the rules by which arms leave and join, `aud
 """
 
 from roundwise.study.fold import Round
+from roundwise.study.item_list import ItemList
 from roundwise.study.metrics import Metric
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State, replay
 from roundwise.study.study import Study, create_study, load_study
 
-__all__ = ["Metric", "Round", "State", "Study", "StudySpec", "create_study", "load_study", "replay"]
+__all__ = ["ItemList", "Metric", "Round", "State", "Study", "StudySpec", "create_study", "load_study", "replay"]

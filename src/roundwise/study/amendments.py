@@ -84,10 +84,6 @@ def check_change(spec: StudySpec, change: Change) -> None:
         raise InputError(f"There is an arm '{change.arm}' already. Nothing was changed.")
     claims, rule = question.separate_claims, spec.policy.stopping
     if claims and isinstance(rule, ClosedTestingRule):
-        if change.kind == "added" and spec.metrics:
-            raise InputError(
-                "No arm can join a study of several metrics. Nothing was changed; start a new study with all arms."
-            )
         if change.kind == "added":  # against a control
             with_arms(spec, names_after(spec, change))
         elif change.arm in spec.left_out:

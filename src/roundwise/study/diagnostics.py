@@ -232,6 +232,11 @@ class Splits(NamedTuple):
     True
     >>> Splits().plus(equal, np.array([560.0, 440.0])).plus(other, np.array([690.0, 310.0])).chance < 1e-6
     True
+
+    A page that always splits equally, whatever a round asks for, is judged by its own split.
+
+    >>> Splits().plus(other, np.array([510.0, 490.0])).chance > 0.2
+    True
     """
 
     square: float = 0.0
@@ -248,6 +253,9 @@ class Splits(NamedTuple):
         if len(wanted) < 2 or expected.min() < EXPECTED:
             return found
         square = float(((came - expected) ** 2 / expected).sum())
+        equal = np.full(len(shares), counts.mean())
+        if chi_squared_tail(len(wanted) - 1, square) < SURPRISING <= split_p_value(equal, counts):
+            return self.plus(equal, counts)
         return found._replace(square=self.square + square, freedom=self.freedom + len(wanted) - 1)
 
     @property

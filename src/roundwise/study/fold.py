@@ -36,7 +36,7 @@ from roundwise.messages import FileNote
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.problem import BatchPlan, Record, Trial, advance, begin, budget_before
-from roundwise.policies.base import apportion_pulls, as_rounds
+from roundwise.policies.base import apportion_pulls, as_rounds, round_of
 from roundwise.study.amendments import Change, apply_change, first_arms, relax_noise
 from roundwise.study.diagnostics import Agreement, Splits, update_agreement
 from roundwise.study.spec import StudySpec
@@ -66,6 +66,9 @@ class Round:
     by_number: bool = False  # a fixed number of results: complete when they are there, whatever the split
     since: str = ""  # when it was asked for
     design: Plain | None = None  # of the study (`StudySpec.design`), as it was last set before any result of this round
+    entries: Bools | None = None  # (places, K), of a list: what was asked for; None where only numbers are
+    rows: Floats | None = None  # (n, K), of a list: what was told, by place
+    order: tuple[str, ...] = ()  # of a list: what each place is
     _batch: Batch | None = field(default=None, init=False, repr=False, compare=False)
 
     def set_files(self, files: Sequence[Results]) -> None:
@@ -97,11 +100,35 @@ class Round:
         """Results still to come, for each arm."""
         if self.closed_early is not None or self.amended:
             return np.zeros_like(self.pulls)
+        if self.entries is not None:
+            return np.asarray(self.lacking.sum(axis=0, dtype=np.float64))
         came = self.counts + self.lost
         missing = np.maximum(self.pulls - came, 0.0)
         return (
             apportion_pulls(missing, max(float(self.pulls.sum() - came.sum()), 0.0), 0.0) if self.by_number else missing
         )
+
+    @property
+    def lacking(self) -> Bools:
+        """Of a list, which entries were asked for and not told yet. (places, K)"""
+        assert self.entries is not None
+        found = self.entries.copy()
+        if self.rows is not None:
+            there = ~np.isnan(self.rows[: len(found)])
+            found[: len(there)] &= ~there
+        return found
+
+    @property
+    def items(self) -> dict[str, list[str]]:
+        """Of a list, what is still to be done: for each arm the items to try it on, in the order of the list."""
+        if self.entries is None:
+            return {}
+        lacking = self.lacking
+        return {
+            arm: [self.order[place] for place in np.flatnonzero(lacking[:, i])]
+            for i, arm in enumerate(self.arms)
+            if lacking[:, i].any()
+        }
 
     @property
     def complete(self) -> bool:
@@ -445,7 +472,7 @@ def start_summary(spec: StudySpec, past: Sequence[ArmResults] = ()) -> StudySumm
     known = [each.covariate for _, each in past if each.covariate is not None]
     covariate = reduce(lambda found, each: found.plus([each]), known, CovariateSummary())
     return StudySummary(
-        agreement=Agreement.none(len(spec.arms)),
+        agreement=None if spec.list is not None else Agreement.none(len(spec.arms)),
         row_checks=RowChecks.none(len(spec.arms)),
         covariate=covariate._replace(square=0.0, freedom=0),  # how alike arms were then says nothing of this study
         metrics=tuple(map(start_summary, spec.by_metric)),
@@ -456,11 +483,22 @@ def fold_round(spec: StudySpec, trial: Trial, summary: StudySummary, round: Roun
     """The trial and the summary after one more round, and whether it counts: not after the one that decides."""
     if trial.done:
         return trial, summary.plus(round, late=True), False
-    batch = of_arms(round.batch, round.arms, spec.arms)
+    batch = of_arms(round.batch._replace(rows=list_rows(spec, round)), round.arms, spec.arms)
     if not round.files:  # nothing came of it, by any metric
         batch = batch._replace(metrics=(batch,) * len(spec.metrics))
     after = advance(spec.problem, spec.acting, with_asked_plan(spec, trial, round), batch)
     return after, summary.folded(spec, round), True
+
+
+def list_rows(spec: StudySpec, round: Round) -> Floats | None:
+    """What was told of a list in a round, by place; None without a list. (n, K)"""
+    return None if spec.list is None else spec.list.rows(round.files, len(round.arms), spec.seed)
+
+
+def asked_entries(spec: StudySpec, trial: Trial, pulls: Floats) -> Bools | None:
+    """Which entries of a list a round of these pulls is about, the first that each arm lacks; None without a list."""
+    missing = spec.policy.missing_entries(spec.problem, trial._replace(plan=round_of(trial.plan).plan))
+    return None if missing is None else np.asarray(missing & (np.cumsum(missing, axis=0) <= pulls))
 
 
 def fold_rounds(
@@ -506,12 +544,27 @@ def make_change(
         return spec, trial, _with_agreement(spec, summary, rounds)
     before = spec.arms
     spec, trial = apply_change(spec, trial, change, [(round.arms, round.batch) for round in rounds])
-    summary = replace(summary, row_checks=summary.row_checks.of_arms(before, spec.arms))
-    return spec, trial, _with_agreement(spec, summary, rounds)
+    return spec, trial, _with_arms(spec, summary, before, rounds)
+
+
+def _with_arms(spec: StudySpec, summary: StudySummary, before: Sequence[str], rounds: Sequence[Round]) -> StudySummary:
+    """The summary for the arms there are now, by every metric."""
+    others = zip(spec.by_metric, summary.metrics, strict=True)
+    summary = replace(
+        summary,
+        row_checks=summary.row_checks.of_arms(before, spec.arms),
+        metrics=tuple(
+            _with_arms(own, each, before, [round.of_metric(m) for round in rounds])
+            for m, (own, each) in enumerate(others)
+        ),
+    )
+    return _with_agreement(spec, summary, rounds)
 
 
 def _with_agreement(spec: StudySpec, summary: StudySummary, rounds: Sequence[Round]) -> StudySummary:
     """The summary with how well these rounds agree, for the arms and the noise model there are now."""
+    if spec.list is not None:
+        return summary
     found = Agreement.none(len(spec.arms))
     for round in rounds:
         found = update_agreement(spec.problem, found, of_arms(round.whole, round.arms, spec.arms), round.number)

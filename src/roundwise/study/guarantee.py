@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -26,16 +27,23 @@ WHOLE_STUDY = (  # doubts that are the same by every metric
     "answer_not_reproduced", "all_rejected", "short_rounds", "recounted", "shared_items", "repeated_ids", "surplus",
     "seed_chosen",
 )  # fmt: skip
+SAID_ONCE = ("large_sample", "contradicted")  # doubts that need no repetition where two metrics have the same
 MOST_REMARKS = 20  # the last ones, word by word
 
 
 def guarantee_of(state: State) -> Guarantee:
     """Return what became of the guarantee of a study."""
-    return Guarantee.of(list(_doubts(state)))
+    doubts = list(_doubts(state))
+    once = [each for each in doubts if each.code in SAID_ONCE]
+    for m, metric in enumerate(state.spec.metrics):  # a wrong model of one metric is a false bet in the common purse
+        for each in _doubts(state.of_metric(m)):
+            if each.code not in WHOLE_STUDY and each not in once:
+                doubts.append(type(each)("metric", metric=metric.name, about=each.values()))
+    return Guarantee.of(doubts)
 
 
 def _doubts(state: State) -> Iterator[Doubt]:
-    """Everything that stands between a study and its guarantee."""
+    """Everything that stands between a study and its guarantee, by one metric."""
     spec, facts = state.spec, state.facts
     if (doubt := spec.policy.stopping.doubt(spec.problem)) is not None:
         yield doubt
@@ -50,7 +58,8 @@ def _doubts(state: State) -> Iterator[Doubt]:
     if (chance := covariates_differ(state)) < SURPRISING:
         yield Condition("covariate_differs", column=spec.columns.covariate, chance=chance)
     yield from contradicted_assumptions(state.row_checks)
-    if facts.short:
+    listed = spec.list is not None  # its bets wait for what is missing, whatever the order in which results come
+    if facts.short and not listed:
         yield Condition("short_rounds", rounds=list(facts.short), more=facts.more_short)
     if lost := sum(facts.lost.values()):
         yield Condition("missing_outcomes", number=lost)
@@ -64,7 +73,7 @@ def _doubts(state: State) -> Iterator[Doubt]:
             yield Condition(f"arm_{change.kind}", arm=change.arm)
     if facts.refolded:
         yield Condition("recounted")
-    if facts.shared_items and not spec.noise.shares_items:
+    if facts.shared_items and not spec.noise.shares_items and not listed:
         yield Condition("shared_items")
     for title, sketch in facts.sketches.items():
         if (each := sketch.repeats(title)) is not None:
@@ -72,20 +81,18 @@ def _doubts(state: State) -> Iterator[Doubt]:
             yield Condition("repeated_ids", column=title, repeated=each.repeated, **about)
     # A bet on a round needs numbers of results that are unrelated to their values. The paper's thresholds hold after
     # every single result, however the next is chosen.
-    if (surplus := facts.surplus).added and spec.policy.stopping.any_time:
+    if (surplus := facts.surplus).added and spec.policy.stopping.any_time and not listed:
         rounds = list(surplus.rounds)
         yield Condition("surplus", added=surplus.added, rounds=rounds, came=surplus.came, asked=surplus.asked)
     if spec.seed_given and facts.partitioned_rows:
         yield Condition("seed_chosen")
+    if spec.list is not None and (spec.seed_given or spec.list.order == "given"):
+        yield Condition("order_chosen", given=spec.list.order == "given")
     if (found := disagreeing(state)) is not None:
         about = {"arm": spec.arms[found.arm], "round": found.batch, "chance": found.chance}
         yield Condition("rounds_differ", shifts=standing(state).compares, **about)
     if refuted is None and not means_hold(state):
         yield Condition("arms_moved")
-    for m, metric in enumerate(spec.metrics):  # a wrong model of one metric is a false bet in the common purse
-        for doubt in _doubts(state.of_metric(m)):
-            if doubt.code not in WHOLE_STUDY:
-                yield type(doubt)("metric", metric=metric.name, about=doubt.values())
 
 
 def refutation_of(state: State) -> Reason | None:
@@ -229,6 +236,8 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         arm = int(few.argmin())
         yield Note("few_rows", arm=spec.arms[arm], rows=int(few[arm]), enough=int(spec.noise.few_rows))
     yield from policy.stopping.notes(spec.problem, state.trial)
+    if policy.plans_budget and not state.trial.done and state.trial.record.samples:
+        yield _levels(state)
     if moved_together(state):
         yield Note("moved_together", intervals=means_hold(state))
     if widened:
@@ -254,6 +263,16 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         )
 
 
+def _levels(state: State) -> Note:
+    """The level of each hypothesis that a designed study is still to reject, and how many rounds are planned."""
+    spec, plan = state.spec, state.trial.plan
+    claims = spec.policy.stopping.claims(spec.problem, state.trial, spec.arms)
+    levels = [(each.words, math.exp(min(each.evidence - each.bar, 0.0))) for each in claims if not each.shown]
+    planned = plan.looks is not None and np.isfinite(plan.looks) and plan.pulls.any()
+    rounds = 1 + int(plan.looks) if planned and plan.looks is not None else 0
+    return Note("levels", levels=sorted(levels, key=lambda each: -each[1]), rounds=rounds)
+
+
 def _collecting(state: State) -> Iterator[Note]:
     """How many results an arm needs before it is bet on, while one has fewer: of the one that needs most."""
     noise, kept = state.spec.problem.noise, state.spec.policy.stopping.past(state.trial.kept)
@@ -265,7 +284,9 @@ def _collecting(state: State) -> Iterator[Note]:
     least = noise.rows_before_bets(Past.none(kept.counts.shape))
     skewed = least is not None and finite[arm] > least[arm]
     rows, skewness = int(float(f"{finite[arm]:.2g}")), float(kept.skewness[arm]) if skewed else None
-    yield Note("collecting", arm=state.spec.arms[arm], rows=rows, skewness=skewness)
+    budget = state.spec.budget
+    short = {} if budget is None or float(finite.sum()) < budget else {"budget": budget}
+    yield Note("collecting", arm=state.spec.arms[arm], rows=rows, skewness=skewness, **short)
 
 
 def gather_notes(notes: Sequence[FileNote]) -> list[FileNote]:

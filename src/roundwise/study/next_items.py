@@ -20,10 +20,15 @@ from roundwise.study.state import State
 from roundwise.study.study import recorded_files
 
 
-def read_items(state: State, path: Path) -> dict[str, dict[str, str]]:
+def read_items(state: State, path: Path | None) -> dict[str, dict[str, str]]:
     """Read a table with one row an item, for a study that compares arms on items: the cells of each item."""
-    if not state.spec.noise.shares_items:
+    listed = state.spec.list
+    if listed is not None and path is None:
+        return {item: {"item": item} for item in listed.entries}
+    if not state.spec.noise.shares_items and listed is None:
         raise InputError("This study does not compare arms on items.", Remedy("Create one with {@item_column}."))
+    if path is None:
+        raise InputError("--as needs the items: give --items FILE, a table with one row an item.")
     column = state.spec.columns.item or "item"
     _, rows = read_rows(path, [column])
     found: dict[str, dict[str, str]] = {}
@@ -33,7 +38,7 @@ def read_items(state: State, path: Path) -> dict[str, dict[str, str]]:
             wrong = f"the item {quoted(item)} is there twice" if item else "there is no item"
             raise DataError(f"{row.where}: {wrong}. Give every item one row, with an id.")
         found[item] = {title: name_in(cell) for title, cell in row.cells.items()}
-    return found
+    return found if listed is None else listed.cells(found)
 
 
 def choose_items(state: State, asked: Round, cells: Mapping[str, Mapping[str, str]]) -> tuple[list[Request], int]:
@@ -50,6 +55,10 @@ def choose_items(state: State, asked: Round, cells: Mapping[str, Mapping[str, st
     Returns:
         What to run, by place, and how many new items are lacking.
     """
+    if asked.entries is not None:
+        lacking = asked.lacking
+        entries = [(int(place), asked.arms[arm], asked.order[place]) for place, arm in np.argwhere(lacking)]
+        return [Request(place + 1, arm, item, cells.get(item, {})) for place, arm, item in entries], 0
     spec, items = state.spec, list(cells)
     hashes = hash_ids(items, spec.seed)
     recorded = recorded_files(state, spec.arms, TellOptions(), (), None)

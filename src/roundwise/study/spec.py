@@ -20,19 +20,22 @@ from roundwise.contract import check_classes
 from roundwise.errors import InputError
 from roundwise.ingest.columns import Columns
 from roundwise.ingest.reading import Reading
-from roundwise.messages import Remedy, option
+from roundwise.messages import Remedy, option, several
 from roundwise.model.problem import Problem, begin, check_whole_number
 from roundwise.model.spec import POINTED, from_spec, parse_quantity, to_spec
 from roundwise.noise import Noise
 from roundwise.policies import POLICIES, Policy, Rounds, usual_policy
 from roundwise.policies.base import Limited, shares
+from roundwise.policies.lists import Lockstep
 from roundwise.questions import QUESTIONS, Question
+from roundwise.study.item_list import WORDS as ITEM_LIST_WORDS
+from roundwise.study.item_list import ItemList
 from roundwise.study.metrics import Metric, check_question, parse_metrics
 
 SEED_BITS = 53  # integers up to 2**53 survive every JSON reader
 
 ValueType = Literal[
-    "question", "noise", "policy", "names", "columns", "reading", "metrics",
+    "question", "noise", "policy", "names", "columns", "reading", "metrics", "list",
     "number", "numbers", "whole", "shares", "prices", "label", "path",
 ]  # fmt: skip
 
@@ -66,6 +69,8 @@ class SpecField(NamedTuple):
             return arm_names(value)
         if self.type == "metrics":
             return parse_metrics(value) if value else ()
+        if self.type == "list":
+            return ItemList.parse(value)
         if self.type in ("question", "noise", "policy"):
             if isinstance(value, str):
                 example = {"question": "BestArm()", "noise": "Binary()", "policy": "Wager()"}[self.type]
@@ -138,6 +143,9 @@ class StudySpec:
     split: tuple[float, ...] | None = setting("shares", "Fixed allocation ratio, e.g. 2:1:1, or equal.", None)
     columns: Columns = setting("columns", "Names of the columns in result files.", factory=Columns)
     reading: Reading = setting("reading", "Rules by which rows become results.", factory=Reading)
+    list: ItemList | None = setting(
+        "list", "Finite list of items that every arm is tried on: the answer is about this list.", None
+    )
     unit: str | None = setting("label", "Unit of the results in reports, e.g. s, ms or $.", None)
     metrics: tuple[Metric, ...] = setting(
         "metrics",
@@ -163,15 +171,17 @@ class StudySpec:
             ):
                 object.__setattr__(self, name, value)
         parse_settings(self)
+        if self.list is not None:
+            self._set_up_list(self.list)
         if self.policy is None:
-            object.__setattr__(self, "policy", usual_policy(self.question, self.budget is not None))
+            object.__setattr__(self, "policy", usual_policy(self.question, self.budget is not None, len(self.arms)))
         object.__setattr__(self, "policy", self.policy.with_design(self.budget, self.lead, self.looks))
         if self.columns.denominator is not None and self.reading.id_result is None:
             object.__setattr__(self, "reading", replace(self.reading, id_result="sum"))
         if self.policy.plans_budget:  # it may have been given with the policy
             for name in ("budget", "lead"):
                 object.__setattr__(self, name, getattr(self.policy, name))
-        if self.columns.item is not None:
+        if self.columns.item is not None and self.list is None:
             object.__setattr__(self, "noise", self.noise.with_items())
         self._check_reading()
         self._check_metrics()
@@ -190,7 +200,10 @@ class StudySpec:
     def from_json(cls, payload: Facts) -> Self:
         """Read the spec that `to_json` wrote."""
         known = {each.name: payload[each.name] for each in dataclasses.fields(cls) if each.name in payload}
-        return cls(**known | {"left_out": tuple(payload.get("left_out", ()))})
+        found = cls(**known | {"left_out": tuple(payload.get("left_out", ()))})
+        if found.list is not None and found.list.digest != payload["list"]["digest"]:
+            raise InputError("the order of its list is not the one that was recorded.")
+        return found
 
     def to_json(self) -> Plain:
         """Return the spec as JSON, without the settings that have their default."""
@@ -199,7 +212,7 @@ class StudySpec:
             "arms": list(self.arms),
             "noise": to_spec(self.noise),
             "delta": self.delta,
-            "policy": to_spec(self.policy),
+            "policy": None if self.list is not None else to_spec(self.policy),  # a list has one of its own
             "max_round": self.max_round,
             "min_per_arm": self.min_per_arm,
             "budget": self.budget,
@@ -209,6 +222,7 @@ class StudySpec:
             "split": None if self.split is None else list(self.split),
             "columns": self.columns.payload(),
             "reading": self.reading.payload(),
+            "list": None if self.list is None else self.list.to_json(),
             "unit": self.unit,
             "metrics": [each.to_json() for each in self.metrics],
             "seed": self.seed,
@@ -226,20 +240,19 @@ class StudySpec:
     @cached_property
     def by_metric(self) -> tuple[Self, ...]:
         """The same study of each further metric alone: its claims, noise model, column and unit."""
+        return tuple(replace(self, **self._of_metric(each)) for each in self.metrics)
+
+    def _of_metric(self, metric: Metric) -> dict[str, Any]:
+        """The settings in which a study of this metric alone differs."""
         control = self.question.reference_arm
-        opposites = self.question.opposites
-        return tuple(
-            replace(
-                self,
-                question=each.claims(self.arms, 0 if control is None else control, opposites),
-                noise=each.noise,
-                columns=replace(self.columns, outcome=each.title, covariate=None, denominator=each.denominator),
-                reading=replace(self.reading, share_above=None, share_below=None),
-                unit=each.unit,
-                metrics=(),
-            )
-            for each in self.metrics
-        )
+        return {
+            "question": metric.claims(self.arms, 0 if control is None else control, self.question.opposites),
+            "noise": metric.noise,
+            "columns": replace(self.columns, outcome=metric.title, covariate=None, denominator=metric.denominator),
+            "reading": replace(self.reading, share_above=None, share_below=None),
+            "unit": metric.unit,
+            "metrics": (),
+        }
 
     @property
     def reading_words(self) -> str:
@@ -285,12 +298,43 @@ class StudySpec:
         """Whether every batch is bet on as a whole: claims within a budget, unless their e-values are multiplied."""
         multiplied = self.question.independent
         rule = self.policy.stopping
-        return self.budget is not None and rule.uses_budget and rule.whole_batches and not multiplied
+        return (
+            self.budget is not None and rule.uses_budget and rule.bets_on_whole_batches(self.noise) and not multiplied
+        )
 
     @property
     def by_number(self) -> bool:
         """Whether a round is complete at a number of results, whatever their split."""
         return self.round is not None or self.split is not None
+
+    def _set_up_list(self, items: ItemList) -> None:
+        """Settle what follows from a list: its policy, its item column, and the digest of its order."""
+        noise = self.noise.without_items()
+        items.check_noise(noise)
+        for name in ("round", "split", "metrics", "lead", "looks"):
+            if getattr(self, name):
+                raise InputError(f"A study of a list has no {option(name)}: every arm is tried on the same items.")
+        if self.reading.id_result is not None or self.columns.covariate is not None or self.columns.id is not None:
+            raise InputError("Rows of a list are known by their item: leave out ids and covariates.")
+        object.__setattr__(self, "list", replace(items, digest=items.order_digest(self.seed)))
+        object.__setattr__(self, "noise", noise)
+        object.__setattr__(self, "policy", (self.policy or Lockstep()).with_list(len(items), items.strict))
+        object.__setattr__(self, "columns", replace(self.columns, item=self.columns.item or "item"))
+
+    @property
+    def question_words(self) -> str:
+        """The question in plain words, in the units of the results."""
+        asked = self.question.question_text(self.arms, self.problem.wording)
+        if self.list is None:
+            return asked
+        items = several(len(self.list.items), "item")
+        times = f", tried {self.list.repeats} times each" if self.list.repeats > 1 else ""
+        return f"{asked.rstrip('?.')} on this list of {items}{times}?"
+
+    @property
+    def assumed(self) -> str:
+        """What is assumed of the results, in sentences."""
+        return self.noise.words if self.list is None else ITEM_LIST_WORDS
 
     def _check_reading(self) -> None:
         """Raise an InputError where a rule for rows lacks a column, or makes results that the noise model has not."""
@@ -305,8 +349,9 @@ class StudySpec:
             )
         if columns.covariate is not None and self.noise.needs not in ("squares", "cubes"):
             raise InputError(
-                "Adjusting for a covariate changes how much results vary, so their variance must be left open.",
-                Remedy("Use {@normal} or {@large_sample}."),
+                "Adjusted for a covariate, results are no longer 0 or 1, or within a range, and vary less: the noise "
+                "model must leave their variance open.",
+                Remedy("Use {@normal}, or {@large_sample} (also for 0/1 results)."),
             )
         if columns.denominator is not None:
             self._check_ratio()

@@ -118,10 +118,12 @@ class State:
                 design=self.spec.design,
             )
         )
+        self._place_entries(self.recent[-1])
 
     def _apply_told(self, payload: Plain, entry: Entry) -> None:
         open_ = self.recent[-1]
         open_.set_files([*open_.files, self._read_results(open_.arms, payload["results"])])
+        open_.rows = fold.list_rows(self.spec, open_)
         self.files_since += 1
 
     def _apply_round_closed(self, payload: Plain, entry: Entry) -> None:
@@ -147,6 +149,8 @@ class State:
             self.recent.append(Round.from_payload(open_, self.spec.arms))
         self.checkpoint, self._trial, self._summary = payload, None, None  # read when they are needed
         self.stale, self.pending_changes, self.files_since = False, [], 0
+        if open_ is not None:
+            self._place_entries(self.recent[-1])
 
     def _apply_decided(self, payload: Plain, entry: Entry) -> None:
         if not isinstance(payload["words"], str):
@@ -179,6 +183,7 @@ class State:
             self.stale |= complete
         for each in self.recent:
             each.set_files([file.reconciled(old) for file in each.files])
+            each.rows = fold.list_rows(self.spec, each)
         kept = {key: payload[key] for key in ("name", "round", "replaces", "why")}
         self.amendments.append({**kept, "withdrawn": corrected is None})
         self.decided = None
@@ -201,7 +206,7 @@ class State:
                 back = ~gone & ~left_out & (others == 0)
                 others += np.where(back, np.ceil(pulls[gone].sum() / max(np.count_nonzero(back), 1)), 0.0)
             pulls = others
-        open_.pulls, open_.arms, open_.planned = pulls, names, None
+        open_.pulls, open_.arms, open_.planned, open_.entries = pulls, names, None, None
 
     def _apply_relaxed(self, payload: Plain, entry: Entry) -> None:
         """What was decided or won is given up; the open round, of which nothing was told, stays as it was asked for."""
@@ -236,6 +241,13 @@ class State:
 
     def _apply_reopened(self, payload: Plain, entry: Entry) -> None:
         self.closed = None
+
+    def _place_entries(self, open_: Round) -> None:
+        """Say which entries of a list a round asks for, and what was told of them."""
+        if self.spec.list is not None:
+            open_.entries = fold.asked_entries(self.spec, self.trial, open_.pulls)
+            open_.rows = fold.list_rows(self.spec, open_)
+            open_.order = self.spec.list.ordered(self.spec.seed)
 
     def _read_results(self, arms: tuple[str, ...], payload: Plain) -> Results:
         """What a file brought, for the arms there were; a ValueError where there cannot be such results."""
@@ -357,7 +369,7 @@ class State:
         answer = final_answer(self.spec.problem, self.spec.policy, self.trial)
         return {
             "answer": question.answer_to_json(answer),
-            "words": question.answer_text(answer, self.spec.arms),
+            "words": self.spec.policy.stopping.answer_text(self.spec.problem, self.trial, self.spec.arms),
             "rounds": int(record.batches),
             "samples": int(record.samples),
         }

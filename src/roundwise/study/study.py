@@ -39,6 +39,7 @@ from roundwise.store.remote import Part, Server, segment
 from roundwise.study.amendments import Change, check_change, effect_of_change, relaxed_spec
 from roundwise.study.fold import Round, evidence, redesign
 from roundwise.study.guarantee import guarantee_of
+from roundwise.study.item_list import ItemList
 from roundwise.study.metrics import Metric
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State, replay
@@ -174,7 +175,7 @@ class Study:
             *sources: files or data frames.
             round_over: why the rest of the round will not come.
             key: a request with the key of one that was recorded records nothing.
-            **words: `columns`, `ignore_arms`, `missing`, `cumulative` and `new` describe the files.
+            **words: `columns`, `ignore_arms`, `missing`, `empty`, `cumulative` and `new` describe the files.
 
         Returns:
             A report without intervals, unless `full_reports` is set.
@@ -232,9 +233,12 @@ class Study:
         if state.over is not None:
             raise InputError(f"The study '{self.name}' is over, undecided: {state.over}. Nothing was changed.")
         if state.open_round is None:
-            last = f" Round {state.number} is complete." if state.number else ""
-            first = Remedy("First use {@ask}.", study=self.name)
-            raise StudyStateError(f"No round is open.{last} Nothing was changed.", first)
+            last = f": round {state.number} is complete" if state.number else ""
+            first = Remedy(
+                "{@ask} begins the next: its plan is fixed before its results are seen. Then record this again.",
+                study=self.name,
+            )
+            raise StudyStateError(f"No round is open{last}. Nothing was changed.", first)
         number = state.open_round.number
         new: list[tuple[str, Plain]] = [
             (EventKind.TOLD, {"round": number, "results": results.payload()}) for results in read
@@ -278,7 +282,7 @@ class Study:
         """The same by one metric, that of the state."""
         spec = state.spec_at(number)
         parts = spec.limited_policy.first(spec.problem, ()).parts
-        parts = min(spec.noise.most_parts, PARTS) if parts > 1 and number > 1 else parts
+        parts = max(parts, min(spec.noise.most_parts, PARTS)) if parts > 1 and number > 1 else parts
         results = read_results(
             source,
             arms or spec.arms,
@@ -291,7 +295,7 @@ class Study:
             reading=spec.reading,
             adjustment=adjustment_of(state, replaces, options.columns),
             ratio=ratio_of(state, arms or spec.arms, replaces, options.columns),
-            lower_is_better=spec.question.lower_is_better,
+            lower_is_better=spec.question.lower_is_better if spec.question.seeks_better else None,
             options=options,
             recorded=replace(
                 recorded_files(state, arms or spec.arms, options, before, replaces),
@@ -619,16 +623,21 @@ class Study:
                 f"Round {state.partial_round.number} is open and has results, and its design must be set before those "
                 "are seen. Complete the round, or close it, and then change the design. Nothing was changed."
             )
+        if spec.list is not None:
+            raise InputError("There is no design for a study of a list. Nothing was changed.")
+        if budget is None and not spec.policy.plans_budget:
+            raise InputError("The study is not designed for a budget. Nothing was changed.")
         if budget is None and (lead is not None or looks is not None):
             raise InputError(
                 "A lead and a number of looks need a budget. Nothing was changed.", Remedy("Give it: {@budget}.")
             )
         alike = [each.policy for each in (spec, state.first) if each.policy.plans_budget == (budget is not None)]
-        policy = alike[0] if alike else usual_policy(spec.question, budget is not None)
+        policy = alike[0] if alike else usual_policy(spec.question, budget is not None, len(spec.arms))
         rounds = None  # in all: those so far, and those that the rest is planned for
         if budget is not None:
             if not policy.plans_budget:
-                raise InputError(f"There is no design for the question '{spec.question.name}'. Nothing was changed.")
+                near = " with a tolerance" if spec.question.tolerance else ""
+                raise InputError(f"There is no design for '{spec.question.name}'{near}. Nothing was changed.")
             looks = LOOKS if looks is None else check_whole_number("looks", looks, 1)
             rounds = int(state.trial.record.batches) + looks
         kept = {name: each for name, each in to_spec(policy).items() if name not in ("budget", "lead", "looks")}
@@ -867,7 +876,7 @@ def overview(state: State) -> Plain:
 
 def asked_in_words(spec: StudySpec) -> str:
     """The question of a study in plain words, in the units of its results."""
-    return spec.question.question_text(spec.arms, spec.problem.wording)
+    return spec.question_words
 
 
 def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
@@ -974,6 +983,9 @@ def recorded_files(
         used = [each.items for each in strata if each is not None and each.items is not None]
         found = replace(found, items=np.unique(np.concatenate(used)) if used else None)
     past = sums_of_arms(state.past, arms)
+    if state.spec.list is not None:
+        listed = np.sort(state.spec.list.hashes(state.spec.seed))
+        found = replace(found, listed=listed, repeats=state.spec.list.repeats > 1)
     if every:
         return replace(found, past=past)
     total = ArmSums(state.record.counts, state.record.totals)
@@ -1032,6 +1044,7 @@ def create_study(
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
     reading: Reading | None = None,
+    list: ItemList | Sequence[str] | int | str | Path | None = None,
     unit: str | None = None,
     metrics: Sequence[Metric] | None = None,
     seed: int | None = None,
@@ -1061,6 +1074,9 @@ def create_study(
         columns: Names of the columns in result files, where they are not the usual ones. With a column of items, arms
             are compared on the items they share.
         reading: Rules by which rows become results: empty outcomes, several rows of one id, shares above a value.
+        list: Finite list of items, by their ids, their number, or a file with a column of items. The question is then
+            which arm is best *on this list*, had every arm been tried once on every item, and is always answered
+            (docs/lists.md). `ItemList` has more settings: repeats, a given order, strict answers.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         metrics: Guardrails and secondary metrics of the same rows, for claims against a control: the error
             probability is that of all claims together.
@@ -1099,6 +1115,7 @@ def create_study(
         split=split,
         columns=columns,
         reading=reading,
+        list=list,
         unit=unit,
         metrics=metrics,
         seed=seed,

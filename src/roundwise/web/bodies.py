@@ -13,6 +13,7 @@ from roundwise.ingest import Columns
 from roundwise.ingest.columns import TellKeywords
 from roundwise.ingest.reading import Empty, TwoArms, UnitResult
 from roundwise.planning.request import PlanRequest
+from roundwise.study.item_list import Order
 from roundwise.study.spec import SEED_BITS, StudySpec, ValueType, settings_of
 from roundwise.web.routing import decode_name
 from roundwise.web.uploads import Table
@@ -58,6 +59,19 @@ class Rules(Body):
     share_below: float | None = None
 
 
+Entry = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class Items(Body):
+    """A finite list of items: their ids or their number, how often each is tried, and in which order."""
+
+    items: Annotated[list[Entry], Field(min_length=1, max_length=100_000)] | None = None
+    size: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    repeats: Annotated[int, Field(ge=1, le=1000)] = 1
+    order: Order = "random"
+    strict: bool = False
+
+
 JSON_TYPES: dict[ValueType, Any] = {  # what the API takes for each type of a setting
     "question": Thing,
     "noise": Thing,
@@ -66,6 +80,7 @@ JSON_TYPES: dict[ValueType, Any] = {  # what the API takes for each type of a se
     "columns": Titles,
     "reading": Rules,
     "metrics": Annotated[list[Thing], Field(max_length=100)],
+    "list": Items,
     "number": float | Annotated[str, Field(max_length=100)],
     "numbers": float
     | Annotated[str, Field(max_length=100_000)]
@@ -126,6 +141,9 @@ class FileBody(Body):
         default=[], description="Arms whose rows are left out; * for all that are not in the study."
     )
     missing: str | None = Field(default=None, description="Why rows without an outcome have none; they then count.")
+    empty: Empty | None = Field(
+        default=None, description="What rows without an outcome are, where the study does not say it."
+    )
     cumulative: bool = Field(default=False, description="Whether it is a running total.")
     new: bool = Field(default=False, description="Whether all of it is new, even where it looks the same.")
 

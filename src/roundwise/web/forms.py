@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
-from typing import Any, cast
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, cast
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
 from roundwise.ingest import Columns, Reading
-from roundwise.ingest.reading import Empty, UnitResult
+from roundwise.ingest.reading import Empty, TwoArms, UnitResult
+from roundwise.messages import count
 from roundwise.model.spec import POINTED, THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.request import OF_BASELINE, PlanRequest, parse_lead
 from roundwise.questions import Claims, Question
-from roundwise.study.metrics import ROLES, Metric, parse_metric
+from roundwise.study.metrics import Metric, Role
 from roundwise.study.spec import StudySpec
 
 QUESTIONS = {  # what is asked, in words
@@ -42,6 +43,13 @@ SPLITS = {
     "equal": "equal shares, always",
     "own": "shares of my own, always",
 }
+METRIC_ROLES = {  # what a further metric is for, in words
+    "": "none",
+    "guardrail": "guardrail: must not get worse",
+    "secondary": "secondary: good to know",
+}
+METRIC_RESULTS = {name: RESULTS[name] for name in ("large-sample", "binary", "normal", "poisson")}
+METRICS = 3  # further ones on the form
 SETTINGS = {  # the fields of the form that a question or a noise model has
     "best-arm": ("tolerance",),
     "top-k": ("k",),
@@ -70,12 +78,40 @@ LABELS = {  # of the fields that are numbers
     "days": "Days a round",
     "per_day": "Results a day",
     "share_above": "The value above which a result is a yes",
+    "share_below": "The value below which a result is a yes",
 }
-COLUMN_ROLES = ("arm", "outcome", "denominator", "id", "time")
+PACE = 0.05  # how far results a round may be from results a day times days
+COLUMN_ROLES = ("arm", "outcome", "denominator", "id", "time", "item", "covariate")
 WHOLE = ("k", "round", "budget")
-EMPTY = {"refused": "an error in the file", "zero": "0", "missing": "missing"}
+EMPTY = {"refused": "is an error in the file", "zero": "counts as 0", "missing": "is missing: not known"}
+TWO_ARMS = {"refused": "is an error in the file", "left-out": "is left out"}
 UNITS = {"": "an error", "sum": "their sum", "mean": "their mean", "max": "the largest", "any": "yes if any is not 0"}
 LONGEST = 20_000  # letters of a field
+
+
+class MetricFields(NamedTuple):
+    """The fields of a further metric, still as text."""
+
+    role: str = ""
+    name: str = ""
+    column: str = ""
+    noise: str = "large-sample"
+    direction: str = ""
+    margin: str = ""
+    unit: str = ""
+
+    def metric(self) -> Metric:
+        """The metric that they declare."""
+        margin = number(f"How much of {self.name} matters", self.margin) if self.margin.strip() else 0.0
+        return Metric(
+            self.name,
+            from_spec("noise", self.noise),
+            cast(Role, self.role),
+            margin,
+            self.direction == "lower",
+            self.column.strip() or None,
+            self.unit.strip() or None,
+        )
 
 
 @dataclass(frozen=True)
@@ -89,7 +125,7 @@ class Form:
     arms: str = ""
     control: str = ""
     margin: str = ""
-    metrics: str = ""
+    metrics: tuple[MetricFields, ...] = ()
     k: str = "2"
     level: str = ""
     tolerance: str = ""
@@ -117,14 +153,29 @@ class Form:
     id_result: str = ""
     id_window: str = ""
     time_column: str = ""
+    item_column: str = ""
+    covariate_column: str = ""
+    two_arms: str = "refused"
     share_above: str = ""
+    share_below: str = ""
     policy: str = ""  # that the planner recommends; empty for the usual one
 
     @classmethod
     def of(cls, given: Facts) -> Form:
         """The form as it was sent; fields that are not there have their defaults."""
-        known = {each.name for each in fields(cls)}
-        return cls(**{key: value[:LONGEST] for key, value in given.items() if key in known and isinstance(value, str)})
+        known = {each.name for each in fields(cls)} - {"metrics"}
+        metrics = []
+        for i in range(1, METRICS + 1):
+            found = {key: given.get(f"metric_{i}_{key}") for key in MetricFields._fields}
+            if found["role"]:
+                metrics.append(MetricFields(**{key: str(value)[:200] for key, value in found.items() if value}))
+        texts = {key: value[:LONGEST] for key, value in given.items() if key in known and isinstance(value, str)}
+        return cls(**texts, metrics=tuple(metrics))
+
+    @property
+    def alone(self) -> Form:
+        """The first metric alone, with its part of the chance of a wrong answer: what is forecast of several."""
+        return replace(self, metrics=(), delta=f"{(self.read('delta') or 0.05) / (1 + len(self.metrics)):.6g}")
 
     @property
     def names(self) -> list[str]:
@@ -152,7 +203,7 @@ class Form:
         if self.question == "claims":
             control = self.control.strip() or (self.names[0] if self.names else "")
             margin, lower = self.read("margin") or 0.0, self.direction == "lower"
-            sides = "two" if self.metrics.strip() else "one"  # so that it can be shown that a guardrail is violated
+            sides = "two" if self.metrics else "one"  # so that it can be shown that a guardrail is violated
             return Claims.against_control(self.names, control, margin, sides=sides, lower_is_better=lower)
         if self.question not in QUESTIONS:
             return from_spec("question", self.question)
@@ -161,16 +212,6 @@ class Form:
     def model(self) -> Noise:
         """The noise model: one of the menu, or any other in the same way."""
         return from_spec("noise", self._settings(self.noise) if self.noise in RESULTS else self.noise)
-
-    def further_metrics(self) -> tuple[Metric, ...]:
-        """The guardrails and secondary metrics, one a line: the role, and the metric as on the command line."""
-        found = []
-        for line in filter(None, map(str.strip, self.metrics.splitlines())):
-            role, _, text = line.partition(" ")
-            if role not in ROLES:
-                raise InputError(f"'{line[:40]}' is no metric: begin the line with {' or '.join(ROLES)}.")
-            found.append(parse_metric(text, role))
-        return tuple(found)
 
     def spec(self) -> StudySpec:
         """The study that the form declares."""
@@ -184,7 +225,7 @@ class Form:
             baseline=self.read("baseline"),
             leads=None if lead is None or self._designed else (lead,),
             missing=self.read("missing"),
-            round_days=None if self.per_day.strip() else self.read("days"),
+            round_days=None if self.per_day.strip() else self._days(),
             per_day=self.read("per_day"),
             deviation=self.read("deviation") if estimated else None,
             name=self.name.strip() or "study",
@@ -198,6 +239,31 @@ class Form:
         found: float | None = self.read("lead")
         return found
 
+    def _round(self) -> int | None:
+        """The results of a round, also where they follow from results a day and days a round."""
+        size, days, per_day = self.read("round"), self.read("days"), self.read("per_day")
+        if per_day is None or (size is None and (days or 1.0) * per_day < 1):
+            return size
+        come = (days or 1.0) * per_day
+        if size is not None and days is not None and abs(size - come) > PACE * size:
+            raise InputError(
+                f"These do not fit together: {count(size)} results a round, {count(per_day)} a day, and rounds of "
+                f"{days:g} days, in which {count(come)} come. Leave one of them empty."
+            )
+        if size is None and self.budget.strip() and come > self.read("budget"):
+            return self.read("budget")
+        return round(come) if size is None else size
+
+    def _days(self) -> float | None:
+        """The days of a round, which say nothing without the results that come in them."""
+        days: float | None = self.read("days")
+        if days is not None and not self.round.strip():
+            raise InputError(
+                f"Rounds take {days:g} days, but how many results come in them? Give results a day or results a "
+                "round, or leave the days empty."
+            )
+        return days
+
     @property
     def _designed(self) -> bool:
         """Whether the study is made for a budget and a lead."""
@@ -206,22 +272,31 @@ class Form:
     def _study(self) -> Plain:
         if len(self.names) < 2:
             raise InputError("Give at least two arms, one a line.")
+        size, budget = self._round(), self.read("budget")
+        if size is not None and budget is not None and size > budget:
+            raise InputError(
+                f"A round of {count(size)} results is more than the {count(budget)} that there may be in all."
+            )
         own = self.split.strip().replace(",", ":").replace(" ", ":") or "equal"
         return {
             "question": self.asked(),
             "arms": self.names,
             "noise": self.model(),
-            **{name: self.read(name) for name in ("delta", "round", "budget")},
+            "delta": self.read("delta"),
+            "round": size,
+            "budget": budget,
             "lead": self._lead() if self._designed else None,
             "unit": self.unit.strip() or None,
-            "metrics": self.further_metrics() if self.question == "claims" else (),
+            "metrics": tuple(each.metric() for each in self.metrics) if self.question == "claims" else (),
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
             "columns": Columns(**{role: getattr(self, f"{role}_column").strip() or None for role in COLUMN_ROLES}),
             "reading": Reading(
                 empty=cast(Empty, self.empty),
                 id_result=cast(UnitResult, self.id_result) if self.id_result else None,
                 id_window=self.id_window.strip() or None,
+                two_arms=cast(TwoArms, self.two_arms),
                 share_above=self.read("share_above"),
+                share_below=self.read("share_below"),
             ),
         }
 

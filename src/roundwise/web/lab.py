@@ -172,8 +172,8 @@ class LabForm:
         chosen = {name: from_spec("policy", name) for name in self.policies if name in POLICIES}
         if not chosen:
             raise InputError("Choose at least one policy.")
-        fields = {"k": self.k, "level": self.level, "tolerance": self.tolerance, "direction": self.direction}
-        question = Form(question=self.question, arms="\n".join(self.names), **fields).asked()
+        asked = {name: vars(self)[name] for name in ("question", "k", "level", "tolerance", "direction")}
+        question = Form.of(asked | {"arms": "\n".join(self.names)}).asked()
         question.check(world.arms)
         delta, most = number("Delta", self.delta), number("At most samples", self.most)
         seed = whole("Seed", self.seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
+from dataclasses import replace
 
 import numpy as np
 from starlette.datastructures import FormData
@@ -21,7 +22,20 @@ from roundwise.planning.render import comparison_table, describe_compared, descr
 from roundwise.planning.tradeoff import policy_words
 from roundwise.report.text import Table
 from roundwise.study.study import create_from_spec
-from roundwise.web.forms import DIRECTIONS, EMPTY, QUESTIONS, RESULTS, SPLITS, UNITS, Form
+from roundwise.web.forms import (
+    DIRECTIONS,
+    EMPTY,
+    METRIC_RESULTS,
+    METRIC_ROLES,
+    METRICS,
+    QUESTIONS,
+    RESULTS,
+    SPLITS,
+    TWO_ARMS,
+    UNITS,
+    Form,
+    MetricFields,
+)
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
 from roundwise.web.routing import Pages, address_of
@@ -100,18 +114,23 @@ def created(request: Request, sent: FormData) -> Response:
 def _form(request: Request, title: str, form: Form | None = None, error: str = "") -> Response:
     given = Form.of(dict(request.query_params)) if request.query_params else EXAMPLE
     choices = {"questions": QUESTIONS, "directions": DIRECTIONS, "results": RESULTS, "splits": SPLITS}
-    choices |= {"empties": EMPTY, "units": UNITS}
-    return page(request, "new.html", 422 if error else 200, title=title, form=form or given, error=error, **choices)
+    choices |= {"empties": EMPTY, "units": UNITS, "two_arms": TWO_ARMS}
+    choices |= {"roles": METRIC_ROLES, "metric_results": METRIC_RESULTS}
+    shown = form or given
+    metrics = [*shown.metrics, *[MetricFields()] * (METRICS - len(shown.metrics))]
+    status = 422 if error else 200
+    return page(request, "new.html", status, title=title, form=shown, metrics=metrics, error=error, **choices)
 
 
 @router.post("/plan/forecast", VIEW, by=TYPING)
 def forecast(request: Request, sent: FormData) -> Response:
     """The forecast, a part of the page: first quick, then again with more runs."""
     quick = texts(sent).get("fine") != "1"
-    if len(Form.of(texts(sent)).names) < 2:
+    form = Form.of(texts(sent))
+    if len(form.names) < 2:
         return page(request, "forecast.html", hint="Give at least two arms to see what it will take.")
     try:
-        found = _plan(request, sent, quick)
+        found = _plan(request, form.alone if form.metrics else form, quick)
     except CancelledError:
         return Response(status_code=204)
     except OverBudgetError as error:
@@ -129,21 +148,22 @@ def forecast(request: Request, sent: FormData) -> Response:
         designs_title=describe_compared(found),
         policy=policy_words(found.request.policy, found.request),
         quick=quick,
+        metrics=1 + len(form.metrics),
     )
 
 
 @router.post("/plan/save", VIEW, by=TYPING)
 def save(request: Request, sent: FormData) -> Response:
     """The plan as a file: a page, or JSON that `roundwise new --from-plan` reads."""
-    found, as_json = _plan(request, sent, quick=False), texts(sent).get("as") == "json"
+    found, as_json = _plan(request, Form.of(texts(sent)), quick=False), texts(sent).get("as") == "json"
     return attach_file(
         found.json() if as_json else found.html(), f"plan of {found.request.name}", "json" if as_json else "html"
     )
 
 
-def _plan(request: Request, sent: FormData, quick: bool) -> StudyPlan:
+def _plan(request: Request, form: Form, quick: bool) -> StudyPlan:
     forecasts: Forecasts = request.app.state.forecasts
-    form = Form.of(texts(sent) | {"policy": ""})  # it recommends one
+    form = replace(form, policy="")  # it recommends one
     return forecasts.forecast(form, request.app.state.access.key_of(request.headers), quick)
 
 

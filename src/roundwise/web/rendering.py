@@ -82,10 +82,12 @@ def respond(request: Request, render: Callable[[dict[str, Any]], str], status: i
     return response
 
 
-def set_cookie(request: Request, response: Response, name: str, value: str, max_age: int | None = None) -> None:
-    """Set a cookie that only this server gets."""
+def set_cookie(
+    request: Request, response: Response, name: str, value: str, max_age: int | None = None, path: str = "/"
+) -> None:
+    """Set a cookie that only this server gets, for addresses that begin with the path."""
     secure = request.url.scheme == "https"
-    response.set_cookie(name, value, max_age, httponly=True, samesite="strict", secure=secure, path="/")
+    response.set_cookie(name, value, max_age, httponly=True, samesite="strict", secure=secure, path=path)
 
 
 @asynccontextmanager

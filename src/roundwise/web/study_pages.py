@@ -96,8 +96,10 @@ class StudyView(ReportView):
         self.bar_title, self.bar_legend = _describe_bars(report)
         self.heads, self.lines = _list_arms(report)
         self.claim_table: Table = as_rows(claim_table(report)) if report.claim_rows else []
+        self.waiting = [str(each) for each in report.notes if each.code in ("collecting", "few_rows")]
         self.next = next_round(state)
-        self.redesigns = usual_policy(state.spec.question, budget=True).plans_budget
+        question, arms = state.spec.question, len(state.spec.arms)
+        self.redesigns = state.spec.list is None and usual_policy(question, True, arms).plans_budget
 
     @cached_property
     def claim_bars(self) -> list[tuple[str, Bar, str]]:

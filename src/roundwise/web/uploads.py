@@ -16,11 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode
 
+import numpy as np
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.formats.messages import shown
 from roundwise.formats.readers import COLUMNS
@@ -31,16 +34,28 @@ from roundwise.ingest.rows import ColumnPreview, preview_columns
 from roundwise.messages import count
 from roundwise.report import Report
 from roundwise.report.model import sentence
+from roundwise.report.text import describe_guarantee
 from roundwise.store import ConflictError
 from roundwise.study import Study
-from roundwise.web.rendering import page, texts
+from roundwise.study.diagnostics import SURPRISING, missing_p_value
+from roundwise.web.forms import EMPTY
+from roundwise.web.rendering import page, set_cookie, texts
 from roundwise.web.routing import Pages, address_of
 from roundwise.web.security import UPLOAD, study_of
 
 LONGEST = 3600.0  # seconds
 MOST = 40  # uploads at once
 ROOM = 512 * 2**20  # bytes in all
+MANY_MISSING = 0.2  # share of the rows of a file
 UNPACKED = Limits(128 * 2**20, 5_000_000)  # of an uploaded file after decompression
+BLANKS = {  # what rows without a result are, in words
+    "": "as the study says",
+    "refused": "are an error",
+    "zero": "count as 0",
+    "missing": "are missing: the result is not known",
+}
+REMEMBERED = "file"  # the cookie with what was said of the last file of a study, which its address limits to that study
+KEPT = ("others", "empty", "missing", "counts_as")  # of it, beside the columns
 ROLES = {"arm": "arm", "outcome": "result", "id": "id", "time": "time", "item": "item"}  # of columns, in words
 
 
@@ -170,6 +185,7 @@ class UploadPreview:
     notes: Sequence[str] = ()
     changes: Sequence[str] = ()  # what would change
     alarms: Sequence[str] = ()  # what would endanger the guarantee
+    gaps: Sequence[str] = ()  # what is suspicious about rows without a result
     complete: bool = False
     rules: str = ""  # by which rows become results
 
@@ -184,9 +200,9 @@ def check(request: Request, name: str, sent: FormData) -> Response:
     given, key = texts(sent), texts(sent).get("key", "")
     file, pasted = sent.get("file"), given.get("pasted", "")
     if isinstance(file, UploadFile) and file.filename:
-        key = staged.keep(file.filename, file.file.read(), name)
+        key, given = staged.keep(file.filename, file.file.read(), name), _recall(request) | given
     elif pasted.strip() and not key:
-        key = staged.keep("pasted table.csv", pasted.encode(), name)
+        key, given = staged.keep("pasted table.csv", pasted.encode(), name), _recall(request) | given
     upload = staged.get(key, name)
     if upload is None:
         raise InputError("Choose a file or paste a table first.")
@@ -216,7 +232,18 @@ def record(request: Request, name: str, sent: FormData) -> Response:
             moved += f". {seen.error.removesuffix(' Nothing was changed.')}" if seen.error else ": look at it again."
             return _show(request, name, key, given, seen, last.digest, moved, 409)
     staged.forget(key)
-    return RedirectResponse(f"{address_of(name)}?recorded=1", status_code=303)
+    response = RedirectResponse(f"{address_of(name)}?recorded=1", status_code=303)
+    said = {field: given[field] for field in (*KEPT, *(f"column_{role}" for role in ROLES)) if given.get(field)}
+    if said.get("counts_as") == "new":  # of this file alone: it switches off the search for repeated rows
+        del said["counts_as"]
+    set_cookie(request, response, REMEMBERED, urlencode(said), 31_536_000, address_of(name))
+    return response
+
+
+def _recall(request: Request) -> dict[str, str]:
+    """What was said of the last file."""
+    found = dict(parse_qsl(request.cookies.get(REMEMBERED, "")[:4000]))
+    return {field: value for field, value in found.items() if field in KEPT or field.startswith("column_")}
 
 
 def _show(
@@ -231,7 +258,15 @@ def _show(
     whole: bool = True,
 ) -> Response:
     """Respond with a preview; `moved` says that another one wrote to the study meanwhile."""
-    shown = {"key": key, "seen": seen, "given": given, "roles": ROLES, "before": before, "moved": moved}
+    shown = {
+        "key": key,
+        "seen": seen,
+        "given": given,
+        "roles": ROLES,
+        "blanks": BLANKS,
+        "before": before,
+        "moved": moved,
+    }
     template = "preview_page.html" if whole else "preview.html"
     return page(request, template, status, study=study, at=address_of(study), **shown)
 
@@ -246,7 +281,8 @@ def read_options(given: dict[str, str]) -> TellKeywords:
     return TellKeywords(
         columns=Columns(**named) if named else None,
         ignore_arms="*" if given.get("others") else (),
-        missing=given.get("missing", "").strip() or None,
+        missing=(given.get("missing", "").strip() or None) if given.get("empty") == "missing" else None,
+        empty=given["empty"] if given.get("empty") in EMPTY else None,  # type: ignore[typeddict-item]
         cumulative=given.get("counts_as") == "cumulative",
         new=given.get("counts_as") == "new",
     )
@@ -275,6 +311,7 @@ def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> Uploa
         if n or missing
     ]
     before = study.status()
+    counted = results.counts.astype(float)
     return UploadPreview(
         file=upload.shown_as,
         looked=looked,
@@ -285,10 +322,32 @@ def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> Uploa
         missing=sum(lost),
         notes=[each.text for each in results.notes],
         changes=_describe_changes(before, after),
-        alarms=[str(each) for each in after.dangers if each not in before.dangers],
+        alarms=[
+            *([] if after.guarantee == before.guarantee else describe_guarantee(after)),
+            *(str(each) for each in after.dangers if each not in before.dangers),
+        ],
+        gaps=_describe_gaps(spec.arms, counted, np.array(lost, dtype=float)),
         complete=not after.remaining,
         rules=spec.reading_words,
     )
+
+
+def _describe_gaps(arms: Sequence[str], counts: Floats, missing: Floats) -> list[str]:
+    """What is suspicious about rows without a result: that they are many, or not alike in all arms. (K), (K)"""
+    every, said = counts + missing, []
+    if missing.sum() > MANY_MISSING * every.sum():
+        said.append(
+            f"{100 * missing.sum() / every.sum():.0f} % of the results are missing. If an empty cell means 0, choose "
+            "“count as 0”: an arm that loses its zeros looks better than it is."
+        )
+    if missing.any() and missing_p_value(counts, missing) < SURPRISING:
+        shares = missing / np.maximum(every, 1.0)
+        most, least = int(shares.argmax()), int(np.where(every > 0, shares, np.inf).argmin())
+        said.append(
+            f"{arms[most]} lacks {100 * shares[most]:.0f} % of its results, {arms[least]} {100 * shares[least]:.0f} %: "
+            "more than chance. If results are missing because of the arm, comparisons are biased."
+        )
+    return said
 
 
 def _describe_changes(before: Report, after: Report) -> list[str]:

@@ -41,8 +41,6 @@ class RequestOptions(NamedTuple):
             return
         if self.form not in FORMATS:
             raise InputError(f"There is no form '{self.form}'. Give --as {', '.join(FORMATS)}.")
-        if self.items is None:
-            raise InputError("--as needs the items: give --items FILE, a table with one row an item.")
         if self.form in ("ids", "lm-eval", "inspect") and (self.template or self.model_of) is not None:
             raise InputError(f"--template and --model-of are for batch APIs, not for --as {self.form}.")
         if as_json:
@@ -58,7 +56,6 @@ class RequestOptions(NamedTuple):
         from roundwise.study.next_items import choose_items, read_items
 
         assert self.form is not None
-        assert self.items is not None
         form, items = self.form, read_items(state, self.items)
         template, models = self._read_template(), self._models(state.spec.arms)
         every = [Request(0, state.spec.arms[0], item, cells) for item, cells in items.items()]

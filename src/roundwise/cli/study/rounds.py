@@ -56,6 +56,9 @@ class FileOptions(NamedTuple):
     missing: Annotated[
         str | None, _about_files("--missing", "Reason why rows have no outcome; they count as missing.", "REASON")
     ] = None
+    empty: Annotated[
+        str | None, _about_files("--empty", "Empty outcomes of these files: zero, missing or refused.", "RULE")
+    ] = None
     cumulative: Annotated[bool, _about_files("--cumulative", "Running totals since the study began.")] = False
     new: Annotated[bool, _about_files("--new", "Count every row as new, without the duplicate check.")] = False
 
@@ -149,7 +152,7 @@ def new(
     """
     from roundwise.planning import first_line, read_plan
     from roundwise.report.model import TIMES
-    from roundwise.study.guarantee import guarantee_of
+    from roundwise.study.guarantee import guarantee_of, notes_of
     from roundwise.study.study import asked_in_words, create_from_spec
 
     forecast = None
@@ -172,6 +175,7 @@ def new(
     with create_from_spec(name, spec, storage) as created:
         recorded(f"'{name}' is created")
         guarantee = guarantee_of(created.state)
+        collecting = [f"{each}\n" for each in notes_of(created.state, ()) if each.code == "collecting"]
     if forecast is None:
         forecast = first_line(spec)
     promise = f"Error at most {spec.delta:g}" if guarantee.kept else f"Error aimed at {spec.delta:g}"
@@ -192,7 +196,8 @@ def new(
     slowest = spec.unit in TIMES and spec.question.name in ("best-arm", "top-k") and not spec.question.lower_is_better
     again = f"{shell_command(f'remove {quote(name)}')}, then create it with --lower-is-better"
     higher = f"Longer times count as better here. If shorter ones are: {again}.\n" if slowest else ""
-    text = f"Created '{name}': {asked_in_words(spec)} {promise}.\n{higher}{stands}{ahead}Next: {next_}"
+    said = "".join([higher, stands, *collecting, ahead])
+    text = f"Created '{name}': {asked_in_words(spec)} {promise}.\n{said}Next: {next_}"
     show(plain if as_json else None, text)
 
 

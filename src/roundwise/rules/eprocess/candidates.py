@@ -27,6 +27,7 @@ from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus, GapToLeader, LinearForm
 from roundwise.rules.eprocess.bounds import BetHistory, match_decision
 from roundwise.rules.eprocess.engine import (
+    LIKELY,
     EProcess,
     OpenNulls,
     PartsView,
@@ -47,6 +48,14 @@ from roundwise.solvers.halfspaces import Halfspaces
 OPENING = 0.8  # share of the bank that a new candidate gets
 
 
+class PairWealth(NamedTuple):
+    """The wealth against every ordered pair of arms, with a tolerance (rules/eprocess/tolerance.py)."""
+
+    drifts: Floats  # (M, K^2), log of what each drift has won
+    gains: Floats  # (K^2), log B_ij, with the pair's share of the stake
+    shown: Bools  # (K^2), it reached 1/delta at some time
+
+
 class CandidateWealth(NamedTuple):
     """The candidates in the order of their first visit, and the wealth against each way that one is wrong."""
 
@@ -54,11 +63,12 @@ class CandidateWealth(NamedTuple):
     gains: Floats  # (C, P), log A_{S,p}, with the candidate's share of the bank; -inf where there is none
     lost: Bools  # (C, P), it reached 1/delta at some time
     bank: Floats  # (), log of the share for candidates to come
+    pairs: PairWealth | None = None  # with a tolerance
 
     def extended(self, size: int) -> CandidateWealth:
         """With room for this many candidates."""
         answers, gains = _extended(self.answers, size, -1.0, -2), _extended(self.gains, size, -np.inf, -2)
-        return CandidateWealth(answers, gains, _extended(self.lost, size, False, -2), self.bank)
+        return self._replace(answers=answers, gains=gains, lost=_extended(self.lost, size, False, -2))
 
 
 class PartitionWealth(NamedTuple):
@@ -111,13 +121,17 @@ class CandidateEProcess(EProcess):
 
     def choose(self, problem: Problem, wealth: CandidateWealth, known: Estimates) -> Candidate:
         """The answer of the estimates: a candidate of before, or the next one."""
-        answer = problem.question.answer(known.means)
+        answer = self._named(problem, wealth, known)
         numbers = np.asarray(answer, dtype=np.float64).reshape((*known.past.counts.shape[:-1], -1))
         match = (wealth.answers == numbers[..., None, :]).all(axis=-1)
         visited = (wealth.answers[..., 0] >= 0).sum(axis=-1)
         number = np.where(match.any(axis=-1), match.argmax(axis=-1), visited)
         pieces = problem.question.halfspaces(answer, problem.arms)
         return Candidate(number, numbers, problem.noise.estimate_forms(known, pieces))
+
+    def _named(self, problem: Problem, wealth: CandidateWealth, known: Estimates) -> Answer:
+        """The answer that is bet on next."""
+        return problem.question.answer(known.means)
 
     @quiet
     def confidence(self, problem: Problem, state: RuleState) -> Floats:
@@ -161,9 +175,9 @@ class CandidateEProcess(EProcess):
         after = _average(PartitionWealth(*(np.concatenate(each, axis=-1) for each in each_part)), several)
         answers, gains, bank = (to_runs(each) for each in after)
         lost = wealth.extended(len(after.answers)).lost | (gains >= problem.goal)
-        return CandidateWealth(answers, gains, lost, bank)
+        return wealth._replace(answers=answers, gains=gains, lost=lost, bank=bank)
 
-    def of_candidate(self, wealth: CandidateWealth, alternative: Candidate) -> tuple[Floats, Bools]:
+    def of_candidate(self, problem: Problem, wealth: CandidateWealth, alternative: Candidate) -> tuple[Floats, Bools]:
         """log of the wealth against each piece of the candidate, and which have lost; a new one has its share. (P)"""
         wealth = wealth.extended(int(alternative.number.max(initial=0)) + 1)
         here = alternative.number[..., None, None]
@@ -177,13 +191,15 @@ class CandidateEProcess(EProcess):
     def answer(self, problem: Problem, state: RuleState) -> Answer:
         """The first candidate of which all pieces have lost."""
         first = state.wealth.lost.all(axis=-1).argmax(axis=-1)
-        return _to_answer(problem, np.take_along_axis(state.wealth.answers, first[..., None, None], axis=-2)[..., 0, :])
+        return numbers_to_answer(
+            problem, np.take_along_axis(state.wealth.answers, first[..., None, None], axis=-2)[..., 0, :]
+        )
 
     def false_rejection(self, problem: Problem, wealth: CandidateWealth, means: Floats) -> Bools:
         """Of a wrong candidate, the piece that the means violate most has lost."""
         question, visited = problem.question, wealth.answers[..., 0] >= 0
         like = np.asarray(question.answer(means), dtype=np.float64).reshape(-1)
-        answers = _to_answer(problem, np.where(visited[..., None], wealth.answers, like))
+        answers = numbers_to_answer(problem, np.where(visited[..., None], wealth.answers, like))
         pieces = question.halfspaces(answers, problem.arms)
         every = np.broadcast_to(means, (*visited.shape, problem.arms))
         worst = (form_values(every, pieces) - pieces.offsets).argmin(axis=-1)
@@ -194,7 +210,7 @@ class CandidateEProcess(EProcess):
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """min sum n subject to sum_s f_s^2/n_s <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
         known, forecast = state.known, state.alternative.forecast
-        gains, lost = self.of_candidate(state.wealth, state.alternative)
+        gains, lost = self.of_candidate(problem, state.wealth, state.alternative)
         open_, need, pieces = ~lost, problem.goal - gains, forecast.pieces
         distance = np.maximum(forecast.value, known.error(forecast))
         used = (pieces.coefficients != 0) & open_[..., None]
@@ -217,7 +233,7 @@ class CandidateEProcess(EProcess):
         if complete.any():
             number = complete.argmax()
             alternative = alternative._replace(number=np.asarray(number), answer=wealth.answers[number])
-        return _to_answer(problem, alternative.answer), *self.of_candidate(wealth, alternative)
+        return numbers_to_answer(problem, alternative.answer), *self.of_candidate(problem, wealth, alternative)
 
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
         """The half-spaces of the candidate."""
@@ -243,7 +259,7 @@ class CandidateEProcess(EProcess):
         shown = np.flatnonzero(wealth.lost.all(axis=-1))
         if len(shown) < 2:
             return False
-        answers = [_to_answer(problem, wealth.answers[c]) for c in shown]
+        answers = [numbers_to_answer(problem, wealth.answers[c]) for c in shown]
         pieces = [problem.question.halfspaces(each, problem.arms) for each in answers]
         above = np.concatenate([each.dense(problem.arms) for each in pieces])
         found = linprog(  # the largest amount, up to 1, by which all forms can exceed their offsets
@@ -277,7 +293,7 @@ class CandidateEProcess(EProcess):
         return GapToLeader(None, least, bets.gap_to_leader(who))
 
 
-def _to_answer(problem: Problem, numbers: Floats) -> Answer:
+def numbers_to_answer(problem: Problem, numbers: Floats) -> Answer:
     """An answer from the numbers that it is kept as. (A)->..."""
     like = problem.question.answer(np.zeros((*numbers.shape[:-1], problem.arms)))
     return numbers.reshape(like.shape).astype(like.dtype)
@@ -299,7 +315,7 @@ def _bet_on_columns(
     accounts = _Accounts(wealth, names)
 
     def gate(z: Floats) -> None:
-        accounts.confident = sum_arms(log_phi(z).reshape(parts, number, n)) >= math.log(0.5)
+        accounts.confident = sum_arms(log_phi(z).reshape(parts, number, n)) >= LIKELY
         accounts.confident[0] &= bool(data.before.counts.any())
 
     def add_shifts(variance: Floats) -> Floats:
@@ -394,14 +410,18 @@ def _share_items(arms: int, pieces: Halfspaces, items: Floats) -> Floats:
     return found
 
 
+def pairs_on_grid(problem: Problem, pieces: Halfspaces) -> tuple[Index, int]:
+    """The better arms in the order of rows, then the others in that of columns (K); and how many rows there are."""
+    k, better = pieces.grid, int(problem.question.lower_is_better)  # the place of the better arm in each pair
+    grid = pieces.arms.reshape(*pieces.arms.shape[:-2], k, -1, 2)
+    return np.concatenate([grid[..., :, 0, better], grid[..., 0, :, 1 - better]], axis=-1), k
+
+
 def _allocate(problem: Problem, pieces: Halfspaces, limits: Floats) -> Floats:
     """min sum n subject to the limits of the pieces. (P)->(K)"""
     runs, k, arms = limits.shape[:-1], pieces.grid, problem.arms
     if k:
-        pulls = np.zeros((*runs, arms))
-        better = int(problem.question.lower_is_better)  # the place of the better arm in each pair
-        grid = pieces.arms.reshape(*runs, k, arms - k, 2)
-        order = np.concatenate([grid[..., :, 0, better], grid[..., 0, :, 1 - better]], axis=-1)
+        pulls, (order, _) = np.zeros((*runs, arms)), pairs_on_grid(problem, pieces)
         found = program.solve_bipartite(limits.reshape(-1, k, arms - k), program.ROUGH).pulls.reshape((*runs, arms))
         np.put_along_axis(pulls, order, found, axis=-1)
         return pulls
@@ -445,9 +465,9 @@ class LinearEProcess(CandidateEProcess):
         wealth, known, alternative = state
         counts, totals = (np.asarray(each[..., 0, :, :].sum(axis=-1)) for each in (parts.counts, parts.totals))
         new = alternative.number >= (wealth.answers[..., 0] >= 0).sum(axis=-1)
-        sure = (self.confidence(problem, state) >= math.log(0.5)) & (known.past.counts > 0).any(axis=-1)
+        sure = (self.confidence(problem, state) >= LIKELY) & (known.past.counts > 0).any(axis=-1)
         live = ~new | sure
-        gains, lost = self.of_candidate(wealth, alternative)
+        gains, lost = self.of_candidate(problem, wealth, alternative)
         need = np.where(live[..., None] & ~lost, problem.goal - gains, 0.0)
         gain = self._bet(problem, Batch(counts, totals), alternative.forecast, need)
         after = gains + gain
@@ -455,8 +475,8 @@ class LinearEProcess(CandidateEProcess):
         lost = lost | ((need > 0) & ((gain >= need) | (after >= problem.goal)))
         here = alternative.number[..., None, None]
         found = wealth.extended(int(alternative.number.max(initial=0)) + 1)
-        found = CandidateWealth(*(each.copy() for each in found))
-        for array, value in zip(found, (alternative.answer, after, lost), strict=False):
+        found = CandidateWealth(found.answers.copy(), found.gains.copy(), found.lost.copy(), found.bank)
+        for array, value in zip(found[:3], (alternative.answer, after, lost), strict=True):
             kept = np.take_along_axis(array, here, axis=-2)[..., 0, :]
             np.put_along_axis(array, here, np.where(live[..., None], value, kept)[..., None, :], axis=-2)
         return found._replace(bank=wealth.bank + np.where(live & new, math.log(1.0 - OPENING), 0.0))
@@ -494,7 +514,7 @@ class LinearEProcess(CandidateEProcess):
     @quiet
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """min sum n subject to c'V^-1 c <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
-        gains, lost = self.of_candidate(state.wealth, state.alternative)
+        gains, lost = self.of_candidate(problem, state.wealth, state.alternative)
         forecast, runs = state.alternative.forecast, gains.shape[:-1]
         distance = np.maximum(forecast.value, np.sqrt(problem.sigma**2 * forecast.leverage))
         needs = np.where(~lost, distance**2 / (2 * problem.sigma**2 * (problem.goal - gains)), np.inf)

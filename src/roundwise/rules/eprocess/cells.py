@@ -21,6 +21,7 @@ from roundwise.rules.base import ClaimStatus, GapToLeader, Interval, LinearForm
 from roundwise.rules.eprocess.bounds import BetHistory, interval, match_decision, means_of
 from roundwise.rules.eprocess.closed_testing import missing_wealth, reject_closed, wealth_in_goals
 from roundwise.rules.eprocess.engine import (
+    LIKELY,
     EProcess,
     OpenNulls,
     PartsView,
@@ -133,7 +134,7 @@ class BestArmEProcess(EProcess):
 
             def gate(z: Floats) -> Bools | None:
                 if first:  # bet on once the leader is more likely right than wrong
-                    live = sum_arms(np.where(own, 0.0, log_phi(z)).reshape(looks.shape)) >= math.log(0.5)
+                    live = sum_arms(np.where(own, 0.0, log_phi(z)).reshape(looks.shape)) >= LIKELY
                     live[0] = False
                     return live[:, run]
                 if problem.arms <= CROWD or not wary.any():
@@ -573,7 +574,7 @@ class BeyondLevelEProcess(LevelEProcess):
                 error = np.sqrt(view.inverse * part_bets.level_variances(self.level))
                 yes = ((beyond + self.tolerance) / error).reshape(-1).take(chosen)
                 no = sum_arms(log_phi((self.tolerance - beyond) / error))
-                sure = np.where(beyond.reshape(-1).take(chosen) > 0, log_phi(yes), no) >= math.log(0.5)
+                sure = np.where(beyond.reshape(-1).take(chosen) > 0, log_phi(yes), no) >= LIKELY
                 sure[0] = False
                 live = sure[:, at % n]
             return OpenNulls(form, at, problem.goal, gate=lambda z: live, variance=variance, by_level=True)

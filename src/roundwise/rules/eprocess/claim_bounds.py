@@ -79,6 +79,7 @@ class ClaimStep(NamedTuple):
     parts: tuple[Batch, ...] = ()  # of a first batch, as it was partitioned first, where bounds need them
     cubes: Floats | None = None  # (K)
     lack: Floats | None = None  # (), of claims about other metrics after it, with those open that were before it
+    least: Floats | None = None  # (), the log of what any open claim has after it, at most 0; None with one metric
 
     @property
     def batch(self) -> Batch:
@@ -323,6 +324,12 @@ def adjusted_of(problem: Problem, kept: ClaimState) -> list[Floats]:
 # --- claims and arms that joined later
 
 
+def least_wealth(states: Sequence[ClaimState]) -> Floats:
+    """log of the least that any open claim has, of all metrics, at most 0: what one starts with that joins. ()"""
+    every = [np.where(each.shown, np.inf, each.gains).min(axis=-1) for each in states]
+    return np.minimum(np.minimum.reduce(every), 0.0)
+
+
 def pad_lines(values: Array, before: int, number: int, fill: Floats | float = 0.0) -> Array:
     """Lines of the first `before` claims among those of all, side by side; the same for the last axis of arms."""
     runs = values.shape[:-1]
@@ -382,7 +389,8 @@ def pad_steps(steps: Sequence[ClaimStep], arms: int, number: int, lines: int) ->
         joined[:before] = s
         bars, gains, shown = (pad_lines(each, before, number) for each in (step.bars, step.gains, step.shown))
         batch, parts = _pad_batch(step.batch, arms), tuple(_pad_batch(each, arms) for each in step.parts)
-        found.append(ClaimStep(*batch[:3], step.rho, bars, gains, shown, batch.pairs, parts, batch.cubes, step.lack))
+        others = batch.cubes, step.lack, step.least
+        found.append(ClaimStep(*batch[:3], step.rho, bars, gains, shown, batch.pairs, parts, *others))
     return PaddedSteps(tuple(found[::-1]), joined)
 
 
@@ -545,7 +553,8 @@ def _replay_values(
         yield logs, excess
         past, shown = past.plus(step.batch), step.shown
         gains = np.minimum(logs, step.gains) if claims_of(problem).odds else step.gains
-        least = float(np.where(shown | (joined > s), 0.0, gains).min(initial=0.0))
+        elsewhere = 0.0 if step.least is None else float(step.least)
+        least = float(np.where(shown | (joined > s), 0.0, gains).min(initial=elsewhere))
 
 
 def _agreeing_bounds(problem: Problem, kept: ClaimState, every: PaddedSteps, budget_bets: BudgetBets) -> Floats:

@@ -36,6 +36,7 @@ from roundwise.rules.eprocess.claim_bounds import (
     compares,
     describe_claims,
     join_claims,
+    least_wealth,
     lines_of,
     metrics_of,
     note_joint_bounds,
@@ -177,6 +178,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         bets = [self._bet(*each, plan) for each in zip(every, states, batches, strict=True)]
         gains, before = [each.gains for each in bets], [each.shown for each in states]
         shown = self._shown(problem, gains, before)
+        least = least_wealth([each._replace(gains=g, shown=s) for each, g, s in zip(states, gains, shown, strict=True)])
         lacks, elsewhere = claims_elsewhere(problem, gains, before), claims_elsewhere(problem, gains, shown)
         left = None
         if plan.left is not None:
@@ -185,7 +187,8 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         found = []
         for m, (sub, state, own, bet) in enumerate(zip(every, states, batches, bets, strict=True)):
             rest = lacks[m]
-            after = self._settle(sub, state, plan, own, bet, shown[m], None if rest is None else rest.lack)
+            lack = None if rest is None else rest.lack
+            after = self._settle(sub, state, plan, own, bet, shown[m], lack, least if len(every) > 1 else None)
             found.append(self._forecast_metric(sub, after._replace(elsewhere=elsewhere[m]), left))
         return found[0]._replace(metrics=tuple(found[1:]))
 
@@ -212,8 +215,12 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         bet: _MetricBets,
         shown: Bools,
         lack: Floats | None,
+        least: Floats | None,
     ) -> ClaimState:
-        """The state of the claims about one metric after the closed test; those about others `lack` this much."""
+        """The state of the claims about one metric after the closed test.
+
+        Claims about other metrics `lack` this much, and no open claim of any metric has less than the `least`.
+        """
         gains, bars, rho = bet
         size = np.asarray(batch.counts.sum(axis=-1))
         past = kept.past.plus(batch)
@@ -223,7 +230,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         if batch.counts.ndim == 1:  # bounds are of one run
             share = np.asarray(np.nan) if rho is None else rho
             sums = batch.counts, batch.totals, batch.scatter
-            step = ClaimStep(*sums, share, bars, gains, shown, batch.pairs, cubes=batch.cubes, lack=lack)
+            step = ClaimStep(*sums, share, bars, gains, shown, batch.pairs, (), batch.cubes, lack, least)
             steps, tail = update_history(problem, kept, step, parts_of(batch), partial(self.budget_bets, problem))
         return kept._replace(
             gains=gains,
@@ -515,11 +522,23 @@ def _all_shown(problem: Problem, kept: ClaimState) -> str:
 def with_claims(
     rule: ClosedTestingRule, before: Problem, kept: ClaimState, after: Problem, left: Floats | None = None
 ) -> ClaimState:
-    """Return the state of a question with more claims, and perhaps more arms, after those there are.
+    """Return the state of a question with more claims, and perhaps more arms, after those there are; of every metric.
 
     A claim that joins starts with the smallest wealth that is open, at most 1, whatever the reason. `left` results are
     still to come. What bounds are made of stays: those of the claims there are go on.
     """
+    states, start = states_of(kept), least_wealth(states_of(kept))
+    every = zip(metrics_of(before), states, metrics_of(after), strict=True)
+    found = [_with_claims(rule, old, state, new, start) for old, state, new in every]
+    elsewhere = claims_elsewhere(after, [each.gains for each in found], [each.shown for each in found])
+    first, *others = (each._replace(elsewhere=rest) for each, rest in zip(found, elsewhere, strict=True))
+    return rule.update_forecast(after, first._replace(metrics=tuple(others)), left)
+
+
+def _with_claims(
+    rule: ClosedTestingRule, before: Problem, kept: ClaimState, after: Problem, start: Floats
+) -> ClaimState:
+    """The same for the claims about one metric; those that join start with the log wealth `start`."""
     old, new = claims_of(before), claims_of(after)
     arms, more = old.forms.shape[-1], new.forms.shape[-1]
     same = new.number >= old.number and more >= arms and _ends_agree(old, new)
@@ -530,12 +549,11 @@ def with_claims(
         )
     if not np.array_equal(weights_of(after)[: old.number], weights_of(before)):
         raise InputError("The weights of claims are fixed before the first bet: keep those there are.")
-    start = np.minimum(np.where(kept.shown, np.inf, kept.gains).min(axis=-1), 0.0)
 
     def placed(values: Array, fill: Floats | float = 0.0) -> Array:
         return pad_lines(values, old.number, new.number, fill)
 
-    kept = rule.start(after, start.shape)._replace(
+    return rule.start(after, start.shape)._replace(
         gains=placed(kept.gains, start[..., None, None]),
         shown=placed(kept.shown),
         batch=placed(kept.batch),
@@ -548,7 +566,6 @@ def with_claims(
         tail=None if kept.tail is None else kept.tail.padded(old.number, new.number, more),
         out=None if kept.out is None else placed(kept.out),
     )
-    return rule.update_forecast(after, kept, left)
 
 
 def left_out(

@@ -19,16 +19,18 @@ from roundwise.arrays import Floats, quiet, total, tree_where
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, Problem, Trial
-from roundwise.questions import Above, BestArm, Question, SomeBeyond
+from roundwise.noise import Noise
+from roundwise.questions import Above, BestArm, Question, SomeBeyond, TopK
 from roundwise.rules.eprocess.designed_cells import (
     POWER_LEFT,
     DesignedAbove,
     DesignedBestArm,
     DesignedBeyond,
     DesignedEProcess,
-    Look,
     missing,
 )
+from roundwise.rules.eprocess.designed_parts import Look
+from roundwise.rules.eprocess.designed_top import DesignedTopK
 from roundwise.rules.eprocess.engine import RuleState
 from roundwise.rules.eprocess.rule import EProcessRule
 
@@ -59,9 +61,8 @@ class DesignedRule(EProcessRule):
     hope: float = HOPE
     uses_budget: ClassVar[bool] = True
 
-    @property
-    def whole_batches(self) -> bool:
-        return self.lead is not None
+    def bets_on_whole_batches(self, noise: Noise) -> bool:
+        return self.lead is not None and not noise.looks_in_parts
 
     def __post_init__(self) -> None:
         lead, price = self.lead, self.price
@@ -78,6 +79,10 @@ class DesignedRule(EProcessRule):
             raise InputError(
                 f"The policy 'designed' does not answer '{problem.question.name}'"
                 f"{' with a tolerance' if problem.question.tolerance else ''}. Use the policy 'wager'."
+            )
+        if not found.fits(problem.arms):
+            raise InputError(
+                f"The policy 'designed' keeps too many hypotheses for {problem.arms} arms. Use the policy 'wager'."
             )
         return found
 
@@ -140,9 +145,10 @@ class DesignedRule(EProcessRule):
         claims = [each for each in self.claims(problem, trial, names) if not each.shown]
         dead = [each.words for each in claims if each.evidence == -math.inf]
         level = max((math.exp(min(each.evidence - each.bar, 0.0)) for each in claims), default=0.0)
-        # `settle` has a power of 95 %: a share r of its results shows sqrt(r) of what a score lacks
-        lacks = float(missing(np.asarray(level)))
-        chance = float(ndtr(POWER_LEFT - lacks * (1 - math.sqrt(more / need)))) if need > 0 else 1.0
+        # `settle` has a power of 95 % each: a share r of its results shows sqrt(r) of what a score lacks
+        open_ = cells.open_levels(problem, kept)
+        lacks = missing(np.asarray([level]) if open_ is None else open_)
+        chance = float(ndtr(POWER_LEFT - lacks * (1 - math.sqrt(more / need))).prod()) if need > 0 else 1.0
         said = (
             f"This keeps the guarantee. What is open has a level of at most {level:.2g} (a new study starts at "
             f"{problem.delta:g}). With {more:,.0f} more results the chance of an answer is about {chance:.0%}, "
@@ -167,6 +173,11 @@ def designed_eprocess(question: Question) -> DesignedEProcess | None:
 @designed_eprocess.register
 def _(question: BestArm) -> DesignedEProcess | None:
     return None if question.tolerance else DesignedBestArm()
+
+
+@designed_eprocess.register
+def _(question: TopK) -> DesignedEProcess | None:
+    return None if question.tolerance else DesignedTopK(question.k)
 
 
 @designed_eprocess.register

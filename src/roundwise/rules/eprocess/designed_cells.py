@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, one_hot, quiet, total
-from roundwise.model.batch import Batch
+from roundwise.model.batch import Batch, Parts
 from roundwise.model.estimates import Estimates
 from roundwise.model.problem import Problem
-from roundwise.noise.payoffs import FULL, POWER, LookAim, pay
+from roundwise.noise.bets import columns
+from roundwise.noise.payoffs import FULL, POWER, LookAim, pay, shown_drift
 from roundwise.questions.best_arm import solve_star
 from roundwise.rules.eprocess.cells import (
     AboveEProcess,
@@ -29,10 +30,10 @@ from roundwise.rules.eprocess.cells import (
     BeyondLevelWealth,
     LevelEProcess,
 )
-from roundwise.rules.eprocess.engine import EProcess, RuleState
+from roundwise.rules.eprocess.designed_parts import Look, pay_in_parts
+from roundwise.rules.eprocess.engine import EProcess, PartsView, RuleState
 from roundwise.solvers.halfspaces import Halfspaces, pairs
 
-CASH = 0.02  # of a level that no look stakes, if the budget may be extended
 LEAST_WEIGHT = 0.02  # of a rival that is bet on
 NEAREST, FURTHEST = 0.5, 2.5  # times the lead: between these the drift follows the estimates
 POWER_LEFT = 1.6448536269514722  # z of the power, 95 %, with which a look should settle what is open
@@ -40,29 +41,6 @@ STEEPEST = 16.0  # sqrt of the ratio of two counts in a look, up to which they a
 LEADS = (1e-9, 1e3)  # in standard deviations of a result: beyond, a lead is only a matter of rounding
 REACH = 8.0  # standard deviations over which the law of the largest lead is integrated
 _ENTRIES = 1_000_000  # of an integrand, at a time
-
-
-class Look(NamedTuple):
-    """What is fixed before a look."""
-
-    lead: Floats  # (), in units of the results
-    sigma: Floats  # (), a guess
-    looks_left: Floats  # (), after this one
-    rho: Floats  # (), the share of this look in all that is to come
-    said: bool  # whether the lead was said, or follows from the budget
-    price: float
-    hope: float
-
-    @property
-    def cash(self) -> float:
-        """The share of a level that is not staked."""
-        return CASH if self.hope else 0.0
-
-    def aim_at(self, times: Floats) -> LookAim:
-        """What forms are bet on for, that exceed their offsets by so many leads. (P)"""
-        each = (self.looks_left, self.rho, self.lead)
-        left, rho, lead = (np.broadcast_to(values[..., None], times.shape) for values in each)
-        return LookAim(lead * times if self.said else None, left, rho, self.price, self.hope)
 
 
 class Settling(NamedTuple):
@@ -77,6 +55,11 @@ class DesignedEProcess(EProcess):
 
     uniform: ClassVar[float]  # the share of a look that goes to all open arms alike
     first: ClassVar[float] = 1.0  # the first look, in parts of the budget over the number of looks
+    opens: ClassVar[bool] = True  # whether it bets on batches that are no looks, too
+
+    def fits(self, arms: int) -> bool:
+        """Whether it can be kept for so many arms."""
+        return True
 
     @abstractmethod
     def pay_look(self, problem: Problem, state: RuleState, look: Look, batch: Batch) -> Any:
@@ -85,6 +68,13 @@ class DesignedEProcess(EProcess):
     @abstractmethod
     def settle(self, problem: Problem, state: RuleState, lead: Floats) -> Settling:
         """Return the pulls that would settle everything."""
+
+    def open_levels(self, problem: Problem, state: RuleState) -> Floats | None:
+        """Return the levels that must all reach 1 if the estimates are right. One run.
+
+        None where results saved on one hypothesis go to others: then the highest of their levels says more.
+        """
+        return None
 
     @abstractmethod
     def hopeless(self, problem: Problem, wealth: Any) -> list[int]:
@@ -128,10 +118,15 @@ class DesignedBestArm(BestArmEProcess, DesignedEProcess):
         open_ = ~wealth.lost & (wealth.gains > -np.inf)
         level = np.where(wealth.lost, 1.0, np.exp(np.minimum(wealth.gains - problem.goal, 0.0)))
         nulls = BestArmNulls(
-            (1 - look.cash) * level, open_, leader_weights(known, look.lead, sign), lead_over(known, look.lead, sign)
+            (1 - look.cash) * level,
+            open_,
+            leader_weights(known.past.counts, sign * known.means, look.lead, known.variance),
+            lead_over(known, look.lead, sign),
         )
         if problem.noise.outcome.normal and problem.noise.arm_sigmas is None:
             paid = _pay_by_largest_lead(look, nulls, batch, sign)
+        elif problem.noise.looks_in_parts and batch.parts is not None:
+            paid = _pay_leads_in_parts(problem, known, look, nulls, batch.parts)
         else:
             paid = _pay_by_pairs(problem, known, look, nulls, batch)
         paid = np.minimum(paid + look.cash * level, 1.0)
@@ -149,6 +144,10 @@ class DesignedBestArm(BestArmEProcess, DesignedEProcess):
         rivals = np.maximum(open_.sum(axis=-1, keepdims=True), 1)
         return Settling(solve_star(costs, leads), np.where(leads, np.sqrt(rivals), open_))
 
+    def open_levels(self, problem: Problem, state: RuleState) -> Floats:
+        rivals = ~state.wealth.lost & ~one_hot(state.alternative.leader, problem.arms)
+        return np.exp(np.minimum(state.wealth.gains[rivals] - problem.goal, 0.0))
+
     def hopeless(self, problem: Problem, wealth: BestArmWealth) -> list[int]:
         dead = np.flatnonzero(np.isneginf(wealth.gains) & ~wealth.lost)
         return dead.tolist() if dead.size > 1 else []
@@ -161,15 +160,14 @@ class DesignedBestArm(BestArmEProcess, DesignedEProcess):
 
 
 @quiet
-def leader_weights(known: Estimates, lead: Floats, sign: float) -> Floats:
+def leader_weights(counts: Floats, means: Floats, lead: Floats, variance: Floats) -> Floats:
     """log of how likely each arm is the one that leads by the lead, as the past sees it, up to a constant. (K)
 
     N (lead (M - mean of all) - lead^2/2) / sigma^2: the likelihood of the arm at the lead above the others.
     """
-    counts, means = known.past.counts, sign * known.means
     middle = total(counts * means) / np.maximum(total(counts), 1.0)
     step = lead[..., None]
-    logs = counts * (step * (means - middle[..., None]) - step**2 / 2) / known.variance[..., None]
+    logs = counts * (step * (means - middle[..., None]) - step**2 / 2) / variance[..., None]
     return np.where(np.isfinite(logs), logs, 0.0)
 
 
@@ -185,9 +183,13 @@ def lead_over(known: Estimates, lead: Floats, sign: float) -> Floats:
     follower = np.where(arms == leader, -np.inf, means).argmax(axis=-1)[..., None]
     rival = np.where(arms == leader, follower, leader)
     error = known.variance[..., None] * (1 / counts + 1 / np.take_along_axis(counts, rival, axis=-1))
-    gap = (np.take_along_axis(means, rival, axis=-1) - means) / lead[..., None]
-    precision = lead[..., None] ** 2 / error  # of the gap, in units of the lead; that of the prior is 4
-    found = (4.0 + np.where(precision > 0, gap * precision, 0.0)) / (4.0 + precision)
+    return expected_gap(np.take_along_axis(means, rival, axis=-1) - means, error, lead[..., None])
+
+
+def expected_gap(gap: Floats, variance: Floats, lead: Floats) -> Floats:
+    """The posterior mean of a gap that was estimated with this variance, in units of the lead, clipped. ()"""
+    precision = lead**2 / variance  # in units of the lead; that of the prior is 4
+    found = (4.0 + np.where(precision > 0, gap / lead * precision, 0.0)) / (4.0 + precision)
     return np.clip(np.where(np.isfinite(found), found, 1.0), NEAREST, FURTHEST)
 
 
@@ -232,7 +234,7 @@ def _pay_by_largest_lead(look: Look, nulls: BestArmNulls, batch: Batch, sign: fl
         aimed = law.tail((law.bias + step**2 / spread).max(axis=-1))
         drift = np.maximum(aims[run, arm] * -ndtri(np.maximum(aimed, 1e-300)), 0.1)
     else:
-        drift = np.maximum(-ndtri(level) + POWER, 0.3) / np.sqrt(left + 1)
+        drift = shown_drift(level, left)
     paid = levels.copy()
     paid[run, arm] = pay(z, level, drift, left, look.price, look.hope)
     return paid.reshape(nulls.level.shape)
@@ -288,11 +290,36 @@ def _pay_by_pairs(problem: Problem, known: Estimates, look: Look, nulls: BestArm
     may = (nulls.open & seen)[..., :, None] & seen[..., None, :] & ~np.eye(arms, dtype=np.bool_)
     weights = rival_weights(np.broadcast_to(nulls.logs[..., None, :], may.shape), may)  # (arm, rival)
     stake = (weights * nulls.level[..., :, None]).reshape(*nulls.level.shape[:-1], -1)
-    arm, rival = np.divmod(np.arange(arms * arms), arms)
-    high, low = (arm, rival) if problem.question.lower_is_better else (rival, arm)
-    pieces = pairs(np.broadcast_to(high, stake.shape), np.broadcast_to(low, stake.shape))
+    arm = np.arange(arms * arms) // arms
+    pieces = _leads(problem, stake.shape)
     paid = problem.noise.pay_look(known, batch, pieces, stake, look.aim_at(nulls.aim[..., arm]))
     return np.where(may.any(axis=-1), np.minimum(total(paid.reshape(weights.shape)), 1.0), nulls.level)
+
+
+def _leads(problem: Problem, shape: tuple[int, ...]) -> Halfspaces:
+    """Forms that say: each arm is behind each other one. (K K)"""
+    arm, rival = np.divmod(np.arange(problem.arms**2), problem.arms)
+    high, low = (arm, rival) if problem.question.lower_is_better else (rival, arm)
+    return pairs(np.broadcast_to(high, shape), np.broadcast_to(low, shape))
+
+
+@quiet
+def _pay_leads_in_parts(problem: Problem, known: Estimates, look: Look, nulls: BestArmNulls, parts: Parts) -> Floats:
+    """Any model with bets on parts: before each, the level is split anew among the rivals (Proposition D6). (K)"""
+    arms, sign = problem.arms, problem.question.sign
+    lead, other = columns(look.lead[..., None], parts.partitions)[0], ~np.eye(arms, dtype=np.bool_)
+
+    def weigh(here: slice, view: PartsView, variance: Floats) -> Floats:
+        counts, means, rows = (np.moveaxis(each, 1, -1) for each in (view.data.so_far, view.means, view.data.counts))
+        logs = leader_weights(counts, sign * means, np.broadcast_to(lead[here], variance.shape), variance)
+        seen = rows > 0
+        may = seen[..., :, None] & seen[..., None, :] & other
+        weights = rival_weights(np.broadcast_to(logs[..., None, :], may.shape), may)  # (P, n, arm, rival)
+        return np.moveaxis(weights, 1, -1)
+
+    level = np.where(nulls.open, nulls.level, 0.0)
+    paid = pay_in_parts(problem, known, parts, level, _leads(problem, (arms**2,)), look, nulls.aim, weigh)
+    return np.where(nulls.open, np.minimum(paid, 1.0), nulls.level)
 
 
 # --- levels
@@ -344,8 +371,7 @@ class DesignedAbove(AboveEProcess, DesignedEProcess):
         open_ = np.concatenate([open_, open_], axis=-1) & (level > 0)
         sides = np.repeat([True, False], arms)
         pieces = _on_sides(self, np.tile(np.arange(arms), 2), sides, level.shape)
-        aim = look.aim_at(np.ones(level.shape))
-        paid = problem.noise.pay_look(state.known, batch, pieces, np.where(open_, (1 - look.cash) * level, 0.0), aim)
+        paid = _pay_sides(problem, state.known, look, batch, pieces, np.where(open_, (1 - look.cash) * level, 0.0))
         paid = np.minimum(paid + look.cash * level, 1.0)
         gains = np.where(
             open_, np.log(paid) + np.concatenate([bars, bars], axis=-1), np.concatenate(wealth[:2], axis=-1)
@@ -380,17 +406,18 @@ class DesignedBeyond(BeyondLevelEProcess, DesignedEProcess):
         none, each = (np.exp(np.minimum(gains - problem.goal, 0.0)) for gains in (wealth.none, wealth.arms))
         open_ = ~wealth.arms_lost & seen & (each > 0)
         short = _on_sides(self, arms, np.zeros(arms.shape, dtype=np.bool_), seen.shape)
-        aim = look.aim_at(np.ones(seen.shape))
-        paid = problem.noise.pay_look(known, batch, short, np.where(open_, (1 - look.cash) * each, 0.0), aim)
+        paid = _pay_sides(problem, known, look, batch, short, np.where(open_, (1 - look.cash) * each, 0.0))
         paid = np.minimum(paid + look.cash * each, 1.0)
         gains = np.where(open_, np.log(paid) + problem.goal, wealth.arms)
-        weights, stake = rival_weights(self._weights(known, look.lead), seen), (1 - look.cash) * none
+        stake = (1 - look.cash) * none
+        weights = rival_weights(self._weights(known.past.counts, known.past.means, look.lead, known.variance), seen)
         beyond = _on_sides(self, arms, np.ones(arms.shape, dtype=np.bool_), seen.shape)
         if problem.noise.outcome.normal and problem.noise.arm_sigmas is None:
             some = _pay_by_largest_height(look, stake, weights, batch, problem.noise.standard_score(batch, beyond))
+        elif problem.noise.looks_in_parts and batch.parts is not None:
+            some = self._pay_in_parts(problem, known, look, batch.parts, stake)
         else:  # the level is split among the arms
-            some = problem.noise.pay_look(known, batch, beyond, weights * stake[..., None], aim)
-            some = total(some)
+            some = total(_pay_sides(problem, known, look, batch, beyond, weights * stake[..., None]))
         some = np.minimum(some + look.cash * none, 1.0)
         open_none = ~wealth.none_lost & seen.any(axis=-1) & (none > 0)
         won = np.where(open_none, np.log(some) + problem.goal, wealth.none)
@@ -401,12 +428,24 @@ class DesignedBeyond(BeyondLevelEProcess, DesignedEProcess):
             wealth.arms_lost | (open_ & (paid >= FULL)),
         )
 
-    def _weights(self, known: Estimates, lead: Floats) -> Floats:
+    def _weights(self, counts: Floats, means: Floats, lead: Floats, variance: Floats) -> Floats:
         """log of how likely each arm is the one beyond by the lead, not on the border, up to a constant. (K)"""
-        counts, heights = known.past.counts, self._heights(known.past.means) + self.tolerance
-        step = lead[..., None]
-        logs = counts * (step * heights - step**2 / 2) / known.variance[..., None]
+        heights, step = self._heights(means) + self.tolerance, lead[..., None]
+        logs = counts * (step * heights - step**2 / 2) / variance[..., None]
         return np.where(np.isfinite(logs), logs, 0.0)
+
+    def _pay_in_parts(self, problem: Problem, known: Estimates, look: Look, parts: Parts, level: Floats) -> Floats:
+        """The level of "no arm is beyond", split anew among the arms before each part (Proposition D6). ()"""
+        lead, arms = columns(look.lead[..., None], parts.partitions)[0], np.arange(problem.arms)
+        forms = _on_sides(self, arms, np.ones(arms.shape, dtype=np.bool_), arms.shape)
+
+        def weigh(here: slice, view: PartsView, variance: Floats) -> Floats:
+            counts, means, now = (np.moveaxis(each, 1, -1) for each in (view.data.so_far, view.means, view.data.counts))
+            logs = self._weights(counts, means, np.broadcast_to(lead[here], variance.shape), variance)
+            return np.moveaxis(rival_weights(logs, now > 0), 1, -1)[:, None]
+
+        one = level[..., None]
+        return pay_in_parts(problem, known, parts, one, forms, look, np.ones(one.shape), weigh, True)[..., 0]
 
     @quiet
     def settle(self, problem: Problem, state: RuleState, lead: Floats) -> Settling:
@@ -416,7 +455,8 @@ class DesignedBeyond(BeyondLevelEProcess, DesignedEProcess):
         ratio = 2 * known.past.counts * self._heights(known.past.means) * (lead / known.variance)[..., None]
         odds = np.logaddexp.reduce(ratio, axis=-1) - math.log(problem.arms)
         yes = (1 / (1 + np.exp(-np.clip(odds, -700, 700))))[..., None]
-        likely = rival_weights(self._weights(known, lead), np.ones(open_.shape, dtype=np.bool_))
+        logs = self._weights(known.past.counts, known.past.means, lead, known.variance)
+        likely = rival_weights(logs, np.ones(open_.shape, dtype=np.bool_))
         none, each = (np.exp(np.minimum(gains - problem.goal, 0.0)) for gains in (wealth.none, wealth.arms))
         needs = np.where(open_, missing(each) ** 2, 0.0) * unit
         one = missing(none)[..., None] ** 2 * unit / likely.max(axis=-1, keepdims=True)
@@ -437,6 +477,22 @@ def _on_sides(eprocess: LevelEProcess, arms: NDArray[np.intp], beyond: Bools, sh
     offsets = sign * eprocess.level - eprocess.tolerance
     index, factors = np.broadcast_to(arms, shape), np.broadcast_to(sign, shape)
     return Halfspaces(index[..., None], factors[..., None], np.broadcast_to(offsets, shape), False)
+
+
+def _pay_sides(
+    problem: Problem, known: Estimates, look: Look, batch: Batch, sides: Halfspaces, level: Floats
+) -> Floats:
+    """The levels of single sides after a look; each is bet on with the results of its arm alone. (P)"""
+    if not problem.noise.looks_in_parts or batch.parts is None:
+        return problem.noise.pay_look(known, batch, sides, level, look.aim_at(np.ones(level.shape)))
+
+    def weigh(here: slice, view: PartsView, variance: Floats) -> Floats:
+        arms = forms.arms[..., 0]
+        return np.asarray(view.data.counts[:, arms] > 0, dtype=np.float64)[:, :, None]
+
+    first = (0,) * (level.ndim - 1)
+    forms = Halfspaces(sides.arms[first], sides.coefficients[first], sides.offsets[first], False)
+    return pay_in_parts(problem, known, batch.parts, level, forms, look, np.ones(level.shape), weigh, True)
 
 
 def _shown_distance(problem: Problem, level: float, budget: Floats, variance: Floats) -> Floats:

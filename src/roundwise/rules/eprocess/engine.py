@@ -20,6 +20,7 @@ the shifts of earlier batches stay as they were estimated before the batch (docs
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ import numpy as np
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.deadline import check_deadline
 from roundwise.model.batch import Parts, part_shares_of_rest
-from roundwise.model.estimates import Estimates
+from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem
 from roundwise.noise.bets import (
     NO_ROWS,
@@ -63,8 +64,9 @@ if TYPE_CHECKING:
 
 CHUNK = 240_000  # parts times arms times columns that are computed at once: what fits the cache
 MOST = 0.9  # share of the open nulls that are bet on, above which all are looked at
+LIKELY = math.log(0.5)  # what was never bet on is bet on once it is more likely right than wrong
 _FEWEST = 1e-9  # in place of no results
-_UNKNOWN, _NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
+UNKNOWN, NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
 
 
 class RequiredPulls(NamedTuple):
@@ -72,6 +74,8 @@ class RequiredPulls(NamedTuple):
 
     pulls: Floats  # (K)
     unfinished: Bools  # (K), arms of what is still open
+    tie: Floats | None = None  # (), how much a tolerance decides, from 0 to 1; None without one
+    least: Floats | None = None  # (K), pulls of each arm in the next batch, at least, if there is room
 
 
 class RuleState(NamedTuple):
@@ -127,6 +131,10 @@ class EProcess(ABC):
     @abstractmethod
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """Return the pulls that would settle everything open."""
+
+    def sufficient_pulls(self, problem: Problem, past: Past) -> Floats | None:
+        """Return how many pulls of each arm, the same of all, end it whatever the means; None where none do. ()"""
+        return None
 
     @abstractmethod
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
@@ -427,16 +435,18 @@ def bet_on_nulls(bets: OpenNulls, flat: Floats, view: PartsView, part_bets: Part
         before += x * view.weight.take(bets.at % view.weight.shape[1], axis=1)
     if more is not None:
         before += more
-    error = before * (_guess_variance(form, part_bets, view, level) if bets.variance is None else bets.variance)
+    error = before * (guess_variance(form, part_bets, view, level) if bets.variance is None else bets.variance)
     z /= np.sqrt(error, out=error)
     of_items = part_bets.paired_statistics(form)
     if of_items is not None:
         z, before = (np.where(form.pair, ours, usual) for ours, usual in zip(of_items, (z, before), strict=False))
-    live = before < _UNKNOWN
+    live = before < UNKNOWN
     gate = None if bets.gate is None else bets.gate(z)
     if gate is not None:
         live &= gate
     at, goal, some = bets.at, bets.goal, np.flatnonzero(live.any(axis=0))
+    if not some.size:
+        return
     if bets.switch is None and some.size < MOST * at.size:  # leave out the nulls that are not bet on in any part
         form, at, live = form.take(some), at.take(some), live.take(some, axis=1)
         z, before = z.take(some, axis=1), before.take(some, axis=1)
@@ -447,14 +457,14 @@ def bet_on_nulls(bets: OpenNulls, flat: Floats, view: PartsView, part_bets: Part
     new -= form.offsets
     if of_items is not None:
         leverage = np.where(form.pair, of_items[2], leverage)
-    live &= leverage < _NOTHING
-    log_factor = _bet_of_form(part_bets, form, new, leverage, level)
+    live &= leverage < NOTHING
+    log_factor = bet_of_form(part_bets, form, new, leverage, level)
     before /= leverage
     everywhere = None if live.all() else live
     flat[at] = settle_parts(goal, flat.take(at), z, before, log_factor, everywhere, bets.switch, view.data.jump)
 
 
-def _guess_variance(form: PartForm, part_bets: PartBets, view: PartsView, level: Floats | None) -> Floats | float:
+def guess_variance(form: PartForm, part_bets: PartBets, view: PartsView, level: Floats | None) -> Floats | float:
     """A guess at the variance of a result before each part."""
     if level is not None:
         found = np.zeros(level.shape)
@@ -468,7 +478,7 @@ def _guess_variance(form: PartForm, part_bets: PartBets, view: PartsView, level:
     return form.mean_of(np.broadcast_to(variances, view.means.shape), view.inverse)
 
 
-def _bet_of_form(part_bets: PartBets, form: PartForm, new: Floats, leverage: Floats, level: Floats | None) -> LogFactor:
+def bet_of_form(part_bets: PartBets, form: PartForm, new: Floats, leverage: Floats, level: Floats | None) -> LogFactor:
     """The bet on every form; with a `level`, of one arm from its results alone."""
     if level is None or form.factors is None:
         return part_bets.forms(form, new, leverage)

@@ -9,6 +9,23 @@
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.xhr.status >= 400 && event.detail.xhr.status < 600) event.detail.shouldSwap = true;
   });
+  // a preview that arrives while its form is being changed keeps what was changed since it was asked for
+  let changed = {};
+  const fields = "#preview input[id], #preview select[id]";
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (near(event, "#preview, #upload")) changed = {};
+  });
+  document.addEventListener("input", (event) => {
+    if (event.target.matches(fields)) changed[event.target.id] = event.target.type === "checkbox" ? event.target.checked : event.target.value;
+  });
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target.id !== "preview") return;
+    const found = Object.keys(changed).map((id) => document.getElementById(id)).filter(Boolean);
+    for (const field of found) field[field.type === "checkbox" ? "checked" : "value"] = changed[field.id];
+    if (!found.length) return;
+    found[found.length - 1].focus();
+    event.detail.target.querySelector("button.recheck").click();
+  });
   for (const kind of ["dragover", "dragleave", "drop"]) {
     document.addEventListener(kind, (event) => {
       const zone = near(event, ".drop");
@@ -25,7 +42,10 @@
   document.addEventListener("change", (event) => {
     const form = near(event, "form");
     if (!form) return;
-    if (event.target.id === "file" && form.id === "upload" && event.target.files.length) form.requestSubmit();
+    if (event.target.id === "file" && form.id === "upload" && event.target.files.length) {
+      form.querySelector(".pick").textContent = event.target.files[0].name;
+      form.requestSubmit();
+    }
     if (event.target.matches("[data-recheck]")) {
       const again = form.querySelector("button.recheck");
       if (again) again.click();

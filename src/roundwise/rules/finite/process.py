@@ -1,0 +1,108 @@
+"""What the e-processes of all questions about a list have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats
+from roundwise.model.problem import Problem
+from roundwise.questions.base import Answer
+from roundwise.rules.base import ClaimStatus
+
+Purses = TypeVar("Purses")  # a named tuple of arrays
+
+
+class Row(NamedTuple):
+    """The results of all arms on the item at one place, in [0, 1], higher is better.
+
+    A request that failed for good has the least value where a high one would speak for a statement, and the largest
+    where a low one would.
+    """
+
+    place: Floats  # (), n: how many items came before
+    low: Floats  # (K)
+    high: Floats  # (K)
+    seen: Bools  # (K), whether there is a result
+    there: Bools  # (K), the same or a request that failed
+
+
+class Need(NamedTuple):
+    """What is open, for the planner: one entry for each comparison that must be settled."""
+
+    lead: Floats  # (J), as far as it is known
+    variance: Floats  # (J), of one value
+    log_wealth: Floats  # (J), still to be won
+    open: Bools  # (J)
+
+
+class FiniteProcess(ABC, Generic[Purses]):
+    """The wealth against every wrong answer about a list of `size` items, item after item in its random order.
+
+    All arrays have the runs first. What `step` bets depends on earlier places alone.
+    """
+
+    tag: ClassVar[str]
+    growth: ClassVar[tuple[float, float]] = (1.1, 2.5)  # of the items so far, after the next block: least and most
+
+    def __init__(self, size: int, goal: float, flips: bool = False) -> None:
+        self.size, self.goal, self.flips = size, goal, flips  # whether lower results are better
+
+    @abstractmethod
+    def start(self, runs: tuple[int, ...], arms: int) -> Purses:
+        """The state before the first item."""
+
+    @abstractmethod
+    def step(self, purses: Purses, row: Row) -> Purses:
+        """The state after one more item: bets on it, and what is certain after it."""
+
+    @abstractmethod
+    def conclude(self, purses: Purses, low: Floats, high: Floats) -> Purses:
+        """The state once every result is there: arithmetic decides. The sums are of the whole list, as in `Row`."""
+
+    @abstractmethod
+    def needed(self, purses: Purses) -> Bools:
+        """Which arms must have a result at the next place. (K)"""
+
+    def lags(self, purses: Purses, place: Floats) -> Bools:
+        """Which needed arms have not been counted on all places before this one: they were not needed there. (K)"""
+        return np.zeros_like(self.needed(purses))
+
+    def recount(self, purses: Purses, rows: Row) -> Purses:
+        """The state with the sums of all arms that have results on all places so far; rows have an axis of places."""
+        return purses
+
+    def close(self, purses: Purses) -> Purses:
+        """The state at the end of the list."""
+        return purses
+
+    def ended(self, purses: Purses, place: Floats) -> Bools:
+        """Whether there is an answer: shown, or because the list is used up. ()"""
+        return np.asarray(self.settled(purses) | (place >= self.size))
+
+    @abstractmethod
+    def settled(self, purses: Purses) -> Bools:
+        """Whether there is an answer before the end of the list. ()"""
+
+    @abstractmethod
+    def needs(self, purses: Purses, place: Floats) -> Need:
+        """What is still to be won."""
+
+    @abstractmethod
+    def answer(self, purses: Purses) -> Answer:
+        """The answer; that of arithmetic at the end of the list."""
+
+    @abstractmethod
+    def claims(self, purses: Purses, names: Sequence[str]) -> list[ClaimStatus]:
+        """What must be shown. One run."""
+
+    def answer_text(self, problem: Problem, purses: Purses, names: Sequence[str]) -> str:
+        """The answer in words. One run."""
+        return f"{problem.question.answer_text(self.answer(purses), names)} on this list"
+
+    def wrong(self, purses: Purses, means: Floats) -> Bools:
+        """Whether something is rejected that is true of these means of the list. ()"""
+        raise NotImplementedError

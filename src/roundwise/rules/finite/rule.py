@@ -1,0 +1,248 @@
+"""The rule for questions about a finite list: bets without replacement, item after item in its random order.
+
+The state holds every result that was told, by place. The bets go on to the first place at which an arm that is still
+needed has no result (the prefix rule), so that neither the order in which results came nor what was asked for when has
+any part in them (docs/why-the-guarantee-holds.md, Propositions 35 to 37).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats, quiet, tree_map, tree_where
+from roundwise.errors import InputError
+from roundwise.model.batch import Batch
+from roundwise.model.problem import BatchPlan, Problem, Record, Trial
+from roundwise.questions.base import Answer, near_words
+from roundwise.rules.base import Bounds, ClaimStatus, Interval, LinearForm, StoppingRule, TrialStatus
+from roundwise.rules.eprocess.claim_bounds import claims_of
+from roundwise.rules.finite.best_arm import BestArmProcess
+from roundwise.rules.finite.bounds import list_means
+from roundwise.rules.finite.candidates import CandidateProcess
+from roundwise.rules.finite.process import FiniteProcess, Row
+from roundwise.rules.finite.statements import LevelProcess, Statement, StatementProcess
+
+FAILED = np.inf  # in place of a result: the request was given up
+
+
+class ListState(NamedTuple):
+    """What was told, and how far the bets are."""
+
+    told: Floats  # (n, K), results by place, as far as any was told; nan where there is none
+    place: Floats  # (), items that were bet on
+    purses: Any
+
+
+@dataclass(frozen=True)
+class ListRule(StoppingRule[ListState]):
+    """Answer for a list of `size` items, each arm once on each: wrong with probability at most delta over its order.
+
+    There is an answer at the end of the list at the latest, by arithmetic.
+
+    Args:
+        size: N, the number of items.
+        strict: Half of delta for every arm, so that "ahead of all others" is wrong with probability at most delta.
+    """
+
+    size: int
+    strict: bool = False
+    any_time: ClassVar[bool] = True
+    migrates: ClassVar[bool] = True
+
+    def process(self, problem: Problem) -> FiniteProcess[Any]:
+        """The e-processes of the question."""
+        return process_for(problem, self.size, self.strict)
+
+    def check(self, problem: Problem) -> None:
+        self.process(problem)
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> ListState:
+        told = np.full((*runs, 0, problem.arms), np.nan)
+        return ListState(told, np.zeros(runs), self.process(problem).start(runs, problem.arms))
+
+    def fold(self, problem: Problem, kept: ListState, plan: BatchPlan, batch: Batch) -> ListState:
+        """Take in what was told, and bet on the items whose results are all there."""
+        if batch.rows is None:
+            return kept
+        single = kept.place.ndim == 0
+        state = tree_map(lambda each: each[None], kept) if single else kept
+        told = merge_rows(state.told, batch.rows[None] if single else batch.rows)
+        state = self._bet(problem, state._replace(told=told))
+        return tree_map(lambda each: each[0], state) if single else state
+
+    @quiet
+    def _bet(self, problem: Problem, state: ListState) -> ListState:
+        process, (told, place, purses) = self.process(problem), state
+        if told.shape[-2] == self.size and not np.isnan(told).any():  # the whole list is known: no need to bet
+            whole = self._scale(problem, told)
+            purses = process.conclude(purses, whole[0].sum(axis=-2), whole[1].sum(axis=-2))
+            return ListState(told, np.full_like(place, self.size), purses)
+        prefix = np.logical_and.accumulate(~np.isnan(told), axis=-2).sum(axis=-2)  # places up to the first gap, (K)
+        for t in range(int(place.min(initial=told.shape[-2])), told.shape[-2] + 1):
+            here = (place == t) & ~process.settled(purses)
+            lags = here[..., None] & process.lags(purses, place)
+            if (back := (lags & (prefix >= t)).any(axis=-1)).any():  # arms that were not needed for a while
+                rows = Row(place, *self._scale(problem, told[..., :t, :]))
+                purses = tree_where(back, process.recount(purses, rows), purses)
+            if t == told.shape[-2]:
+                break
+            goes_on = here & ((prefix > t) | ~process.needed(purses)).all(axis=-1)
+            if goes_on.any():
+                after = process.step(purses, Row(place, *self._scale(problem, told[..., t, :])))
+                purses = after if goes_on.all() else tree_where(goes_on, after, purses)
+                place = place + goes_on
+        at_end = np.asarray(place >= self.size)
+        if at_end.any():
+            purses = tree_where(at_end, process.close(purses), purses)
+        return ListState(told, place, purses)
+
+    def _scale(self, problem: Problem, values: Floats) -> tuple[Floats, Floats, Bools, Bools]:
+        """Results in [0, 1], failed ones as 0 and as 1, higher is better; which there are, and which are known."""
+        seen, (low, high) = np.isfinite(values), problem.noise.mean_range
+        x = np.where(seen, (values - low) / (high - low), 0.0)
+        x = np.where(seen, 1.0 - x, 0.0) if self.process(problem).flips else x
+        return x, np.where(seen, x, 1.0), seen, ~np.isnan(values)
+
+    def finished(self, problem: Problem, kept: ListState) -> Bools:
+        """Whether there is an answer: shown, or because the list is used up. ()"""
+        return self.process(problem).ended(kept.purses, kept.place)
+
+    def stops(self, problem: Problem, trial: Trial) -> Bools:
+        return self.finished(problem, trial.kept)
+
+    def answer(self, problem: Problem, trial: Trial) -> Answer:
+        return self.process(problem).answer(trial.kept.purses)
+
+    def answer_text(self, problem: Problem, trial: Trial, names: Sequence[str]) -> str:
+        return self.process(problem).answer_text(problem, trial.kept.purses, names)
+
+    def false_rejection(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
+        process, (low, high) = self.process(problem), problem.noise.mean_range
+        x = (means - low) / (high - low)
+        return process.wrong(trial.kept.purses, 1.0 - x if process.flips else x)
+
+    def doubt(self, problem: Problem) -> None:
+        """None: it is proved (docs/why-the-guarantee-holds.md)."""
+        return
+
+    def state_tag(self, problem: Problem) -> str:
+        return f"{self.process(problem).tag}/1"
+
+    def describe(self, delta: float) -> str:
+        return (
+            "The items are tried in a random order that was drawn at the start. The evidence against every wrong "
+            "answer is the product of the pay-offs of bets on one item after the other, each about what is left of the "
+            f"list; an answer is excluded when it reaches {1 / delta:.0f} : 1 (1/{delta:g}), or when no results on the "
+            "items left could make it right."
+        )
+
+    def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
+        return self.process(problem).claims(trial.kept.purses, names)
+
+    def standing(self, problem: Problem, trial: Trial) -> TrialStatus:
+        return TrialStatus(compares=True)
+
+    def bounds(
+        self, problem: Problem, record: Record, batches: Sequence[Batch], kept: ListState | None = None
+    ) -> Bounds:
+        """Of the means on the whole list, which what is certain of it cuts, too."""
+        if kept is None:
+            kept = self.start(problem, ())
+            for batch in batches:
+                kept = self.fold(problem, kept, BatchPlan(batch.counts, np.asarray(True)), batch)
+        return Bounds(partial(self._means, problem, kept))
+
+    def _means(self, problem: Problem, kept: ListState) -> Interval:
+        low, high = problem.noise.mean_range
+        told = np.where(np.isfinite(kept.told), (kept.told - low) / (high - low), np.nan)
+        lower, upper = list_means(told, self.size, problem.goal + math.log(2.0))
+        return Interval(low + (high - low) * lower, low + (high - low) * upper)
+
+
+def merge_rows(told: Floats, rows: Floats) -> Floats:
+    """What was told by place, with more of it; what was told first stays. (n, K),(m, K)->(max(n, m), K)"""
+    some = (~np.isnan(rows)).any(axis=(*range(rows.ndim - 2), -1))
+    rows = rows[..., : int(np.flatnonzero(some)[-1]) + 1 if some.any() else 0, :]
+    places = max(told.shape[-2], rows.shape[-2])
+
+    def filled(each: Floats) -> Floats:
+        rest = np.full((*each.shape[:-2], places - each.shape[-2], each.shape[-1]), np.nan)
+        return np.concatenate([each, rest], axis=-2)
+
+    one, other = filled(told), filled(rows)
+    return np.where(np.isnan(one), other, one)
+
+
+@lru_cache(maxsize=256)
+def process_for(problem: Problem, size: int, strict: bool) -> FiniteProcess[Any]:
+    """The e-processes of a question about a list."""
+    goal = math.log((2.0 if strict else 1.0) / problem.delta)
+    low, high = problem.noise.mean_range
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InputError("Bets on a list need results in a range: give 0/1 results, or the range of all results.")
+    question = problem.question
+    if question.name == "best-arm" and not question.tolerance:
+        return BestArmProcess(size, goal, question.lower_is_better)
+    if strict:
+        raise InputError("Only the best arm, without a tolerance, can be asked for strictly.")
+    if question.name in ("best-arm", "top-k"):
+        return CandidateProcess(size, goal, question, question.tolerance / (high - low))  # type: ignore[arg-type]
+    if question.name == "above":
+        return _levels(problem, size, goal)
+    if question.separate_claims:
+        return _claims(problem, size, goal)
+    raise InputError(f"The question '{question.name}' cannot be asked about a list.")
+
+
+def _levels(problem: Problem, size: int, goal: float) -> LevelProcess:
+    question, (low, high) = problem.question, problem.noise.mean_range
+    level, near, flips = float(question.level or 0.0), question.tolerance, question.lower_is_better
+    at, apart = (level - low) / (high - low), near / (high - low)
+    at = 1.0 - at if flips else at
+    bounds = np.repeat([[at - apart], [at + apart]], problem.arms, axis=1)
+    words = problem.wording.value(level) + near_words(near, problem.wording)
+    sides = ("below", "above") if flips else ("above", "below")
+
+    def describe(names: Sequence[str]) -> list[Statement]:
+        return [
+            Statement(
+                f"{name} is {sides[0]} {words}",
+                f"{name} is {sides[1]} {words}" if near else f"{name} is not {sides[0]} {words}",
+                LinearForm((arm,), (1.0,), level, below=flips),
+                "",
+            )
+            for arm, name in enumerate(names)
+        ]
+
+    forms, weights = np.eye(problem.arms), np.ones(problem.arms)
+    return LevelProcess(size, goal, forms, bounds, (not near, False), 2, weights, flips, describe)
+
+
+def _claims(problem: Problem, size: int, goal: float) -> StatementProcess:
+    question, (low, high) = claims_of(problem), problem.noise.mean_range
+    if question.odds or question.independent:
+        raise InputError("Claims about a list are about means or their differences, without odds or products.")
+    width, moved = high - low, low * question.forms.sum(axis=-1)
+    levels = np.asarray(question.levels)
+    futile = levels if question.futility is None else np.asarray(question.futility)
+    bounds = np.stack([(levels - moved) / width, (futile - moved) / width])
+    sides = 2 if question.opposites else 1
+
+    def describe(names: Sequence[str]) -> list[Statement]:
+        texts, labels = question.claim_texts(names), question.labels(names)
+        found = []
+        for j, form in enumerate(question.forms):
+            arms = tuple(int(arm) for arm in np.flatnonzero(form))
+            of = LinearForm(arms, tuple(float(form[arm]) for arm in arms), float(levels[j]))
+            found.append(Statement(texts[j], texts[j + len(levels)] if sides == 2 else "", of, labels[j]))
+        return found
+
+    sharp = (True, question.futility is not None)
+    weights = np.broadcast_to(np.asarray(question.weights, dtype=np.float64), levels.shape)
+    return StatementProcess(size, goal, question.forms, bounds, sharp, sides, weights, False, describe)

@@ -1,0 +1,207 @@
+"""Which arms are above a level on a list, and which claims hold there? One e-process for each side of each statement.
+
+A side is shown by rule (R) (Proposition 13), asked after every item, or by arithmetic. What is settled stops
+for good, so that all e-processes in the sum of (R) stand at one place (Proposition 37).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats
+from roundwise.questions.base import Answer
+from roundwise.rules.base import ClaimStatus, LinearForm
+from roundwise.rules.eprocess.closed_testing import missing_wealth, reject_closed, wealth_in_goals
+from roundwise.rules.finite.bets import LEADS, ROUNDING, is_certain, left_mean, log_factors, log_wealth
+from roundwise.rules.finite.process import FiniteProcess, Need, Row
+
+LEAST = 0.01  # of a variance of values that do not compare arms
+
+
+class Statement(NamedTuple):
+    """What is said of the list: the mean of a form of the arms is above one bound, or below another."""
+
+    words: str
+    opposite: str  # what the other side says; empty where there is none
+    about: LinearForm  # in the units of the results
+    label: str
+
+
+class StatementPurses(NamedTuple):
+    """Sums over the places so far of y, the form or its negative, and the wealth for each side of each statement."""
+
+    sums: Floats  # (2, J)
+    squares: Floats  # (J), of items with all results
+    wealth: Floats  # (2, 6, J), logs
+    shown: Bools  # (2, J), for good
+    certain: Bools  # (2, J), by arithmetic
+
+
+class StatementProcess(FiniteProcess[StatementPurses]):
+    """Statements `forms . means > bounds[0]` and their opposites `< bounds[1]`, of results in [0, 1].
+
+    Args:
+        size: N.
+        goal: log(1/delta).
+        forms: (J, K).
+        bounds: Of both sides; (2, J).
+        sharp: Whether a side is false at its very bound. (2)
+        sides: 2 if opposites can be shown, else 1; what is false for certain is settled in any case.
+        weights: Of the statements. (J)
+        flips: Whether results are turned around, because lower ones are better.
+        describe: What the statements say of arms with these names.
+    """
+
+    tag = "list-statements"
+    growth: ClassVar[tuple[float, float]] = (1.1, 1.5)
+
+    def __init__(
+        self,
+        size: int,
+        goal: float,
+        forms: Floats,
+        bounds: Floats,
+        sharp: tuple[bool, bool],
+        sides: int,
+        weights: Floats,
+        flips: bool,
+        describe: Callable[[Sequence[str]], list[Statement]],
+    ) -> None:
+        super().__init__(size, goal, flips)
+        self.sides, self.weights, self.describe = sides, weights, describe
+        self.up, self.down = np.maximum(forms, 0.0), np.minimum(forms, 0.0)
+        self.of_arms = forms != 0
+        self.compares = np.abs(forms.sum(axis=-1)) <= 1e-12
+        self.bounds = np.stack([bounds[0], -bounds[1]])  # both sides say that the mean of y is above
+        self.low = np.stack([self.down.sum(axis=-1), -self.up.sum(axis=-1)])
+        self.sharp = np.array(sharp)[:, None]
+
+    def start(self, runs: tuple[int, ...], arms: int) -> StatementPurses:
+        two, number = (*runs, 2, len(self.weights)), len(self.weights)
+        none = np.zeros(two, dtype=np.bool_)
+        wealth = np.zeros((*runs, 2, len(LEADS), number))
+        return StatementPurses(np.zeros(two), np.zeros((*runs, number)), wealth, none, none)
+
+    def _values(self, low: Floats, high: Floats) -> Floats:
+        """y of both sides, with failed requests at their worst. (K)->(2, J)"""
+        above = low @ self.up.T + high @ self.down.T
+        below = -(high @ self.up.T + low @ self.down.T)
+        return np.stack([above, below], axis=-2)
+
+    def step(self, purses: StatementPurses, row: Row) -> StatementPurses:
+        place, open_ = row.place[..., None, None], ~self._closed(purses)
+        y = self._values(row.low, row.high)
+        mean = left_mean(self.size, place, self.bounds, purses.sums)
+        variance = np.broadcast_to(self._variance(purses, place)[..., None, :], y.shape)
+        stretch = np.broadcast_to(self.size / (self.size - place), y.shape)
+        factors = log_factors(y, mean, self.low, variance, stretch)
+        wealth = purses.wealth + np.where(open_[..., None, None, :], factors, 0.0)
+        complete = (row.seen[..., None, :] | ~self.of_arms).all(axis=-1)
+        purses = purses._replace(
+            sums=np.where(open_[..., None, :], purses.sums + y, purses.sums),
+            squares=purses.squares + np.where(complete & open_, y[..., 0, :] ** 2, 0.0),
+            wealth=wealth,
+        )
+        certain = self._certain(purses.sums, place + 1.0) & open_[..., None, :]
+        return self._show(purses._replace(certain=purses.certain | certain))
+
+    def _certain(self, sums: Floats, place: Floats) -> Bools:
+        """What arithmetic says by now; a side that holds at its bound, too, is certain there."""
+        above = is_certain(self.size, place, self.bounds, sums, self.low)
+        least = sums + (self.size - place) * self.low
+        at = least >= self.size * self.bounds - ROUNDING * self.size
+        return np.asarray(np.where(self.sharp, above, at))
+
+    def _show(self, purses: StatementPurses) -> StatementPurses:
+        """What is shown by now: by arithmetic, or by rule (R)."""
+        shown = purses.shown | purses.certain
+        wealth = wealth_in_goals(log_wealth(purses.wealth), self.goal)
+        sides = slice(0, self.sides)
+        shown[..., sides, :] |= reject_closed(wealth[..., sides, :], shown[..., sides, :], self.weights)
+        return purses._replace(shown=shown)
+
+    def _closed(self, purses: StatementPurses) -> Bools:
+        return np.asarray(purses.shown.any(axis=-2))
+
+    def _variance(self, purses: StatementPurses, place: Floats) -> Floats:
+        n = place[..., 0, :]
+        about = np.where(self.compares, 0.0, purses.sums[..., 0, :] ** 2 / np.maximum(n, 1.0))
+        variance = (0.5 + np.maximum(purses.squares - about, 0.0)) / (n + 2.0)
+        return np.asarray(np.where(self.compares, variance, np.maximum(variance, LEAST)))
+
+    def conclude(self, purses: StatementPurses, low: Floats, high: Floats) -> StatementPurses:
+        sums = self._values(low, high)
+        certain = self._certain(sums, np.full((*sums.shape[:-2], 1, 1), float(self.size)))
+        return purses._replace(sums=sums, certain=certain, shown=certain.copy())
+
+    def needed(self, purses: StatementPurses) -> Bools:
+        return np.asarray((~self._closed(purses)[..., :, None] & self.of_arms).any(axis=-2))
+
+    def settled(self, purses: StatementPurses) -> Bools:
+        return np.asarray(self._closed(purses).all(axis=-1))
+
+    def needs(self, purses: StatementPurses, place: Floats) -> Need:
+        n = np.maximum(place, 1.0)[..., None, None]
+        leads = purses.sums / n - self.bounds
+        if self.sides == 1:
+            leads[..., 1, :] = -np.inf
+        side = leads.argmax(axis=-2)[..., None, :]
+        won = np.take_along_axis(log_wealth(purses.wealth), side, axis=-2)[..., 0, :]
+        open_ = ~self._closed(purses)
+        crowd = np.log(np.maximum(open_.sum(axis=-1), 1))[..., None]
+        lead = np.take_along_axis(leads, side, axis=-2)[..., 0, :]
+        return Need(lead, self._variance(purses, place[..., None, None]), self.goal + crowd - won, open_)
+
+    def answer(self, purses: StatementPurses) -> Answer:
+        """What is shown: the statements, then their opposites if these can be shown."""
+        return np.concatenate([purses.shown[..., k, :] for k in range(self.sides)], axis=-1)
+
+    def claims(self, purses: StatementPurses, names: Sequence[str]) -> list[ClaimStatus]:
+        sides = slice(0, self.sides)
+        won = np.where(purses.certain, np.inf, log_wealth(purses.wealth))[sides]
+        wealth = wealth_in_goals(log_wealth(purses.wealth), self.goal)[sides]
+        lack = np.log1p(missing_wealth(wealth, purses.shown[sides], self.weights) / self.weights)
+        found = []
+        for side in range(self.sides):
+            for j, each in enumerate(self.describe(names)):
+                about = each.about._replace(below=each.about.below != bool(side))
+                found.append(
+                    ClaimStatus(
+                        each.opposite if side else each.words,
+                        float(won[side, j]),
+                        float(self.goal + lack[j]),
+                        bool(purses.shown[side, j]),
+                        about=about,
+                        label=each.label,
+                        opposite=bool(side),
+                        given_up=bool(self._closed(purses)[j] and not purses.shown[side, j]),
+                    )
+                )
+        return found
+
+    def wrong(self, purses: StatementPurses, means: Floats) -> Bools:
+        """Whether a side is shown that is false of these means of the list, in [0, 1]."""
+        y = self._values(means, means)
+        true = np.where(self.sharp, y > self.bounds + 1e-9, y >= self.bounds - 1e-9)
+        return np.asarray((purses.shown & ~true)[..., : self.sides, :].any(axis=(-1, -2)))
+
+
+class LevelProcess(StatementProcess):
+    """The arms above a level, as a set."""
+
+    tag = "list-levels"
+
+    def answer(self, purses: StatementPurses) -> Answer:
+        return np.asarray(purses.shown[..., 0, :])
+
+    def claims(self, purses: StatementPurses, names: Sequence[str]) -> list[ClaimStatus]:
+        """Of each arm the side that is shown, or has more evidence."""
+        every, number = super().claims(purses, names), len(names)
+        found = []
+        for above, below in zip(every[:number], every[number:], strict=True):
+            low = below.shown or (not above.shown and below.evidence > above.evidence)
+            found.append((below if low else above)._replace(opposite=False, label=None, given_up=False))
+        return found

@@ -1,0 +1,198 @@
+"""The finite list of items that a study is about, and the random order in which they are tried (docs/lists.md)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.arrays import Floats, Hashes, Plain
+from roundwise.errors import DataError, InputError
+from roundwise.formats.messages import quoted
+from roundwise.formats.sheet import name_in
+from roundwise.formats.small_table import read_rows
+from roundwise.ingest.duplicates import hash_ids
+from roundwise.ingest.record import Results
+from roundwise.messages import Remedy
+from roundwise.model.problem import check_whole_number
+from roundwise.noise.base import Noise
+
+Order = Literal["random", "given"]
+REPEAT = "#"  # between an item and the number of the repeat
+WORDS = (  # what a study of a list assumes
+    "The order in which the items of the list are tried is random, drawn before any result was known; what an arm "
+    "gives on an item does not depend on that order."
+)
+
+
+@dataclass(frozen=True)
+class ItemList:
+    """The items of a finite list, each of which every arm is tried on once, or `repeats` times.
+
+    Args:
+        items: Their ids, all different.
+        repeats: How often every arm is tried on every item.
+        order: "random", drawn from the seed of the study, or "given", that of the list.
+        strict: Whether the answer must be ahead of every other arm, at half of delta for each.
+        digest: Of the order of the entries, once the study has a seed.
+
+    >>> ItemList(("q1", "q2"), repeats=2).entries
+    ('q1#1', 'q1#2', 'q2#1', 'q2#2')
+    """
+
+    items: tuple[str, ...]
+    repeats: int = 1
+    order: Order = "random"
+    strict: bool = False
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        items = tuple(name_in(each) for each in self.items)
+        object.__setattr__(self, "items", items)
+        check_whole_number("repeats", self.repeats, 1)
+        if not items:
+            raise InputError("The list of items is empty. Give at least one item.")
+        if not all(items):
+            raise InputError(f"Item {items.index('') + 1} of the list has no id. Give every item an id of its own.")
+        if self.order not in ("random", "given"):
+            raise InputError(f"The order of the list is {self.order!r}, but must be random or given.")
+        if len(set(hash_ids(items, 0).tolist())) < len(items):
+            twice = Counter(items).most_common(1)[0][0]
+            raise InputError(f"The item {quoted(twice)} is on the list twice. Give every item once.")
+
+    @classmethod
+    def parse(cls, value: Any) -> ItemList:
+        """The list that a person gives: ids, their number, a file, JSON, or an ItemList."""
+        if is_dataclass(value):
+            return value  # type: ignore[return-value]
+        if isinstance(value, bool):
+            raise InputError(f"The list of items is {value}, but must be a number, a file or a list of ids.")
+        if isinstance(value, int):
+            return cls(numbered_items(value))
+        if isinstance(value, str | Path):
+            return cls(read_list(Path(value)))
+        if isinstance(value, Mapping):
+            fields = {key: each for key, each in value.items() if each is not None}
+            if "size" in fields:
+                fields["items"] = numbered_items(fields.pop("size"))
+            try:
+                return cls(**fields | {"items": tuple(fields["items"])})
+            except (KeyError, TypeError):
+                raise InputError(
+                    "A list of items needs `items` or `size`; it may have repeats, order, strict."
+                ) from None
+        if isinstance(value, Iterable):
+            return cls(tuple(value))
+        raise InputError(f"The list of items cannot be made of a {type(value).__name__}.")
+
+    def to_json(self) -> Plain:
+        """The list as JSON."""
+        numbered = self.items == numbered_items(len(self.items))
+        found: Plain = {"size": len(self.items)} if numbered else {"items": list(self.items)}
+        rest = {"repeats": self.repeats, "order": self.order, "strict": self.strict, "digest": self.digest}
+        return found | {key: value for key, value in rest.items() if value != getattr(ItemList, key)}
+
+    @property
+    def flags(self) -> list[str]:
+        """The options of a command that make the list; FILE where it has ids of its own."""
+        numbered = self.items == numbered_items(len(self.items))
+        found = ["--list-size", str(len(self.items))] if numbered else ["--list", "FILE"]
+        found += ["--repeats", str(self.repeats)] if self.repeats > 1 else []
+        found += ["--order", self.order] if self.order != "random" else []
+        return [*found, *(["--strict"] if self.strict else [])]
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """What an arm is tried on, one after the other: the items, or every repeat of every item."""
+        if self.repeats == 1:
+            return self.items
+        return tuple(f"{item}{REPEAT}{k}" for item in self.items for k in range(1, self.repeats + 1))
+
+    def __len__(self) -> int:
+        return len(self.items) * self.repeats
+
+    def hashes(self, seed: int) -> Hashes:
+        """Of the entries, by which rows are known."""
+        return _hashes(self.entries, seed)
+
+    def places(self, seed: int) -> NDArray[np.intp]:
+        """Which entry is at each place of the order."""
+        if self.order == "given":
+            return np.arange(len(self))
+        return np.argsort(self.hashes(seed), kind="stable")
+
+    def ordered(self, seed: int) -> tuple[str, ...]:
+        """The entries in the order in which they are tried."""
+        entries = self.entries
+        return tuple(entries[k] for k in self.places(seed))
+
+    def order_digest(self, seed: int) -> str:
+        """SHA-256 of the entries in their order, so that an audit knows it again."""
+        return hashlib.sha256("\n".join(self.ordered(seed)).encode()).hexdigest()
+
+    def rows(self, files: Sequence[Results], arms: int, seed: int) -> Floats:
+        """What files told, by place: nan where there is nothing. (n, K)"""
+        found = np.full((len(self), arms), np.nan)
+        known = self.hashes(seed)[self.places(seed)]
+        order = np.argsort(known)
+        for each in files:
+            if each.strata is None or each.strata.items is None:
+                continue
+            at = order[np.minimum(np.searchsorted(known[order], each.strata.items), len(known) - 1)]
+            if not np.array_equal(known[at], each.strata.items):
+                raise ValueError("items that are not on the list")
+            found[at, each.strata.arms] = each.strata.totals
+        some = np.flatnonzero((~np.isnan(found)).any(axis=-1))
+        return found[: int(some[-1]) + 1 if some.size else 0]
+
+    def cells(self, known: Mapping[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+        """The cells of every entry, from those of the items; an InputError where one has none."""
+        lacking = next((item for item in self.items if item not in known), None)
+        if lacking is not None:
+            raise InputError(
+                f"The item {quoted(lacking)} of the list is not in this table. Give one row for each item."
+            )
+        times = range(self.repeats)
+        every = [item for item in self.items for _ in times]
+        return {entry: known[item] for entry, item in zip(self.entries, every, strict=True)}
+
+    def check_noise(self, noise: Noise) -> None:
+        """Raise an InputError unless results lie in a range."""
+        low, high = noise.mean_range
+        if not (noise.outcome.limited and np.isfinite([low, high]).all()) or noise.outcome.clip:
+            raise InputError(
+                f"A list needs 0/1 results, or results in a range; this study has '{noise.name}'.",
+                Remedy("Use {@binary}, or {@range}.", low=0, high=1),
+            )
+
+
+@lru_cache(maxsize=16)
+def _hashes(entries: tuple[str, ...], seed: int) -> Hashes:
+    return hash_ids(entries, seed)
+
+
+def numbered_items(size: object) -> tuple[str, ...]:
+    """The items 0, 1, ... of a list that is given by its size."""
+    return tuple(map(str, range(check_whole_number("size", size, 1))))
+
+
+def read_list(path: Path, column: str = "item") -> tuple[str, ...]:
+    """The ids of the items in a table, one row an item."""
+    _, rows = read_rows(path, [column])
+    found: dict[str, int] = {}
+    for row in rows:
+        item = row.text(column)
+        if not item or item in found:
+            wrong = f"the item {quoted(item)} is there twice" if item else "there is no item"
+            raise DataError(f"{row.where}: {wrong}. Give every item one row, with an id.")
+        found[item] = row.line
+    if not found:
+        raise DataError(f"{path} has no items. Give one row an item.")
+    return tuple(found)

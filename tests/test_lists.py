@@ -1,0 +1,533 @@
+"""Studies of a finite list: bets without replacement, and studies from `new` to the report."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from roundwise import Above, AnyAbove, BestArm, Binary, Bounded, Claims, Normal, TopK, simulate
+from roundwise.errors import DataError, InputError
+from roundwise.model.batch import Batch
+from roundwise.model.problem import BatchPlan, Problem, advance, begin
+from roundwise.policies import Lockstep
+from roundwise.rules.finite.bets import EARLY, log_wealth
+from roundwise.rules.finite.rule import ListRule, process_for
+from roundwise.simulation.lists import ListReplay
+from roundwise.study import create_study
+from roundwise.study.audit import verify_study
+from roundwise.study.item_list import ItemList
+
+ARMS = ["a", "b", "c"]
+
+
+def folded(problem, table, **settings):
+    """The state of the rule after a whole table in its order."""
+    rule = ListRule(len(table), **settings)
+    rows = np.asarray(table, dtype=np.float64)
+    batch = Batch((~np.isnan(rows)).sum(axis=0) * 1.0, np.nansum(rows, axis=0), rows=rows)
+    return rule, rule.fold(problem, rule.start(problem, ()), BatchPlan(batch.counts, np.asarray(True)), batch)
+
+
+def plain_wealth(table, place, delta=0.05):
+    """Wealth against each arm after so many places, and who is rejected: the specification, line by line."""
+    rows, (size, arms) = np.asarray(table, dtype=float), np.shape(table)
+    wealth, out = np.ones((arms, 6)), np.zeros(arms, dtype=bool)
+    for t in range(place):
+        sums = rows[:t].sum(axis=0)
+        before = out.copy()
+        if (~before).sum() <= 1:
+            break
+        for i in range(arms):
+            if before[i]:
+                continue
+            o = max((j for j in range(arms) if j != i and not before[j]), key=lambda j: (sums[j], -j))
+            y = rows[:, o] - rows[:, i]
+            left = size - t
+            m = -y[:t].sum() / left
+            v = (0.5 + (y[:t] ** 2).sum()) / (t + 2)
+            if t >= EARLY:
+                for k, g in enumerate((0.015, 0.03, 0.06, 0.12, 0.25, 0.5)):
+                    edge = g * size / left
+                    lam = min(edge / (v + edge**2), 0.5 / max(m + 1, 1e-6))
+                    wealth[i, k] *= 1 + lam * (y[t] - m)
+            total = rows[: t + 1].sum(axis=0)
+            rest = size - t - 1
+            best = max(total[j] for j in range(arms) if j != i and not before[j])
+            out[i] = wealth[i].mean() >= 1 / delta or best - total[i] > rest + 1e-9
+    return np.log(wealth.mean(axis=1)), out
+
+
+@pytest.mark.parametrize("graded", [False, True])
+def test_the_bets_are_those_of_the_specification(graded):
+    rng = np.random.default_rng(5)
+    table = rng.random((60, 3)) if graded else (rng.random((60, 3)) < [0.8, 0.6, 0.4]).astype(float)
+    problem = Problem(BestArm(), 3, noise=Bounded(0, 1))
+    for place in (3, 8, 20, 35, 59):
+        rows = np.where(np.arange(60)[:, None] < place, table, np.nan)
+        _, kept = folded(problem, rows)
+        wealth, out = plain_wealth(table, place)
+        np.testing.assert_array_equal(kept.purses.rejected, out)
+        np.testing.assert_allclose(log_wealth(kept.purses.wealth)[~out], wealth[~out], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("values", [(1, 1, 0, 0, 0), (1, 0.5, 0.25, 0, 0)])
+def test_the_wealth_against_a_best_arm_is_one_on_average_over_all_orders(values, monkeypatch):
+    """L1 by enumeration: exactly 1 at a tie, less where the arm is ahead."""
+    monkeypatch.setattr("roundwise.rules.finite.best_arm.EARLY", 1)
+    problem = Problem(BestArm(), 2, delta=1e-12, noise=Bounded(0, 1))
+    tied = np.stack([values, np.roll(values, 2)], axis=1).astype(float)
+    ahead = tied.copy()
+    ahead[-1, 0] += 0.5
+    for place in (2, 3, 4):
+        mean = {}
+        for name, table in (("tied", tied), ("ahead", ahead)):
+            found = []
+            for order in itertools.permutations(range(5)):
+                rows = np.where(np.arange(5)[:, None] < place, table[list(order)], np.nan)
+                found.append(math.exp(log_wealth(folded(problem, rows)[1].purses.wealth)[0]))
+            mean[name] = float(np.mean(found))
+        assert mean["tied"] == pytest.approx(1.0, abs=1e-6)
+        assert mean["ahead"] < 1.0
+
+
+def test_what_comes_later_does_not_change_the_bets():
+    rng = np.random.default_rng(2)
+    problem = Problem(BestArm(), 3, noise=Binary())
+    table = (rng.random((80, 3)) < 0.6).astype(float)
+    other = table.copy()
+    other[40:] = 1 - other[40:]
+    for one in (table, other):
+        one[60] = np.nan
+    first, second = (folded(problem, np.where(np.arange(80)[:, None] < 40, one, np.nan))[1] for one in (table, other))
+    np.testing.assert_array_equal(first.purses.wealth, second.purses.wealth)
+    # results beyond a gap wait
+    _, gap = folded(problem, table)
+    assert gap.place <= 60
+
+
+def test_nothing_is_certain_while_the_null_may_still_be_true():
+    """At m = lo the arms may still tie: with m <= lo a tied arm would be out."""
+    problem = Problem(BestArm(), 2, delta=1e-12, noise=Binary())
+    table = np.array([[1, 0]] * 4 + [[0, 1]] * 4, dtype=float)
+    rule, kept = folded(problem, np.where(np.arange(8)[:, None] < 4, table, np.nan))
+    assert not kept.purses.rejected.any()
+    rule, kept = folded(problem, table)
+    assert not kept.purses.rejected.any()
+    assert bool(rule.finished(problem, kept))
+    rule, kept = folded(problem, np.where(np.arange(7)[:, None] < 4, table[:7], np.nan))
+    assert kept.purses.certain.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("table", [[[1, 0]], [[0, 0]], [[1, 0], [0, 1]], np.ones((30, 3)), np.zeros((12, 2))])
+def test_small_and_uniform_lists_are_answered(table):
+    table = np.asarray(table, dtype=float)
+    (runs,) = simulate(BestArm(), ListReplay(table), [Lockstep(len(table))], runs=20, noise=Binary())
+    assert runs.decided.all()
+    assert runs.correct.all()
+
+
+def errors(table, runs, seed=1):
+    (found,) = simulate(BestArm(), ListReplay(table), [Lockstep(len(table))], runs=runs, seed=seed)
+    return 1 - found.correct.mean(), float((found.samples / table.size).mean())
+
+
+def two_arms(size, gap, apart=0.2):
+    one, other = round(size * (apart + gap) / 2), round(size * (apart - gap) / 2)
+    table = np.zeros((size, 2))
+    table[:one, 0] = 1
+    table[one : one + other, 1] = 1
+    table[one + other : (size + one + other) // 2] = 1
+    return table
+
+
+def test_it_takes_as_few_results_as_was_measured():
+    """FINITE tables: .690 +- .006 and .478 +- .006 of all results; here 200 orders."""
+    for size, used in ((200, 0.690), (500, 0.478)):
+        wrong, mean = errors(two_arms(size, 0.06), 200)
+        assert wrong <= 0.05
+        assert mean == pytest.approx(used, abs=0.045)
+
+
+def test_one_item_ahead_is_wrong_in_at_most_delta():
+    """600 orders; a rate of .05 + 3 standard errors would be surprising (the slow test has 20 000)."""
+    table = two_arms(200, 0.2 / 20)
+    assert table.mean(axis=0)[0] - table.mean(axis=0)[1] == pytest.approx(0.01)
+    wrong, _ = errors(table, 600)
+    assert wrong <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 600)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arms", "size"), [(2, 50), (2, 200), (2, 500), (8, 200)])
+def test_errors_at_ties_and_one_item_off(arms, size):
+    rng = np.random.default_rng(arms)
+    column = (rng.random(size) < 0.5).astype(float)
+    table = np.stack([rng.permutation(column) for _ in range(arms)], axis=1)
+    table[np.flatnonzero(table[:, 0] == 0)[0], 0] = 1
+    wrong, _ = errors(table, 20_000)
+    assert wrong <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 20_000)
+
+
+# --- studies
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return f"sqlite:///{tmp_path / 'studies.db'}"
+
+
+def drawn(size=120, rates=(0.8, 0.55, 0.5), seed=3):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        [(f"q{i}", arm, int(rng.random() < rate)) for i in range(size) for arm, rate in zip(ARMS, rates, strict=False)],
+        columns=["item", "arm", "outcome"],
+    )
+
+
+def create(storage, name="evals", size=120, **settings):
+    return create_study(
+        name,
+        question=BestArm(),
+        arms=ARMS,
+        noise=Binary(),
+        list=[f"q{i}" for i in range(size)],
+        storage=storage,
+        **settings,
+    )
+
+
+def due(study, rows):
+    """The rows that the open round asks for."""
+    asked = study.ask()
+    wanted = {(arm, item) for arm, items in asked.items.items() for item in items}
+    return rows[[(arm, item) in wanted for arm, item in zip(rows.arm, rows["item"], strict=True)]]
+
+
+def finish(study, rows, change=lambda rows: [rows]):
+    while study.ask() is not None:
+        for part in change(due(study, rows)):
+            if len(part):
+                study.tell(part)
+    return study.report()
+
+
+def test_a_study_from_new_to_report(storage):
+    rows = drawn()
+    study = create(storage)
+    report = finish(study, rows)
+    assert report.answer == "a"
+    assert report.headline.startswith("On this list, a is best")
+    assert report.guarantee.kept
+    assert report.results < report.whole == 360
+    assert "on this list of 120 items" in report.question_text
+    assert f"{report.results} of 360 results of the whole list" in report.text()
+    assert verify_study("evals", storage).sound
+    truth = rows.groupby("arm").outcome.mean()
+    for arm in report.arm_rows:
+        assert arm.lower - 1e-9 <= truth[arm.name] <= arm.upper + 1e-9
+
+
+def test_the_order_of_telling_does_not_matter(storage):
+    rows, found = drawn(), []
+    for k, change in enumerate(
+        (
+            lambda part: [part],
+            lambda part: [part[part.arm == arm].iloc[::-1] for arm in reversed(ARMS)],
+        )
+    ):
+        study = create(storage, f"evals{k}", seed=7)
+        plain = finish(study, rows, change).plain()
+        for key in (
+            "study",
+            "files",
+            "digest",
+            "created",
+            "changed",
+            "reproduce",
+            "by",
+            "notes",
+            "waiting_since",
+            "next",
+        ):
+            plain.pop(key, None)
+        found.append(plain)
+    assert all(each == found[0] for each in found)
+
+
+def test_results_of_later_items_wait(storage):
+    rows = drawn()
+    study = create(storage)
+    now = due(study, rows)
+    later = rows.drop(now.index)
+    report = study.tell(later)  # all but what was asked for
+    assert report.status == "undecided"
+    assert study.ask().items
+    report = study.tell(now)
+    assert report.answer == "a"
+    assert verify_study("evals", storage).sound
+
+
+def test_the_whole_list_at_once_is_counted(storage):
+    rows = drawn(rates=(0.5, 0.5, 0.5), seed=4)
+    study = create(storage)
+    study.ask()
+    report = study.tell(rows)
+    sums = rows.groupby("arm").outcome.sum()
+    best = sums.index[sums == sums.max()].tolist()
+    assert ([report.answer] if len(best) == 1 else list(report.tied)) == best
+    assert all(each.lower == pytest.approx(each.upper) for each in report.arm_rows)
+
+
+def test_arms_that_tie_share_the_first_place(storage):
+    rows = drawn(40, (0.5, 0.5, 0.5))
+    rows["outcome"] = [int(int(item[1:]) % 2 == 0) for item in rows["item"]]
+    study = create(storage, size=40)
+    study.ask()
+    report = study.tell(rows)
+    assert report.tied == ("a", "b", "c")
+    assert report.headline == "On this list, a, b and c share the first place: 50.0 %"
+
+
+def test_rows_without_an_outcome_are_asked_for_again(storage):
+    rows = drawn()
+    study = create(storage)
+    now = due(study, rows)
+    failed = now.astype({"outcome": object})
+    failed.loc[failed.index[3], "outcome"] = None
+    report = study.tell(failed)
+    assert report.remaining == {now.iloc[3].arm: 1}
+    assert any("asked for again" in str(each) for each in report.notes)
+    assert sum(map(len, study.ask().items.values())) == 1
+    study.tell(now.iloc[[3]])
+    assert finish(study, rows).guarantee.kept
+
+
+def test_closing_a_round_keeps_the_guarantee_and_asks_again(storage):
+    rows = drawn()
+    study = create(storage)
+    now = due(study, rows)
+    study.tell(now.iloc[5:], round_over="the API was down")
+    assert {item for items in study.ask().items.values() for item in items} >= set(now.iloc[:5]["item"])
+    report = finish(study, rows)
+    assert report.guarantee.kept
+    assert verify_study("evals", storage).sound
+
+
+def test_items_count_once_and_only_those_of_the_list(storage):
+    rows = drawn()
+    study = create(storage)
+    now = due(study, rows)
+    study.tell(now.iloc[:10])
+    with pytest.raises(DataError, match="not on the list"):
+        study.tell(now.iloc[10:].replace({"item": {now.iloc[10]["item"]: "q999"}}))
+    report = study.tell(now)  # ten of them again
+    assert report.results + report.pending == len(now)
+    wrong = now.copy()
+    wrong["outcome"] = 1 - wrong["outcome"]
+    study.ask()
+    with pytest.raises(DataError, match="nothing new|recorded"):
+        study.tell(wrong)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"seed": 3}, "seed was chosen"),
+        ({"list": {"items": [f"q{i}" for i in range(120)], "order": "given"}}, "that of the file"),
+    ],
+)
+def test_an_order_that_was_chosen_is_a_condition(storage, settings, said):
+    study = create_study(
+        "evals",
+        **{"question": BestArm(), "arms": ARMS, "noise": Binary(), "storage": storage, "list": 120} | settings,
+    )
+    report = study.report()
+    assert not report.guarantee.kept
+    assert said in str(report.guarantee)
+
+
+def test_the_order_is_that_of_the_seed_and_an_audit_knows_it():
+    one = ItemList(tuple(f"q{i}" for i in range(50)))
+    assert one.ordered(1) != one.ordered(2)
+    assert sorted(one.ordered(1)) == sorted(one.items)
+    assert one.ordered(5) == one.ordered(5)
+
+
+@pytest.mark.parametrize(
+    ("list_", "said"),
+    [
+        (["q1", "q1 "], "twice"),
+        (["q1", ""], "no id"),
+        ([], "empty"),
+        (0, "at least 1"),
+        ({"items": ["a"], "order": "sorted"}, "random or given"),
+        ({"names": ["a"]}, "needs `items`"),
+    ],
+)
+def test_lists_that_are_none(list_, said, storage):
+    with pytest.raises(InputError, match=said):
+        create_study("e", question=BestArm(), arms=ARMS, noise=Binary(), list=list_, storage=storage)
+
+
+def test_a_list_needs_results_in_a_range(storage):
+    with pytest.raises(InputError, match="results in a range"):
+        create_study("e", question=BestArm(), arms=ARMS, noise=Normal(), list=10, storage=storage)
+
+
+def test_repeats_are_entries_of_their_own(storage):
+    study = create_study(
+        "evals", question=BestArm(), arms=ARMS, noise=Binary(), list=ItemList(("q1", "q2"), repeats=3), storage=storage
+    )
+    asked = study.ask()
+    assert sorted(asked.items["a"]) == ["q1#1", "q1#2", "q1#3", "q2#1", "q2#2", "q2#3"]
+    rows = [(arm, item, k, int(arm == "b" or k == 1)) for arm in ARMS for item in ("q1", "q2") for k in (1, 2, 3)]
+    report = study.tell(pd.DataFrame(rows, columns=["arm", "item", "repeat", "outcome"]))
+    assert report.answer == "b"
+    assert "tried 3 times each" in report.question_text
+
+
+def test_the_command_line(roundwise, tmp_path):
+    rows = drawn()
+    (tmp_path / "items.csv").write_text("item\n" + "\n".join(f"q{i}" for i in range(120)))
+    rows.to_csv(tmp_path / "all.csv", index=False)
+    new = "new", "evals", "--question", "best-arm", "--arms", "a,b,c", "--binary"
+    roundwise(*new, "--list", "items.csv")
+    asked = roundwise("ask", "evals", "--as", "ids")[1].splitlines()
+    assert asked[0] == "place,item,arm"
+    assert len(asked) >= 61
+    assert "On this list, a is best" in roundwise("tell", "evals", "all.csv")[1]
+
+
+# --- other questions
+
+
+def sums_decide(question, table, runs=30, **settings):
+    (found,) = simulate(question, ListReplay(table), [Lockstep(len(table))], runs=runs, **settings)
+    assert found.decided.all()
+    return found
+
+
+def drawn_table(size, rates, seed=1):
+    return (np.random.default_rng(seed).random((size, len(rates))) < rates).astype(float)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        TopK(2),
+        TopK(2, lower_is_better=True),
+        BestArm(tolerance=0.05),
+        Above(0.5),
+        Above(0.5, lower_is_better=True),
+        Above(0.5, tolerance=0.05),
+        Claims.against_control(4, 1, sides="two"),
+        Claims.against_control(4, 1, margin=0.05),
+        Claims.against_control(4, 1, futility=0.1),
+    ],
+    ids=lambda each: f"{each.name} {each.lower_is_better}",
+)
+def test_every_question_is_answered_and_few_answers_are_wrong(question):
+    table = drawn_table(150, [0.9, 0.6, 0.55, 0.3])
+    found = sums_decide(question, table, 40)
+    assert found.correct.mean() >= 0.9
+    assert (found.samples < table.size).any()
+
+
+@pytest.mark.parametrize("question", [Above(0.5), Claims.against_control(3, 0, sides="two")], ids=["above", "claims"])
+def test_sides_are_shown_wrongly_in_at_most_delta(question):
+    """All arms on the level, and level with the control: 500 orders."""
+    column = np.arange(120) % 2.0
+    rng = np.random.default_rng(4)
+    table = np.stack([rng.permutation(column) for _ in range(3)], axis=1)
+    found = sums_decide(question, table, 500)
+    assert 1 - found.correct.mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 500)
+
+
+def wealth_of(process_kept):
+    return np.exp(log_wealth(process_kept.purses.wealth))
+
+
+@pytest.mark.parametrize(
+    ("question", "table"),
+    [
+        (Above(0.4), [[1, 0.4], [1, 0.4], [0, 0.4], [0, 0.4], [0, 0.4]]),
+        (Claims.against_control(2, 0, sides="two"), [[1, 0], [0.5, 1], [0, 0.5], [1, 1], [0, 0]]),
+    ],
+    ids=["above", "claims"],
+)
+def test_sides_have_wealth_one_on_average_at_their_bound(question, table):
+    """L1 by enumeration, for levels and claims."""
+    problem = Problem(question, 2, delta=1e-12, noise=Bounded(0, 1))
+    rows, found = np.asarray(table, dtype=float), []
+    for order in itertools.permutations(range(5)):
+        told = np.where(np.arange(5)[:, None] < 3, rows[list(order)], np.nan)
+        found.append(wealth_of(folded(problem, told)[1]))
+    assert np.mean(found, axis=0) == pytest.approx(np.ones_like(found[0]), abs=1e-6)
+
+
+def test_the_wealth_of_a_candidate_is_one_on_average_at_a_tie(monkeypatch):
+    """Candidates by enumeration, named after two places."""
+    monkeypatch.setattr("roundwise.rules.finite.candidates.FIRST", 2)
+    problem = Problem(TopK(1), 2, delta=1e-12, noise=Bounded(0, 1))
+    rows, found = np.array([[1, 0], [0.5, 1], [0, 0.5], [1, 1], [0, 0]]), []
+    process_for.cache_clear()
+    for order in itertools.permutations(range(5)):
+        _, kept = folded(problem, np.where(np.arange(5)[:, None] < 4, rows[list(order)], np.nan))
+        inside = kept.purses.sets[0].argmax()
+        wealth = kept.purses.wealth[0, :, inside, 1 - inside]
+        found.append(float(np.exp(wealth).mean()))
+    process_for.cache_clear()
+    assert np.mean(found) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_arms_that_come_back_catch_up():
+    """A candidate that changes needs arms again that had paused; then what is told of them counts from the start."""
+    rng = np.random.default_rng(8)
+    problem = Problem(TopK(2), 4, noise=Binary())
+    found = 0
+    for seed in range(12):
+        table = drawn_table(120, [0.8, 0.55, 0.55, 0.3], seed)
+        order = rng.permutation(120)
+        rule = ListRule(120)
+        policy = Lockstep(120)
+        trial = begin(problem, policy)
+        rows = table[order]
+        while not bool(trial.done):
+            missing = policy.missing_entries(problem, trial)
+            found += bool((missing[: int(trial.kept.place)]).any())
+            told = np.where(missing, rows[: len(missing)], np.nan)
+            batch = Batch(missing.sum(axis=0) * 1.0, np.nansum(told, axis=0), rows=told)
+            trial = advance(problem, policy, trial, batch)
+        answer = rule.answer(problem, trial)
+        assert answer.sum() == 2
+    assert found  # somebody came back
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"question": TopK(2)},
+        {"question": Above(0.6)},
+        {"question": Claims.against_control(ARMS, "c", sides="two")},
+        {"question": BestArm(tolerance=0.1), "noise": Bounded(0, 1)},
+    ],
+    ids=["top-k", "above", "claims", "tolerance"],
+)
+def test_studies_of_other_questions(storage, settings):
+    rows = drawn(rates=(0.85, 0.7, 0.4))
+    study = create_study("evals", **{"arms": ARMS, "noise": Binary(), "storage": storage, "list": 120} | settings)
+    rows["item"] = rows["item"].str[1:]
+    report = finish(study, rows)
+    assert report.status == "decided"
+    assert report.guarantee.kept
+    assert verify_study("evals", storage).sound
+    assert "on this list" in report.text().lower()
+
+
+def test_questions_that_cannot_be_asked_of_a_list(storage):
+    for question in (AnyAbove(0.5), Claims.against_control(3, 0, 2.0, scale="odds-ratio")):
+        with pytest.raises(InputError):
+            create_study("e", question=question, arms=ARMS, noise=Binary(), list=10, storage=storage)
