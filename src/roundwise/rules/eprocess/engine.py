@@ -445,7 +445,7 @@ def bet_on_nulls(bets: OpenNulls, flat: Floats, view: PartsView, part_bets: Part
     if gate is not None:
         live &= gate
     at, goal, some = bets.at, bets.goal, np.flatnonzero(live.any(axis=0))
-    if not some.size:
+    if bets.switch is None and not some.size:
         return
     if bets.switch is None and some.size < MOST * at.size:  # leave out the nulls that are not bet on in any part
         form, at, live = form.take(some), at.take(some), live.take(some, axis=1)
