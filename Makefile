@@ -42,6 +42,7 @@ bench: .venv/dev.ok
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/serve.py
+	$(BIN)/python benchmarks/page_weight.py
 	$(BIN)/python benchmarks/hostile.py
 
 # needs nothing but python3: environments of its own, all of them gone afterwards

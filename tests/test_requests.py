@@ -129,3 +129,22 @@ def test_the_command(study, roundwise, tmp_path):
         code, said, error = roundwise("ask", "evals", *wrong)
         assert (code, said) == (2, "")
         assert message in error.replace("\n", " ")
+
+
+def test_arms_that_are_prompts(study, tmp_path, roundwise):
+    """Their texts come from a table; the model is that of the template."""
+    body = {"model": "small", "messages": [{"role": "user", "content": "{prompt} {question} ({arm})"}]}
+    (tmp_path / "body.json").write_text(json.dumps(body))
+    (tmp_path / "prompts.csv").write_text("arm,prompt\na,Think.\nb one,Be brief: {question}.\n")
+    words = ("--as", "openai-batch", "--items", "items.csv", "--template", "body.json", "--out", "out")
+    code, _, error = roundwise("ask", "evals", *words, "--prompts", "prompts.csv")
+    assert code == 0, error
+    row = json.loads((tmp_path / "out" / "a.jsonl").read_text().splitlines()[0])["body"]
+    assert row["model"] == "small"
+    text = row["messages"][0]["content"]
+    assert text.startswith("Think. Is parity/")
+    assert text.endswith("even? (a)")
+    (tmp_path / "prompts.csv").write_text("arm,prompt\na,Think.\n")
+    code, _, error = roundwise("ask", "evals", *words, "--prompts", "prompts.csv")
+    assert code != 0
+    assert "has no row of the arm 'b one'" in " ".join(error.split())

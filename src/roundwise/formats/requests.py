@@ -78,7 +78,11 @@ _LONGEST_ARGUMENT = 100_000  # bytes; Linux takes 128 KiB
 
 
 def render_requests(
-    form: str, requests: Sequence[Request], template: Any = None, models: Mapping[str, str] | None = None
+    form: str,
+    requests: Sequence[Request],
+    template: Any = None,
+    models: Mapping[str, str] | None = None,
+    prompts: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, str]:
     """Render requests in the form of a tool.
 
@@ -87,6 +91,7 @@ def render_requests(
         requests: What to run.
         template: The body of a request to a batch API, with `{column}` for the cells of an item.
         models: What a batch API calls an arm, where that is not its name.
+        prompts: Cells of each arm, which fill the template, too.
 
     Returns:
         The text of each file by its name.
@@ -120,7 +125,7 @@ def render_requests(
         )
     return {
         f"{names[arm]}.json{'l' if form == 'openai-batch' else ''}": _batch(
-            form, some, template, (models or {}).get(arm, arm)
+            form, some, _filled(template, {"arm": arm, **(prompts or {}).get(arm, {})}), (models or {}).get(arm, arm)
         )
         for arm, some in by_arm.items()
     }

@@ -142,7 +142,9 @@ def layout(
             places.setdefault("arm", next(others, places["outcome"]))  # any column, which tells blank lines
         form, roles = _choose_form(where, titles, places, named, arms, hint)
     used = {role: places[role] for role in (*roles, *more)}
-    unused = tuple(title for i, title in enumerate(titles) if title and i not in used.values())
+    split = {title.removeprefix("arm in ") for title in titles if title.startswith("arm in ")}  # by `split_names`
+    left = [title for i, title in enumerate(titles) if title and i not in used.values()]
+    unused = tuple(title for title in left if title not in split)
     return ColumnLayout(form, used, {role: titles[place] for role, place in used.items()}, unused, tuple(guessed))
 
 

@@ -25,7 +25,7 @@ from roundwise.planning.scenarios import ITEM_CORRELATION, AlikeItems, AlikeList
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment
 from roundwise.study.metrics import Metric
-from roundwise.study.spec import StudySpec, parse_numbers, setting
+from roundwise.study.spec import StudySpec, parse_numbers, setting, settings_of
 
 STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
 OF_LEAD = (0.0, 0.5, 0.75, 1.0, 1.5, 2.0)  # rows of a plan, in units of the smallest lead that matters
@@ -332,6 +332,10 @@ class PlanRequest(StudySpec):
             )
         if isinstance(self.lead, str):
             object.__setattr__(self, "lead", parse_lead(self.lead, self.baseline))
+        question = settings_of(StudySpec)["question"][0].parse("question", self.question)
+        if self.lead is not None and self.leads is None and self.policy is None and question.separate_claims:
+            object.__setattr__(self, "leads", (self.lead,))  # claims are not designed for a lead: it is forecast
+            object.__setattr__(self, "lead", None)
         if self.lead is not None and self.budget is None and self.policy is None:
             object.__setattr__(self, "budget", PROVISIONAL * len(self.arms))
             object.__setattr__(self, "budget_open", True)

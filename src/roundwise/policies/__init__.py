@@ -27,7 +27,7 @@ POLICIES: dict[str, type[Policy]] = {
 
 
 def usual_policy(question: Question, budget: bool = False, arms: int = 2) -> Policy:
-    """The policy for a question where none is named; with a budget, one that is made for it."""
+    """The policy for a question where none is named; with a budget, one made for it, unless it has too many arms."""
     if question.separate_claims:
         return ConditionalPower()
     cells = designed_eprocess(question) if budget else None

@@ -22,7 +22,7 @@ from roundwise.render.svg import Svg, escape
 from roundwise.report import Report
 from roundwise.report.charts import draw_means_by_round
 from roundwise.report.export import ReportView, render_csv
-from roundwise.report.model import ClaimRow, list_events, odds, progress
+from roundwise.report.model import ClaimRow, ReportData, list_events, odds, progress
 from roundwise.report.text import (
     Column,
     Table,
@@ -94,12 +94,17 @@ class StudyView(ReportView):
         self.started = f"started {day(report.created)}{by}" if report.created else ""
         self.wrong = f"wrong at most {describe_odds_of_error(report.delta)}"
         self.bar_title, self.bar_legend = _describe_bars(report)
-        self.heads, self.lines = _list_arms(report)
+        self.heads, self.lines = _list_arms(report, ("place", "lift"))  # the bar and the difference say more
         self.claim_table: Table = as_rows(claim_table(report)) if report.claim_rows else []
         self.waiting = [str(each) for each in report.notes if each.code in ("collecting", "few_rows")]
         self.next = next_round(state)
         question, arms = state.spec.question, len(state.spec.arms)
         self.redesigns = state.spec.list is None and usual_policy(question, True, arms).plans_budget
+
+    @cached_property
+    def whole_table(self) -> tuple[list[str], list[ArmLine]]:
+        """The arms as the report shows them, with their lifts."""
+        return _list_arms(self.report, ("place",))
 
     @cached_property
     def claim_bars(self) -> list[tuple[str, Bar, str]]:
@@ -118,11 +123,11 @@ class StudyView(ReportView):
         return draw_means_by_round(self.report)
 
 
-def _list_arms(report: Report) -> tuple[list[str], list[ArmLine]]:
-    """The heads and rows of the table of arms, the best first."""
+def _list_arms(report: ReportData, hidden: Sequence[str]) -> tuple[list[str], list[ArmLine]]:
+    """The heads and rows of the table of arms, the best first, without columns of the hidden kinds."""
     _, *columns = arm_table(report, most=len(report.arm_rows))
     places = _find_cells(columns, "place") or [each.place for each in report.ranked]
-    shown = [each for each in columns if each.kind not in ("place", "lift")]  # the bar says more, or the difference
+    shown = [each for each in columns if each.kind not in hidden]
     answer = report.answer if isinstance(report.answer, list) else [report.answer]
     bars: dict[str, Bar] = {}  # of two claims about an arm the first that is shown, else the first
     for each in sorted(report.claim_rows, key=lambda claim: (not claim.shown, claim.below)):

@@ -29,6 +29,10 @@ class RequestOptions(NamedTuple):
     template: Annotated[
         Path | None, _request("--template", "Batch APIs: JSON body of a request, {column} for an item's cells.", "FILE")
     ] = None
+    prompts: Annotated[
+        Path | None,
+        _request("--prompts", "Batch APIs: table of the arms (arm,prompt), whose cells fill {prompt}.", "FILE"),
+    ] = None
     model_of: Annotated[
         str | None, _request("--model-of", "Batch APIs: models of arms with other names, e.g. a=org/small.", "LIST")
     ] = None
@@ -37,12 +41,12 @@ class RequestOptions(NamedTuple):
         """Raise an InputError if the options do not go together."""
         if self.form is None:
             if any(each is not None for each in self[1:]):
-                raise InputError("--items, --template and --model-of go with --as FORMAT.")
+                raise InputError("--items, --template, --prompts and --model-of go with --as FORMAT.")
             return
         if self.form not in FORMATS:
             raise InputError(f"There is no form '{self.form}'. Give --as {', '.join(FORMATS)}.")
-        if self.form in ("ids", "lm-eval", "inspect") and (self.template or self.model_of) is not None:
-            raise InputError(f"--template and --model-of are for batch APIs, not for --as {self.form}.")
+        if self.form in ("ids", "lm-eval", "inspect") and (self.template or self.prompts or self.model_of) is not None:
+            raise InputError(f"--template, --prompts and --model-of are for batch APIs, not for --as {self.form}.")
         if as_json:
             raise InputError("Give either --as or --json.")
         if out is None and self.form not in ("ids", "inspect"):
@@ -58,12 +62,13 @@ class RequestOptions(NamedTuple):
         assert self.form is not None
         form, items = self.form, read_items(state, self.items)
         template, models = self._read_template(), self._models(state.spec.arms)
+        own = self._read_prompts(state.spec.arms)
         every = [Request(0, state.spec.arms[0], item, cells) for item, cells in items.items()]
-        render_requests(form, every, template, models)
+        render_requests(form, every, template, models, own)
 
         def render(asked: Round, state: State) -> tuple[dict[str, str], int]:
             requests, lacking = choose_items(state, asked, items)
-            return render_requests(form, requests, template, models), lacking
+            return render_requests(form, requests, template, models, own), lacking
 
         return render
 
@@ -94,6 +99,19 @@ class RequestOptions(NamedTuple):
             raise DataError(f"{self.template} cannot be read as JSON ({error}). Give the body of a request.") from None
         if not isinstance(found, dict):
             raise DataError(f"{self.template} is no JSON object. Give the body of a request.")
+        return found
+
+    def _read_prompts(self, arms: tuple[str, ...]) -> dict[str, dict[str, str]]:
+        from roundwise.formats.sheet import name_in
+        from roundwise.formats.small_table import read_rows
+
+        if self.prompts is None:
+            return {}
+        _, rows = read_rows(self.prompts, ["arm"])
+        found = {row.text("arm"): {title: name_in(cell) for title, cell in row.cells.items()} for row in rows}
+        missing = [arm for arm in arms if arm not in found]
+        if missing:
+            raise DataError(f"{self.prompts} has no row of the arm '{missing[0]}'. Give every arm one.")
         return found
 
     def _models(self, arms: tuple[str, ...]) -> dict[str, str]:

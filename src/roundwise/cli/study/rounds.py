@@ -265,7 +265,10 @@ def ask(
     if state.spec.noise.shares_items:
         say_text("Use the same items for all arms, each item new: an arm with fewer results gets the first of them.")
     where = f" (written to {out})" if out is not None else ""
-    say_text(f"Next: do this round{where}, then {shell_command(f'tell {quote(name)} FILE')}.")
+    fixed = ""
+    if asked.number == 1 and not asked.files and not asked.by_number:
+        fixed = " For a layout that is fixed (a plate, a page at 50 : 50), create the study with --split and --round."
+    say_text(f"Next: do this round{where}, then {shell_command(f'tell {quote(name)} FILE')}.{fixed}")
 
 
 @app.command(rich_help_panel=STUDIES)

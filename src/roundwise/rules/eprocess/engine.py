@@ -32,7 +32,7 @@ import numpy as np
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.deadline import check_deadline
 from roundwise.model.batch import Parts, part_shares_of_rest
-from roundwise.model.estimates import Estimates, Past
+from roundwise.model.estimates import Estimates
 from roundwise.model.problem import Problem
 from roundwise.noise.bets import (
     NO_ROWS,
@@ -132,8 +132,8 @@ class EProcess(ABC):
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """Return the pulls that would settle everything open."""
 
-    def sufficient_pulls(self, problem: Problem, past: Past) -> Floats | None:
-        """Return how many pulls of each arm, the same of all, end it whatever the means; None where none do. ()"""
+    def sufficient_pulls(self, problem: Problem) -> float | None:
+        """Return how many pulls of each arm, the same of all, end it whatever the means; None where none do."""
         return None
 
     @abstractmethod
