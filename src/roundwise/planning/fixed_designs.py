@@ -60,8 +60,11 @@ def comparisons(question: Question, arms: int) -> int:
     """The number of comparisons that an answer consists of."""
     if question.separate_claims:
         return len(question.claim_texts([""] * arms))
-    if question.pieces(arms) is None:  # any arm beyond a level: one comparison an arm
+    pieces = question.pieces(arms)
+    if pieces is None:  # any arm beyond a level: one comparison an arm
         return arms
+    if pieces.number > MOST_COMPARISONS:
+        return pieces.number
     return int(question.halfspaces(question.answer(np.zeros(arms)), arms).offsets.size)
 
 
@@ -144,6 +147,9 @@ def _comparisons(problem: Problem, means: Floats) -> tuple[Floats, Floats] | Non
     if isinstance(question, Claims):  # odds are no linear form of the means
         return None if question.odds else (question.forms, question.levels)
     try:
+        known = question.pieces(problem.arms)
+        if known is not None and known.number * problem.arms > MOST_FORMS:
+            return None
         pieces = question.halfspaces(question.answer(means), problem.arms)
     except InputError:
         return None
