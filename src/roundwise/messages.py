@@ -820,6 +820,7 @@ Danger.table = {
         f"The cap cut {100 * cut:.3g} % of the total of {most}, but {100 * of:.3g} % of that of {least}. The answer is "
         "about capped results, and may be another without the cap. For a higher cap, start a new study."
     ),
+    "list_contradicts": "The whole list is known by now, and the answer is wrong: {words}.",
     "rows_contradict": _rows_danger,
     "short_rounds": _short_danger,
     "amended": _amended_danger,
