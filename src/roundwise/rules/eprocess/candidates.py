@@ -326,7 +326,8 @@ def _bet_on_columns(
         return np.where(same, shrunk * shrunk * extra, 0.0).reshape(variance.shape)
 
     bets = OpenNulls(form, every, problem.goal, gate=gate, extra=add_shifts if before else None, switch=accounts.switch)
-    gains = bet_on_nulls(bets, np.zeros(every.size), view, problem.noise.part_bets(data))
+    gains = np.zeros(every.size)
+    bet_on_nulls(bets, gains, view, problem.noise.part_bets(data))
     accounts.put_back(gains.reshape(number, n), np.arange(n))
     return accounts.wealth
 
