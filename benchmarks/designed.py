@@ -23,6 +23,7 @@ from roundwise import (
     Gaussian,
     GaussianArms,
     Problem,
+    TopK,
     create_study,
     plan,
     simulate,
@@ -34,7 +35,16 @@ from roundwise.planning.forecast import replan
 from roundwise.policies import Designed
 
 LEAD = 0.1
-FIXED = {2: 34.26, 3: 74.8, 4: 119.2, 10: 431.1, 20: 1045.9, "above": 178.3, "any-above": 119.8}  # sigma^2/lead^2
+FIXED = {  # sigma^2/lead^2
+    2: 34.26,
+    3: 74.8,
+    4: 119.2,
+    10: 431.1,
+    20: 1045.9,
+    "above": 178.3,
+    "any-above": 119.8,
+    "top-k": 556.4,
+}  # sigma^2/lead^2
 BEST = [  # arms, budget in F, looks; power, mean and runs of the prototype, at our price of a look where it was run
     (2, 1.05, 3, 0.903, 0.767, 10_000), (2, 1.2, 3, 0.931, 0.816, 10_000),
     (2, 1.05, 5, 0.894, 0.696, 10_000), (2, 1.2, 5, 0.925, 0.737, 10_000),
@@ -52,13 +62,15 @@ RATES = [  # rates, F, budget in F; power, mean and runs of the prototype, which
     ((0.5, 0.3), 206, 1.1, 0.902, 0.723, 10_000), ((0.35, 0.3, 0.3), 6564, 1.0, 0.926, 0.674, 4000),
     ((0.35, 0.3, 0.3, 0.3), 10460, 0.9, 0.928, 0.611, 4000), ((0.35, *(0.3,) * 9), 37829, 0.75, 0.962, 0.479, 1200),
 ]  # fmt: skip
-LEVELS = [  # question, means in leads, budget in F; power, mean and runs of the prototype
+OTHERS = [  # question, means in leads, budget in F; power, mean and runs of the prototype
     (Above(0.0), [1, 1, 1, 1, -1, -1, -1, -1], 0.65, 0.923, 0.533, 4000),
     (Above(0.0), [1, 1, 1, 1, -1, -1, -1, -1], 0.8, 0.988, 0.549, 4000),
     (Above(0.0), [1, -1, 1, -1, 1.5, -1.5, 2, -2], 0.65, 0.997, 0.408, 4000),
     (AnyAbove(0.0), [1, *[-1] * 7], 0.6, 0.972, 0.345, 4000),
     (AnyAbove(0.0), [-1] * 8, 0.6, 0.932, 0.512, 4000),
     (AnyAbove(0.0), [1, *[0] * 7], 0.8, 0.933, 0.459, 4000),
+    (TopK(3), [1, 1, 1, *[0] * 7], 0.8, 0.889, 0.598, 4000),
+    (TopK(3), [1, 1, 1, *[0] * 7], 0.9, 0.938, 0.616, 4000),
 ]
 
 
@@ -136,7 +148,7 @@ def show_power(runs):
         policy = Designed(budget=int(share * fixed), lead=rates[0] - rates[1], hope=0.0)
         name = f"rates {rates[0]}, {len(rates) - 1} of {rates[1]}, {share} F"
         show_cell(name, BestArm(), BernoulliArms(rates), Binary(), policy, fixed, runs, prototype)
-    for question, means, share, *prototype in LEVELS:
+    for question, means, share, *prototype in OTHERS:
         fixed, env = FIXED[question.name] / LEAD**2, GaussianArms(LEAD * np.array(means))
         policy = Designed(budget=int(share * fixed), lead=LEAD, hope=0.0)
         show_cell(f"{question.name} {means}, {share} F", question, env, Gaussian(1.0), policy, fixed, runs, prototype)
@@ -187,6 +199,9 @@ def show_errors(runs):
          lambda w: w.none_lost, stay),
         ("any above: one of 8 on the level, says no", AnyAbove(0.0), tied(8, 7), normal, budget(300, 0.2, 8),
          lambda w: w.arms_lost[..., 0], stay),
+        ("top 3 of 10: all tied", TopK(3), tied(10), normal, budget(600, 0.2, 10), first, stay),
+        ("top 3 of 10: tied at the cut", TopK(3), GaussianArms([0.2, 0.2, 0, 0, *[level] * 6]), normal,
+         budget(600, 0.2, 10), first, stay),
     ):  # fmt: skip
         found = count_false_rejections(question, env, noise, policy, runs, lost, change)
         print(f"| {name} | {found:.4f} ± {np.sqrt(found * (1 - found) / runs):.4f} |", flush=True)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
-from scipy.stats import chi2, multinomial
+from scipy.stats import chi2, multinomial, poisson
 
 from roundwise import (
     Above,
@@ -27,6 +27,8 @@ from roundwise.arrays import tree_map
 from roundwise.model.batch import Batch, Parts, ValueTable
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.problem import BatchPlan, begin
+from roundwise.noise.budget_bets import poisson_law
+from roundwise.noise.lattice import pay_on_lattice
 from roundwise.noise.payoffs import LookAim, pay
 from roundwise.policies import Designed
 from roundwise.rules.eprocess.designed import DesignedRule
@@ -184,6 +186,42 @@ def test_sub_gaussian_looks_in_parts_keep_the_level(counts, looks):
         assert len(z) == 2 or (mean >= 0.1 * (1 - 1e-6)).all()
 
 
+@pytest.mark.parametrize("looks", [0.0, 3.0])
+@pytest.mark.parametrize("rate", [0.2, 0.5])
+def test_a_dealt_first_look_keeps_the_level(rate, looks):
+    """Proposition D5, by enumeration: one result of each of five arms tells who leads, two or three are bet on."""
+    counts = np.array([[1, 1, 1, 1, 1], [3, 2, 2, 2, 2]])
+    batch, chance = _in_parts(counts, np.array([0.0, 1.0]), np.tile((1 - rate, rate), (5, 1)))
+    batch = batch._replace(parts=batch.parts._replace(scatter=None, table=None))
+    problem, rule = Problem(BestArm(), 5, 0.3, Binary()), DesignedRule(lead=0.5, hope=0.0)
+    mean = chance @ _levels(rule, problem, rule.start(problem, ()), _plan(counts.sum(axis=0), np.asarray(looks)), batch)
+    assert (mean <= 0.3 * (1 + 1e-9)).all()
+    assert (mean >= 0.15).all()
+
+
+def test_more_deals_are_averaged():
+    problem, rule, rng = (
+        Problem(BestArm(), 5, 0.1, Binary()),
+        DesignedRule(lead=0.2, hope=0.0),
+        np.random.default_rng(3),
+    )
+    plan = begin(problem, Designed(budget=1500, lead=0.2), (30,)).plan
+    env = BernoulliArms([0.5, 0.3, 0.3, 0.3, 0.3])
+    batch, _ = draw_batch(problem, env, rng, env.initial_state(rng, 30), plan, partitions=3)
+    start = rule.start(problem, (30,))
+    every = [
+        _levels_of(rule, problem, start, plan, batch._replace(parts=batch.parts._replace(totals=each)))
+        for each in (batch.parts.totals, *np.split(batch.parts.totals, 3, axis=1))
+    ]
+    np.testing.assert_allclose(every[0], np.minimum(np.mean(every[1:], axis=0), 1.0), rtol=1e-9)
+    assert plan.parts > 1
+    assert begin(Problem(BestArm(), 4, 0.1, Binary()), Designed(budget=1500, lead=0.2)).plan.parts == 1
+
+
+def _levels_of(rule, problem, kept, plan, batch):
+    return np.exp(np.minimum(rule.fold(problem, kept, plan, batch).wealth.gains - problem.goal, 0.0))
+
+
 # --- payoffs and sides of a level
 
 
@@ -216,6 +254,23 @@ def test_the_mean_of_a_payoff_is_at_most_its_level():
             low, high = right[again], high[again]
         assert base == pytest.approx(here[-1])
         assert mean <= level * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("above", [True, False])
+@pytest.mark.parametrize("mean", [0.3, 4.0, 37.5, 900.0])
+def test_counts_against_a_level(mean, above):
+    """The exact mean of what is paid, and by how much less it is inside the null."""
+    events = np.arange(poisson.isf(1e-14, mean) + 5)
+    one = np.ones(events.shape)
+    law = poisson_law(events, mean * one, np.full(events.shape, above))
+    for level, drift, looks, hope in itertools.product((1e-6, 0.05, 0.6), (0.3, 2.0), (0.0, 3.0), (0.0, 0.3)):
+        paid = pay_on_lattice(law, level * one, drift * one, looks * one, 0.05, hope)
+        assert (np.diff(paid if above else paid[::-1]) >= 0).all()
+        assert 0 <= paid.min() <= paid.max() <= 1
+        cost = poisson.pmf(events, mean) @ paid
+        assert cost <= level * (1 + 1e-9)
+        assert cost >= 0.85 * level or mean < 30 or level < 1e-3
+        assert poisson.pmf(events, mean * (0.9 if above else 1.05)) @ paid <= cost * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("looks", [0.0, 2.0])

@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from roundwise import Above, AnyAbove, BestArm, Designed, Gaussian, InputError, Problem, Wager
+from roundwise import Above, AnyAbove, BestArm, Designed, Gaussian, InputError, Problem, TopK, Wager
 from roundwise.model.problem import begin
 from roundwise.questions import Statements
-from studies import rates, same_when_read_again, studies
+from studies import rates, same_when_read_again, studies, sums
 from test_web_pages import browsing, post
 
 EVEN = {"a": 0.4, "b": 0.4, "c": 0.4, "d": 0.4}
@@ -192,5 +192,60 @@ def test_the_chance_that_an_extension_names(arms, budget, power):
     """That of a study which has all before it, beside 800 simulations of normal results with one arm ahead by 0.1."""
     problem, policy = Problem(BestArm(), arms, 0.05, Gaussian(1.0)), Designed(budget=budget, lead=0.1)
     said = policy.stopping.effect_of_budget(problem, begin(problem, policy), budget, [f"arm {i}" for i in range(arms)])
-    chance = float(re.search(r"is about (\d+)%", said)[1]) / 100
+    chance = float(re.search(r"is about (\d+) %", said)[1]) / 100
     assert abs(chance - power) <= 0.04
+
+
+# --- whatever may change on the way
+
+
+@pytest.mark.parametrize(
+    ("question", "settings"),
+    [
+        (BestArm(), {"lead": 0.1}),
+        pytest.param(BestArm(), {}, marks=pytest.mark.long),
+        pytest.param(BestArm(lower_is_better=True), {"lead": 0.1, "round": 150}, marks=pytest.mark.long),
+        pytest.param(BestArm(), {"lead": 0.1, "split": "2:1:1"}, marks=pytest.mark.long),
+        pytest.param(BestArm(), {"lead": 0.1, "max_round": 120, "min_per_arm": 10}, marks=pytest.mark.long),
+        (Above(0.3), {"lead": 0.1, "split": "equal", "round": 150}),
+        pytest.param(AnyAbove(0.42), {"lead": 0.1, "looks": 3}, marks=pytest.mark.long),
+        (TopK(2), {"lead": 0.1}),
+    ],
+    ids=lambda each: str(each) if isinstance(each, dict) else each.name,
+)
+def test_rounds_that_come_otherwise_and_plans_that_change(make, question, settings):
+    study = make(question=question, budget=900, **settings)
+
+    def told(short=0, more=0):
+        asked = study.ask()
+        n = [max(int(each) - short + more, 1) for each in asked.outstanding]
+        drawn = {arm: (k, round(0.4 * k)) for arm, k in zip(asked.arms, n, strict=True)}
+        return study.tell(sums(**drawn), new=True)
+
+    told(more=7)  # more results than asked for
+    assert told(short=9).rounds == 1  # fewer: the round stays open,
+    with pytest.raises(InputError, match="must be set before"):
+        study.extend(2000)
+    report = study.close_round("the week is over")  # until somebody says that the rest will not come
+    assert [each.code for each in report.guarantee.conditions] == ["short_rounds"]
+    study.ask()
+    study.extend(700)  # a round that is asked for and has no results is bet on with the new budget
+    assert study.state.open_round.design["budget"] == 700
+    told()
+    if question.name == "best-arm":
+        study.add("d", "a new idea")
+        told()
+        study.drop("b", "it looks worst")
+        told()
+        study.redesign()
+        told()
+    while study.ask() is not None and study.state.number < 9:
+        told()
+    if study.state.over is not None:
+        used = int(study.state.record.samples)
+        study.extend(used + 200)
+        told()
+    report = study.report()
+    assert {each.code for each in report.guarantee.conditions} <= {"short_rounds", "seed_chosen"}
+    assert not report.guarantee.reasons
+    same_when_read_again(study)

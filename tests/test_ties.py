@@ -9,13 +9,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from roundwise import BernoulliArms, BestArm, Binary, GaussianArms, Normal, Problem, SubGaussian, TopK, Wager, simulate
+from roundwise import (
+    BernoulliArms,
+    BestArm,
+    Binary,
+    GaussianArms,
+    Largest,
+    Normal,
+    Problem,
+    Statements,
+    SubGaussian,
+    TopK,
+    Wager,
+    simulate,
+)
 from roundwise.environments import PoissonArms
 from roundwise.model.batch import Batch, stack_parts
 from roundwise.model.problem import BatchPlan, advance, begin, final_answer
 from roundwise.noise import Poisson
 from roundwise.policies import Elimination
-from roundwise.rules.eprocess import tolerance as pair_wealth
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.environments import ArmState, draw_batch
 
@@ -24,6 +36,8 @@ EPS = 0.3
 
 
 def within(k, eps=EPS, **more):
+    if not isinstance(k, int):
+        return k
     return BestArm(tolerance=eps, **more) if k == 1 else TopK(k, tolerance=eps, **more)
 
 
@@ -47,13 +61,35 @@ def test_every_wrong_answer_has_a_pair_across_the_cut(means, data):
         assert last not in top
 
 
-@pytest.mark.parametrize(("k", "arms"), [(1, 2), (1, 7), (3, 7)])
-def test_the_harmful_pairs_start_with_no_more_than_their_share(k, arms):
-    problem = Problem(within(k), arms, 0.05, SIGMA_1)
-    wealth = eprocess_for(problem).start(problem, ())
-    pairs = np.exp(wealth.pairs.gains).reshape(arms, arms)
-    assert np.ptp(pairs) == 0
-    assert k * (arms - k) * pairs[0, 1] + math.exp(wealth.bank) == pytest.approx(1.0)
+FORMS = {
+    "statements": Statements.against_control(4, 0, margin=0.1, tolerance=EPS),
+    "levels": Statements([[1.0, 0, 0, 0], [0, 0.5, 0.5, 0]], [0.2, -0.1], tolerance=EPS),
+    "scores": Largest([[1.0, 0, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0, 2.0]], tolerance=EPS),
+    "scores, lowest": Largest([[1.0, 0, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 1, 1]], tolerance=EPS, lower_is_better=True),
+}
+
+
+@pytest.mark.parametrize(("question", "arms"), [(1, 2), (1, 7), (3, 7), *((each, 4) for each in FORMS.values())])
+def test_what_can_do_harm_starts_with_no_more_than_its_share(question, arms):
+    """Of random means: at most so many comparisons are wrong across the cut, and every wrong answer has one of them."""
+    problem, rng = Problem(within(question), arms, 0.05, SIGMA_1), np.random.default_rng(5)
+    ledger = eprocess_for(problem)
+    wealth, most = ledger.start(problem, ()), ledger.most_harmful(problem)
+    assert np.ptp(wealth.comparisons.gains) == 0
+    assert most * math.exp(wealth.comparisons.gains[0]) + math.exp(wealth.bank) == pytest.approx(1.0)
+    seen = 0
+    for _ in range(200):
+        means, other = rng.normal(0, 0.5, arms), problem.question.answer(rng.normal(0, 0.5, arms))
+        harmful = ledger.harmful(problem, means)
+        assert harmful.sum() <= most
+        if not problem.question.correct(other, means):
+            seen += 1
+            assert harmful[ledger.places(problem, other)].any()
+        pieces, all_of_them = problem.question.halfspaces(other, arms), ledger.comparisons(problem)
+        dense = all_of_them.dense(arms)[ledger.places(problem, other)]
+        np.testing.assert_array_equal(dense, pieces.dense(arms))
+        np.testing.assert_array_equal(all_of_them.offsets[ledger.places(problem, other)], pieces.offsets)
+    assert seen > 20
 
 
 def log_wealth(batches, i, j, k, arms, eps, sigma):
@@ -88,7 +124,7 @@ def test_the_wealth_of_pairs_and_when_it_stops(k, sigma, lower):
             told.append((batch.counts, batch.totals))
             wealth, bar = trial.kept.wealth, math.log(20)
             logs = {p: log_wealth(told, *p, k, arms, EPS, sigma) for p in itertools.permutations(range(arms), 2)}
-            ours = wealth.pairs.gains.reshape(arms, arms)
+            ours = wealth.comparisons.gains.reshape(arms, arms)
             for (i, j), log in logs.items():
                 assert ours[i, j] == pytest.approx(log, abs=1e-6)
             shown |= {p for p, log in logs.items() if log >= bar}
@@ -117,7 +153,7 @@ def test_enough_pulls_of_all_arms_always_end_it(arms, data):
     problem = Problem(within(k), arms, 0.05, SIGMA_1)
     ledger = eprocess_for(problem)
     state = Wager().stopping.start(problem, ())
-    enough = math.ceil(ledger.sufficient_pulls(problem, state.known.past))
+    enough = math.ceil(ledger.sufficient_pulls(problem))
     assert enough == math.ceil(4 * math.log(k * (arms - k) / (0.05 * 0.3 * 0.8)) / EPS**2)
     counts = np.full(arms, float(enough))
     after = Wager().stopping.fold(problem, state, BatchPlan(counts, np.asarray(True)), Batch(counts, counts * means))
@@ -136,7 +172,9 @@ def mean_of_bets(problem, counts, laws):
     past = Wager().stopping.start(problem, (len(totals),)).known.past
     seen = np.broadcast_to(np.array([12.0, 20.0]), totals.shape)
     for before in (past, past.plus(Batch(seen, seen * [0.25, 0.6]))):
-        yield (chance[:, None] * np.exp(pair_wealth._log_factors(problem, before, batch)[:, :, 1])).sum(axis=0)
+        yield (chance[:, None] * np.exp(eprocess_for(problem)._log_factors(problem, before, batch)[:, :, 1])).sum(
+            axis=0
+        )
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.05, 0.35), (0.4, 0.7), (0.69, 0.99)])
@@ -167,6 +205,8 @@ HARD = {
     "unknown deviation": (1, GaussianArms([0.0] + [-BEHIND] * 4), Normal()),
     "rates": (1, BernoulliArms([0.5 + 1e-7, *[0.2] * 4]), Binary()),
     "counts": (1, PoissonArms([1.0 + 1e-7, *[0.7] * 4]), Poisson()),
+    "statements": (FORMS["statements"], GaussianArms([0.0, 0.1 + BEHIND, 0.1 - BEHIND, 0.1 + BEHIND]), SIGMA_1),
+    "scores": (Largest(np.eye(4), tolerance=EPS), GaussianArms([0.0, -BEHIND, -BEHIND, -BEHIND]), SIGMA_1),
 }
 
 
@@ -226,8 +266,8 @@ def test_a_price_asks_for_no_more_than_is_enough():
 
 
 def test_more_arms_than_pairs_are_kept_for():
-    problem = Problem(within(1), pair_wealth.MOST_ARMS + 1, 0.05, SIGMA_1)
-    assert eprocess_for(problem).start(problem, ()).pairs is None
+    problem = Problem(within(1), 201, 0.05, SIGMA_1)
+    assert eprocess_for(problem).start(problem, ()).comparisons is None
 
 
 def test_batches_without_an_arm_are_not_bet_on_for_its_pairs():
@@ -235,7 +275,44 @@ def test_batches_without_an_arm_are_not_bet_on_for_its_pairs():
     state = Wager().stopping.start(problem, ())
     counts = np.array([40.0, 40.0, 0.0])
     parts = stack_parts((Batch(counts, counts * [0.2, 0.0, 0.0]),))
-    pairs = eprocess_for(problem).update(problem, state, parts, True).pairs.drifts[0].reshape(3, 3)
+    pairs = eprocess_for(problem).update(problem, state, parts, True).comparisons.drifts[0].reshape(3, 3)
     assert (pairs[2] == 0).all()
     assert (pairs[:, 2] == 0).all()
     assert pairs[0, 1] > 0
+
+
+def test_a_pair_that_is_not_shown_needs_more():
+    """Also where its wealth and what a new candidate would get would do together: that is not bet yet."""
+    problem = Problem(within(1), 4, 0.05, SIGMA_1)
+    state = Wager().stopping.start(problem, ())
+    nearly = np.full(16, math.log(19.9))
+    wealth = state.wealth._replace(comparisons=state.wealth.comparisons._replace(gains=nearly))
+    gains, lost = eprocess_for(problem).of_candidate(problem, wealth, state.alternative)
+    assert not lost.any()
+    assert (gains < problem.goal).all()
+
+
+@pytest.mark.parametrize("question", FORMS.values(), ids=FORMS)
+def test_enough_pulls_always_end_statements_and_scores(question):
+    problem, rng = Problem(question, 4, 0.05, SIGMA_1), np.random.default_rng(6)
+    ledger, state = eprocess_for(problem), Wager().stopping.start(problem, ())
+    counts = np.full(4, float(math.ceil(ledger.sufficient_pulls(problem))))
+    for _ in range(30):
+        means = rng.normal(0, 0.5, 4)
+        batch = Batch(counts, counts * means)
+        after = Wager().stopping.fold(problem, state, BatchPlan(counts, np.asarray(True)), batch)
+        assert ledger.stops(problem, after.wealth)
+        assert problem.question.correct(ledger.answer(problem, after), means)
+
+
+def test_many_statements_on_their_levels_end():
+    """Candidates alone: over a million samples in 27 batches."""
+    question = Statements.against_control(15, 0, tolerance=EPS)
+    (runs,) = simulate(question, GaussianArms(np.zeros(15)), [Wager()], runs=20, noise=SIGMA_1, seed=1)
+    assert runs.correct.all()
+    assert runs.samples.mean() < 6000
+    scores, arms = (
+        simulate(each, GaussianArms(np.zeros(6)), [Wager()], runs=20, noise=SIGMA_1, seed=1)[0].samples.tolist()
+        for each in (Largest(np.eye(6), tolerance=EPS), BestArm(tolerance=EPS))
+    )
+    assert scores == arms

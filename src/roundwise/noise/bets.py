@@ -240,6 +240,11 @@ class PartForm:
     factors: list[Floats] | None  # (P, c) each; None for pairs: 1 and -1
     offsets: Floats  # (P, c)
 
+    def take(self, some: Index) -> PartForm:
+        """Some of the forms."""
+        factors = None if self.factors is None else [each.take(some, axis=1) for each in self.factors]
+        return PartForm([each.take(some, axis=1) for each in self.places], factors, self.offsets.take(some, axis=1))
+
     def of(self, values: Floats) -> Floats:
         """The form of values (P, K, n). (P, c)"""
         flat = values.reshape(-1)

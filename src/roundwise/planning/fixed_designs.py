@@ -42,6 +42,7 @@ FEWEST_DRAWS = 2_000  # and at least,
 WORK = 2**32  # draws times comparisons times arms: from here on fewer are drawn
 CHUNK = 2**21  # draws times comparisons that are kept at a time
 MOST_FORMS = 2**24  # comparisons times arms: beyond these there is no fixed design to speak of
+EACH = 5  # results of every arm at least: with fewer the normal approximation says nothing
 MOST_COMPARISONS = 20_000  # of an answer: of the top 100 among 200 there are 10 000
 MOST_ARMS = 2_000  # of a plan that somebody waits for
 
@@ -60,8 +61,11 @@ def comparisons(question: Question, arms: int) -> int:
     """The number of comparisons that an answer consists of."""
     if question.separate_claims:
         return len(question.claim_texts([""] * arms))
-    if question.pieces(arms) is None:  # any arm beyond a level: one comparison an arm
+    pieces = question.pieces(arms)
+    if pieces is None:  # any arm beyond a level: one comparison an arm
         return arms
+    if pieces.number > MOST_COMPARISONS:
+        return pieces.number
     return int(question.halfspaces(question.answer(np.zeros(arms)), arms).offsets.size)
 
 
@@ -121,7 +125,7 @@ def fixed_design(
         critical = dunnett(problem.delta, tuple(_correlations(forms, weights, question.control)))
         method = "one look, Dunnett"
     samples = needed(critical) if claims or number == 1 else _enough(critical, gaps, forms, null, each, power)
-    samples = max(samples, 1 / weights[weights > 0].min())  # at least one result of every arm
+    samples = max(samples, EACH / weights[weights > 0].min())
     sequential, factor = None, 1 / (1 - missing)
     if looks is not None and looks > 1 and (claims or number == 1):
         level, looks = problem.delta / number, min(looks, 20)
@@ -144,6 +148,9 @@ def _comparisons(problem: Problem, means: Floats) -> tuple[Floats, Floats] | Non
     if isinstance(question, Claims):  # odds are no linear form of the means
         return None if question.odds else (question.forms, question.levels)
     try:
+        known = question.pieces(problem.arms)
+        if known is not None and known.number * problem.arms > MOST_FORMS:
+            return None
         pieces = question.halfspaces(question.answer(means), problem.arms)
     except InputError:
         return None

@@ -26,7 +26,8 @@ from roundwise.planning.request import PlanRequest, Scenario
 
 LEVELS = np.linspace(0.01, 0.99, 99).tolist()
 FIRST = 40  # runs of the first numbers
-FEWEST = 150  # runs at least, however many rounds there are
+FEWEST = 150  # runs at least, however many rounds there are; of hundreds of arms
+FEWEST_ARMS = 15_000  # over their number
 WORK = 40_000  # runs times rounds of a row: where rounds are many, runs are fewer,
 FEW_ARMS = 30  # and where arms are more than these
 ITEMS = 0.05  # of that work where arms share items: these are drawn one by one
@@ -102,7 +103,8 @@ class RowRuns:
     def run(self, runs: int) -> None:
         """Add runs; fewer where rounds are many."""
         steps = max((each.steps for each in self.sets), default=1)
-        number = min(runs, max(int(WORK * self._ease / steps), FEWEST))
+        fewest = int(np.clip(FEWEST_ARMS // len(self.request.arms), FIRST, FEWEST))
+        number = min(runs, max(int(WORK * self._ease / steps), fewest))
         if number <= 0 or self.idle:
             return
         if self.rough:

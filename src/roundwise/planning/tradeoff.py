@@ -18,8 +18,10 @@ from roundwise.planning.fixed_designs import fixed_design, lower_bound
 from roundwise.planning.forecast import Ends, Forecast, join_ends, planned_looks, plural, simulate_request, summarize
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import PlanRow
+from roundwise.planning.scenarios import deviations
 from roundwise.policies import Designed, Policy, Wager, usual_policy
 from roundwise.policies.base import as_rounds
+from roundwise.questions.lower_bounds import lower_bound_at
 
 GUESS = 0.3  # the price of a round that is tried first, in shares of the results that any method needs
 PRICES = (0.1, 0.3, 3.0, 10.0)  # others, in shares of the first guess
@@ -32,6 +34,7 @@ MORE = (2000, 60, 600)  # more of the best,
 BEST = 3  # which are this many
 ITEMS = 10  # shared items are drawn one by one: as if there were this many times the arms
 OF_CHANCES = (1600, 60, 400)  # runs where chances are compared
+MANY_ARMS = 50
 MANY = 25  # rounds from which on their size is set by the limits, not by the policy
 SAVING = 0.25  # without prices, twice the rounds must save 1 - 2^-SAVING of the results, a sixth
 GOOD_ENOUGH = 1.02  # of the least cost: then the settings are left as they are
@@ -55,6 +58,11 @@ def _least_results(request: PlanRequest, expected: Scenario) -> float | None:
     if request.round is not None or request.policy != Wager().with_limits(*_limits(request)):
         return None
     problem, deviation = request.alone.problem, request.deviation
+    if problem.question.tolerance and problem.arms > MANY_ARMS:  # many answers are right: as if results were normal
+        means = np.asarray(expected.means)
+        sigma = float(np.median(deviations(problem.noise, means, deviation)))
+        normal = float(lower_bound_at(problem.question, means, problem.delta, sigma))
+        return normal if np.isfinite(normal) and normal > 0 else None
     least = lower_bound(problem, expected.means, deviation)
     if least is not None:
         return least

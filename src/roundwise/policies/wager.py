@@ -77,10 +77,8 @@ class Wager(Policy):
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         each = (self.batch_price or 0.0) / problem.arms
-        if (
-            enough := self.stopping.eprocess(problem).sufficient_pulls(problem, Past.none((problem.arms,)))
-        ) is not None:
-            each = min(each, float(enough) + 1.0)
+        if (enough := self.stopping.eprocess(problem).sufficient_pulls(problem)) is not None:
+            each = min(each, enough + 1.0)
         each = max(self.first_pulls, each)
         needed = problem.noise.rows_before_bets(Past.none((problem.arms,)))
         if needed is not None:

@@ -19,7 +19,8 @@ from roundwise.questions.base import (
     column,
     within_words,
 )
-from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complexity_where, pairs
+from roundwise.solvers import star
+from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, Pieces, complexity_where, pairs
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,11 @@ class BestArm(RankingQuestion, ScoreQuestion):
         pulls = np.where(mine, first**2 * high, sigmas**2 / (v - 1 / high))
         amount = total(pulls)
         return complexity_where(possible, amount / unit[:, 0] ** 2, pulls / amount[:, None])
+
+    def _family_complexity(self, answer: Answer, right: Bools, means: Floats, family: Family) -> Complexity:
+        if self.tolerance:
+            return super()._family_complexity(answer, right, means, family)
+        return star.solve_star(means, answer, right, family)
 
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:

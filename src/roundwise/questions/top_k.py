@@ -30,7 +30,11 @@ from roundwise.questions.base import (
     within_words,
 )
 from roundwise.solvers import program
-from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, complexity_where
+from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, NormalFamily, Pieces, complexity_where
+from roundwise.solvers.sparse_pairs import solve_pairs
+
+FEW_PAIRS = 2000  # of 0/1 results and counts, up to which all pairs are solved for at once,
+MOST_PAIRS = 10**6  # and of normal rewards
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,9 @@ class TopK(RankingQuestion):
         """T* and w*; over a ball all gaps shrink by twice the radius (Lemma 3.12)."""
         means, radii = spread_over(self._merits(means), radius)
         arms = means.shape[-1]
+        if self.k * (arms - self.k) > MOST_PAIRS:
+            shift = (self.tolerance - 2 * radii) * largest_mask(means, self.k)
+            return _solve_sparse(means + shift, largest_mask(means, self.k), NormalFamily(np.array(sigma)), 1)
         order = _order(means)
         ranked = np.take_along_axis(means, order, axis=-1)
         gaps = ranked[..., : self.k, None] - ranked[..., None, self.k :] + self.tolerance
@@ -128,6 +135,11 @@ class TopK(RankingQuestion):
         value = found.total.reshape(possible.shape)
         safe = np.where(possible, value, 1.0)
         return complexity_where(possible, safe * (sigma**2 / unit / unit), weights / safe[..., None])
+
+    def _family_complexity(self, answer: Answer, right: Bools, means: Floats, family: Family) -> Complexity:
+        if self.tolerance or self.k * (means.shape[-1] - self.k) <= FEW_PAIRS:
+            return super()._family_complexity(answer, right, means, family)
+        return _solve_sparse(means, right[..., None] & answer, family, self.sign)
 
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
@@ -180,6 +192,17 @@ class TopK(RankingQuestion):
                 inside[start + run], found[run] = sets[each.argmax()], each.max()
             most[rows] = found
         return inside.reshape(merits.shape), most.reshape(merits.shape[:-1])
+
+
+def _solve_sparse(means: Floats, inside: Bools, family: Family, sign: float) -> Complexity:
+    """Run by run; infinite where some arm outside is as good as one inside, or none is inside."""
+    values, weights = np.full(means.shape[:-1], np.inf), np.full(means.shape, 1.0 / means.shape[-1])
+    for run in np.ndindex(means.shape[:-1]):
+        mine, merits = inside[run], sign * means[run]
+        if mine.any() and merits[mine].min() > merits[~mine].max():
+            values[run], pulls = solve_pairs(means[run], mine, family)
+            weights[run] = pulls / values[run]
+    return Complexity(values, weights)
 
 
 def name_arms(answer: Answer, names: Sequence[str]) -> str:

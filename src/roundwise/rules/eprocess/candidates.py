@@ -48,12 +48,12 @@ from roundwise.solvers.halfspaces import Halfspaces
 OPENING = 0.8  # share of the bank that a new candidate gets
 
 
-class PairWealth(NamedTuple):
-    """The wealth against every ordered pair of arms, with a tolerance (rules/eprocess/tolerance.py)."""
+class ComparisonWealth(NamedTuple):
+    """The wealth of every comparison that answers are made of, with a tolerance (rules/eprocess/tolerance.py)."""
 
-    drifts: Floats  # (M, K^2), log of what each drift has won
-    gains: Floats  # (K^2), log B_ij, with the pair's share of the stake
-    shown: Bools  # (K^2), it reached 1/delta at some time
+    drifts: Floats  # (M, A), log of what each drift has won
+    gains: Floats  # (A), log B, with the comparison's share of the stake
+    shown: Bools  # (A), it reached 1/delta at some time
 
 
 class CandidateWealth(NamedTuple):
@@ -63,7 +63,7 @@ class CandidateWealth(NamedTuple):
     gains: Floats  # (C, P), log A_{S,p}, with the candidate's share of the bank; -inf where there is none
     lost: Bools  # (C, P), it reached 1/delta at some time
     bank: Floats  # (), log of the share for candidates to come
-    pairs: PairWealth | None = None  # with a tolerance
+    comparisons: ComparisonWealth | None = None  # with a tolerance
 
     def extended(self, size: int) -> CandidateWealth:
         """With room for this many candidates."""
@@ -220,7 +220,7 @@ class CandidateEProcess(EProcess):
         if problem.noise.shares_items:
             between = problem.noise.difference_variances(known.past, pieces)
             spread = np.where(is_pair(pieces), between, known.variance[..., None])
-            pulls = _share_items(problem.arms, pieces, np.where(open_, 2 * spread * need / distance**2, 0.0))
+            pulls = most_of_each_arm(problem, pieces, np.where(open_, 2 * spread * need / distance**2, 0.0))
         else:
             limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
             pulls = _allocate(problem, pieces, limits)
@@ -326,7 +326,8 @@ def _bet_on_columns(
         return np.where(same, shrunk * shrunk * extra, 0.0).reshape(variance.shape)
 
     bets = OpenNulls(form, every, problem.goal, gate=gate, extra=add_shifts if before else None, switch=accounts.switch)
-    gains = bet_on_nulls(bets, np.zeros(every.size), view, problem.noise.part_bets(data))
+    gains = np.zeros(every.size)
+    bet_on_nulls(bets, gains, view, problem.noise.part_bets(data))
     accounts.put_back(gains.reshape(number, n), np.arange(n))
     return accounts.wealth
 
@@ -399,12 +400,17 @@ def _average(wealth: PartitionWealth, partitions: int) -> PartitionWealth:
         return PartitionWealth(found.answers, np.log(amounts / partitions), np.log(bank / partitions))
 
 
-def _share_items(arms: int, pieces: Halfspaces, items: Floats) -> Floats:
-    """Of each arm as many items as the piece needs that needs most of it: items serve all pieces. (P)->(K)"""
-    where = np.broadcast_to(pieces.arms, (*items.shape, pieces.arms.shape[-1]))
-    used = np.where(np.broadcast_to(pieces.coefficients, where.shape) != 0, items[..., None], 0.0)
-    found = np.zeros((*items.shape[:-1], arms))
-    for i in np.ndindex(items.shape[:-1]):
+def most_of_each_arm(problem: Problem, pieces: Halfspaces, needs: Floats) -> Floats:
+    """Of each arm as much as the piece needs that needs most of it. (P)->(K)"""
+    found = np.zeros((*needs.shape[:-1], problem.arms))
+    if pieces.grid:
+        order, rows = pairs_on_grid(problem, pieces)
+        grid = needs.reshape((*needs.shape[:-1], rows, -1))
+        np.put_along_axis(found, order, np.concatenate([grid.max(axis=-1), grid.max(axis=-2)], axis=-1), axis=-1)
+        return found
+    where = np.broadcast_to(pieces.arms, (*needs.shape, pieces.arms.shape[-1]))
+    used = np.where(np.broadcast_to(pieces.coefficients, where.shape) != 0, needs[..., None], 0.0)
+    for i in np.ndindex(needs.shape[:-1]):
         np.maximum.at(found[i], where[i].reshape(-1), used[i].reshape(-1))
     return found
 

@@ -28,6 +28,7 @@ from roundwise.rules.eprocess.engine import (
     RequiredPulls,
     RuleState,
     bet_on_parts,
+    largest_arm,
     log_phi,
     sum_arms,
 )
@@ -113,20 +114,19 @@ class BestArmEProcess(EProcess):
             if not at.size:
                 return None
             looks = problem.question.merits(view.means)
-            looks = looks.copy() if first else looks - lost * error
+            looks = looks - lost * error if lost.any() and not first else looks.copy()
             if first or view.data.before.counts.min() <= 0:
                 np.copyto(looks, -np.inf, where=~(view.inverse < 1e8))
             n, place = looks.shape[-1], np.arange(len(looks))[:, None] * lost.size
-            lead = looks.argmax(axis=1) * n + (place + np.arange(n))  # places in (P, K, n)
+            lead = largest_arm(looks) * n + (place + np.arange(n))  # places in (P, K, n)
             looks.reshape(-1)[lead] = -np.inf
-            follow = looks.argmax(axis=1) * n + (place + np.arange(n))
+            follow = largest_arm(looks) * n + (place + np.arange(n))
             run, arm = at % n, place + at
             leader = lead.take(run, axis=1)
             own = leader == arm
             rival = np.where(own, follow.take(run, axis=1), leader)
             high, low = (arm, rival) if problem.question.lower_is_better else (rival, arm)
             form = PartForm([high, low], None, np.broadcast_to(0.0, arm.shape))
-            spread = np.broadcast_to(part_bets.variances, looks.shape).reshape(-1)
 
             def add_shifts(before: Floats) -> Floats:
                 other = np.where(own, rival, arm)
@@ -142,7 +142,11 @@ class BestArmEProcess(EProcess):
                 sums = [np.bincount(run, row, n) for row in np.where(own, 0.0, log_phi(z))]
                 return (z >= CLEAR) | (np.array(sums) >= math.log(SURE))[:, run] | ~wary[0, run]
 
-            variance = (spread.take(arm) + spread.take(rival)) / 2 if part_bets.variances.size > 1 else float(spread[0])
+            variances = part_bets.variances
+            variance: Floats | float = float(variances.flat[0])
+            if variances.size > 1:
+                spread = np.broadcast_to(variances, looks.shape).reshape(-1)
+                variance = (spread.take(arm) + spread.take(rival)) / 2
             return OpenNulls(form, at, problem.goal, gate, add_shifts if late else None, variance)
 
         others = (wealth.lost, error, extra, wary)

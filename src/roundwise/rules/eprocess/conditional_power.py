@@ -44,7 +44,7 @@ def counted_arms(squares: Floats, fed: Bools) -> Floats:
     """How often each arm is in the claims that are fed, by the squares of its coefficients. (J, K),(J)->(K)"""
     counted = zeros((*fed.shape[:-1], squares.shape[-1]))
     rows, which = counted.transpose(), fed.transpose()
-    for claim, arm in np.argwhere(squares):
+    for claim, arm in np.argwhere(squares).tolist():
         rows[arm] += which[claim] * squares[claim, arm]
     return counted
 
@@ -86,8 +86,9 @@ def forecast_power(
     many = unfinished.sum(axis=-1)
     centre = find_shared_arm(forms) if apart is None and number > _FEW else None
     most = max(int(many.max(initial=0)), 1)
-    if centre is None:
-        sums = np.array([total(chances(rank < np.minimum(k, many)[:, None])) for k in range(1, most + 1)])
+    if centre is None:  # by how many are fed
+        every = np.array([*(chances(rank < np.minimum(k, many)[:, None]) for k in range(1, most)), everything])
+        sums = total(every)
     else:
         sums = _sums_around(centre, forms, order[:, :most], variances, amount, lines)
     sums = np.where(np.arange(1, most + 1)[:, None] <= many, sums, -1.0)
@@ -97,7 +98,8 @@ def forecast_power(
     if still.size:  # the chances do not depend on the number
         size[still] = _fewest(everything[still], rank[still], unfinished[still])
     fed = rank < size[..., None]
-    found = np.where((amount == 0)[:, None], np.where(fed, everything, 0.0), chances(fed))
+    found = every[np.maximum(size, 1) - 1, np.arange(len(size))] if centre is None else chances(fed)
+    found = np.where(fed, np.where((amount == 0)[:, None], everything, found), 0.0)
     return PowerForecast(
         fed.reshape(*left.shape, number), found.reshape(*left.shape, number), total(found).reshape(left.shape)
     )
@@ -128,7 +130,7 @@ def _sums_around(
             found -= score[:k]
             found /= np.sqrt(1.0 + square[:k] * information)
             away.append(found)
-        sums[k - 1] = sum_rows(np.nan_to_num(ndtr(np.maximum.reduce(away))))
+        sums[k - 1] = sum_rows(np.fmax(ndtr(np.maximum.reduce(away)), 0.0))
     return sums
 
 
@@ -179,7 +181,7 @@ class _Lines:
         away -= self.score.take(at)
         away /= np.sqrt(1.0 + self.square.take(at) * information)
         found = np.zeros(self.unshown.shape)
-        found.reshape(-1)[at] = np.where(self.known.take(at), np.nan_to_num(ndtr(away)), 0.5)
+        found.reshape(-1)[at] = np.where(self.known.take(at), np.fmax(ndtr(away), 0.0), 0.5)
         return found
 
 

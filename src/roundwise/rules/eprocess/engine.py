@@ -32,7 +32,7 @@ import numpy as np
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.deadline import check_deadline
 from roundwise.model.batch import Parts, part_shares_of_rest
-from roundwise.model.estimates import Estimates, Past
+from roundwise.model.estimates import Estimates
 from roundwise.model.problem import Problem
 from roundwise.noise.bets import (
     NO_ROWS,
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from roundwise.rules.eprocess.bounds import BetHistory
 
 CHUNK = 240_000  # parts times arms times columns that are computed at once: what fits the cache
+MOST = 0.9  # share of the open nulls that are bet on, above which all are looked at
 LIKELY = math.log(0.5)  # what was never bet on is bet on once it is more likely right than wrong
 _FEWEST = 1e-9  # in place of no results
 UNKNOWN, NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
@@ -131,8 +132,8 @@ class EProcess(ABC):
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """Return the pulls that would settle everything open."""
 
-    def sufficient_pulls(self, problem: Problem, past: Past) -> Floats | None:
-        """Return how many pulls of each arm, the same of all, end it whatever the means; None where none do. ()"""
+    def sufficient_pulls(self, problem: Problem) -> float | None:
+        """Return how many pulls of each arm, the same of all, end it whatever the means; None where none do."""
         return None
 
     @abstractmethod
@@ -203,11 +204,13 @@ def view_parts(data: PartsData, mu: Floats | None, shifts: bool) -> PartsView:
     inverse = 1.0 / np.maximum(N + c, _FEWEST)
     c *= inverse  # f
     t *= inverse
-    t -= c * mu  # y
+    x = c * mu
+    t -= x  # y
     share = weight = None
     if shifts:
-        share, weight = c, 1.0 / np.maximum(sum_arms(c * N), _FEWEST)
-        t -= c * (sum_arms(t * N) * weight)[:, None]
+        share, weight = c, 1.0 / np.maximum(sum_arms(np.multiply(c, N, out=x)), _FEWEST)
+        shift = sum_arms(np.multiply(t, N, out=x)) * weight
+        t -= np.multiply(c, shift[:, None], out=x)
     t += mu
     return PartsView(t, inverse, share, weight, data)
 
@@ -242,6 +245,17 @@ def sum_arms(values: Floats) -> Floats:
     if values.shape[-1] == 1:  # NumPy would add in pairs
         return np.asarray(values.cumsum(axis=1)[:, -1])
     return np.asarray(np.add.reduce(values, axis=1))
+
+
+def largest_arm(values: Floats) -> Index:
+    """The first arm with the largest value, (P, K, n)->(P, n)."""
+    arms, n = values.shape[1:]
+    if arms > 32 or n < 32:
+        return values.argmax(axis=1)
+    top, found = values.max(axis=1), np.zeros((len(values), n), dtype=np.intp)
+    for arm in range(arms - 1, -1, -1):  # faster than NumPy, which looks at one column after the other
+        found = np.where(values[:, arm] == top, arm, found)
+    return found
 
 
 _PHI_STEPS = 512
@@ -402,13 +416,13 @@ def bet_on_parts(
         bets = open_nulls(view, part_bets, gains[:, here], *(each[:, here] for each in rest))
         if bets is not None:
             flat = found[:, here].reshape(-1)
-            flat[bets.at] = bet_on_nulls(bets, flat, view, part_bets)
+            bet_on_nulls(bets, flat, view, part_bets)
             found[:, here] = flat.reshape(len(found), -1)
     return average_partitions(found, wealth.shape[:-1], several)
 
 
-def bet_on_nulls(bets: OpenNulls, flat: Floats, view: PartsView, part_bets: PartBets) -> Floats:
-    """log of the wealth against the open nulls after all parts. (c)"""
+def bet_on_nulls(bets: OpenNulls, flat: Floats, view: PartsView, part_bets: PartBets) -> None:
+    """Bring the log of the wealth against all nulls (nulls x n) up to date with the bets on the open ones."""
     form, level = bets.form, None
     if bets.by_level and form.factors is not None and len(form.factors) == 1:
         level = form.offsets * form.factors[0]
@@ -423,21 +437,31 @@ def bet_on_nulls(bets: OpenNulls, flat: Floats, view: PartsView, part_bets: Part
         before += more
     error = before * (guess_variance(form, part_bets, view, level) if bets.variance is None else bets.variance)
     z /= np.sqrt(error, out=error)
-    new, leverage = form.of(view.new), form.squares(view.per_row)
-    new -= form.offsets
     of_items = part_bets.paired_statistics(form)
     if of_items is not None:
-        z, before, leverage = (
-            np.where(form.pair, ours, usual) for ours, usual in zip(of_items[:3], (z, before, leverage), strict=True)
-        )
-    live = (leverage < NOTHING) & (before < UNKNOWN)
+        z, before = (np.where(form.pair, ours, usual) for ours, usual in zip(of_items, (z, before), strict=False))
+    live = before < UNKNOWN
     gate = None if bets.gate is None else bets.gate(z)
     if gate is not None:
         live &= gate
+    at, goal, some = bets.at, bets.goal, np.flatnonzero(live.any(axis=0))
+    if bets.switch is None and not some.size:
+        return
+    if bets.switch is None and some.size < MOST * at.size:  # leave out the nulls that are not bet on in any part
+        form, at, live = form.take(some), at.take(some), live.take(some, axis=1)
+        z, before = z.take(some, axis=1), before.take(some, axis=1)
+        goal = goal if isinstance(goal, float) else goal.take(some)
+        level = None if level is None else level.take(some, axis=1)
+        of_items = part_bets.paired_statistics(form)
+    new, leverage = form.of(view.new), form.squares(view.per_row)
+    new -= form.offsets
+    if of_items is not None:
+        leverage = np.where(form.pair, of_items[2], leverage)
+    live &= leverage < NOTHING
     log_factor = bet_of_form(part_bets, form, new, leverage, level)
     before /= leverage
     everywhere = None if live.all() else live
-    return settle_parts(bets.goal, flat.take(bets.at), z, before, log_factor, everywhere, bets.switch, view.data.jump)
+    flat[at] = settle_parts(goal, flat.take(at), z, before, log_factor, everywhere, bets.switch, view.data.jump)
 
 
 def guess_variance(form: PartForm, part_bets: PartBets, view: PartsView, level: Floats | None) -> Floats | float:

@@ -19,14 +19,21 @@ from roundwise.model.batch import Batch, stack_parts
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.problem import BatchPlan, Problem, Record, Trial
 from roundwise.noise.paired import check_forms
-from roundwise.questions import Above, BestArm, Linear, Question, SomeBeyond, TopK
+from roundwise.questions import Above, BestArm, Largest, Linear, Question, SomeBeyond, Statements, TopK
 from roundwise.questions.base import Answer
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
 from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet
 from roundwise.rules.eprocess.candidates import CandidateEProcess, LinearEProcess
 from roundwise.rules.eprocess.cells import AboveEProcess, BestArmEProcess, BeyondLevelEProcess, CrossedAboveEProcess
 from roundwise.rules.eprocess.engine import EProcess, RuleState
-from roundwise.rules.eprocess.tolerance import MOST_ARMS, ToleranceEProcess
+from roundwise.rules.eprocess.tolerance import (
+    MOST,
+    BestArmToleranceEProcess,
+    RankingToleranceEProcess,
+    ScoreToleranceEProcess,
+    StatementToleranceEProcess,
+    ToleranceEProcess,
+)
 from roundwise.solvers.design import orthonormal_basis
 from roundwise.solvers.halfspaces import Halfspaces
 
@@ -189,22 +196,38 @@ def eprocess_for(problem: Problem) -> EProcess:
 
 @singledispatch
 def _build_eprocess(question: Question, problem: Problem) -> EProcess:
-    factors = _some_halfspaces(problem).coefficients  # a common shift cancels if they sum to 0, in any units
-    shifts = bool((np.abs(factors.sum(axis=-1)) <= 1e-12 * np.abs(factors).sum(axis=-1)).all())
-    return CandidateEProcess(shifts)
+    return _build_candidates(problem, None)
 
 
 @_build_eprocess.register
 def _(question: BestArm, problem: Problem) -> EProcess:
-    if not question.tolerance:
-        return BestArmEProcess()
-    return (ToleranceEProcess if problem.arms <= MOST_ARMS else CandidateEProcess)(shifts=True, best=True)
+    return _build_candidates(problem, BestArmToleranceEProcess, best=True) if question.tolerance else BestArmEProcess()
 
 
 @_build_eprocess.register
 def _(question: TopK, problem: Problem) -> EProcess:
-    found = ToleranceEProcess if question.tolerance and problem.arms <= MOST_ARMS else CandidateEProcess
-    return found(shifts=True)
+    return _build_candidates(problem, RankingToleranceEProcess)
+
+
+@_build_eprocess.register
+def _(question: Largest, problem: Problem) -> EProcess:
+    return _build_candidates(problem, ScoreToleranceEProcess)
+
+
+@_build_eprocess.register
+def _(question: Statements, problem: Problem) -> EProcess:
+    return _build_candidates(problem, StatementToleranceEProcess)
+
+
+def _build_candidates(problem: Problem, tolerant: type[ToleranceEProcess] | None, best: bool = False) -> EProcess:
+    """The e-process of half-spaces; with a tolerance one that bets on comparisons, too, unless they are too many."""
+    factors = _some_halfspaces(problem).coefficients  # a common shift cancels if they sum to 0, in any units
+    shifts = bool((np.abs(factors.sum(axis=-1)) <= 1e-12 * np.abs(factors).sum(axis=-1)).all())
+    if tolerant is not None and problem.question.tolerance:
+        found = tolerant(shifts, best)
+        if found.comparisons(problem).offsets.size <= MOST:
+            return found
+    return CandidateEProcess(shifts, best)
 
 
 @_build_eprocess.register

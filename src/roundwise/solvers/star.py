@@ -1,0 +1,100 @@
+"""The complexity of the best arm in the divergences of its own family, O(K) (Garivier and Kaufmann 2016, Theorem 5).
+
+Let arm 1 be the best and n_b = x_b n_1. To make b as good as 1 costs n_1 g_b(x_b), where g_b(x) = KL(mu_1, lambda) +
+x KL(mu_b, lambda), and lambda is the common mean of the two: it rises with x, is concave, and g_b' = KL(mu_b, lambda).
+With the fewest pulls all costs are the same, g_b(x_b) = y, and sum_b KL(mu_1, lambda_b) / KL(mu_b, lambda_b) = 1; then
+T~* = (1 + sum_b x_b) / y. Both x_b and that sum rise with y: x_b is found by Newton's method, which comes from below,
+y by secants of the logarithm of the sum between bounds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.arrays import Bools, Floats, one_hot, quiet, total
+from roundwise.deadline import check_deadline
+from roundwise.errors import RoundwiseError
+from roundwise.solvers.halfspaces import Complexity, Family, complexity_where
+
+TURNS = 100  # 5 to 10 are usual
+NEAR = 1e-9  # a step of this share of x leaves an error of its square
+EXACT = 1e-12  # of y
+
+
+@quiet
+def solve_star(means: Floats, best: NDArray[np.intp], right: Bools, family: Family) -> Complexity:
+    """T~* and w* of showing that one arm exceeds all others, in the runs where it is right. (K),(),()->(),(K)"""
+    values, who = means.reshape(-1, means.shape[-1]), np.ravel(best)
+    mine = one_hot(who, values.shape[-1])
+    gaps = values - np.take_along_axis(values, who[:, None], axis=-1)  # steps from the best arm to the others
+    possible = np.ravel(right) & (mine | (gaps != 0)).all(axis=-1)
+    value, pulls = np.full(len(values), np.inf), np.ones(values.shape)
+    if possible.any():
+        found = _solve_runs(values[possible], who[possible], mine[possible], gaps[possible], family)
+        value[possible], pulls[possible] = found
+    runs = means.shape[:-1]
+    weights = (pulls / total(pulls)[:, None]).reshape(means.shape)
+    return complexity_where(possible.reshape(runs), value.reshape(runs), np.asarray(weights))
+
+
+def _solve_runs(
+    values: Floats, who: NDArray[np.intp], mine: Bools, gaps: Floats, family: Family
+) -> tuple[Floats, Floats]:
+    """T~*, and pulls in units of those of the best arm. (R, K)"""
+    arms = np.broadcast_to(np.arange(values.shape[-1]), values.shape)
+    own, first = family.select_arms(arms), family.select_arms(np.broadcast_to(who[:, None], values.shape))
+    means = np.take_along_axis(values, who[:, None], axis=-1)
+    ratio = np.broadcast_to(own.pooling_weights(np.ones(values.shape)), values.shape)
+    ratio = ratio / np.take_along_axis(ratio, who[:, None], axis=-1)  # of the weights of equally many pulls
+
+    def divergences(x: Floats) -> tuple[Floats, Floats]:
+        """KL(mu_1, lambda) and KL(mu_b, lambda)."""
+        way = ratio * x / (1.0 + ratio * x)
+        return first.divergence(means, gaps * way), own.divergence(values, gaps * (way - 1.0))
+
+    steepest = np.where(mine, 1.0, own.divergence(values, -gaps))
+
+    def shares(y: Floats) -> Floats:
+        """The x_b with g_b = y; 0 for the best arm."""
+        x = np.where(mine, 0.0, y[:, None] / steepest)
+        going = np.ones(len(x), dtype=np.bool_)  # a run ends on its own
+        for _ in range(TURNS):
+            here, there = divergences(x)
+            step = np.where(mine | ~going[:, None], 0.0, (y[:, None] - here - x * there) / np.where(mine, 1.0, there))
+            x = x + np.maximum(step, 0.0)
+            going &= (step > NEAR * x).any(axis=-1)
+            if not going.any():
+                break
+        return x
+
+    def excess(y: Floats) -> Floats:
+        """The logarithm of the sum that must be 1. (R)"""
+        here, there = divergences(shares(y))
+        return np.log(total(np.where(mine, 0.0, here / np.where(mine, 1.0, there))))
+
+    most = np.where(mine, np.inf, first.divergence(means, gaps)).min(axis=-1)  # y is below it
+    low, high = most / (1.0 + np.sqrt(values.shape[-1] - 1.0)), most
+    below = excess(low)
+    for _ in range(TURNS):  # a bound below, for families that are far from normal
+        if not (below > 0).any():
+            break
+        low = np.where(below > 0, low / 4, low)
+        below = excess(low)
+    above, going = np.full(low.shape, np.inf), np.ones(low.shape, dtype=np.bool_)
+    for turn in range(TURNS):
+        check_deadline()
+        middle = np.where(np.isfinite(above), np.sqrt(low * high), (low + high) / 2)
+        secant = low * np.exp(-below * np.log(high / low) / (above - below))
+        y = np.where(np.isfinite(above) & (turn % 3 < 2) & (secant > low) & (secant < high), secant, middle)
+        found = excess(y)
+        past, short = going & (found > 0), going & ~(found > 0)
+        low, below = np.where(short, y, low), np.where(short, found, below)
+        high, above = np.where(past, y, high), np.where(past, found, above)
+        going &= (high - low > EXACT * high) & (below < -EXACT)
+        if not going.any():
+            break
+    else:
+        raise RoundwiseError("The complexity of the best arm could not be computed; please report it.")
+    x = np.where(mine, 1.0, shares(low))
+    return np.asarray(total(x) / low), x
