@@ -719,3 +719,25 @@ class TestKept:
         assert "Ada" in own.get("/").text
         with httpx.Client(base_url=own.base_url, timeout=120) as other:
             assert "Ada" not in other.get(at("here")).text + other.get("/").text
+
+
+def test_past_results_fill_in_the_plan(own):
+    """Baseline, spread, missing share, pace and model are taken from a file, which is read as by `tell`."""
+    rows = ["visitor,day,value"] + [
+        f"v{i},2026-05-{4 + i % 7:02d},{'' if i < 7 else (i % 10) * 12.5}" for i in range(140)
+    ]
+    fields = {
+        "arms": "A\nB",
+        "outcome_column": "value",
+        "id_column": "visitor",
+        "time_column": "day",
+        "empty": "missing",
+    }
+    sent = {"past": ("past.csv", "\n".join(rows).encode())}
+    text = html.unescape(post(own, "/plan/pilot", fields, files=sent).text.replace("\N{NO-BREAK SPACE}", " "))
+    for id_, value in {"missing": "5 %", "per_day": "20"}.items():
+        assert f'name="{id_}" value="{value}"' in text
+    assert 'value="normal" selected' in text or 'value="large-sample" selected' in text
+    assert "From past.csv (140 results): mean" in text
+    wrong = post(own, "/plan/pilot", {"arms": "A\nB"})
+    assert (wrong.status_code, "Choose a file of past results." in wrong.text) == (422, True)
