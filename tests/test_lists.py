@@ -305,6 +305,21 @@ def test_rows_without_an_outcome_are_asked_for_again(storage):
     assert finish(study, rows).guarantee.kept
 
 
+def test_the_rest_of_the_list_may_contradict_the_answer(storage):
+    rows = drawn()
+    study = create(storage)
+    report = finish(study, rows)
+    assert report.answer == "a"
+    state = study.state
+    order, there = state.spec.list.ordered(state.spec.seed), ~np.isnan(state.trial.kept.told)
+    told = {(ARMS[arm], order[place]) for place, arm in np.argwhere(there)}
+    rest = rows[[(arm, item) not in told for arm, item in zip(rows.arm, rows["item"], strict=True)]].copy()
+    rest["outcome"] = (rest.arm == "b").astype(int)
+    report = study.tell(rest)
+    assert any("the answer is wrong: b is the best arm" in str(each) for each in report.dangers)
+    assert report.answer == "a"
+
+
 def test_closing_a_round_keeps_the_guarantee_and_asks_again(storage):
     rows = drawn()
     study = create(storage)

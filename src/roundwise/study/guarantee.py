@@ -7,11 +7,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from roundwise.ingest import of_arms
 from roundwise.ingest.row_checks import contradicted_assumptions, cut_shares, notes_on_rows
 from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason, visible
+from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
+from roundwise.model.problem import begin
 from roundwise.noise.base import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
+from roundwise.rules.finite.rule import merge_rows
 from roundwise.study.diagnostics import (
     SURPRISING,
     Disagreement,
@@ -112,12 +116,35 @@ def refutation_of(state: State) -> Reason | None:
 def dangers_of(state: State, guarantee: Guarantee) -> list[Danger]:
     """Return what endangers the guarantee of a study."""
     doubts = map(Danger.of, (*guarantee.conditions, *guarantee.reasons))
-    others = [_missing_differ(state), _sample_ratio_mismatch(state), _cap_differs(state)]
+    others = [_list_contradicts(state), _missing_differ(state), _sample_ratio_mismatch(state), _cap_differs(state)]
     for m, metric in enumerate(state.spec.metrics):
         own = state.of_metric(m)
         for each in (_missing_differ(own), _cap_differs(own)):
             others.append(None if each is None else Danger("metric", metric=metric.name, about=each.values()))
     return [each for each in (*doubts, *others) if each is not None]
+
+
+def _list_contradicts(state: State) -> Danger | None:
+    """Where results told after the decision complete the list, arithmetic may say that the answer is wrong."""
+    spec, verdict = state.spec, state.decided
+    if spec.list is None or verdict is None or not state.late_files:
+        return None
+    told = state.trial.kept.told
+    for names, file in state.late_files:
+        later = Batch(file.counts, file.totals, rows=spec.list.rows([file], len(names), spec.seed))
+        rows = of_arms(later, names, spec.arms).rows
+        told = told if rows is None else merge_rows(told, rows)
+    if told.shape != (len(spec.list), len(spec.arms)) or not np.isfinite(told).all():
+        return None
+    rule = spec.policy.stopping
+    whole = Batch(np.full(len(spec.arms), float(len(told))), told.sum(axis=0), rows=told)
+    start = begin(spec.problem, spec.acting)
+    after = start._replace(kept=rule.fold(spec.problem, start.kept, start.plan, whole))
+    right = spec.question.answer_to_json(rule.answer(spec.problem, after))
+    means = told.mean(axis=0)
+    if right == verdict["answer"] or bool(spec.question.correct(rule.answer(spec.problem, state.trial), means)):
+        return None
+    return Danger("list_contradicts", words=rule.answer_text(spec.problem, after, spec.arms))
 
 
 def _cap_differs(state: State) -> Danger | None:
@@ -220,8 +247,8 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note(f"arm_{change.kind}", removed=removed, **about)
     before, now = state.first, spec
     if (before.policy.plans_budget, before.lead) != (now.policy.plans_budget, now.lead):
-        value, designs = spec.problem.wording.value, (before, now)
-        said = [{"budget": each.budget, "lead": None if each.lead is None else value(each.lead)} for each in designs]
+        gap, designs = spec.problem.wording.gap, (before, now)
+        said = [{"budget": each.budget, "lead": None if each.lead is None else gap(each.lead)} for each in designs]
         yield Note("redesigned", before=said[0], now=said[1])
     elif before.budget is not None and now.budget is not None and before.budget != now.budget:
         yield Note("budget_changed", before=before.budget, now=now.budget)

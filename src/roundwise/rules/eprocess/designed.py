@@ -151,8 +151,8 @@ class DesignedRule(EProcessRule):
         chance = float(ndtr(POWER_LEFT - lacks * (1 - math.sqrt(more / need))).prod()) if need > 0 else 1.0
         said = (
             f"This keeps the guarantee. What is open has a level of at most {level:.2g} (a new study starts at "
-            f"{problem.delta:g}). With {more:,.0f} more results the chance of an answer is about {chance:.0%}, "
-            f"if the lead is {problem.wording.value(float(lead))}."
+            f"{problem.delta:g}). With {more:,.0f} more results the chance of an answer is about "
+            f"{100 * chance:.0f} %, if the lead is {problem.wording.gap(float(lead))}."
         )
         return f"{said} No results can show any more that {'; '.join(dead)}." if dead else said
 
