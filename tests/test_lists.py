@@ -321,6 +321,16 @@ def test_the_rest_of_the_list_may_contradict_the_answer(storage):
     assert report.answer == "a"
 
 
+@pytest.mark.parametrize("unrelated", [False, True])
+def test_the_arms_of_a_list_are_fixed(storage, unrelated):
+    rows, study = drawn(), create(storage)
+    study.tell(due(study, rows))
+    with pytest.raises(InputError, match="are fixed"):
+        study.drop("c", "too slow", unrelated)
+    with pytest.raises(InputError, match="are fixed"):
+        study.add("d", "new", unrelated)
+
+
 def test_closing_a_round_keeps_the_guarantee_and_asks_again(storage):
     rows = drawn()
     study = create(storage)
