@@ -533,7 +533,9 @@ class TestNew:
     def test_a_forecast_needs_the_spread_and_takes_a_lead(self, own):
         """Before, a spread of 1 was assumed without a word, and leads were chosen that nobody hopes for."""
         form = {**self.FORM, "noise": "large-sample", "baseline": "3", "outcome_column": "revenue"}
-        assert "Give its standard deviation" in post(own, "/plan/forecast", form).text
+        said = post(own, "/plan/forecast", form).text
+        assert "Give “The spread (standard deviation)”, roughly" in said
+        assert "--" not in said
         found = post(own, "/plan/forecast", {**form, "deviation": "19", "lead": "0,31"}).text
         assert "+0.31" in found
         assert "--outcome-column revenue" in found
