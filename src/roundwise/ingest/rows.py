@@ -30,7 +30,7 @@ from roundwise.formats.sheet import (
     whole,
 )
 from roundwise.formats.sources import MetricError, Wanted
-from roundwise.ingest.columns import EVERY, WATCH, ArmNames, Columns, Index, TellOptions, known_titles, layout
+from roundwise.ingest.columns import EVERY, WATCH, ArmNames, Index, TellOptions, known_titles, layout
 from roundwise.ingest.covariates import Adjustment, CovariateSums
 from roundwise.ingest.duplicates import (
     ArmSums,
@@ -51,7 +51,7 @@ from roundwise.ingest.duplicates import (
     with_arm,
 )
 from roundwise.ingest.ratios import Linearization, RatioSums
-from roundwise.ingest.reading import Reading, moment, seconds
+from roundwise.ingest.reading import Columns, Reading, moment, seconds
 from roundwise.ingest.record import (
     WATCHED,
     ColumnWatch,

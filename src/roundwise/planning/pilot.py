@@ -13,9 +13,8 @@ import numpy as np
 
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError
-from roundwise.ingest.columns import Columns
 from roundwise.ingest.past import read_past
-from roundwise.ingest.reading import Reading
+from roundwise.ingest.reading import Columns, Reading
 from roundwise.ingest.row_checks import RowCounter, RowStatistics, check_once, contradicted_assumptions
 from roundwise.messages import Remedy
 from roundwise.noise import Binary, Capped, LargeSample, Noise, Normal, Poisson
