@@ -25,6 +25,7 @@ if __name__ == "__main__":
     elif chosen.ablation:
         wager_ablation.tables(chosen.seed)
     elif chosen.ties:
+        wager_ties.statements(chosen.seed)
         wager_ties.beside_elimination(chosen.seed)
     elif chosen.tables:
         wager_tables.tables(chosen.seed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roundwise import BestArm, GaussianArms, TopK, Wager, simulate
+from roundwise import BestArm, GaussianArms, Statements, TopK, Wager, simulate
 from roundwise.policies import Elimination
 from roundwise.rules.eprocess.candidates import CandidateEProcess
 from roundwise.rules.eprocess.rule import EProcessRule
@@ -20,7 +20,7 @@ class WithoutPairs(EProcessRule):
     """The betting rule with candidates alone."""
 
     def eprocess(self, problem):
-        return CandidateEProcess(shifts=True, best=problem.question.number_sought is None)
+        return CandidateEProcess(shifts=True)
 
 
 SETTINGS = ((1000, 4), (500, 4), (200, 2), (100, 2), (30, 2))  # of Elimination: first pulls, growth
@@ -36,6 +36,33 @@ ASKED = ((1, 8, 0.25), (1, 40, 0.25), (1, 150, 0.25), (2, 8, 0.25), (4, 30, 0.25
 
 def ask(k, tolerance):
     return BestArm(tolerance=tolerance) if k == 1 else TopK(k, tolerance=tolerance)
+
+
+def statements(seed, runs=400, few=20):
+    """Statements against a control and rankings, with and without comparisons: mean samples / mean batches."""
+    header("question", "means", "without comparisons", "Wager")
+    for arms in (4, 8, 15):
+        for name, means in (("all on the level", np.zeros(arms)), ("-0.5 to 0.5", np.linspace(-0.5, 0.5, arms))):
+            compare(
+                f"which of {arms - 1} beat a control",
+                name,
+                Statements.against_control(arms, 0, tolerance=0.3),
+                means,
+                seed,
+                runs,
+                few,
+            )
+    compare("ranking of 5", "equal", Statements.ranking(5, tolerance=0.3), np.zeros(5), seed, runs, few)
+
+
+def compare(asked, name, question, means, seed, runs, few):
+    """One row: where means tie, few runs without comparisons."""
+    world, alone = GaussianArms(means), Wager(stopping=WithoutPairs())
+    (ours,) = simulate(question, world, [Wager()], runs=runs, noise=SIGMA_1, seed=seed)
+    number = few if np.ptp(means) == 0 else runs
+    (before,) = simulate(question, world, [alone], runs=number, noise=SIGMA_1, seed=seed, max_samples=3e6)
+    cells = [f"{each.samples.mean():.0f} / {each.batches.mean():.1f}" for each in (before, ours)]
+    row(asked, name, cells[0], f"**{cells[1]}**")
 
 
 def beside_elimination(seed, runs=400, few=20):

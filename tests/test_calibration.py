@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from roundwise.calibration import calibrate, measure
+from roundwise.calibration import calibrate, measure, skewed
 from roundwise.calibration.cells import CalibrationCell
 from roundwise.calibration.hardest import PART, STEADY, simulated
 from roundwise.calibration.laws import LAWS
@@ -335,3 +335,17 @@ def test_a_calibration_from_python(tmp_path):
     assert list_problems(result) == []
     with pytest.raises(InputError, match="No cell has 'nothing'"):
         calibrate(only="nothing")
+
+
+def test_the_page_shows_skewed_results_by_law_and_round():
+    """A row a law with its class of guarantee; the control is said to be one, and to be caught."""
+    cells = list(skewed.skewed())
+    found = [CellCount(each, 400, 120 if each.must_fail else 12) for each in cells]
+    text = page(CalibrationResult(found, []), [], "roundwise calibrate", "x.svg")
+    table = text[text.index("## Skewed results") : text.index("## Nearest")]
+    assert "| Wager | rounds of 1 000 | rounds of 4 000 | rounds of 20 000 |" in table
+    assert table.count("approximate: within 5 %") == 10
+    assert "| whale | 30.0 | 30.0 | 30.0 | 30.0 | 1 600 | control: must fail, caught |" in table
+    assert "skewed results under large-sample, whose guarantee is approximate | 44 |" in text
+    missed = [CellCount(each, 400, 12) for each in cells]
+    assert "control: must fail, MISSED" in page(CalibrationResult(missed, []), [], "x", "x.svg")

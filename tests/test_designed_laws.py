@@ -184,6 +184,42 @@ def test_sub_gaussian_looks_in_parts_keep_the_level(counts, looks):
         assert len(z) == 2 or (mean >= 0.1 * (1 - 1e-6)).all()
 
 
+@pytest.mark.parametrize("looks", [0.0, 3.0])
+@pytest.mark.parametrize("rate", [0.2, 0.5])
+def test_a_dealt_first_look_keeps_the_level(rate, looks):
+    """Proposition D5, by enumeration: one result of each of five arms tells who leads, two or three are bet on."""
+    counts = np.array([[1, 1, 1, 1, 1], [3, 2, 2, 2, 2]])
+    batch, chance = _in_parts(counts, np.array([0.0, 1.0]), np.tile((1 - rate, rate), (5, 1)))
+    batch = batch._replace(parts=batch.parts._replace(scatter=None, table=None))
+    problem, rule = Problem(BestArm(), 5, 0.3, Binary()), DesignedRule(lead=0.5, hope=0.0)
+    mean = chance @ _levels(rule, problem, rule.start(problem, ()), _plan(counts.sum(axis=0), np.asarray(looks)), batch)
+    assert (mean <= 0.3 * (1 + 1e-9)).all()
+    assert (mean >= 0.15).all()
+
+
+def test_more_deals_are_averaged():
+    problem, rule, rng = (
+        Problem(BestArm(), 5, 0.1, Binary()),
+        DesignedRule(lead=0.2, hope=0.0),
+        np.random.default_rng(3),
+    )
+    plan = begin(problem, Designed(budget=1500, lead=0.2), (30,)).plan
+    env = BernoulliArms([0.5, 0.3, 0.3, 0.3, 0.3])
+    batch, _ = draw_batch(problem, env, rng, env.initial_state(rng, 30), plan, partitions=3)
+    start = rule.start(problem, (30,))
+    every = [
+        _levels_of(rule, problem, start, plan, batch._replace(parts=batch.parts._replace(totals=each)))
+        for each in (batch.parts.totals, *np.split(batch.parts.totals, 3, axis=1))
+    ]
+    np.testing.assert_allclose(every[0], np.minimum(np.mean(every[1:], axis=0), 1.0), rtol=1e-9)
+    assert plan.parts > 1
+    assert begin(Problem(BestArm(), 4, 0.1, Binary()), Designed(budget=1500, lead=0.2)).plan.parts == 1
+
+
+def _levels_of(rule, problem, kept, plan, batch):
+    return np.exp(np.minimum(rule.fold(problem, kept, plan, batch).wealth.gains - problem.goal, 0.0))
+
+
 # --- payoffs and sides of a level
 
 

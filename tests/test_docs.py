@@ -167,6 +167,7 @@ WRITTEN |= {
     "cohorts.py",
     "grade.py",
     "sessions.py",
+    "quiz.py",
     "assignment.py",
     "sitecustomize.py",
     "mine.py",

@@ -38,6 +38,7 @@ ORDER = (
     "calibration",
     "arena",
     "planning",
+    "inspect",
     "web",
     "cli",
     "__main__",

@@ -394,7 +394,7 @@ def test_dealings_that_are_alike_count_as_one_and_runs_do_not_see_each_other(que
 
 
 def leaves(tree):
-    return [each for item in tree for each in (leaves(item) if isinstance(item, tuple) else [item])]
+    return [each for item in tree if item is not None for each in (leaves(item) if isinstance(item, tuple) else [item])]
 
 
 @pytest.mark.parametrize("question", [BestArm(), TopK(2), BestArm(0.05)], ids=["best", "top", "tolerance"])

@@ -10,6 +10,7 @@ from roundwise import Binary, Claims, InputError, LargeSample, Metric, Normal, c
 from roundwise.planning import PlanRequest, replan
 from roundwise.planning.budgets import propose_budgets
 from roundwise.planning.fixed_designs import fixed_design
+from roundwise.planning.render import comparison_table
 from roundwise.planning.request import Scenario
 from roundwise.planning.scenarios import SeveralMetrics, world_of
 from roundwise.planning.several_metrics import plan_metrics
@@ -137,3 +138,35 @@ def test_a_running_study_is_forecast_by_every_metric(tmp_path):
     assert claims["new beats old"] > 0.9
     assert found.slowest[0] == "noise"
     assert "Slowest metric: noise" in found.text()
+
+
+@pytest.mark.long
+def test_a_trial_is_compared_claim_by_claim():
+    """Dunnett, O'Brien-Fleming, and roundwise with the same shares and its own; the target is not the null."""
+    arms = ["placebo", "a", "b", "c", "d"]
+    found = plan(
+        Claims.against_control(arms, "placebo"),
+        arms=arms,
+        noise=Binary(),
+        means=[0.36, 0.34, 0.47, 0.47, 0.54],
+        delta=0.025,
+        budget=500,
+        split="2:1:1:1:1",
+        runs=200,
+    )
+    head, *lines = comparison_table(found)
+    assert head[1:] == [
+        "Dunnett, one look",
+        "O'Brien-Fleming, 5 looks",
+        "roundwise, same shares",
+        "roundwise, its own shares",
+    ]
+    assert [line[0] for line in lines] == [
+        *(f"{arm} beats placebo" for arm in arms[1:]),
+        "at least one that is true",
+        "all that are true",
+        "results on average",
+    ]
+    fixed, *_, own = found.compared
+    assert own.power > fixed.power
+    assert "roundwise with its own shares shows a true claim in" in found.text().replace("\n", " ")

@@ -24,6 +24,8 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
+    Claims,
+    Columns,
     Gaussian,
     InputError,
     MinimumBelow,
@@ -41,9 +43,18 @@ from roundwise import (
 )
 from roundwise.policies import OptBBAI
 from roundwise.report import build_report
+from roundwise.report.charts import draw_evidence, draw_means
 from roundwise.report.export import BROWSERS
 from roundwise.report.model import odds, per_cent
-from roundwise.report.text import arm_table, as_rows, claim_table, describe_history, file_table, round_table
+from roundwise.report.text import (
+    arm_table,
+    as_rows,
+    claim_table,
+    describe_dates,
+    describe_history,
+    file_table,
+    round_table,
+)
 from roundwise.thresholds import KaufmannKoolenPairwise, KaufmannKoolenSum, Lemma32ByCounts, LogLogHeuristic
 from test_study import ARMS, QUESTIONS, World, finished
 
@@ -614,3 +625,44 @@ def test_the_report_of_tell_does_not_count_files(tmp_path):
             told = study.tell({"arm": ["a", "b"], "count": [10, 10], "successes": [5, 5]}, new=True)
         assert " file" not in describe_history(told)
         assert describe_history(study.report()).endswith("3 files.")
+
+
+def test_the_dates_of_the_data(tmp_path):
+    """By their own times, or else by when their files were recorded."""
+    for name, columns in (("own", Columns(time="ts")), ("recorded", Columns())):
+        with create_study(
+            name,
+            question=BestArm(),
+            arms=["a", "b"],
+            noise=Binary(),
+            columns=columns,
+            storage=f"sqlite:///{tmp_path}/s",
+        ) as study:
+            study.ask()
+            for day in (4, 19):
+                times = [f"2026-05-{day:02} 09:13", f"2026-05-{day + 1:02}"]
+                study.tell({"arm": ["a", "b"], "outcome": [day % 2, 1], "ts": times})
+            report = study.report()
+        if name == "own":
+            assert describe_dates(report) == "results of 4 May 2026 to 20 May 2026"
+            assert json.loads(report.json())["files"][0]["last_time"] == "2026-05-05"
+        else:
+            assert describe_dates(report).startswith("files recorded ")
+        assert describe_dates(report) in report.html()
+
+
+def test_the_chart_of_claims_shows_what_is_shown(tmp_path):
+    """Also where there are more claims than lines."""
+    arms = ["control", *(f"arm {i}" for i in range(20))]
+    with create_study(
+        "many", question=Claims.against_control(arms, "control"), arms=arms, noise=Binary(), storage=f"sqlite:///{tmp_path}/s",
+        split="equal", round=21_000,
+    ) as study:  # fmt: skip
+        for _ in range(2):
+            study.ask()
+            study.tell({"arm": arms, "count": [1000] * 21, "successes": [300] * 20 + [420]}, new=True)
+        report = study.report()
+    assert [each.compares for each in report.claim_rows if each.shown] == ["arm 19"]
+    assert "arm 19 beats control: shown in round" in draw_evidence(report)
+    assert "and 8 more, farther from the threshold" in draw_evidence(report)
+    assert "arm 19  42.0 %, shown" in draw_means(report)

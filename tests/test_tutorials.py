@@ -29,6 +29,7 @@ PAGES = [
     "tutorial-models.md",
     "tutorial-revenue.md",
     "tutorial-flags.md",
+    "tutorial-race.md",
 ]
 BLOCK = re.compile(r"```(py|shell-session)\n(.*?)```", flags=re.DOTALL)
 ROUND = 3  # commands, at most

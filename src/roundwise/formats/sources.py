@@ -229,7 +229,7 @@ def split_names(sheet: Sheet, place: int, parse: Callable[[object], Mapping[str,
 # --- evaluations of models
 
 
-_GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 
 
 def _read_inspect(file: File, objects: Objects) -> Found:
@@ -248,7 +248,7 @@ def _read_inspect(file: File, objects: Objects) -> Found:
         for line, (sample, found, failure) in enumerate(zip(samples, scores, failures, strict=True), 1):
             outcome = found.get(metric)
             why = failure or ("no score" if outcome is None else "")
-            grade = _GRADES.get(outcome, outcome) if isinstance(outcome, str) else outcome
+            grade = GRADES.get(outcome, outcome) if isinstance(outcome, str) else outcome
             rows.append(Row(line, arm, None if why else grade, sample["id"], sample.get("epoch", 1), why))
     return Found(rows)
 

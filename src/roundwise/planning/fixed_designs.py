@@ -42,6 +42,7 @@ FEWEST_DRAWS = 2_000  # and at least,
 WORK = 2**32  # draws times comparisons times arms: from here on fewer are drawn
 CHUNK = 2**21  # draws times comparisons that are kept at a time
 MOST_FORMS = 2**24  # comparisons times arms: beyond these there is no fixed design to speak of
+EACH = 5  # results of every arm at least: with fewer the normal approximation says nothing
 MOST_COMPARISONS = 20_000  # of an answer: of the top 100 among 200 there are 10 000
 MOST_ARMS = 2_000  # of a plan that somebody waits for
 
@@ -124,7 +125,7 @@ def fixed_design(
         critical = dunnett(problem.delta, tuple(_correlations(forms, weights, question.control)))
         method = "one look, Dunnett"
     samples = needed(critical) if claims or number == 1 else _enough(critical, gaps, forms, null, each, power)
-    samples = max(samples, 1 / weights[weights > 0].min())  # at least one result of every arm
+    samples = max(samples, EACH / weights[weights > 0].min())
     sequential, factor = None, 1 / (1 - missing)
     if looks is not None and looks > 1 and (claims or number == 1):
         level, looks = problem.delta / number, min(looks, 20)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from roundwise.arrays import Floats, quiet, total, tree_where
-from roundwise.model.batch import PARTS
+from roundwise.model.batch import FIRST_PARTS, PARTS
 from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, whole
 from roundwise.policies.wager import Wager
@@ -95,7 +95,8 @@ class Designed(Policy):
         pulls = everywhere(runs, problem.arms, each)
         if self._looks == 1:  # all of the budget: a rest would be a look of its own
             pulls[..., : max(int(part - each * problem.arms), 0)] += 1
-        return self._announce(problem, pulls, np.full(runs, float(self.budget)), np.full(runs, self._looks - 1.0))
+        plan = self._announce(problem, pulls, np.full(runs, float(self.budget)), np.full(runs, self._looks - 1.0))
+        return plan._replace(parts=FIRST_PARTS) if cells.deals_first_look(problem) else plan
 
     @property
     def _looks(self) -> int:

@@ -685,7 +685,7 @@ def describe_extent(report: ReportData) -> str:
         return f"{several(report.results, 'result')}, {before} and {count(report.late)} after the decision"
     came = several(report.results, "result")
     if report.whole is not None:
-        part = share(report.results / report.whole)
+        part = share(round(report.results / report.whole, 3))
         came = f"{count(report.results)} of {count(report.whole)} results of the whole list ({part})"
     if report.budget is not None:
         came = f"{count(report.results)} of at most {count(report.budget)} results"

@@ -19,7 +19,6 @@ from roundwise.messages import Doubt, Note
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.problem import BatchPlan, Kept, Problem, Record, Trial
-from roundwise.noise import Noise
 from roundwise.questions.base import Answer
 from roundwise.rules.thresholds import Lemma32, Lemma32ByCounts, Threshold
 
@@ -108,7 +107,7 @@ class StoppingRule(ABC, Generic[Kept]):
     several_metrics: ClassVar[bool] = False  # whether it shows claims about further metrics (`Problem.metrics`)
     migrates: ClassVar[bool] = False  # whether arms may join and leave because of results
 
-    def bets_on_whole_batches(self, noise: Noise) -> bool:
+    def bets_on_whole_batches(self, problem: Problem) -> bool:
         """Of a rule that uses a budget: whether it bets on whole batches only, never on their parts."""
         return True
 

@@ -298,7 +298,7 @@ class StudySpec:
         multiplied = self.question.independent
         rule = self.policy.stopping
         return (
-            self.budget is not None and rule.uses_budget and rule.bets_on_whole_batches(self.noise) and not multiplied
+            self.budget is not None and rule.uses_budget and rule.bets_on_whole_batches(self.problem) and not multiplied
         )
 
     @property

@@ -19,7 +19,6 @@ from roundwise.arrays import Floats, quiet, total, tree_where
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, Problem, Trial
-from roundwise.noise import Noise
 from roundwise.questions import Above, BestArm, Question, SomeBeyond, TopK
 from roundwise.rules.eprocess.designed_cells import (
     POWER_LEFT,
@@ -61,8 +60,9 @@ class DesignedRule(EProcessRule):
     hope: float = HOPE
     uses_budget: ClassVar[bool] = True
 
-    def bets_on_whole_batches(self, noise: Noise) -> bool:
-        return self.lead is not None and not noise.looks_in_parts
+    def bets_on_whole_batches(self, problem: Problem) -> bool:
+        in_parts = problem.noise.looks_in_parts or self.eprocess(problem).deals_first_look(problem)
+        return self.lead is not None and not in_parts
 
     def __post_init__(self) -> None:
         lead, price = self.lead, self.price
