@@ -362,7 +362,7 @@ def test_a_level_of_0_is_dead():
     said = rule.effect_of_budget(problem, one, 600, ["a", "b", "c"])
     assert said.endswith("No results can show any more that a is not the best.")
     more = rule.effect_of_budget(problem, trial, 3000, ["a", "b", "c"])
-    assert "about 100%" in more
+    assert "about 100 %" in more
     assert "can show any more" not in more
     plan = policy.next(problem, two)  # and no result is wasted on it
     assert np.isfinite(plan.pulls).all()

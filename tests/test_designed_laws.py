@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
-from scipy.stats import chi2, multinomial
+from scipy.stats import chi2, multinomial, poisson
 
 from roundwise import (
     Above,
@@ -27,6 +27,8 @@ from roundwise.arrays import tree_map
 from roundwise.model.batch import Batch, Parts, ValueTable
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.problem import BatchPlan, begin
+from roundwise.noise.budget_bets import poisson_law
+from roundwise.noise.lattice import pay_on_lattice
 from roundwise.noise.payoffs import LookAim, pay
 from roundwise.policies import Designed
 from roundwise.rules.eprocess.designed import DesignedRule
@@ -252,6 +254,23 @@ def test_the_mean_of_a_payoff_is_at_most_its_level():
             low, high = right[again], high[again]
         assert base == pytest.approx(here[-1])
         assert mean <= level * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("above", [True, False])
+@pytest.mark.parametrize("mean", [0.3, 4.0, 37.5, 900.0])
+def test_counts_against_a_level(mean, above):
+    """The exact mean of what is paid, and by how much less it is inside the null."""
+    events = np.arange(poisson.isf(1e-14, mean) + 5)
+    one = np.ones(events.shape)
+    law = poisson_law(events, mean * one, np.full(events.shape, above))
+    for level, drift, looks, hope in itertools.product((1e-6, 0.05, 0.6), (0.3, 2.0), (0.0, 3.0), (0.0, 0.3)):
+        paid = pay_on_lattice(law, level * one, drift * one, looks * one, 0.05, hope)
+        assert (np.diff(paid if above else paid[::-1]) >= 0).all()
+        assert 0 <= paid.min() <= paid.max() <= 1
+        cost = poisson.pmf(events, mean) @ paid
+        assert cost <= level * (1 + 1e-9)
+        assert cost >= 0.85 * level or mean < 30 or level < 1e-3
+        assert poisson.pmf(events, mean * (0.9 if above else 1.05)) @ paid <= cost * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("looks", [0.0, 2.0])

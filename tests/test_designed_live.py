@@ -192,7 +192,7 @@ def test_the_chance_that_an_extension_names(arms, budget, power):
     """That of a study which has all before it, beside 800 simulations of normal results with one arm ahead by 0.1."""
     problem, policy = Problem(BestArm(), arms, 0.05, Gaussian(1.0)), Designed(budget=budget, lead=0.1)
     said = policy.stopping.effect_of_budget(problem, begin(problem, policy), budget, [f"arm {i}" for i in range(arms)])
-    chance = float(re.search(r"is about (\d+)%", said)[1]) / 100
+    chance = float(re.search(r"is about (\d+) %", said)[1]) / 100
     assert abs(chance - power) <= 0.04
 
 

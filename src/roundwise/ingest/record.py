@@ -257,7 +257,9 @@ class ColumnWatch:
         """Append rows, of which the `good` ones count."""
         if self._rows >= self._most:
             return
-        if not self._named and any(map(_is_measured, cells[:_LOOKED_AT])):
+        left = self._most - min(self._rows, 0)  # of a long piece
+        cells, arms, good = cells[:left], arms[:left], good[:left]
+        if not self._named and any(map(_is_measured, cells)):
             self._most, self._chunks = 0, []
             return
         some = good & ~np.array([no_value(cell) for cell in cells], dtype=np.bool_)
@@ -302,7 +304,6 @@ def list_sketches(watches: Iterable[ColumnWatch], names: Sequence[str]) -> dict[
     return found
 
 
-_LOOKED_AT = 100  # cells of a piece of a file
 _MEASURED = re.compile(r"[-+]?\d*[.,]\d+(e[-+]?\d+)?|\d{4}-\d\d-\d\d.*|\d\d?:\d\d.*", re.IGNORECASE)
 
 

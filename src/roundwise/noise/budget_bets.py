@@ -157,6 +157,21 @@ def binomial_law(won: Floats, n: Floats, odds: Floats) -> Lattice:
     return Lattice(ratios, [n, odds], shape, won, np.zeros_like(n), n, good)
 
 
+def poisson_law(events: Floats, mean: Floats, above: Bools) -> Lattice:
+    """Events with this mean, or, where not `above`, how many fewer they are than can occur; vectors."""
+    most = np.ceil(mean + 40.0 * np.sqrt(mean) + 400.0)  # beyond it there is nothing, to the digits there are
+    good = (mean > 0) & (mean < 1e12) & (events >= 0) & _whole(events)
+    won = np.where(above, np.minimum(events, most), most - np.minimum(events, most))
+
+    def ratios(x: Floats, i: NDArray[np.intp]) -> Floats:
+        # x + 1 events against x, or most - x - 1 against most - x
+        return np.where(above[i], np.where(x < most[i], mean[i] / (x + 1.0), 0.0), (most[i] - x) / mean[i])
+
+    sign = np.where(above, 1.0, -1.0)
+    shape = LawShape(np.where(above, mean, most - mean), np.sqrt(mean), sign / np.sqrt(mean))
+    return Lattice(ratios, [mean, sign], shape, won, np.zeros_like(mean), most, good)
+
+
 def _bet_on_lattice(law: Lattice, need: Floats, rho: Floats, eta: float) -> Floats:
     return lattice_bet(law._replace(good=law.good & _placeable(need, rho)), need, rho, eta)
 

@@ -25,9 +25,11 @@ from roundwise.noise.bets import (
     choose_factor,
     flatten,
     product_factor,
+    single_arms,
+    take_arm,
     where_sized,
 )
-from roundwise.noise.budget_bets import binomial_budget_bet, binomial_law
+from roundwise.noise.budget_bets import binomial_budget_bet, binomial_law, poisson_law
 from roundwise.noise.lattice import pay_on_lattice
 from roundwise.noise.payoffs import LookAim
 from roundwise.solvers.halfspaces import Family, Halfspaces, PoissonFamily, check_countable
@@ -120,7 +122,17 @@ class Poisson(Noise):
 
     @quiet
     def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
-        """By the exact law of two rates, given the events of both (14c)."""
+        """By the exact law of one rate, and of two given the events of both (14c)."""
+        single, arm, factor = single_arms(pieces)
+        rate = pieces.offsets / np.where(single, factor, 1.0)
+        if (single & (rate > 0)).all():
+            exposure, above = take_arm(batch.counts, arm), np.broadcast_to(factor > 0, level.shape)
+            drift = aim.drift(np.sqrt(rate / exposure), level)
+            shape, (won, mean, level, drift, looks, up) = flatten(
+                take_arm(batch.totals, arm), rate * exposure, level, drift, aim.looks_left, above
+            )
+            law = poisson_law(won, mean, up > 0)
+            return pay_on_lattice(law, level, drift, looks, aim.price, aim.hope).reshape(shape)
         if not pieces.pairs or pieces.offsets.any():
             return super().pay_look(known, batch, pieces, level, aim)
         events, time = ([arm_of(each, pieces, s) for s in (0, 1)] for each in (batch.totals, batch.counts))

@@ -220,8 +220,8 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note(f"arm_{change.kind}", removed=removed, **about)
     before, now = state.first, spec
     if (before.policy.plans_budget, before.lead) != (now.policy.plans_budget, now.lead):
-        value, designs = spec.problem.wording.value, (before, now)
-        said = [{"budget": each.budget, "lead": None if each.lead is None else value(each.lead)} for each in designs]
+        gap, designs = spec.problem.wording.gap, (before, now)
+        said = [{"budget": each.budget, "lead": None if each.lead is None else gap(each.lead)} for each in designs]
         yield Note("redesigned", before=said[0], now=said[1])
     elif before.budget is not None and now.budget is not None and before.budget != now.budget:
         yield Note("budget_changed", before=before.budget, now=now.budget)

@@ -88,10 +88,10 @@ class DesignedRule(EProcessRule):
 
     def describe(self, delta: float) -> str:
         return (
-            f"Every hypothesis 'this arm is the best' has a level, which starts at {delta:g}. Each look replaces it by "
-            "a function of the results of that look, which is fixed before they are seen, lies between 0 and 1, and "
-            "has a mean of at most the present level if the hypothesis is true. A hypothesis is rejected when its "
-            "level reaches 1; the answer is the arm whose hypothesis is left."
+            f"Every hypothesis that contradicts an answer has a level, which starts at {delta:g} (if arms are compared "
+            "with a level, all of them together do). Each look replaces it by a function of the results of that look, "
+            "which is fixed before they are seen, lies between 0 and 1, and has a mean of at most the present level if "
+            "the hypothesis is true. A hypothesis is rejected when its level reaches 1; the answer is what is left."
         )
 
     def fold(self, problem: Problem, kept: RuleState, plan: BatchPlan, batch: Batch) -> RuleState:
@@ -151,8 +151,8 @@ class DesignedRule(EProcessRule):
         chance = float(ndtr(POWER_LEFT - lacks * (1 - math.sqrt(more / need))).prod()) if need > 0 else 1.0
         said = (
             f"This keeps the guarantee. What is open has a level of at most {level:.2g} (a new study starts at "
-            f"{problem.delta:g}). With {more:,.0f} more results the chance of an answer is about {chance:.0%}, "
-            f"if the lead is {problem.wording.value(float(lead))}."
+            f"{problem.delta:g}). With {more:,.0f} more results the chance of an answer is about "
+            f"{100 * chance:.0f} %, if the lead is {problem.wording.gap(float(lead))}."
         )
         return f"{said} No results can show any more that {'; '.join(dead)}." if dead else said
 
