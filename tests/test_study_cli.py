@@ -121,7 +121,7 @@ class TestCommands:
         out = works("tell", "checkout", "2.csv")
         assert "Undecided within the budget of 100 results. " in out
         assert "may" in out
-        assert "the budget of 100 results is used up" in works("ask", "checkout")
+        assert "Undecided within the budget of 100 results. " in works("ask", "checkout")
         table(tmp_path / "3.csv", ("red", 5, 5))
         assert "is over, undecided: the budget of 100 results is used up. Nothing was changed." in refused(
             "tell", "checkout", "3.csv"
@@ -266,6 +266,7 @@ class TestCommands:
         table(tmp_path / "past.csv", ("a", 20, 10), ("b", 20, 12))
         assert json_of("import-past", "prices", "past.csv", "--yes")["status"] == "undecided"
         assert json_of("extend", "prices", "--budget", "200", "--yes")["status"] == "undecided"
+        assert json_of("redesign", "prices", "--budget", "300", "--yes")["status"] == "undecided"
         works("remove", "prices", "--yes")
         works("new", "money", "--question", "best-arm", "--arms", "a,b", "--normal")
         works("ask", "money")

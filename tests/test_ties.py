@@ -69,7 +69,12 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize(("question", "arms"), [(1, 2), (1, 7), (3, 7), *((each, 4) for each in FORMS.values())])
+LOWER = [(BestArm(tolerance=EPS, lower_is_better=True), 5), (TopK(2, tolerance=EPS, lower_is_better=True), 5)]
+
+
+@pytest.mark.parametrize(
+    ("question", "arms"), [(1, 2), (1, 7), (3, 7), *LOWER, *((each, 4) for each in FORMS.values())]
+)
 def test_what_can_do_harm_starts_with_no_more_than_its_share(question, arms):
     """Of random means: at most so many comparisons are wrong across the cut, and every wrong answer has one of them."""
     problem, rng = Problem(within(question), arms, 0.05, SIGMA_1), np.random.default_rng(5)
@@ -316,3 +321,22 @@ def test_many_statements_on_their_levels_end():
         for each in (Largest(np.eye(6), tolerance=EPS), BestArm(tolerance=EPS))
     )
     assert scores == arms
+
+
+def test_what_was_shown_once_stays_shown():
+    problem, rule = Problem(within(1), 3, 0.05, SIGMA_1), Wager().stopping
+    state = rule.start(problem, ())
+    for counts, means in (([500.0, 500, 0], [0.0, 0, 0]), ([500.0, 500, 20], [0.0, 0.35, 0])):
+        batch = Batch(np.array(counts), np.array(counts) * means)
+        state = rule.fold(problem, state, BatchPlan(batch.counts, np.asarray(True)), batch)
+    _, gains, shown = state.wealth.comparisons
+    assert gains[1] < problem.goal  # arm 0 is not behind arm 1: shown by the first batch, in doubt after the second
+    assert shown[1]
+    ledger = eprocess_for(problem)
+    first = state.alternative._replace(number=np.asarray(len(state.wealth.answers)), answer=np.zeros(1))
+    assert ledger.of_candidate(problem, state.wealth, first)[1].tolist() == [True, False]
+    visited = state.wealth._replace(
+        answers=np.zeros((1, 1)), gains=np.full((1, 2), -np.inf), lost=np.zeros((1, 2), dtype=bool)
+    )
+    nothing = stack_parts((Batch(np.zeros(3), np.zeros(3)),))
+    assert ledger.update(problem, state._replace(wealth=visited), nothing, True).lost[0].tolist() == [True, False]

@@ -533,7 +533,9 @@ class TestNew:
     def test_a_forecast_needs_the_spread_and_takes_a_lead(self, own):
         """Before, a spread of 1 was assumed without a word, and leads were chosen that nobody hopes for."""
         form = {**self.FORM, "noise": "large-sample", "baseline": "3", "outcome_column": "revenue"}
-        assert "Give its standard deviation" in post(own, "/plan/forecast", form).text
+        said = post(own, "/plan/forecast", form).text
+        assert "Give “The spread (standard deviation)”, roughly" in said
+        assert "--" not in said
         found = post(own, "/plan/forecast", {**form, "deviation": "19", "lead": "0,31"}).text
         assert "+0.31" in found
         assert "--outcome-column revenue" in found
@@ -717,3 +719,25 @@ class TestKept:
         assert "Ada" in own.get("/").text
         with httpx.Client(base_url=own.base_url, timeout=120) as other:
             assert "Ada" not in other.get(at("here")).text + other.get("/").text
+
+
+def test_past_results_fill_in_the_plan(own):
+    """Baseline, spread, missing share, pace and model are taken from a file, which is read as by `tell`."""
+    rows = ["visitor,day,value"] + [
+        f"v{i},2026-05-{4 + i % 7:02d},{'' if i < 7 else (i % 10) * 12.5}" for i in range(140)
+    ]
+    fields = {
+        "arms": "A\nB",
+        "outcome_column": "value",
+        "id_column": "visitor",
+        "time_column": "day",
+        "empty": "missing",
+    }
+    sent = {"past": ("past.csv", "\n".join(rows).encode())}
+    text = html.unescape(post(own, "/plan/pilot", fields, files=sent).text.replace("\N{NO-BREAK SPACE}", " "))
+    for id_, value in {"missing": "5 %", "per_day": "20"}.items():
+        assert f'name="{id_}" value="{value}"' in text
+    assert 'value="normal" selected' in text or 'value="large-sample" selected' in text
+    assert "From past.csv (140 results): mean" in text
+    wrong = post(own, "/plan/pilot", {"arms": "A\nB"})
+    assert (wrong.status_code, "Choose a file of past results." in wrong.text) == (422, True)

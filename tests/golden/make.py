@@ -137,6 +137,7 @@ DECLARED: dict[str, dict[str, Any]] = {
     "shares below": {"noise": Binary(), "reading": Reading("missing", share_below=0.5)},
     "items of 0/1": {"noise": Binary(), "columns": Columns(item="question")},
     "list": {"noise": Binary(), "list": [f"question {i}" for i in range(150)], "round": None},
+    "prices": {"noise": Binary(), "prices": {"a": 1, "b": 5, "c": 20}, "round": None},
     "list, top-k": {"question": TopK(2), "noise": Binary(), "list": 150, "round": None},
     "list, above": {"question": Above(0.5), "noise": Binary(), "list": 150, "round": None},
     "list, claims": {"question": CONTROL, "noise": Binary(), "list": 150, "round": None},

@@ -27,9 +27,11 @@ from roundwise.messages import number
 from roundwise.model.problem import Problem
 from roundwise.noise import Gaussian
 from roundwise.policies import PET
+from roundwise.questions.lower_bounds import cost_lower_bound
 from roundwise.simulation.environments import GaussianArms
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Summary
+from roundwise.study.spec import one_for_each
 
 if TYPE_CHECKING:
     from roundwise.theory.bounds import Overview
@@ -52,6 +54,9 @@ def bounds(
     ] = 1.0,
     gamma: Annotated[float | None, option("--gamma", GAMMA, "NUMBER")] = None,
     tail: Annotated[float | None, option("--tail", "Probability with which --gamma may be exceeded.", "NUMBER")] = None,
+    prices: Annotated[
+        str | None, option("--prices", "Price of a result of each arm, for the lower bound on cost.", "LIST")
+    ] = None,
     runs: Annotated[int, option("--runs", "Number of simulated runs of PET.", "NUMBER")] = 0,
     seed: Seed = 1,
     plot: Annotated[Path | None, option("--plot", "Figure file (.png, .svg, .pdf).", "FILE")] = None,
@@ -70,14 +75,20 @@ def bounds(
     policy = PET(guess=max(1.0, t_min))
     found = overview(problem, values, policy, t_min, gamma, tail)
     seen = _simulated(problem, values, policy, runs, seed) if runs else None
+    each = None if prices is None else one_for_each(prices, [str(i) for i in range(len(values))], "price")
+    cost = None if each is None else float(cost_lower_bound(problem.question, values, delta, each, sigma))
     if plot is not None:
         _draw(plot, figure, problem, values, policy, runs or 300, seed)
     if as_json:
         measured = None if seen is None else seen.plain()
         asked_for = {"question": question, "tolerance": asked.tolerance or 0.0, "delta": delta, "sigma": sigma}
-        print_json({**asked_for, **found.plain(), "measured": measured, "figure": plot and str(plot)})
+        print_json(
+            {**asked_for, **found.plain(), "measured": measured, "cost_lower": cost, "figure": plot and str(plot)}
+        )
         return
     _print(found, delta, seen, problem)
+    if cost is not None:
+        say_text(f"At these prices no algorithm spends less than {number(math.ceil(cost))} on average.")
     if plot is not None:
         say_text(f"The figure is in {plot}.")
 

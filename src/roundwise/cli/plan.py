@@ -84,8 +84,8 @@ def _write(found: StudyPlan, out: Path) -> None:
 
 def _plan_rest(study: str, storage: str | None, settings: dict[str, Any], as_json: bool) -> None:
     from roundwise.planning import Costs, replan
-    from roundwise.planning.request import one_for_each
     from roundwise.study import load_study
+    from roundwise.study.spec import one_for_each
 
     with load_study(study, storage) as loaded:
         given = {

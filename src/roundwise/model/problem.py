@@ -47,6 +47,7 @@ class Problem:
         unit: That of the rewards, where they are written for people.
         metrics: Claims about further metrics of the same rows, each with a noise model of its own: the error
             probability is that of all claims together (Proposition 32).
+        prices: What a result of each arm costs: they change what is asked for, never a bet.
 
     >>> from roundwise.questions import BestArm
     >>> Problem(BestArm(), arms=10, delta=0.05).sigma
@@ -59,8 +60,11 @@ class Problem:
     noise: Noise = field(default_factory=Gaussian)
     unit: str = ""
     metrics: tuple[Problem, ...] = ()
+    prices: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.prices and (len(self.prices) != self.arms or not all(0 < each < math.inf for each in self.prices)):
+            raise InputError("Prices are positive numbers, one for each arm.")
         if not isinstance(self.question, Question):
             raise InputError(
                 f"A '{type(self.question).__name__}' is no question: derive its class from roundwise.Question."

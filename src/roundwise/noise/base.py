@@ -213,7 +213,8 @@ class Noise(ABC):
     ) -> FixedSizeBet:
         """Return the bets that bounds are made of: their sizes are the same for all offsets (Proposition 11). (k, P)
 
-        Size k suits a difference of `drifts[k]` (k, 1) standard errors of the form after `units` (K) results an arm.
+        Size k suits a difference of `drifts[k]`, (k, 1) or (k, P), standard errors of the form after `units` (K)
+        results an arm.
         """
         means, inverse = means_and_inverse_counts(batch)
         new, error = form_values(means, pieces), self.sigma * np.sqrt(form_variances(inverse, pieces))

@@ -54,6 +54,7 @@ def plan(
     columns: Columns | None = None,
     reading: Reading | None = None,
     list: ItemList | Sequence[str] | int | str | Path | None = None,
+    prices: str | Sequence[float] | Mapping[str, float] | None = None,
     unit: str | None = None,
     metrics: Sequence[Metric] | None = None,
     baseline: str | float | None = None,
@@ -101,6 +102,7 @@ def plan(
         columns: Names of the columns in result files. A column of items means that arms share items.
         reading: Rules by which rows become results.
         list: Finite list of items that the answer is about.
+        prices: Price of a result of each arm, as `create_study` takes it.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         metrics: Guardrails and secondary metrics: the plan says what each needs, and which one needs most.
         baseline: Scenario baseline rate or mean.

@@ -6,7 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from roundwise.messages import number
+from roundwise.noise import Noise
 from roundwise.planning.forecast import most_in_a_round, planned_looks, plural, share, whole
+from roundwise.planning.pilot import Pilot
 from roundwise.planning.rows import PlanRow
 from roundwise.policies.base import as_rounds
 from roundwise.report.text import Table, align_table
@@ -164,9 +166,11 @@ def describe_question(plan: StudyPlan) -> str:
 
 def describe_pilot(plan: StudyPlan) -> str:
     """What was taken from a past file, and the noise model that it leads to; empty without one."""
-    past, noise = plan.request.past, plan.request.noise
-    if past is None:
-        return ""
+    return "" if plan.request.past is None else describe_past(plan.request.past, plan.request.noise)
+
+
+def describe_past(past: Pilot, noise: Noise) -> str:
+    """The same of a past file and a noise model."""
     spread, (proposed, why) = past.spread(noise), past.proposed
     said = [f"mean {spread.mean:.4g}", f"standard deviation {spread.deviation:.4g}", f"skewness {spread.skewness:.1f}"]
     said.append(f"{share(past.missing)} missing" if past.missing else "none missing")

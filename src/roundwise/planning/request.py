@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.errors import DataError, InputError, unknown
+from roundwise.errors import DataError, InputError
 from roundwise.formats.small_table import read_rows
 from roundwise.ingest.columns import Columns
 from roundwise.ingest.reading import Reading
@@ -25,7 +25,7 @@ from roundwise.planning.scenarios import ITEM_CORRELATION, AlikeItems, AlikeList
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment
 from roundwise.study.metrics import Metric
-from roundwise.study.spec import StudySpec, parse_numbers, setting, settings_of
+from roundwise.study.spec import StudySpec, one_for_each, setting, settings_of
 
 STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
 OF_LEAD = (0.0, 0.5, 0.75, 1.0, 1.5, 2.0)  # rows of a plan, in units of the smallest lead that matters
@@ -212,34 +212,6 @@ class Costs:
         """A round in results of average price: how the policy weighs it."""
         mean = float(np.mean(self.sample)) if self.sample else 0.0
         return self.round / mean if mean > 0 and self.round > 0 else None
-
-
-def one_for_each(
-    value: str | float | Sequence[str | float] | Mapping[str, str | float], names: Sequence[str], what: str
-) -> tuple[float, ...]:
-    """One number for every arm: the same for all, a list in their order, or by name.
-
-    >>> one_for_each("a=2,b=5%", ["a", "b"], "sample cost")
-    (2.0, 0.05)
-    """
-    if isinstance(value, str) and "=" in value:
-        value = {name.strip(): number for name, _, number in (each.partition("=") for each in value.split(","))}
-    if isinstance(value, Mapping):
-        for name in value:
-            if name not in names:
-                raise unknown("arm", name, names)
-        missing = [name for name in names if name not in value]
-        if missing:
-            raise InputError(f"The {what} of '{missing[0]}' is not given. Give one number, or one for every arm.")
-        return tuple(parse_quantity(value[name], what) for name in names)
-    found = parse_numbers(value if isinstance(value, Sequence) else [value], what)
-    if len(found) == 1:
-        return found * len(names)
-    if len(found) != len(names):
-        raise InputError(
-            f"The {what} has {len(found)} numbers, but there are {len(names)} arms. Give one, or one each."
-        )
-    return found
 
 
 def _by_name(given: object, what: str) -> dict[str, float] | None:

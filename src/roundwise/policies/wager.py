@@ -11,7 +11,7 @@ from roundwise.arrays import Floats, quiet, total
 from roundwise.model.batch import FIRST_PARTS, PARTS
 from roundwise.model.estimates import CROWD, Estimates, Past, signal_share
 from roundwise.model.problem import BatchPlan, Problem, Trial
-from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, oriented, whole
+from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, oriented, whole
 from roundwise.rules.eprocess.rule import EProcessRule
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
@@ -87,7 +87,8 @@ class Wager(Policy):
             each *= SHARED
         if self.max_batch is not None:
             each = min(math.ceil(each), self.max_batch // problem.arms)
-        pulls = apportion_pulls(everywhere(runs, problem.arms, math.ceil(each)), None, self.min_per_arm)
+        alike = np.ceil(each * _alike(problem)) if problem.prices else np.full(problem.arms, math.ceil(each))
+        pulls = apportion_pulls(np.broadcast_to(alike, (*runs, problem.arms)) + 0.0, None, self.min_per_arm)
         return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), parts=FIRST_PARTS, jump=self._jump(problem))
 
     @quiet
@@ -95,13 +96,15 @@ class Wager(Policy):
         """Most of the batch in the proportions that settle what is open, the rest alike, and a floor for everyone."""
         kept, counts, eprocess = trial.kept, trial.record.counts, self.stopping.eprocess(problem)
         wanted = eprocess.required_pulls(problem, kept)
-        samples = np.maximum(trial.record.samples, 1.0)
+        samples, prices = np.maximum(trial.record.samples, 1.0), _scaled_prices(problem)
+        if problem.prices:  # money in the place of samples
+            samples = np.maximum(total(prices * counts), 1.0)
         lacking = np.zeros_like(samples)
         if (needed := problem.noise.rows_before_bets(kept.known.past)) is not None:  # before which bets are not placed
             each = np.where(wanted.unfinished & np.isfinite(needed), np.maximum(needed - counts, 0.0), 0.0)
             wanted = wanted._replace(pulls=np.maximum(wanted.pulls, each))
-            lacking = np.minimum(total(each), WIDEST * samples)
-        need = total(wanted.pulls)
+            lacking = np.minimum(total(each * prices), WIDEST * samples)
+        need = total(wanted.pulls * prices)
         confidence = eprocess.confidence(problem, kept)
         worth = eprocess.batch_value * np.maximum(PRICE * math.sqrt(problem.arms), OF_ALL * samples)
         price = self.batch_price or worth
@@ -115,14 +118,18 @@ class Wager(Policy):
         size = np.clip(aim * need, least * samples, np.maximum(growth, least) * samples)
         size = np.maximum(size, lacking)
         unfinished = wanted.unfinished / np.maximum(wanted.unfinished.sum(axis=-1), 1.0)[..., None]
+        if problem.prices:  # as many pulls as c^-1/2, for one unit of money
+            each = wanted.unfinished / np.sqrt(prices)
+            unfinished = each / np.maximum(total(each * prices), 1e-300)[..., None]
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
         pulls = whole(size[..., None] * ((1 - alike) * share + alike * unfinished))
         if wanted.least is not None:
-            room = np.minimum(WIDEST * samples / np.maximum(total(wanted.least), 1.0), 1.0)
+            room = np.minimum(WIDEST * samples / np.maximum(total(wanted.least * prices), 1.0), 1.0)
             pulls = np.maximum(pulls, whole(room[..., None] * wanted.least))
-            size = np.maximum(size, total(pulls))
+            size = np.maximum(size, total(pulls * prices))
         after = samples + (size if self.max_batch is None else np.minimum(size, self.max_batch))
         due = (FLOOR * min(1.0, math.sqrt(10 / problem.arms)) * after / problem.arms)[..., None]
+        due = due * _alike(problem) if problem.prices else due
         refill = REFILL if self.max_batch is None else 1.0
         floor = whole(np.where(counts < due, refill * due - counts, 0.0))
         record = oriented(problem, trial.record)
@@ -142,3 +149,15 @@ class Wager(Policy):
         """How bold the bets are, by the price alone: by what is estimated they would be worse (docs/wager.md)."""
         each = math.nan if self.batch_price is None else self.batch_price / problem.arms
         return int(each >= BOLD) - int(each < CAUTIOUS)
+
+
+def _scaled_prices(problem: Problem) -> Floats:
+    """The price of a result of each arm, 1 on average. (K)"""
+    prices = np.asarray(problem.prices or (1.0,) * problem.arms)
+    return np.asarray(prices * (len(prices) / prices.sum()))
+
+
+def _alike(problem: Problem) -> Floats:
+    """Pulls of each arm that are proportional to c^-1/2 and cost as much as one of each. (K)"""
+    prices = _scaled_prices(problem)
+    return np.asarray(problem.arms / np.sqrt(prices) / np.sqrt(prices).sum())

@@ -210,11 +210,24 @@ def _complexity_of_gaps(gaps: Floats, leads: Bools, possible: Bools, sigma: floa
     return complexity_where(possible, value * (1.0 + total_share) * (2 * sigma**2 / smallest / smallest), share)
 
 
-def solve_star(costs: Floats, leads: Bools) -> Floats:
-    """min sum n subject to 1/n_lead + 1/n_b <= costs_b for all b of finite cost; 0 where there is none. (K),(K)->(K)"""
+def solve_star(costs: Floats, leads: Bools, prices: tuple[float, ...] = ()) -> Floats:
+    """min sum n subject to 1/n_lead + 1/n_b <= costs_b for all b of finite cost; 0 where there is none. (K),(K)->(K)
+
+    With prices c it is min sum c n, at sum_b c_b n_b^2 = c_lead n_lead^2: with y = 1/n_lead the root of
+    y^2 sum_b c_b/(costs_b - y)^2 = c_lead below the least cost, where the left side rises.
+    """
     smallest = np.where(leads, np.inf, costs).min(axis=-1)
     possible = np.asarray((smallest > 0) & np.isfinite(smallest))
     unit = np.where(possible, smallest, 1.0)[..., None]
+    if prices:
+        relative, of = np.where(leads, np.inf, costs / unit), np.asarray(prices)
+        low, high, first = np.zeros(unit.shape), np.ones(unit.shape), total(np.where(leads, of, 0.0))[..., None]
+        for _ in range(60):
+            y = (low + high) / 2
+            over = total(of * (y / (relative - y)) ** 2)[..., None] > first
+            low, high = np.where(over, low, y), np.where(over, y, high)
+        pulls = np.where(leads, 1.0 / low, 1.0 / (relative - low))
+        return np.where(possible[..., None], pulls / unit, 0.0)
     level, share = _solve_shares(np.where(leads, 0.0, np.minimum(unit / costs, 1.0)))
     return np.where(possible[..., None], np.where(leads, 1.0, share) * level[..., None] / unit, 0.0)
 

@@ -104,6 +104,10 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         rounds=int(state.trial.record.batches),
         whole=None if settings.list is None else len(settings.list) * len(settings.arms),
         tied=found.tied,
+        cost=None if settings.prices is None else float(np.dot(settings.prices, state.record.counts)),
+        whole_cost=None
+        if settings.prices is None or settings.list is None
+        else len(settings.list) * float(sum(settings.prices)),
         remaining={}
         if waiting is None
         else {arm: int(n) for arm, n in zip(settings.arms, waiting.outstanding, strict=True) if n > 0},

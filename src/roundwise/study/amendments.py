@@ -72,7 +72,11 @@ def with_arms(spec: StudySpec, names: Sequence[str]) -> StudySpec:
     question = spec.question
     if question.separate_claims and len(found) > len(spec.arms):
         question = claims_of(spec.problem).with_arm(found)
-    return dataclasses.replace(spec, question=question, arms=found, split=split)
+    prices = spec.prices
+    if prices is not None:  # an arm that joins costs as much as the others do on average
+        known, mean = dict(zip(spec.arms, prices, strict=True)), sum(prices) / len(prices)
+        prices = tuple(known.get(name, mean) for name in found)
+    return dataclasses.replace(spec, question=question, arms=found, split=split, prices=prices)
 
 
 def check_change(spec: StudySpec, change: Change) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from roundwise.arrays import Facts, Plain
 from roundwise.contract import check_classes
-from roundwise.errors import InputError
+from roundwise.errors import InputError, unknown
 from roundwise.ingest.columns import Columns
 from roundwise.ingest.reading import Reading
 from roundwise.messages import Remedy, option, several
@@ -146,6 +146,9 @@ class StudySpec:
     list: ItemList | None = setting(
         "list", "Finite list of items that every arm is tried on: the answer is about this list.", None
     )
+    prices: tuple[float, ...] | None = setting(
+        "prices", "Price of a result: one number per arm, e.g. small=1,large=50.", None
+    )
     unit: str | None = setting("label", "Unit of the results in reports, e.g. s, ms or $.", None)
     metrics: tuple[Metric, ...] = setting(
         "metrics",
@@ -171,6 +174,8 @@ class StudySpec:
             ):
                 object.__setattr__(self, name, value)
         parse_settings(self)
+        if self.prices is not None:
+            object.__setattr__(self, "prices", one_for_each(self.prices, self.arms, "price"))
         if self.list is not None:
             self._set_up_list(self.list)
         if self.policy is None:
@@ -223,6 +228,7 @@ class StudySpec:
             "columns": self.columns.payload(),
             "reading": self.reading.payload(),
             "list": None if self.list is None else self.list.to_json(),
+            "prices": None if self.prices is None else list(self.prices),
             "unit": self.unit,
             "metrics": [each.to_json() for each in self.metrics],
             "seed": self.seed,
@@ -235,7 +241,8 @@ class StudySpec:
     def problem(self) -> Problem:
         """The problem in arrays."""
         others = tuple(each.problem for each in self.by_metric)
-        return Problem(self.question, len(self.arms), self.delta, self.noise, self.unit or "", others)
+        prices = self.prices or ()
+        return Problem(self.question, len(self.arms), self.delta, self.noise, self.unit or "", others, prices)
 
     @cached_property
     def by_metric(self) -> tuple[Self, ...]:
@@ -442,6 +449,34 @@ def parse_numbers(value: str | Iterable[str | float], what: str) -> tuple[float,
     """
     words = value.replace(";", ",").split(",") if isinstance(value, str) else value
     return tuple(parse_quantity(each, what) for each in words)
+
+
+def one_for_each(
+    value: str | float | Sequence[str | float] | Mapping[str, str | float], names: Sequence[str], what: str
+) -> tuple[float, ...]:
+    """One number for every arm: the same for all, a list in their order, or by name.
+
+    >>> one_for_each("a=2,b=5%", ["a", "b"], "sample cost")
+    (2.0, 0.05)
+    """
+    if isinstance(value, str) and "=" in value:
+        value = {name.strip(): number for name, _, number in (each.partition("=") for each in value.split(","))}
+    if isinstance(value, Mapping):
+        for name in value:
+            if name not in names:
+                raise unknown("arm", name, names)
+        missing = [name for name in names if name not in value]
+        if missing:
+            raise InputError(f"The {what} of '{missing[0]}' is not given. Give one number, or one for every arm.")
+        return tuple(parse_quantity(value[name], what) for name in names)
+    found = parse_numbers(value if isinstance(value, Sequence) else [value], what)
+    if len(found) == 1:
+        return found * len(names)
+    if len(found) != len(names):
+        raise InputError(
+            f"The {what} has {len(found)} numbers, but there are {len(names)} arms. Give one, or one each."
+        )
+    return found
 
 
 def arm_names(names: Sequence[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import fspath
 from pathlib import Path, PurePath
@@ -1045,6 +1045,7 @@ def create_study(
     columns: Columns | None = None,
     reading: Reading | None = None,
     list: ItemList | Sequence[str] | int | str | Path | None = None,
+    prices: str | Sequence[float] | Mapping[str, float] | None = None,
     unit: str | None = None,
     metrics: Sequence[Metric] | None = None,
     seed: int | None = None,
@@ -1077,6 +1078,8 @@ def create_study(
         list: Finite list of items, by their ids, their number, or a file with a column of items. The question is then
             which arm is best *on this list*, had every arm been tried once on every item, and is always answered
             (docs/lists.md). `ItemList` has more settings: repeats, a given order, strict answers.
+        prices: Price of a result of each arm, e.g. "small=1,large=50". Where arms have results of their own, `Wager`
+            asks for what costs least; reports say what was spent.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         metrics: Guardrails and secondary metrics of the same rows, for claims against a control: the error
             probability is that of all claims together.
@@ -1116,6 +1119,7 @@ def create_study(
         columns=columns,
         reading=reading,
         list=list,
+        prices=prices,
         unit=unit,
         metrics=metrics,
         seed=seed,

@@ -13,6 +13,8 @@ from roundwise.ingest.reading import Empty, TwoArms, UnitResult
 from roundwise.messages import count
 from roundwise.model.spec import POINTED, THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
+from roundwise.planning.pilot import read_pilot
+from roundwise.planning.render import describe_past
 from roundwise.planning.request import OF_BASELINE, PlanRequest, parse_lead
 from roundwise.questions import Claims, Question
 from roundwise.study.metrics import Metric, Role
@@ -238,6 +240,25 @@ class Form:
             return parse_lead(self.lead, self.read("baseline"))
         found: float | None = self.read("lead")
         return found
+
+    def from_past(self, source: object) -> tuple[Form, str]:
+        """The form with what a past file says, and that in words; a range, a spread or a cap that was chosen stays."""
+        study = self._study()
+        question, chosen = study["question"], self.noise in SETTINGS
+        control, noise = self.names[question.reference_arm or 0], study["noise"] if chosen else None
+        past = read_pilot(source, control, study["columns"], study["reading"], noise)
+        noise = past.proposed[0] if noise is None else noise
+        spread = past.spread(noise)
+        fields: dict[str, Any] = {
+            "noise": self.noise if chosen else noise.name,
+            "missing": f"{100 * past.missing:.3g} %",
+        }
+        fields["deviation"] = f"{spread.deviation:.4g}" if noise.estimates_variance else self.deviation
+        if question.level is None:
+            fields["baseline"] = f"{100 * spread.mean:.4g} %" if noise.outcome.rates else f"{spread.mean:.4g}"
+        if past.per_day is not None and not self.days.strip():
+            fields["per_day"] = f"{past.per_day:.0f}"
+        return replace(self, **fields), describe_past(past, noise)
 
     def _round(self) -> int | None:
         """The results of a round, also where they follow from results a day and days a round."""

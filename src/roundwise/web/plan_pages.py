@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -40,6 +40,7 @@ from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
 from roundwise.web.routing import Pages, address_of
 from roundwise.web.security import MANAGE, VIEW
+from roundwise.web.uploads import on_disk
 from roundwise.web.workers import FORECAST, TYPING
 
 FINE = 400  # runs of each row in the final forecast
@@ -111,7 +112,21 @@ def created(request: Request, sent: FormData) -> Response:
     return RedirectResponse(address_of(form.name.strip()), status_code=303)
 
 
-def _form(request: Request, title: str, form: Form | None = None, error: str = "") -> Response:
+@router.post("/plan/pilot", VIEW, by=TYPING)
+def pilot(request: Request, sent: FormData) -> Response:
+    """The form with what a file of past results says of those to come. Nothing is kept of the file."""
+    form, file, note = Form.of(texts(sent)), sent.get("past"), ""
+    try:
+        if not (isinstance(file, UploadFile) and file.filename):
+            raise InputError("Choose a file of past results.")
+        with on_disk("", [file]) as (source,):
+            form, note = form.from_past(source)
+    except RoundwiseError as error:
+        return _form(request, "Plan a study", form, str(error))
+    return _form(request, "Plan a study", form, note=note)
+
+
+def _form(request: Request, title: str, form: Form | None = None, error: str = "", note: str = "") -> Response:
     given = Form.of(dict(request.query_params)) if request.query_params else EXAMPLE
     choices = {"questions": QUESTIONS, "directions": DIRECTIONS, "results": RESULTS, "splits": SPLITS}
     choices |= {"empties": EMPTY, "units": UNITS, "two_arms": TWO_ARMS}
@@ -119,7 +134,8 @@ def _form(request: Request, title: str, form: Form | None = None, error: str = "
     shown = form or given
     metrics = [*shown.metrics, *[MetricFields()] * (METRICS - len(shown.metrics))]
     status = 422 if error else 200
-    return page(request, "new.html", status, title=title, form=shown, metrics=metrics, error=error, **choices)
+    said = {"error": error, "note": note}
+    return page(request, "new.html", status, title=title, form=shown, metrics=metrics, **said, **choices)
 
 
 @router.post("/plan/forecast", VIEW, by=TYPING)

@@ -188,7 +188,7 @@ class BestArmEProcess(EProcess):
             items = np.where(open_, 2 * spread * need / distance**2, 0.0)
             return RequiredPulls(np.where(leads, items.max(axis=-1, keepdims=True), items), open_ | leads)
         costs = np.where(open_, distance * distance / (2 * known.variance[..., None] * need), np.inf)
-        return RequiredPulls(solve_star(costs, leads), open_ | leads)
+        return RequiredPulls(solve_star(costs, leads, problem.prices), open_ | leads)
 
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
         return [

@@ -1,0 +1,71 @@
+"""Prices of results: what is asked for where arms cost different amounts, and what reports say of money."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from roundwise import BestArm, Binary, GaussianArms, InputError, Wager
+from roundwise.model.problem import Problem, begin
+from roundwise.questions.best_arm import solve_star
+from roundwise.questions.lower_bounds import cost_lower_bound
+from roundwise.simulation.run import RunSettings, compute_blocks, join_runs, split_into_blocks
+from roundwise.study import create_study
+
+
+def test_the_star_costs_least():
+    """Independent check: no allocation that meets the constraints is cheaper, nor the stated condition missed."""
+    rng = np.random.default_rng(1)
+    costs, prices = rng.uniform(0.01, 0.2, 6), tuple(rng.uniform(0.1, 10, 6))
+    leads = np.arange(6) == 2
+    pulls = solve_star(costs, leads, prices)
+    others = ~leads
+    np.testing.assert_allclose(1 / pulls[2] + 1 / pulls[others], costs[others], rtol=1e-9)
+    c = np.array(prices)
+    assert (c * pulls**2)[others].sum() == pytest.approx(c[2] * pulls[2] ** 2, rel=1e-6)
+    for y in np.linspace(0.01, 0.99, 50) * costs[others].min():
+        other = np.where(leads, 1 / y, 1 / (costs - y))
+        assert c @ other >= c @ pulls - 1e-6
+    np.testing.assert_allclose(solve_star(costs, leads, (1.0,) * 6), solve_star(costs, leads), rtol=1e-6)
+
+
+def test_the_lower_bound_on_cost():
+    """Two arms: 2 sigma^2/gap^2 (sqrt c1 + sqrt c2)^2 kl(delta, 1 - delta)."""
+    least = 0.9 * np.log(19)
+    for gap, prices in ((1.0, (1.0, 1.0)), (0.3, (2.0, 50.0))):
+        wanted = 2 / gap**2 * np.sqrt(prices).sum() ** 2 * least
+        assert float(cost_lower_bound(BestArm(), [gap, 0.0], 0.05, prices)) == pytest.approx(wanted, rel=1e-6)
+
+
+def mean_cost(means, prices, known, runs=150):
+    environment = GaussianArms(means)
+    problem = Problem(BestArm(), len(means), 0.05, environment.noise, prices=tuple(prices) if known else ())
+    setting = RunSettings(problem, environment, "wager", Wager(), runs, 1, True, np.inf, np.inf, None)
+    found = join_runs([block for _, block in compute_blocks(split_into_blocks(setting), 1, 1, None)])
+    assert found.correct.mean() >= 0.9
+    return float((found.counts @ np.array(prices)).mean())
+
+
+@pytest.mark.parametrize(
+    ("means", "prices", "most"), [([0.5, 0.0], [50.0, 1.0], 0.8), ([0.5, 0.2, 0, 0], [50.0, 1, 1, 1], 0.75)]
+)
+def test_dear_arms_are_asked_for_less_often(means, prices, most):
+    assert mean_cost(means, prices, True) < most * mean_cost(means, prices, False)
+
+
+def test_the_first_batch_costs_the_same():
+    problem = Problem(BestArm(), 2, 0.05, Binary(), prices=(1.0, 4.0))
+    pulls = begin(problem, Wager()).plan.pulls
+    assert pulls[0] / pulls[1] == pytest.approx(2.0, rel=0.1)
+    assert pulls @ [0.4, 1.6] == pytest.approx(60, abs=3)
+
+
+def test_a_study_says_what_was_spent(tmp_path):
+    storage = f"sqlite:///{tmp_path / 'studies.db'}"
+    study = create_study("e", question=BestArm(), arms=["a", "b"], noise=Binary(), prices="a=1,b=50", storage=storage)
+    asked = study.ask()
+    report = study.tell({"arm": ["a", "b"], "count": asked.pulls.astype(int).tolist(), "successes": [0, 0]})
+    assert report.cost == asked.pulls @ [1, 50]
+    assert "at a price of" in report.text()
+    with pytest.raises(InputError, match="price"):
+        create_study("f", question=BestArm(), arms=["a", "b"], noise=Binary(), prices="a=1", storage=storage)
