@@ -29,10 +29,12 @@ from roundwise import (
     simulate,
 )
 from roundwise.arrays import tree_take
+from roundwise.environments import PoissonArms, Replay
 from roundwise.model.problem import advance, begin
-from roundwise.noise import SubGaussian
+from roundwise.noise import Bounded, Poisson, SubGaussian
 from roundwise.planning.forecast import replan
 from roundwise.policies import Designed
+from roundwise.simulation.environments import draw_batch
 
 LEAD = 0.1
 FIXED = {  # sigma^2/lead^2
@@ -128,7 +130,7 @@ def count_false_rejections(question, env, noise, policy, runs, lost, change=stay
             if not group.size or looks == most or not one.plan.pulls.any():
                 found += int(lost(one.kept.wealth).sum())
                 continue
-            batch, world = env.pull(rng, world, one.plan.pulls, noise.needs)
+            batch, world = draw_batch(problem, env, rng, world, one.plan)  # in parts, where they are bet on
             follow(advance(problem, design, one, batch), world, policy, looks + 1)
 
     for _ in range(runs // chunk):
@@ -157,6 +159,8 @@ def show_power(runs):
 def show_errors(runs):
     """Print how often a true null is rejected."""
     normal, best, level = Gaussian(1.0), BestArm(), -0.2
+
+    graded = Replay(("a", "b", "c"), [0, 0.5, 1], [[1, 0, 1], [0, 1, 0], [1, 2, 1]])
 
     def tied(arms, low=0):
         return GaussianArms(np.concatenate([np.zeros(arms - low), np.full(low, level)]))
@@ -192,6 +196,12 @@ def show_errors(runs):
                                                 ("changes by results", change_by_results))),
         *((f"{k} tied, sub-Gaussian", best, tied(k), SubGaussian(1.0), budget(600, 0.2, k), first, stay)
           for k in (2, 4)),
+        ("3 tied, values in [0, 1] of different spread", best, graded, Bounded(0.0, 1.0), budget(200, 0.2, 3), first,
+         stay),
+        ("6 rates of 0.3, first look dealt", best, BernoulliArms([0.3] * 6), Binary(), budget(350, 0.15, 6), first,
+         stay),
+        ("above: 3 counts on the level", Above(2.0), PoissonArms([2.0] * 3), Poisson(), budget(300, 0.5, 3),
+         settled_above, stay),
         ("above: 8 on the level, any settled above", Above(0.0), tied(8), normal, budget(300, 0.2, 8), settled_above,
          stay),
         ("above: one of 8 on the level", Above(0.0), tied(8, 7), normal, budget(300, 0.2, 8), first_above, stay),

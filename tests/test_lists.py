@@ -224,6 +224,7 @@ def test_a_study_from_new_to_report(storage):
     assert report.results < report.whole == 360
     assert "on this list of 120 items" in report.question_text
     assert f"{report.results} of 360 results of the whole list" in report.text()
+    assert any("another winner is not known" in str(each) for each in report.notes)
     assert verify_study("evals", storage).sound
     truth = rows.groupby("arm").outcome.mean()
     for arm in report.arm_rows:
@@ -303,6 +304,21 @@ def test_rows_without_an_outcome_are_asked_for_again(storage):
     assert sum(map(len, study.ask().items.values())) == 1
     study.tell(now.iloc[[3]])
     assert finish(study, rows).guarantee.kept
+
+
+def test_the_rest_of_the_list_may_contradict_the_answer(storage):
+    rows = drawn()
+    study = create(storage)
+    report = finish(study, rows)
+    assert report.answer == "a"
+    state = study.state
+    order, there = state.spec.list.ordered(state.spec.seed), ~np.isnan(state.trial.kept.told)
+    told = {(ARMS[arm], order[place]) for place, arm in np.argwhere(there)}
+    rest = rows[[(arm, item) not in told for arm, item in zip(rows.arm, rows["item"], strict=True)]].copy()
+    rest["outcome"] = (rest.arm == "b").astype(int)
+    report = study.tell(rest)
+    assert any("the answer is wrong: b is the best arm" in str(each) for each in report.dangers)
+    assert report.answer == "a"
 
 
 def test_closing_a_round_keeps_the_guarantee_and_asks_again(storage):
@@ -387,6 +403,7 @@ def test_repeats_are_entries_of_their_own(storage):
     report = study.tell(pd.DataFrame(rows, columns=["arm", "item", "repeat", "outcome"]))
     assert report.answer == "b"
     assert "tried 3 times each" in report.question_text
+    assert any("another run of the list" in str(each) and "is about" in str(each) for each in report.notes)
 
 
 def test_the_command_line(roundwise, tmp_path):

@@ -7,11 +7,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from roundwise.ingest import of_arms
 from roundwise.ingest.row_checks import contradicted_assumptions, cut_shares, notes_on_rows
 from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason, visible
+from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
+from roundwise.model.problem import begin
 from roundwise.noise.base import FALSE_ALARM
 from roundwise.rules.base import TrialStatus
+from roundwise.rules.finite.rule import merge_rows
 from roundwise.study.diagnostics import (
     SURPRISING,
     Disagreement,
@@ -112,12 +116,35 @@ def refutation_of(state: State) -> Reason | None:
 def dangers_of(state: State, guarantee: Guarantee) -> list[Danger]:
     """Return what endangers the guarantee of a study."""
     doubts = map(Danger.of, (*guarantee.conditions, *guarantee.reasons))
-    others = [_missing_differ(state), _sample_ratio_mismatch(state), _cap_differs(state)]
+    others = [_list_contradicts(state), _missing_differ(state), _sample_ratio_mismatch(state), _cap_differs(state)]
     for m, metric in enumerate(state.spec.metrics):
         own = state.of_metric(m)
         for each in (_missing_differ(own), _cap_differs(own)):
             others.append(None if each is None else Danger("metric", metric=metric.name, about=each.values()))
     return [each for each in (*doubts, *others) if each is not None]
+
+
+def _list_contradicts(state: State) -> Danger | None:
+    """Where results told after the decision complete the list, arithmetic may say that the answer is wrong."""
+    spec, verdict = state.spec, state.decided
+    if spec.list is None or verdict is None or not state.late_files:
+        return None
+    told = state.trial.kept.told
+    for names, file in state.late_files:
+        later = Batch(file.counts, file.totals, rows=spec.list.rows([file], len(names), spec.seed))
+        rows = of_arms(later, names, spec.arms).rows
+        told = told if rows is None else merge_rows(told, rows)
+    if told.shape != (len(spec.list), len(spec.arms)) or not np.isfinite(told).all():
+        return None
+    rule = spec.policy.stopping
+    whole = Batch(np.full(len(spec.arms), float(len(told))), told.sum(axis=0), rows=told)
+    start = begin(spec.problem, spec.acting)
+    after = start._replace(kept=rule.fold(spec.problem, start.kept, start.plan, whole))
+    right = spec.question.answer_to_json(rule.answer(spec.problem, after))
+    means = told.mean(axis=0)
+    if right == verdict["answer"] or bool(spec.question.correct(rule.answer(spec.problem, state.trial), means)):
+        return None
+    return Danger("list_contradicts", words=rule.answer_text(spec.problem, after, spec.arms))
 
 
 def _cap_differs(state: State) -> Danger | None:
@@ -231,6 +258,8 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
     if len(state.remarks) > MOST_REMARKS:
         yield Note("more_remarks", number=len(state.remarks) - MOST_REMARKS)
     yield from _collecting(state)
+    if spec.list is not None and state.decided is not None:
+        yield Note("this_run", chance=_another_winner(state), repeats=spec.list.repeats)
     few = state.row_checks.smallest
     if few.min(initial=np.inf) < spec.noise.few_rows and not state.trial.done:
         arm = int(few.argmin())
@@ -271,6 +300,31 @@ def _levels(state: State) -> Note:
     planned = plan.looks is not None and np.isfinite(plan.looks) and plan.pulls.any()
     rounds = 1 + int(plan.looks) if planned and plan.looks is not None else 0
     return Note("levels", levels=sorted(levels, key=lambda each: -each[1]), rounds=rounds)
+
+
+def _another_winner(state: State) -> float | None:
+    """Roughly, how likely another run of the whole list names another best arm; None where repeats do not tell.
+
+    Phi(-lead sqrt(N R / (2 (v_1 + v_2)))) for the two arms that lead, v their mean variance within items.
+    """
+    spec = state.spec
+    if spec.list is None or spec.list.repeats == 1 or spec.question.name != "best-arm":
+        return None
+    told, repeats = state.trial.kept.told, spec.list.repeats
+    values = np.full((len(spec.list), len(spec.arms)), np.nan)
+    values[spec.list.places(spec.seed)[: len(told)]] = np.where(np.isfinite(told), told, np.nan)
+    means = spec.question.sign * state.record.means
+    first, second = np.argsort(-means, kind="stable")[:2]
+    within = 0.0
+    for arm in (first, second):
+        items = values[:, arm].reshape(-1, repeats)
+        items = items[(~np.isnan(items)).sum(axis=1) >= 2]
+        if not len(items):
+            return None
+        within += float(np.nanvar(items, axis=1, ddof=1).mean())
+    if within <= 0:
+        return 0.0
+    return 0.5 * math.erfc(float(means[first] - means[second]) * math.sqrt(len(spec.list) / (4 * within)))
 
 
 def _collecting(state: State) -> Iterator[Note]:
