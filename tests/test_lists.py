@@ -224,6 +224,7 @@ def test_a_study_from_new_to_report(storage):
     assert report.results < report.whole == 360
     assert "on this list of 120 items" in report.question_text
     assert f"{report.results} of 360 results of the whole list" in report.text()
+    assert any("another winner is not known" in str(each) for each in report.notes)
     assert verify_study("evals", storage).sound
     truth = rows.groupby("arm").outcome.mean()
     for arm in report.arm_rows:
@@ -402,6 +403,7 @@ def test_repeats_are_entries_of_their_own(storage):
     report = study.tell(pd.DataFrame(rows, columns=["arm", "item", "repeat", "outcome"]))
     assert report.answer == "b"
     assert "tried 3 times each" in report.question_text
+    assert any("another run of the list" in str(each) and "is about" in str(each) for each in report.notes)
 
 
 def test_the_command_line(roundwise, tmp_path):

@@ -293,7 +293,7 @@ class TestPlan:
 
     @pytest.mark.long
     def test_what_else_could_be_asked(self):
-        found = planned(budget=3000, target="2%")
+        found = planned(budget=8000, target="2%")
         kinds = {each.kind for each in found.alternatives}
         assert {"tolerance", "fewer arms", "budget"} <= kinds
         for each in found.alternatives:

@@ -618,6 +618,14 @@ def _contradicts(*, kinds: Mapping[str, int], lines: Sequence[int], files: Seque
 
 
 Note.table = {
+    "this_run": lambda *, chance, repeats: (
+        "The answer is about this run. How likely another run of the list would have another winner "
+        + (
+            "is not known."
+            if chance is None
+            else f"is about {100 * chance:.2g} %, judged by the {repeats} repeats (a rough figure, no guarantee)."
+        )
+    ),
     "few_rows": lambda *, arm, rows, enough: (
         f"{several(rows, 'result')} of {arm} in a round say little about its spread. Make rounds larger, so that each "
         f"arm has {count(enough)} or more; or, if all arms are known to have the same spread, say so in a new study."

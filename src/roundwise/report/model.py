@@ -143,11 +143,11 @@ def odds(log: float) -> str:
 def progress(log_evidence: float, log_threshold: float) -> str:
     """How far evidence has come on the log scale, in words; never all the way, which is for what is shown.
 
-    >>> [progress(log, 3.0) for log in (-math.inf, 0.0, 0.93, 2.999, 3.1)]
+    >>> [progress(log, 3.0) for log in (-1.0, 0.0, 0.93, 2.999, 3.1)]
     ['0 % of the way', '0 % of the way', '31 % of the way', '99 % of the way', '99 % of the way']
     """
     part = log_evidence / log_threshold if log_threshold > 0 else 0.0
-    return f"{int(min(max(100 * part, 0), 99))} % of the way"
+    return f"{int(100 * min(max(part, 0.0), 0.99))} % of the way"
 
 
 share = RATE_WORDING.value  # a probability in per cent, as short as possible

@@ -258,6 +258,8 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
     if len(state.remarks) > MOST_REMARKS:
         yield Note("more_remarks", number=len(state.remarks) - MOST_REMARKS)
     yield from _collecting(state)
+    if spec.list is not None and state.decided is not None:
+        yield Note("this_run", chance=_another_winner(state), repeats=spec.list.repeats)
     few = state.row_checks.smallest
     if few.min(initial=np.inf) < spec.noise.few_rows and not state.trial.done:
         arm = int(few.argmin())
@@ -298,6 +300,31 @@ def _levels(state: State) -> Note:
     planned = plan.looks is not None and np.isfinite(plan.looks) and plan.pulls.any()
     rounds = 1 + int(plan.looks) if planned and plan.looks is not None else 0
     return Note("levels", levels=sorted(levels, key=lambda each: -each[1]), rounds=rounds)
+
+
+def _another_winner(state: State) -> float | None:
+    """Roughly, how likely another run of the whole list names another best arm; None where repeats do not tell.
+
+    Phi(-lead sqrt(N R / (2 (v_1 + v_2)))) for the two arms that lead, v their mean variance within items.
+    """
+    spec = state.spec
+    if spec.list is None or spec.list.repeats == 1 or spec.question.name != "best-arm":
+        return None
+    told, repeats = state.trial.kept.told, spec.list.repeats
+    values = np.full((len(spec.list), len(spec.arms)), np.nan)
+    values[spec.list.places(spec.seed)[: len(told)]] = np.where(np.isfinite(told), told, np.nan)
+    means = spec.question.sign * state.record.means
+    first, second = np.argsort(-means, kind="stable")[:2]
+    within = 0.0
+    for arm in (first, second):
+        items = values[:, arm].reshape(-1, repeats)
+        items = items[(~np.isnan(items)).sum(axis=1) >= 2]
+        if not len(items):
+            return None
+        within += float(np.nanvar(items, axis=1, ddof=1).mean())
+    if within <= 0:
+        return 0.0
+    return 0.5 * math.erfc(float(means[first] - means[second]) * math.sqrt(len(spec.list) / (4 * within)))
 
 
 def _collecting(state: State) -> Iterator[Note]:
