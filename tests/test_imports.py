@@ -1,6 +1,7 @@
 """The layers of the package: a module imports only from layers before its own; CONTRIBUTING shows the same order."""
 
 import ast
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -189,3 +190,10 @@ def test_contributing_shows_the_order():
     places = [block.find(f"  {each}") for each in ORDER if each not in ("_start", "_version", "__main__")]
     assert -1 not in places
     assert places == sorted(places)
+
+
+def test_a_class_name_means_one_thing():
+    found = Counter(
+        node.name for path in modules().values() for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, times in found.items() if times > 1] == []

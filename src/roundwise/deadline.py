@@ -60,11 +60,6 @@ class Deadline:
 _CURRENT: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 
-def current_deadline() -> Deadline | None:
-    """That of the work at hand."""
-    return _CURRENT.get()
-
-
 def check_deadline() -> None:
     """Raise an error where the work at hand should not go on; to be called in every loop that may take seconds."""
     deadline = _CURRENT.get()

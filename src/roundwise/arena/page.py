@@ -40,7 +40,7 @@ def draw_arena(found: Sequence[Standing]) -> list[Chart]:
 
 
 @dataclass(frozen=True)
-class Column:
+class RankingColumn:
     """A heading, and the cell of a row: as it is sorted, and as it is shown."""
 
     heading: str
@@ -50,30 +50,30 @@ class Column:
 
 
 STANDINGS = (
-    Column("question", "question", text=True),
-    Column("method", "entrant", text=True),
-    Column("× bound", "over_bound", "{:.2f}"),
-    Column("of Wager's", "over_wager", "{:.2f}"),
-    Column("batches", "batches", "{:.1f}"),
-    Column("decided", "decided", "{}"),
-    Column("of", "contests", "{}"),
-    Column("claims shown", "shown", "{:.0%}"),
-    Column("error", "error", "{:.4f}"),
-    Column("≤ (95 %)", "error_upper_95", "{:.4f}"),
-    Column("ms a run", "ms_a_run", "{:.3g}"),
+    RankingColumn("question", "question", text=True),
+    RankingColumn("method", "entrant", text=True),
+    RankingColumn("× bound", "over_bound", "{:.2f}"),
+    RankingColumn("of Wager's", "over_wager", "{:.2f}"),
+    RankingColumn("batches", "batches", "{:.1f}"),
+    RankingColumn("decided", "decided", "{}"),
+    RankingColumn("of", "contests", "{}"),
+    RankingColumn("claims shown", "shown", "{:.0%}"),
+    RankingColumn("error", "error", "{:.4f}"),
+    RankingColumn("≤ (95 %)", "error_upper_95", "{:.4f}"),
+    RankingColumn("ms a run", "ms_a_run", "{:.3g}"),
 )
 ROWS = (
-    Column("contest", "contest", text=True),
-    Column("from", "source", text=True),
-    Column("method", "entrant", text=True),
-    Column("arms", "arms", "{}"),
-    Column("results", "samples_mean", "{:,.0f}"),
-    Column("× bound", "samples_over_lower_bound", "{:.2f}"),
-    Column("batches", "batches_mean", "{:.1f}"),
-    Column("error", "error", "{:.3f}"),
-    Column("undecided", "undecided", "{:.2f}"),
-    Column("runs", "runs", "{}"),
-    Column("ms a run", "ms_a_run", "{:.3g}"),
+    RankingColumn("contest", "contest", text=True),
+    RankingColumn("from", "source", text=True),
+    RankingColumn("method", "entrant", text=True),
+    RankingColumn("arms", "arms", "{}"),
+    RankingColumn("results", "samples_mean", "{:,.0f}"),
+    RankingColumn("× bound", "samples_over_lower_bound", "{:.2f}"),
+    RankingColumn("batches", "batches_mean", "{:.1f}"),
+    RankingColumn("error", "error", "{:.3f}"),
+    RankingColumn("undecided", "undecided", "{:.2f}"),
+    RankingColumn("runs", "runs", "{}"),
+    RankingColumn("ms a run", "ms_a_run", "{:.3g}"),
 )
 
 
@@ -147,14 +147,14 @@ def _shown(each: Standing) -> Plain:
     return each.plain() | {"question": KINDS[each.kind], "entrant": _starred(each)}
 
 
-def _cell(row: Plain, column: Column) -> str:
+def _cell(row: Plain, column: RankingColumn) -> str:
     value = row.get(column.key)
     if value is None:
         return ""
     return column.form.format(value) if not isinstance(value, float) or abs(value) < 1000 else f"{value:,.0f}"
 
 
-def _cells(columns: Sequence[Column], rows: Sequence[Plain]) -> Plain:
+def _cells(columns: Sequence[RankingColumn], rows: Sequence[Plain]) -> Plain:
     """A table for the page: its columns that say something, and each row with the values that it is sorted by."""
     used = [each for each in columns if any(row.get(each.key) is not None for row in rows)]
     lines = []

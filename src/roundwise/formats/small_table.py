@@ -26,7 +26,7 @@ class _Writing:
         self.numbers = Numbers("", sheet.decimal_comma)
         self._signs: dict[str, int] = {}  # the first line with each
 
-    def agree(self, row: Row, cell: object) -> None:
+    def agree(self, row: TableRow, cell: object) -> None:
         """Raise an error where a number has a decimal comma and another a point."""
         for sign in ",.":
             if isinstance(cell, str) and sign in cell:
@@ -37,7 +37,7 @@ class _Writing:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One row of a table."""
 
     name: str  # of the table
@@ -73,7 +73,7 @@ class Row:
         return self.text(column).replace(",", ".")
 
 
-def read_rows(path: Path, needed: Sequence[str]) -> tuple[list[str], list[Row]]:
+def read_rows(path: Path, needed: Sequence[str]) -> tuple[list[str], list[TableRow]]:
     """The names of the columns of a table, some of which are `needed`, and its rows; a DataError says what is wrong."""
     from roundwise.formats.readers import sheet_of
     from roundwise.formats.sheet import unreadable
@@ -86,12 +86,12 @@ def read_rows(path: Path, needed: Sequence[str]) -> tuple[list[str], list[Row]]:
             places = [place for place, title in enumerate(titles) if title]
             nameless = [place for place, title in enumerate(titles) if not title]
             head, writing = [titles[place] for place in places], _Writing(sheet)
-            rows: list[Row] = []
+            rows: list[TableRow] = []
             for lines, columns in sheet.chunks([*places, *nameless]):
                 _empty(sheet, nameless, lines, columns[len(places) :])
                 for line, *cells in zip(lines, *columns[: len(places)], strict=True):
                     if not all(map(blank, cells)):
-                        rows.append(Row(name, int(line), dict(zip(head, cells, strict=True)), writing))
+                        rows.append(TableRow(name, int(line), dict(zip(head, cells, strict=True)), writing))
         except OSError as error:
             raise unreadable(str(path), error) from None
     sheet.problems.refuse()

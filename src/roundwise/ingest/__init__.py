@@ -6,9 +6,9 @@ record in silence; `record` is what a study keeps of a file, and joins the files
 parts; `row_checks` tests single rows against the noise model.
 """
 
-from roundwise.ingest.columns import Columns, TellKeywords, TellOptions
+from roundwise.ingest.columns import TellKeywords, TellOptions
 from roundwise.ingest.duplicates import ArmSums, RecordedFiles
-from roundwise.ingest.reading import Reading
+from roundwise.ingest.reading import Columns, Reading
 from roundwise.ingest.record import (
     FileForm,
     FileStart,

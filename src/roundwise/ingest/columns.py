@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, ClassVar, Literal, NamedTuple, TypedDict
 
@@ -15,7 +15,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import quoted, refusal, shown, some
 from roundwise.formats.sheet import Problems, blank, name_in
-from roundwise.ingest.reading import Empty, Reading
+from roundwise.ingest.reading import Columns, Empty, Reading
 from roundwise.messages import Remedy, list_quoted, option
 
 ACCEPTED = (
@@ -38,38 +38,6 @@ _SUM_TITLES = {  # of sums of 0/1 outcomes, taken only if there is one of each a
 _SUMS = ("count", "total", "successes", "squares")
 _EXTRAS = ("id", "time", "item", "covariate", "denominator")  # columns that a table of any form may have
 _TO_COME = "remaining"  # a column of what is asked for: a round is no table of results
-
-
-@dataclass(frozen=True)
-class Columns:
-    """What the columns of a user's tables are called, where they have names of their own.
-
-    >>> Columns(arm="variant").over(Columns(arm="group", outcome="converted"))
-    Columns(arm='variant', outcome='converted', id=None, time=None, item=None, covariate=None, denominator=None)
-    """
-
-    arm: str | None = None
-    outcome: str | None = None
-    id: str | None = None  # of one row, user or patient: no id counts twice
-    time: str | None = None
-    item: str | None = None  # of what several arms were tried on: a question, a plate
-    covariate: str | None = None  # of a number known of each id before the study, to adjust for
-    denominator: str | None = None  # of what outcomes are divided by, in all: revenue per session
-
-    def __post_init__(self) -> None:
-        named = [name.strip() if isinstance(name, str) else name for name in self.payload().values()]
-        if not all(isinstance(name, str) and name for name in named):
-            raise InputError("The name of a column is empty. Give it as it stands in the header of the file.")
-        if len({name.casefold() for name in named}) < len(named):
-            raise InputError("One column is named twice. Give the arm, the outcome, ids, times and items one each.")
-
-    def over(self, other: Columns) -> Columns:
-        """These names, and those of `other` where there is none."""
-        return Columns(**other.payload() | self.payload())
-
-    def payload(self) -> dict[str, str]:
-        """The names as JSON."""
-        return {key: name for key, name in asdict(self).items() if name is not None}
 
 
 WATCH = "watch "  # before the title of a column that is not used but may identify units, as a role

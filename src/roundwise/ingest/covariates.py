@@ -83,8 +83,6 @@ class CovariateSummary(NamedTuple):
     @quiet
     def plus(self, files: Sequence[CovariateSums]) -> CovariateSummary:
         """With one more round."""
-        if not files:
-            return self
         round = reduce(CovariateSums.plus, files)
         some = round.counts >= ENOUGH
         n, x = round.counts[some], round.x[some]

@@ -178,7 +178,7 @@ class IdRows(NamedTuple):
         return IdRows._make(each[some] for each in self)
 
 
-class Units(NamedTuple):
+class IdResults(NamedTuple):
     """One row for each id, ascending, with the result that its rows lead to; and what became of the others."""
 
     rows: IdRows  # with the first line and time of each; no value where all rows have none, or those of several arms
@@ -259,7 +259,7 @@ class Ids:
                 )
             self._sheet.problems.one(kind, int(rows.lines[second[k]]), f"{have} {whose}", remedy)
 
-    def combine(self, reading: Reading, latest: float = math.inf) -> Units:
+    def combine(self, reading: Reading, latest: float = math.inf) -> IdResults:
         """One result for each id by the rules of the study; windows count as closed up to the time `latest`."""
         rows = self.rows
         ids, first, which = np.unique(rows.ids, return_index=True, return_inverse=True)
@@ -288,7 +288,9 @@ class Ids:
             ids, rows.lines[first], rows.arms[first], found, rows.items[first], start, rows.covariates[first], divisors
         )
         closed = start + reading.window <= latest if reading.id_window is not None else np.ones(size, dtype=np.bool_)
-        return Units(one, np.bincount(which[inside], minlength=size), first, closed, low != high, int((~inside).sum()))
+        return IdResults(
+            one, np.bincount(which[inside], minlength=size), first, closed, low != high, int((~inside).sum())
+        )
 
 
 def contradictions(rows: IdRows, recorded: RecordedFiles, arms: Sequence[str], seed: int) -> Contradicted | None:

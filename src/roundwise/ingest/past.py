@@ -12,9 +12,9 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
 from roundwise.formats.sheet import is_path, unreadable
-from roundwise.ingest.columns import AnyName, Columns, TellOptions
+from roundwise.ingest.columns import AnyName, TellOptions
 from roundwise.ingest.duplicates import RecordedFiles
-from roundwise.ingest.reading import Reading, seconds
+from roundwise.ingest.reading import Columns, Reading, seconds
 from roundwise.ingest.rows import FileReader
 from roundwise.messages import Remedy
 from roundwise.noise import LargeSample

@@ -1,4 +1,4 @@
-"""How rows become results, by rules that are fixed when a study is created and recorded with it."""
+"""How rows become results: the names of columns and the rules, fixed when a study is created and recorded with it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,38 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _EPOCH, _DAYS = 25_569, (20_000, 80_000)  # 1 January 1970 as a day of Excel, and days from 1954 to 2119
 _WINDOW = re.compile(r"(\d+(?:\.\d+)?)\s*(m|h|d|w)")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a user's tables are called, where they have names of their own.
+
+    >>> Columns(arm="variant").over(Columns(arm="group", outcome="converted"))
+    Columns(arm='variant', outcome='converted', id=None, time=None, item=None, covariate=None, denominator=None)
+    """
+
+    arm: str | None = None
+    outcome: str | None = None
+    id: str | None = None  # of one row, user or patient: no id counts twice
+    time: str | None = None
+    item: str | None = None  # of what several arms were tried on: a question, a plate
+    covariate: str | None = None  # of a number known of each id before the study, to adjust for
+    denominator: str | None = None  # of what outcomes are divided by, in all: revenue per session
+
+    def __post_init__(self) -> None:
+        named = [name.strip() if isinstance(name, str) else name for name in self.payload().values()]
+        if not all(isinstance(name, str) and name for name in named):
+            raise InputError("The name of a column is empty. Give it as it stands in the header of the file.")
+        if len({name.casefold() for name in named}) < len(named):
+            raise InputError("One column is named twice. Give the arm, the outcome, ids, times and items one each.")
+
+    def over(self, other: Columns) -> Columns:
+        """These names, and those of `other` where there is none."""
+        return Columns(**other.payload() | self.payload())
+
+    def payload(self) -> dict[str, str]:
+        """The names as JSON."""
+        return {key: name for key, name in asdict(self).items() if name is not None}
 
 
 @dataclass(frozen=True)

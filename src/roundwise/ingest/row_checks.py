@@ -361,7 +361,7 @@ def _read_finding(written: Facts) -> Finding:
 # --- tests
 
 
-class Test(NamedTuple):
+class CheckResult(NamedTuple):
     """P-values of one statistic, and how large it is. (K) each"""
 
     chances: Floats
@@ -369,7 +369,7 @@ class Test(NamedTuple):
 
 
 @quiet
-def skewness_test(moments: Moments) -> Test:
+def skewness_test(moments: Moments) -> CheckResult:
     """D'Agostino's test of normality by the skewness, two-sided (Biometrika 57, 1970)."""
     from scipy.special import ndtr
 
@@ -378,11 +378,11 @@ def skewness_test(moments: Moments) -> Test:
     beta = 3 * (n**2 + 27 * n - 70) * (n + 1) * (n + 3) / ((n - 2) * (n + 5) * (n + 7) * (n + 9))
     w = np.sqrt(2 * (beta - 1)) - 1
     z = np.arcsinh(y * np.sqrt((w - 1) / 2)) / np.sqrt(0.5 * np.log(w))
-    return Test(2 * ndtr(-np.abs(z)), skewness)
+    return CheckResult(2 * ndtr(-np.abs(z)), skewness)
 
 
 @quiet
-def kurtosis_test(moments: Moments) -> Test:
+def kurtosis_test(moments: Moments) -> CheckResult:
     """The test of normality by the kurtosis, upper (Anscombe and Glynn, Biometrika 70, 1983)."""
     from scipy.special import ndtr
 
@@ -393,37 +393,39 @@ def kurtosis_test(moments: Moments) -> Test:
     a = 6 + 8 / beta * (2 / beta + np.sqrt(1 + 4 / beta**2))
     z = (1 - 2 / (9 * a) - np.cbrt((1 - 2 / a) / (1 + x * np.sqrt(2 / (a - 4))))) / np.sqrt(2 / (9 * a))
     # its cube root turns over for flat samples, of which nothing is said
-    return Test(np.where(kurtosis > 3, 2 * ndtr(-z), 1.0), kurtosis)
+    return CheckResult(np.where(kurtosis > 3, 2 * ndtr(-z), 1.0), kurtosis)
 
 
-def repetition_test(repetition: Repetition) -> Test:
+def repetition_test(repetition: Repetition) -> CheckResult:
     """Whether a value that was chosen before comes in more than half of the rows."""
     from scipy.special import bdtrc
 
     rows, hits = repetition.rows, repetition.hits
-    return Test(np.where(hits > 0, bdtrc(hits - 1, rows.astype(np.int64), 0.5), 1.0), hits / np.maximum(rows, 1.0))
+    return CheckResult(
+        np.where(hits > 0, bdtrc(hits - 1, rows.astype(np.int64), 0.5), 1.0), hits / np.maximum(rows, 1.0)
+    )
 
 
 @quiet
-def deviations_test(moments: Moments) -> Test:
+def deviations_test(moments: Moments) -> CheckResult:
     """The F test of each arm's variance against that of all others, two-sided."""
     from scipy.special import fdtr, fdtrc
 
     own, others = moments.freedom, moments.freedom.sum() - moments.freedom
     ratio = moments.second / own / ((moments.second.sum() - moments.second) / others)
-    return Test(2 * np.minimum(fdtr(own, others, ratio), fdtrc(own, others, ratio)), np.sqrt(ratio))
+    return CheckResult(2 * np.minimum(fdtr(own, others, ratio), fdtrc(own, others, ratio)), np.sqrt(ratio))
 
 
 @quiet
-def sigma_test(moments: Moments, sigmas: Floats, exact: bool) -> Test:
+def sigma_test(moments: Moments, sigmas: Floats, exact: bool) -> CheckResult:
     """Whether rows vary more than sigma says; with `exact` also less."""
     ratio = moments.second / (moments.freedom * sigmas**2)
     bound = np.exp(0.5 * moments.freedom * (np.log(ratio) + 1 - ratio))
-    return Test(np.minimum((2 if exact else 1) * np.where((ratio > 1) | exact, bound, 1.0), 1.0), np.sqrt(ratio))
+    return CheckResult(np.minimum((2 if exact else 1) * np.where((ratio > 1) | exact, bound, 1.0), 1.0), np.sqrt(ratio))
 
 
 @quiet
-def dispersion_test(moments: Moments) -> Test:
+def dispersion_test(moments: Moments) -> CheckResult:
     """Whether counts vary more than their mean."""
     from scipy.special import chdtrc, pdtrc
 
@@ -434,13 +436,13 @@ def dispersion_test(moments: Moments) -> Test:
     few = pdtrc(np.maximum(reached - 1, 0.0), np.maximum(n * mean - 1, 0.0) * mean / (2 * scale))
     few = np.where(reached >= 1, few, 1.0)
     ratio = moments.second / (moments.freedom * mean)
-    return Test(2 * np.where(mean < 2, few, chdtrc(moments.freedom, moments.second / mean)), ratio)
+    return CheckResult(2 * np.where(mean < 2, few, chdtrc(moments.freedom, moments.second / mean)), ratio)
 
 
-def _tests(noise: Noise, statistics: RowStatistics) -> dict[RowCheck, Callable[[], Test]]:
+def _tests(noise: Noise, statistics: RowStatistics) -> dict[RowCheck, Callable[[], CheckResult]]:
     moments, repetition = statistics
     sigmas = noise.known_sigma if noise.arm_sigmas is None else noise.arm_sigmas
-    every: dict[RowCheck, Callable[[], Test]] = {
+    every: dict[RowCheck, Callable[[], CheckResult]] = {
         "skewness": lambda: skewness_test(moments),
         "kurtosis": lambda: kurtosis_test(moments),
         "repeated": lambda: repetition_test(repetition),

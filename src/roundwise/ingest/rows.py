@@ -30,16 +30,16 @@ from roundwise.formats.sheet import (
     whole,
 )
 from roundwise.formats.sources import MetricError, Wanted
-from roundwise.ingest.columns import EVERY, WATCH, ArmNames, Columns, Index, TellOptions, known_titles, layout
+from roundwise.ingest.columns import EVERY, WATCH, ArmNames, Index, TellOptions, known_titles, layout
 from roundwise.ingest.covariates import Adjustment, CovariateSums
 from roundwise.ingest.duplicates import (
     ArmSums,
     FrameDigest,
+    IdResults,
     IdRows,
     Ids,
     RecordedFiles,
     RowBag,
-    Units,
     among,
     contradictions,
     could_repeat,
@@ -51,7 +51,7 @@ from roundwise.ingest.duplicates import (
     with_arm,
 )
 from roundwise.ingest.ratios import Linearization, RatioSums
-from roundwise.ingest.reading import Reading, moment, seconds
+from roundwise.ingest.reading import Columns, Reading, moment, seconds
 from roundwise.ingest.record import (
     WATCHED,
     ColumnWatch,
@@ -905,7 +905,7 @@ class FileReader:
         if self.zeros:
             self.sheet.note("empty_zero", rows=self.zeros)
 
-    def _tell_units(self, units: Units, told: IdRows, title: str, row_store: RowStore) -> None:
+    def _tell_units(self, units: IdResults, told: IdRows, title: str, row_store: RowStore) -> None:
         """Put one row for each id that is told into a row store, in the order of their first rows."""
         rule, several_arms = self.reading, units.several_arms[units.closed]
         self._refuse_incomplete_units(units)
@@ -953,7 +953,7 @@ class FileReader:
         self.ratio_sums, self.linearization = sums, rule
         return rule.linearize(told.arms, told.values, told.denominators)
 
-    def _refuse_incomplete_units(self, units: Units) -> None:
+    def _refuse_incomplete_units(self, units: IdResults) -> None:
         """Raise an error where a file lacks rows of ids that an earlier one left waiting."""
         (known, since), rows = self.recorded.waiting_units, units.rows
         places = np.minimum(np.searchsorted(rows.ids, known), max(len(rows.ids) - 1, 0))

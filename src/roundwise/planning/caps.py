@@ -10,7 +10,7 @@ import numpy as np
 from roundwise.arrays import Plain
 from roundwise.noise import LargeSample
 from roundwise.planning.forecast import Quantiles, quantiles, simulate_request
-from roundwise.planning.pilot import Spread
+from roundwise.planning.pilot import PilotMoments
 from roundwise.planning.request import PlanRequest
 from roundwise.planning.rows import PlanRow
 
@@ -22,7 +22,7 @@ class CapEffect:
     """A cap, or none, on the results of a pilot, and what a study takes with it in the row that matters."""
 
     cap: float | None
-    spread: Spread
+    spread: PilotMoments
     samples: Quantiles
     within_budget: float | None  # chance of an answer, if there is a budget
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError
-from roundwise.ingest.columns import Columns
 from roundwise.ingest.past import read_past
-from roundwise.ingest.reading import Reading
+from roundwise.ingest.reading import Columns, Reading
 from roundwise.ingest.row_checks import RowCounter, RowStatistics, check_once, contradicted_assumptions
 from roundwise.messages import Remedy
 from roundwise.noise import Binary, Capped, LargeSample, Noise, Normal, Poisson
@@ -25,7 +24,7 @@ LARGE_COUNTS = 20.0  # means from which counts are nearly normal
 QUANTILES = (0.999, 0.9999)  # caps that are looked at
 
 
-class Spread(NamedTuple):
+class PilotMoments(NamedTuple):
     """The results of a pilot under a noise model: as they are, or with its cap."""
 
     mean: float
@@ -50,7 +49,7 @@ class Pilot:
         """Results of all arms together."""
         return None if self.days is None else self.results / self.days
 
-    def spread(self, noise: Noise) -> Spread:
+    def spread(self, noise: Noise) -> PilotMoments:
         """Mean, deviation and skewness under a noise model, and what its cap removes."""
         low, high, clip = noise.outcome.low, noise.outcome.high, noise.outcome.clip
         values = np.clip(self.values, low, high) if clip else self.values
@@ -58,7 +57,7 @@ class Pilot:
         skewness = float((off**3).mean() / (off**2).mean() ** 1.5) if deviation > 0 else 0.0
         total = float(np.abs(self.values).sum())
         cut = float(np.abs(self.values - values).sum()) / total if total else 0.0
-        return Spread(float(values.mean()), deviation, skewness, cut)
+        return PilotMoments(float(values.mean()), deviation, skewness, cut)
 
     def doubt(self, noise: Noise) -> str | None:
         """What these results say against a noise model, as a clause; None if nothing."""

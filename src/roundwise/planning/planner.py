@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from roundwise.errors import InputError
-from roundwise.ingest.columns import Columns
-from roundwise.ingest.reading import Reading
+from roundwise.ingest.reading import Columns, Reading
 from roundwise.messages import Remedy, option
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import parse_quantity

@@ -15,8 +15,7 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
 from roundwise.formats.small_table import read_rows
-from roundwise.ingest.columns import Columns
-from roundwise.ingest.reading import Reading
+from roundwise.ingest.reading import Columns, Reading
 from roundwise.messages import Remedy, option
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise

@@ -33,7 +33,7 @@ class Knockout(NamedTuple):
     inside: Bools  # (K)
 
 
-class Round(NamedTuple):
+class KnockoutRound(NamedTuple):
     """One round: fresh pulls of each arm that is in, and how many arms stay."""
 
     pulls: int
@@ -49,7 +49,7 @@ class FixedBudgetPolicy(RankingPolicy[Knockout]):
     budget: float
 
     @abstractmethod
-    def schedule(self, problem: Problem) -> list[Round]:
+    def schedule(self, problem: Problem) -> list[KnockoutRound]:
         """Return all rounds."""
 
     @abstractmethod
@@ -95,7 +95,7 @@ class SequentialHalving(FixedBudgetPolicy):
 
     >>> from roundwise.questions import BestArm
     >>> SequentialHalving(budget=1200).schedule(Problem(BestArm(), arms=8))
-    [Round(pulls=50, stay=4), Round(pulls=100, stay=2), Round(pulls=200, stay=1)]
+    [KnockoutRound(pulls=50, stay=4), KnockoutRound(pulls=100, stay=2), KnockoutRound(pulls=200, stay=1)]
     """
 
     budget: float = 10_000.0
@@ -107,13 +107,13 @@ class SequentialHalving(FixedBudgetPolicy):
         checked(1 <= self.budget <= 2**53, f"`budget` is {self.budget:g}, but must be a number of samples.")
         checked(self.rounds is None or 1 <= self.rounds <= 60, f"`rounds` is {self.rounds}, but must be from 1 to 60.")
 
-    def schedule(self, problem: Problem) -> list[Round]:
+    def schedule(self, problem: Problem) -> list[KnockoutRound]:
         arms = problem.arms
         number = self.rounds or math.ceil(math.log2(arms))
         found, inside = [], arms
         for r in range(1, number + 1):
             stay = math.ceil(inside / 2) if self.rounds is None else math.ceil(arms ** (1 - r / number) - 1e-9)
-            found.append(Round(math.floor(self.budget / (inside * number)), min(stay, inside)))
+            found.append(KnockoutRound(math.floor(self.budget / (inside * number)), min(stay, inside)))
             inside = found[-1].stay
         return found
 
@@ -134,7 +134,7 @@ class SuccessiveRejects(FixedBudgetPolicy):
 
     >>> from roundwise.questions import BestArm
     >>> SuccessiveRejects(budget=1000).schedule(Problem(BestArm(), arms=3))
-    [Round(pulls=250, stay=2), Round(pulls=124, stay=1)]
+    [KnockoutRound(pulls=250, stay=2), KnockoutRound(pulls=124, stay=1)]
     """
 
     budget: float = 10_000.0
@@ -144,12 +144,12 @@ class SuccessiveRejects(FixedBudgetPolicy):
     def __post_init__(self) -> None:
         checked(1 <= self.budget <= 2**53, f"`budget` is {self.budget:g}, but must be a number of samples.")
 
-    def schedule(self, problem: Problem) -> list[Round]:
+    def schedule(self, problem: Problem) -> list[KnockoutRound]:
         arms = problem.arms
         scale = 0.5 + sum(1 / i for i in range(2, arms + 1))
         pulls = [math.ceil((self.budget - arms) / (scale * (arms + 1 - k))) for k in range(1, arms)]
         before = [0, *pulls]
-        return [Round(pulls[k] - before[k], arms - 1 - k) for k in range(arms - 1)]
+        return [KnockoutRound(pulls[k] - before[k], arms - 1 - k) for k in range(arms - 1)]
 
     def merits(self, problem: Problem, trial: Trial[Knockout]) -> Floats:
         return oriented(problem, trial.record).means

@@ -39,7 +39,7 @@ from roundwise.rules import Declared, StoppingRule
 from roundwise.solvers.design import ROUGH, fit_least_squares, orthonormal_basis, solve_design
 
 
-class Race(NamedTuple):
+class RaceState(NamedTuple):
     """Where a race stands."""
 
     round: Floats  # r, from 1
@@ -51,12 +51,12 @@ class Race(NamedTuple):
         return np.asarray(self.place == 0)
 
 
-def start_race(problem: Problem, runs: tuple[int, ...]) -> Race:
+def start_race(problem: Problem, runs: tuple[int, ...]) -> RaceState:
     """Everyone is in, in the first round."""
-    return Race(np.ones(runs), zeros((*runs, problem.arms)))
+    return RaceState(np.ones(runs), zeros((*runs, problem.arms)))
 
 
-def place_arms(problem: Problem, race: Race, lower: Floats, upper: Floats) -> Race:
+def place_arms(problem: Problem, race: RaceState, lower: Floats, upper: Floats) -> RaceState:
     """Accept whose L exceeds the (k'+1)-th largest U, reject whose U is below the k'-th largest L, k' places left."""
     racing = race.racing
     places = ranking(problem).number_sought - (race.place > 0).sum(axis=-1)
@@ -75,13 +75,13 @@ def ranked(values: Floats, rank: NDArray[np.intp]) -> Floats:
     return np.asarray(np.where(rank < 0, np.inf, np.where(rank >= values.shape[-1], -np.inf, found)))
 
 
-def declare_accepted(problem: Problem, race: Race) -> Declaration:
+def declare_accepted(problem: Problem, race: RaceState) -> Declaration:
     """The accepted arms, once they are all."""
     accepted, sought = race.place > 0, ranking(problem)
     return Declaration(np.asarray(accepted.sum(axis=-1) == sought.number_sought), sought.answer_from_set(accepted))
 
 
-class RacingPolicy(RankingPolicy[Race]):
+class RacingPolicy(RankingPolicy[RaceState]):
     """Rounds in which every arm still in the race is brought to the same number of pulls."""
 
     @abstractmethod
@@ -92,12 +92,12 @@ class RacingPolicy(RankingPolicy[Race]):
     def reach(self, problem: Problem, r: Floats) -> Floats:
         """How much the difference of two means may deviate in round r."""
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Race]:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[RaceState]:
         pulls = everywhere(runs, problem.arms, float(self.pulls(problem, np.array(1.0))))
         asked, race = np.ones(runs, dtype=np.bool_), start_race(problem, runs)
         return BatchPlan(pulls, asked, race, declared=undeclared(problem, runs))
 
-    def next(self, problem: Problem, trial: Trial[Race]) -> BatchPlan[Race]:
+    def next(self, problem: Problem, trial: Trial[RaceState]) -> BatchPlan[RaceState]:
         """Accept and reject; pull the arms that are left up to the number of the next round."""
         race, means = trial.plan.memory, oriented(problem, trial.record).means
         reach = self.reach(problem, race.round)
@@ -108,7 +108,7 @@ class RacingPolicy(RankingPolicy[Race]):
         pulls = np.where(after.racing, np.maximum(goal - trial.record.counts, 1.0), 0.0)
         return BatchPlan(pulls, trial.plan.may_stop, after, declared=declared)
 
-    def _declare(self, problem: Problem, means: Floats, reach: Floats, race: Race) -> Declaration:
+    def _declare(self, problem: Problem, means: Floats, reach: Floats, race: RaceState) -> Declaration:
         return declare_accepted(problem, race)
 
 
@@ -152,7 +152,7 @@ class Elimination(RacingPolicy):
         return np.asarray(2 * problem.sigma * np.sqrt(level / self.pulls(problem, r)))
 
     @quiet
-    def _declare(self, problem: Problem, means: Floats, reach: Floats, race: Race) -> Declaration:
+    def _declare(self, problem: Problem, means: Floats, reach: Floats, race: RaceState) -> Declaration:
         """The accepted arms, or the leaders if by the same bounds no arm left is better by more than the tolerance."""
         found = declare_accepted(problem, race)
         if not problem.question.tolerance:
@@ -195,7 +195,7 @@ class Hillel(RacingPolicy):
         """e_r, in the units of the rewards."""
         return np.asarray(2 * problem.sigma * 2.0**-r)
 
-    def _declare(self, problem: Problem, means: Floats, reach: Floats, race: Race) -> Declaration:
+    def _declare(self, problem: Problem, means: Floats, reach: Floats, race: RaceState) -> Declaration:
         found = declare_accepted(problem, race)
         near = ~found.made & (reach <= problem.question.tolerance / 2)
         best = np.where(race.place >= 0, means, -np.inf).argmax(axis=-1)
@@ -230,7 +230,7 @@ class Karpov(RacingPolicy):
 
 
 @dataclass(frozen=True)
-class BatchRacing(RankingPolicy[Race]):
+class BatchRacing(RankingPolicy[RaceState]):
     """Top-k or best arm in batches of equal size, which go to the arms left that have fewest pulls.
 
     A batch may lack a few pulls where arms are alike and their number does not divide it. After Jun, Jamieson, Nowak
@@ -263,12 +263,12 @@ class BatchRacing(RankingPolicy[Race]):
         few = f"`batch` is {self.batch:g}, but {problem.arms} arms need at least {problem.arms} pulls a batch."
         checked(self.batch >= problem.arms, few)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Race]:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[RaceState]:
         race = start_race(problem, runs)
         pulls = self._share(race, np.zeros_like(race.place), None)
         return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), race, declared=undeclared(problem, runs))
 
-    def next(self, problem: Problem, trial: Trial[Race]) -> BatchPlan[Race]:
+    def next(self, problem: Problem, trial: Trial[RaceState]) -> BatchPlan[RaceState]:
         race, record = trial.plan.memory, oriented(problem, trial.record)
         means, radius = record.means, self.radius(problem, record.counts)
         after = place_arms(problem, race, means - radius, means + radius)._replace(round=race.round + 1)
@@ -281,7 +281,7 @@ class BatchRacing(RankingPolicy[Race]):
         pulls = np.maximum(counts, 1.0)
         return np.asarray(4 * problem.sigma * np.sqrt(np.log(np.log2(2 * pulls) / share) / pulls))
 
-    def _share(self, race: Race, counts: Floats, record: Record | None) -> Floats:
+    def _share(self, race: RaceState, counts: Floats, record: Record | None) -> Floats:
         """Pulls with which those left become as equal as they can, within the limits."""
         have = np.where(race.racing, counts, 0.0)
         equal = np.where(race.racing, have.max(axis=-1, keepdims=True) + self.batch, -(2.0**60))  # the others get none

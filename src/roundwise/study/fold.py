@@ -327,6 +327,7 @@ class StudySummary:
         if round.by_number:
             splits = splits.plus(round.pulls, round.counts + round.lost)
         deviation = self.deviation or describe_deviation(round)
+        adjusted = [each.covariate for each in round.files if each.covariate is not None]
         checks = self.row_checks.plus(spec.noise, round.files, round.arms, spec.arms)
         ratios = self.ratios
         for each in round.files:
@@ -339,7 +340,7 @@ class StudySummary:
             agreement=agrees,
             splits=splits,
             row_checks=checks,
-            covariate=self.covariate.plus([each.covariate for each in round.files if each.covariate is not None]),
+            covariate=self.covariate.plus(adjusted) if adjusted else self.covariate,
             ratios=ratios,
             metrics=tuple(each.folded(own, round.of_metric(m)) for m, (each, own) in enumerate(others)),
         )

@@ -18,8 +18,7 @@ from typing import Any, Literal, NamedTuple, Self
 from roundwise.arrays import Facts, Plain
 from roundwise.contract import check_classes
 from roundwise.errors import InputError, unknown
-from roundwise.ingest.columns import Columns
-from roundwise.ingest.reading import Reading
+from roundwise.ingest.reading import Columns, Reading
 from roundwise.messages import Remedy, option, several
 from roundwise.model.problem import Problem, begin, check_whole_number
 from roundwise.model.spec import POINTED, from_spec, parse_quantity, to_spec

@@ -32,7 +32,7 @@ LONG = 1e5  # samples that PET never needs on the minimum-threshold instance, an
 
 
 @dataclass(frozen=True)
-class Experiment:
+class PaperExperiment:
     """One instance, and the policies that are run on it."""
 
     name: str
@@ -44,7 +44,7 @@ class Experiment:
 
 
 @dataclass(frozen=True)
-class Finding:
+class PaperFinding:
     """Something the paper says, and what we measured."""
 
     paper: str
@@ -83,7 +83,7 @@ TRACKED: dict[str, tuple[Question, list[float]]] = {
 }
 
 
-def experiments() -> list[Experiment]:
+def experiments() -> list[PaperExperiment]:
     """The random best-arm instances of Figures 3a and 3b, the minimum-threshold instance of Figure 3c, and our own.
 
     Wager runs with the paper's algorithms; a threshold that needs normal rewards of known variance is an experiment of
@@ -101,10 +101,10 @@ def experiments() -> list[Experiment]:
     pairwise = {"Track-and-Stop, pairwise threshold": TrackAndStop(stopping=GLR(KaufmannKoolenPairwise()))}
     gaps = GaussianArms(RandomGaps())
     return [
-        Experiment("best-arm", BestArm(), gaps, best_arm),
-        Experiment("minimum-threshold", MinimumBelow(0.6), GaussianArms([0.5, 0.6]), minimum, times=30),
-        Experiment("best-arm, normal rewards known", BestArm(), gaps, {**pairwise}, Gaussian(1.0)),
-        *(Experiment(name, question, GaussianArms(means), pair) for name, (question, means) in TRACKED.items()),
+        PaperExperiment("best-arm", BestArm(), gaps, best_arm),
+        PaperExperiment("minimum-threshold", MinimumBelow(0.6), GaussianArms([0.5, 0.6]), minimum, times=30),
+        PaperExperiment("best-arm, normal rewards known", BestArm(), gaps, {**pairwise}, Gaussian(1.0)),
+        *(PaperExperiment(name, question, GaussianArms(means), pair) for name, (question, means) in TRACKED.items()),
     ]
 
 
@@ -119,7 +119,7 @@ def reproduced(runs: int = 1000, seed: int = 1, progress: Callable[[int], None] 
 
 
 def run_experiment(
-    each: Experiment, runs: int, seed: int, progress: Callable[[int], None] | None = None
+    each: PaperExperiment, runs: int, seed: int, progress: Callable[[int], None] | None = None
 ) -> dict[str, Runs]:
     """The runs of each policy: one policy at a time, which changes no number, since only PET has a second batch."""
     found = {}
@@ -149,12 +149,12 @@ def cut_off(runs: Runs) -> Bools:
     return np.asarray(runs.samples >= LIMIT)
 
 
-def claims(results: Results) -> list[Finding]:
+def claims(results: Results) -> list[PaperFinding]:
     """What the paper says, and what was measured."""
     return [*_best_arm(results["best-arm"]), rare_long_runs(results["minimum-threshold"]), *_everywhere(results)]
 
 
-def _best_arm(best: dict[str, Runs]) -> list[Finding]:
+def _best_arm(best: dict[str, Runs]) -> list[PaperFinding]:
     """Figures 3a and 3b."""
     pet, opt = best["PET"].summary, best["Opt-BBAI"].summary
     swept = {32.0: opt} | {c: best[f"Opt-BBAI, c = {c:g}"].summary for c in SWEEP}
@@ -167,19 +167,19 @@ def _best_arm(best: dict[str, Runs]) -> list[Finding]:
     fewer = sum(each < pet.samples_mean for each in forced)
     longest = max(best[name].samples.max() for name in readings() if "not forced" in name)
     return [
-        Finding(
+        PaperFinding(
             "PET needs fewer samples than Opt-BBAI (Fig. 3a)",
             f"PET {_count(pet.samples_mean)}; Opt-BBAI "
             + ", ".join(f"c = {c:g}: {_count(mean)}" for c, mean in means.items()),
             "; ".join(f"{words} c = {', '.join(values)}" for words, values in sides.items() if values),
         ),
-        Finding(
+        PaperFinding(
             "PET and Opt-BBAI use similarly few batches (Fig. 3b)",
             f"PET {pet.batches_mean:.2f}; Opt-BBAI {opt.batches_mean:.2f}",
             "both are few, "
             + ("Opt-BBAI less than half of PET's" if 2 * opt.batches_mean < pet.batches_mean else "alike"),
         ),
-        Finding(
+        PaperFinding(
             "batched Track-and-Stop looks like a good alternative for best arm (Fig. 3a)",
             f"Track-and-Stop from {_count(min(forced))} to {_count(max(forced))} in {len(forced)} readings with forced "
             f"exploration (without, the longest run is {_count(longest)}); PET {_count(pet.samples_mean)}",
@@ -188,7 +188,7 @@ def _best_arm(best: dict[str, Runs]) -> list[Finding]:
     ]
 
 
-def rare_long_runs(found: dict[str, Runs]) -> Finding:
+def rare_long_runs(found: dict[str, Runs]) -> PaperFinding:
     """Figure 3c. The verdict is about tails, not about which mean is larger: rare runs carry the mean."""
     pet, ours, free = (found[name] for name in ("PET", "Track-and-Stop", "Track-and-Stop, not forced"))
     seen = [name for name in readings() if (found[name].samples > LONG).any()]
@@ -209,7 +209,7 @@ def rare_long_runs(found: dict[str, Runs]) -> Finding:
             verdict += (
                 f". {words} forced exploration they lift the mean above the 95 % quantile: means are not compared"
             )
-    return Finding(
+    return PaperFinding(
         "on the minimum-threshold instance Track-and-Stop has a high mean, PET has not (Fig. 3c)",
         f"PET {_spread(pet)}; Track-and-Stop {_spread(ours)}; not forced {_spread(free)}; runs above "
         f"{_count(LONG)}: {', '.join(_percent((each.samples > LONG).mean()) for each in (pet, ours, free))}",
@@ -217,7 +217,7 @@ def rare_long_runs(found: dict[str, Runs]) -> Finding:
     )
 
 
-def _everywhere(results: Results) -> list[Finding]:
+def _everywhere(results: Results) -> list[PaperFinding]:
     """Errors in all runs; where PET enters its second batch, and what that saves."""
     runs = [each for found in results.values() for each in found.values()]
     summaries = [each.summary for each in runs]
@@ -234,20 +234,20 @@ def _everywhere(results: Results) -> list[Finding]:
     costs = [f"{name} {each.samples_mean / 1e6:.1f} M in {each.batches_mean:.1f} batches" for name, each in far.items()]
     everywhere = all(entered[name].mean() > 0.5 for name in TRACKED)
     return [
-        Finding(
+        PaperFinding(
             f"every algorithm errs with probability at most {DELTA:g}",
             f"{wrong} wrong answer{'' if wrong == 1 else 's'} in {_count(sum(each.runs for each in summaries))} runs; "
             f"largest 95 % upper bound on an error rate: {largest:.4f}",
             "; ".join(verdicts) or "reproduces",
         ),
-        Finding(
+        PaperFinding(
             '"the second batch is rarely done" (Section 3.3)',
             f"entered in {_count(figures.sum())} of {_count(len(figures))} runs on the instances of Figure 3",
             f"reproduces: in {_percent(figures.mean())} of runs"
             if figures.any()
             else "reproduces: the evidence suffices during uniform exploration, and PET is Round Robin on another grid",
         ),
-        Finding(
+        PaperFinding(
             "PET explores uniformly, then tracks w* in a second batch (Algorithm 1)",
             f"entered, of {_count(far['PET'].runs)} runs: {', '.join(done)}; samples with 200 arms: {', '.join(costs)}",
             "reproduces on instances of ours where few of many arms matter" if everywhere else "rarely seen",

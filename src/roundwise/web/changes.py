@@ -32,7 +32,7 @@ class FormField(NamedTuple):
     required: bool = True
 
 
-class Change(NamedTuple):
+class ChangeForm(NamedTuple):
     """A change: the method of a study that makes it, and the fields of its form, whose words are in `change.html`."""
 
     method: Callable[..., object]
@@ -82,18 +82,18 @@ MOST = BUDGET._replace(hint="Those already recorded count, too. Empty: until it 
 LEAD = FormField("lead", "The smallest lead that matters", "Such as 2 points, or 0.5.", "quantity", False)
 LOOKS = FormField("looks", "Rounds that the rest is planned for", "5 if empty.", "number", False)
 CHANGES = {
-    "drop": Change(Study.drop, (ARM, WHY, UNRELATED), serious=True),
-    "add": Change(Study.add, (NEW_ARM, WHY, UNRELATED)),
-    "close-round": Change(Study.close_round, (WHY._replace(label="Why will the rest not come?"),), serious=True),
-    "end": Change(Study.end, (WHY,), serious=True),
-    "reopen": Change(Study.reopen, (WHY,)),
-    "relax": Change(Study.relax, (WHY,), serious=True),
-    "extend": Change(Study.extend, (BUDGET,)),
-    "redesign": Change(Study.redesign, (MOST, LEAD, LOOKS)),
-    "amend": Change(_amend, (FILE, CORRECTED, WITHDRAW, WHY), serious=True),
-    "import-past": Change(Study.import_past, (EARLIER,)),
-    "note": Change(Study.note, (FormField("text", "Note", kind="long"),)),
-    "remove": Change(Study.remove, (), serious=True),
+    "drop": ChangeForm(Study.drop, (ARM, WHY, UNRELATED), serious=True),
+    "add": ChangeForm(Study.add, (NEW_ARM, WHY, UNRELATED)),
+    "close-round": ChangeForm(Study.close_round, (WHY._replace(label="Why will the rest not come?"),), serious=True),
+    "end": ChangeForm(Study.end, (WHY,), serious=True),
+    "reopen": ChangeForm(Study.reopen, (WHY,)),
+    "relax": ChangeForm(Study.relax, (WHY,), serious=True),
+    "extend": ChangeForm(Study.extend, (BUDGET,)),
+    "redesign": ChangeForm(Study.redesign, (MOST, LEAD, LOOKS)),
+    "amend": ChangeForm(_amend, (FILE, CORRECTED, WITHDRAW, WHY), serious=True),
+    "import-past": ChangeForm(Study.import_past, (EARLIER,)),
+    "note": ChangeForm(Study.note, (FormField("text", "Note", kind="long"),)),
+    "remove": ChangeForm(Study.remove, (), serious=True),
 }
 router = Pages()
 
@@ -129,7 +129,7 @@ def changed(request: Request, name: str, kind: str, sent: FormData) -> Response:
     return RedirectResponse("/" if kind == "remove" else address_of(name), status_code=303)
 
 
-def _known(kind: str) -> Change:
+def _known(kind: str) -> ChangeForm:
     if kind not in CHANGES:
         raise HTTPException(404, "There is no such change.")
     return CHANGES[kind]

@@ -116,7 +116,7 @@ class LabResult(NamedTuple):
     """What a job of the lab found."""
 
     compared: list[Comparison]
-    claims: list[paper.Finding]  # what the paper says, where it was run again
+    claims: list[paper.PaperFinding]  # what the paper says, where it was run again
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from roundwise.cli.study.requests import RequestOptions
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.messages import Guarantee, Reason, count, keep_flags, several, shell_command, visible
 from roundwise.model.spec import Kind, parse_spec
-from roundwise.report.text import wrap_text
+from roundwise.report.text import render_text, wrap_text
 from roundwise.study.spec import StudySpec
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def show_report(report: Report, as_json: bool, before: str = "") -> None:
         return
     if before:
         say_text(before)
-    say(report.text(console_width()))
+    say(render_text(report, console_width()))
 
 
 def guarantee(read: Callable[[], Sequence[Entry]]) -> dict[str, object]:

@@ -14,7 +14,7 @@ from roundwise.model.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus
 from roundwise.rules.finite.bets import EARLY, LEADS, ROUNDING, is_certain, left_mean, log_factors, log_wealth
-from roundwise.rules.finite.process import FiniteProcess, Need, Row
+from roundwise.rules.finite.process import FiniteProcess, ItemRow, Need
 
 
 class BestArmPurses(NamedTuple):
@@ -40,7 +40,7 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
             nothing, nothing, np.zeros((*runs, arms, arms)), np.zeros((*runs, len(LEADS), arms)), none, none
         )
 
-    def step(self, purses: BestArmPurses, row: Row) -> BestArmPurses:
+    def step(self, purses: BestArmPurses, row: ItemRow) -> BestArmPurses:
         witness = self._witnesses(purses)
         lead = np.take_along_axis(purses.low, witness, axis=-1) - purses.high
         place = row.place[..., None]

@@ -18,7 +18,7 @@ from roundwise.arrays import Array, Bools, Floats, zeros
 from roundwise.questions.base import Answer, RankingQuestion, largest_mask
 from roundwise.rules.base import ClaimStatus, LinearForm
 from roundwise.rules.finite.bets import LEADS, ROUNDING, left_mean, log_factors, log_wealth
-from roundwise.rules.finite.process import FiniteProcess, Need, Row
+from roundwise.rules.finite.process import FiniteProcess, ItemRow, Need
 
 CANDIDATES = 6  # that may be named before the end of the list
 SHARE = 0.8  # of what is left that each of them takes
@@ -93,7 +93,7 @@ class CandidateProcess(FiniteProcess[CandidatePurses]):
         sets = np.where(new[..., None, None], self._put(purses.sets, wanted, purses), purses.sets)
         return purses._replace(sets=sets, named=purses.named + new)
 
-    def step(self, purses: CandidatePurses, row: Row) -> CandidatePurses:
+    def step(self, purses: CandidatePurses, row: ItemRow) -> CandidatePurses:
         place = row.place
         purses = self._name(purses, np.isin(place, self.places))
         # what else was told must not matter: it could depend on results at later places
@@ -150,7 +150,7 @@ class CandidateProcess(FiniteProcess[CandidatePurses]):
         full = np.full_like(purses.counted, float(self.size))
         return purses._replace(low=low, high=high, counted=full, exact=np.ones_like(purses.exact))
 
-    def recount(self, purses: CandidatePurses, rows: Row) -> CandidatePurses:
+    def recount(self, purses: CandidatePurses, rows: ItemRow) -> CandidatePurses:
         """With the sums of the needed arms over all places so far: those that came back were not counted on some."""
         x, seen = np.where(rows.seen, rows.low, 0.0), rows.seen.astype(np.float64)
         squares = np.swapaxes(x * x, -1, -2) @ seen

@@ -16,7 +16,7 @@ from roundwise.rules.base import ClaimStatus
 Purses = TypeVar("Purses")  # a named tuple of arrays
 
 
-class Row(NamedTuple):
+class ItemRow(NamedTuple):
     """The results of all arms on the item at one place, in [0, 1], higher is better.
 
     A request that failed for good has the least value where a high one would speak for a statement, and the largest
@@ -56,12 +56,12 @@ class FiniteProcess(ABC, Generic[Purses]):
         """The state before the first item."""
 
     @abstractmethod
-    def step(self, purses: Purses, row: Row) -> Purses:
+    def step(self, purses: Purses, row: ItemRow) -> Purses:
         """The state after one more item: bets on it, and what is certain after it."""
 
     @abstractmethod
     def conclude(self, purses: Purses, low: Floats, high: Floats) -> Purses:
-        """The state once every result is there: arithmetic decides. The sums are of the whole list, as in `Row`."""
+        """The state once every result is there: arithmetic decides. The sums are of the whole list, as in `ItemRow`."""
 
     @abstractmethod
     def needed(self, purses: Purses) -> Bools:
@@ -71,7 +71,7 @@ class FiniteProcess(ABC, Generic[Purses]):
         """Which needed arms have not been counted on all places before this one: they were not needed there. (K)"""
         return np.zeros_like(self.needed(purses))
 
-    def recount(self, purses: Purses, rows: Row) -> Purses:
+    def recount(self, purses: Purses, rows: ItemRow) -> Purses:
         """The state with the sums of all arms that have results on all places so far; rows have an axis of places."""
         return purses
 

@@ -25,7 +25,7 @@ from roundwise.rules.eprocess.claim_bounds import claims_of
 from roundwise.rules.finite.best_arm import BestArmProcess
 from roundwise.rules.finite.bounds import list_means
 from roundwise.rules.finite.candidates import CandidateProcess
-from roundwise.rules.finite.process import FiniteProcess, Row
+from roundwise.rules.finite.process import FiniteProcess, ItemRow
 from roundwise.rules.finite.statements import LevelProcess, Statement, StatementProcess
 
 FAILED = np.inf  # in place of a result: the request was given up
@@ -87,13 +87,13 @@ class ListRule(StoppingRule[ListState]):
             here = (place == t) & ~process.settled(purses)
             lags = here[..., None] & process.lags(purses, place)
             if (back := (lags & (prefix >= t)).any(axis=-1)).any():  # arms that were not needed for a while
-                rows = Row(place, *self._scale(problem, told[..., :t, :]))
+                rows = ItemRow(place, *self._scale(problem, told[..., :t, :]))
                 purses = tree_where(back, process.recount(purses, rows), purses)
             if t == told.shape[-2]:
                 break
             goes_on = here & ((prefix > t) | ~process.needed(purses)).all(axis=-1)
             if goes_on.any():
-                after = process.step(purses, Row(place, *self._scale(problem, told[..., t, :])))
+                after = process.step(purses, ItemRow(place, *self._scale(problem, told[..., t, :])))
                 purses = after if goes_on.all() else tree_where(goes_on, after, purses)
                 place = place + goes_on
         at_end = np.asarray(place >= self.size)

@@ -16,7 +16,7 @@ from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus, LinearForm
 from roundwise.rules.eprocess.closed_testing import missing_wealth, reject_closed, wealth_in_goals
 from roundwise.rules.finite.bets import LEADS, ROUNDING, is_certain, left_mean, log_factors, log_wealth
-from roundwise.rules.finite.process import FiniteProcess, Need, Row
+from roundwise.rules.finite.process import FiniteProcess, ItemRow, Need
 
 LEAST = 0.01  # of a variance of values that do not compare arms
 
@@ -91,7 +91,7 @@ class StatementProcess(FiniteProcess[StatementPurses]):
         below = -(high @ self.up.T + low @ self.down.T)
         return np.stack([above, below], axis=-2)
 
-    def step(self, purses: StatementPurses, row: Row) -> StatementPurses:
+    def step(self, purses: StatementPurses, row: ItemRow) -> StatementPurses:
         place, open_ = row.place[..., None, None], ~self._closed(purses)
         y = self._values(row.low, row.high)
         mean = left_mean(self.size, place, self.bounds, purses.sums)
