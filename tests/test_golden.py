@@ -23,6 +23,7 @@ from roundwise.report import build_report
 from roundwise.rules import GLR, THRESHOLDS, Declared
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.rule import EProcessRule
+from roundwise.rules.finite.rule import ListRule
 from roundwise.store import EventKind
 from roundwise.study import fold
 from roundwise.study.audit import audit_entries
@@ -181,7 +182,7 @@ def test_a_state_that_cannot_be_read_is_counted_anew(studies, monkeypatch):
         state = study.state
         before = None if state.checkpoint is None else won_by(state)
         with monkeypatch.context() as patch:
-            for rule in (EProcessRule, ClosedTestingRule, Declared, GLR):
+            for rule in (EProcessRule, ClosedTestingRule, Declared, GLR, ListRule):
                 patch.setattr(rule, "state_tag", lambda self, problem: "unknown/1")
             state = study.state
             after = won_by(state)
