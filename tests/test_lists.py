@@ -174,6 +174,12 @@ def test_errors_at_ties_and_one_item_off(arms, size):
 # --- studies
 
 
+@pytest.fixture(autouse=True)
+def _the_same_order(monkeypatch):
+    """Every study draws the same seed, so that no test depends on chance."""
+    monkeypatch.setattr("secrets.randbits", lambda bits: 11)
+
+
 @pytest.fixture
 def storage(tmp_path):
     return f"sqlite:///{tmp_path / 'studies.db'}"
@@ -319,6 +325,16 @@ def test_the_rest_of_the_list_may_contradict_the_answer(storage):
     report = study.tell(rest)
     assert any("the answer is wrong: b is the best arm" in str(each) for each in report.dangers)
     assert report.answer == "a"
+
+
+@pytest.mark.parametrize("unrelated", [False, True])
+def test_the_arms_of_a_list_are_fixed(storage, unrelated):
+    rows, study = drawn(), create(storage)
+    study.tell(due(study, rows))
+    with pytest.raises(InputError, match="are fixed"):
+        study.drop("c", "too slow", unrelated)
+    with pytest.raises(InputError, match="are fixed"):
+        study.add("d", "new", unrelated)
 
 
 def test_closing_a_round_keeps_the_guarantee_and_asks_again(storage):

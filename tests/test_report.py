@@ -45,7 +45,7 @@ from roundwise.policies import OptBBAI
 from roundwise.report import build_report
 from roundwise.report.charts import draw_evidence, draw_means
 from roundwise.report.export import BROWSERS
-from roundwise.report.model import odds, per_cent
+from roundwise.report.model import odds, per_cent, progress
 from roundwise.report.text import (
     arm_table,
     as_rows,
@@ -666,3 +666,7 @@ def test_the_chart_of_claims_shows_what_is_shown(tmp_path):
     assert "arm 19 beats control: shown in round" in draw_evidence(report)
     assert "and 8 more, farther from the threshold" in draw_evidence(report)
     assert "arm 19  42.0 %, shown" in draw_means(report)
+
+
+def test_evidence_that_was_lost_is_no_progress():
+    assert progress(-math.inf, 3.0) == "0 % of the way"
