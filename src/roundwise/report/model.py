@@ -147,11 +147,7 @@ def progress(log_evidence: float, log_threshold: float) -> str:
     ['0 % of the way', '0 % of the way', '31 % of the way', '99 % of the way', '99 % of the way']
     """
     part = log_evidence / log_threshold if log_threshold > 0 else 0.0
-<<<<<<< HEAD
-    return f"{int(min(max(100 * part, 0), 99))} % of the way"  # -inf where a bet lost all
-=======
     return f"{int(100 * min(max(part, 0.0), 0.99))} % of the way"
->>>>>>> main
 
 
 share = RATE_WORDING.value  # a probability in per cent, as short as possible
