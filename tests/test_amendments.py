@@ -201,7 +201,7 @@ class TestBudgets:
                     batch = Batch(pulls, np.sqrt(pulls) * rng.standard_normal(3))
                     trial = advance(settings.problem, settings.acting, trial, batch)
                 if not trial.kept.shown.any():
-                    settings, trial = counting.extend_budget(settings, trial, budget)
+                    settings, trial = counting.redesign(settings, trial, settings.design | {"budget": budget})
             wrong += bool(trial.kept.shown.any())
         assert wrong <= 0.2 * runs + 3 * math.sqrt(0.16 * runs)
         assert wrong > 0.05 * runs  # the test can fail

@@ -84,7 +84,8 @@ class TestTheGrid:
         promising = {name for name, made in POLICIES.items() if made().stopping.doubt(problem) is None}
         assert {rule.policy.name for rule in RULES} == promising
         conditional = {each.column for each in cells if each.part == "conditions"}
-        assert set(POLICIES) - promising - conditional == {"tri-bbai", "opt-bbai"}  # see docs/baselines.md
+        without = {"tri-bbai", "opt-bbai", "sequential-halving", "successive-rejects"}  # see docs/baselines.md
+        assert set(POLICIES) - promising - conditional == without
         proved = {name for name, each in THRESHOLDS.items() if each.doubt(problem) is None}
         assert {rule.name.split(", ")[1] for rule in RULES if rule.name.startswith("PET, ")} >= proved
 
@@ -251,7 +252,7 @@ class TestThePage:
         counted = CalibrationResult(found, [Failed(cells[0], "it broke")])
         text = page(counted, refused, "roundwise calibrate", "figures/calibration.svg")
         assert "| Wager: best arm |" in text
-        assert sum(word != "|" for word in text.split()) < 2000  # short enough to be read
+        assert sum(word != "|" for word in text.split()) < 2400  # short enough to be read
         assert len(list_problems(counted)) == sum(cell.must_fail for cell in cells) + 1
         data = json.loads(json.dumps(plain(counted, refused)))
         assert {each["sentence"] for each in data["refused"]} == {each.sentence for each in refused}

@@ -238,7 +238,9 @@ def test_the_mirror_image_is_decided_alike(world, number):
     question, mirror = asked(centre, low, high)[number]
     policy = ConditionalPower() if question.separate_claims else Wager()
     found = decisions(mirror, Mirror(environment, centre), policy, noise)
-    assert found == decisions(question, environment, policy, noise)
+    samples, *rest = decisions(question, environment, policy, noise)
+    assert found[1:] == rest
+    np.testing.assert_allclose(found[0], samples, rtol=0.01)  # 1 - 0.7 is not 0.3: a batch may be rounded otherwise
 
 
 @pytest.mark.parametrize("name", sorted(set(POLICIES) - {"wager", "conditional-power"}))
