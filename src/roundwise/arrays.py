@@ -5,7 +5,7 @@ for another memory layout, so sums over arms go through `total`, which always ad
 
 What a study keeps between rounds (`model.problem.Trial`) is a tree of named tuples of arrays. `pack` writes it as JSON
 and `unpack` reads it back: the same bits, also of inf, nan and -0.0. Only names of fields are written, never those of
-Python classes or modules: whoever reads a tree says of which type it is.
+Python classes or modules: the reader of a tree supplies its type.
 """
 
 from __future__ import annotations

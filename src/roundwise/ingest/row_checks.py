@@ -157,7 +157,7 @@ class Repetition(NamedTuple):
 
 
 class RowStatistics(NamedTuple):
-    """What is kept of the rows of a file, or of all files of a study."""
+    """Summary statistics of the rows of a file, or of all files of a study."""
 
     moments: Moments
     repetition: Repetition

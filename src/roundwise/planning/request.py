@@ -79,7 +79,7 @@ class Scenario:
 
 
 def parse_lead(text: str, baseline: str | float | None) -> float:
-    """A lead in units of the results, also where it is said relative to the baseline.
+    """Convert a lead, absolute or relative to the baseline, to units of the results.
 
     >>> parse_lead("2 points", None), parse_lead("10%-of-baseline", "30%")
     (0.02, 0.03)

@@ -155,7 +155,7 @@ def _differences(state: State, entry: Entry) -> list[str]:
 
 
 def _other_adjustments(state: State, written: Plain) -> list[str]:
-    """How results were adjusted for a covariate, or linearized, otherwise than what was known before them says."""
+    """Differences between recorded adjustments or linearizations and those recomputed from earlier rounds."""
     words = []
     if (covariate := written.get("covariate")) is not None:
         given, due = unpack(CovariateSums, covariate).adjustment, adjustment_of(state, None)

@@ -104,5 +104,8 @@ class FiniteProcess(ABC, Generic[Purses]):
         return f"{problem.question.answer_text(self.answer(purses), names)} on this list"
 
     def wrong(self, purses: Purses, means: Floats) -> Bools:
-        """Whether something is rejected that is true of these means of the list. ()"""
-        raise NotImplementedError
+        """Whether something is rejected that is true of these means of the list. ()
+
+        By default nothing is known to be: errors then show in the answer alone.
+        """
+        return np.zeros_like(self.settled(purses))

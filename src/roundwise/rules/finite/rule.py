@@ -28,8 +28,6 @@ from roundwise.rules.finite.candidates import CandidateProcess
 from roundwise.rules.finite.process import FiniteProcess, ItemRow
 from roundwise.rules.finite.statements import LevelProcess, Statement, StatementProcess
 
-FAILED = np.inf  # in place of a result: the request was given up
-
 
 class ListState(NamedTuple):
     """What was told, and how far the bets are."""

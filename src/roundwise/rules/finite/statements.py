@@ -22,7 +22,7 @@ LEAST = 0.01  # of a variance of values that do not compare arms
 
 
 class Statement(NamedTuple):
-    """What is said of the list: the mean of a form of the arms is above one bound, or below another."""
+    """A statement about the list: a linear combination of the arms' means is above one bound, or below another."""
 
     words: str
     opposite: str  # what the other side says; empty where there is none
