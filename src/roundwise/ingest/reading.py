@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, date, datetime
 from typing import Literal, get_args
 
@@ -111,6 +111,12 @@ class Reading:
     def shares(self) -> bool:
         """Whether results are 1 beyond a value, and else 0."""
         return self.share_above is not None or self.share_below is not None
+
+    def of_columns(self, columns: Columns) -> Reading:
+        """The rules for these columns: a ratio is of the sums of each id, unless another rule was given."""
+        if columns.denominator is None or self.id_result is not None:
+            return self
+        return replace(self, id_result="sum")
 
     def payload(self) -> Plain:
         """The rules that differ from the usual ones, as JSON."""

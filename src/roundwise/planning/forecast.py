@@ -591,13 +591,14 @@ def _collect_data(state: State, told: Batch | None) -> Data:
     """All that came back, also for the outstanding round; squares as far as the stopping rule keeps them."""
     record, past = state.trial.record, state.spec.policy.stopping.past(state.trial.kept)
     scatter, freedom = (None, None) if past is None or not past.freedom.any() else (past.scatter, past.freedom)
+    skewness = None if past is None or past.cubes is None else np.nan_to_num(past.skewness, posinf=0.0)
     if told is None:
-        return Data(counts=record.counts, totals=record.totals, scatter=scatter, freedom=freedom)
+        return Data(counts=record.counts, totals=record.totals, scatter=scatter, freedom=freedom, skewness=skewness)
     if told.scatter is not None:
         within = np.maximum(told.counts - 1.0, 0.0)
         scatter, freedom = (told.scatter, within) if scatter is None else (scatter + told.scatter, freedom + within)
     counts, totals = record.counts + told.counts, record.totals + told.totals
-    return Data(counts=counts, totals=totals, scatter=scatter, freedom=freedom)
+    return Data(counts=counts, totals=totals, scatter=scatter, freedom=freedom, skewness=skewness)
 
 
 def outlook_line(state: State, *, runs: int = LINE_RUNS) -> str | None:
@@ -624,13 +625,14 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
     settings = settings if settings.list is not None else settings.alone
     question, noise = settings.question, settings.noise
     low, high = noise.mean_range
-    if settings.lead is not None and noise.known_sigma is None and not (noise.outcome.limited or noise.outcome.counts):
-        return None  # what a lead in units of the results takes depends on a deviation that nobody has said
+    if noise.outcome.clip or noise.outcome.counts or (settings.lead is not None and noise.estimates_variance):
+        return None  # what a lead in units of the results takes depends on a mean or a deviation that nobody has said
+    unit = "standard deviations of a result" if noise.estimates_variance else settings.unit or ""
     middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
     try:
         baseline = middle if question.level is None else question.level
         rows = build_ladder(
-            question, settings.arms, noise, baseline, None if settings.lead is None else [settings.lead]
+            question, settings.arms, noise, baseline, None if settings.lead is None else [settings.lead], unit=unit
         )
         row = rows[-2] if settings.lead is None else rows[0]
         means = np.asarray(row.means)

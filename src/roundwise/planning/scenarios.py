@@ -132,6 +132,48 @@ class Unreliable(Environment[object]):
         return np.asarray(kept.transpose().astype(np.float64))
 
 
+class RatioNow(NamedTuple):
+    """The state of the world of linearized ratios."""
+
+    world: Any
+    before: Floats  # (K), results so far
+
+    @property
+    def means(self) -> Floats:
+        """The true ratios. (K)"""
+        return np.asarray(self.world.means)
+
+
+@dataclass(frozen=True, eq=False)
+class RatioArms(Environment[RatioNow]):
+    """Linearized ratios: a round of an arm that has no earlier results sets the scale, and stays in one part."""
+
+    world: Environment
+
+    @property
+    def arms(self) -> int:
+        return self.world.arms
+
+    @property
+    def noise(self) -> Noise:
+        return self.world.noise
+
+    def initial_state(self, rng: Generator, runs: int) -> RatioNow:
+        return RatioNow(self.world.initial_state(rng, runs), np.zeros((runs, self.arms)))
+
+    def pull(self, rng: Generator, state: RatioNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, RatioNow]:
+        batch, after = self.world.pull(rng, state.world, pulls, needs)
+        return batch, RatioNow(after, state.before + batch.counts)
+
+    def pull_parts(
+        self, rng: Generator, state: RatioNow, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, RatioNow]:
+        if ((state.before == 0) & (pulls > 0)).any():
+            return self.pull(rng, state, pulls, needs)
+        batch, after = self.world.pull_parts(rng, state.world, pulls, parts, partitions, needs)
+        return batch, RatioNow(after, state.before + batch.counts)
+
+
 class SeveralNow(NamedTuple):
     """The state of the world of each metric; `means` are those of the main one."""
 
@@ -229,14 +271,23 @@ class AlikeItems(ItemEnvironment[ItemsNow]):
         same = rng.random(items) < self.correlation
         luck[same] = luck[same, :1]
         if values is None or state.below is None:
-            return np.asarray(state.means[run] + (1.0 if self.deviation is None else self.deviation) * ndtri(luck))
+            return np.asarray(state.means[run] + self._sigma * ndtri(luck))
         return np.asarray(values[(luck[..., None] >= state.below[run]).sum(axis=-1)])
+
+    @property
+    def _sigma(self) -> float:
+        """The standard deviation of normal results."""
+        found = self.noise.without_items().known_sigma if self.deviation is None else self.deviation
+        if found is None:
+            raise InputError("Normal results on shared items need a standard deviation to be drawn.")
+        return found
 
     @cached_property
     def _distributions(self) -> tuple[Floats | None, Floats | None]:
         """The values of results, and P(result <= value) but for the last, (R, K, V - 1); nothing if they are normal."""
         alone, rows = self.noise.without_items(), self.rows
         if not alone.outcome.limited:
+            _ = self._sigma
             return None, None
         if alone.outcome.rates:
             if ((rows < 0) | (rows > 1)).any():
@@ -280,29 +331,33 @@ class AlikeList(AlikeItems):
 class SkewedNormal(GaussianArms):
     """Normal rewards whose sums of cubes say that they are skewed: a noise model that waits for rows waits for them."""
 
-    skewness: float = 0.0
+    skewness: float | Floats = 0.0  # of all arms, or of each (K)
 
     def pull(self, rng: Generator, state: ArmState, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ArmState]:
         batch, state = super().pull(rng, state, pulls, needs)
-        return batch._replace(cubes=self._skewed(batch.counts, batch.scatter, batch.cubes)), state
+        return batch._replace(cubes=self._skewed(self.skewness, batch.counts, batch.scatter, batch.cubes)), state
 
     def pull_parts(
         self, rng: Generator, state: ArmState, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
     ) -> tuple[Batch, ArmState]:
         batch, state = super().pull_parts(rng, state, pulls, parts, partitions, needs)
-        batch, cut = batch._replace(cubes=self._skewed(batch.counts, batch.scatter, batch.cubes)), batch.parts
-        if cut is None:
-            return batch, state
-        return batch._replace(parts=cut._replace(cubes=self._skewed(cut.counts, cut.scatter, cut.cubes))), state
+        cubes, cut = self._skewed(self.skewness, batch.counts, batch.scatter, batch.cubes), batch.parts
+        if cut is not None:
+            of_parts = np.asarray(self.skewness)[..., None]
+            cut = cut._replace(cubes=self._skewed(of_parts, cut.counts, cut.scatter, cut.cubes))
+        return batch._replace(cubes=cubes, parts=cut), state
 
-    def _skewed(self, counts: Floats, scatter: Floats | None, cubes: Floats | None) -> Floats | None:
+    @staticmethod
+    def _skewed(
+        skewness: float | Floats, counts: Floats, scatter: Floats | None, cubes: Floats | None
+    ) -> Floats | None:
         """Sums of cubes about the mean with this skewness more."""
         if scatter is None or cubes is None:
             return None
-        return cubes + self.skewness * np.maximum(scatter, 0.0) ** 1.5 / np.sqrt(np.maximum(counts, 1.0))
+        return cubes + skewness * np.maximum(scatter, 0.0) ** 1.5 / np.sqrt(np.maximum(counts, 1.0))
 
 
-def world_of(noise: Noise, means: Means, deviation: float | None = None, skewness: float = 0.0) -> Environment:
+def world_of(noise: Noise, means: Means, deviation: float | None = None, skewness: float | Floats = 0.0) -> Environment:
     """A world with these means in which the noise model holds.
 
     Args:
@@ -310,7 +365,7 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None, skewnes
         means: K numbers, rows (R, K) of which run i has that of i modulo R, or a function (rng, runs) -> (runs, K).
         deviation: Standard deviation of one result where the model does not say it: by default 1, and between two
             limits a quarter of their distance.
-        skewness: Of one result, as the noise model sees it.
+        skewness: Of one result, as the noise model sees it: of all arms, or of each (K).
 
     >>> from roundwise.noise import Binary
     >>> world_of(Binary(), [0.3, 0.31]).noise.name
@@ -328,7 +383,7 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None, skewnes
         sigma = 1.0
     if sigma is None:
         raise InputError(f"There is no world to plan in for the noise model '{noise.name}'.")
-    return SkewedNormal(means, sigma, skewness) if skewness else GaussianArms(means, sigma)
+    return SkewedNormal(means, sigma, skewness) if np.any(skewness) else GaussianArms(means, sigma)
 
 
 def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> Floats:
@@ -375,6 +430,7 @@ class Data:
     totals: Floats  # (K)
     scatter: Floats | None = None  # (K), sum of squares about the means of rounds
     freedom: Floats | None = None  # (K)
+    skewness: Floats | None = None  # (K), where cubes are known
 
     @property
     def deviation(self) -> float | None:
@@ -410,7 +466,8 @@ def allowed_world(noise: Noise, data: Data, seed: int, lead: float | None = None
     if noise.outcome.limited:
         rows = means(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(99,))), WORLDS)
         return world_of(noise, rows, data.deviation)
-    return world_of(noise, means, _deviation(noise, data))
+    skewness = 0.0 if data.skewness is None or not noise.estimates_variance else data.skewness
+    return world_of(noise, means, _deviation(noise, data), skewness)
 
 
 def draws(
