@@ -35,9 +35,10 @@ from roundwise.rules.eprocess.designed_cells import (
 )
 from roundwise.rules.eprocess.designed_parts import Look
 from roundwise.rules.eprocess.engine import RequiredPulls, RuleState
-from roundwise.rules.eprocess.sets import MOST_SETS, SetsWealth, best_looking_set, claim_pairs, sets_of
+from roundwise.rules.eprocess.sets import SetsWealth, best_looking_set, claim_pairs, sets_of
 from roundwise.solvers.halfspaces import pairs
 
+MOST_SETS = 1000
 _PAIRS = 2_000_000  # of a set and two arms that are worked on at a time
 _REACH = 6.5  # standard deviations over which the law of the widest gap is integrated
 _STEPS = 2.0  # nodes for each of the smallest deviation
