@@ -197,7 +197,7 @@ class SetEProcess(EProcess):
         wealth, known, _ = state
         several, first = parts.partitions, not known.past.history
         data, means = parts_data(known.past, parts), None if first else columns(known.means, several)
-        found, lost = columns(wealth.gains, several), columns(wealth.lost, several)
+        found, lost = columns(wealth.gains, several).copy(), columns(wealth.lost, several)
         size, arms, n = data.counts.shape
         wide = len(found) * (1 if data.rows is None else len(data.rows.values))
         for here in chunks(size, max(arms, wide), n):
