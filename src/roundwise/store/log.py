@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from roundwise._version import __version__
 from roundwise.arrays import Facts, Plain
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from roundwise.store.database import Store
     from roundwise.store.remote import RemoteStore
 
-    AnyStore = Store | RemoteStore  # a database, or a server that has one
+    AnyStore: TypeAlias = Store | RemoteStore  # a database, or a server that has one
 
 DEFAULT = "sqlite:///roundwise.db"
 
