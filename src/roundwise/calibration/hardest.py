@@ -176,21 +176,21 @@ def _designed() -> Iterator[CalibrationCell]:
             yield replace(cell, column=f"{name}; {law}; {policy.looks} looks")
 
 
-LISTS: dict[str, tuple[Question, int]] = {  # and the arms
-    "best of 2, one item ahead": (BestArm(), 2),
-    "best of 5, one item ahead": (BestArm(), 5),
-    "top 2 of 4, one item ahead": (TopK(2), 4),
-    "above, 3 on the level": (Above(0.5), 3),
-    "claims, 2 as good as the control": (Claims.against_control(3, 0, sides="two"), 3),
+LISTS: dict[str, tuple[Question, int, int]] = {  # the arms, and how many of them are an item ahead
+    "best of 2, one item ahead": (BestArm(), 2, 1),
+    "best of 5, one item ahead": (BestArm(), 5, 1),
+    "top 2 of 4, one item ahead": (TopK(2), 4, 2),
+    "above, 3 on the level": (Above(0.5), 3, 0),
+    "claims, 2 as good as the control": (Claims.against_control(3, 0, sides="two"), 3, 0),
 }
 
 
 def _lists() -> Iterator[CalibrationCell]:
     """Lists of 400 items in random orders, on which the arms differ by an item or by none."""
-    for words, (question, arms) in LISTS.items():
+    for words, (question, arms, ahead) in LISTS.items():
         drawn = np.random.default_rng(arms)
         table = np.stack([drawn.permutation(np.arange(400) % 2.0) for _ in range(arms)], axis=1)
-        for arm in range(question.k if isinstance(question, TopK) else 1 if "ahead" in words else 0):
+        for arm in range(ahead):
             table[np.flatnonzero(table[:, arm] == 0)[0], arm] = 1.0
         policy, means = Lockstep(len(table), max_batch=20.0 * arms), table.mean(axis=0)
         found = Simulated(Case(Problem(question, arms, 0.05, Binary()), ListReplay(table), means), policy, 20)
