@@ -1,5 +1,4 @@
-"""The log of a study: its entries, the chain of digests that ties each to the one before, the same as a file, and the
-store that keeps it."""
+"""The log of a study: its entries, the chain of digests that ties each to the one before, and the same as a file."""
 
 from __future__ import annotations
 
@@ -15,38 +14,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
 
 from roundwise._version import __version__
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import DamagedError, DataError, InputError
 from roundwise.formats.sheet import not_open
 from roundwise.messages import option
-
-if TYPE_CHECKING:
-    from roundwise.store.database import Store
-    from roundwise.store.remote import RemoteStore
-
-    AnyStore: TypeAlias = Store | RemoteStore  # a database, or a server that has one
-
-DEFAULT = "sqlite:///roundwise.db"
-
-
-def open_store(url: str | None = None, create: bool = True) -> AnyStore:
-    """The store at `url`, by default that of ROUNDWISE_STORAGE, else roundwise.db in the current folder.
-
-    A store that is not there yet is made, or refused where `create` is false. With `http://...` it is that of a server.
-    """
-    url = url or os.environ.get("ROUNDWISE_STORAGE") or DEFAULT
-    if url.lower().startswith(("http://", "https://")):
-        from roundwise.store.remote import RemoteStore, Server
-
-        return RemoteStore(Server.at(url))
-    try:
-        from roundwise.store.database import open_database, parse_url
-    except ImportError:
-        raise InputError("Studies need the extra 'store': pip install 'roundwise[store]'.") from None
-    return open_database(parse_url(url), create)
 
 
 class EventKind(StrEnum):

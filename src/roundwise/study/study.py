@@ -47,7 +47,7 @@ from roundwise.study.state import State, replay
 if TYPE_CHECKING:
     from roundwise.report import Report
     from roundwise.report.export import Frame
-    from roundwise.store.log import AnyStore
+    from roundwise.store import Records
 
 Made = TypeVar("Made")
 Events = Sequence[tuple[str, Plain]]  # kind and payload
@@ -71,7 +71,7 @@ class Study:
         on_recorded: is called once something is recorded, before its report is made.
     """
 
-    def __init__(self, name: str, store: AnyStore) -> None:
+    def __init__(self, name: str, store: Records) -> None:
         self.name = name
         self.store = store
         self.key: str | None = None
@@ -807,7 +807,7 @@ class RemoteStudy(Study):
 
     UPLOADS = {"tell": "files", "amend": "amend", "import_past": "import-past"}  # noqa: RUF012 - verbs with files
 
-    def __init__(self, name: str, store: AnyStore, server: Server) -> None:
+    def __init__(self, name: str, store: Records, server: Server) -> None:
         super().__init__(name, store)
         self.server = server
 
@@ -1164,6 +1164,6 @@ def load_study(name: str, storage: str | None = None) -> Study:
     return _of(name, store)
 
 
-def _of(name: str, store: AnyStore) -> Study:
+def _of(name: str, store: Records) -> Study:
     """The study, told by way of a server where there is one."""
     return Study(name, store) if store.server is None else RemoteStudy(name, store, store.server)
