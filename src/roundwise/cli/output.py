@@ -219,7 +219,7 @@ def _ours(path: Path) -> bool:
 
 
 def _our_table(contents: bytes) -> bool:
-    """Whether a CSV file has the columns of one of our tables and no cell besides."""
+    """Whether a CSV file has the columns of one of our tables and no other cell."""
     from roundwise.report.export import TABLES
 
     ours = (ASKED, *TABLES.values())
