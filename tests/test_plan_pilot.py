@@ -12,7 +12,8 @@ from roundwise.planning import PlanRequest
 from roundwise.planning.caps import compare_caps
 from roundwise.planning.forecast import simulate_request
 from roundwise.planning.pilot import read_pilot
-from roundwise.planning.scenarios import RatioArms, world_of
+from roundwise.planning.scenarios import RatioArms
+from roundwise.simulation.environments import world_of
 
 RNG = np.random.default_rng(7)
 ORDERS = np.where(RNG.random(3000) < 0.1, RNG.lognormal(3.5, 0.8, 3000), 0.0).round(2)

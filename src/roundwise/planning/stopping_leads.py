@@ -20,9 +20,9 @@ from roundwise.planning.fixed_designs import boundary
 from roundwise.planning.forecast import planned_looks
 from roundwise.planning.request import PlanRequest
 from roundwise.planning.rows import PlanRow
-from roundwise.planning.scenarios import deviations
+from roundwise.simulation.environments import deviations
 
-TRIED, LARGEST = 240, 6.0  # leads that are tried, up to so many times the one that is planned for
+TRIED, LARGEST = 240, 6.0  # leads that are tried, up to this multiple of the one that is planned for
 
 
 @dataclass(frozen=True, kw_only=True)
