@@ -197,7 +197,7 @@ class AlikeItems(ItemEnvironment[ItemsNow]):
     @property
     def _sigma(self) -> float:
         """The standard deviation of normal results."""
-        found = self.noise.without_items().known_sigma if self.deviation is None else self.deviation
+        found = self.noise.without_items().largest_deviation if self.deviation is None else self.deviation
         if found is None:
             raise InputError("Normal results on shared items need a standard deviation to be drawn.")
         return found
