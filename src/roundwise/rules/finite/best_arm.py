@@ -13,7 +13,9 @@ from roundwise.messages import few
 from roundwise.model.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus
+from roundwise.rules.eprocess.bounds import match_decision
 from roundwise.rules.finite.bets import EARLY, LEADS, ROUNDING, is_certain, left_mean, log_factors, log_wealth
+from roundwise.rules.finite.bounds import Stakes, lower_ends
 from roundwise.rules.finite.process import FiniteProcess, ItemRow, Need
 
 
@@ -40,16 +42,22 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
             nothing, nothing, np.zeros((*runs, arms, arms)), np.zeros((*runs, len(LEADS), arms)), none, none
         )
 
+    def _stakes(self, purses: BestArmPurses, row: ItemRow) -> Stakes:
+        """The lead of its witness over each arm on this item, and what is known of it from those before."""
+        witness, place = self._witnesses(purses), row.place[..., None]
+        return Stakes(
+            np.take_along_axis(row.low, witness, axis=-1) - row.high,
+            np.take_along_axis(purses.low, witness, axis=-1) - purses.high,
+            self._variance(purses, witness, place),
+            (place >= EARLY) & row.there,
+        )
+
     def step(self, purses: BestArmPurses, row: ItemRow) -> BestArmPurses:
-        witness = self._witnesses(purses)
-        lead = np.take_along_axis(purses.low, witness, axis=-1) - purses.high
-        place = row.place[..., None]
-        mean = left_mean(self.size, place, 0.0, lead)
-        y = np.take_along_axis(row.low, witness, axis=-1) - row.high
-        variance = self._variance(purses, witness, place)
-        stretch = np.broadcast_to(self.size / (self.size - place), y.shape)
-        factors = log_factors(y, mean, -1.0, variance, stretch)
-        bets = (place >= EARLY) & ~purses.rejected
+        place, stakes = row.place[..., None], self._stakes(purses, row)
+        mean = left_mean(self.size, place, 0.0, stakes.total)
+        stretch = np.broadcast_to(self.size / (self.size - place), mean.shape)
+        factors = log_factors(stakes.y, mean, -1.0, stakes.variance, stretch)
+        bets = stakes.bets & ~purses.rejected
         wealth = purses.wealth + np.where(bets[..., None, :], factors, 0.0)
         seen, x = row.seen, row.low
         both = seen[..., :, None] & seen[..., None, :]
@@ -80,6 +88,26 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
     def _variance(self, purses: BestArmPurses, witness: NDArray[np.intp], place: Floats) -> Floats:
         squares = np.take_along_axis(purses.apart, witness[..., None], axis=-1)[..., 0]
         return np.asarray((0.5 + squares) / (place + 2.0))
+
+    def margins(self, purses: BestArmPurses, rows: ItemRow) -> Floats:
+        """How far each arm is behind the best, at least; 0 if it may be the best. An arm that is out is bet on, too."""
+        there = np.logical_and.accumulate(rows.there, axis=0)
+        low, high = (np.where(there, each, 0.0).sum(axis=0) for each in (rows.low, rows.high))
+        left = self.size - there.sum(axis=0)
+        least, most = (
+            np.maximum(each, 0.0) / self.size for each in (low.max() - high - left, (high + left).max() - low)
+        )
+        then, found = self.start((), len(low)), list[Stakes]()
+        for at in range(len(there) if left.any() else 0):
+            if not (there[at] | then.rejected).all():  # up to where the witnesses have results
+                break
+            row = ItemRow(np.asarray(float(at)), rows.low[at], rows.high[at], rows.seen[at], there[at])
+            found.append(self._stakes(then, row))
+            then = self.step(then, row)
+        if found:
+            y, total, variance, bets = (np.array(each) for each in zip(*found, strict=True))
+            least = lower_ends(Stakes(y, total, variance, bets), self.size, -1.0, (least, most), self.goal)
+        return np.where(purses.rejected, match_decision(least, 0.0, purses.rejected), 0.0)
 
     def needed(self, purses: BestArmPurses) -> Bools:
         return ~purses.rejected

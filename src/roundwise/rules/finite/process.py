@@ -99,6 +99,10 @@ class FiniteProcess(ABC, Generic[Purses]):
     def claims(self, purses: Purses, names: Sequence[str]) -> list[ClaimStatus]:
         """What must be shown. One run."""
 
+    def margins(self, purses: Purses, rows: ItemRow) -> Floats | None:
+        """By how much each claim holds at least, in units of the range; rows have an axis of places. One run."""
+        return None
+
     def answer_text(self, problem: Problem, purses: Purses, names: Sequence[str]) -> str:
         """The answer in words. One run."""
         return f"{problem.question.answer_text(self.answer(purses), names)} on this list"

@@ -1,7 +1,7 @@
 """Which arms are above a level on a list, and which claims hold there? One e-process for each side of each statement.
 
 A side is shown by rule (R) (Proposition 13), asked after every item, or by arithmetic. What is settled stops
-for good, so that all e-processes in the sum of (R) stand at one place (Proposition 37).
+for good, so that all e-processes in the sum of (R) stand at one place (Proposition 52).
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats
 from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus, LinearForm
+from roundwise.rules.eprocess.bounds import match_decision
 from roundwise.rules.eprocess.closed_testing import missing_wealth, reject_closed, wealth_in_goals
-from roundwise.rules.finite.bets import LEADS, ROUNDING, is_certain, left_mean, log_factors, log_wealth
+from roundwise.rules.finite.bets import LEADS, LEAST, ROUNDING, is_certain, left_mean, log_factors, log_wealth
+from roundwise.rules.finite.bounds import fixed_ends
 from roundwise.rules.finite.process import FiniteProcess, ItemRow, Need
-
-LEAST = 0.01  # of a variance of values that do not compare arms
 
 
 class Statement(NamedTuple):
@@ -182,6 +183,16 @@ class StatementProcess(FiniteProcess[StatementPurses]):
                 )
         return found
 
+    def margins(self, purses: StatementPurses, rows: ItemRow) -> Floats:
+        """From the bound to the end of what is ruled out on each side; above 0 just where the side is shown."""
+        y = self._values(rows.low, rows.high)
+        there, seen = ((each[..., None, :] | ~self.of_arms).all(axis=-1) for each in (rows.there, rows.seen))
+        found = np.empty_like(self.bounds)
+        for side in range(2):
+            ends = self.low[side], -self.low[1 - side]
+            found[side] = fixed_ends(y[:, side], there, seen, self.size, ends, self.goal, ~self.compares)
+        return (match_decision(found, self.bounds, purses.shown) - self.bounds)[: self.sides].ravel()
+
     def wrong(self, purses: StatementPurses, means: Floats) -> Bools:
         """Whether a side is shown that is false of these means of the list, in [0, 1]."""
         y = self._values(means, means)
@@ -199,9 +210,18 @@ class LevelProcess(StatementProcess):
 
     def claims(self, purses: StatementPurses, names: Sequence[str]) -> list[ClaimStatus]:
         """Of each arm the side that is shown, or has more evidence."""
-        every, number = super().claims(purses, names), len(names)
-        found = []
-        for above, below in zip(every[:number], every[number:], strict=True):
-            low = below.shown or (not above.shown and below.evidence > above.evidence)
-            found.append((below if low else above)._replace(opposite=False, label=None, given_up=False))
-        return found
+        every, sides = super().claims(purses, names), self._sides(purses).tolist()
+        return [
+            every[arm + side * len(names)]._replace(opposite=False, label=None, given_up=False)
+            for arm, side in enumerate(sides)
+        ]
+
+    def margins(self, purses: StatementPurses, rows: ItemRow) -> Floats:
+        every, sides = super().margins(purses, rows), self._sides(purses)
+        return every[np.arange(len(sides)) + sides * len(sides)]
+
+    def _sides(self, purses: StatementPurses) -> NDArray[np.intp]:
+        """0 for above, 1 for not above. (K)"""
+        won = np.where(purses.certain, np.inf, log_wealth(purses.wealth))
+        below = purses.shown[1] | (~purses.shown[0] & (won[1] > won[0]))
+        return below.astype(np.intp)
