@@ -23,6 +23,9 @@ from roundwise.questions import BestArm, Complexity
 from roundwise.questions.base import RankingQuestion
 from roundwise.rules import StoppingRule
 
+if TYPE_CHECKING:
+    from roundwise.rules.finite.known import KnownColumns
+
 LOOKS = 10  # rounds that a budget is cut into, where a policy looks ahead to it and no size is given
 
 
@@ -77,7 +80,7 @@ class Policy(ABC, Generic[Memory]):
         checked(good, f"A lead and a number of looks go with the policy 'designed', not with '{self.name}'.")
         return self
 
-    def with_list(self, size: int, strict: bool) -> Policy:
+    def with_list(self, size: int, strict: bool, known: KnownColumns | None = None) -> Policy:
         """Return the policy for a finite list of so many items; by default there is none."""
         raise InputError(f"A list has a policy of its own, 'lockstep': leave out '{self.name}'.")
 

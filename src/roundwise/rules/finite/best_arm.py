@@ -16,6 +16,7 @@ from roundwise.rules.base import ClaimStatus
 from roundwise.rules.eprocess.bounds import match_decision
 from roundwise.rules.finite.bets import EARLY, LEADS, ROUNDING, is_certain, left_mean, log_factors, log_wealth
 from roundwise.rules.finite.bounds import Stakes, lower_ends
+from roundwise.rules.finite.known import lead_parts
 from roundwise.rules.finite.process import FiniteProcess, ItemRow, Need
 
 
@@ -38,25 +39,44 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
     def start(self, runs: tuple[int, ...], arms: int) -> BestArmPurses:
         none = np.zeros((*runs, arms), dtype=np.bool_)
         nothing = zeros((*runs, arms))
-        return BestArmPurses(
+        purses = BestArmPurses(
             nothing, nothing, np.zeros((*runs, arms, arms)), np.zeros((*runs, len(LEADS), arms)), none, none
         )
+        out = self._beaten_by_known(purses, np.zeros((*runs, 1)))
+        return purses._replace(rejected=out, certain=out)
+
+    def _beaten_by_known(self, purses: BestArmPurses, place: Floats) -> Bools:
+        """Which arms end below one whose results on the whole list are known, whatever is left. (K)"""
+        if self.known is None or not self.known.arms:
+            return np.zeros_like(purses.rejected)
+        totals = self.size * self.known.means[:-1]
+        most = purses.high + (self.size - place)
+        most[..., list(self.known.arms)] = totals
+        return np.asarray(most < totals.max() - ROUNDING * self.size)
 
     def _stakes(self, purses: BestArmPurses, row: ItemRow) -> Stakes:
         """The lead of its witness over each arm on this item, and what is known of it from those before."""
         witness, place = self._witnesses(purses), row.place[..., None]
-        return Stakes(
+        stakes = Stakes(
             np.take_along_axis(row.low, witness, axis=-1) - row.high,
             np.take_along_axis(purses.low, witness, axis=-1) - purses.high,
             self._variance(purses, witness, place),
             (place >= EARLY) & row.there,
+            np.full(witness.shape, -1.0),
         )
+        if self.known is None or row.control is None:
+            return stakes
+        arms = np.broadcast_to(np.arange(witness.shape[-1]), witness.shape)
+        parts = lead_parts(self.known, witness.shape[-1], witness, arms)
+        by_column = np.take_along_axis(row.control.cross, witness[..., None], axis=-2) - row.control.cross
+        cross = np.take_along_axis(by_column, parts.column[..., None], axis=-1)[..., 0]
+        return self.known.adjust(stakes, place, row.control, cross, parts)
 
     def step(self, purses: BestArmPurses, row: ItemRow) -> BestArmPurses:
         place, stakes = row.place[..., None], self._stakes(purses, row)
         mean = left_mean(self.size, place, 0.0, stakes.total)
         stretch = np.broadcast_to(self.size / (self.size - place), mean.shape)
-        factors = log_factors(stakes.y, mean, -1.0, stakes.variance, stretch)
+        factors = log_factors(stakes.y, mean, stakes.low, stakes.variance, stretch)
         bets = stakes.bets & ~purses.rejected
         wealth = purses.wealth + np.where(bets[..., None, :], factors, 0.0)
         seen, x = row.seen, row.low
@@ -71,6 +91,7 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
         witness = self._witnesses(purses)  # of the arms that were open before this place
         lead = np.take_along_axis(purses.low, witness, axis=-1) - purses.high
         certain = is_certain(self.size, place + 1.0, 0.0, lead, -1.0) & ~purses.rejected
+        certain |= self._beaten_by_known(purses, place + 1.0) & ~purses.rejected
         return purses._replace(rejected=purses.rejected | won | certain, certain=purses.certain | certain)
 
     def conclude(self, purses: BestArmPurses, low: Floats, high: Floats) -> BestArmPurses:
@@ -105,8 +126,8 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
             found.append(self._stakes(then, row))
             then = self.step(then, row)
         if found:
-            y, total, variance, bets = (np.array(each) for each in zip(*found, strict=True))
-            least = lower_ends(Stakes(y, total, variance, bets), self.size, -1.0, (least, most), self.goal)
+            y, total, variance, bets, low = (np.array(each) for each in zip(*found, strict=True))
+            least = lower_ends(Stakes(y, total, variance, bets, low), self.size, (least, most), self.goal)
         return np.where(purses.rejected, match_decision(least, 0.0, purses.rejected), 0.0)
 
     def needed(self, purses: BestArmPurses) -> Bools:

@@ -24,15 +24,17 @@ class Stakes(NamedTuple):
     total: Floats  # of y before
     variance: Floats
     bets: Bools
+    low: Floats  # the least that y can be
 
 
-def stakes_on(y: Floats, there: Bools, seen: Bools, centred: ArrayLike) -> Stakes:
+def stakes_on(y: Floats, there: Bools, seen: Bools, low: ArrayLike, centred: ArrayLike) -> Stakes:
     """Bets on values that are the same from the first place to the last.
 
     Args:
         y: Their values at each place. (n, J)
         there: Where they are known; they count up to the first place at which they are not. (n, J)
         seen: Where they are results, not what failed requests are taken for. (n, J)
+        low: The least that they can be. (J)
         centred: Whether they vary about their mean; else about 0, as differences of arms do. (J)
     """
     there = np.logical_and.accumulate(there, axis=0)
@@ -40,21 +42,20 @@ def stakes_on(y: Floats, there: Bools, seen: Bools, centred: ArrayLike) -> Stake
     total, squares = (np.cumsum(each, axis=0) - each for each in (y, np.where(seen, y * y, 0.0)))
     about = (0.5 + np.maximum(squares - total * total / np.maximum(n, 1), 0.0)) / (n + 2.0)
     variance = np.where(centred, np.maximum(about, LEAST), (0.5 + squares) / (n + 2.0))
-    return Stakes(y, total, variance, there)
+    return Stakes(y, total, variance, there, np.broadcast_to(np.asarray(low, dtype=np.float64), y.shape))
 
 
-def lower_ends(stakes: Stakes, size: int, low: ArrayLike, known: tuple[Floats, Floats], goal: ArrayLike) -> Floats:
+def lower_ends(stakes: Stakes, size: int, known: tuple[Floats, Floats], goal: ArrayLike) -> Floats:
     """The least mean over the whole list that was not ruled out at any place, by bisection. (J)
 
     Args:
         stakes: The bets.
         size: N.
-        low: The least that y can be. (J)
         known: What is certain: the mean is between these. (J)
         goal: log of the wealth at which a value is ruled out. (J)
     """
     least, most = (np.array(each, dtype=np.float64) for each in known)
-    low, goal = (np.broadcast_to(each, least.shape) for each in (low, goal))
+    goal = np.broadcast_to(goal, least.shape)
     places = max(len(stakes.y), 1)
     n = np.arange(len(stakes.y), dtype=np.float64)[:, None]
     for part in np.array_split(np.arange(len(least)), -(-places * len(least) // CELLS) or 1):
@@ -63,7 +64,9 @@ def lower_ends(stakes: Stakes, size: int, low: ArrayLike, known: tuple[Floats, F
         for _ in range(STEPS if len(y) else 0):
             middle = (least[part] + most[part]) / 2
             mean = left_mean(size, n, middle, total)
-            factors = np.where(stakes.bets[:, None, part], log_factors(y, mean, low[part], variance, stretch), 0.0)
+            factors = np.where(
+                stakes.bets[:, None, part], log_factors(y, mean, stakes.low[:, part], variance, stretch), 0.0
+            )
             won = log_wealth(np.cumsum(factors, axis=0)).max(axis=0) >= goal[part]
             least[part], most[part] = np.where(won, middle, least[part]), np.where(won, most[part], middle)
     return least
@@ -79,7 +82,7 @@ def fixed_ends(
     centred: ArrayLike,
 ) -> Floats:
     """The same for values that are the same from the first place to the last, between these `ends`. (n, J)->(J)"""
-    stakes = stakes_on(y, there, seen, centred)
+    stakes = stakes_on(y, there, seen, ends[0], centred)
     total, left = stakes.y.sum(axis=0), size - stakes.bets.sum(axis=0)
     certain = [(total + left * np.asarray(each)) / size for each in ends]
-    return lower_ends(stakes, size, ends[0], (certain[0], certain[1]), goal)
+    return lower_ends(stakes, size, (certain[0], certain[1]), goal)

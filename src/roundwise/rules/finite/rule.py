@@ -25,6 +25,7 @@ from roundwise.rules.eprocess.claim_bounds import claims_of
 from roundwise.rules.finite.best_arm import BestArmProcess
 from roundwise.rules.finite.bounds import fixed_ends
 from roundwise.rules.finite.candidates import CandidateProcess
+from roundwise.rules.finite.known import KnownColumns
 from roundwise.rules.finite.process import FiniteProcess, ItemRow
 from roundwise.rules.finite.statements import LevelProcess, Statement, StatementProcess
 
@@ -46,22 +47,28 @@ class ListRule(StoppingRule[ListState]):
     Args:
         size: N, the number of items.
         strict: Half of delta for every arm, so that "ahead of all others" is wrong with probability at most delta.
+        known: Columns that are known of the whole list; results of known arms are never asked for.
     """
 
     size: int
     strict: bool = False
+    known: KnownColumns | None = None
     any_time: ClassVar[bool] = True
     always_ends: ClassVar[bool] = True
 
     def process(self, problem: Problem) -> FiniteProcess[Any]:
         """The e-processes of the question."""
-        return process_for(problem, self.size, self.strict)
+        return process_for(problem, self.size, self.strict, self.known)
 
     def check(self, problem: Problem) -> None:
         self.process(problem)
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> ListState:
         told = np.full((*runs, 0, problem.arms), np.nan)
+        if self.known is not None and self.known.arms:
+            low, high = problem.noise.mean_range
+            told = self.known.fill(np.full((*runs, self.size, problem.arms), np.nan), self.process(problem).flips)
+            told = low + (high - low) * told
         return ListState(told, np.zeros(runs), self.process(problem).start(runs, problem.arms))
 
     def fold(self, problem: Problem, kept: ListState, plan: BatchPlan, batch: Batch) -> ListState:
@@ -81,6 +88,10 @@ class ListRule(StoppingRule[ListState]):
             whole = self._scale(problem, told, process.flips)
             purses = process.conclude(purses, whole[0].sum(axis=-2), whole[1].sum(axis=-2))
             return ListState(told, np.full_like(place, self.size), purses)
+        known, cross = self.known, None
+        if known is not None:
+            before = self._scale(problem, told[..., : int(place.min(initial=told.shape[-2])), :], process.flips)[0]
+            cross = known.cross_sums(before)
         prefix = np.logical_and.accumulate(~np.isnan(told), axis=-2).sum(axis=-2)  # places up to the first gap, (K)
         for t in range(int(place.min(initial=told.shape[-2])), told.shape[-2] + 1):
             here = (place == t) & ~process.settled(purses)
@@ -91,10 +102,16 @@ class ListRule(StoppingRule[ListState]):
             if t == told.shape[-2]:
                 break
             goes_on = here & ((prefix > t) | ~process.needed(purses)).all(axis=-1)
+            row = ItemRow(place, *self._scale(problem, told[..., t, :], process.flips))
+            if known is not None and cross is not None:
+                row = row._replace(control=known.at(t, cross))
+                cross = cross + row.low[..., None] * known.at(t, cross).now
             if goes_on.any():
-                after = process.step(purses, ItemRow(place, *self._scale(problem, told[..., t, :], process.flips)))
+                after = process.step(purses, row)
                 purses = after if goes_on.all() else tree_where(goes_on, after, purses)
                 place = place + goes_on
+            elif (place <= t).all():
+                break
         at_end = np.asarray(place >= self.size)
         if at_end.any():
             purses = tree_where(at_end, process.close(purses), purses)
@@ -216,8 +233,14 @@ def merge_rows(told: Floats, rows: Floats) -> Floats:
 
 
 @lru_cache(maxsize=256)
-def process_for(problem: Problem, size: int, strict: bool) -> FiniteProcess[Any]:
+def process_for(problem: Problem, size: int, strict: bool, known: KnownColumns | None = None) -> FiniteProcess[Any]:
     """The e-processes of a question about a list."""
+    process = _process_of(problem, size, strict)
+    process.known = known
+    return process
+
+
+def _process_of(problem: Problem, size: int, strict: bool) -> FiniteProcess[Any]:
     goal = math.log((2.0 if strict else 1.0) / problem.delta)
     low, high = problem.noise.mean_range
     if not (math.isfinite(low) and math.isfinite(high)):

@@ -7,6 +7,7 @@ for good, so that all e-processes in the sum of (R) stand at one place (Proposit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -18,7 +19,8 @@ from roundwise.rules.base import ClaimStatus, LinearForm
 from roundwise.rules.eprocess.bounds import match_decision
 from roundwise.rules.eprocess.closed_testing import missing_wealth, reject_closed, wealth_in_goals
 from roundwise.rules.finite.bets import LEADS, LEAST, ROUNDING, is_certain, left_mean, log_factors, log_wealth
-from roundwise.rules.finite.bounds import fixed_ends
+from roundwise.rules.finite.bounds import Stakes, fixed_ends
+from roundwise.rules.finite.known import Parts
 from roundwise.rules.finite.process import FiniteProcess, ItemRow, Need
 
 
@@ -80,11 +82,30 @@ class StatementProcess(FiniteProcess[StatementPurses]):
         self.low = np.stack([self.down.sum(axis=-1), -self.up.sum(axis=-1)])
         self.sharp = np.array(sharp)[:, None]
 
+    @cached_property
+    def known_part(self) -> Parts:
+        """Of the sides: the share of a known arm; without one, a level has the score of the items. (2, J)"""
+        assert self.known is not None
+        forms = self.up + self.down
+        of_arms = self.known.column_of(forms.shape[-1])
+        known = self.of_arms & (of_arms >= 0)
+        arm, some = known.argmax(axis=-1), known.any(axis=-1)
+        column = np.where(some, of_arms[arm], np.where(self.compares, -1, len(self.known.arms)))
+        own = np.arange(forms.shape[-1]) == np.where(some, arm, -1)[:, None]
+        share = np.where(own, forms, 0.0).sum(axis=-1)
+        down, up = (np.where(own, 0.0, each).sum(axis=-1) for each in (self.down, self.up))
+        return Parts(np.stack([column, column]), np.stack([share, -share]), np.stack([down, -up]))
+
     def start(self, runs: tuple[int, ...], arms: int) -> StatementPurses:
         two, number = (*runs, 2, len(self.weights)), len(self.weights)
-        none = np.zeros(two, dtype=np.bool_)
+        certain = np.zeros(two, dtype=np.bool_)
+        if self.known is not None:  # what is about known arms alone
+            means = np.zeros(arms)
+            means[list(self.known.arms)] = self.known.means[:-1]
+            alone = ~(self.of_arms & (self.known.column_of(arms) < 0)).any(axis=-1)
+            certain |= alone & self._certain(self.size * self._values(means, means), np.full((1, 1), float(self.size)))
         wealth = np.zeros((*runs, 2, len(LEADS), number))
-        return StatementPurses(np.zeros(two), np.zeros((*runs, number)), wealth, none, none)
+        return StatementPurses(np.zeros(two), np.zeros((*runs, number)), wealth, certain, certain)
 
     def _values(self, low: Floats, high: Floats) -> Floats:
         """y of both sides, with failed requests at their worst. (K)->(2, J)"""
@@ -98,7 +119,12 @@ class StatementProcess(FiniteProcess[StatementPurses]):
         mean = left_mean(self.size, place, self.bounds, purses.sums)
         variance = np.broadcast_to(self._variance(purses, place)[..., None, :], y.shape)
         stretch = np.broadcast_to(self.size / (self.size - place), y.shape)
-        factors = log_factors(y, mean, self.low, variance, stretch)
+        stakes = Stakes(y, purses.sums, variance, open_[..., None, :], self.low)
+        if self.known is not None and row.control is not None:
+            sums = row.control.cross.swapaxes(-1, -2) @ (self.up + self.down).T  # (Q, J)
+            cross = sums[..., self.known_part.column[0], np.arange(y.shape[-1])][..., None, :] * [[1.0], [-1.0]]
+            stakes = self.known.adjust(stakes, place, row.control, cross, self.known_part)
+        factors = log_factors(stakes.y, mean, stakes.low, stakes.variance, stretch)
         wealth = purses.wealth + np.where(open_[..., None, None, :], factors, 0.0)
         complete = (row.seen[..., None, :] | ~self.of_arms).all(axis=-1)
         purses = purses._replace(
