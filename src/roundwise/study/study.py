@@ -1069,7 +1069,7 @@ def create_study(
             report says what has not been ruled out. A best-arm study with a budget is designed for it
             (docs/designed.md).
         lead: Smallest lead that matters, in units of the results, for a study with a budget.
-        looks: Number of rounds that the budget is planned for (default 5).
+        looks: Number of rounds that the study is planned for (with a budget and a lead: 5).
         round: Number of results in every round. The round is complete at that number, whatever the allocation.
         split: Fixed allocation ratio: "equal", or shares such as "2:1:1" or [2, 1, 1].
         columns: Names of the columns in result files, where they are not the usual ones. With a column of items, arms
