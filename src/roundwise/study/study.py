@@ -638,8 +638,9 @@ class Study:
             if not policy.plans_budget:
                 near = " with a tolerance" if spec.question.tolerance else ""
                 raise InputError(f"There is no design for '{spec.question.name}'{near}. Nothing was changed.")
-            looks = LOOKS if looks is None else check_whole_number("looks", looks, 1)
-            rounds = int(state.trial.record.batches) + looks
+            so_far = int(state.trial.record.batches)
+            if looks is not None or so_far:
+                rounds = so_far + (LOOKS if looks is None else check_whole_number("looks", looks, 1))
         kept = {name: each for name, each in to_spec(policy).items() if name not in ("budget", "lead", "looks")}
         after = spec.with_design({"policy": kept, "budget": budget, "lead": lead, "looks": rounds})
         if (after.design["policy"], after.budget) == (spec.design["policy"], spec.budget):
