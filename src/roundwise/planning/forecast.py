@@ -31,6 +31,7 @@ from roundwise.planning.request import Costs, PlanRequest, Scenario, build_ladde
 from roundwise.planning.scenarios import AlikeItems, AlikeList, RestOfList, SeveralMetrics, Unreliable, runs_of_list
 from roundwise.policies import Policy
 from roundwise.policies.base import as_rounds, round_of
+from roundwise.policies.designed import LOOKS
 from roundwise.simulation.environments import Environment, Generator, Now, draw_batch, world_of
 from roundwise.study.fold import fold_round, redesign
 from roundwise.study.spec import StudySpec
@@ -268,7 +269,7 @@ def planned_looks(spec: StudySpec) -> int:
     """How many rounds a study is planned for that announces them."""
     if spec.round is not None and spec.budget is not None:
         return math.ceil(spec.budget / spec.round)
-    return spec.policy.looks or 1
+    return spec.policy.looks or (LOOKS if spec.policy.plans_budget else 1)
 
 
 def most_in_a_round(policy: Policy) -> float | None:
