@@ -300,7 +300,7 @@ def test_a_skewed_arm_that_its_share_of_the_budget_is_too_small_for(tmp_path):
         assert 6000 < note.fields["rows"] < 12_000 - 400  # there is room for both, but not with equal shares
         top = study.report().text().split("\n\n")[0]
         assert "Collecting: new has" in top
-        assert "--cap" in top or "cap" in top
+        assert "Capped(X)" in top
         assert replan(study.state, runs=20).within_budget == 0.0
 
 
