@@ -22,7 +22,7 @@ from roundwise.messages import number, option
 from roundwise.model.batch import Batch, join_parts
 from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop, final_answer
 from roundwise.planning.request import Costs, PlanRequest, Scenario, build_ladder
-from roundwise.planning.scenarios import AlikeList, Data, SeveralMetrics, Unreliable, allowed_world, world_of
+from roundwise.planning.scenarios import AlikeList, Data, LeadPrior, SeveralMetrics, Unreliable, allowed_world, world_of
 from roundwise.policies import Policy
 from roundwise.policies.base import as_rounds, round_of
 from roundwise.simulation.environments import Environment, Now, draw_batch
@@ -519,9 +519,8 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     missing = min(sum(each.missing for each in over) / asked, MOST_MISSING) if asked else 0.0
     if ended is None and state.open_round is not None and state.open_round.files and not several:
         told = state.open_round.batch
-    lead = None if settings.lead is None or settings.question.level is not None else settings.lead
-    lead = lead and settings.question.sign * lead
-    world = allowed_world(settings.noise, _collect_data(state, told), seed, lead)
+    prior = LeadPrior.of(settings.question, len(settings.arms), settings.lead)
+    world = allowed_world(settings.noise, _collect_data(state, told), seed, prior)
     if several:
         parts = [state.of_metric(m) for m in range(len(settings.metrics))]
         worlds = [
