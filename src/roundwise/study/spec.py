@@ -136,7 +136,7 @@ class StudySpec:
     max_round: int | None = setting("whole", "Maximum number of results per round.", None)
     min_per_arm: int = setting("whole", "Minimum number of results per arm that a round samples.", 0, least=0)
     budget: int | None = setting("whole", "Maximum number of results in the whole study.", None)
-    lead: float | None = setting("number", "Smallest lead that matters, in units of the results, e.g. 2%.", None)
+    lead: float | None = setting("number", "Smallest lead that matters, in units of the results: 2%, 10%-of-30%.", None)
     looks: int | None = setting("whole", "Number of rounds that a budget is planned for (default 5).", None)
     round: int | None = setting("whole", "Number of results in every round.", None)
     split: tuple[float, ...] | None = setting("shares", "Fixed allocation ratio, e.g. 2:1:1, or equal.", None)
