@@ -30,8 +30,7 @@ from roundwise.arrays import tree_map
 from roundwise.ingest import Columns
 from roundwise.model.problem import advance, begin
 from roundwise.planning import first_line, outlook_line, replan
-from roundwise.planning.forecast import ForecastStart, simulate_ahead
-from roundwise.planning.scenarios import Data, LeadPrior, allowed_world
+from roundwise.planning.forecast import ForecastStart, LeadPrior, ResultsSoFar, allowed_world, simulate_ahead
 from roundwise.policies import Designed
 from roundwise.simulation.environments import draw_batch
 
@@ -113,7 +112,7 @@ def covered(noise, number, runs, seed=1, arms=4):
             trial = advance(problem, policy, trial, batch)
         if trial.done[0]:
             continue
-        data = Data(
+        data = ResultsSoFar(
             counts=trial.record.counts[0],
             totals=trial.record.totals[0],
             scatter=scatter if freedom.any() else None,
@@ -182,7 +181,7 @@ def forecast_designs(question, number, runs, looks=1, lead=0.25):
         trial = advance(problem, policy, trial, batch)
     for i in np.flatnonzero(~trial.done):
         start = ForecastStart(tree_map(lambda array, i=i: array[i], trial))
-        data = Data(counts=trial.record.counts[i], totals=trial.record.totals[i])
+        data = ResultsSoFar(counts=trial.record.counts[i], totals=trial.record.totals[i])
         worlds = (allowed_world(noise, data, i, prior), runs), (GaussianArms(truths[i]), 1)
         ends = [simulate_ahead(problem, policy, each, runs=size, seed=int(i), start=start) for each, size in worlds]
         found.append([each.decided.mean() for each in ends])

@@ -2,6 +2,10 @@
 
 Budget, round and split are honoured because it is the same policy that a study asks (`policies.base.Rounds`). A
 running study is forecast in worlds that its data allow; a status and a report show one line of that.
+
+The data allow draws around the estimates. Arms come from one normal law of unknown mean and deviation (a hierarchy), so
+estimates of arms with few results are drawn towards the others, and the luckiest of many does not look like a leader.
+Rates are drawn on the scale of log odds, counts on that of logarithms. A prior: nothing but forecasts rests on it.
 """
 
 from __future__ import annotations
@@ -21,11 +25,14 @@ from roundwise.errors import InputError, RoundwiseError
 from roundwise.messages import number, option
 from roundwise.model.batch import Batch, join_parts
 from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop, final_answer
+from roundwise.noise import Noise
+from roundwise.noise.base import Scale
 from roundwise.planning.request import Costs, PlanRequest, Scenario, build_ladder
-from roundwise.planning.scenarios import AlikeList, Data, LeadPrior, SeveralMetrics, Unreliable, allowed_world, world_of
+from roundwise.planning.scenarios import AlikeList, SeveralMetrics, Unreliable
 from roundwise.policies import Policy
 from roundwise.policies.base import as_rounds, round_of
-from roundwise.simulation.environments import Environment, Now, draw_batch
+from roundwise.questions import Question
+from roundwise.simulation.environments import Environment, Generator, Now, draw_batch, world_of
 from roundwise.study.fold import redesign
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
@@ -38,6 +45,10 @@ MOST_ROUNDS = 400  # a run that is not over by then counts as endless,
 MOST_RESULTS = 1e12  # and so does one with this many results
 PARTITIONS = ((80, 4, 16), (16, 1, 4))  # of the first round, and of later ones: divided by arms, at least, at most
 MOST_PARTITIONED = 1e8  # results of an arm in a round
+WORLDS = 400  # draws of means between two limits
+SMALL = 0.3  # prior scale of differences between arms, in deviations of a result
+AHEAD = np.linspace(0.0, 4.0, 41)  # how far apart arms may be, in leads that a study is designed for,
+USUAL_LEAD = 1.5  # and the prior scale of that
 
 
 class Detail(NamedTuple):
@@ -173,7 +184,9 @@ def simulate_ahead(
         asked, rounds = asked + pulls, rounds + (number > 0 if most is None else np.ceil(number / most))
         told = start.told if start is not None and steps == 0 else None
         if told is None:
-            partitions = partitions_for(problem, start is None and steps == 0, float(pulls.max()))
+            in_parts = problem.noise.looks_in_parts and trial.plan.looks is not None  # a first look is like the others
+            first = start is None and steps == 0 and not (in_parts and bool(np.isfinite(trial.plan.looks).all()))
+            partitions = partitions_for(problem, first, float(pulls.max()))
             batch, world = draw_batch(problem, environment, rngs[1], world, trial.plan, partitions)
         else:
             batch, world = _complete_round(problem, environment, rngs[1], world, pulls, told)
@@ -286,6 +299,168 @@ def _coarser(policy: Policy, trial: Trial, most: float | None, detail: Detail) -
 
 
 # --- what the runs take, in numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultsSoFar:
+    """The results so far, arm by arm."""
+
+    counts: Floats  # (K)
+    totals: Floats  # (K)
+    scatter: Floats | None = None  # (K), sum of squares about the means of rounds
+    freedom: Floats | None = None  # (K)
+
+    @property
+    def deviation(self) -> float | None:
+        """Of one result, if squares are known."""
+        if self.scatter is None or self.freedom is None or self.freedom.sum() <= 0:
+            return None
+        return float(np.sqrt(self.scatter.sum() / self.freedom.sum()))
+
+
+class LeadPrior(NamedTuple):
+    """What a study that is designed for a lead expects: its arms in one of these patterns, g leads apart.
+
+    g has a half-normal prior.
+    """
+
+    lead: float
+    level: float | None  # about which the patterns are; None: about a mean that is not known
+    patterns: Floats | None  # (P, K), as likely each; None: every arm is on either side of the level
+
+    @classmethod
+    def of(cls, question: Question, arms: int, lead: float | None) -> LeadPrior | None:
+        """That of a question with this lead, if there is one."""
+        patterns = question.lead_patterns(arms)
+        if lead is None or (patterns is None and question.level is None):
+            return None
+        return cls(lead, question.level, patterns)
+
+    def log_weights(self, estimate: Floats, variance: Floats) -> Floats:
+        """log of the prior times the likelihood of each pattern and g. (P, g)"""
+        weights, gaps = 1 / variance, self.lead * AHEAD
+        middle = np.average(estimate, weights=weights) if self.level is None else self.level
+        away = estimate - middle
+        fit = -0.5 * (np.log(variance) + weights * away**2).sum()
+        if self.level is None:
+            fit -= 0.5 * np.log(weights.sum())
+        own = -0.5 * (AHEAD / USUAL_LEAD) ** 2
+        found = fit + own - np.logaddexp.reduce(own)
+        if self.patterns is None:  # the mean over both signs of each arm
+            both = np.logaddexp(away * weights * gaps[:, None], -away * weights * gaps[:, None]) - np.log(2.0)
+            return np.asarray(found - 0.5 * weights.sum() * gaps**2 + both.sum(axis=-1))[None]
+        apart = self.patterns
+        if self.level is None:  # the mean follows the pattern
+            apart = apart - (apart @ weights / weights.sum())[:, None]
+        across, square = apart @ (weights * away), apart**2 @ weights
+        found = found + across[:, None] * gaps - 0.5 * square[:, None] * gaps**2
+        return np.asarray(found - np.log(len(apart)))
+
+    def draw(self, rng: Generator, which: NDArray[np.intp], estimate: Floats, variance: Floats) -> Floats:
+        """How far each arm is from the middle, for these entries of the weights. (K)->(runs, K)"""
+        pattern, g = np.divmod(which, len(AHEAD))
+        gaps = (self.lead * AHEAD[g])[:, None]
+        if self.patterns is not None:
+            return gaps * self.patterns[pattern]
+        assert self.level is not None
+        chance = 1 / (1 + np.exp(np.clip(-2 * gaps * (estimate - self.level) / variance, -700, 700)))
+        return np.where(rng.random(chance.shape) < chance, gaps, -gaps)
+
+
+def allowed_world(noise: Noise, data: ResultsSoFar, seed: int, prior: LeadPrior | None = None) -> Environment:
+    """A world whose means are drawn anew in each run from what these data allow.
+
+    Args:
+        noise: The noise model.
+        data: The results so far.
+        seed: Seed of the draws, where those are made beforehand.
+        prior: What the study is designed for.
+    """
+    if not (data.counts > 0).any():
+        raise InputError("There are no results yet. Plan it as a new study, with expected means.")
+    estimate, variance, of, back, unit = _estimates(noise, data)
+
+    if prior is not None and prior.level in noise.mean_range:  # at the end of the range no arm is on either side
+        prior = None
+    if prior is not None:  # on the scale of the estimates
+        level = None if prior.level is None else of(prior.level)
+        middle = np.asarray([np.average(estimate, weights=1 / variance) if level is None else level])
+        step = 1e-4 * unit
+        lead = prior.lead * 2 * step / float((back(middle + step) - back(middle - step))[0])
+        prior = prior._replace(lead=lead, level=level)
+
+    def means(rng: Generator, runs: int) -> Floats:
+        return back(draw_means(rng, runs, estimate, variance, SMALL * unit, prior))
+
+    if noise.family is not None:
+        return world_of(noise, means)
+    if noise.outcome.limited:
+        rows = means(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(99,))), WORLDS)
+        return world_of(noise, rows, data.deviation)
+    return world_of(noise, means, _deviation(noise, data))
+
+
+def draw_means(
+    rng: Generator, runs: int, estimate: Floats, variance: Floats, effects: float, prior: LeadPrior | None = None
+) -> Floats:
+    """Means from the posterior of the hierarchy, on a grid of deviations between arms. (K)->(runs, K)
+
+    For a deviation t between arms the estimates are independent normal with variances v_i + t^2 about one mean, which
+    has a flat prior, or is the level; t has a half-Cauchy prior of scale `effects`, or of what is usual for the lead.
+    With a prior of a lead, this has probability 1/2, and else the arms are in one of its patterns.
+    """
+    level = None if prior is None else prior.level
+    if prior is not None and level is not None:
+        effects = USUAL_LEAD * prior.lead
+    grid = effects * np.concatenate([[0.0], np.geomspace(0.02, 50.0, 80)])
+    log_prior = np.log(np.gradient(grid)) - np.log1p((grid / effects) ** 2)
+    spread = variance + grid[:, None] ** 2  # (grid, K)
+    weights = 1 / spread
+    centre = (weights * estimate).sum(axis=-1) / weights.sum(axis=-1) if level is None else np.full(grid.shape, level)
+    fit = -0.5 * (np.log(spread) + (estimate - centre[:, None]) ** 2 / spread).sum(axis=-1)
+    if level is None:
+        fit -= 0.5 * np.log(weights.sum(axis=-1))
+    log_weight = fit + log_prior - np.logaddexp.reduce(log_prior)
+    if prior is not None:
+        log_weight = np.concatenate([log_weight, prior.log_weights(estimate, variance).reshape(-1)])
+    chances = np.exp(log_weight - log_weight.max())
+    which = rng.choice(len(chances), size=runs, p=chances / chances.sum())
+    lucky, own = rng.standard_normal(runs), rng.standard_normal((runs, len(estimate)))
+    ahead, between = zeros(own.shape), np.where(which < len(grid), grid[np.minimum(which, len(grid) - 1)], 0.0)[:, None]
+    if prior is not None:
+        in_pattern = which >= len(grid)
+        ahead[in_pattern] = prior.draw(rng, which[in_pattern] - len(grid), estimate, variance)
+    weights, apart = 1 / (variance + between**2), estimate - ahead
+    if level is None:
+        middle = (weights * apart).sum(axis=-1) / weights.sum(axis=-1) + lucky / np.sqrt(weights.sum(axis=-1))
+    else:
+        middle = np.full(runs, level)
+    pull = variance * weights  # towards the others
+    mean = (1 - pull) * apart + pull * middle[:, None] + ahead
+    return np.asarray(mean + np.sqrt((1 - pull) * variance) * own)
+
+
+def _estimates(noise: Noise, data: ResultsSoFar) -> Scale:
+    """Estimates on the scale of the noise model, or as they are, within their limits."""
+    counts, totals = data.counts, data.totals
+    own = noise.scale(counts, totals)
+    if own is not None:
+        return own
+    sigma, (low, high) = _deviation(noise, data), noise.mean_range
+    estimate = np.where(counts > 0, totals / np.maximum(counts, 1.0), totals.sum() / counts.sum())
+    return Scale(estimate, sigma**2 / np.maximum(counts, 1e-3), float, lambda drawn: np.clip(drawn, low, high), sigma)
+
+
+def _deviation(noise: Noise, data: ResultsSoFar) -> float:
+    if noise.outcome.limited:
+        low, high = noise.mean_range
+        return data.deviation or 0.25 * (high - low)
+    sigma = noise.known_sigma if noise.known_sigma is not None else data.deviation
+    if sigma is None or sigma <= 0:
+        raise InputError(
+            "The standard deviation of the results is not known yet. Record rows, or sums with their squares."
+        )
+    return sigma
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -586,17 +761,17 @@ def _may_extend(settings: StudySpec) -> bool:
     return settings.policy.stopping.uses_budget and not settings.question.separate_claims
 
 
-def _collect_data(state: State, told: Batch | None) -> Data:
+def _collect_data(state: State, told: Batch | None) -> ResultsSoFar:
     """All that came back, also for the outstanding round; squares as far as the stopping rule keeps them."""
     record, past = state.trial.record, state.spec.policy.stopping.past(state.trial.kept)
     scatter, freedom = (None, None) if past is None or not past.freedom.any() else (past.scatter, past.freedom)
     if told is None:
-        return Data(counts=record.counts, totals=record.totals, scatter=scatter, freedom=freedom)
+        return ResultsSoFar(counts=record.counts, totals=record.totals, scatter=scatter, freedom=freedom)
     if told.scatter is not None:
         within = np.maximum(told.counts - 1.0, 0.0)
         scatter, freedom = (told.scatter, within) if scatter is None else (scatter + told.scatter, freedom + within)
     counts, totals = record.counts + told.counts, record.totals + told.totals
-    return Data(counts=counts, totals=totals, scatter=scatter, freedom=freedom)
+    return ResultsSoFar(counts=counts, totals=totals, scatter=scatter, freedom=freedom)
 
 
 def outlook_line(state: State, *, runs: int = LINE_RUNS) -> str | None:
