@@ -300,6 +300,8 @@ def show_forecasts(studies, question, arms, budget):
     chances, came = np.array(found).T
     for low, high in pairwise((0.0, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 1.01)):
         here = (chances >= low) & (chances < high)
+        if not here.any():
+            continue
         share = came[here].mean()
         error = np.sqrt(share * (1 - share) / here.sum())
         print(
@@ -308,7 +310,7 @@ def show_forecasts(studies, question, arms, budget):
 
 
 def show_speed(runs):
-    """Print the CPU time of simulations of designed studies and of Wager, in turn in one process: the least of three."""
+    """Print the CPU time of simulations of designed studies and of Wager, in turn in one process: the least of 3."""
     print("\n| 1 000 runs, CPU s | designed | Wager | ratio |\n|---|---|---|---|")
     for arms, share in ((2, 1.05), (3, 1.0), (4, 0.9), (10, 0.65)):
         leads, fixed = np.arange(arms) == 0, FIXED[arms]
