@@ -119,6 +119,7 @@ def _draw_by_lead(plan: StudyPlan) -> Chart:
         title = f"Chance of an answer within {number(plan.request.budget)}"
         names, y = ("answer within the budget, %", title), PER_CENT
         designs = [each for each in plan.compared if each.by_row]
+        designs = designs[1:] + designs[:1]  # the fixed one last: colours are those of the boundaries
         lines = [("roundwise" if designs else "", "s0", [100 * (row.within_budget or 0.0) for row in rows])]
         for i, design in enumerate(designs, 1):
             lines.append((design.name.split(",")[0], f"s{i}", [100 * design.by_row[place] for place in order]))
