@@ -685,7 +685,8 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     trial, told = state.trial, None
     if ended is not None:
         undecided = state.decided is None and state.closed is None and not bool(trial.done)
-        if not undecided or settings.budget is None or not _may_extend(settings):
+        towards_it = settings.policy.stopping.uses_budget and not settings.question.separate_claims
+        if not undecided or settings.budget is None or not towards_it:
             return found
         larger = math.ceil(EXTENSION * settings.budget)
         settings, trial = redesign(settings, trial, settings.design | {"budget": larger})
@@ -754,11 +755,6 @@ def _chances_of_metrics(settings: StudySpec, ends: Ends) -> dict[str, float]:
             found[name] = float((shown & true)[some].any(axis=-1).mean())
         start = stop
     return found
-
-
-def _may_extend(settings: StudySpec) -> bool:
-    """Whether a larger budget is forecast: of studies that bet towards it, but for claims."""
-    return settings.policy.stopping.uses_budget and not settings.question.separate_claims
 
 
 def _collect_data(state: State, told: Batch | None) -> ResultsSoFar:

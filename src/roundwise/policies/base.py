@@ -78,7 +78,7 @@ class Policy(ABC, Generic[Memory]):
         return self
 
     def with_list(self, size: int, strict: bool) -> Policy:
-        """Return the policy for a finite list of so many items; by default there is none."""
+        """Return the policy for a finite list of this many items; by default there is none."""
         raise InputError(f"A list has a policy of its own, 'lockstep': leave out '{self.name}'.")
 
     def missing_entries(self, problem: Problem, trial: Trial[Memory]) -> Bools | None:

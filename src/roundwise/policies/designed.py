@@ -18,7 +18,7 @@ from roundwise.rules.eprocess.designed_parts import PARTS_OF_MORE, PARTS_OF_TWO
 LOOKS = 5  # where no number is said
 OPEN = 0.15  # share of the budget that is spent as without one, if no lead is said: large leads show before it is used
 LEAST_OPEN = 0.03  # of the budget: no open batch is smaller
-ROOM = 2.0  # a look is at most so many times what would settle everything, over the looks left
+ROOM = 2.0  # a look is at most this multiple of what would settle everything, over the looks left
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Designed(Policy):
             looks = np.ceil(left / ((1 - OPEN) * self.budget / max(self._looks - 1, 1)) - 0.05) - 1
         else:
             looks = self._looks - 1 - trial.record.batches
-            # beyond those planned (an extension, or rounds that were cut): so many of the usual size as fit
+            # beyond those planned (an extension, or rounds that were cut): as many of the usual size as fit
             looks = np.where(looks < 0, np.ceil(left / (self.budget / self._looks) - 1e-9) - 1, looks)
         looks = np.maximum(looks, 0.0)
         lead = self.stopping.planned_lead(problem, trial.kept, trial.record.samples + left)
