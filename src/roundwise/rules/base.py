@@ -103,6 +103,7 @@ class StoppingRule(ABC, Generic[Kept]):
     any_time: ClassVar[bool] = False  # whether it may be evaluated after batches of any size
     uses_budget: ClassVar[bool] = False  # whether it uses how many results are left; plans must then say so
     exact_batches: ClassVar[bool] = False  # whether it decides only while every batch comes back as planned
+    always_ends: ClassVar[bool] = False  # whether every study has an answer, also where arms tie
     learns: ClassVar[bool] = False  # whether `warm_start` and `restart` may be called
     several_metrics: ClassVar[bool] = False  # whether it shows claims about further metrics (`Problem.metrics`)
     migrates: ClassVar[bool] = False  # whether arms may join and leave because of results
