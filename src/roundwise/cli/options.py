@@ -406,6 +406,10 @@ class ReadingOptions(NamedTuple):
         float | None, _rule("--share-below", "Results are 1 below this value, else 0 (implies --binary).", "NUMBER")
     ] = None
 
+    failed_is: Annotated[
+        float | None, _rule("--failed-is", "Lists: result of a failed request (default: it is asked for again).", "NUMBER")
+    ] = None
+
     def reading(self) -> Reading:
         """The rules as `create_study` takes them."""
         return Reading(**{name: value for name, value in self._asdict().items() if value is not None})

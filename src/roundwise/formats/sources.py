@@ -401,7 +401,7 @@ def _anthropic_failure(each: dict[str, Any]) -> str:
 
 def _read_batch(failure: Callable[[dict[str, Any]], str], file: File, objects: Objects) -> Found:
     path, pattern = file.wanted.columns.get("outcome"), file.wanted.pattern
-    keys, rows, graded = arm_keys(file.wanted.arms), [], False
+    keys, rows, graded, answered = arm_keys(file.wanted.arms), [], False, False
     for line, each in objects:
         custom_id = str(each["custom_id"])
         found = pattern.names(custom_id) if pattern is not None else parse_request_id(custom_id, keys)
@@ -412,11 +412,11 @@ def _read_batch(failure: Callable[[dict[str, Any]], str], file: File, objects: O
                 Remedy("Say how it is made: {@arm_column} 'custom_id:{{item}}|{{arm}}'."),
             )
         why, grade = failure(each), Absent if path is None else follow(each, path)
-        graded |= grade is not Absent
+        graded, answered = graded or grade is not Absent, answered or not why
         rows.append(
             Row(line, found["arm"], None if why or grade is Absent else grade, found.get("item"), why=why or "no grade")
         )
-    if not graded:
+    if answered and not graded:
         where = "" if path is None else f" (nothing is at {quoted(path)})"
         raise refusal(
             file.name,

@@ -252,6 +252,7 @@ class TellKeywords(TypedDict, total=False):
     ignore_arms: str | Sequence[str]
     missing: str | None
     empty: Empty | None
+    failed: bool
     cumulative: bool
     new: bool
 
@@ -264,6 +265,7 @@ class TellOptions:
     ignore_arms: str | Sequence[str] = ()  # names (a list, or with commas between them) that are no arms; "*" for all
     missing: str | None = None  # why rows have no outcome: they are then counted as missing
     empty: Empty | None = None  # what rows without an outcome are; None: what the study says
+    failed: bool = False  # of a list: rows without an outcome are given up, and not asked for again
     cumulative: bool = False  # it is a running total: what is recorded is taken off
     new: bool = False  # all of it is new, whatever it looks like
 

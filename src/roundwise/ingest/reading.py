@@ -67,6 +67,7 @@ class Reading:
         two_arms: What happens to an id with rows of several arms: it is "refused" or "left-out".
         share_above: A result is 1 if its value is above this one, else 0.
         share_below: A result is 1 if its value is below this one, else 0.
+        failed_is: On a list, the result of a request that failed; None: it is asked for again.
 
     >>> Reading(id_result="sum", id_window="7d").words
     'Rows of one id are one result, their sum within 7d of the first.'
@@ -78,6 +79,7 @@ class Reading:
     two_arms: TwoArms = "refused"
     share_above: float | None = None
     share_below: float | None = None
+    failed_is: float | None = None
 
     def __post_init__(self) -> None:
         for name, choices in (("empty", Empty), ("id_result", UnitResult | None), ("two_arms", TwoArms)):
@@ -95,9 +97,9 @@ class Reading:
                 raise InputError(
                     f"'{self.id_window}' is no window.", Remedy("Give {@id_window} as a number with m, h, d or w.")
                 )
-        for cut in (self.share_above, self.share_below):
+        for cut in (self.share_above, self.share_below, self.failed_is):
             if cut is not None and not math.isfinite(cut):
-                raise InputError("The value above or below which a result counts must be a finite number.")
+                raise InputError("What results are compared with, or what a failed request is, must be a finite number.")
         if self.share_above is not None and self.share_below is not None:
             raise InputError("A result counts above a value or below one, not both.")
 
@@ -140,6 +142,8 @@ class Reading:
         if self.shares:
             side, cut = ("above", self.share_above) if self.share_above is not None else ("below", self.share_below)
             said.append(f"A result is 1 if its value is {side} {cut:g}, else 0.")
+        if self.failed_is is not None:
+            said.append(f"A request that failed counts as {self.failed_is:g}.")
         return " ".join(said)
 
 

@@ -55,6 +55,7 @@ from roundwise.ingest.reading import Columns, Reading, moment, seconds
 from roundwise.ingest.record import (
     WATCHED,
     ColumnWatch,
+    FailedRequests,
     FileForm,
     FileStart,
     Results,
@@ -364,6 +365,7 @@ class FileReader:
         self.sheet.problems.arms = names.arms
         self.names, self.arms, self.noise, self.options = names, names.arms, noise, options
         self.recorded, self.seed, self.file, self.stack = recorded, seed, file, stack
+        self.arm_hashes = hashes(self.arms, seed)
         self.reading = reading = replace(reading, empty=options.empty or reading.empty)
         self.adjustment: Adjustment | None = None
         self.ratio: RatioSums | Linearization | None = None
@@ -438,6 +440,12 @@ class FileReader:
             raise DataError(
                 f"{sheet.name} does not say which item of the list each result is of.",
                 Remedy("Name the column of items ({@item_column})."),
+            )
+        if self.recorded.listed is None and self.options.failed:
+            raise InputError("Requests are given up on a list.", Remedy("Use {@missing}: their results are missing."))
+        if self.recorded.listed is not None and (self.options.missing or self.options.empty) is not None:
+            raise InputError(
+                "On a list, a row without an outcome is asked for again.", Remedy("Use {@failed} to give it up.")
             )
         if self.noise.shares_items and not (by_row and self.has_items):
             raise DataError(
@@ -631,7 +639,8 @@ class FileReader:
         self.ids, self.seen = Ids(sheet, self.arms, key), Ids(sheet, self.arms, key)  # new ones, and recorded ones
         self.pairs = Ids(sheet, self.arms, "item") if {"id", "item"} <= self.plan.places.keys() else None
         self.missing, self.empty, self.first_missing = np.zeros(size), np.zeros(size), 0
-        self.again = np.zeros(size)  # of a list: rows without an outcome
+        self.again, self.replaced = np.zeros(size), np.zeros(size)  # of a list: rows without an outcome
+        self.failed: list[tuple[Index, Hashes]] = []  # of a list: what is given up
         self.skipped, self.zeros, self.latest = 0, 0, -math.inf
         self.times: tuple[str, str] | None = None
         told = sum(each.rows for each in recorded.told) if options.cumulative and not with_ids else 0
@@ -697,6 +706,7 @@ class FileReader:
             paired=self.noise.shares_items,
             missing=missing if missing.any() else None,
             missing_reason=self.why_missing if missing.any() else None,
+            failed=FailedRequests.of(self.failed) if self.failed else None,
             skipped=skipped + self.skipped,
             contradicted=contradicted,
             ids=pack_hashes(told_ids.ids) if with_ids else None,
@@ -746,7 +756,10 @@ class FileReader:
         if self.plan.form == "wide" and self.why_missing is None and missing.any():  # not asked of this arm
             np.add.at(self.empty, lines.arms[missing], 1.0)
             lines, values, missing = lines.only(~missing), values[~missing], missing[~missing]
-        if self.recorded.listed is not None and missing.any():  # asked for again
+        if self.recorded.listed is not None and missing.any() and self.reading.failed_is is not None:
+            np.add.at(self.replaced, lines.arms[missing], 1.0)
+            values, missing = np.where(missing, self.reading.failed_is, values), np.zeros_like(missing)
+        elif self.recorded.listed is not None and missing.any() and not self.options.failed:  # asked for again
             np.add.at(self.again, lines.arms[missing], 1.0)
             lines, values, missing = lines.only(~missing), values[~missing], missing[~missing]
         items = self._read_items(lines)
@@ -761,6 +774,8 @@ class FileReader:
             covariates, divisors = covariates[~old], divisors[~old]
         if missing.any():
             np.add.at(self.missing, lines.arms[missing], 1.0)
+            if self.recorded.listed is not None and items is not None:
+                self.failed.append((lines.arms[missing], items[missing]))
             self.first_missing = self.first_missing or int(lines.lines[int(np.argmax(missing))])
             lines.good &= ~missing
         check_numbers(lines, numbers.title, "outcome", values)
@@ -772,7 +787,7 @@ class FileReader:
             found = np.where(good, values, np.nan)
             self.ids.add(lines.lines, lines.arms, ids, found, items, times, covariates, divisors)
         if self.pairs is not None and items is not None:
-            self.pairs.add(lines.lines, lines.arms, with_arm(items, lines.arms), values)
+            self.pairs.add(lines.lines, lines.arms, with_arm(items, self.arm_hashes[lines.arms]), values)
         for role, watch in watches.items():
             watch.add(lines.columns[role], lines.arms, good)
         arms, items = lines.arms[good], None if items is None else items[good]
@@ -804,7 +819,7 @@ class FileReader:
         if self.noise.shares_items:
             old = self.recorded.has_item(items)
             if not self.options.new:
-                old &= ~self.recorded.has(with_arm(items, lines.arms))
+                old &= ~self.recorded.has(with_arm(items, self.arm_hashes[lines.arms]))
 
             def said(k: int) -> tuple[str, str]:
                 found = f"the item '{shown(str(lines.columns['item'][k]))}' was used in an earlier round."
@@ -823,9 +838,9 @@ class FileReader:
         self.sheet.problems.some(f"no {role}", lines.lines, nameless, lambda k: said, lines.arms)
         if role == "id":
             ids = hash_ids(lines.columns["id"], self.seed)
-            return with_arm(ids, lines.arms) if self.plan.form == "wide" else ids
+            return with_arm(ids, self.arm_hashes[lines.arms]) if self.plan.form == "wide" else ids
         assert items is not None
-        return with_arm(items, lines.arms)
+        return with_arm(items, self.arm_hashes[lines.arms])
 
     def _read_times(self, lines: ArmLines) -> Floats:
         """The time of each row where windows need it, else nan; the first and the last so far are kept."""
@@ -875,6 +890,8 @@ class FileReader:
         check_notation(self.sheet, [numbers])
         if self.why_missing is None and self.sheet.reasons:  # another tool says what happened
             self.why_missing = ", ".join(why for why, _ in self.sheet.reasons.most_common(3))
+        elif self.why_missing is None and self.options.failed:
+            self.why_missing = EMPTY
         if self.missing.any() and self.why_missing is None:
             many, where = int(self.missing.sum()), "" if numbers.title == "outcome" else f" in {quoted(numbers.title)}"
             self.sheet.problems.one(
@@ -887,7 +904,14 @@ class FileReader:
             )
         for ids in (self.seen, self.ids, *([] if self.pairs is None else [self.pairs])):
             ids.refuse(self.reading)
-        self._refuse_problems(empty=not rows and not self.skipped and not self.missing.any())
+        nothing = not rows and not self.skipped and not self.missing.any()
+        if nothing and self.again.any() and not self.sheet.problems:
+            raise refusal(
+                self.sheet.name,
+                f"no row has an outcome ({list_by_arm(self._by_arm(self.again))}): they are asked for again.",
+                Remedy("If they keep failing, give them up with {@failed}."),
+            )
+        self._refuse_problems(empty=nothing)
 
     def _note_rows(self, contradicts: FileNote | None) -> None:
         if self.skipped:
@@ -900,8 +924,11 @@ class FileReader:
             self.sheet.note("asked_again", arms=self._by_arm(self.again))
         if self.empty.any():
             self.sheet.note("empty_cells", arms=self._by_arm(self.empty))
+        if self.replaced.any():
+            self.sheet.note("failed_count", arms=self._by_arm(self.replaced), value=self.reading.failed_is)
         if self.missing.any():
-            self.sheet.note("missing_outcomes", arms=self._by_arm(self.missing), why=shown(self.why_missing, 200))
+            code = "missing_outcomes" if self.recorded.listed is None else "given_up"
+            self.sheet.note(code, arms=self._by_arm(self.missing), why=shown(self.why_missing, 200))
         if self.zeros:
             self.sheet.note("empty_zero", rows=self.zeros)
 

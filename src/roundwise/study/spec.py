@@ -322,6 +322,13 @@ class StudySpec:
                 raise InputError(f"A study of a list has no {option(name)}: every arm is tried on the same items.")
         if self.reading.id_result is not None or self.columns.covariate is not None or self.columns.id is not None:
             raise InputError("Rows of a list are known by their item: leave out ids and covariates.")
+        if self.reading.empty != "refused":
+            again = "On a list, a row without an outcome is a request that failed, and is asked for again."
+            raise InputError(again, Remedy("Give {@failed_is} if it is to count as a result."))
+        if (failed := self.reading.failed_is) is not None:
+            low, high, whole, *_ = noise.outcome
+            if not low <= failed <= high or (whole and failed != int(failed)):
+                raise InputError(f"A failed request cannot count as {failed:g}: results lie between {low:g} and {high:g}.")
         object.__setattr__(self, "list", replace(items, digest=items.order_digest(self.seed)))
         object.__setattr__(self, "noise", noise)
         object.__setattr__(self, "policy", (self.policy or Lockstep()).with_list(len(items), items.strict))
@@ -345,6 +352,8 @@ class StudySpec:
     def _check_reading(self) -> None:
         """Raise an InputError where a rule for rows lacks a column, or makes results that the noise model has not."""
         columns, reading = self.columns, self.reading
+        if reading.failed_is is not None and self.list is None:
+            raise InputError("Requests fail on a list: this study has none.", Remedy("Use {@empty} for empty outcomes."))
         if reading.id_result is not None and columns.id is None and columns.item is None:
             raise InputError("Rows are combined by their id.", Remedy("Name its column with {@id_column}."))
         if reading.two_arms != "refused" and columns.id is None:

@@ -528,6 +528,8 @@ class State:
         policy, budget = self.spec.policy, self.spec.budget
         needs = f"the rule of {policy.name} needs every round just as it was planned"
         if cannot_stop(self.spec.problem, self.spec.acting, self.trial):
+            if self.spec.list is not None:
+                return "the list is used up, and requests that failed leave the answer open"
             return f"{self.summary.deviation or 'a round did not come back as it was planned'}, and {needs}"
         if policy.stopping.exact_batches and not np.array_equal(self.planned, whole := self.whole_plan):
             return f"the budget of {budget} results does not cover the next round of {int(whole.sum())}, and {needs}"

@@ -57,6 +57,7 @@ class Rules(Body):
     two_arms: TwoArms = "refused"
     share_above: float | None = None
     share_below: float | None = None
+    failed_is: float | None = None
 
 
 Entry = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -144,6 +145,7 @@ class FileBody(Body):
     empty: Empty | None = Field(
         default=None, description="What rows without an outcome are, where the study does not say it."
     )
+    failed: bool = Field(default=False, description="On a list: whether requests without an outcome are given up.")
     cumulative: bool = Field(default=False, description="Whether it is a running total.")
     new: bool = Field(default=False, description="Whether all of it is new, even where it looks the same.")
 

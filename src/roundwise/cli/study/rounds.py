@@ -59,6 +59,7 @@ class FileOptions(NamedTuple):
     empty: Annotated[
         str | None, _about_files("--empty", "Empty outcomes of these files: zero, missing or refused.", "RULE")
     ] = None
+    failed: Annotated[bool, _about_files("--failed", "Lists: give up requests without an outcome.")] = False
     cumulative: Annotated[bool, _about_files("--cumulative", "Running totals since the study began.")] = False
     new: Annotated[bool, _about_files("--new", "Count every row as new, without the duplicate check.")] = False
 
