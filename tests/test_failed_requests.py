@@ -179,10 +179,8 @@ def test_options_of_tell_that_do_not_fit(storage):
     for words in ({"missing": "lost"}, {"empty": "zero"}):
         with pytest.raises(InputError, match="asked for again.*failed=True"):
             study.tell(answered(study), **words)
-    with pytest.raises(InputError, match="has none"):
-        create_study(
-            "x", question=BestArm(), arms=ARMS, noise=Binary(), reading=Reading(failed_is=0), storage=storage
-        )
+    with pytest.raises(InputError, match="has no list"):
+        create_study("x", question=BestArm(), arms=ARMS, noise=Binary(), reading=Reading(failed_is=0), storage=storage)
     other = create_study("y", question=BestArm(), arms=ARMS, noise=Binary(), storage=storage)
     other.ask()
     with pytest.raises(InputError, match="given up on a list"):

@@ -808,6 +808,10 @@ Condition.table = {
         + ("it is that of the file" if given else "its seed was chosen, not drawn")
         + ")"
     ),
+    "same_list": lambda *, studies: (
+        f"no result that was known from {few(list(map(quoted, studies)), 3)} (the same list) is told here: in another "
+        "order the same results are no new evidence"
+    ),
     "rounds_differ": "the rounds differ only by chance",
     "arms_moved": "what changed between rounds changed all arms alike",
 }
@@ -894,6 +898,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
         "--denominator-column NAME",
         "the field “divided by the column”",
     ),
+    "cost_column": ("`columns=Columns(cost=...)`", "--cost-column NAME", "the command line"),
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
     "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“The usual result”"),
     "deviation": ("`deviation`", "--deviation", "“The spread (standard deviation)”"),
@@ -939,7 +944,7 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     **{name: f'`"{name}": true`' for name in ("new", "cumulative", "unrelated", "failed")},
     **{
         f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`'
-        for role in ("arm", "outcome", "id", "time", "item", "covariate", "denominator")
+        for role in ("arm", "outcome", "id", "time", "item", "covariate", "denominator", "cost")
     },
     **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("id_result", "id_window", "two_arms", "failed_is")},
     "empty": '`"empty": "zero"`',

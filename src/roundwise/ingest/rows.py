@@ -51,10 +51,11 @@ from roundwise.ingest.duplicates import (
     with_arm,
 )
 from roundwise.ingest.ratios import Linearization, RatioSums
-from roundwise.ingest.reading import Columns, Reading, moment, seconds
+from roundwise.ingest.reading import Columns, Reading, moment, parse_arm_names, seconds
 from roundwise.ingest.record import (
     WATCHED,
     ColumnWatch,
+    Costs,
     FailedRequests,
     FileForm,
     FileStart,
@@ -323,8 +324,8 @@ def read_results(
     with ExitStack() as stack:
         path = str(os.fspath(source)) if is_path(source) else "data frame"
         try:
-            names, recorded = ArmNames(arms, options.ignored), recorded or RecordedFiles()
-            rules = reading or Reading()
+            rules, recorded = reading or Reading(), recorded or RecordedFiles()
+            names = ArmNames(arms, options.ignored, {**rules.arm_names, **parse_arm_names(options.arm_names)})
             reader = FileReader(source, path, names, noise, columns, rules, options, recorded, seed, file, stack)
             reader.adjustment, reader.ratio = adjustment, ratio
             reader.refuse_direction(lower_is_better)
@@ -359,8 +360,8 @@ class FileReader:
     ) -> None:
         self.columns = (options.columns or Columns()).over(columns)
         name = shown(getattr(source, "shown_as", path), 200)  # an upload lies elsewhere than its name says
-        wanted = Wanted(names.arms, self.columns.payload())
-        self.sheet = sheet_of(source, path, name, known_titles(self.columns, names.arms), stack, wanted)
+        wanted = Wanted(list(names.index), self.columns.payload())
+        self.sheet = sheet_of(source, path, name, known_titles(self.columns, names.index), stack, wanted)
         self.columns = Columns(**self.columns.payload() | self.sheet.roles)
         self.sheet.problems.arms = names.arms
         self.names, self.arms, self.noise, self.options = names, names.arms, noise, options
@@ -641,6 +642,7 @@ class FileReader:
         self.missing, self.empty, self.first_missing = np.zeros(size), np.zeros(size), 0
         self.again, self.replaced = np.zeros(size), np.zeros(size)  # of a list: rows without an outcome
         self.failed: list[tuple[Index, Hashes]] = []  # of a list: what is given up
+        self.costs = Costs(np.zeros(size), np.zeros(size), sheet.cost_unit)
         self.skipped, self.zeros, self.latest = 0, 0, -math.inf
         self.times: tuple[str, str] | None = None
         told = sum(each.rows for each in recorded.told) if options.cumulative and not with_ids else 0
@@ -707,6 +709,7 @@ class FileReader:
             missing=missing if missing.any() else None,
             missing_reason=self.why_missing if missing.any() else None,
             failed=FailedRequests.of(self.failed) if self.failed else None,
+            costs=self.costs if self.costs.counts.any() and not skipped else None,
             skipped=skipped + self.skipped,
             contradicted=contradicted,
             ids=pack_hashes(told_ids.ids) if with_ids else None,
@@ -778,6 +781,7 @@ class FileReader:
                 self.failed.append((lines.arms[missing], items[missing]))
             self.first_missing = self.first_missing or int(lines.lines[int(np.argmax(missing))])
             lines.good &= ~missing
+        self._add_costs(lines)
         check_numbers(lines, numbers.title, "outcome", values)
         results = self.reading.results(values)
         if self.reading.id_result is None:
@@ -871,6 +875,19 @@ class FileReader:
         said = "Correct it, or leave it empty where it is not known."
         lines.refuse("covariates", wrong, lambda k: f"the {shown(title)} {quoted(cells[k])} is not a number.", said)
         return np.where(missing, np.nan, values)
+
+    def _add_costs(self, lines: ArmLines) -> None:
+        """Add up what rows cost, where a column says it."""
+        if "cost" not in lines.columns:
+            return
+        title, cells = self.plan.titles["cost"], lines.columns["cost"]
+        values, missing = Numbers(title, self.sheet.decimal_comma).read(lines.lines, cells)
+        wrong = ~missing & ~((values >= 0) & (values <= LARGEST))
+        said = "Correct it: a cost is a number of at least 0, or empty where it is not known."
+        lines.refuse("costs", wrong, lambda k: f"the {shown(title)} {quoted(cells[k])} cannot be one.", said)
+        known = ~missing & ~wrong
+        np.add.at(self.costs.counts, lines.arms[known], 1.0)
+        np.add.at(self.costs.totals, lines.arms[known], values[known])
 
     def _read_denominators(self, lines: ArmLines) -> Floats:
         """The denominator of each row; nan where the study has none."""
@@ -1015,7 +1032,7 @@ def preview_columns(
     with ExitStack() as stack:
         try:
             path = str(os.fspath(source))
-            names = ArmNames(arms, options.ignored)
+            names = ArmNames(arms, options.ignored, {**reading.arm_names, **parse_arm_names(options.arm_names)})
             reader = FileReader(source, path, names, noise, columns, reading, options, RecordedFiles(), 0, 0, stack)
             header = tuple(shown(title) for title in reader.sheet.header if title.strip())
             reader.read_layout()

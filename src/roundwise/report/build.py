@@ -87,6 +87,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         None if settings.list is None else "On this list",
         _list_tied(settings, claims) if verdict is not None else (),
     )
+    prices = settings.prices if settings.prices is not None else state.facts.mean_costs(settings.arms)
     each_end = f"{share(max(1 - 2 * settings.delta, 0))} bounds, each"
     joint = f"{share(1 - settings.delta)} interval"
     return Report(
@@ -104,10 +105,9 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         rounds=int(state.trial.record.batches),
         whole=None if settings.list is None else len(settings.list) * len(settings.arms),
         tied=found.tied,
-        cost=None if settings.prices is None else float(np.dot(settings.prices, state.record.counts)),
-        whole_cost=None
-        if settings.prices is None or settings.list is None
-        else len(settings.list) * float(sum(settings.prices)),
+        cost=None if prices is None else float(np.dot(prices, state.record.counts)),
+        whole_cost=None if prices is None or settings.list is None else len(settings.list) * float(sum(prices)),
+        cost_unit="" if settings.prices is not None else next(iter(state.facts.cost_units), ""),
         remaining={}
         if waiting is None
         else {arm: int(n) for arm, n in zip(settings.arms, waiting.outstanding, strict=True) if n > 0},

@@ -92,6 +92,8 @@ def _doubts(state: State) -> Iterator[Doubt]:
         yield Condition("seed_chosen")
     if spec.list is not None and (spec.seed_given or spec.list.order == "given"):
         yield Condition("order_chosen", given=spec.list.order == "given")
+    if spec.same_list:
+        yield Condition("same_list", studies=list(spec.same_list))
     if (found := disagreeing(state)) is not None:
         about = {"arm": spec.arms[found.arm], "round": found.batch, "chance": found.chance}
         yield Condition("rounds_differ", shifts=standing(state).compares, **about)

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -133,6 +133,11 @@ class ItemList:
         """The entries in the order in which they are tried."""
         entries = self.entries
         return tuple(entries[k] for k in self.places(seed))
+
+    @cached_property
+    def items_digest(self) -> str:
+        """Of the items, whatever their order and repeats: by which another study of the same list is noticed."""
+        return hashlib.sha256("\n".join(sorted(self.items)).encode()).hexdigest()[:16]
 
     def order_digest(self, seed: int) -> str:
         """SHA-256 of the entries in their order, so that an audit knows it again."""

@@ -448,7 +448,7 @@ class State:
     def late_sums(self) -> Batch:
         """The sums of all that came after the decision, for the arms there are now."""
         arms, kept = self.spec.arms, (self.facts if self.ended else self.summary).late_sums
-        counts, totals = (np.array([kept.get(arm, fold.LateSums())[k] for arm in arms]) for k in (0, 1))
+        counts, totals = (np.array([kept.get(arm, fold.ArmTotal())[k] for arm in arms]) for k in (0, 1))
         for names, each in self.late_files:
             one = of_arms(batch_of([each]), names, arms)
             counts, totals = counts + one.counts, totals + one.totals

@@ -58,6 +58,7 @@ class Rules(Body):
     share_above: float | None = None
     share_below: float | None = None
     failed_is: float | None = None
+    arm_names: dict[str, str] = Field(default={}, description="What other tools call arms.")
 
 
 Entry = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -141,6 +142,7 @@ class FileBody(Body):
     ignore_arms: str | Annotated[list[str], Field(max_length=10_000)] = Field(
         default=[], description="Arms whose rows are left out; * for all that are not in the study."
     )
+    arm_names: dict[str, str] = Field(default={}, description="Other names of arms in it, where the study says none.")
     missing: str | None = Field(default=None, description="Why rows without an outcome have none; they then count.")
     empty: Empty | None = Field(
         default=None, description="What rows without an outcome are, where the study does not say it."

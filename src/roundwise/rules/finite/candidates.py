@@ -180,7 +180,7 @@ class CandidateProcess(FiniteProcess[CandidatePurses]):
         return self.settled(purses)
 
     def _exact_set(self, purses: CandidatePurses) -> Bools:
-        """The best arms of the whole list: by the middle of what they can be, so that a set that is certain is found."""
+        """The best arms of the whole list: by the middle of what each can be, which finds a certain set."""
         return largest_mask(purses.low + purses.high, np.full(purses.low.shape[:-1], self.number))
 
     def open_at_end(self, purses: CandidatePurses) -> Bools:

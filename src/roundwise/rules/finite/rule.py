@@ -51,6 +51,7 @@ class ListRule(StoppingRule[ListState]):
     size: int
     strict: bool = False
     any_time: ClassVar[bool] = True
+    migrates: ClassVar[bool] = True
 
     def process(self, problem: Problem) -> FiniteProcess[Any]:
         """The e-processes of the question."""
