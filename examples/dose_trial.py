@@ -41,6 +41,6 @@ with (
 #     cohort 4: Not decided yet. Shown: 75mg, 150mg and 300mg. Open: 25mg
 #     cohort 5: Shown: 75mg, 150mg and 300mg. Not shown: 25mg
 #     With 450 results of 5 arms in 5 rounds, split 2:1:1:1:1 as fixed in advance, judged by the rule of conditional-
-#         power (roundwise 0.1.0), the study concluded that 75mg beats placebo; 150mg beats placebo; 300mg beats
+#         power (roundwise 1.0.0rc1), the study concluded that 75mg beats placebo; 150mg beats placebo; 300mg beats
 #         placebo; the probability of a wrong conclusion is at most 5 % at any number of rounds, assuming that results
 #         are 0 or 1.

@@ -62,5 +62,5 @@ warehouse.close()
 #         are out
 #     19672 users: Guest checkout is best: 13.5 %; the next is Big button (11.0 %)
 #     With 19672 results of 4 arms in 5 rounds, split equally as fixed in advance, judged by the rule of wager
-#         (roundwise 0.1.0), the study concluded that Guest checkout is the best arm; the probability of a wrong
+#         (roundwise 1.0.0rc1), the study concluded that Guest checkout is the best arm; the probability of a wrong
 #         conclusion is at most 5 % at any number of rounds, assuming that results are 0 or 1.

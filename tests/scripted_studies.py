@@ -6,7 +6,7 @@ import numpy as np
 
 from roundwise import create_study
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson
-from roundwise.planning.scenarios import limited_world
+from roundwise.simulation.environments import limited_world
 
 
 def values_of(noise, mean, deviation, number, rng):

@@ -236,3 +236,8 @@ MODULES = [
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_citation_and_changelog_name_the_version():
+    assert f"\nversion: {roundwise.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert re.search(r"^## (\S+),", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1] == roundwise.__version__

@@ -24,18 +24,10 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.planning.forecast import partitions_for, simulate_ahead
-from roundwise.planning.scenarios import (
-    Data,
-    TableArms,
-    Unreliable,
-    allowed_world,
-    deviations,
-    draws,
-    limited_world,
-    world_of,
-)
+from roundwise.planning.forecast import ResultsSoFar, allowed_world, draw_means, partitions_for, simulate_ahead
+from roundwise.planning.scenarios import Unreliable
 from roundwise.policies import TriBBAI
+from roundwise.simulation.environments import TableArms, deviations, limited_world, world_of
 
 SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000
 
@@ -121,9 +113,9 @@ class TestWorlds:
     def test_what_the_data_allow(self):
         """Alike arms with few results are drawn together; what is known for sure stays."""
         rng = np.random.default_rng(1)
-        alike = draws(rng, 4000, np.array([0.1, 0.0, -0.1, 0.05]), np.full(4, 0.01), 0.3)
+        alike = draw_means(rng, 4000, np.array([0.1, 0.0, -0.1, 0.05]), np.full(4, 0.01), 0.3)
         assert alike.std(axis=1).mean() < 0.8 * np.sqrt(0.01 + np.var([0.1, 0.0, -0.1, 0.05]))
-        apart = draws(rng, 4000, np.array([1.0, 0.0, -1.0]), np.full(3, 1e-4), 0.3)
+        apart = draw_means(rng, 4000, np.array([1.0, 0.0, -1.0]), np.full(3, 1e-4), 0.3)
         assert apart.mean(axis=0) == pytest.approx([1, 0, -1], abs=0.003)
         assert apart.std(axis=0) == pytest.approx([0.01] * 3, rel=0.1)
 
@@ -138,7 +130,7 @@ class TestWorlds:
         means = centre + between * rng.standard_normal((len(between), 3))
         weight = np.exp(-0.5 * ((means - estimate) ** 2 / variance).sum(axis=1))
         weight /= weight.sum()
-        found = draws(rng, 100_000, estimate, variance, 0.3)
+        found = draw_means(rng, 100_000, estimate, variance, 0.3)
         mean = weight @ means
         assert found.mean(axis=0) == pytest.approx(mean, abs=0.01)
         assert np.cov(found.T) == pytest.approx((weight * (means - mean).T) @ (means - mean), abs=0.004)
@@ -150,7 +142,7 @@ class TestWorlds:
     )
     def test_every_model_has_them(self, noise):
         counts = np.array([400.0, 300.0, 200.0])
-        data = Data(counts=counts, totals=counts * [0.3, 0.5, 0.4], scatter=counts * 0.09, freedom=counts)
+        data = ResultsSoFar(counts=counts, totals=counts * [0.3, 0.5, 0.4], scatter=counts * 0.09, freedom=counts)
         world = allowed_world(noise, data, 1)
         means = world.initial_state(np.random.default_rng(1), 2000).means
         assert means.mean(axis=0) == pytest.approx([0.3, 0.5, 0.4], abs=0.03)
@@ -160,9 +152,9 @@ class TestWorlds:
     def test_nothing_to_go_by(self):
         nothing = np.zeros(2)
         with pytest.raises(InputError, match="no results yet"):
-            allowed_world(Binary(), Data(counts=nothing, totals=nothing), 1)
+            allowed_world(Binary(), ResultsSoFar(counts=nothing, totals=nothing), 1)
         with pytest.raises(InputError, match="deviation"):
-            allowed_world(Normal(), Data(counts=nothing + 2, totals=nothing), 1)
+            allowed_world(Normal(), ResultsSoFar(counts=nothing + 2, totals=nothing), 1)
 
 
 class TestAhead:

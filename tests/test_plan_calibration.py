@@ -26,8 +26,7 @@ from roundwise.arrays import tree_map
 from roundwise.ingest import Columns
 from roundwise.model.problem import advance, begin
 from roundwise.planning import first_line, outlook_line, replan
-from roundwise.planning.forecast import ForecastStart, simulate_ahead
-from roundwise.planning.scenarios import Data, allowed_world
+from roundwise.planning.forecast import ForecastStart, ResultsSoFar, allowed_world, simulate_ahead
 from roundwise.simulation.environments import draw_batch
 
 FALSE_ALARM = 1e-5
@@ -108,7 +107,7 @@ def covered(noise, number, runs, seed=1, arms=4):
             trial = advance(problem, policy, trial, batch)
         if trial.done[0]:
             continue
-        data = Data(
+        data = ResultsSoFar(
             counts=trial.record.counts[0],
             totals=trial.record.totals[0],
             scatter=scatter if freedom.any() else None,

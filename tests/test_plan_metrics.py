@@ -12,9 +12,10 @@ from roundwise.planning.budgets import propose_budgets
 from roundwise.planning.fixed_designs import fixed_design
 from roundwise.planning.render import comparison_table
 from roundwise.planning.request import Scenario
-from roundwise.planning.scenarios import SeveralMetrics, world_of
+from roundwise.planning.scenarios import SeveralMetrics
 from roundwise.planning.several_metrics import plan_metrics
 from roundwise.planning.study_plan import read_plan
+from roundwise.simulation.environments import world_of
 
 ARMS = ["old", "new"]
 LATENCY = Metric("latency", Normal(), margin=20, lower_is_better=True)

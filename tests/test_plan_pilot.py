@@ -11,7 +11,7 @@ from roundwise.ingest import Columns, Reading
 from roundwise.planning import PlanRequest
 from roundwise.planning.caps import compare_caps
 from roundwise.planning.pilot import read_pilot
-from roundwise.planning.scenarios import world_of
+from roundwise.simulation.environments import world_of
 
 RNG = np.random.default_rng(7)
 ORDERS = np.where(RNG.random(3000) < 0.1, RNG.lognormal(3.5, 0.8, 3000), 0.0).round(2)

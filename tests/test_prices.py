@@ -93,7 +93,7 @@ def test_prices_are_learnt_from_what_results_cost(tmp_path):
     assert learnt.report().cost == 2600
     assert "at a price of 2600 in 1 round" in " ".join(learnt.report().text().split())
     assert [each.log_evidence for each in learnt.report().claim_rows] == [
-        each.evidence for each in plain.report().claim_rows
+        each.log_evidence for each in plain.report().claim_rows
     ]
     assert plain.report().cost is None
     assert verify_study("evals", f"sqlite:///{tmp_path}/1.db").sound

@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from roundwise.calibration.cells import CalibrationCell, Experiment, Simulated, case_of, chunk_of, horizon
+from roundwise.calibration.cells import CalibrationCell, Case, Experiment, Simulated, case_of, chunk_of, horizon
 from roundwise.calibration.controls import conditions
 from roundwise.calibration.coverage import CLAIMED, FORMS, ClaimsCovered, Covered
 from roundwise.calibration.laws import LAWS, law_of
@@ -22,16 +22,19 @@ from roundwise.calibration.live import NORMAL, WAYS, LiveStudies, changes
 from roundwise.calibration.rules import PROVED
 from roundwise.calibration.shapes import SINGLE, shape_of
 from roundwise.errors import InputError
-from roundwise.noise import PairedBounded
+from roundwise.model.problem import Problem
+from roundwise.noise import Binary, PairedBounded
 from roundwise.policies import (
     LUCB,
     PET,
     BatchRacing,
     ClassicTrackAndStop,
     ConditionalPower,
+    Designed,
     Elimination,
     Hillel,
     Karpov,
+    Lockstep,
     Policy,
     Rage,
     RoundRobin,
@@ -40,8 +43,10 @@ from roundwise.policies import (
     TrackAndStop,
     Wager,
 )
+from roundwise.questions import Above, BestArm, Claims, Question, TopK
 from roundwise.rules import GLR, KaufmannKoolenPairwise
 from roundwise.simulation.environments import Generator
+from roundwise.simulation.lists import ListReplay
 
 PART = "rules"
 STUDIES = 0.4  # delta of whole studies: they take a tenth of a second each, and the larger it is, the fewer are needed
@@ -78,6 +83,8 @@ def hardest() -> Iterator[CalibrationCell]:
             yield simulated(f"Wager: {words}", name, NORMAL.name, STEADY, 0.05)
     yield from _noises()
     yield from _claims()
+    yield from _designed()
+    yield from _lists()
     yield from _bounds()
     yield from _thresholds()
     for words, (policy, batches) in OTHERS.items():
@@ -149,6 +156,45 @@ def _claims() -> Iterator[CalibrationCell]:
             delta = 0.1 if not law_of(law).noise.shares_items else 0.2
             cell = simulated(f"claims: {words}", name, law, policy, delta)
             yield replace(cell, column=f"{name}; {law}; {budgets.get(id(policy), 'no budget')}")
+
+
+DESIGN, TWO_LOOKS = Designed(budget=600, lead=0.5), Designed(budget=150, lead=0.1, looks=2, hope=0.0)
+DESIGNED: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+    "best arm": (
+        ("best of 2, tie", "best of 5, tie"),
+        ("normal, sigma known", "sigma unknown", "0/1, rate .5", "values in [0, 1]", "counts, rate 5"),
+    ),
+    "top k": (("top 2 of 4, tie at the cut",), ("normal, sigma known", "0/1, rate .5")),
+    "levels": (("above, 2 just above", "none of 10 above, just"), ("normal, sigma known", "0/1, rate .5")),
+}
+
+
+def _designed() -> Iterator[CalibrationCell]:
+    for words, (shapes, laws) in DESIGNED.items():
+        for name, law, policy in product(shapes, laws, (DESIGN, TWO_LOOKS)):
+            cell = simulated(f"designed: {words}", name, law, policy, 0.1, policy.looks + 1)
+            yield replace(cell, column=f"{name}; {law}; {policy.looks} looks")
+
+
+LISTS: dict[str, tuple[Question, int, int]] = {  # the arms, and how many of them are an item ahead
+    "best of 2, one item ahead": (BestArm(), 2, 1),
+    "best of 5, one item ahead": (BestArm(), 5, 1),
+    "top 2 of 4, one item ahead": (TopK(2), 4, 2),
+    "above, 3 on the level": (Above(0.5), 3, 0),
+    "claims, 2 as good as the control": (Claims.against_control(3, 0, sides="two"), 3, 0),
+}
+
+
+def _lists() -> Iterator[CalibrationCell]:
+    """Lists of 400 items in random orders, on which the arms differ by an item or by none."""
+    for words, (question, arms, ahead) in LISTS.items():
+        drawn = np.random.default_rng(arms)
+        table = np.stack([drawn.permutation(np.arange(400) % 2.0) for _ in range(arms)], axis=1)
+        for arm in range(ahead):
+            table[np.flatnonzero(table[:, arm] == 0)[0], arm] = 1.0
+        policy, means = Lockstep(len(table), max_batch=20.0 * arms), table.mean(axis=0)
+        found = Simulated(Case(Problem(question, arms, 0.05, Binary()), ListReplay(table), means), policy, 20)
+        yield CalibrationCell(PART, f"lists: {question.name}", words, 0.05, SOME, found, chunk=100)
 
 
 def _bounds() -> Iterator[CalibrationCell]:
@@ -226,6 +272,11 @@ BREAKS: dict[str, Break] = {  # the first whose name the rule begins with
     "claims: independent": Break("3 effects; normal", times=4.0),
     "claims: shared items": Break("shared items, 0/1", times=4.0),
     "claims": Break("one null; 0/1", times=4.0),
+    "designed: top k": Break("normal, sigma known; 5 looks", times=6.0),
+    "designed: levels": Break("2 just above; normal", times=4.0),
+    "designed": Break("best of 2, tie; normal", times=4.0),
+    "lists: top-k": Break("", times=18.0),
+    "lists": Break("", times=10.0),
     "bounds: claims": Break("without a budget", times=3.2),
     "bounds": Break("0/1, rate .5", times=4.7),
     "likelihood ratio": Break("best of 2", sigma=0.25),

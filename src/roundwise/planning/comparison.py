@@ -22,7 +22,7 @@ from roundwise.planning.fixed_designs import boundary, dunnett_level
 from roundwise.planning.forecast import Ends, planned_looks, simulate_request
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import PlanRow
-from roundwise.planning.scenarios import deviations
+from roundwise.simulation.environments import deviations
 
 RUNS = 4000
 ENTRIES = 400_000  # runs times squared arms at most

@@ -33,9 +33,9 @@ from roundwise.errors import InputError
 from roundwise.messages import Remedy
 from roundwise.model.problem import Problem
 from roundwise.noise import Noise
-from roundwise.planning.scenarios import deviations
 from roundwise.questions import Claims, Question
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
+from roundwise.simulation.environments import deviations
 
 DRAWS = 40_000  # of the estimates, for the power of several comparisons together; at most,
 FEWEST_DRAWS = 2_000  # and at least,

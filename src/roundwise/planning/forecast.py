@@ -2,6 +2,10 @@
 
 Budget, round and split are honoured because it is the same policy that a study asks (`policies.base.Rounds`). A
 running study is forecast in worlds that its data allow; a status and a report show one line of that.
+
+The data allow draws around the estimates. Arms come from one normal law of unknown mean and deviation (a hierarchy), so
+estimates of arms with few results are drawn towards the others, and the luckiest of many does not look like a leader.
+Rates are drawn on the scale of log odds, counts on that of logarithms. A prior: nothing but forecasts rests on it.
 """
 
 from __future__ import annotations
@@ -21,11 +25,13 @@ from roundwise.errors import InputError, RoundwiseError
 from roundwise.messages import number, option
 from roundwise.model.batch import Batch, join_parts
 from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop, final_answer
+from roundwise.noise import Noise
+from roundwise.noise.base import Scale
 from roundwise.planning.request import Costs, PlanRequest, Scenario, build_ladder
-from roundwise.planning.scenarios import AlikeList, Data, SeveralMetrics, Unreliable, allowed_world, world_of
+from roundwise.planning.scenarios import AlikeList, SeveralMetrics, Unreliable
 from roundwise.policies import Policy
 from roundwise.policies.base import as_rounds, round_of
-from roundwise.simulation.environments import Environment, Now, draw_batch
+from roundwise.simulation.environments import Environment, Generator, Now, draw_batch, world_of
 from roundwise.study.fold import redesign
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
@@ -38,6 +44,10 @@ MOST_ROUNDS = 400  # a run that is not over by then counts as endless,
 MOST_RESULTS = 1e12  # and so does one with this many results
 PARTITIONS = ((80, 4, 16), (16, 1, 4))  # of the first round, and of later ones: divided by arms, at least, at most
 MOST_PARTITIONED = 1e8  # results of an arm in a round
+WORLDS = 400  # draws of means between two limits
+SMALL = 0.3  # prior scale of differences between arms, in deviations of a result
+AHEAD = np.linspace(0.0, 4.0, 41)  # leads by which one arm may be ahead, in those a study is designed for,
+USUAL_LEAD = 1.5  # and the prior scale of them
 
 
 class Detail(NamedTuple):
@@ -286,6 +296,109 @@ def _coarser(policy: Policy, trial: Trial, most: float | None, detail: Detail) -
 
 
 # --- what the runs take, in numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultsSoFar:
+    """The results so far, arm by arm."""
+
+    counts: Floats  # (K)
+    totals: Floats  # (K)
+    scatter: Floats | None = None  # (K), sum of squares about the means of rounds
+    freedom: Floats | None = None  # (K)
+
+    @property
+    def deviation(self) -> float | None:
+        """Of one result, if squares are known."""
+        if self.scatter is None or self.freedom is None or self.freedom.sum() <= 0:
+            return None
+        return float(np.sqrt(self.scatter.sum() / self.freedom.sum()))
+
+
+def allowed_world(noise: Noise, data: ResultsSoFar, seed: int, lead: float | None = None) -> Environment:
+    """A world whose means are drawn anew in each run from what these data allow.
+
+    Args:
+        noise: The noise model.
+        data: The results so far.
+        seed: Seed of the draws, where those are made beforehand.
+        lead: By which one arm may be ahead of all others (negative: below), where a study is designed for that.
+    """
+    if not (data.counts > 0).any():
+        raise InputError("There are no results yet. Plan it as a new study, with expected means.")
+    estimate, variance, back, unit = _estimates(noise, data)
+
+    if lead is not None:  # on the scale of the estimates
+        middle = np.asarray([np.average(estimate, weights=1 / variance)])
+        step = 1e-4 * unit
+        lead *= 2 * step / float((back(middle + step) - back(middle - step))[0])
+
+    def means(rng: Generator, runs: int) -> Floats:
+        return back(draw_means(rng, runs, estimate, variance, SMALL * unit, lead))
+
+    if noise.family is not None:
+        return world_of(noise, means)
+    if noise.outcome.limited:
+        rows = means(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(99,))), WORLDS)
+        return world_of(noise, rows, data.deviation)
+    return world_of(noise, means, _deviation(noise, data))
+
+
+def draw_means(
+    rng: Generator, runs: int, estimate: Floats, variance: Floats, effects: float, lead: float | None = None
+) -> Floats:
+    """Means from the posterior of the hierarchy, on a grid of deviations between arms. (K)->(runs, K)
+
+    For a deviation t between arms the estimates are independent normal with variances v_i + t^2 about one mean, which
+    has a flat prior; t has a half-Cauchy prior of scale `effects`. With a `lead` this has probability 1/2; else one
+    arm, any of them, is ahead of the others, which are alike, by g leads, with a half-normal prior for g.
+    """
+    arms = len(estimate)
+    grid = effects * np.concatenate([[0.0], np.geomspace(0.02, 50.0, 80)])
+    log_prior = np.log(np.gradient(grid)) - np.log1p((grid / effects) ** 2)
+    ahead = np.zeros((len(grid), arms))  # of the common mean, beside what t says
+    if lead is not None:
+        ahead = np.concatenate([ahead, *(lead * AHEAD[:, None] * each for each in np.eye(arms))])
+        log_prior -= np.logaddexp.reduce(log_prior)
+        own = -0.5 * (AHEAD / USUAL_LEAD) ** 2
+        log_prior = np.concatenate([log_prior, np.tile(own - np.logaddexp.reduce(own) - np.log(arms), arms)])
+        grid = np.concatenate([grid, np.zeros(arms * len(AHEAD))])
+    apart = estimate - ahead
+    spread = variance + grid[:, None] ** 2  # (grid, K)
+    weights = 1 / spread
+    centre = (weights * apart).sum(axis=-1) / weights.sum(axis=-1)
+    fit = -0.5 * (np.log(spread) + (apart - centre[:, None]) ** 2 / spread).sum(axis=-1)
+    log_weight = fit - 0.5 * np.log(weights.sum(axis=-1)) + log_prior
+    chances = np.exp(log_weight - log_weight.max())
+    which = rng.choice(len(grid), size=runs, p=chances / chances.sum())
+    middle = centre[which] + rng.standard_normal(runs) / np.sqrt(weights.sum(axis=-1)[which])
+    between = grid[which, None] ** 2
+    pull = variance / (variance + between)  # towards the others
+    mean = (1 - pull) * apart[which] + pull * middle[:, None] + ahead[which]
+    return np.asarray(mean + np.sqrt((1 - pull) * variance) * rng.standard_normal((runs, arms)))
+
+
+def _estimates(noise: Noise, data: ResultsSoFar) -> Scale:
+    """Estimates on the scale of the noise model, or as they are, within their limits."""
+    counts, totals = data.counts, data.totals
+    own = noise.scale(counts, totals)
+    if own is not None:
+        return own
+    sigma, (low, high) = _deviation(noise, data), noise.mean_range
+    estimate = np.where(counts > 0, totals / np.maximum(counts, 1.0), totals.sum() / counts.sum())
+    return Scale(estimate, sigma**2 / np.maximum(counts, 1e-3), lambda drawn: np.clip(drawn, low, high), sigma)
+
+
+def _deviation(noise: Noise, data: ResultsSoFar) -> float:
+    if noise.outcome.limited:
+        low, high = noise.mean_range
+        return data.deviation or 0.25 * (high - low)
+    sigma = noise.known_sigma if noise.known_sigma is not None else data.deviation
+    if sigma is None or sigma <= 0:
+        raise InputError(
+            "The standard deviation of the results is not known yet. Record rows, or sums with their squares."
+        )
+    return sigma
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -587,17 +700,17 @@ def _may_extend(settings: StudySpec) -> bool:
     return settings.policy.stopping.uses_budget and not settings.question.separate_claims
 
 
-def _collect_data(state: State, told: Batch | None) -> Data:
+def _collect_data(state: State, told: Batch | None) -> ResultsSoFar:
     """All that came back, also for the outstanding round; squares as far as the stopping rule keeps them."""
     record, past = state.trial.record, state.spec.policy.stopping.past(state.trial.kept)
     scatter, freedom = (None, None) if past is None or not past.freedom.any() else (past.scatter, past.freedom)
     if told is None:
-        return Data(counts=record.counts, totals=record.totals, scatter=scatter, freedom=freedom)
+        return ResultsSoFar(counts=record.counts, totals=record.totals, scatter=scatter, freedom=freedom)
     if told.scatter is not None:
         within = np.maximum(told.counts - 1.0, 0.0)
         scatter, freedom = (told.scatter, within) if scatter is None else (scatter + told.scatter, freedom + within)
     counts, totals = record.counts + told.counts, record.totals + told.totals
-    return Data(counts=counts, totals=totals, scatter=scatter, freedom=freedom)
+    return ResultsSoFar(counts=counts, totals=totals, scatter=scatter, freedom=freedom)
 
 
 def outlook_line(state: State, *, runs: int = LINE_RUNS) -> str | None:

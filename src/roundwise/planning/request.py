@@ -20,9 +20,9 @@ from roundwise.messages import Remedy, option
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.pilot import Pilot, read_pilot
-from roundwise.planning.scenarios import ITEM_CORRELATION, AlikeItems, AlikeList, Unreliable, deviations, world_of
+from roundwise.planning.scenarios import ITEM_CORRELATION, AlikeItems, AlikeList, Unreliable
 from roundwise.questions import Question
-from roundwise.simulation.environments import Environment
+from roundwise.simulation.environments import Environment, deviations, world_of
 from roundwise.study.metrics import Metric
 from roundwise.study.spec import StudySpec, one_for_each, setting, settings_of
 

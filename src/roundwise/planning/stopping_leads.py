@@ -20,7 +20,7 @@ from roundwise.planning.fixed_designs import boundary
 from roundwise.planning.forecast import planned_looks
 from roundwise.planning.request import PlanRequest
 from roundwise.planning.rows import PlanRow
-from roundwise.planning.scenarios import deviations
+from roundwise.simulation.environments import deviations
 
 TRIED, LARGEST = 240, 6.0  # leads that are tried, up to so many times the one that is planned for
 

@@ -18,10 +18,10 @@ from roundwise.planning.fixed_designs import fixed_design, lower_bound
 from roundwise.planning.forecast import Ends, Forecast, join_ends, planned_looks, plural, simulate_request, summarize
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import PlanRow
-from roundwise.planning.scenarios import deviations
 from roundwise.policies import Designed, Policy, Wager, usual_policy
 from roundwise.policies.base import as_rounds
 from roundwise.questions.lower_bounds import lower_bound_at
+from roundwise.simulation.environments import deviations
 
 GUESS = 0.3  # the price of a round that is tried first, in shares of the results that any method needs
 PRICES = (0.1, 0.3, 3.0, 10.0)  # others, in shares of the first guess

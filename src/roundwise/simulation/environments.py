@@ -35,6 +35,7 @@ else:
     Now = TypeVar("Now")
 
 Generator = np.random.Generator
+POINTS = 20  # steps of the scale for results between two limits
 FIRST_PARTITIONS, PARTITIONS = 4, 1  # of the first batch, and of later ones; live studies draw more
 
 
@@ -277,6 +278,166 @@ class PoissonArms(FamilyArms):
     """Counts of events. `means` are K rates per pull, or a function (rng, runs) -> (runs, K) for random instances."""
 
     noise: Noise = field(default_factory=Poisson, init=False)
+
+
+@dataclass(frozen=True, eq=False)
+class SkewedNormal(GaussianArms):
+    """Normal rewards whose sums of cubes say that they are skewed: a noise model that waits for rows waits for them."""
+
+    skewness: float = 0.0
+
+    def pull(self, rng: Generator, state: ArmState, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ArmState]:
+        batch, state = super().pull(rng, state, pulls, needs)
+        return batch._replace(cubes=self._skewed(batch.counts, batch.scatter, batch.cubes)), state
+
+    def pull_parts(
+        self, rng: Generator, state: ArmState, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, ArmState]:
+        batch, state = super().pull_parts(rng, state, pulls, parts, partitions, needs)
+        batch, cut = batch._replace(cubes=self._skewed(batch.counts, batch.scatter, batch.cubes)), batch.parts
+        if cut is None:
+            return batch, state
+        return batch._replace(parts=cut._replace(cubes=self._skewed(cut.counts, cut.scatter, cut.cubes))), state
+
+    def _skewed(self, counts: Floats, scatter: Floats | None, cubes: Floats | None) -> Floats | None:
+        """Sums of cubes about the mean with this skewness more."""
+        if scatter is None or cubes is None:
+            return None
+        return cubes + self.skewness * np.maximum(scatter, 0.0) ** 1.5 / np.sqrt(np.maximum(counts, 1.0))
+
+
+class TableWorld(NamedTuple):
+    """True means, and the probability of each value."""
+
+    means: Floats  # (K)
+    shares: Floats  # (K, V)
+
+
+@dataclass(frozen=True, eq=False)
+class TableArms(Environment[TableWorld]):
+    """Results with a few values, each with its own probability; run i has world i modulo their number."""
+
+    values: Floats  # (V)
+    shares: Floats  # (K, V) or (worlds, K, V)
+    noise: Noise
+
+    @property
+    def arms(self) -> int:
+        return int(self.shares.shape[-2])
+
+    def initial_state(self, rng: Generator, runs: int) -> TableWorld:
+        known = self.shares if self.shares.ndim == 3 else self.shares[None]
+        shares = known[np.arange(runs) % len(known)]
+        return TableWorld(shares @ self.values, shares)
+
+    def pull(self, rng: Generator, state: TableWorld, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, TableWorld]:
+        drawn = rng.multinomial(pulls.astype(np.int64), state.shares).astype(np.float64)  # (runs, K, V)
+        if needs == "sums":
+            return Batch(pulls, drawn @ self.values), state
+        table = self._table(drawn) if needs == "rows" else None
+        return Batch(pulls, *self._moments(drawn, pulls), table), state
+
+    def pull_parts(
+        self, rng: Generator, state: TableWorld, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, TableWorld]:
+        """Rows are drawn once and put in several random orders; a single partition is drawn part by part."""
+        if needs != "rows" or partitions == 1:
+            return super().pull_parts(rng, state, pulls, parts, partitions, needs)
+        counts = split_counts(pulls, parts)
+        batch, state = self.pull(rng, state, counts[..., 0, :, :].sum(axis=-1), "rows")
+        assert batch.table is not None
+        sizes = np.broadcast_to(counts, (*counts.shape[:-3], partitions, *counts.shape[-2:]))  # (runs, M, K, P)
+        left, found = np.repeat(batch.table.counts[..., None, :, :], partitions, axis=-3), []
+        for part in range(counts.shape[-1]):
+            taken = _draw_without_replacement(rng, left, sizes[..., part])
+            left = left - taken
+            found.append(taken)
+        table = np.stack(found, axis=-2)  # (runs, M, K, P, V)
+        return batch._replace(parts=Parts(counts, *self._moments(table, counts), self._table(table))), state
+
+    def _moments(self, drawn: Floats, counts: Floats) -> tuple[Floats, Floats]:
+        totals = drawn @ self.values
+        return totals, np.maximum(drawn @ self.values**2 - totals**2 / np.maximum(counts, 1.0), 0.0)
+
+    def _table(self, counts: Floats) -> ValueTable:
+        return ValueTable(np.broadcast_to(self.values, (len(counts), self.values.size)), counts)
+
+
+def _draw_without_replacement(rng: Generator, left: Floats, sizes: Floats) -> Floats:
+    """How often each value is among `sizes` rows, drawn from those that are left. (..., V), ()->(..., V)"""
+    rows, rest = left.sum(axis=-1).astype(np.int64), sizes.astype(np.int64)
+    found = np.empty_like(left)
+    for value in range(left.shape[-1]):
+        here = left[..., value].astype(np.int64)
+        taken = rng.hypergeometric(here, rows - here, rest)
+        rows, rest = rows - here, rest - taken
+        found[..., value] = taken
+    return found
+
+
+def world_of(noise: Noise, means: Means, deviation: float | None = None, skewness: float = 0.0) -> Environment:
+    """A world with these means in which the noise model holds.
+
+    Args:
+        noise: The noise model.
+        means: K numbers, rows (R, K) of which run i has that of i modulo R, or a function (rng, runs) -> (runs, K).
+        deviation: Standard deviation of one result where the model does not say it: by default 1, and between two
+            limits a quarter of their distance.
+        skewness: Of one result, as the noise model sees it.
+
+    >>> from roundwise.noise import Binary
+    >>> world_of(Binary(), [0.3, 0.31]).noise.name
+    'binary'
+    """
+    if noise.family is None and noise.outcome.limited:
+        assert not callable(means)
+        return limited_world(noise, np.asarray(means, dtype=np.float64), deviation)
+    if not callable(means) and (rows := np.asarray(means, dtype=np.float64)).ndim > 1:
+        means = lambda _, runs: zeros((runs, rows.shape[-1])) + rows[np.arange(runs) % len(rows)]  # noqa: E731
+    if noise.family is not None:
+        return FamilyArms(means, noise)
+    sigma = noise.known_sigma if deviation is None else deviation
+    if sigma is None and noise.estimates_variance:  # it is not known beforehand
+        sigma = 1.0
+    if sigma is None:
+        raise InputError(f"There is no world to plan in for the noise model '{noise.name}'.")
+    return SkewedNormal(means, sigma, skewness) if skewness else GaussianArms(means, sigma)
+
+
+def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> Floats:
+    """The standard deviation of one result of each arm in that world. (K)"""
+    family = noise.family
+    if family is not None:
+        return np.sqrt(family.variance(means))
+    if noise.outcome.limited:
+        world = limited_world(noise, means, deviation)
+        return np.sqrt(np.maximum(world.shares @ world.values**2 - means**2, 0.0))
+    sigma = noise.known_sigma if deviation is None else deviation
+    return np.full(means.shape, 1.0 if sigma is None else sigma)
+
+
+def limited_world(noise: Noise, means: Floats, deviation: float | None, steps: int | None = None) -> TableArms:
+    """Beta-binomial results on a scale between two limits, with these means and as nearly as possible this deviation.
+
+    The scale has `steps` steps, or as many as the deviation needs. (..., K)
+    """
+    from scipy.special import betaln, gammaln
+
+    low, high = noise.mean_range
+    span = high - low
+    middle = np.clip((means - low) / span, 1e-9, 1 - 1e-9)[..., None]
+    if ((means < low) | (means > high)).any():
+        raise InputError(f"The means must lie between {low:g} and {high:g}, as the results do.")
+    wanted = (0.25 if deviation is None else deviation / span) ** 2
+    if steps is None:
+        steps = int(np.clip(np.ceil((middle * (1 - middle)).max() / wanted), POINTS, 200))
+    excess = (wanted / (middle * (1 - middle)) * steps - 1) / (steps - 1)  # 1 + (n - 1) rho is n var/(m (1 - m))
+    rho = np.clip(excess, 1e-6, 0.999)
+    a, b = middle * (1 / rho - 1), (1 - middle) * (1 / rho - 1)
+    k = np.arange(steps + 1.0)
+    ways = gammaln(steps + 1) - gammaln(k + 1) - gammaln(steps - k + 1)
+    shares = np.exp(ways + betaln(k + a, steps - k + b) - betaln(a, b))
+    return TableArms(low + span * k / steps, shares / shares.sum(axis=-1, keepdims=True), noise)
 
 
 def check_environment(environment: Environment, needs: Needs) -> None:

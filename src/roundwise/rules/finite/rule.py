@@ -127,7 +127,7 @@ class ListRule(StoppingRule[ListState]):
 
     def false_rejection(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
         process, (low, high) = self.process(problem), problem.noise.mean_range
-        x = (means - low) / (high - low)
+        x = (np.broadcast_to(means, trial.record.counts.shape) - low) / (high - low)
         return process.wrong(trial.kept.purses, 1.0 - x if process.flips else x)
 
     def doubt(self, problem: Problem) -> None:
