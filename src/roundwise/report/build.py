@@ -87,7 +87,8 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         None if settings.list is None else "On this list",
         _list_tied(settings, claims) if verdict is not None else (),
     )
-    prices = settings.prices if settings.prices is not None else state.facts.mean_costs(settings.arms)
+    learnt = state.facts.mean_costs(settings.arms) if state.record.samples else None
+    prices = learnt if settings.prices is None else settings.prices
     each_end = f"{share(max(1 - 2 * settings.delta, 0))} bounds, each"
     joint = f"{share(1 - settings.delta)} interval"
     return Report(
