@@ -245,7 +245,7 @@ def test_the_order_of_telling_does_not_matter(storage):
             lambda part: [part[part.arm == arm].iloc[::-1] for arm in reversed(ARMS)],
         )
     ):
-        study = create(storage, f"evals{k}", seed=7)
+        study = create(f"{storage}{k}", f"evals{k}", seed=7)  # a storage each: a second study says so
         plain = finish(study, rows, change).plain()
         for key in (
             "study",
