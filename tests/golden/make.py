@@ -27,6 +27,7 @@ from roundwise.model.spec import from_spec
 from roundwise.noise import (
     Binary,
     Bounded,
+    BoundedVariance,
     Capped,
     Gaussian,
     HeteroscedasticGaussian,
@@ -86,6 +87,7 @@ DECLARED: dict[str, dict[str, Any]] = {
     "large-sample": {"noise": LargeSample(), "delta": 0.2, "round": 300},
     "large-sample of 40": {"question": TopK(2, lower_is_better=True), "noise": LargeSample(min_rows=40)},
     "large-sample claims": {"question": CONTROL, "noise": LargeSample(min_rows=40), "budget": 270},
+    "bounded variance": {"noise": BoundedVariance(0.1)},
     "deviations": {"noise": HeteroscedasticGaussian((0.2, 0.3, 0.4))},
     # lower is better, tolerances, names
     "lower above": {"question": Above(0.4, 0.05, lower_is_better=True), "noise": Binary()},

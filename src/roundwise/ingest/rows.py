@@ -400,7 +400,8 @@ class FileReader:
         if self.noise.needs == "squares" and plan.form == "sums" and not plan.squares:
             raise refusal(
                 sheet.top,
-                "with an unknown variance, sums need the column 'squares' (the sum of the squared values of each arm).",
+                f"under the noise model '{self.noise.name}' sums need the column 'squares' (the sum of the squared "
+                "values of each arm).",
                 "Add it, or give every result as a row arm,outcome.",
             )
         if plan.form == "successes" and not low <= 0 < 1 <= high:

@@ -127,6 +127,11 @@ class Noise(ABC):
             return None
 
     @property
+    def largest_deviation(self) -> float | None:
+        """The largest standard deviation of a result that is allowed, where the model names one; plans assume it."""
+        return self.known_sigma
+
+    @property
     def arm_sigmas(self) -> Floats | None:
         """The known standard deviation of each arm, where they differ. (K)"""
         return None
@@ -335,7 +340,7 @@ def update_refutation(noise: Noise, held: RefutationState, batch: Batch) -> Refu
         spread = max(held.spread, _log_mean(_TILTS * square / 2 + rows * _NORMAL))
         found = found._replace(square=square, rows=rows, spread=spread)
     if sigmas is None and not noise.outcome.limited and not noise.outcome.counts:
-        if noise.needs != "squares":
+        if not (noise.needs == "squares" and noise.estimates_variance):
             return found
         radius = _radius(counts, found.scatter, BAR + math.log(len(counts)))
         lower = np.where(seen, np.fmax(held.lower, mean - radius), held.lower)

@@ -393,7 +393,7 @@ def _deviation(noise: Noise, data: ResultsSoFar) -> float:
     if noise.outcome.limited:
         low, high = noise.mean_range
         return data.deviation or 0.25 * (high - low)
-    sigma = noise.known_sigma if noise.known_sigma is not None else data.deviation
+    sigma = data.deviation if noise.largest_deviation is None else noise.largest_deviation
     if sigma is None or sigma <= 0:
         raise InputError(
             "The standard deviation of the results is not known yet. Record rows, or sums with their squares."
@@ -737,7 +737,8 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
     settings = settings if settings.list is not None else settings.alone
     question, noise = settings.question, settings.noise
     low, high = noise.mean_range
-    if settings.lead is not None and noise.known_sigma is None and not (noise.outcome.limited or noise.outcome.counts):
+    unknown = noise.largest_deviation is None and not (noise.outcome.limited or noise.outcome.counts)
+    if settings.lead is not None and unknown:
         return None  # what a lead in units of the results takes depends on a deviation that nobody has said
     middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
     try:

@@ -367,7 +367,7 @@ class StudySpec:
             raise InputError(
                 "A covariate belongs to an id, and items have none.", Remedy("Name the column of ids: {@id_column}.")
             )
-        if columns.covariate is not None and self.noise.needs not in ("squares", "cubes"):
+        if columns.covariate is not None and not self.noise.estimates_variance:
             raise InputError(
                 "Adjusted for a covariate, results are no longer 0 or 1, or within a range, and vary less: the noise "
                 "model must leave their variance open.",
