@@ -593,7 +593,7 @@ class Contradicted:
         return {"rows": sum(self.kinds.values()), **self.kinds, "lines": list(self.lines), "recorded_by": names}
 
 
-class Costs(NamedTuple):
+class CostSums(NamedTuple):
     """What results of each arm cost, as far as that was told. (K) each"""
 
     counts: Floats  # results whose cost is known
@@ -605,7 +605,7 @@ class Costs(NamedTuple):
         return {"counts": pack_numbers(self.counts), "totals": pack_numbers(self.totals), "unit": self.unit}
 
     @classmethod
-    def from_payload(cls, payload: Plain) -> Costs:
+    def from_payload(cls, payload: Plain) -> CostSums:
         """What the payload was made of."""
         return cls(unpack_numbers(payload["counts"]), unpack_numbers(payload["totals"]), payload["unit"])
 
@@ -689,7 +689,7 @@ class Results:
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
     notes: tuple[FileNote, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
     sigma: float | None = None  # the deviation of one result, where sums are of exactly normal ones
-    costs: Costs | None = None  # where the file tells them
+    costs: CostSums | None = None  # where the file tells them
     covariate: CovariateSums | None = None  # where results are adjusted for one
     ratio: RatioSums | None = None  # where results are ratios
     linearization: Linearization | None = None  # how ids became results then
@@ -764,7 +764,7 @@ _TO_JSON: dict[str, Callable[[Any], Any]] = {
     "contradicted": Contradicted.payload,
     "sketches": sketches_payload,
     "notes": lambda notes: [each.values() for each in notes],
-    "costs": Costs.payload,
+    "costs": CostSums.payload,
     **dict.fromkeys(("covariate", "ratio", "linearization"), pack),
     "metrics": lambda every: [each.payload() for each in every],
     "row_statistics": pack,
@@ -781,7 +781,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "sketches": sketches_from,
     "times": lambda times: (str(times[0]), str(times[1])),
     "notes": lambda notes: tuple(map(FileNote.from_values, notes)),
-    "costs": Costs.from_payload,
+    "costs": CostSums.from_payload,
     "covariate": lambda written: unpack(CovariateSums, written),
     "ratio": lambda written: unpack(RatioSums, written),
     "linearization": lambda written: unpack(Linearization, written),

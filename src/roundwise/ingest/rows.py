@@ -55,7 +55,7 @@ from roundwise.ingest.reading import Columns, Reading, moment, parse_arm_names, 
 from roundwise.ingest.record import (
     WATCHED,
     ColumnWatch,
-    Costs,
+    CostSums,
     FailedRequests,
     FileForm,
     FileStart,
@@ -643,7 +643,7 @@ class FileReader:
         self.missing, self.empty, self.first_missing = np.zeros(size), np.zeros(size), 0
         self.again, self.replaced = np.zeros(size), np.zeros(size)  # of a list: rows without an outcome
         self.failed: list[tuple[Index, Hashes]] = []  # of a list: what is given up
-        self.costs = Costs(np.zeros(size), np.zeros(size), sheet.cost_unit)
+        self.costs = CostSums(np.zeros(size), np.zeros(size), sheet.cost_unit)
         self.skipped, self.zeros, self.latest = 0, 0, -math.inf
         self.times: tuple[str, str] | None = None
         told = sum(each.rows for each in recorded.told) if options.cumulative and not with_ids else 0
