@@ -29,18 +29,28 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 class Columns:
     """What the columns of a user's tables are called, where they have names of their own.
 
+    Args:
+        arm: Of the arms.
+        outcome: Of the results.
+        id: Of one row, user or patient: no id counts twice.
+        time: Of times.
+        item: Of what several arms were tried on: a question, a plate.
+        covariate: Of a number known of each id before the study, to adjust for.
+        denominator: Of what outcomes are divided by, in all: revenue per session.
+        cost: Of what each result cost.
+
     >>> Columns(arm="variant").over(Columns(arm="group", outcome="converted")).payload()
     {'arm': 'variant', 'outcome': 'converted'}
     """
 
     arm: str | None = None
     outcome: str | None = None
-    id: str | None = None  # of one row, user or patient: no id counts twice
+    id: str | None = None
     time: str | None = None
-    item: str | None = None  # of what several arms were tried on: a question, a plate
-    covariate: str | None = None  # of a number known of each id before the study, to adjust for
-    denominator: str | None = None  # of what outcomes are divided by, in all: revenue per session
-    cost: str | None = None  # of what each result cost
+    item: str | None = None
+    covariate: str | None = None
+    denominator: str | None = None
+    cost: str | None = None
 
     def __post_init__(self) -> None:
         named = [name.strip() if isinstance(name, str) else name for name in self.payload().values()]
