@@ -159,6 +159,7 @@ DECLARED: dict[str, dict[str, Any]] = {
     for text, more in {
         "wager:batch_price=50,max_batch=200,min_per_arm=5": {"noise": Binary()},
         "wager:growth=0.5": {},
+        "wager:looks=3": {},
         "designed:price=0.1,max_batch=200": {"budget": 500, "lead": 0.2},
         "pet:threshold=counts,own=yes": {},
         "round-robin:threshold=pairwise": {},

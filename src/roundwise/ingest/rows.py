@@ -904,7 +904,7 @@ class FileReader:
         return values
 
     def _refuse_rows(self, numbers: Numbers, rows: int) -> None:
-        """Raise an error if anything was wrong with the file of so many good rows."""
+        """Raise an error if anything was wrong with the file, which has this many good rows."""
         check_notation(self.sheet, [numbers])
         if self.why_missing is None and self.sheet.reasons:  # another tool says what happened
             self.why_missing = ", ".join(why for why, _ in self.sheet.reasons.most_common(3))

@@ -89,6 +89,7 @@ class Noise(ABC):
     most_parts: ClassVar[int] = 1_000_000  # of one batch
     few_rows: ClassVar[float] = 0.0  # results of an arm in a batch, below which bets on it lose much of their power
     shares_items: ClassVar[bool] = False  # whether arms are tried on the same items
+    merges_arms: ClassVar[bool] = False  # whether results of several arms can be bet on as if they were of one
     row_checks: ClassVar[tuple[RowCheck, ...]] = ()  # of single rows against the model (ingest/row_checks.py)
     looks_in_parts: ClassVar[bool] = True  # whether designed looks are bet on part by part: their law is not known
     monotone_budget_bets: ClassVar[bool] = False  # whether budget bets win less the larger the offset (Proposition 17)

@@ -28,11 +28,12 @@ from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop,
 from roundwise.noise import Noise
 from roundwise.noise.base import Scale
 from roundwise.planning.request import Costs, PlanRequest, Scenario, build_ladder
-from roundwise.planning.scenarios import AlikeList, SeveralMetrics, Unreliable
+from roundwise.planning.scenarios import AlikeItems, AlikeList, RestOfList, SeveralMetrics, Unreliable, runs_of_list
 from roundwise.policies import Policy
 from roundwise.policies.base import as_rounds, round_of
+from roundwise.policies.designed import LOOKS
 from roundwise.simulation.environments import Environment, Generator, Now, draw_batch, world_of
-from roundwise.study.fold import redesign
+from roundwise.study.fold import fold_round, redesign
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
 
@@ -148,7 +149,7 @@ def simulate_ahead(
 ) -> Ends:
     """Simulate runs from the start of a study, or from where it stands, to their end.
 
-    The question of claims ends with the budget; without one, when all true claims have been shown.
+    The question of claims ends with the budget; without one, when all true claims have been shown, or with the list.
     """
     rngs = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, stream))) for stream in (0, 1)]
     trial = begin(problem, policy, (runs,)) if start is None else _repeat_trial(policy, start.trial, runs)
@@ -166,7 +167,7 @@ def simulate_ahead(
             over = over | round_of(trial.plan).cut
         if steps:
             over = over | trial.done | cannot_stop(problem, policy, trial) | endless
-            if claims and rounds_policy.budget is None:
+            if claims and rounds_policy.budget is None and not policy.stopping.always_ends:
                 over |= np.asarray((_shown_claims(problem, policy, trial) | ~true[alive]).all(axis=-1))
         if over.any():
             who, rest = np.flatnonzero(over), np.flatnonzero(~over)
@@ -268,7 +269,7 @@ def planned_looks(spec: StudySpec) -> int:
     """How many rounds a study is planned for that announces them."""
     if spec.round is not None and spec.budget is not None:
         return math.ceil(spec.budget / spec.round)
-    return spec.policy.looks or 1
+    return spec.policy.looks or (LOOKS if spec.policy.plans_budget else 1)
 
 
 def most_in_a_round(policy: Policy) -> float | None:
@@ -514,6 +515,7 @@ class Outlook:
     missing: float = 0.0  # share of the results that did not come back so far, and is expected to go on
     days: Quantiles | None = None
     cost: Quantiles | None = None
+    left: int | None = None  # results that a list still has
     extension: tuple[int, float] | None = None  # where a budget is used up: another, and the chance of an answer in it
 
     def plain(self) -> Plain:
@@ -543,6 +545,8 @@ class Outlook:
         else:
             most = f" to {whole(high)}" if high > low else ""
             said = f"about {whole(low)}{most} more round{'' if high == 1 else 's'}"
+        if self.left is not None and math.isfinite(self.samples.typical):
+            said += f" with {whole(self.samples.typical)} of the {number(self.left)} results that are left of the list"
         if self.within_budget is not None and self.within_budget < 0.995:
             what = "a true claim is shown" if self.claims else "there is an answer"
             said += f"; {what} within the budget with probability {share(self.within_budget)}"
@@ -581,9 +585,10 @@ class Outlook:
                 f"Slowest metric: {metric}, of which a true claim is shown in {share(chance)}. Metrics are taken to be "
                 "independent of each other."
             )
-        lines.append(
-            "This is a forecast: means are drawn from a posterior given the data. The decision does not depend on it."
-        )
+        drawn = "means are drawn from a posterior given the data"
+        if self.left is not None:
+            drawn = "the items left are taken to be like those seen"
+        lines.append(f"This is a forecast: {drawn}. The decision does not depend on it.")
         return "\n".join([*lines, f"Next: {option(verb, study=self.study)} says what {what}."])
 
 
@@ -605,10 +610,8 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
         seed: Seed of the simulations.
         costs: What results, rounds and days cost.
     """
-    if state.spec.list is not None:
-        raise InputError("There is no forecast of a study of a list: it takes no more than the whole list.")
-    several = bool(state.spec.metrics)
-    settings, record = state.spec if several else state.spec.alone, state.trial.record
+    several, listed = bool(state.spec.metrics), state.spec.list
+    settings, record = state.spec if several or listed is not None else state.spec.alone, state.trial.record
     if state.closed is not None:
         ended: str | None = f"it was closed ({state.closed})"
     else:
@@ -623,7 +626,8 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     trial, told = state.trial, None
     if ended is not None:
         undecided = state.decided is None and state.closed is None and not bool(trial.done)
-        if not undecided or settings.budget is None or not _may_extend(settings):
+        towards_it = settings.policy.stopping.uses_budget and not settings.question.separate_claims
+        if not undecided or settings.budget is None or not towards_it:
             return found
         larger = math.ceil(EXTENSION * settings.budget)
         settings, trial = redesign(settings, trial, settings.design | {"budget": larger})
@@ -634,7 +638,16 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
         told = state.open_round.batch
     lead = None if settings.lead is None or settings.question.level is not None else settings.lead
     lead = lead and settings.question.sign * lead
-    world = allowed_world(settings.noise, _collect_data(state, told), seed, lead)
+    if listed is not None:  # what is missing is asked for again
+        if told is not None and state.open_round is not None:
+            trial, told = fold_round(settings, trial, state.summary, state.open_round)[0], None
+        rows, missing = trial.kept.told, 0.0
+        world: Environment = RestOfList(settings.noise, rows, len(listed))
+        runs = runs_of_list(len(listed), len(settings.arms), runs)
+        left = len(listed) * len(settings.arms) - int(np.sum(~np.isnan(rows)))
+        found = dataclasses.replace(found, left=left)
+    else:
+        world = allowed_world(settings.noise, _collect_data(state, told), seed, lead)
     if several:
         parts = [state.of_metric(m) for m in range(len(settings.metrics))]
         worlds = [
@@ -695,11 +708,6 @@ def _chances_of_metrics(settings: StudySpec, ends: Ends) -> dict[str, float]:
     return found
 
 
-def _may_extend(settings: StudySpec) -> bool:
-    """Whether a larger budget is forecast: of studies that bet towards it, but for claims."""
-    return settings.policy.stopping.uses_budget and not settings.question.separate_claims
-
-
 def _collect_data(state: State, told: Batch | None) -> ResultsSoFar:
     """All that came back, also for the outstanding round; squares as far as the stopping rule keeps them."""
     record, past = state.trial.record, state.spec.policy.stopping.past(state.trial.kept)
@@ -752,7 +760,8 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
             return None
         world = world_of(noise, means)
         if settings.list is not None:
-            world = AlikeList(noise, means[None], size=len(settings.list))
+            world = AlikeList(AlikeItems(noise, means[None]), len(settings.list))
+            runs = runs_of_list(len(settings.list), len(settings.arms), runs)
     except RoundwiseError:
         return None
     ends = simulate_ahead(settings.problem, settings.acting, world, runs=runs, seed=1, most_rounds=LONG)

@@ -51,18 +51,26 @@ def row_table(plan: StudyPlan) -> Table:
         amounts = ["results on average", "19 in 20", "rounds on average", "19 in 20"]
     amounts += ["days", "19 in 20"] if costs.timed else []
     amounts += ["cost", "19 in 20"] if costs.known else []
-    table = [[*head, *amounts, "a fixed design", "lower bound"]]
+    listed = _whole_list(plan)
+    compared = ["a fixed design", "lower bound"] if listed is None else ["of the list"]
+    table = [[*head, *amounts, *compared]]
     for row in plan.rows:
         known = [each for each in (row.samples, row.rounds, row.days, row.cost) if each is not None]
         line = [
             whole(value) if math.isfinite(value) or row.ends else "" for each in known for value in vars(each).values()
         ]
-        line[0] = whole(row.samples.typical)
+        line[0] = _results(plan, row.samples.typical)
+        if listed is not None:
+            line[1] = _results(plan, row.samples.p95)
         if budget is not None:
             line[0], line[2] = whole(row.mean_samples), f"{row.mean_rounds:.1f}"
             line.insert(0, _chance(row.at_least_one if row.claims else row.within_budget))
-        line.append("-" if row.fixed is None else whole(row.fixed.samples))
-        table.append([row.expected.label, *line, "-" if row.lower_bound is None else whole(row.lower_bound)])
+        if listed is None:
+            line.append("-" if row.fixed is None else whole(row.fixed.samples))
+            line.append("-" if row.lower_bound is None else whole(row.lower_bound))
+        else:
+            line.append(share(row.samples.typical / listed))
+        table.append([row.expected.label, *line])
     return table
 
 
@@ -252,11 +260,23 @@ def describe_plan(plan: StudyPlan) -> str:
         return f"With {target.expected.given} no number of results is sure to give an answer."
     time = "" if target.days is None else f" ({plural(target.days.p95, 'day')})"
     money = "" if target.cost is None else f", at a cost of {whole(target.cost.p95)}"
+    most = _whole_list(plan)
+    end = "" if most is None else f" The whole list is {number(most)} results: with them there always is an answer."
     return (
-        f"For {target.expected.given}, plan for {whole(target.samples.p95)} results in "
+        f"For {target.expected.given}, plan for {_results(plan, target.samples.p95)} results in "
         f"{plural(target.rounds.p95, 'round')}{time}{money}: 19 of 20 studies end by then, half of them with "
-        f"{whole(target.samples.typical)} in {whole(target.rounds.typical)}."
+        f"{_results(plan, target.samples.typical)} in {whole(target.rounds.typical)}.{end}"
     )
+
+
+def _whole_list(plan: StudyPlan) -> int | None:
+    """The results of the whole list; None without one."""
+    return None if plan.request.list is None else len(plan.request.list) * len(plan.request.arms)
+
+
+def _results(plan: StudyPlan, value: float) -> str:
+    """A number of results as a forecast deserves; that of a whole list is known exactly."""
+    return number(value) if value == _whole_list(plan) else whole(value)
 
 
 def _describe_claims(plan: StudyPlan) -> str:
@@ -350,7 +370,9 @@ def _describe_looks(plan: StudyPlan) -> str:
     if request.policy.plans_budget and request.round is None:
         limits = f" (looks), {planned_looks(request)} of them if none is decisive,"
     how = "with more for the control" if request.question.separate_claims else "in equal shares"
-    if request.split is not None:
+    if request.list is not None:
+        how = "in equal shares"
+    elif request.split is not None:
         how = f"in the proportions {':'.join(f'{each:g}' for each in request.split)}"
     return (
         f"Results are collected in rounds{limits}{'' if limits[-1:] == ',' else ','} the first of {number(first)} "

@@ -380,9 +380,8 @@ class PlanRequest(StudySpec):
     def world(self, means: Sequence[float] | Sequence[Sequence[float]]) -> Environment:
         """Results as they would come back; of several rows of means, run i has that of i modulo their number."""
         rows = np.asarray(means, dtype=np.float64)
-        if self.list is not None:
-            return AlikeList(self.noise, np.atleast_2d(rows), self.item_correlation, size=len(self.list))
-        if self.noise.shares_items:
-            return AlikeItems(self.noise, np.atleast_2d(rows), self.item_correlation, self.missing, self.deviation)
+        if self.list is not None or self.noise.shares_items:
+            items = AlikeItems(self.noise, np.atleast_2d(rows), self.item_correlation, self.missing, self.deviation)
+            return items if self.list is None else AlikeList(items, len(self.list))
         world = world_of(self.noise, rows, self.deviation, self.skewness)
         return Unreliable(world, self.missing) if self.missing else world

@@ -23,6 +23,7 @@ from roundwise.planning.forecast import (
     summarize,
 )
 from roundwise.planning.request import PlanRequest, Scenario
+from roundwise.planning.scenarios import runs_of_list
 
 LEVELS = np.linspace(0.01, 0.99, 99).tolist()
 FIRST = 40  # runs of the first numbers
@@ -95,7 +96,8 @@ class RowRuns:
         self.request, self.expected = request, expected
         self.sets: list[Ends] = []
         self.rough = False  # whether these are first numbers only
-        self.idle = request.budget is None and not answerable(request, expected)  # runs would never end
+        endless = request.budget is None and not request.policy.stopping.always_ends
+        self.idle = endless and not answerable(request, expected)  # runs would never end
         listed = request.list is not None  # bounds and fixed designs are about a population
         self.bound = None if listed else lower_bound(request.problem, expected.means, request.deviation)
         self.fixed = self._fixed()
@@ -105,6 +107,8 @@ class RowRuns:
         steps = max((each.steps for each in self.sets), default=1)
         fewest = int(np.clip(FEWEST_ARMS // len(self.request.arms), FIRST, FEWEST))
         number = min(runs, max(int(WORK * self._ease / steps), fewest))
+        if self.request.list is not None:
+            number = runs_of_list(len(self.request.list), len(self.request.arms), number)
         if number <= 0 or self.idle:
             return
         if self.rough:
@@ -184,8 +188,10 @@ def run_first(rows: Sequence[RowRuns], runs: int) -> None:
     rows = [each for each in rows if not each.idle]
     if not rows:
         return
-    means = [row.expected.means for row in rows]
-    ends = simulate_request(rows[0].request, means, runs * len(rows), detail=ROUGH)
+    means, request = [row.expected.means for row in rows], rows[0].request
+    if request.list is not None:
+        runs = runs_of_list(len(request.list), len(request.arms) * len(rows), runs)
+    ends = simulate_request(request, means, runs * len(rows), detail=ROUGH)
     for i, row in enumerate(rows):
         row.sets, row.rough = [ends.row(i, len(rows))], True
 

@@ -1,4 +1,4 @@
-"""Worlds to plan in besides those of one law: results go missing, several metrics, shared items, a list."""
+"""Worlds to plan in that have more than one law of results: missing results, several metrics, shared items, a list."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.noise import Needs, Noise
 from roundwise.simulation.environments import Environment, Generator, limited_world
 from roundwise.simulation.items import ItemEnvironment
+from roundwise.simulation.lists import batch_of_entries
 
 ITEM_STEPS = 4  # of that scale for shared items: differences are tabulated one by one
 ITEM_CORRELATION = 0.3  # of two equally good arms on one item, unless given
+LIST_CELLS = 10_000_000  # entries of all lists that are simulated together,
+FEWEST_LISTS = 5  # and how many lists there are at least
 ZERO_ONE = np.array([0.0, 1.0])
 
 
@@ -126,25 +129,25 @@ class AlikeItems(ItemEnvironment[ItemsNow]):
     def __post_init__(self) -> None:
         if not 0 <= self.correlation <= 1:
             raise InputError(f"`item_correlation` must be between 0 and 1; got {self.correlation:g}.")
-        _ = self._distributions
+        _ = self.distributions
 
     @property
     def arms(self) -> int:
         return int(self.rows.shape[-1])
 
     def initial_state(self, rng: Generator, runs: int) -> ItemsNow:
-        which, (_, below) = np.arange(runs) % len(self.rows), self._distributions
+        which, (_, below) = np.arange(runs) % len(self.rows), self.distributions
         return ItemsNow(self.rows[which], None if below is None else below[which])
 
     @property
     def values(self) -> Floats | None:
-        values, _ = self._distributions
+        values, _ = self.distributions
         return None if values is ZERO_ONE else values  # sums say everything about 0/1 results
 
     def draw_items(self, rng: Generator, state: ItemsNow, run: int, items: int) -> Floats:
         from scipy.special import ndtri
 
-        values, _ = self._distributions
+        values, _ = self.distributions
         luck = rng.random((items, self.arms))
         same = rng.random(items) < self.correlation
         luck[same] = luck[same, :1]
@@ -153,7 +156,7 @@ class AlikeItems(ItemEnvironment[ItemsNow]):
         return np.asarray(values[(luck[..., None] >= state.below[run]).sum(axis=-1)])
 
     @cached_property
-    def _distributions(self) -> tuple[Floats | None, Floats | None]:
+    def distributions(self) -> tuple[Floats | None, Floats | None]:
         """The values of results, and P(result <= value) but for the last, (R, K, V - 1); nothing if they are normal."""
         alone, rows = self.noise.without_items(), self.rows
         if not alone.outcome.limited:
@@ -167,30 +170,95 @@ class AlikeItems(ItemEnvironment[ItemsNow]):
 
 
 class ListNow(NamedTuple):
-    """The state of `AlikeList`."""
+    """The whole list of each run, in its order, and what was told of it."""
 
-    means: Floats  # (K), the true means
-    below: Floats | None  # (K, V - 1)
-    place: Floats  # (K), items so far
+    means: Floats  # (K), of the list
+    table: Floats  # (N, K)
+    given: Bools  # (N, K)
+
+
+class ListWorld(Environment[ListNow]):
+    """Finite lists: each entry comes once, to each arm the first that it lacks."""
+
+    def pull(self, rng: Generator, state: ListNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ListNow]:
+        lacking = ~state.given
+        now = lacking & (lacking.cumsum(axis=1) <= pulls[:, None, :])
+        return batch_of_entries(state.table, now), state._replace(given=state.given | now)
 
 
 @dataclass(frozen=True, eq=False)
-class AlikeList(AlikeItems):
-    """The same on the items of a finite list: each comes once, by its place."""
+class AlikeList(ListWorld):
+    """Lists of such items on which the arms have just their means, up to half an item: arms of one mean tie.
 
-    size: int = 1
+    Over the whole list the luck of every arm is 1/(2 N), 3/(2 N), ..., in the order of the item or in one of its own.
+    """
 
-    def initial_state(self, rng: Generator, runs: int) -> ListNow:  # type: ignore[override]
-        means, below = super().initial_state(rng, runs)
-        return ListNow(means, below, np.zeros((runs, self.arms)))
+    items: AlikeItems
+    size: int
 
-    def pull(self, rng: Generator, state: ListNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ListNow]:  # type: ignore[override]
-        rows, ends = np.full((len(pulls), self.size, self.arms), np.nan), state.place + pulls
-        for run, (start, end) in enumerate(zip(state.place.astype(int), ends.astype(int), strict=True)):
-            first, last = int(start[end > start].min(initial=self.size)), int(end.max())
-            items = self.draw_items(rng, ItemsNow(state.means, state.below), run, max(last - first, 0))
-            at = np.arange(first, last)[:, None]
-            rows[run, first:last] = np.where((at >= start) & (at < end), items, np.nan)
-        there = ~np.isnan(rows)
-        totals = np.where(there, rows, 0.0).sum(axis=1)
-        return Batch(there.sum(axis=1, dtype=np.float64), totals, rows=rows), state._replace(place=ends)
+    @property
+    def arms(self) -> int:
+        return self.items.arms
+
+    @property
+    def noise(self) -> Noise:
+        return self.items.noise
+
+    def initial_state(self, rng: Generator, runs: int) -> ListNow:
+        (values, below), size = self.items.distributions, self.size
+        assert values is not None  # results of a list lie in a range
+        assert below is not None
+        which = np.arange(runs) % len(below)
+        common = rng.permuted(np.broadcast_to((np.arange(size) + 0.5) / size, (runs, size)), axis=1)
+        same = rng.random((runs, size)) < self.items.correlation
+        places = np.argsort(same, axis=1, kind="stable")  # those on which each arm has its own luck come first
+        table = np.empty((runs, size, self.arms))
+        for arm in range(self.arms):
+            keys = np.where(np.take_along_axis(same, places, axis=1), 1.0, rng.random((runs, size)))
+            shuffled = np.take_along_axis(places, np.argsort(keys, axis=1, kind="stable"), axis=1)
+            luck = np.empty((runs, size))
+            np.put_along_axis(luck, places, np.take_along_axis(common, shuffled, axis=1), axis=1)
+            table[..., arm] = values[(luck[..., None] >= below[which, None, arm]).sum(axis=-1)]
+        return ListNow(table.mean(axis=1), table, np.zeros(table.shape, dtype=np.bool_))
+
+
+@dataclass(frozen=True, eq=False)
+class RestOfList(ListWorld):
+    """What a list may still hold, given what was told of it: items like those seen (the Polya posterior).
+
+    The seen rows have weights drawn from a flat Dirichlet law, and the others are drawn with these. An arm that lacks
+    a result there gets one of its own.
+    """
+
+    noise: Noise
+    told: Floats  # (n, K), by place; nan where nothing was told
+    size: int
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.told).any(axis=0).all():
+            raise InputError("A forecast needs results of every arm.")
+
+    @property
+    def arms(self) -> int:
+        return int(self.told.shape[-1])
+
+    def initial_state(self, rng: Generator, runs: int) -> ListNow:
+        seen = self.told[np.isfinite(self.told).any(axis=-1)]
+        weights = rng.dirichlet(np.ones(len(seen)), runs).cumsum(axis=1)
+        luck = rng.random((runs, self.size))
+        drawn = [seen[np.searchsorted(each[:-1], of)] for each, of in zip(weights, luck, strict=True)]
+        table, given = np.stack(drawn), np.zeros((self.size, self.arms), dtype=np.bool_)
+        for arm in range(self.arms):
+            own = self.told[np.isfinite(self.told[:, arm]), arm]
+            lacking = ~np.isfinite(table[..., arm])
+            table[lacking, arm] = own[rng.integers(0, len(own), lacking.sum())]
+        given[: len(self.told)] = ~np.isnan(self.told)
+        whole = np.full((self.size, self.arms), np.nan)
+        whole[: len(self.told)] = np.where(np.isfinite(self.told), self.told, np.nan)
+        table = np.where(np.isnan(whole), table, whole)
+        return ListNow(table.mean(axis=1), table, np.broadcast_to(given, table.shape))
+
+
+def runs_of_list(size: int, arms: int, runs: int) -> int:
+    """As many runs as fit into memory: each has its whole list."""
+    return min(runs, max(LIST_CELLS // (size * arms), FEWEST_LISTS))

@@ -12,6 +12,7 @@ from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
 from roundwise.model.problem import BatchPlan, Problem, Trial, check_whole_number
 from roundwise.policies.base import Policy, checked
+from roundwise.rules.finite.known import KnownColumns
 from roundwise.rules.finite.rule import ListRule, ListState
 
 FIRST, MOST_FIRST, LEAST_FIRST = 0.1, 50, 20  # of the list, in the first block, and its limits
@@ -35,11 +36,13 @@ class Lockstep(Policy[BlockEdge]):
     Args:
         size: N, the number of items of the list.
         strict: Whether the answer must be ahead of all other arms, at half of delta for each.
+        known: Columns that are known of the whole list.
         max_batch: The most results of a batch.
     """
 
     size: int | None = None
     strict: bool = False
+    known: KnownColumns | None = None
     max_batch: float | None = None
     name = "lockstep"
 
@@ -49,7 +52,7 @@ class Lockstep(Policy[BlockEdge]):
 
     @property
     def stopping(self) -> ListRule:
-        return ListRule(self.size or 1, self.strict)
+        return ListRule(self.size or 1, self.strict, self.known)
 
     def check(self, problem: Problem) -> None:
         if self.size is None:
@@ -62,14 +65,15 @@ class Lockstep(Policy[BlockEdge]):
         checked(not min_per_arm, "A block of a list has the same items for every arm: leave out the least per arm.")
         return replace(self, max_batch=max_batch)
 
-    def with_list(self, size: int, strict: bool) -> Policy:
-        return replace(self, size=size, strict=strict)
+    def with_list(self, size: int, strict: bool, known: KnownColumns | None = None) -> Policy:
+        return replace(self, size=size, strict=strict, known=known)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[BlockEdge]:
         size = self.size or 1
         first = math.ceil(min(MOST_FIRST, max(LEAST_FIRST, FIRST * size)))
         edge = self._limit(np.full(runs, min(size, first), dtype=np.float64), np.zeros(runs), problem.arms)
         pulls = np.broadcast_to(edge[..., None], (*runs, problem.arms)).copy()
+        pulls[..., [] if self.known is None else list(self.known.arms)] = 0.0
         return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), BlockEdge(edge))
 
     def next(self, problem: Problem, trial: Trial[BlockEdge]) -> BatchPlan[BlockEdge]:

@@ -24,7 +24,7 @@ from roundwise.rules.thresholds import Lemma32, Lemma32ByCounts, Threshold
 
 
 class LinearForm(NamedTuple):
-    """The quantity that a claim is about, a form of the means, and what it is said to lie above (or below)."""
+    """The quantity that a claim is about, a form of the means, and the level it is claimed to exceed (or not)."""
 
     arms: tuple[int, ...]
     factors: tuple[float, ...]
@@ -103,6 +103,7 @@ class StoppingRule(ABC, Generic[Kept]):
     any_time: ClassVar[bool] = False  # whether it may be evaluated after batches of any size
     uses_budget: ClassVar[bool] = False  # whether it uses how many results are left; plans must then say so
     exact_batches: ClassVar[bool] = False  # whether it decides only while every batch comes back as planned
+    always_ends: ClassVar[bool] = False  # whether every study has an answer, also where arms tie
     learns: ClassVar[bool] = False  # whether `warm_start` and `restart` may be called
     several_metrics: ClassVar[bool] = False  # whether it shows claims about further metrics (`Problem.metrics`)
     migrates: ClassVar[bool] = False  # whether arms may join and leave because of results
@@ -193,7 +194,7 @@ class StoppingRule(ABC, Generic[Kept]):
         return kept
 
     def with_budget(self, problem: Problem, kept: Kept, left: Floats) -> Kept:
-        """Return the state after the budget was changed to leave so many results."""
+        """Return the state after the budget was changed to leave `left` results."""
         return kept
 
     def why_final(self, problem: Problem, kept: Kept) -> str | None:

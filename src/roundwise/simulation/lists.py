@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Bools, Floats
 from roundwise.model.batch import Batch
 from roundwise.noise import Needs
 from roundwise.simulation.environments import Generator
@@ -51,14 +51,21 @@ class ListReplay(ItemReplay):
         self, rng: Generator, state: ListOrder, pulls: Floats, needs: Needs = "sums"
     ) -> tuple[Batch, ListOrder]:
         """The next items of each arm of each run."""
-        table, ends = np.asarray(self.table), state.place + pulls.astype(np.intp)
+        ends = state.place + pulls.astype(np.intp)
         places = np.arange(self.items)[:, None]
         there = (places >= state.place[:, None, :]) & (places < ends[:, None, :])
-        rows = np.where(there, table[state.order], np.nan)
-        totals = np.where(there, rows, 0.0).sum(axis=1)
-        return Batch(there.sum(axis=1, dtype=np.float64), totals, rows=rows), state._replace(place=ends)
+        return batch_of_entries(np.asarray(self.table)[state.order], there), state._replace(place=ends)
 
     def pull_parts(  # type: ignore[override]
         self, rng: Generator, state: ListOrder, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
     ) -> tuple[Batch, ListOrder]:
         return self.pull(rng, state, pulls, needs)
+
+
+def batch_of_entries(table: Floats, chosen: Bools) -> Batch:
+    """The chosen entries of the tables of some runs as a batch, by place. (N, K),(N, K)"""
+    some = np.flatnonzero(chosen.any(axis=(0, 2)))
+    last = int(some[-1]) + 1 if some.size else 0
+    table, chosen = table[:, :last], chosen[:, :last]
+    counts, totals = chosen.sum(axis=1, dtype=np.float64), np.where(chosen, table, 0.0).sum(axis=1)
+    return Batch(counts, totals, rows=np.where(chosen, table, np.nan))

@@ -13,7 +13,10 @@ from roundwise.messages import few
 from roundwise.model.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus
+from roundwise.rules.eprocess.bounds import match_decision
 from roundwise.rules.finite.bets import EARLY, LEADS, ROUNDING, is_certain, left_mean, log_factors, log_wealth
+from roundwise.rules.finite.bounds import Stakes, lower_ends
+from roundwise.rules.finite.known import lead_parts
 from roundwise.rules.finite.process import FiniteProcess, ItemRow, Need
 
 
@@ -36,20 +39,45 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
     def start(self, runs: tuple[int, ...], arms: int) -> BestArmPurses:
         none = np.zeros((*runs, arms), dtype=np.bool_)
         nothing = zeros((*runs, arms))
-        return BestArmPurses(
+        purses = BestArmPurses(
             nothing, nothing, np.zeros((*runs, arms, arms)), np.zeros((*runs, len(LEADS), arms)), none, none
         )
+        out = self._beaten_by_known(purses, np.zeros((*runs, 1)))
+        return purses._replace(rejected=out, certain=out)
+
+    def _beaten_by_known(self, purses: BestArmPurses, place: Floats) -> Bools:
+        """Which arms end below one whose results on the whole list are known, whatever is left. (K)"""
+        if self.known is None or not self.known.arms:
+            return np.zeros_like(purses.rejected)
+        totals = self.size * self.known.means[:-1]
+        most = purses.high + (self.size - place)
+        most[..., list(self.known.arms)] = totals
+        return np.asarray(most < totals.max() - ROUNDING * self.size)
+
+    def _stakes(self, purses: BestArmPurses, row: ItemRow) -> Stakes:
+        """The lead of its witness over each arm on this item, and what is known of it from those before."""
+        witness, place = self._witnesses(purses), row.place[..., None]
+        stakes = Stakes(
+            np.take_along_axis(row.low, witness, axis=-1) - row.high,
+            np.take_along_axis(purses.low, witness, axis=-1) - purses.high,
+            self._variance(purses, witness, place),
+            (place >= EARLY) & row.there,
+            np.full(witness.shape, -1.0),
+        )
+        if self.known is None or row.control is None:
+            return stakes
+        arms = np.broadcast_to(np.arange(witness.shape[-1]), witness.shape)
+        parts = lead_parts(self.known, witness.shape[-1], witness, arms)
+        by_column = np.take_along_axis(row.control.cross, witness[..., None], axis=-2) - row.control.cross
+        cross = np.take_along_axis(by_column, parts.column[..., None], axis=-1)[..., 0]
+        return self.known.adjust(stakes, place, row.control, cross, parts)
 
     def step(self, purses: BestArmPurses, row: ItemRow) -> BestArmPurses:
-        witness = self._witnesses(purses)
-        lead = np.take_along_axis(purses.low, witness, axis=-1) - purses.high
-        place = row.place[..., None]
-        mean = left_mean(self.size, place, 0.0, lead)
-        y = np.take_along_axis(row.low, witness, axis=-1) - row.high
-        variance = self._variance(purses, witness, place)
-        stretch = np.broadcast_to(self.size / (self.size - place), y.shape)
-        factors = log_factors(y, mean, -1.0, variance, stretch)
-        bets = (place >= EARLY) & ~purses.rejected
+        place, stakes = row.place[..., None], self._stakes(purses, row)
+        mean = left_mean(self.size, place, 0.0, stakes.total)
+        stretch = np.broadcast_to(self.size / (self.size - place), mean.shape)
+        factors = log_factors(stakes.y, mean, stakes.low, stakes.variance, stretch)
+        bets = stakes.bets & ~purses.rejected
         wealth = purses.wealth + np.where(bets[..., None, :], factors, 0.0)
         seen, x = row.seen, row.low
         both = seen[..., :, None] & seen[..., None, :]
@@ -63,6 +91,7 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
         witness = self._witnesses(purses)  # of the arms that were open before this place
         lead = np.take_along_axis(purses.low, witness, axis=-1) - purses.high
         certain = is_certain(self.size, place + 1.0, 0.0, lead, -1.0) & ~purses.rejected
+        certain |= self._beaten_by_known(purses, place + 1.0) & ~purses.rejected
         return purses._replace(rejected=purses.rejected | won | certain, certain=purses.certain | certain)
 
     def conclude(self, purses: BestArmPurses, low: Floats, high: Floats) -> BestArmPurses:
@@ -80,6 +109,26 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
     def _variance(self, purses: BestArmPurses, witness: NDArray[np.intp], place: Floats) -> Floats:
         squares = np.take_along_axis(purses.apart, witness[..., None], axis=-1)[..., 0]
         return np.asarray((0.5 + squares) / (place + 2.0))
+
+    def margins(self, purses: BestArmPurses, rows: ItemRow) -> Floats:
+        """How far each arm is behind the best, at least; 0 if it may be the best. An arm that is out is bet on, too."""
+        there = np.logical_and.accumulate(rows.there, axis=0)
+        low, high = (np.where(there, each, 0.0).sum(axis=0) for each in (rows.low, rows.high))
+        left = self.size - there.sum(axis=0)
+        least, most = (
+            np.maximum(each, 0.0) / self.size for each in (low.max() - high - left, (high + left).max() - low)
+        )
+        then, found = self.start((), len(low)), list[Stakes]()
+        for at in range(len(there) if left.any() else 0):
+            if not (there[at] | then.rejected).all():  # up to where the witnesses have results
+                break
+            row = ItemRow(np.asarray(float(at)), rows.low[at], rows.high[at], rows.seen[at], there[at])
+            found.append(self._stakes(then, row))
+            then = self.step(then, row)
+        if found:
+            y, total, variance, bets, low = (np.array(each) for each in zip(*found, strict=True))
+            least = lower_ends(Stakes(y, total, variance, bets, low), self.size, (least, most), self.goal)
+        return np.where(purses.rejected, match_decision(least, 0.0, purses.rejected), 0.0)
 
     def needed(self, purses: BestArmPurses) -> Bools:
         return ~purses.rejected

@@ -1,4 +1,4 @@
-"""One bet on the next item of a list (Proposition 35): about what is left of the list if the null is true.
+"""One bet on the next item of a list (Proposition 50): about what is left of the list if the null is true.
 
 A null says that the values y of all N items have a mean of at most b. Before place n + 1, with the sum S of the n
 values seen, the N - n others then have a mean of at most m = (N b - S)/(N - n). The wealth is multiplied by
@@ -16,6 +16,7 @@ LEADS = np.array([0.015, 0.03, 0.06, 0.12, 0.25, 0.5])  # that the shares of the
 RISK = 0.5  # the most of its wealth that a bet may lose
 NEAREST = 1e-6  # of m to the least value, for the size of a bet
 ROUNDING = 1e-9  # of sums, by which nothing is certain
+LEAST = 0.01  # of a variance of values that do not compare arms
 EARLY = 8  # places before which it is too early to tell which arms lead
 
 

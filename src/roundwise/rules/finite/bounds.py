@@ -1,46 +1,88 @@
-"""Bounds of the mean of each arm on the whole list, from bets whose sizes do not depend on the mean that is tested."""
+"""Bounds of means and leads on the whole list: the values that the bets rule out (Proposition 53).
+
+The wealth against "the mean of y is at most b" falls in b, as every pay-off does, so what is ruled out is a half-line.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats, log_sum_exp
-from roundwise.rules.base import Interval
-from roundwise.rules.finite.bets import LEADS, RISK
+from roundwise.arrays import Bools, Floats
+from roundwise.rules.finite.bets import LEAST, left_mean, log_factors, log_wealth
 
-STEPS = 20  # of bisection
+STEPS = 25  # of bisection
+CELLS = 500_000  # places times values that are worked on together
 
 
-def list_means(told: Floats, size: int, goal: float) -> Interval:
-    """Bounds of the means of a list, each end wrong with probability at most exp(-goal).
+class Stakes(NamedTuple):
+    """What may be bet on at each place, and what was known of it before. (n, J)"""
+
+    y: Floats
+    total: Floats  # of y before
+    variance: Floats
+    bets: Bools
+    low: Floats  # the least that y can be
+
+
+def stakes_on(y: Floats, there: Bools, seen: Bools, low: ArrayLike, centred: ArrayLike) -> Stakes:
+    """Bets on values that are the same from the first place to the last.
 
     Args:
-        told: Results in [0, 1] by place; an arm counts up to the first place that it lacks. (n, K)
-        size: N.
-        goal: log of the wealth at which a mean is ruled out.
+        y: Their values at each place. (n, J)
+        there: Where they are known; they count up to the first place at which they are not. (n, J)
+        seen: Where they are results, not what failed requests are taken for. (n, J)
+        low: The least that they can be. (J)
+        centred: Whether they vary about their mean; else about 0, as differences of arms do. (J)
     """
-    ends = [_lower(told, size, goal), _lower(1.0 - told, size, goal)]
-    return Interval(ends[0], 1.0 - ends[1])
+    there = np.logical_and.accumulate(there, axis=0)
+    y, n = np.where(there, y, 0.0), np.arange(len(y))[:, None]
+    total, squares = (np.cumsum(each, axis=0) - each for each in (y, np.where(seen, y * y, 0.0)))
+    about = (0.5 + np.maximum(squares - total * total / np.maximum(n, 1), 0.0)) / (n + 2.0)
+    variance = np.where(centred, np.maximum(about, LEAST), (0.5 + squares) / (n + 2.0))
+    return Stakes(y, total, variance, there, np.broadcast_to(np.asarray(low, dtype=np.float64), y.shape))
 
 
-def _lower(told: Floats, size: int, goal: float) -> Floats:
-    """The lower bound of each arm: the least mean that the bets have not ruled out at any place. (n, K)->(K)"""
-    there = np.logical_and.accumulate(~np.isnan(told), axis=0)
-    x, counts = np.where(there, told, 0.0), there.sum(axis=0)
-    n = np.arange(len(x))[:, None]
-    before = np.cumsum(x, axis=0) - x
-    squares = np.cumsum(x * x, axis=0) - x * x
-    variance = np.maximum((0.5 + squares - before * before / np.maximum(n, 1)) / (n + 2.0), 0.01)
-    left = size - n
-    lead = LEADS[:, None, None] * (size / left)
-    sizes = np.where(there, np.minimum(lead / (variance + lead * lead), RISK), 0.0)
-    low = x.sum(axis=0) / size  # what is certain
-    high = low + (size - counts) / size
-    least, most = low.copy(), high
-    for _ in range(STEPS if len(x) else 0):
-        middle = (least + most) / 2
-        means = np.where(there, (size * middle - before) / left, 0.0)
-        wealth = np.cumsum(np.log1p(np.maximum(sizes * (x - means), -RISK)), axis=1)
-        won = (log_sum_exp(wealth) - np.log(len(LEADS))).max(axis=0) >= goal
-        least, most = np.where(won, middle, least), np.where(won, most, middle)
-    return np.asarray(least)
+def lower_ends(stakes: Stakes, size: int, known: tuple[Floats, Floats], goal: ArrayLike) -> Floats:
+    """The least mean over the whole list that was not ruled out at any place, by bisection. (J)
+
+    Args:
+        stakes: The bets.
+        size: N.
+        known: What is certain: the mean is between these. (J)
+        goal: log of the wealth at which a value is ruled out. (J)
+    """
+    least, most = (np.array(each, dtype=np.float64) for each in known)
+    goal = np.broadcast_to(goal, least.shape)
+    places = max(len(stakes.y), 1)
+    n = np.arange(len(stakes.y), dtype=np.float64)[:, None]
+    for part in np.array_split(np.arange(len(least)), -(-places * len(least) // CELLS) or 1):
+        y, total, variance = (each[:, part] for each in stakes[:3])
+        stretch = np.broadcast_to(size / (size - n), y.shape)
+        for _ in range(STEPS if len(y) else 0):
+            middle = (least[part] + most[part]) / 2
+            mean = left_mean(size, n, middle, total)
+            factors = np.where(
+                stakes.bets[:, None, part], log_factors(y, mean, stakes.low[:, part], variance, stretch), 0.0
+            )
+            won = log_wealth(np.cumsum(factors, axis=0)).max(axis=0) >= goal[part]
+            least[part], most[part] = np.where(won, middle, least[part]), np.where(won, most[part], middle)
+    return least
+
+
+def fixed_ends(
+    y: Floats,
+    there: Bools,
+    seen: Bools,
+    size: int,
+    ends: tuple[ArrayLike, ArrayLike],
+    goal: ArrayLike,
+    centred: ArrayLike,
+) -> Floats:
+    """The same for values that are the same from the first place to the last, between these `ends`. (n, J)->(J)"""
+    stakes = stakes_on(y, there, seen, ends[0], centred)
+    total, left = stakes.y.sum(axis=0), size - stakes.bets.sum(axis=0)
+    certain = [(total + left * np.asarray(each)) / size for each in ends]
+    return lower_ends(stakes, size, (certain[0], certain[1]), goal)

@@ -3,7 +3,7 @@
 A candidate is a set of arms. Against it are the pairs of an arm inside and an arm outside that may be better by more
 than the tolerance; each has an e-process from the place on at which the candidate is named. It is the answer once all
 of them have won. Arms that no pair needs any more pause; one that comes back first catches up, and no bet is made on
-the places it missed (Proposition 37).
+the places it missed (Proposition 52).
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from roundwise.arrays import Bools, Floats
 from roundwise.model.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus
+from roundwise.rules.finite.known import Control, KnownColumns
 
 Purses = TypeVar("Purses")  # a named tuple of arrays
 
@@ -28,6 +29,7 @@ class ItemRow(NamedTuple):
     high: Floats  # (K)
     seen: Bools  # (K), whether there is a result
     there: Bools  # (K), the same or a request that failed
+    control: Control | None = None  # of the columns that are known of the whole list
 
 
 class Need(NamedTuple):
@@ -47,6 +49,8 @@ class FiniteProcess(ABC, Generic[Purses]):
 
     tag: ClassVar[str]
     growth: ClassVar[tuple[float, float]] = (1.1, 2.5)  # of the items so far, after the next block: least and most
+
+    known: KnownColumns | None = None
 
     def __init__(self, size: int, goal: float, flips: bool = False) -> None:
         self.size, self.goal, self.flips = size, goal, flips  # whether lower results are better
@@ -102,6 +106,10 @@ class FiniteProcess(ABC, Generic[Purses]):
     @abstractmethod
     def claims(self, purses: Purses, names: Sequence[str]) -> list[ClaimStatus]:
         """What must be shown. One run."""
+
+    def margins(self, purses: Purses, rows: ItemRow) -> Floats | None:
+        """By how much each claim holds at least, in units of the range; rows have an axis of places. One run."""
+        return None
 
     def answer_text(self, problem: Problem, purses: Purses, names: Sequence[str]) -> str:
         """The answer in words. One run."""

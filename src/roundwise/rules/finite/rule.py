@@ -2,7 +2,7 @@
 
 The state holds every result that was told, by place. The bets go on to the first place at which an arm that is still
 needed has no result (the prefix rule), so that neither the order in which results came nor what was asked for when has
-any part in them (docs/why-the-guarantee-holds.md, Propositions 35 to 37).
+any part in them (docs/why-the-guarantee-holds.md, Propositions 50 to 53).
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, Problem, Record, Trial
 from roundwise.questions.base import Answer, near_words
-from roundwise.rules.base import Bounds, ClaimStatus, Interval, LinearForm, StoppingRule, TrialStatus
+from roundwise.rules.base import Bounds, ClaimStatus, GapToLeader, Interval, LinearForm, StoppingRule, TrialStatus
 from roundwise.rules.eprocess.claim_bounds import claims_of
 from roundwise.rules.finite.best_arm import BestArmProcess
-from roundwise.rules.finite.bounds import list_means
+from roundwise.rules.finite.bounds import fixed_ends
 from roundwise.rules.finite.candidates import CandidateProcess
+from roundwise.rules.finite.known import KnownColumns
 from roundwise.rules.finite.process import FiniteProcess, ItemRow
 from roundwise.rules.finite.statements import LevelProcess, Statement, StatementProcess
 
@@ -46,22 +47,29 @@ class ListRule(StoppingRule[ListState]):
     Args:
         size: N, the number of items.
         strict: Half of delta for every arm, so that "ahead of all others" is wrong with probability at most delta.
+        known: Columns that are known of the whole list; results of known arms are never asked for.
     """
 
     size: int
     strict: bool = False
+    known: KnownColumns | None = None
     any_time: ClassVar[bool] = True
     migrates: ClassVar[bool] = True
+    always_ends: ClassVar[bool] = True
 
     def process(self, problem: Problem) -> FiniteProcess[Any]:
         """The e-processes of the question."""
-        return process_for(problem, self.size, self.strict)
+        return process_for(problem, self.size, self.strict, self.known)
 
     def check(self, problem: Problem) -> None:
         self.process(problem)
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> ListState:
         told = np.full((*runs, 0, problem.arms), np.nan)
+        if self.known is not None and self.known.arms:
+            low, high = problem.noise.mean_range
+            told = self.known.fill(np.full((*runs, self.size, problem.arms), np.nan), self.process(problem).flips)
+            told = low + (high - low) * told
         return ListState(told, np.zeros(runs), self.process(problem).start(runs, problem.arms))
 
     def fold(self, problem: Problem, kept: ListState, plan: BatchPlan, batch: Batch) -> ListState:
@@ -78,33 +86,43 @@ class ListRule(StoppingRule[ListState]):
     def _bet(self, problem: Problem, state: ListState) -> ListState:
         process, (told, place, purses) = self.process(problem), state
         if told.shape[-2] == self.size and np.isfinite(told).all():  # the whole list is known: no need to bet
-            whole = self._scale(problem, told)
+            whole = self._scale(problem, told, process.flips)
             purses = process.conclude(purses, whole[0].sum(axis=-2), whole[1].sum(axis=-2))
             return ListState(told, np.full_like(place, self.size), purses)
+        known, cross = self.known, None
+        if known is not None:
+            before = self._scale(problem, told[..., : int(place.min(initial=told.shape[-2])), :], process.flips)[0]
+            cross = known.cross_sums(before)
         prefix = np.logical_and.accumulate(~np.isnan(told), axis=-2).sum(axis=-2)  # places up to the first gap, (K)
         for t in range(int(place.min(initial=told.shape[-2])), told.shape[-2] + 1):
             here = (place == t) & ~process.settled(purses)
             lags = here[..., None] & process.lags(purses, place)
             if (back := (lags & (prefix >= t)).any(axis=-1)).any():  # arms that were not needed for a while
-                rows = ItemRow(place, *self._scale(problem, told[..., :t, :]))
+                rows = ItemRow(place, *self._scale(problem, told[..., :t, :], process.flips))
                 purses = tree_where(back, process.recount(purses, rows), purses)
             if t == told.shape[-2]:
                 break
             goes_on = here & ((prefix > t) | ~process.needed(purses)).all(axis=-1)
+            row = ItemRow(place, *self._scale(problem, told[..., t, :], process.flips))
+            if known is not None and cross is not None:
+                row = row._replace(control=known.at(t, cross))
+                cross = cross + row.low[..., None] * known.at(t, cross).now
             if goes_on.any():
-                after = process.step(purses, ItemRow(place, *self._scale(problem, told[..., t, :])))
+                after = process.step(purses, row)
                 purses = after if goes_on.all() else tree_where(goes_on, after, purses)
                 place = place + goes_on
+            elif (place <= t).all():
+                break
         at_end = np.asarray(place >= self.size)
         if at_end.any():
             purses = tree_where(at_end, process.close(purses), purses)
         return ListState(told, place, purses)
 
-    def _scale(self, problem: Problem, values: Floats) -> tuple[Floats, Floats, Bools, Bools]:
-        """Results in [0, 1], failed ones as 0 and as 1, higher is better; which there are, and which are known."""
+    def _scale(self, problem: Problem, values: Floats, flips: bool) -> tuple[Floats, Floats, Bools, Bools]:
+        """Results in [0, 1], failed ones as 0 and as 1, turned around or not; which there are, and which are known."""
         seen, (low, high) = np.isfinite(values), problem.noise.mean_range
         x = np.where(seen, (values - low) / (high - low), 0.0)
-        x = np.where(seen, 1.0 - x, 0.0) if self.process(problem).flips else x
+        x = np.where(seen, 1.0 - x, 0.0) if flips else x
         return x, np.where(seen, x, 1.0), seen, ~np.isnan(values)
 
     def finished(self, problem: Problem, kept: ListState) -> Bools:
@@ -159,13 +177,51 @@ class ListRule(StoppingRule[ListState]):
             kept = self.start(problem, ())
             for batch in batches:
                 kept = self.fold(problem, kept, BatchPlan(batch.counts, np.asarray(True)), batch)
-        return Bounds(partial(self._means, problem, kept))
+        return Bounds(
+            partial(self._means, problem, kept),
+            partial(self._margins, problem, kept),
+            partial(self._gap_to_leader, problem, kept),
+            partial(self._against, problem, kept),
+        )
 
     def _means(self, problem: Problem, kept: ListState) -> Interval:
+        (low, high), goal = problem.noise.mean_range, problem.goal + math.log(2.0)
+        rows = ItemRow(kept.place, *self._scale(problem, kept.told, flips=False))
+        lower = fixed_ends(rows.low, rows.there, rows.seen, self.size, (0.0, 1.0), goal, True)
+        minus = fixed_ends(-rows.high, rows.there, rows.seen, self.size, (-1.0, 0.0), goal, True)
+        return Interval(low + (high - low) * lower, low - (high - low) * minus)
+
+    def _margins(self, problem: Problem, kept: ListState) -> Floats | None:
+        process, (low, high) = self.process(problem), problem.noise.mean_range
+        found = process.margins(kept.purses, ItemRow(kept.place, *self._scale(problem, kept.told, process.flips)))
+        return None if found is None else (high - low) * found
+
+    def _gap_to_leader(
+        self, problem: Problem, kept: ListState, leader: int | None, margins: Floats
+    ) -> GapToLeader | None:
+        """The margins, and how far each arm is behind the leader at most; that the data chose it is paid for."""
+        if problem.question.name != "best-arm":
+            return None
+        who = int(kept.purses.low.argmax()) if leader is None else leader
+        goal = problem.goal + math.log(max(problem.arms - 1, 1))
+        ahead = self._differences(problem, kept, who, 1.0, self.process(problem).flips, goal)
+        return GapToLeader(margins, None, np.where(np.arange(problem.arms) == who, 0.0, -ahead))
+
+    def _against(self, problem: Problem, kept: ListState, control: int) -> Interval:
+        goal = problem.goal + math.log(2.0)
+        lower, minus = (self._differences(problem, kept, control, sign, False, goal) for sign in (1.0, -1.0))
+        return Interval(lower, -minus)
+
+    def _differences(
+        self, problem: Problem, kept: ListState, other: int, sign: float, flips: bool, goal: float
+    ) -> Floats:
+        """How far each arm is above another at least; with a negative sign, how far below. (K)"""
         low, high = problem.noise.mean_range
-        told = np.where(np.isfinite(kept.told), (kept.told - low) / (high - low), np.nan)
-        lower, upper = list_means(told, self.size, problem.goal + math.log(2.0))
-        return Interval(low + (high - low) * lower, low + (high - low) * upper)
+        rows = ItemRow(kept.place, *self._scale(problem, kept.told, flips))
+        one = slice(other, other + 1)
+        y = rows.low - rows.high[:, one] if sign > 0 else rows.low[:, one] - rows.high
+        there, seen = rows.there & rows.there[:, one], rows.seen & rows.seen[:, one]
+        return (high - low) * fixed_ends(y, there, seen, self.size, (-1.0, 1.0), goal, False)
 
 
 def merge_rows(told: Floats, rows: Floats) -> Floats:
@@ -183,8 +239,14 @@ def merge_rows(told: Floats, rows: Floats) -> Floats:
 
 
 @lru_cache(maxsize=256)
-def process_for(problem: Problem, size: int, strict: bool) -> FiniteProcess[Any]:
+def process_for(problem: Problem, size: int, strict: bool, known: KnownColumns | None = None) -> FiniteProcess[Any]:
     """The e-processes of a question about a list."""
+    process = _process_of(problem, size, strict)
+    process.known = known
+    return process
+
+
+def _process_of(problem: Problem, size: int, strict: bool) -> FiniteProcess[Any]:
     goal = math.log((2.0 if strict else 1.0) / problem.delta)
     low, high = problem.noise.mean_range
     if not (math.isfinite(low) and math.isfinite(high)):

@@ -1,24 +1,27 @@
 """Which arms are above a level on a list, and which claims hold there? One e-process for each side of each statement.
 
 A side is shown by rule (R) (Proposition 13), asked after every item, or by arithmetic. What is settled stops
-for good, so that all e-processes in the sum of (R) stand at one place (Proposition 37).
+for good, so that all e-processes in the sum of (R) stand at one place (Proposition 52).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats
 from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus, LinearForm
+from roundwise.rules.eprocess.bounds import match_decision
 from roundwise.rules.eprocess.closed_testing import missing_wealth, reject_closed, wealth_in_goals
-from roundwise.rules.finite.bets import LEADS, ROUNDING, is_certain, left_mean, log_factors, log_wealth
+from roundwise.rules.finite.bets import LEADS, LEAST, ROUNDING, is_certain, left_mean, log_factors, log_wealth
+from roundwise.rules.finite.bounds import Stakes, fixed_ends
+from roundwise.rules.finite.known import KnownPart
 from roundwise.rules.finite.process import FiniteProcess, ItemRow, Need
-
-LEAST = 0.01  # of a variance of values that do not compare arms
 
 
 class Statement(NamedTuple):
@@ -79,11 +82,30 @@ class StatementProcess(FiniteProcess[StatementPurses]):
         self.low = np.stack([self.down.sum(axis=-1), -self.up.sum(axis=-1)])
         self.sharp = np.array(sharp)[:, None]
 
+    @cached_property
+    def known_part(self) -> KnownPart:
+        """Of the sides: the share of a known arm; without one, a level has the score of the items. (2, J)"""
+        assert self.known is not None
+        forms = self.up + self.down
+        of_arms = self.known.column_of(forms.shape[-1])
+        known = self.of_arms & (of_arms >= 0)
+        arm, some = known.argmax(axis=-1), known.any(axis=-1)
+        column = np.where(some, of_arms[arm], np.where(self.compares, -1, len(self.known.arms)))
+        own = np.arange(forms.shape[-1]) == np.where(some, arm, -1)[:, None]
+        share = np.where(own, forms, 0.0).sum(axis=-1)
+        down, up = (np.where(own, 0.0, each).sum(axis=-1) for each in (self.down, self.up))
+        return KnownPart(np.stack([column, column]), np.stack([share, -share]), np.stack([down, -up]))
+
     def start(self, runs: tuple[int, ...], arms: int) -> StatementPurses:
         two, number = (*runs, 2, len(self.weights)), len(self.weights)
-        none = np.zeros(two, dtype=np.bool_)
+        certain = np.zeros(two, dtype=np.bool_)
+        if self.known is not None:  # what is about known arms alone
+            means = np.zeros(arms)
+            means[list(self.known.arms)] = self.known.means[:-1]
+            alone = ~(self.of_arms & (self.known.column_of(arms) < 0)).any(axis=-1)
+            certain |= alone & self._certain(self.size * self._values(means, means), np.full((1, 1), float(self.size)))
         wealth = np.zeros((*runs, 2, len(LEADS), number))
-        return StatementPurses(np.zeros(two), np.zeros((*runs, number)), wealth, none, none)
+        return StatementPurses(np.zeros(two), np.zeros((*runs, number)), wealth, certain, certain)
 
     def _values(self, low: Floats, high: Floats) -> Floats:
         """y of both sides, with failed requests at their worst. (K)->(2, J)"""
@@ -97,7 +119,12 @@ class StatementProcess(FiniteProcess[StatementPurses]):
         mean = left_mean(self.size, place, self.bounds, purses.sums)
         variance = np.broadcast_to(self._variance(purses, place)[..., None, :], y.shape)
         stretch = np.broadcast_to(self.size / (self.size - place), y.shape)
-        factors = log_factors(y, mean, self.low, variance, stretch)
+        stakes = Stakes(y, purses.sums, variance, open_[..., None, :], self.low)
+        if self.known is not None and row.control is not None:
+            sums = row.control.cross.swapaxes(-1, -2) @ (self.up + self.down).T  # (Q, J)
+            cross = sums[..., self.known_part.column[0], np.arange(y.shape[-1])][..., None, :] * [[1.0], [-1.0]]
+            stakes = self.known.adjust(stakes, place, row.control, cross, self.known_part)
+        factors = log_factors(stakes.y, mean, stakes.low, stakes.variance, stretch)
         wealth = purses.wealth + np.where(open_[..., None, None, :], factors, 0.0)
         complete = (row.seen[..., None, :] | ~self.of_arms).all(axis=-1)
         purses = purses._replace(
@@ -182,6 +209,16 @@ class StatementProcess(FiniteProcess[StatementPurses]):
                 )
         return found
 
+    def margins(self, purses: StatementPurses, rows: ItemRow) -> Floats:
+        """From the bound to the end of what is ruled out on each side; above 0 just where the side is shown."""
+        y = self._values(rows.low, rows.high)
+        there, seen = ((each[..., None, :] | ~self.of_arms).all(axis=-1) for each in (rows.there, rows.seen))
+        found = np.empty_like(self.bounds)
+        for side in range(2):
+            ends = self.low[side], -self.low[1 - side]
+            found[side] = fixed_ends(y[:, side], there, seen, self.size, ends, self.goal, ~self.compares)
+        return (match_decision(found, self.bounds, purses.shown) - self.bounds)[: self.sides].ravel()
+
     def wrong(self, purses: StatementPurses, means: Floats) -> Bools:
         """Whether a side is shown that is false of these means of the list, in [0, 1]."""
         y = self._values(means, means)
@@ -202,9 +239,18 @@ class LevelProcess(StatementProcess):
 
     def claims(self, purses: StatementPurses, names: Sequence[str]) -> list[ClaimStatus]:
         """Of each arm the side that is shown, or has more evidence."""
-        every, number = super().claims(purses, names), len(names)
-        found = []
-        for above, below in zip(every[:number], every[number:], strict=True):
-            low = below.shown or (not above.shown and below.evidence > above.evidence)
-            found.append((below if low else above)._replace(opposite=False, label=None, given_up=False))
-        return found
+        every, sides = super().claims(purses, names), self._sides(purses).tolist()
+        return [
+            every[arm + side * len(names)]._replace(opposite=False, label=None, given_up=False)
+            for arm, side in enumerate(sides)
+        ]
+
+    def margins(self, purses: StatementPurses, rows: ItemRow) -> Floats:
+        every, sides = super().margins(purses, rows), self._sides(purses)
+        return every[np.arange(len(sides)) + sides * len(sides)]
+
+    def _sides(self, purses: StatementPurses) -> NDArray[np.intp]:
+        """0 for above, 1 for not above. (K)"""
+        won = np.where(purses.certain, np.inf, log_wealth(purses.wealth))
+        below = purses.shown[1] | (~purses.shown[0] & (won[1] > won[0]))
+        return below.astype(np.intp)
