@@ -185,8 +185,8 @@ def simulate_ahead(
         asked, rounds = asked + pulls, rounds + (number > 0 if most is None else np.ceil(number / most))
         told = start.told if start is not None and steps == 0 else None
         if told is None:
-            in_parts = problem.noise.looks_in_parts and trial.plan.looks is not None  # a first look is like the others
-            first = start is None and steps == 0 and not (in_parts and bool(np.isfinite(trial.plan.looks).all()))
+            looks = trial.plan.looks if problem.noise.looks_in_parts else None  # in parts, the first is like the others
+            first = start is None and steps == 0 and (looks is None or bool(np.isinf(looks).any()))
             partitions = partitions_for(problem, first, float(pulls.max()))
             batch, world = draw_batch(problem, environment, rngs[1], world, trial.plan, partitions)
         else:

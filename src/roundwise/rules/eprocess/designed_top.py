@@ -221,7 +221,8 @@ class DesignedTopK(DesignedEProcess):
         """Any model with bets on parts: before each, levels are split anew among the pairs (D6). (C)"""
         question, (out, in_) = problem.question, pairs_of(problem.arms, self.k)
         lead = columns(look.lead[..., None], parts.partitions)[0]
-        forms = pairs(*(each.reshape(-1) for each in ((in_, out) if question.lower_is_better else (out, in_))))
+        high, low = (in_, out) if question.lower_is_better else (out, in_)
+        forms = pairs(high.reshape(-1), low.reshape(-1))
 
         def weigh(here: slice, view: PartsView, variance: Floats) -> Floats:
             counts, means, rows = (np.moveaxis(a, 1, -1) for a in (view.data.so_far, view.means, view.data.counts))
