@@ -385,6 +385,8 @@ class ColumnOptions(NamedTuple):
         str | None, _column("denominator", "Column that outcomes are divided by, in all: results are ratios of sums.")
     ] = None
 
+    cost_column: Annotated[str | None, _column("cost", "Column of what each result cost.")] = None
+
     def columns(self) -> Columns | None:
         """The columns as `create_study` takes them; None if none were given."""
         return Columns(*self) if any(each is not None for each in self) else None
@@ -412,6 +414,14 @@ class ReadingOptions(NamedTuple):
     ] = None
     share_below: Annotated[
         float | None, _rule("--share-below", "Results are 1 below this value, else 0 (implies --binary).", "NUMBER")
+    ] = None
+
+    arm_names: Annotated[
+        str | None, _rule("--arm-names", "What other tools call arms, e.g. org/small-2026=small.", "LIST")
+    ] = None
+    failed_is: Annotated[
+        float | None,
+        _rule("--failed-is", "Lists: result of a failed request (default: asked for again).", "NUMBER"),
     ] = None
 
     def reading(self) -> Reading:
