@@ -137,7 +137,7 @@ class StudySpec:
     max_round: int | None = setting("whole", "Maximum number of results per round.", None)
     min_per_arm: int = setting("whole", "Minimum number of results per arm that a round samples.", 0, least=0)
     budget: int | None = setting("whole", "Maximum number of results in the whole study.", None)
-    lead: float | None = setting("number", "Smallest lead that matters, in units of the results, e.g. 2%.", None)
+    lead: float | None = setting("number", "Smallest lead that matters, in units of the results: 2%, 10%-of-30%.", None)
     looks: int | None = setting(
         "whole", "Number of rounds that the study is planned for (with a budget and a lead: 5).", None
     )

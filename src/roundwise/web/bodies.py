@@ -213,7 +213,7 @@ class DesignBody(Body):
     """What a study is designed for from here on; without a budget for none."""
 
     budget: int | None = Field(default=None, ge=1, lt=2**53)
-    lead: float | str | None = Field(default=None, description="Smallest lead that matters, e.g. 0.02 or 2%.")
+    lead: float | str | None = Field(default=None, description="Smallest lead that matters: 0.02, 2%, 10%-of-30%.")
     looks: int | None = Field(default=None, ge=1, le=100, description="Rounds that the rest is planned for.")
 
 
