@@ -6,7 +6,16 @@ from scipy import stats
 
 from roundwise import BestArm, Binary, Bounded, Gaussian, Normal, Poisson, SubGaussian
 from roundwise.ingest import row_checks
-from roundwise.ingest.row_checks import FIRST, Moments, RowChecks, RowCounter, RowStatistics, levels_of_checks
+from roundwise.ingest.row_checks import (
+    FIRST,
+    TOGETHER,
+    Moments,
+    RowChecks,
+    RowCounter,
+    RowStatistics,
+    _find_together,
+    levels_of_checks,
+)
 from roundwise.study.audit import audit_entries
 from roundwise.study.state import replay
 from studies import studies
@@ -361,3 +370,17 @@ def test_best_of_two_is_unchanged_without_findings(make):
     study.ask()
     study.tell({"arm": ["x", "y"] * 20, "outcome": [0, 1] * 20})
     assert all(each.row_statistics is None for each in study.state.rounds[0].files)
+
+
+def test_counts_of_all_arms_together_are_checked_from_the_first_plate():
+    """Six wells of each of four arms that vary by 14 % more than Poisson counts are found at once."""
+    rng = np.random.default_rng(27)
+
+    def found(means):
+        values = rng.poisson(means).astype(float)
+        counter = RowCounter(np.full(4, 6.0), values.sum(axis=1))
+        counter.add(np.repeat(np.arange(4), 6), values.ravel(), np.tile(np.arange(6), 4))
+        return [each.arm for each in _find_together(Poisson(), np.zeros(4), counter.statistics().moments, ())]
+
+    assert all(found(440 * rng.gamma(51.0, 1 / 51.0, (4, 6))) == [TOGETHER] for _ in range(20))
+    assert not any(found(np.full((4, 6), mean)) for mean in (5.0, 440.0) for _ in range(60))
