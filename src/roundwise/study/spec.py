@@ -286,7 +286,8 @@ class StudySpec:
     @property
     def design(self) -> Plain:
         """What rounds are planned for, as JSON: it may change before any round."""
-        return {"policy": to_spec(self.policy), "budget": self.budget, "lead": self.lead, "looks": self.looks}
+        policy = self.policy if self.list is None else self.policy.with_list(len(self.list), self.list.strict)
+        return {"policy": to_spec(policy), "budget": self.budget, "lead": self.lead, "looks": self.looks}
 
     def with_design(self, design: Facts) -> Self:
         """The same study with another design."""
@@ -322,9 +323,10 @@ class StudySpec:
                 raise InputError(f"A study of a list has no {option(name)}: every arm is tried on the same items.")
         if self.reading.id_result is not None or self.columns.covariate is not None or self.columns.id is not None:
             raise InputError("Rows of a list are known by their item: leave out ids and covariates.")
+        known = items.known_columns(self.arms, noise, self.question.lower_is_better, self.seed)
         object.__setattr__(self, "list", replace(items, digest=items.order_digest(self.seed)))
         object.__setattr__(self, "noise", noise)
-        object.__setattr__(self, "policy", (self.policy or Lockstep()).with_list(len(items), items.strict))
+        object.__setattr__(self, "policy", (self.policy or Lockstep()).with_list(len(items), items.strict, known))
         object.__setattr__(self, "columns", replace(self.columns, item=self.columns.item or "item"))
 
     @property

@@ -460,6 +460,17 @@ class State:
         return self.trial.record.plus(self.late_sums)
 
     @property
+    def measured(self) -> Record:
+        """The same, with the results of arms that were known before the study."""
+        items, found = self.spec.list, self.record
+        if items is None or not items.known:
+            return found
+        counts, totals = np.zeros_like(found.counts), np.zeros_like(found.totals)
+        for arm in items.known_arms(self.spec.arms):
+            counts[arm], totals[arm] = len(items), items.repeats * sum(items.known[self.spec.arms[arm]])
+        return found.plus(Batch(counts, totals))
+
+    @property
     def unfolded(self) -> Sequence[Round]:
         """The rounds that are not in the summary."""
         return [each for each in self.recent if not each.counted and each.number > self._through]

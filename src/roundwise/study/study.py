@@ -17,7 +17,7 @@ import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, unknown
+from roundwise.errors import DataError, InputError, unknown
 from roundwise.formats.readers import COLUMNS, columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened, unreadable
 from roundwise.ingest import ArmSums, Columns, Reading, RecordedFiles, Results, TellKeywords, TellOptions, read_results
@@ -302,6 +302,11 @@ class Study:
                 is_recorded=lambda digest: replaces is None and self._recorded_round(state, digest) is not None,
             ),
         )
+        known = () if spec.list is None else spec.list.known_arms(spec.arms)
+        if again := [spec.arms[i] for i in known if results.counts[i]]:
+            raise DataError(
+                f"{file}: the results of '{again[0]}' are known since the study was created. Leave them out."
+            )
         recorded = self._recorded_round(state, results.digest)
         if recorded is None:
             return results
