@@ -80,7 +80,9 @@ class Policy(ABC, Generic[Memory]):
         checked(good, f"A lead and a number of looks go with the policy 'designed', not with '{self.name}'.")
         return self
 
-    def with_list(self, size: int, strict: bool, known: KnownColumns | None = None) -> Policy:
+    def with_list(
+        self, size: int, strict: bool, known: KnownColumns | None = None, max_cost: float | None = None
+    ) -> Policy:
         """Return the policy for a finite list of so many items; by default there is none."""
         raise InputError(f"A list has a policy of its own, 'lockstep': leave out '{self.name}'.")
 

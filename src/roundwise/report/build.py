@@ -105,6 +105,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         whole=_whole_list(settings),
         tied=found.tied,
         cost=None if settings.prices is None else float(np.dot(settings.prices, state.record.counts)),
+        max_cost=settings.max_cost,
         whole_cost=None
         if settings.prices is None or settings.list is None
         else len(settings.list) * float(sum(np.delete(settings.prices, settings.list.known_arms(settings.arms)))),
@@ -200,7 +201,7 @@ def _stamp(created: str) -> str | None:
 def _why_undecided(state: State) -> str:
     if state.closed is not None:
         return f"Closed undecided ({state.closed})"
-    if state.over is not None and not state.spec.policy.stopping.exact_batches:
+    if state.over is not None and state.spec.budget is not None and not state.spec.policy.stopping.exact_batches:
         return f"Undecided within the budget of {several(state.spec.budget or 0, 'result')}"
     return "Not decided yet" if state.over is None else f"Undecided ({state.over})"
 

@@ -303,6 +303,7 @@ class ReportData:
     whole: int | None  # results of all arms on the whole list, of a study of one
     tied: tuple[str, ...]  # arms that share the first place of a list
     cost: float | None  # of all results, where they have prices
+    max_cost: float | None  # that was allowed
     whole_cost: float | None  # of the whole list
     remaining: dict[str, int]  # results of the open round
     arm_rows: tuple[ArmRow, ...]  # in the order of the study

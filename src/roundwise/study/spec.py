@@ -145,6 +145,7 @@ class StudySpec:
     list: ItemList | None = setting(
         "list", "Finite list of items that every arm is tried on: the answer is about this list.", None
     )
+    max_cost: float | None = setting("number", "Lists: largest cost of all results, by their prices.", None)
     prices: tuple[float, ...] | None = setting(
         "prices", "Price of a result: one number per arm, e.g. small=1,large=50.", None
     )
@@ -175,6 +176,8 @@ class StudySpec:
         parse_settings(self)
         if self.prices is not None:
             object.__setattr__(self, "prices", one_for_each(self.prices, self.arms, "price"))
+        if self.max_cost is not None and (self.prices is None or self.list is None):
+            raise InputError("A largest cost goes with prices and a list. Give both, or a budget in results.")
         if self.list is not None:
             self._set_up_list(self.list)
         if self.policy is None:
@@ -228,6 +231,7 @@ class StudySpec:
             "reading": self.reading.payload(),
             "list": None if self.list is None else self.list.to_json(),
             "prices": None if self.prices is None else list(self.prices),
+            "max_cost": self.max_cost,
             "unit": self.unit,
             "metrics": [each.to_json() for each in self.metrics],
             "seed": self.seed,
@@ -326,7 +330,9 @@ class StudySpec:
         known = items.known_columns(self.arms, noise, self.question.lower_is_better, self.seed)
         object.__setattr__(self, "list", replace(items, digest=items.order_digest(self.seed)))
         object.__setattr__(self, "noise", noise)
-        object.__setattr__(self, "policy", (self.policy or Lockstep()).with_list(len(items), items.strict, known))
+        object.__setattr__(
+            self, "policy", (self.policy or Lockstep()).with_list(len(items), items.strict, known, self.max_cost)
+        )
         object.__setattr__(self, "columns", replace(self.columns, item=self.columns.item or "item"))
 
     @property

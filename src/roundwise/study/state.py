@@ -542,7 +542,14 @@ class State:
             return f"{self.summary.deviation or 'a round did not come back as it was planned'}, and {needs}"
         if policy.stopping.exact_batches and not np.array_equal(self.planned, whole := self.whole_plan):
             return f"the budget of {budget} results does not cover the next round of {int(whole.sum())}, and {needs}"
-        return None if self.planned.any() else f"the budget of {budget} results is used up"
+        if self.planned.any():
+            return None
+        cost = self.spec.max_cost
+        return (
+            f"the budget of {budget} results is used up"
+            if cost is None
+            else f"another item would cost more than {cost:g} in all"
+        )
 
     def of_metric(self, metric: int) -> State:
         """The same study by one of its further metrics, to be looked at: its claims, noise model and results."""

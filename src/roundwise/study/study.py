@@ -1051,6 +1051,7 @@ def create_study(
     reading: Reading | None = None,
     list: ItemList | Sequence[str] | int | str | Path | None = None,
     prices: str | Sequence[float] | Mapping[str, float] | None = None,
+    max_cost: float | str | None = None,
     unit: str | None = None,
     metrics: Sequence[Metric] | None = None,
     seed: int | None = None,
@@ -1085,6 +1086,7 @@ def create_study(
             (docs/lists.md). `ItemList` has more settings: repeats, a given order, strict answers.
         prices: Price of a result of each arm, e.g. "small=1,large=50". Where arms have results of their own, `Wager`
             asks for what costs least; reports say what was spent.
+        max_cost: Of a list, the most that all results may cost, by their prices.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         metrics: Guardrails and secondary metrics of the same rows, for claims against a control: the error
             probability is that of all claims together.
@@ -1125,6 +1127,7 @@ def create_study(
         reading=reading,
         list=list,
         prices=prices,
+        max_cost=max_cost,
         unit=unit,
         metrics=metrics,
         seed=seed,

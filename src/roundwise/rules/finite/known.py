@@ -28,7 +28,7 @@ class Control(NamedTuple):
     cross: Floats  # (K, Q), sums over the items before of the products with the results of each arm
 
 
-class Parts(NamedTuple):
+class KnownPart(NamedTuple):
     """Which part of a value is known: y = share of a column + the rest, which is at least `rest`. (J)"""
 
     column: NDArray[np.intp]  # -1 for none
@@ -91,7 +91,7 @@ class KnownColumns:
         past = self._past[place]
         return Control(self._centred[place], -past / (len(self.columns) - place), past, cross)
 
-    def adjust(self, stakes: Stakes, place: Floats, control: Control, cross: Floats, parts: Parts) -> Stakes:
+    def adjust(self, stakes: Stakes, place: Floats, control: Control, cross: Floats, parts: KnownPart) -> Stakes:
         """Bets on the same means with the control variate that belongs to each. (J)
 
         Args:
@@ -116,9 +116,9 @@ class KnownColumns:
         )
 
 
-def lead_parts(known: KnownColumns, arms: int, ahead: NDArray[np.intp], behind: NDArray[np.intp]) -> Parts:
+def lead_parts(known: KnownColumns, arms: int, ahead: NDArray[np.intp], behind: NDArray[np.intp]) -> KnownPart:
     """The known part of the lead of one arm over another. (J)"""
     of_arms = known.column_of(arms)
     first, second = of_arms[ahead], of_arms[behind]
     share = np.where(first >= 0, 1.0, np.where(second >= 0, -1.0, 0.0))
-    return Parts(np.where(first >= 0, first, second), share, np.where(share < 0, 0.0, -1.0))
+    return KnownPart(np.where(first >= 0, first, second), share, np.where(share < 0, 0.0, -1.0))

@@ -20,7 +20,7 @@ from roundwise.rules.eprocess.bounds import match_decision
 from roundwise.rules.eprocess.closed_testing import missing_wealth, reject_closed, wealth_in_goals
 from roundwise.rules.finite.bets import LEADS, LEAST, ROUNDING, is_certain, left_mean, log_factors, log_wealth
 from roundwise.rules.finite.bounds import Stakes, fixed_ends
-from roundwise.rules.finite.known import Parts
+from roundwise.rules.finite.known import KnownPart
 from roundwise.rules.finite.process import FiniteProcess, ItemRow, Need
 
 
@@ -83,7 +83,7 @@ class StatementProcess(FiniteProcess[StatementPurses]):
         self.sharp = np.array(sharp)[:, None]
 
     @cached_property
-    def known_part(self) -> Parts:
+    def known_part(self) -> KnownPart:
         """Of the sides: the share of a known arm; without one, a level has the score of the items. (2, J)"""
         assert self.known is not None
         forms = self.up + self.down
@@ -94,7 +94,7 @@ class StatementProcess(FiniteProcess[StatementPurses]):
         own = np.arange(forms.shape[-1]) == np.where(some, arm, -1)[:, None]
         share = np.where(own, forms, 0.0).sum(axis=-1)
         down, up = (np.where(own, 0.0, each).sum(axis=-1) for each in (self.down, self.up))
-        return Parts(np.stack([column, column]), np.stack([share, -share]), np.stack([down, -up]))
+        return KnownPart(np.stack([column, column]), np.stack([share, -share]), np.stack([down, -up]))
 
     def start(self, runs: tuple[int, ...], arms: int) -> StatementPurses:
         two, number = (*runs, 2, len(self.weights)), len(self.weights)
