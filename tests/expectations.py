@@ -10,7 +10,6 @@ from roundwise.study.diagnostics import Agreement, find_disagreement, update_agr
 
 Array = NDArray[np.float64]
 TOLERANCE = 1e-9  # of the quadratures and sums, not of the bets
-PAST_Z = np.array([-40.0, -8.0, -2.0, -0.3, 0.0, 0.7, 2.0, 5.0, 11.0, 40.0])
 SIZES = 10.0 ** np.arange(-6, 7)  # n_new / N_past
 RATES = [1e-5, 0.01, 0.3, 0.5, 0.9, 1 - 1e-5]
 
@@ -26,12 +25,6 @@ def panels(edges: Array, nodes: int = 12) -> tuple[Array, Array]:
 
 def binomial_pmf(n: int, p: float) -> Array:
     return np.asarray(stats.binom.pmf(np.arange(n + 1), n, p))
-
-
-def row_table(*rows: Array) -> tuple[Array, list[Array]]:
-    """Distinct values of raw rows, and for each arm's rows how often each occurs: the table that bets ask for."""
-    values = np.unique(np.concatenate(rows))
-    return values, [np.bincount(np.searchsorted(values, r), minlength=values.size).astype(float) for r in rows]
 
 
 def disagreement(problem, batches, shifts):

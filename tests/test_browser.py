@@ -141,6 +141,19 @@ def choose_quickly(page):
     page.unroute("**/check")
 
 
+def type_on(page):
+    """Type while a preview is on its way: the letters stay when it arrives."""
+    held = []
+    page.route("**/check", lambda route: route.continue_() if held else held.append(route))
+    page.select_option("#empty", "missing")
+    page.locator("#missing").press_sequentially("no consent")
+    while not held:
+        page.wait_for_timeout(50)
+    held[0].continue_()
+    page.wait_for_selector("#preview #missing[value='no consent']")  # the preview of what was typed
+    page.unroute("**/check")
+
+
 def test_from_a_plan_to_a_report(chrome, own):
     """Create, plan, ask, upload with an error, upload right, reach a verdict, download the report."""
     address, storage = own
@@ -149,9 +162,9 @@ def test_from_a_plan_to_a_report(chrome, own):
         page.click("text=New study")
         page.fill("#name", "checkout")
         page.fill("#arms", "\n".join(ARMS))
-        page.fill("#round", "1 000")
+        page.fill("#per_day", "1 000")
         page.fill("#budget", "20 000")
-        page.wait_for_selector("#command", state="attached")
+        page.wait_for_selector("#command:has-text('--budget 20000')", state="attached")
         assert "--round 1000 --budget 20000" in page.text_content("#command")
         page.fill("#budget", "30 000")
         page.wait_for_selector("#command:has-text('--budget 30000')", state="attached")
@@ -174,6 +187,7 @@ def test_from_a_plan_to_a_report(chrome, own):
                 assert page.input_value("#column_arm") == "variant"
                 checked(page)
                 choose_quickly(page)
+                type_on(page)
             page.click("#preview button.main")
             page.wait_for_selector(f"[aria-labelledby=files-title] >> text=day{number}.csv")
             if page.query_selector(".headline.decided"):
@@ -220,8 +234,8 @@ def test_an_option_is_taken_out_after_its_sentence(chrome, own):
         page.wait_for_selector("#effect >> text=won against Big button")
         page.check("#unrelated")
         page.wait_for_selector("#effect >> text=as if Big button had never been there")
-        page.fill("#why", "sold out")
-        page.wait_for_timeout(500)  # the sentence is asked for once more
+        with page.expect_response("**/effect"):  # the sentence is asked for once more
+            page.fill("#why", "sold out")
         page.click("text=Take it out")
         page.wait_for_selector("text=Where it stands")
         assert "Big button" not in page.inner_text("#stands")

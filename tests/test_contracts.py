@@ -17,6 +17,7 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
+    BoundedVariance,
     Capped,
     Claims,
     ConditionalPower,
@@ -72,6 +73,7 @@ ASKED = [
 MODELS = [
     Binary(),
     Bounded(-1.0, 3.5),
+    BoundedVariance(4.0),
     Gaussian(0.1),
     HeteroscedasticGaussian((1.0, 0.5)),
     Poisson(),

@@ -24,7 +24,8 @@ from roundwise.model.problem import BatchPlan, advance, begin
 from roundwise.policies import Designed
 from roundwise.rules.eprocess import designed_top
 from roundwise.rules.eprocess.designed import DesignedRule
-from roundwise.rules.eprocess.designed_top import WidestGap, sets_of
+from roundwise.rules.eprocess.designed_top import WidestGap
+from roundwise.rules.eprocess.sets import sets_of
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def _plan(counts, looks):
 
 def _right(arms, k, means):
     """Which sets are a top k."""
-    sets, means = sets_of(arms, k), np.asarray(means, dtype=float)
+    sets, means = sets_of(arms, k).inside, np.asarray(means, dtype=float)
     return np.where(sets, means, np.inf).min(axis=1) >= np.where(sets, -np.inf, means).max(axis=1)
 
 

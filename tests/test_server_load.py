@@ -62,8 +62,8 @@ class TestDeadline:
         check_deadline()
 
     def test_time_that_somebody_waits_is_not_used(self):
-        with Deadline(0.5).applied():
-            time.sleep(0.6)
+        with Deadline(0.2).applied():
+            time.sleep(0.25)
             check_deadline()
 
     def test_one_within_another(self):
@@ -256,20 +256,6 @@ def until(reached, seconds=60):
 
 
 class TestSharing:
-    READERS = 9
-
-    @contextmanager
-    def reading(self, url, app, path):
-        """Many who ask for the same at once; what they were answered, once all are."""
-        answers = []
-        threads = [threading.Thread(target=lambda: answers.append(ask(url, "GET", path))) for _ in range(self.READERS)]
-        for each in threads:
-            each.start()
-        until(lambda: app.state.access.busy == self.READERS)
-        yield answers
-        for each in threads:
-            each.join()
-
     def test_a_reader_sees_what_was_recorded_before(self, tmp_path):
         storage = f"sqlite:///{tmp_path}/a.db"
         example(storage, rounds=1)

@@ -50,6 +50,7 @@ from roundwise.noise import bets
 from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.rules.eprocess.bet_sizes import slopes
 from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
+from roundwise.rules.eprocess.sets import SetsWealth
 from roundwise.solvers.halfspaces import pairs
 from roundwise.thresholds import KaufmannKoolenPairwise, Lemma32
 
@@ -169,6 +170,17 @@ def a_piece_rejected(problem):
     return lambda trial: trial.kept.wealth.lost[..., 0].any(axis=-1)
 
 
+def first_set_rejected(problem):
+    """Top-k: the set of the first k arms, which is among the best; candidates, where sets are not bet on."""
+    pieces = a_piece_rejected(problem)
+
+    def event(trial):
+        wealth = trial.kept.wealth
+        return wealth.lost[..., 0] if isinstance(wealth, SetsWealth) else pieces(trial)
+
+    return event
+
+
 def piece_of_arm_0_rejected(problem):
     """Tolerance: for any candidate but arm 0, that arm 0 leads it by the tolerance, which is just true."""
 
@@ -204,7 +216,7 @@ def arm_0_beyond_rejected(problem):
 # name: the question for so many arms with a common mean, the event, how far all arms but the first are below the mean
 BOUNDARIES = {
     "best arm, tie": (lambda k, mean: BestArm(), arm_0_rejected, 0.0),
-    "top-k, tie": (lambda k, mean: TopK(max(1, k // 2)), a_piece_rejected, 0.0),
+    "top-k, tie": (lambda k, mean: TopK(max(1, k // 2)), first_set_rejected, 0.0),
     "above, on the level": (lambda k, mean: Above(mean), half_the_arms_rejected, 0.0),
     "minimum on the level: no": (lambda k, mean: MinimumBelow(mean), none_rejected, 0.0),
     "minimum on the level: yes": (lambda k, mean: MinimumBelow(mean), arm_0_beyond_rejected, 0.0),

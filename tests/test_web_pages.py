@@ -524,10 +524,13 @@ class TestNew:
             assert study.entries()[0].payload["noise"] == {"name": "my_noise:Marks", "most": 5.0}
 
     @pytest.mark.long
-    def test_the_example_of_the_form_has_a_forecast_with_alternatives(self, own):
+    def test_the_example_of_the_form_is_a_good_plan_and_a_poor_one_gets_alternatives(self, own):
         text = post(own, "/plan/forecast", {**vars(EXAMPLE), "fine": "1"}).text
         assert "from 400 simulated studies" in text
-        assert "give or take" in text
+        assert re.search(r"in 9\d % of such studies for a lead of 2 points", text)
+        assert "Alternatives" not in text
+        poor = {**vars(EXAMPLE), "arms": "A\nB", "budget": "4 000", "fine": "1"}
+        assert "give or take" in post(own, "/plan/forecast", poor).text.partition("Alternatives")[2]
 
     @pytest.mark.long
     def test_a_forecast_needs_the_spread_and_takes_a_lead(self, own):

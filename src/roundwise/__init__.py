@@ -27,6 +27,7 @@ from roundwise.model.problem import BatchPlan, Problem, Trial, advance, begin, f
 from roundwise.noise import (
     Binary,
     Bounded,
+    BoundedVariance,
     Capped,
     Gaussian,
     HeteroscedasticGaussian,
@@ -92,6 +93,7 @@ __all__ = [
     "BestArm",
     "Binary",
     "Bounded",
+    "BoundedVariance",
     "Capped",
     "Claims",
     "Columns",

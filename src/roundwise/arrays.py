@@ -120,7 +120,7 @@ def log_sum_exp(rows: Floats) -> Floats:
 
 # --- trees as JSON: few numbers are readable, many packed
 
-LISTED = 100  # so many numbers are written out; more are packed
+LISTED = 100  # up to this many numbers are written out; more are packed
 LARGEST = 1 << 31  # bytes that a packed string may unfold to
 _KINDS = {"f": "float64", "i": "int64", "b": "bool"}
 _SIZES = {  # the first that holds all numbers exactly is used

@@ -27,6 +27,7 @@ from roundwise.model.spec import from_spec
 from roundwise.noise import (
     Binary,
     Bounded,
+    BoundedVariance,
     Capped,
     Gaussian,
     HeteroscedasticGaussian,
@@ -86,6 +87,7 @@ DECLARED: dict[str, dict[str, Any]] = {
     "large-sample": {"noise": LargeSample(), "delta": 0.2, "round": 300},
     "large-sample of 40": {"question": TopK(2, lower_is_better=True), "noise": LargeSample(min_rows=40)},
     "large-sample claims": {"question": CONTROL, "noise": LargeSample(min_rows=40), "budget": 270},
+    "bounded variance": {"noise": BoundedVariance(0.1)},
     "deviations": {"noise": HeteroscedasticGaussian((0.2, 0.3, 0.4))},
     # lower is better, tolerances, names
     "lower above": {"question": Above(0.4, 0.05, lower_is_better=True), "noise": Binary()},
@@ -145,6 +147,9 @@ DECLARED: dict[str, dict[str, Any]] = {
         "question": BestArm(lower_is_better=True), "noise": Bounded(0.0, 1.0), "max_round": 90,
         "list": {"size": 80, "repeats": 2, "order": "given", "strict": True}, "round": None,
     },
+    "list, largest cost": {
+        "noise": Binary(), "round": None, "list": 60, "prices": {"a": 1, "b": 5, "c": 20}, "max_cost": 800,
+    },
     "list, known": {
         "noise": Binary(), "round": None,
         "list": {"size": 60, "known": {"score": [k % 7 / 7 for k in range(60)]}},
@@ -156,6 +161,7 @@ DECLARED: dict[str, dict[str, Any]] = {
     for text, more in {
         "wager:batch_price=50,max_batch=200,min_per_arm=5": {"noise": Binary()},
         "wager:growth=0.5": {},
+        "wager:looks=3": {},
         "designed:price=0.1,max_batch=200": {"budget": 500, "lead": 0.2},
         "pet:threshold=counts,own=yes": {},
         "round-robin:threshold=pairwise": {},

@@ -158,7 +158,7 @@ def _claims() -> Iterator[CalibrationCell]:
             yield replace(cell, column=f"{name}; {law}; {budgets.get(id(policy), 'no budget')}")
 
 
-DESIGN, TWO_LOOKS = Designed(budget=600, lead=0.5), Designed(budget=150, lead=0.1, looks=2, hope=0.0)
+DESIGN, TWO_LOOKS = Designed(budget=600, lead=0.5, looks=5), Designed(budget=150, lead=0.1, looks=2, hope=0.0)
 DESIGNED: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "best arm": (
         ("best of 2, tie", "best of 5, tie"),
@@ -172,7 +172,7 @@ DESIGNED: dict[str, tuple[Sequence[str], Sequence[str]]] = {
 def _designed() -> Iterator[CalibrationCell]:
     for words, (shapes, laws) in DESIGNED.items():
         for name, law, policy in product(shapes, laws, (DESIGN, TWO_LOOKS)):
-            cell = simulated(f"designed: {words}", name, law, policy, 0.1, policy.looks + 1)
+            cell = simulated(f"designed: {words}", name, law, policy, 0.1, (policy.looks or 5) + 1)
             yield replace(cell, column=f"{name}; {law}; {policy.looks} looks")
 
 

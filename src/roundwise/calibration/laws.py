@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from roundwise.model.batch import Batch
 from roundwise.noise import (
     Binary,
     Bounded,
+    BoundedVariance,
     Gaussian,
     HeteroscedasticGaussian,
     LargeSample,
@@ -133,6 +134,26 @@ class TwoPoint(Arms):
         return Batch(pulls, pulls * world.means + 2.0 * heads - pulls), world
 
 
+@dataclass(frozen=True, eq=False)
+class RareValues(Arms):
+    """Of variance 1: nearly always a little below the mean, one result in a hundred ten deviations above it."""
+
+    sigma: float = 1.0
+    rare: ClassVar[float] = 0.01
+
+    @property
+    def noise(self) -> Noise:
+        """A variance of at most 1."""
+        return BoundedVariance(1.0)
+
+    def pull(self, rng: Generator, world: ArmState, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ArmState]:
+        """One binomial draw for the large values of each arm."""
+        large = rng.binomial(pulls.astype(np.int64), self.rare)
+        jump = (self.rare * (1 - self.rare)) ** -0.5
+        scatter = jump**2 * large * (pulls - large) / np.maximum(pulls, 1.0)
+        return Batch(pulls, pulls * world.means + jump * (large - self.rare * pulls), scatter), world
+
+
 def _normal(sigma: float, shifts: float = 0.0) -> Callable[[Floats], Environment]:
     return lambda means: NormalArms(means, np.full(len(means), sigma), shifts)
 
@@ -189,6 +210,7 @@ LAWS: tuple[Law, ...] = (
     Law("one unknown sigma", SameVariance(), 0.0, 3.0, _normal(7.0)),
     Law("one unknown sigma, unequal", SameVariance(), 0.0, 0.5, _uneven, covers="one arm at a time"),
     Law("any law: normal", LargeSample(), 0.0, 0.5, GaussianArms),
+    Law("variance at most 1: rare values", BoundedVariance(1.0), 0.0, 0.5, RareValues),
     Law("0/1, rate .5", Binary(), 0.5, 0.2, BernoulliArms),
     Law("0/1, rate .02", Binary(), 0.02, 0.01, BernoulliArms),
     Law("0/1, rate .001", Binary(), 0.001, 0.0005, BernoulliArms),

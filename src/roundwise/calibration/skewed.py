@@ -24,7 +24,7 @@ from roundwise.questions import BestArm
 from roundwise.simulation.environments import ArmState, Environment, Generator
 
 PART = "skewed results"
-Draw = Callable[[Generator, int], Floats]  # so many results of mean 1
+Draw = Callable[[Generator, int], Floats]  # this many results of mean 1
 
 
 def _log_normal(rng: Generator, n: int, sigma: float) -> Floats:

@@ -20,6 +20,7 @@ from roundwise.model.spec import find_class, from_spec, list_parameters, parse_q
 from roundwise.noise import (
     Binary,
     Bounded,
+    BoundedVariance,
     Capped,
     Gaussian,
     HeteroscedasticGaussian,
@@ -53,8 +54,9 @@ HELP = {name: about.help for name, (about, _) in settings_of(StudySpec).items()}
 SAY_NOISE = (
     "Say what a result is: --binary (yes or no), --range LOW HIGH (a score between two limits), --normal (bell-shaped; "
     "with --sigma S if its standard deviation is known, or --sigmas LIST of the arms), --large-sample (money, times, "
-    "any shape, with hundreds of results of each arm), --cap X (the same, with values above X counted as X), --counts "
-    "(events, defects), --sigma S (tails no heavier than normal), or --noise NAME."
+    "any shape, with hundreds of results of each arm), --max-variance V (any shape, with a variance of at most V), "
+    "--cap X (any shape, with values above X counted as X), --counts (events, defects), --sigma S (tails no "
+    "heavier than normal), or --noise NAME."
 )
 ASKED = {  # what a question is about, where its name does not say it
     "best-arm": "the highest or lowest mean",
@@ -307,6 +309,9 @@ class NoiseOptions(NamedTuple):
     large_sample: Annotated[bool, option("--large-sample", "Noise: any law with a finite variance; approximate.")] = (
         False
     )
+    max_variance: Annotated[
+        float | None, option("--max-variance", "Noise: any law with a variance of at most this.", "NUMBER")
+    ] = None
     value_range: Annotated[
         tuple[float, float] | None, option("--range", "Noise: results in this range.", "LOW HIGH")
     ] = None
@@ -325,6 +330,7 @@ class NoiseOptions(NamedTuple):
             "--sigmas": self.sigmas is not None,
             "--normal": unknown_sigma,
             "--large-sample": self.large_sample,
+            "--max-variance": self.max_variance is not None,
             "--range": self.value_range is not None,
             "--cap": self.cap is not None,
             "--binary": self.binary,
@@ -345,6 +351,8 @@ class NoiseOptions(NamedTuple):
             raise InputError("--floor goes with --cap.")
         if self.large_sample:
             found = LargeSample()
+        if self.max_variance is not None:
+            found = BoundedVariance(self.max_variance)
         if self.cap is not None:
             found = Capped(self.cap, self.floor or 0.0)
         if self.sigmas is not None:

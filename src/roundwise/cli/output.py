@@ -73,7 +73,8 @@ def say_text(text: str) -> None:
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | float]], longest: int = CELL) -> None:
     """Print a table that fits the terminal, numbers to the right, texts of at most `longest` letters."""
     cells = [[visible(each, longest) if isinstance(each, str) else number(each) for each in row] for row in rows]
-    numeric = [all(_numeric(row[i]) for row in cells) for i in range(len(columns))]
+    empty = ("infinite", "-", "")
+    numeric = [all(row[i][:1].isdigit() or row[i] in empty for row in cells) for i in range(len(columns))]
     say("\n".join(align_table([list(columns), *cells], numeric, console_width())))
 
 
@@ -105,10 +106,6 @@ def progress(total: int, what: str) -> Iterator[Callable[[int], None]]:
     finally:
         start.cancel()
         bar.stop()
-
-
-def _numeric(text: str) -> bool:
-    return text[:1].isdigit() or text in ("infinite", "-", "")
 
 
 STARTS = (  # of what we write as a page, Markdown, text, JSON, a record, and a plan
@@ -219,7 +216,7 @@ def _ours(path: Path) -> bool:
 
 
 def _our_table(contents: bytes) -> bool:
-    """Whether a CSV file has the columns of one of our tables and no cell besides."""
+    """Whether a CSV file has the columns of one of our tables and no other cell."""
     from roundwise.report.export import TABLES
 
     ours = (ASKED, *TABLES.values())

@@ -158,7 +158,8 @@ def summary_columns(rows: list[Plain]) -> dict[str, list[str]]:
     if wide:
         columns |= {name: [_count(row[f"samples_{key}"]) for row in rows] for name, key in QUANTILES.items()}
     if not any("true_shown_mean" in row for row in rows):
-        columns["× bound"] = [_optional(row["samples_over_lower_bound"]) for row in rows]
+        over = [row["samples_over_lower_bound"] for row in rows]
+        columns["× bound"] = ["-" if each is None else number(each) for each in over]
     columns["batches"] = [f"{row['batches_mean']:.2f}" for row in rows]
     if wide:
         columns["± se"] = [f"{row['batches_se']:.2f}" for row in rows]
@@ -188,10 +189,6 @@ def _print_claims(summaries: list[Summary], words: Sequence[str]) -> None:
 
 def _count(value: float) -> str:
     return number(round(value)) if value < 1e9 else f"{value:.3g}"
-
-
-def _optional(value: float | None) -> str:
-    return "-" if value is None else number(value)
 
 
 def _world(

@@ -273,11 +273,6 @@ OBJECTS = 2000  # objects handed over at once
 DOCUMENT = 256 << 20  # bytes of a document that is read whole
 
 
-def is_json(start: bytes) -> bool:
-    """Whether a file that starts so holds objects or lists."""
-    return start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
-
-
 def json_sheet(name: str, path: str, file: BinaryIO, wanted: Wanted) -> Sheet:
     """One object a line if the first line is a whole object, and else one document; also a file of another tool."""
     blocks = Blocks(name, file)
@@ -594,7 +589,7 @@ def _sheet(
             start = _start(file)
         except (OSError, EOFError, zlib.error) as error:
             raise damaged(name, "a compressed file", error) from None
-    if is_json(start):
+    if start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
         return json_sheet(name, path, file, wanted)
     sheet = text_sheet(name, file, known)
     if {"number", "value", "state"} <= set(sheet.header) and any(each.startswith("params_") for each in sheet.header):

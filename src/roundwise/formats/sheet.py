@@ -417,7 +417,7 @@ class Limits:
 
 
 class _Counted(gzip.GzipFile):
-    """A compressed file of which only so many bytes are unpacked."""
+    """A compressed file of which at most `most` bytes are unpacked."""
 
     def __init__(self, name: str, file: BinaryIO, most: int) -> None:
         super().__init__(fileobj=file)

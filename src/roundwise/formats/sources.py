@@ -30,6 +30,7 @@ from roundwise.messages import Remedy, list_quoted
 Objects = Iterable[tuple[int, dict[str, Any]]]  # with the line or row of each
 ROWS = 2000  # handed over at once
 UNPACKED = 1 << 30  # bytes of an archive
+SAMPLE_KEYS = ("id", "epoch", "scores", "error", "invalidation")  # what is read of a sample of Inspect
 _FAILURES = (
     zipfile.BadZipFile, KeyError, ValueError, IndexError, zlib.error, NotImplementedError, RuntimeError, EOFError,
     OverflowError, RecursionError, MemoryError, AttributeError, TypeError,
@@ -566,7 +567,8 @@ def archive_sheet(name: str, path: str, file: BinaryIO, wanted: Wanted, most: in
             log["samples"] = json.loads(_member(archive, file, "summaries.json", budget))
         else:
             some = [each for each in names if re.fullmatch(r"samples/[^/]+\.json", each)]
-            log["samples"] = [_slim(json.loads(_member(archive, file, each, budget))) for each in some]
+            samples = (json.loads(_member(archive, file, each, budget)) for each in some)
+            log["samples"] = [{key: each[key] for key in SAMPLE_KEYS if key in each} for each in samples]
     except _FAILURES as error:
         raise damaged(name, "an Inspect log", error) from None
     return source_sheet(SOURCES[0], File(name, path, wanted), [(1, log)], lambda: digest, "sample")
@@ -582,10 +584,6 @@ class _Budget:
         self.left -= size
         if self.left < 0:
             raise too_large(self.name)
-
-
-def _slim(sample: dict[str, Any]) -> dict[str, Any]:
-    return {key: sample[key] for key in ("id", "epoch", "scores", "error", "invalidation") if key in sample}
 
 
 def _member(archive: zipfile.ZipFile, file: BinaryIO, member: str, budget: _Budget) -> bytes:

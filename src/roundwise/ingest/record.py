@@ -401,7 +401,7 @@ class Strata:
         )
 
     def payload(self, size: int) -> Plain:
-        """The strata of so many arms as JSON."""
+        """The strata of this many arms as JSON."""
         found: Plain = {
             "width": self.width,
             "sizes": pack_numbers(np.bincount(self.arms, minlength=size).astype(np.float64)),
@@ -858,7 +858,7 @@ def _sum_cubes(results: Sequence[Results], whole: Batch) -> Floats:
 
 
 def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts | None:
-    """The batch of this number in so many parts, by random dealings of all its rows; None where sums alone are known.
+    """The batch of this number in this many parts, by random dealings of all its rows; None where sums alone are known.
 
     The same files give the same dealings each time.
     """

@@ -189,7 +189,7 @@ class RowStatistics(NamedTuple):
         return cls(moments, Repetition(first, np.where(counts >= FIRST, common[:, 0], np.nan), rows, hits))
 
     def fits(self, arms: int) -> bool:
-        """Whether every array is there, for so many arms: a record may have been changed by hand."""
+        """Whether every array is there, for this many arms: a record may have been changed by hand."""
         arrays = (*self.moments, *self.repetition)
         return all(isinstance(each, np.ndarray) and each.shape[:1] == (arms,) for each in arrays)
 
@@ -337,7 +337,7 @@ class RowChecks(NamedTuple):
 
     @classmethod
     def from_payload(cls, payload: Facts, arms: int) -> RowChecks:
-        """What `payload` was made of in a study of so many arms; a ValueError where it contradicts itself."""
+        """What `payload` was made of in a study of this many arms; a ValueError where it contradicts itself."""
         statistics, smallest = unpack(RowStatistics, payload["statistics"]), unpack(np.ndarray, payload["smallest"])
         if not statistics.fits(arms) or smallest.shape != (arms,):
             raise ValueError("statistics of other arms")
@@ -471,7 +471,7 @@ def _find(
 
 
 def levels_of_checks(before: Floats, counts: Floats, tests: int) -> Floats:
-    """The level of each of so many tests of an arm that had `before` rows and has `counts`; 0 where none is due. (K)
+    """The level of each of `tests` checks of an arm that had `before` rows and has `counts`; 0 where none is due. (K)
 
     The number of a check is that of the last of 20, 40, 80, ... rows that were reached.
     """

@@ -397,7 +397,8 @@ class FileReader:
         if self.noise.needs == "squares" and plan.form == "sums" and not plan.squares:
             raise refusal(
                 sheet.top,
-                "with an unknown variance, sums need the column 'squares' (the sum of the squared values of each arm).",
+                f"under the noise model '{self.noise.name}' sums need the column 'squares' (the sum of the squared "
+                "values of each arm).",
                 "Add it, or give every result as a row arm,outcome.",
             )
         if plan.form == "successes" and not low <= 0 < 1 <= high:
@@ -871,7 +872,7 @@ class FileReader:
         return values
 
     def _refuse_rows(self, numbers: Numbers, rows: int) -> None:
-        """Raise an error if anything was wrong with the file of so many good rows."""
+        """Raise an error if anything was wrong with the file, which has this many good rows."""
         check_notation(self.sheet, [numbers])
         if self.why_missing is None and self.sheet.reasons:  # another tool says what happened
             self.why_missing = ", ".join(why for why, _ in self.sheet.reasons.most_common(3))

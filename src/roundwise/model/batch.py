@@ -264,7 +264,7 @@ def partition_sums(
 
 
 def _max_partitions(batch: int, size: int) -> int:
-    """How many partitions of a batch are drawn, if one takes so many numbers: fewer where there are very many.
+    """How many partitions of a batch are drawn, given how many numbers one takes: fewer where there are very many.
 
     Most depends on the order of the first one, in which leader and drift are learned from its own parts: with 256
     partitions of 1200 results an arm the evidence of one file was 17 to 21 : 1 under 40 seeds, around a bar of 20.

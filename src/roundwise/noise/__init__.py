@@ -2,6 +2,7 @@
 
 from roundwise.noise.base import Needs, Noise, Outcome
 from roundwise.noise.bounded import Binary, Bounded, Capped, PairedBinary, PairedBounded
+from roundwise.noise.bounded_variance import BoundedVariance
 from roundwise.noise.gaussian import (
     Gaussian,
     HeteroscedasticGaussian,
@@ -14,12 +15,13 @@ from roundwise.noise.large_sample import LargeSample
 from roundwise.noise.poisson import Poisson
 
 _MODELS = (
-    Binary, Bounded, Capped, HeteroscedasticGaussian, Gaussian, LargeSample, Normal, PairedBinary, PairedBounded,
-    PairedNormal, Poisson, SameVariance, SubGaussian,
+    Binary, Bounded, BoundedVariance, Capped, HeteroscedasticGaussian, Gaussian, LargeSample, Normal, PairedBinary,
+    PairedBounded, PairedNormal, Poisson, SameVariance, SubGaussian,
 )  # fmt: skip
 NOISES: dict[str, type[Noise]] = {each.name: each for each in _MODELS}
 
 __all__ = [
-    "NOISES", "Binary", "Bounded", "Capped", "Gaussian", "HeteroscedasticGaussian", "LargeSample", "Needs", "Noise",
-    "Normal", "Outcome", "PairedBinary", "PairedBounded", "PairedNormal", "Poisson", "SameVariance", "SubGaussian",
+    "NOISES", "Binary", "Bounded", "BoundedVariance", "Capped", "Gaussian", "HeteroscedasticGaussian", "LargeSample",
+    "Needs", "Noise", "Normal", "Outcome", "PairedBinary", "PairedBounded", "PairedNormal", "Poisson", "SameVariance",
+    "SubGaussian",
 ]  # fmt: skip

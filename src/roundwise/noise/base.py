@@ -89,6 +89,7 @@ class Noise(ABC):
     most_parts: ClassVar[int] = 1_000_000  # of one batch
     few_rows: ClassVar[float] = 0.0  # results of an arm in a batch, below which bets on it lose much of their power
     shares_items: ClassVar[bool] = False  # whether arms are tried on the same items
+    merges_arms: ClassVar[bool] = False  # whether results of several arms can be bet on as if they were of one
     row_checks: ClassVar[tuple[RowCheck, ...]] = ()  # of single rows against the model (ingest/row_checks.py)
     looks_in_parts: ClassVar[bool] = True  # whether designed looks are bet on part by part: their law is not known
     monotone_budget_bets: ClassVar[bool] = False  # whether budget bets win less the larger the offset (Proposition 17)
@@ -125,6 +126,11 @@ class Noise(ABC):
             return self.sigma
         except InputError:
             return None
+
+    @property
+    def largest_deviation(self) -> float | None:
+        """The largest standard deviation of a result that is allowed, where the model names one; plans assume it."""
+        return self.known_sigma
 
     @property
     def arm_sigmas(self) -> Floats | None:
@@ -335,7 +341,7 @@ def update_refutation(noise: Noise, held: RefutationState, batch: Batch) -> Refu
         spread = max(held.spread, _log_mean(_TILTS * square / 2 + rows * _NORMAL))
         found = found._replace(square=square, rows=rows, spread=spread)
     if sigmas is None and not noise.outcome.limited and not noise.outcome.counts:
-        if noise.needs != "squares":
+        if not (noise.needs == "squares" and noise.estimates_variance):
             return found
         radius = _radius(counts, found.scatter, BAR + math.log(len(counts)))
         lower = np.where(seen, np.fmax(held.lower, mean - radius), held.lower)

@@ -66,6 +66,7 @@ class Bounded(Noise):
     low: float
     high: float
     name: ClassVar[str] = "bounded"
+    merges_arms: ClassVar[bool] = True
     row_checks: ClassVar[tuple[RowCheck, ...]] = ("ends",)
     needs: ClassVar[Needs] = "rows"
 
@@ -427,6 +428,7 @@ class Binary(Noise):
 
     looks_in_parts: ClassVar[bool] = False
     name: ClassVar[str] = "binary"
+    merges_arms: ClassVar[bool] = True
     sigma: ClassVar[float] = 0.5  # half the range (Hoeffding's lemma)
     outcome: ClassVar[Outcome] = Outcome(
         0.0,

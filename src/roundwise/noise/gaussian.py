@@ -62,6 +62,7 @@ class SubGaussian(Noise):
 
     sigma: float = 1.0
     name: ClassVar[str] = "sub-gaussian"
+    merges_arms: ClassVar[bool] = True
     row_checks: ClassVar[tuple[RowCheck, ...]] = ("sigma",)
 
     def __post_init__(self) -> None:
@@ -124,6 +125,7 @@ class Gaussian(_KnownSigma):
 
     sigma: float = 1.0
     name: ClassVar[str] = "gaussian"
+    merges_arms: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_sigma(self.sigma)

@@ -18,8 +18,8 @@ from roundwise.noise.payoffs import FULL, Payoff, payoffs_by_cell
 
 SLACK = 1e-12  # by how much the mean of a bet stays below 1, relative
 WIDE = 3.0  # how far y may be above that of one look at the end
-_LATTICE = 400_000  # values times elements that are computed at once: what fits the cache; at least so many elements
-_FEWEST = 64
+_LATTICE = 400_000  # values times elements that are computed at once: what fits the cache,
+_FEWEST = 64  # but at least this many elements
 _LONGER = 1.1  # how far values are looked at first, in normal reaches: laws are skewed
 _LEFT_OUT = 14.0  # values whose probability, in logs, is so far below the stake and a central one are not looked at
 _CLOSE = 4e-3  # how near the target, in logs, what is paid must come before it is scaled up to it
@@ -137,7 +137,7 @@ class CornerSteps(NamedTuple):
 
     @classmethod
     def empty(cls, size: int, payoff: Payoff) -> CornerSteps:
-        """With room for so many elements."""
+        """With room for this many elements."""
         room = np.full((size, payoff.corners.size - 1), np.inf)
         return cls(room, np.full(size, np.inf), np.zeros(size), np.zeros(size, dtype=np.bool_))
 
@@ -300,7 +300,7 @@ class Test(NamedTuple):
         return Test(*(each[elements] for each in self))
 
     def entries(self, steps: Floats, y: Floats) -> Index:
-        """Where in the table of Phi each value is, so many steps from the middle: at the nearest entry, if inside."""
+        """Where in the table of Phi each value is, in steps from the middle: at the nearest entry, if inside."""
         a = steps * (self.slope * _PHI_STEPS)
         a += (self.start - y / self.width + _PHI_LEAST) * _PHI_STEPS + 0.5
         return a.astype(np.intp)

@@ -55,6 +55,7 @@ class PairedNoise(Noise):
     """
 
     shares_items: ClassVar[bool] = True
+    merges_arms: ClassVar[bool] = False
     row_checks: ClassVar[tuple[RowCheck, ...]] = ()  # the model is about differences, whatever items do to rows
 
     @property

@@ -41,6 +41,7 @@ class Poisson(Noise):
 
     looks_in_parts: ClassVar[bool] = False
     name: ClassVar[str] = "poisson"
+    merges_arms: ClassVar[bool] = True
     outcome: ClassVar[Outcome] = Outcome(
         0.0, whole=True, wrong="is not a number of events: it must be a whole number of at least 0."
     )

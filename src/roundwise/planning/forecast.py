@@ -31,6 +31,7 @@ from roundwise.planning.request import Costs, PlanRequest, Scenario, build_ladde
 from roundwise.planning.scenarios import AlikeItems, AlikeList, RestOfList, SeveralMetrics, Unreliable, runs_of_list
 from roundwise.policies import Policy
 from roundwise.policies.base import as_rounds, round_of
+from roundwise.policies.designed import LOOKS
 from roundwise.simulation.environments import Environment, Generator, Now, draw_batch, world_of
 from roundwise.study.fold import fold_round, redesign
 from roundwise.study.spec import StudySpec
@@ -268,7 +269,7 @@ def planned_looks(spec: StudySpec) -> int:
     """How many rounds a study is planned for that announces them."""
     if spec.round is not None and spec.budget is not None:
         return math.ceil(spec.budget / spec.round)
-    return spec.policy.looks or 1
+    return spec.policy.looks or (LOOKS if spec.policy.plans_budget else 1)
 
 
 def most_in_a_round(policy: Policy) -> float | None:
@@ -393,7 +394,7 @@ def _deviation(noise: Noise, data: ResultsSoFar) -> float:
     if noise.outcome.limited:
         low, high = noise.mean_range
         return data.deviation or 0.25 * (high - low)
-    sigma = noise.known_sigma if noise.known_sigma is not None else data.deviation
+    sigma = data.deviation if noise.largest_deviation is None else noise.largest_deviation
     if sigma is None or sigma <= 0:
         raise InputError(
             "The standard deviation of the results is not known yet. Record rows, or sums with their squares."
@@ -625,7 +626,8 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     trial, told = state.trial, None
     if ended is not None:
         undecided = state.decided is None and state.closed is None and not bool(trial.done)
-        if not undecided or settings.budget is None or not _may_extend(settings):
+        towards_it = settings.policy.stopping.uses_budget and not settings.question.separate_claims
+        if not undecided or settings.budget is None or not towards_it:
             return found
         larger = math.ceil(EXTENSION * settings.budget)
         settings, trial = redesign(settings, trial, settings.design | {"budget": larger})
@@ -706,11 +708,6 @@ def _chances_of_metrics(settings: StudySpec, ends: Ends) -> dict[str, float]:
     return found
 
 
-def _may_extend(settings: StudySpec) -> bool:
-    """Whether a larger budget is forecast: of studies that bet towards it, but for claims."""
-    return settings.policy.stopping.uses_budget and not settings.question.separate_claims
-
-
 def _collect_data(state: State, told: Batch | None) -> ResultsSoFar:
     """All that came back, also for the outstanding round; squares as far as the stopping rule keeps them."""
     record, past = state.trial.record, state.spec.policy.stopping.past(state.trial.kept)
@@ -748,7 +745,8 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
     settings = settings if settings.list is not None else settings.alone
     question, noise = settings.question, settings.noise
     low, high = noise.mean_range
-    if settings.lead is not None and noise.known_sigma is None and not (noise.outcome.limited or noise.outcome.counts):
+    unknown = noise.largest_deviation is None and not (noise.outcome.limited or noise.outcome.counts)
+    if settings.lead is not None and unknown:
         return None  # what a lead in units of the results takes depends on a deviation that nobody has said
     middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
     try:

@@ -95,7 +95,7 @@ def plan(
         budget: Largest number of results in the whole study.
         lead: Smallest lead that matters, which the study is designed for: in units of the results ("2 points"), or
             relative ("10% of baseline"). Without a budget, the plan proposes one.
-        looks: Number of rounds that a budget is planned for.
+        looks: Number of rounds that the study is planned for.
         round: Number of results in every round.
         split: Fixed allocation ratio, e.g. "equal" or "2:1:1".
         columns: Names of the columns in result files. A column of items means that arms share items.

@@ -1,4 +1,4 @@
-"""Worlds to plan in besides those of one law: results go missing, several metrics, shared items, a list."""
+"""Worlds to plan in that have more than one law of results: missing results, several metrics, shared items, a list."""
 
 from __future__ import annotations
 

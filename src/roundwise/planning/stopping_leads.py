@@ -22,7 +22,7 @@ from roundwise.planning.request import PlanRequest
 from roundwise.planning.rows import PlanRow
 from roundwise.simulation.environments import deviations
 
-TRIED, LARGEST = 240, 6.0  # leads that are tried, up to so many times the one that is planned for
+TRIED, LARGEST = 240, 6.0  # leads that are tried, up to this multiple of the one that is planned for
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,7 +53,7 @@ class Policy(ABC, Generic[Memory]):
     max_batch: float | None = None
     min_per_arm: float = 0.0
     needs_sigma: ClassVar[bool] = False
-    looks: int | None = None  # that a budget is planned for, by a policy that is made for one
+    looks: int | None = None  # the most batches that it is planned for, if that is said
     plans_budget: ClassVar[bool] = False  # whether it sizes its batches for a budget by itself
 
     def check(self, problem: Problem) -> None:
@@ -76,14 +76,14 @@ class Policy(ABC, Generic[Memory]):
 
     def with_design(self, budget: float | None, lead: float | None, looks: int | None) -> Policy:
         """Return the policy made for a budget, a lead and a number of looks; by default it does not mind a budget."""
-        good = lead is None and looks is None
-        checked(good, f"A lead and a number of looks go with the policy 'designed', not with '{self.name}'.")
+        checked(lead is None, f"A lead goes with the policy 'designed', not with '{self.name}'.")
+        checked(looks is None, f"A number of looks goes with the policies 'wager' and 'designed', not '{self.name}'.")
         return self
 
     def with_list(
         self, size: int, strict: bool, known: KnownColumns | None = None, max_cost: float | None = None
     ) -> Policy:
-        """Return the policy for a finite list of so many items; by default there is none."""
+        """Return the policy for a finite list of this many items; by default there is none."""
         raise InputError(f"A list has a policy of its own, 'lockstep': leave out '{self.name}'.")
 
     def missing_entries(self, problem: Problem, trial: Trial[Memory]) -> Bools | None:

@@ -7,31 +7,35 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roundwise.arrays import Floats, quiet, total, tree_where
+from roundwise.arrays import Bools, Floats, quiet, total, tree_where
 from roundwise.model.batch import FIRST_PARTS, PARTS
 from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, whole
 from roundwise.policies.wager import Wager
 from roundwise.rules.eprocess.designed import HOPE, DesignedRule
+from roundwise.rules.eprocess.designed_cells import DesignedEProcess
 from roundwise.rules.eprocess.designed_parts import PARTS_OF_MORE, PARTS_OF_TWO
 
 LOOKS = 5  # where no number is said
+LOOKS_AFTER_OPEN = (
+    3  # where one is said and no lead, so many looks at least follow the batches that are spent as without
+)
 OPEN = 0.15  # share of the budget that is spent as without one, if no lead is said: large leads show before it is used
 LEAST_OPEN = 0.03  # of the budget: no open batch is smaller
-ROOM = 2.0  # a look is at most so many times what would settle everything, over the looks left
+ROOM = 2.0  # a look is at most this multiple of what would settle everything, over the looks left
 
 
 @dataclass(frozen=True)
 class Designed(Policy):
-    """At most `budget` results in about `looks` batches, made for the smallest lead that matters.
+    """At most `budget` results in at most `looks` batches, made for the smallest lead that matters.
 
     Where no lead is said, large ones must show early: the first 15 % of the budget are spent as `Wager` does, and the
-    rest in `looks` - 1 batches, for the lead that the budget can just show.
+    rest in four batches (at least three, if `looks` are said), for the lead that the budget can just show.
 
     Args:
         budget: The most results in all.
         lead: The smallest lead that matters, in units of the results; None: the one that the budget can just show.
-        looks: How many batches the budget is planned for.
+        looks: The most batches; 5 if there is a lead. A limit on the size of batches may need more.
         price: What a look is worth, as a share of the value of an answer (by default 0.05 for up to three arms, 0.1
             for more).
         hope: What one more look after the last is worth; 0 if the budget will never be extended.
@@ -45,7 +49,7 @@ class Designed(Policy):
 
     budget: int | None = None
     lead: float | None = None
-    looks: int = LOOKS
+    looks: int | None = None
     price: float | None = None
     hope: float = HOPE
     max_batch: float | None = None
@@ -58,7 +62,7 @@ class Designed(Policy):
         good = self.budget is None or (self.budget >= 1 and float(self.budget).is_integer())
         checked(good, f"`budget` is {self.budget}, but must be a whole number of at least 1.")
         looks = f"`looks` is {self.looks}, but must be a whole number from 1 to 100."
-        checked(1 <= self.looks <= 100 and float(self.looks).is_integer(), looks)
+        checked(self.looks is None or (1 <= self.looks <= 100 and float(self.looks).is_integer()), looks)
 
     @property
     def stopping(self) -> DesignedRule:
@@ -84,7 +88,7 @@ class Designed(Policy):
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         assert self.budget is not None
         cells = self.stopping.eprocess(problem)
-        if self.lead is None and cells.opens:
+        if self._opens(cells, 0):
             plan = self._wager.first(problem, runs)
             if plan.pulls.sum(axis=-1).max() <= OPEN * self.budget:
                 return self._open(plan, np.full(runs, float(self.budget)))
@@ -102,7 +106,13 @@ class Designed(Policy):
     def _looks(self) -> int:
         """How many looks there must be: more than said where a batch is limited."""
         assert self.budget is not None
-        return self.looks if self.max_batch is None else max(self.looks, math.ceil(self.budget / self.max_batch))
+        looks = self.looks or LOOKS
+        return looks if self.max_batch is None else max(looks, math.ceil(self.budget / self.max_batch))
+
+    def _opens(self, cells: DesignedEProcess, batches: Floats | float) -> Bools:
+        """Whether the next batch may be spent as without a budget: no lead is said, and looks enough are left. ()"""
+        room = math.inf if self.looks is None else self._looks - LOOKS_AFTER_OPEN
+        return np.asarray(self.lead is None and cells.opens) & np.asarray(batches < room)
 
     @quiet
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
@@ -110,11 +120,11 @@ class Designed(Policy):
         assert self.budget is not None
         left = np.maximum(self.budget - trial.record.samples, 0.0)
         cells = self.stopping.eprocess(problem)
-        if self.lead is None and cells.opens:
+        if self.lead is None and self.looks is None and cells.opens:
             looks = np.ceil(left / ((1 - OPEN) * self.budget / max(self._looks - 1, 1)) - 0.05) - 1
         else:
             looks = self._looks - 1 - trial.record.batches
-            # beyond those planned (an extension, or rounds that were cut): so many of the usual size as fit
+            # beyond those planned (an extension, or rounds that were cut): as many of the usual size as fit
             looks = np.where(looks < 0, np.ceil(left / (self.budget / self._looks) - 1e-9) - 1, looks)
         looks = np.maximum(looks, 0.0)
         lead = self.stopping.planned_lead(problem, trial.kept, trial.record.samples + left)
@@ -131,8 +141,9 @@ class Designed(Policy):
         pulls = apportion_pulls(wanted, most, self.min_per_arm, so_far=trial.record)
         plan = self._announce(problem, pulls, left, looks)
         room = np.maximum(OPEN * self.budget - trial.record.samples, 0.0)
-        open_ = np.asarray((room >= LEAST_OPEN * self.budget) & (trial.plan.looks == np.inf))
-        if self.lead is not None or not open_.any():
+        open_ = self._opens(cells, trial.record.batches) & (room >= LEAST_OPEN * self.budget)
+        open_ = open_ & np.asarray(trial.plan.looks == np.inf)
+        if not open_.any():
             return plan
         other = self._wager.next(problem, trial)
         other = other._replace(pulls=apportion_pulls(other.pulls, room, self.min_per_arm, so_far=trial.record))

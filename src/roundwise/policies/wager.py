@@ -30,6 +30,8 @@ CONTENDERS, WIDER = (
 )  # more contenders than this, of more than CROWD arms, widen that by up to WIDER
 SHARED = 2 / 3  # of the first batch, where arms share items
 SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far
+LIKELY = 1.5  # the last planned batch is this times what settles everything if leads are one standard error smaller
+LEAST_LEAD = 0.5  # than estimated, but at least this many standard errors
 CAUTIOUS, BOLD = 20.0, 250.0  # of the price over K: bets are less bold below, and on the first batch bolder from here
 
 
@@ -46,6 +48,8 @@ class Wager(Policy):
             bets are follow from it; nothing else needs tuning.
         max_batch: The most pulls of a batch.
         min_per_arm: The least pulls of an arm that is pulled at all.
+        looks: How many batches it is planned for, at least 2: the last one is sized so that the answer is likely to
+            come, as far as the others tell, or spends the budget, if there is one. Further ones follow if it does not.
 
     >>> from roundwise.questions import BestArm
     >>> Wager().first(Problem(BestArm(), arms=10), runs=()).pulls.sum()
@@ -58,6 +62,7 @@ class Wager(Policy):
     batch_price: float | None = None
     max_batch: float | None = None
     min_per_arm: float = 0.0
+    looks: int | None = None
     name = "wager"
 
     def __post_init__(self) -> None:
@@ -66,10 +71,16 @@ class Wager(Policy):
         checked(growth is None or 0 < growth < 1e6, f"`growth` is {growth}, but must be positive (and below 1e6).")
         positive = f"`batch_price` is {price}, but must be a positive number of samples."
         checked(price is None or 0 < price <= 2**53, positive)
+        looks = f"`looks` is {self.looks}, but must be a whole number of at least 2. One batch needs a budget."
+        checked(self.looks is None or (self.looks >= 2 and float(self.looks).is_integer()), looks)
 
     def with_limits(self, max_batch: float | None, min_per_arm: float) -> Wager:
         most = self.max_batch if max_batch is None else max_batch
         return replace(self, max_batch=most, min_per_arm=min_per_arm or self.min_per_arm)
+
+    def with_design(self, budget: float | None, lead: float | None, looks: int | None) -> Wager:
+        super().with_design(budget, lead, None)
+        return self if looks is None else replace(self, looks=looks)
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -117,6 +128,8 @@ class Wager(Policy):
             aim, alike = (1 - wanted.tie) * aim + wanted.tie, (UNIFORM + TIED * wanted.tie)[..., None]
         size = np.clip(aim * need, least * samples, np.maximum(growth, least) * samples)
         size = np.maximum(size, lacking)
+        if self.looks is not None:
+            size = np.maximum(size, self._towards_the_last(problem, trial, need, samples, confidence))
         unfinished = wanted.unfinished / np.maximum(wanted.unfinished.sum(axis=-1), 1.0)[..., None]
         if problem.prices:  # as many pulls as c^-1/2, for one unit of money
             each = wanted.unfinished / np.sqrt(prices)
@@ -136,6 +149,23 @@ class Wager(Policy):
         pulls = apportion_pulls(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, record)
         jump = min(self._jump(problem), 0)  # a problem that is not over by now may be a hard one
         return BatchPlan(pulls, trial.plan.may_stop, parts=min(problem.noise.most_parts, PARTS), jump=jump)
+
+    def _towards_the_last(
+        self, problem: Problem, trial: Trial, need: Floats, samples: Floats, confidence: Floats
+    ) -> Floats:
+        """The least batch, so that the planned batches grow by one factor to what is likely to be enough. ()"""
+        from scipy.special import ndtri
+
+        assert self.looks is not None
+        z = ndtri(np.exp(confidence))  # of one lead that is as sure
+        enough = need * LIKELY * (np.maximum(z, 1.0) / np.maximum(z - 1.0, LEAST_LEAD)) ** 2
+        certain = self.stopping.eprocess(problem).sufficient_pulls(problem)
+        if certain is not None:
+            enough = np.minimum(enough, total(np.maximum(certain + 1.0 - trial.record.counts, 0.0)))
+        rounds = np.maximum(self.looks - trial.record.batches, 1.0)
+        if trial.plan.left is not None:
+            enough = np.where(rounds > 1, np.minimum(enough, trial.plan.left), trial.plan.left)
+        return samples * np.expm1(np.log1p(enough / samples) / rounds)
 
     def _crowd(self, problem: Problem, known: Estimates, wanted: Floats, confidence: Floats) -> Floats:
         """The least batch while many arms crowd near the top, in samples so far (docs/wager.md). ()"""

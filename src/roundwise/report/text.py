@@ -723,13 +723,9 @@ def describe_dates(report: ReportData) -> str:
     stamps = sorted(each[:10] for each in own or [file.at for file in report.files if file.at is not None])
     if not stamps:
         return ""
-    days = list(dict.fromkeys(_write_day(each) for each in (stamps[0], stamps[-1])))
+    ends = (date.fromisoformat(each) for each in (stamps[0], stamps[-1]))
+    days = list(dict.fromkeys(f"{each.day} {each:%b %Y}" for each in ends))
     return f"{'results of' if own else 'files recorded'} {' to '.join(days)}"
-
-
-def _write_day(stamp: str) -> str:
-    found = date.fromisoformat(stamp)
-    return f"{found.day} {found:%b %Y}"
 
 
 def describe_outstanding(report: ReportData) -> str:

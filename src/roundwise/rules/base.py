@@ -24,7 +24,7 @@ from roundwise.rules.thresholds import Lemma32, Lemma32ByCounts, Threshold
 
 
 class LinearForm(NamedTuple):
-    """The quantity that a claim is about, a form of the means, and what it is said to lie above (or below)."""
+    """The quantity that a claim is about, a form of the means, and the level it is claimed to exceed (or not)."""
 
     arms: tuple[int, ...]
     factors: tuple[float, ...]
@@ -194,7 +194,7 @@ class StoppingRule(ABC, Generic[Kept]):
         return kept
 
     def with_budget(self, problem: Problem, kept: Kept, left: Floats) -> Kept:
-        """Return the state after the budget was changed to leave so many results."""
+        """Return the state after the budget was changed to leave `left` results."""
         return kept
 
     def why_final(self, problem: Problem, kept: Kept) -> str | None:

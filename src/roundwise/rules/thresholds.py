@@ -1,7 +1,7 @@
 """How much evidence is enough: thresholds for the generalised likelihood ratio.
 
 A threshold gives `value(problem, counts): (K)->()`, which never falls as counts grow, and `at(problem, samples)`,
-a bound on it for any allocation of so many samples with at least one for each arm (PET sizes its batches with it).
+a bound on it for any allocation of this many samples with at least one for each arm (PET sizes its batches with it).
 `doubt(problem)` returns what stands between it and a guarantee, or None. One that is `joint` bounds the
 deviations of all arms together, so also that of one: reports have bounds of means from it.
 
@@ -52,7 +52,7 @@ class SampleThreshold(Threshold):
 
     @abstractmethod
     def formula(self, problem: Problem, samples: Floats) -> Floats:
-        """The threshold after so many samples. ()->()"""
+        """The threshold after this many samples. ()->()"""
 
     def value(self, problem: Problem, counts: Floats) -> Floats:
         return np.asarray(self.formula(problem, np.maximum(counts, 1.0).sum(axis=-1)))

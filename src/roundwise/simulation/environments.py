@@ -396,7 +396,7 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None, skewnes
         means = lambda _, runs: zeros((runs, rows.shape[-1])) + rows[np.arange(runs) % len(rows)]  # noqa: E731
     if noise.family is not None:
         return FamilyArms(means, noise)
-    sigma = noise.known_sigma if deviation is None else deviation
+    sigma = noise.largest_deviation if deviation is None else deviation
     if sigma is None and noise.estimates_variance:  # it is not known beforehand
         sigma = 1.0
     if sigma is None:
@@ -412,7 +412,7 @@ def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> F
     if noise.outcome.limited:
         world = limited_world(noise, means, deviation)
         return np.sqrt(np.maximum(world.shares @ world.values**2 - means**2, 0.0))
-    sigma = noise.known_sigma if deviation is None else deviation
+    sigma = noise.largest_deviation if deviation is None else deviation
     return np.full(means.shape, 1.0 if sigma is None else sigma)
 
 

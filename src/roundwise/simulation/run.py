@@ -288,7 +288,7 @@ def simulate(
         max_batches: A run that reaches it ends undecided.
         budget: Nothing is asked for beyond it, and plans say how many results are left: claims are bet on towards it.
         lead: The smallest lead that matters, for the policy `Designed`.
-        looks: The number of looks that the budget is planned for, for the policy `Designed`.
+        looks: The number of batches that is planned for, for the policies `Designed` and `Wager`.
         round: The size of every batch.
         split: The shares of the arms in all results.
         watch: Functions that are called with trials that have just ended, with the policy's own plan in them, and

@@ -103,7 +103,7 @@ def _solve_groups(means: Floats, inside: Bools, family: Family, sizes: Floats) -
             return amount, pulls / least
         gap = gap if least < 1 - 4 * gap else max(gap / 30, EXACT / 4)
         pairs |= new
-    raise RoundwiseError("The complexity of so many arms could not be computed; please report it.")
+    raise RoundwiseError("The complexity of this many arms could not be computed; please report it.")
 
 
 def _find_cheapest(

@@ -419,7 +419,7 @@ class Access:
         self.unwritable: BaseException | None = None  # what a disk said that can only be read
         self._registry = registry
         self._lock = threading.RLock()
-        self.open: weakref.WeakSet[Opened] = weakref.WeakSet()  # connections of SQLite, whoever holds them
+        self.open: weakref.WeakSet[Opened] = weakref.WeakSet()  # connections of SQLite, in any thread
         self._beside: dict[str, Identity] = {}  # their -wal and -shm: the same as long as one of them is open
         self.engine = self._sqlite(address.file) if address.file else self._postgresql()
 
@@ -546,7 +546,7 @@ class Access:
         """Bring what was committed from the log into the file itself, as far as nobody reads what it would replace.
 
         Under the lock of writers: before SQLite 3.51.3 a commit during a checkpoint may spoil the log ("WAL-reset
-        bug"). Whoever does not get that lock at once leaves it to the other writer, and what fails here is as safe in
+        bug"). A writer that does not get that lock at once leaves it to the other, and what fails here is as safe in
         the log.
         """
         mine = connection.connection.dbapi_connection

@@ -36,7 +36,7 @@ CLOSE = 1e-9  # log e-values that are nearer are the same: another machine may r
 
 
 class Difference(NamedTuple):
-    """Something that this version computes otherwise than it was recorded."""
+    """Something that this version computes differently from what was recorded."""
 
     entry: int
     version: str  # that recorded it
@@ -119,7 +119,7 @@ def _is_followed(entries: Sequence[Entry], i: int, kind: str) -> bool:
 
 
 def _differences(state: State, entry: Entry) -> list[str]:
-    """What this version computes otherwise than the entry says, from what was recorded before it."""
+    """What this version, from what was recorded before an entry, computes differently from it."""
     payload, words = entry.payload, list[str]()
     if entry.kind == EventKind.ASKED:
         recorded = np.asarray(payload["pulls"], dtype=np.float64)

@@ -27,7 +27,7 @@ from roundwise.noise.base import RefutationState, update_refutation
 
 
 def chi_squared_tail(freedom: int, square: float) -> float:
-    """The chance that chi-squared with so many degrees of freedom is at least `square`.
+    """The chance that chi-squared with `freedom` degrees of freedom is at least `square`.
 
     With h = square/2 it is exp(-h) (1 + h + ... + h^(m-1)/(m-1)!) for 2m degrees of freedom, and erfc(sqrt h) +
     exp(-h) (h^(1/2)/Gamma(3/2) + ... + h^(m-1/2)/Gamma(m+1/2)) for 2m + 1 (Abramowitz & Stegun, 26.4.4 and 26.4.5).

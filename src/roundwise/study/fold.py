@@ -360,7 +360,7 @@ class StudySummary:
 
     @classmethod
     def from_payload(cls, payload: Facts, arms: int) -> StudySummary:
-        """The facts that `payload` was made of, in a study of so many arms."""
+        """The facts that `payload` was made of, in a study of this many arms."""
         surplus, splits = payload["surplus"], payload["splits"]
         return cls(
             rounds=int(payload["rounds"]),

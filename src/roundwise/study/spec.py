@@ -137,7 +137,9 @@ class StudySpec:
     min_per_arm: int = setting("whole", "Minimum number of results per arm that a round samples.", 0, least=0)
     budget: int | None = setting("whole", "Maximum number of results in the whole study.", None)
     lead: float | None = setting("number", "Smallest lead that matters, in units of the results, e.g. 2%.", None)
-    looks: int | None = setting("whole", "Number of rounds that a budget is planned for (default 5).", None)
+    looks: int | None = setting(
+        "whole", "Number of rounds that the study is planned for (with a budget and a lead: 5).", None
+    )
     round: int | None = setting("whole", "Number of results in every round.", None)
     split: tuple[float, ...] | None = setting("shares", "Fixed allocation ratio, e.g. 2:1:1, or equal.", None)
     columns: Columns = setting("columns", "Names of the columns in result files.", factory=Columns)
@@ -361,7 +363,7 @@ class StudySpec:
             raise InputError(
                 "A covariate belongs to an id, and items have none.", Remedy("Name the column of ids: {@id_column}.")
             )
-        if columns.covariate is not None and self.noise.needs not in ("squares", "cubes"):
+        if columns.covariate is not None and not self.noise.estimates_variance:
             raise InputError(
                 "Adjusted for a covariate, results are no longer 0 or 1, or within a range, and vary less: the noise "
                 "model must leave their variance open.",

@@ -643,8 +643,9 @@ class Study:
             if not policy.plans_budget:
                 near = " with a tolerance" if spec.question.tolerance else ""
                 raise InputError(f"There is no design for '{spec.question.name}'{near}. Nothing was changed.")
-            looks = LOOKS if looks is None else check_whole_number("looks", looks, 1)
-            rounds = int(state.trial.record.batches) + looks
+            so_far = int(state.trial.record.batches)
+            if looks is not None or so_far:
+                rounds = so_far + (LOOKS if looks is None else check_whole_number("looks", looks, 1))
         kept = {name: each for name, each in to_spec(policy).items() if name not in ("budget", "lead", "looks")}
         after = spec.with_design({"policy": kept, "budget": budget, "lead": lead, "looks": rounds})
         if (after.design["policy"], after.budget) == (spec.design["policy"], spec.budget):
@@ -1075,7 +1076,7 @@ def create_study(
             report says what has not been ruled out. A best-arm study with a budget is designed for it
             (docs/designed.md).
         lead: Smallest lead that matters, in units of the results, for a study with a budget.
-        looks: Number of rounds that the budget is planned for (default 5).
+        looks: Number of rounds that the study is planned for (with a budget and a lead: 5).
         round: Number of results in every round. The round is complete at that number, whatever the allocation.
         split: Fixed allocation ratio: "equal", or shares such as "2:1:1" or [2, 1, 1].
         columns: Names of the columns in result files, where they are not the usual ones. With a column of items, arms

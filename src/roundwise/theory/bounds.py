@@ -804,7 +804,9 @@ def stated_upper_bounds(policy: PET, problem: Problem, complexity: float) -> Cos
     """
     known = estimable_complexity(complexity, estimation_radius(complexity, constants="stated"))
     first, arms = policy.guess, problem.arms
-    if first > known or not _as_in_paper(policy) or not stated_for(problem.question):
+    as_stated = (policy.growth, policy.exploration) == (2.0, 32.0)
+    as_stated &= policy.stopping in (GLR(Lemma32()), GLR(Lemma32ByCounts()))
+    if first > known or not as_stated or not stated_for(problem.question):
         return None
     each = 4 * -math.log(problem.delta) + 20 * arms * (math.log(arms) + 4)
     return Cost(
@@ -835,7 +837,7 @@ def _cost(policy: PET, problem: Problem, settled: int, failure: Callable[[int], 
     def paid(r: int) -> tuple[float, float]:
         """K U_r and V_r."""
         second = policy.sufficient(problem, r) * policy.guess * policy.growth**r + problem.arms
-        return problem.arms * _uniform(policy, problem, r), second
+        return problem.arms * float(math.ceil(policy.explored(problem, float(r)))), second
 
     batches, samples = settled + 2.0, sum(paid(settled))
     r = 0
@@ -850,15 +852,6 @@ def _cost(policy: PET, problem: Problem, settled: int, failure: Callable[[int], 
         r += 1
         if r > last if last is not None else r > settled and more_samples < 1e-13 * samples:
             return Cost(batches, samples)
-
-
-def _uniform(policy: PET, problem: Problem, r: int) -> float:
-    return float(math.ceil(policy.explored(problem, float(r))))
-
-
-def _as_in_paper(policy: PET) -> bool:
-    constants = (policy.growth, policy.exploration) == (2.0, 32.0)
-    return constants and policy.stopping in (GLR(Lemma32()), GLR(Lemma32ByCounts()))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,1 +1,1 @@
-"""The page and the API: `roundwise serve`. Nothing else imports this room."""
+"""The page and the API: `roundwise serve`. No other package imports this one."""

@@ -49,10 +49,10 @@ ARMS = 200  # at most, of a forecast on the page
 EXAMPLE = Form(
     name="checkout",
     arms="Control\nShort form\nBig button\nGuest checkout",
-    round="2 000",
-    budget="20 000",
-    baseline="30 %",
-    days="1",
+    baseline="10 %",
+    lead="2 points",
+    per_day="4 000",
+    budget="28 000",
 )
 router = Pages()
 

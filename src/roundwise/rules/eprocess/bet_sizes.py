@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Floats
 
 JUMPS = {0: 4.0, -1: 1.5, 1: 12.0}  # X: the dearer a further batch, the more is given up for reaching B in this one
-SUREST = 4.0  # drifts of the rest beyond so many standard errors count as that: f would wait for them, and not bet
+SUREST = 4.0  # drifts of the rest beyond this many standard errors count as that: f would wait for them, and not bet
 LEAST = 0.001  # of the stake in cash, and on the drift, at least
 BOLDEST_PART = 30.0  # q of a part never above this
 

@@ -151,7 +151,7 @@ class ScheduledBets(NamedTuple):
     """One batch: which drifts join the wealth that is aimed before it, and what it multiplies that wealth with."""
 
     joins: Bools  # (k, P)
-    moved: int  # so many drifts, the first ones, have joined for every form
+    moved: int  # this many drifts, the first ones, have joined for every form
     gain: Gain
 
 
@@ -320,7 +320,7 @@ class Spread(NamedTuple):
         return np.where(pair, between, value), np.where(pair, self.apart * per_item, variance)
 
     def units(self, counts: Floats, pieces: Halfspaces) -> Floats:
-        """The variance of the forms after so many results an arm. (P)"""
+        """The variance of the forms after this many results an arm. (P)"""
         found = form_variances(self.own / counts, pieces)
         if self.apart is None or pieces.arms.shape[-1] < 2:
             return found

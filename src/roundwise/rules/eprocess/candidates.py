@@ -209,22 +209,8 @@ class CandidateEProcess(EProcess):
     @quiet
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """min sum n subject to sum_s f_s^2/n_s <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
-        known, forecast = state.known, state.alternative.forecast
         gains, lost = self.of_candidate(problem, state.wealth, state.alternative)
-        open_, need, pieces = ~lost, problem.goal - gains, forecast.pieces
-        distance = np.maximum(forecast.value, known.error(forecast))
-        used = (pieces.coefficients != 0) & open_[..., None]
-        index = np.where(used, pieces.arms, problem.arms)  # arms that are not used go to a place of their own
-        unfinished = np.zeros((*open_.shape[:-1], problem.arms + 1), dtype=np.bool_)
-        np.put_along_axis(unfinished, index.reshape(*open_.shape[:-1], -1), True, axis=-1)
-        if problem.noise.shares_items:
-            between = problem.noise.difference_variances(known.past, pieces)
-            spread = np.where(is_pair(pieces), between, known.variance[..., None])
-            pulls = most_of_each_arm(problem, pieces, np.where(open_, 2 * spread * need / distance**2, 0.0))
-        else:
-            limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
-            pulls = _allocate(problem, pieces, limits)
-        return RequiredPulls(pulls, unfinished[..., : problem.arms])
+        return settle_pieces(problem, state.known, state.alternative.forecast, gains, lost)
 
     def _claimed(self, problem: Problem, state: RuleState) -> tuple[Answer, Floats, Bools]:
         """The candidate that won, else that of the estimates: its answer, wealth (P) and lost pieces (P). One run."""
@@ -237,16 +223,7 @@ class CandidateEProcess(EProcess):
 
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
         """The half-spaces of the candidate."""
-        answer, gains, lost = self._claimed(problem, state)
-        pieces = problem.question.halfspaces(answer, problem.arms)
-        forms = zip(pieces.arms.tolist(), pieces.coefficients.tolist(), pieces.offsets.tolist(), strict=True)
-        rows = zip(problem.question.halfspace_texts(answer, names, problem.wording), gains, lost, forms, strict=True)
-        return [
-            ClaimStatus(
-                text, float(gain), problem.goal, bool(out), about=LinearForm(tuple(arms), tuple(factors), offset)
-            )
-            for text, gain, out, (arms, factors, offset) in rows
-        ]
+        return claim_halfspaces(problem, names, *self._claimed(problem, state))
 
     def all_rejected(self, problem: Problem, wealth: CandidateWealth) -> bool:
         """Two candidates were shown to be right, and no means make both so.
@@ -271,18 +248,8 @@ class CandidateEProcess(EProcess):
         return bool(found.status == 0 and found.x[-1] <= 0)
 
     def margins(self, bets: BetHistory) -> Floats:
-        """Of each piece of the candidate that is claimed, from bets on it since the estimates first named it.
-
-        At 2^c/delta for the c-th that they named, from 1: who that is was known before each of its bets.
-        """
         answer, _, shown = self._claimed(bets.problem, bets.end)
-        pieces = bets.problem.question.halfspaces(answer, bets.problem.arms)
-        named = np.asarray(answer, dtype=np.float64).reshape(-1)
-        seen = [bet.alternative.answer if bet.known.past.counts.any() else None for bet in bets.placed]
-        first = next((i for i, each in enumerate(seen) if each is not None and (each == named).all()), len(seen))
-        others = {tuple(each.tolist()) for each in seen[:first] if each is not None}
-        bound = bets.since(first).bound(pieces, bets.problem.goal + (len(others) + 1) * math.log(2))
-        return match_decision(bound, pieces.offsets, shown) - pieces.offsets
+        return bound_margins(bets, answer, shown)
 
     def gap_to_leader(self, bets: BetHistory, leader: int | None, margins: Floats) -> GapToLeader | None:
         """The margins, less the tolerance."""
@@ -291,6 +258,54 @@ class CandidateEProcess(EProcess):
         who = bets.leader if leader is None else leader
         least = np.insert(margins + bets.end.alternative.forecast.pieces.offsets, who, 0.0)
         return GapToLeader(None, least, bets.gap_to_leader(who))
+
+
+@quiet
+def settle_pieces(
+    problem: Problem, known: Estimates, forecast: FormEstimate, gains: Floats, lost: Bools
+) -> RequiredPulls:
+    """min sum n subject to sum_s f_s^2/n_s <= g_p^2 / (2 sigma^2 need_p) for all open pieces, from their wealth. (P)"""
+    open_, need, pieces = ~lost, problem.goal - gains, forecast.pieces
+    distance = np.maximum(forecast.value, known.error(forecast))
+    used = (pieces.coefficients != 0) & open_[..., None]
+    index = np.where(used, pieces.arms, problem.arms)  # arms that are not used go to a place of their own
+    unfinished = np.zeros((*open_.shape[:-1], problem.arms + 1), dtype=np.bool_)
+    np.put_along_axis(unfinished, index.reshape(*open_.shape[:-1], -1), True, axis=-1)
+    if problem.noise.shares_items:
+        between = problem.noise.difference_variances(known.past, pieces)
+        spread = np.where(is_pair(pieces), between, known.variance[..., None])
+        pulls = most_of_each_arm(problem, pieces, np.where(open_, 2 * spread * need / distance**2, 0.0))
+    else:
+        limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
+        pulls = _allocate(problem, pieces, limits)
+    return RequiredPulls(pulls, unfinished[..., : problem.arms])
+
+
+def claim_halfspaces(
+    problem: Problem, names: Sequence[str], answer: Answer, gains: Floats, lost: Bools
+) -> list[ClaimStatus]:
+    """The half-spaces of an answer, with the wealth against their complements. One run."""
+    pieces = problem.question.halfspaces(answer, problem.arms)
+    forms = zip(pieces.arms.tolist(), pieces.coefficients.tolist(), pieces.offsets.tolist(), strict=True)
+    rows = zip(problem.question.halfspace_texts(answer, names, problem.wording), gains, lost, forms, strict=True)
+    return [
+        ClaimStatus(text, float(gain), problem.goal, bool(out), about=LinearForm(tuple(arms), tuple(factors), offset))
+        for text, gain, out, (arms, factors, offset) in rows
+    ]
+
+
+def bound_margins(bets: BetHistory, answer: Answer, shown: Bools) -> Floats:
+    """Bound each half-space of an answer, from bets on it since the estimates first named that answer.
+
+    At 2^c/delta for the c-th that they named, from 1: who that is was known before each of its bets.
+    """
+    pieces = bets.problem.question.halfspaces(answer, bets.problem.arms)
+    named = np.asarray(answer, dtype=np.float64).reshape(-1)
+    seen = [np.asarray(bet.alternative.answer) if bet.known.past.counts.any() else None for bet in bets.placed]
+    first = next((i for i, each in enumerate(seen) if each is not None and (each == named).all()), len(seen))
+    others = {tuple(each.tolist()) for each in seen[:first] if each is not None}
+    bound = bets.since(first).bound(pieces, bets.problem.goal + (len(others) + 1) * math.log(2))
+    return match_decision(bound, pieces.offsets, shown) - pieces.offsets
 
 
 def numbers_to_answer(problem: Problem, numbers: Floats) -> Answer:

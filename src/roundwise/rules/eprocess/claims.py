@@ -489,7 +489,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         return kept._replace(value=np.where(agrees, value, kept.value), error=np.where(agrees, error, kept.error))
 
     def conditional_power(self, problem: Problem, kept: ClaimState, left: Floats) -> PowerForecast:
-        """What can be expected of so many results."""
+        """What can be expected of this many results."""
         question = claims_of(problem)
         need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
         sides = sides_of(problem, kept.shown)

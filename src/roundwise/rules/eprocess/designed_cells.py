@@ -59,7 +59,7 @@ class DesignedEProcess(EProcess):
     opens: ClassVar[bool] = True  # whether it bets on batches that are no looks, too
 
     def fits(self, arms: int) -> bool:
-        """Whether it can be kept for so many arms."""
+        """Whether it can be kept for this many arms."""
         return True
 
     def deals_first_look(self, problem: Problem) -> bool:

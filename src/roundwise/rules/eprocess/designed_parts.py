@@ -62,7 +62,7 @@ class Look(NamedTuple):
         return CASH if self.hope else 0.0
 
     def aim_at(self, times: Floats) -> LookAim:
-        """What forms are bet on for, that exceed their offsets by so many leads. (P)"""
+        """The bets on forms that exceed their offsets by this many leads. (P)"""
         each = (self.looks_left, self.rho, self.lead)
         left, rho, lead = (np.broadcast_to(values[..., None], times.shape) for values in each)
         return LookAim(lead * times if self.said else None, left, rho, self.price, self.hope)

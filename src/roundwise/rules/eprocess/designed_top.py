@@ -6,11 +6,9 @@ starts at delta, and the answer is the set whose cell is left (docs/designed.md,
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -22,8 +20,9 @@ from roundwise.model.estimates import Estimates
 from roundwise.model.problem import Problem
 from roundwise.noise.payoffs import FULL, POWER, pay, shown_drift
 from roundwise.questions.base import Answer
-from roundwise.rules.base import ClaimStatus, LinearForm
+from roundwise.rules.base import ClaimStatus
 from roundwise.rules.eprocess.bounds import BetHistory, match_decision
+from roundwise.rules.eprocess.candidates import claim_halfspaces
 from roundwise.rules.eprocess.designed_cells import (
     LEADS,
     LEAST_WEIGHT,
@@ -36,6 +35,7 @@ from roundwise.rules.eprocess.designed_cells import (
 )
 from roundwise.rules.eprocess.designed_parts import Look
 from roundwise.rules.eprocess.engine import RequiredPulls, RuleState
+from roundwise.rules.eprocess.sets import SetsWealth, best_looking_set, claim_pairs, sets_of
 from roundwise.solvers.halfspaces import pairs
 
 MOST_SETS = 1000
@@ -45,26 +45,10 @@ _STEPS = 2.0  # nodes for each of the smallest deviation
 _ENTRIES = 1_000_000  # of an integrand, at a time
 
 
-class SetsWealth(NamedTuple):
-    """log of the wealth against each set, in the order of `sets_of`, and which have lost."""
-
-    gains: Floats  # (C)
-    lost: Bools  # (C)
-
-
 class TopSet(NamedTuple):
     """The top k of the estimates."""
 
     answer: Bools  # (K)
-
-
-@lru_cache(maxsize=16)
-def sets_of(arms: int, k: int) -> Bools:
-    """Return all sets of k arms. (C, K)"""
-    chosen = np.array(list(itertools.combinations(range(arms), k)))
-    found = np.zeros((len(chosen), arms), dtype=np.bool_)
-    np.put_along_axis(found, chosen, True, axis=1)
-    return found
 
 
 @dataclass(frozen=True)
@@ -98,14 +82,10 @@ class DesignedTopK(DesignedEProcess):
         return np.asarray(wealth.lost.sum(axis=-1) >= wealth.lost.shape[-1] - 1)
 
     def answer(self, problem: Problem, state: RuleState) -> Answer:
-        """The best-looking set among those that have not lost, or of all if all have."""
-        sets, lost = sets_of(problem.arms, self.k), state.wealth.lost
-        merits = problem.question.merits(state.known.means) @ sets.T.astype(np.float64)
-        merits = np.where(lost & ~lost.all(axis=-1, keepdims=True), -np.inf, merits)
-        return sets[merits.argmax(axis=-1)]
+        return best_looking_set(problem, self.k, state)
 
     def false_rejection(self, problem: Problem, wealth: SetsWealth, means: Floats) -> Bools:
-        merits, sets = problem.question.merits(np.asarray(means)), sets_of(problem.arms, self.k)
+        merits, sets = problem.question.merits(np.asarray(means)), sets_of(problem.arms, self.k).inside
         right = np.where(sets, merits, np.inf).min(axis=-1) >= np.where(sets, -np.inf, merits).max(axis=-1)
         return np.asarray((wealth.lost & right).any(axis=-1))
 
@@ -115,25 +95,7 @@ class DesignedTopK(DesignedEProcess):
         return RequiredPulls(pulls, alike > 0)
 
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
-        """That each arm of the set is better than each other: shown once every set that says otherwise has lost."""
-        answer, gains, lost = self._claimed(problem, state)
-        pieces = problem.question.halfspaces(answer, problem.arms)
-        texts = problem.question.halfspace_texts(answer, names, problem.wording)
-        return [
-            ClaimStatus(
-                text, float(gain), problem.goal, bool(out), about=LinearForm((int(one), int(other)), (1.0, -1.0), 0.0)
-            )
-            for text, gain, out, (one, other) in zip(texts, gains, lost, pieces.arms, strict=True)
-        ]
-
-    def _claimed(self, problem: Problem, state: RuleState) -> tuple[Answer, Floats, Bools]:
-        """The answer, and of each of its pairs the least that was won against a set that contradicts it. One run."""
-        answer, sets = self.answer(problem, state), sets_of(problem.arms, self.k)
-        pieces = problem.question.halfspaces(answer, problem.arms)
-        better, worse = pieces.arms[:, :: -1 if problem.question.lower_is_better else 1].T
-        against = ~sets[:, better] & sets[:, worse]  # (C, P)
-        gains = np.where(against, state.wealth.gains[:, None], np.inf).min(axis=0)
-        return answer, gains, np.asarray((state.wealth.lost[:, None] | ~against).all(axis=0))
+        return claim_halfspaces(problem, names, *claim_pairs(problem, self.k, state))
 
     def all_rejected(self, problem: Problem, wealth: SetsWealth) -> bool:
         return bool(wealth.lost.all())
@@ -141,7 +103,7 @@ class DesignedTopK(DesignedEProcess):
     def margins(self, bets: BetHistory) -> Floats:
         """Of each pair of the answer, from bets on all pairs: which they are is paid for."""
         arms = bets.problem.arms
-        answer, _, shown = self._claimed(bets.problem, bets.end)
+        answer, _, shown = claim_pairs(bets.problem, self.k, bets.end)
         pieces = bets.problem.question.halfspaces(answer, arms)
         return match_decision(bets.bound(pieces, bets.problem.goal + math.log(arms * (arms - 1))), 0.0, shown)
 
@@ -182,7 +144,7 @@ class DesignedTopK(DesignedEProcess):
 
         sigma^2 (1/n_in + 1/n_out) <= (lead / missing)^2 with n_in = n_out sqrt(outside/inside).
         """
-        wealth, answer, sets = state.wealth, state.alternative.answer, sets_of(problem.arms, self.k)
+        wealth, answer, sets = state.wealth, state.alternative.answer, sets_of(problem.arms, self.k).inside
         alive = ~wealth.lost & (wealth.gains > -np.inf)
         near = (answer.astype(np.float64) @ sets.T == self.k - 1) & alive
         near = np.where(near.any(axis=-1, keepdims=True), near, alive)
@@ -207,7 +169,7 @@ class DesignedTopK(DesignedEProcess):
 
     def _expected_gaps(self, problem: Problem, known: Estimates, lead: Floats, scores: Floats) -> Floats:
         """By how many leads the likeliest pair of each set is expected to be the wrong way round. (C)"""
-        sets, merits = sets_of(problem.arms, self.k), problem.question.merits(known.means)
+        sets, merits = sets_of(problem.arms, self.k).inside, problem.question.merits(known.means)
         best = np.where(sets, -np.inf, scores[..., None, :]).argmax(axis=-1)
         worst = np.where(sets, scores[..., None, :], np.inf).argmin(axis=-1)
         (best_mean, worst_mean), (n_best, n_worst) = (
@@ -228,7 +190,7 @@ class DesignedTopK(DesignedEProcess):
         level: Floats,
     ) -> Floats:
         """Any noise model: the level of a set is split among its pairs of an arm outside and one inside (D4). (C)"""
-        sets, runs, seen = sets_of(problem.arms, self.k), level.shape[:-1], batch.counts > 0
+        sets, runs, seen = sets_of(problem.arms, self.k).inside, level.shape[:-1], batch.counts > 0
         number = self.k * (problem.arms - self.k)
         out, in_ = (np.nonzero(each)[1].reshape(len(sets), -1) for each in (~sets, sets))
         out, in_ = np.repeat(out, self.k, axis=1), np.tile(in_, (1, problem.arms - self.k))  # (C, pairs)
@@ -247,7 +209,7 @@ class DesignedTopK(DesignedEProcess):
         """Normal results of known deviation: one statistic for each set, with its exact law (Proposition D9). (C)"""
         from scipy.special import ndtri
 
-        arms, sets, flat = problem.arms, sets_of(problem.arms, self.k), level.reshape(-1, level.shape[-1])
+        arms, sets, flat = problem.arms, sets_of(problem.arms, self.k).inside, level.reshape(-1, level.shape[-1])
         counts = batch.counts.reshape(-1, arms)
         means = problem.question.merits(batch.totals.reshape(-1, arms) / np.maximum(counts, 1.0))
         past, sigma, times = scores.reshape(-1, arms), look.sigma.reshape(-1, 1), times.reshape(flat.shape)

@@ -6,6 +6,7 @@ against each cell of the question's e-process. How the batch was sampled does no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, singledispatch
@@ -26,6 +27,7 @@ from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet
 from roundwise.rules.eprocess.candidates import CandidateEProcess, LinearEProcess
 from roundwise.rules.eprocess.cells import AboveEProcess, BestArmEProcess, BeyondLevelEProcess, CrossedAboveEProcess
 from roundwise.rules.eprocess.engine import EProcess, RuleState
+from roundwise.rules.eprocess.sets import MOST_SETS, SetEProcess
 from roundwise.rules.eprocess.tolerance import (
     MOST,
     BestArmToleranceEProcess,
@@ -206,6 +208,9 @@ def _(question: BestArm, problem: Problem) -> EProcess:
 
 @_build_eprocess.register
 def _(question: TopK, problem: Problem) -> EProcess:
+    few = math.comb(problem.arms, question.k) <= MOST_SETS
+    if few and problem.noise.merges_arms and not question.tolerance:
+        return SetEProcess(question.k)
     return _build_candidates(problem, RankingToleranceEProcess)
 
 
