@@ -735,7 +735,17 @@ FileNote.table = {
             else "Tell files with all rows since the study began, so that windows begin with the first row of an id."
         )
     ),
-    "asked_again": lambda *, arms: f"rows without an outcome are asked for again ({list_by_arm(arms)}).",
+    "asked_again": lambda *, arms: (
+        f"rows without an outcome are asked for again ({list_by_arm(arms)}). If they keep failing, give them up with "
+        f"{option('failed')}."
+    ),
+    "failed_count": lambda *, arms, value: (
+        f"{several(sum(arms.values()), 'failed request')} counted as {value:g} ({list_by_arm(arms)})."
+    ),
+    "given_up": lambda *, arms, why: (
+        f"{several(sum(arms.values()), 'failed request')} given up ({list_by_arm(arms)}; {shown(why, 200)}): each "
+        "counts against every statement that is to be shown."
+    ),
     "empty_cells": lambda *, arms: (
         f"empty cells were taken for items that an arm was not tried on ({list_by_arm(arms)}). To count them as "
         f"missing, use {option('missing')}."
@@ -779,6 +789,7 @@ Condition.table = {
         f"the {several(number, 'missing outcome')} {'is' if number == 1 else 'are'} missing for reasons unrelated to "
         f"{'its value' if number == 1 else 'their values'}"
     ),
+    "given_up": "which request{number:s} {number:was} given up does not depend on results at later places of the list",
     "amended": lambda *, name, round, withdrawn, why: (
         f"the {'withdrawal' if withdrawn else 'correction'} of {name} in round {round} was not prompted by its results"
     ),
@@ -796,6 +807,10 @@ Condition.table = {
         "the order of the list is unrelated to the results ("
         + ("it is that of the file" if given else "its seed was chosen, not drawn")
         + ")"
+    ),
+    "same_list": lambda *, studies: (
+        f"no result that was known from {few(list(map(quoted, studies)), 3)} (the same list) is told here: in another "
+        "order the same results are no new evidence"
     ),
     "rounds_differ": "the rounds differ only by chance",
     "arms_moved": "what changed between rounds changed all arms alike",
@@ -870,6 +885,8 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "cumulative": ("`cumulative=True`", "--cumulative", "“a running total” under “What is in it”"),
     "ignore_arms": ("`ignore_arms=NAMES`", "--ignore-arms NAMES", "the box “leave out other arms”"),
     "missing": ("`missing=REASON`", "--missing REASON", "the menu “Rows without a result”"),
+    "failed": ("`failed=True`", "--failed", "the menu “Rows without a result”"),
+    "failed_is": ("`Reading(failed_is=...)`", "--failed-is NUMBER", "the command line"),
     "arm_column": ("`columns=Columns(arm=...)`", "--arm-column NAME", "the menu “arm”"),
     "outcome_column": ("`columns=Columns(outcome=...)`", "--outcome-column NAME", "the menu “result”"),
     "id_column": ("`columns=Columns(id=...)`", "--id-column NAME", "the menu “id”"),
@@ -881,6 +898,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
         "--denominator-column NAME",
         "the field “divided by the column”",
     ),
+    "cost_column": ("`columns=Columns(cost=...)`", "--cost-column NAME", "the command line"),
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
     "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“The usual result”"),
     "deviation": ("`deviation`", "--deviation", "“The spread (standard deviation)”"),
@@ -923,12 +941,12 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "split": ("`split`", "--split", "“Shares”"),
 }
 IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, the field of that name
-    **{name: f'`"{name}": true`' for name in ("new", "cumulative", "unrelated")},
+    **{name: f'`"{name}": true`' for name in ("new", "cumulative", "unrelated", "failed")},
     **{
         f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`'
-        for role in ("arm", "outcome", "id", "time", "item", "covariate", "denominator")
+        for role in ("arm", "outcome", "id", "time", "item", "covariate", "denominator", "cost")
     },
-    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("id_result", "id_window", "two_arms")},
+    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("id_result", "id_window", "two_arms", "failed_is")},
     "empty": '`"empty": "zero"`',
     "binary": '`"noise": {{"name": "binary"}}`',
     "normal": '`"noise": {{"name": "normal"}}`',

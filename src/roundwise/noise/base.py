@@ -72,6 +72,7 @@ class Scale(NamedTuple):
 
     estimate: Floats  # (K)
     variance: Floats  # (K)
+    of: Callable[[float], float]  # a mean on this scale
     back: Callable[[Floats], Floats]  # from this scale to means
     unit: float  # the standard deviation of one result on this scale
 

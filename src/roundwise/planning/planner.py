@@ -218,7 +218,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
     return dataclasses.replace(
         plan,
         alternatives=find_alternatives(request, plan.row, enough),
-        compared=compare_designs(plan.request, plan.row, enough),
+        compared=compare_designs(plan.request, plan.rows, plan.row, enough),
         caps=compare_caps(plan.request, plan.row),
         boundary=find_stopping_leads(plan.request, plan.row),
     )

@@ -66,7 +66,7 @@ def _doubts(state: State) -> Iterator[Doubt]:
     if facts.short and not listed:
         yield Condition("short_rounds", rounds=list(facts.short), more=facts.more_short)
     if lost := sum(facts.lost.values()):
-        yield Condition("missing_outcomes", number=lost)
+        yield Condition("given_up" if listed else "missing_outcomes", number=lost)
     for entry in state.amendments:
         about = {"name": entry["name"], "round": entry["round"], "why": entry["why"]}
         yield Condition("amended", withdrawn=bool(entry["withdrawn"]), **about)
@@ -92,6 +92,8 @@ def _doubts(state: State) -> Iterator[Doubt]:
         yield Condition("seed_chosen")
     if spec.list is not None and (spec.seed_given or spec.list.order == "given"):
         yield Condition("order_chosen", given=spec.list.order == "given")
+    if spec.same_list:
+        yield Condition("same_list", studies=list(spec.same_list))
     if (found := disagreeing(state)) is not None:
         about = {"arm": spec.arms[found.arm], "round": found.batch, "chance": found.chance}
         yield Condition("rounds_differ", shifts=standing(state).compares, **about)
@@ -161,7 +163,7 @@ def _cap_differs(state: State) -> Danger | None:
 
 def _missing_differ(state: State) -> Danger | None:
     lost = state.facts.lost
-    if not any(lost.values()):
+    if not any(lost.values()) or state.spec.list is not None:  # what is given up on a list helps no arm
         return None
     missing = np.array([float(lost.get(name, 0)) for name in state.spec.arms])
     chance = missing_p_value(state.record.counts, missing)

@@ -874,6 +874,7 @@ def overview(state: State) -> Plain:
         "results": int(state.record.samples),
         "pending": 0 if waiting is None else waiting.results,
         "budget": spec.budget,
+        "list": None if spec.list is None else spec.list.items_digest,
         "since": None if waiting is None else waiting.since,
         "by": current_user(),
         "guarantee": guarantee_of(state).plain(),
@@ -1141,6 +1142,10 @@ def create_from_spec(name: str, spec: StudySpec, storage: str | None = None, loa
     spec.check_recordable()
     spec.check()
     store = open_store(storage)
+    if spec.list is not None and store.server is None:  # a server sees to it itself
+        others = [each for each in store.studies() if each.name != name]
+        same = tuple(each.name for each in others if each.overview.get("list") == spec.list.items_digest)
+        spec = replace(spec, same_list=same)
     try:
         store.create(name, spec.to_json(), overview=overview(State(name, spec)))
     except StudyExistsError:
@@ -1149,7 +1154,8 @@ def create_from_spec(name: str, spec: StudySpec, storage: str | None = None, loa
             raise
         old = StudySpec.from_json(store.recent(name)[0].payload)
         seed = spec.seed if spec.seed_given else old.seed
-        if replace(spec, seed=seed, seed_given=old.seed_given).to_json() != old.to_json():
+        again = replace(spec, seed=seed, seed_given=old.seed_given, same_list=old.same_list)
+        if again.to_json() != old.to_json():
             store.close()
             raise InputError(
                 f"A study '{name}' exists with other settings. Nothing was changed; choose another name, or load it."

@@ -240,7 +240,7 @@ def effect(
     arm: Annotated[str, Query(max_length=1000)] = "",
     unrelated: bool = False,
     budget: Annotated[int | None, Query(ge=1, lt=2**53)] = None,
-    lead: float | None = None,
+    lead: Annotated[str | None, Query(max_length=100)] = None,
     looks: Annotated[int | None, Query(ge=1, le=100)] = None,
 ) -> Plain:
     """What a change would do to the guarantee, in one sentence; an error where it cannot be done."""

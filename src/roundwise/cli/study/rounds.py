@@ -53,12 +53,16 @@ class FileOptions(NamedTuple):
     ignore_arms: Annotated[
         str | None, _about_files("--ignore-arms", "Other arms whose rows are skipped ('*' for all).", "LIST")
     ] = None
+    arm_names: Annotated[
+        str, _about_files("--arm-names", "Arms under other names in these files, e.g. org/small=small.", "LIST")
+    ] = ""
     missing: Annotated[
         str | None, _about_files("--missing", "Reason why rows have no outcome; they count as missing.", "REASON")
     ] = None
     empty: Annotated[
         str | None, _about_files("--empty", "Empty outcomes of these files: zero, missing or refused.", "RULE")
     ] = None
+    failed: Annotated[bool, _about_files("--failed", "Lists: give up requests without an outcome.")] = False
     cumulative: Annotated[bool, _about_files("--cumulative", "Running totals since the study began.")] = False
     new: Annotated[bool, _about_files("--new", "Count every row as new, without the duplicate check.")] = False
 
