@@ -187,8 +187,7 @@ class StudySpec:
         if self.policy is None:
             object.__setattr__(self, "policy", usual_policy(self.question, self.budget is not None, len(self.arms)))
         object.__setattr__(self, "policy", self.policy.with_design(self.budget, self.lead, self.looks))
-        if self.columns.denominator is not None and self.reading.id_result is None:
-            object.__setattr__(self, "reading", replace(self.reading, id_result="sum"))
+        object.__setattr__(self, "reading", self.reading.of_columns(self.columns))
         if self.policy.plans_budget:  # it may have been given with the policy
             for name in ("budget", "lead"):
                 object.__setattr__(self, name, getattr(self.policy, name))
