@@ -45,6 +45,7 @@ REPEATING = {
         (60, 60),
     ),
     "one user twice": (rows(100, lambda i: i if i < 99 else 0), (1, 99)),
+    "six users in one arm each": (rows(60, lambda i: i % 6, "user"), (6, 6)),
     "six patients": (rows(120, lambda i: i % 6, "patient_id"), (6, 6)),
     "a title in one word": (rows(80, lambda i: i // 2, "customerid"), (40, 40)),
     "camel case": (rows(80, lambda i: i // 2, "visitorId"), (40, 40)),
@@ -76,6 +77,7 @@ ORDINARY = {
     "latency": lambda i: i // 2,
     "email": lambda i: i % 2,  # whether one was sent
     "subject": lambda i: f"Subject line {i % 2}",
+    "visitor": lambda i: ("old page", "new page")[i % 2],  # describes the arms
     "timestamp": lambda i: f"2026-03-01T00:{i // 60:02}:{i % 60:02}",
 }
 

@@ -178,7 +178,8 @@ class ValueSketch(NamedTuple):
         """
         kind, size = unit_kind(title), len(self.values)
         kind = "thing" if kind is None and not is_category(title) and self._stays_in_arms() else kind
-        category = kind != "person" and (size < _FEWEST_VALUES or (kind == "thing" and self.per_value > _PER_VALUE))
+        few = size < _FEWEST_VALUES and (kind != "people" or self._crosses_by_chance())
+        category = kind != "person" and (few or (kind == "thing" and self.per_value > _PER_VALUE))
         repeated, several = int((self.counts > 1).sum()), int((self.arms == _SEVERAL).sum())
         if kind is None or category or size < 2 or not max(repeated, self.repeated):
             return None
@@ -188,16 +189,28 @@ class ValueSketch(NamedTuple):
         return Repeats(title, values, max(repeated, self.repeated), max(several, self.several), exact)
 
     def _stays_in_arms(self) -> bool:
-        """Whether values repeat, but hardly any in several arms, as those of users who are assigned to one do.
+        """Whether values repeat, but hardly any in several arms, as those of users who are assigned to one do."""
+        chances = self._crossing_chances()
+        return float(chances.sum()) >= _BY_CHANCE and 10 * (self.arms == _SEVERAL).sum() <= chances.sum()
 
-        By chance a value of c rows is in several arms with probability 1 - sum (share of an arm)^c.
+    def _crosses_by_chance(self) -> bool:
+        """Whether about as many values are in several arms as if rows had been dealt to arms at random.
+
+        Or there is one value for each arm: the column describes the arms.
         """
+        chances = self._crossing_chances()
+        if len(self.values) <= len(np.unique(self.arms)):
+            return True
+        spread = float(np.sqrt((chances * (1.0 - chances)).sum()))
+        return bool((self.arms == _SEVERAL).sum() >= chances.sum() - 1.0 - 4.0 * spread)
+
+    def _crossing_chances(self) -> Floats:
+        """By chance a value of c rows is in several arms with probability 1 - sum (share of an arm)^c."""
         alone = self.arms != _SEVERAL
         if not alone.any():
-            return False
+            return np.zeros(len(self.counts))
         shares = np.bincount(np.unique(self.arms[alone], return_inverse=True)[1], self.counts[alone])
-        expected = float((1.0 - ((shares / shares.sum()) ** self.counts[:, None]).sum(axis=1)).sum())
-        return expected >= _BY_CHANCE and 10 * (~alone).sum() <= expected
+        return np.asarray(1.0 - ((shares / shares.sum()) ** self.counts[:, None]).sum(axis=1))
 
     def payload(self) -> list[object]:
         """The sketch as JSON."""
