@@ -53,6 +53,7 @@ def plan(
     reading: Reading | None = None,
     list: ItemList | Sequence[str] | int | str | Path | None = None,
     prices: str | Sequence[float] | Mapping[str, float] | None = None,
+    max_cost: float | str | None = None,
     unit: str | None = None,
     metrics: Sequence[Metric] | None = None,
     baseline: str | float | None = None,
@@ -101,6 +102,7 @@ def plan(
         reading: Rules by which rows become results.
         list: Finite list of items that the answer is about.
         prices: Price of a result of each arm, as `create_study` takes it.
+        max_cost: Not for plans, which say what a study costs whatever it may: give it to `create_study`.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         metrics: Guardrails and secondary metrics: the plan says what each needs, and which one needs most.
         baseline: Scenario baseline rate or mean.
