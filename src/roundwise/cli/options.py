@@ -176,6 +176,7 @@ Sigma = Annotated[float, option("--sigma", "Sub-Gaussian constant of the rewards
 Sigmas = Annotated[str | None, option("--sigmas", "Noise: normal, with one standard deviation per arm.", "LIST")]
 Delta = Annotated[float, _number("--delta", HELP["delta"])]
 Budget = Annotated[int | None, whole_option("budget")]
+Lead = Annotated[str | None, option("--lead", HELP["lead"], "NUMBER")]
 RoundSize = Annotated[int | None, whole_option("round")]
 Split = Annotated[str | None, option("--split", HELP["split"], "LIST")]
 Seed = Annotated[int, option("--seed", "Random seed; the same seed gives the same numbers.", "NUMBER")]

@@ -337,6 +337,11 @@ class ReportData:
     version: str
 
     @property
+    def waiting(self) -> tuple[Note, ...]:
+        """The notes that say what a conclusion waits for; these stand next to the headline."""
+        return tuple(each for each in self.notes if each.code in ("collecting", "few_rows"))
+
+    @property
     def warnings(self) -> list[str]:
         """Dangers and notes."""
         return [str(each) for each in (*self.dangers, *self.notes)]

@@ -137,7 +137,7 @@ class StudySpec:
     max_round: int | None = setting("whole", "Maximum number of results per round.", None)
     min_per_arm: int = setting("whole", "Minimum number of results per arm that a round samples.", 0, least=0)
     budget: int | None = setting("whole", "Maximum number of results in the whole study.", None)
-    lead: float | None = setting("number", "Smallest lead that matters, in units of the results, e.g. 2%.", None)
+    lead: float | None = setting("number", "Smallest lead that matters, in units of the results: 2%, 10%-of-30%.", None)
     looks: int | None = setting(
         "whole", "Number of rounds that the study is planned for (with a budget and a lead: 5).", None
     )
@@ -184,8 +184,7 @@ class StudySpec:
         if self.policy is None:
             object.__setattr__(self, "policy", usual_policy(self.question, self.budget is not None, len(self.arms)))
         object.__setattr__(self, "policy", self.policy.with_design(self.budget, self.lead, self.looks))
-        if self.columns.denominator is not None and self.reading.id_result is None:
-            object.__setattr__(self, "reading", replace(self.reading, id_result="sum"))
+        object.__setattr__(self, "reading", self.reading.of_columns(self.columns))
         if self.policy.plans_budget:  # it may have been given with the policy
             for name in ("budget", "lead"):
                 object.__setattr__(self, name, getattr(self.policy, name))

@@ -130,9 +130,9 @@ class NewPlan(declared_by(PlanRequest)):  # type: ignore[misc]  # its fields are
     runs: int = Field(default=400, ge=1, le=2000, description=settings_of(PlanRequest)["runs"][0].help)
     quick: bool = Field(default=False, description="Stop after the first numbers.")
 
-    def request(self) -> PlanRequest:
-        """The plan that is requested."""
-        return PlanRequest.declare(**self.model_dump(exclude={"quick"}))
+    def request(self, pilot: object = None) -> PlanRequest:
+        """The plan that is requested, with what a file of past results says."""
+        return PlanRequest.declare(**self.model_dump(exclude={"quick"}), pilot=pilot)
 
 
 class FileBody(Body):
@@ -213,7 +213,7 @@ class DesignBody(Body):
     """What a study is designed for from here on; without a budget for none."""
 
     budget: int | None = Field(default=None, ge=1, lt=2**53)
-    lead: float | str | None = Field(default=None, description="Smallest lead that matters, e.g. 0.02 or 2%.")
+    lead: float | str | None = Field(default=None, description="Smallest lead that matters: 0.02, 2%, 10%-of-30%.")
     looks: int | None = Field(default=None, ge=1, le=100, description="Rounds that the rest is planned for.")
 
 
