@@ -352,6 +352,8 @@ class PlanRequest(StudySpec):
             )
         if self.sample_cost is not None:
             object.__setattr__(self, "sample_cost", one_for_each(self.sample_cost, self.arms, "sample cost"))
+        if self.max_cost is not None:
+            raise InputError("A plan says what a study costs, whatever it may: leave out the largest cost.")
         if self.list is not None and self.missing:
             raise InputError("Results of a list that are missing are asked for again: leave them out of the plan.")
         if not 0 <= self.missing < 1:
@@ -390,7 +392,8 @@ class PlanRequest(StudySpec):
     @property
     def costs(self) -> Costs:
         """What results, rounds and days cost."""
-        return Costs(sample=self.sample_cost, round=self.round_cost, days=self.round_days, per_day=self.per_day)
+        sample = self.prices if self.sample_cost is None else self.sample_cost
+        return Costs(sample=sample, round=self.round_cost, days=self.round_days, per_day=self.per_day)
 
     def rows(self) -> tuple[Scenario, ...]:
         """The rows of the plan: the scenarios of a file, the given means, or a ladder of leads."""

@@ -303,6 +303,7 @@ class ReportData:
     whole: int | None  # results of all arms on the whole list, of a study of one
     tied: tuple[str, ...]  # arms that share the first place of a list
     cost: float | None  # of all results, by their prices or by what they cost on average
+    max_cost: float | None  # that was allowed
     whole_cost: float | None  # of the whole list
     cost_unit: str  # of both: tokens, or empty
     remaining: dict[str, int]  # results of the open round

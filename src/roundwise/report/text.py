@@ -691,7 +691,8 @@ def describe_extent(report: ReportData) -> str:
     if report.budget is not None:
         came = f"{count(report.results)} of at most {count(report.budget)} results"
     if report.cost is not None:
-        came += f", at a price of {number(report.cost)} {report.cost_unit}".rstrip()
+        most = "" if report.max_cost is None else f" of at most {number(report.max_cost)}"
+        came += f", at a price of {number(report.cost)}{most} {report.cost_unit}".rstrip()
     if report.whole_cost is not None and report.cost is not None:
         came += f" ({share(report.cost / report.whole_cost)} of the whole list)"
     waiting = f", and {count(report.pending)} of the open round, which do not count yet" if report.pending else ""

@@ -316,7 +316,7 @@ def _another_winner(state: State) -> float | None:
     told, repeats = state.trial.kept.told, spec.list.repeats
     values = np.full((len(spec.list), len(spec.arms)), np.nan)
     values[spec.list.places(spec.seed)[: len(told)]] = np.where(np.isfinite(told), told, np.nan)
-    means = spec.question.sign * state.record.means
+    means = spec.question.sign * state.measured.means
     first, second = np.argsort(-means, kind="stable")[:2]
     within = 0.0
     for arm in (first, second):

@@ -17,7 +17,7 @@ import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, unknown
+from roundwise.errors import DataError, InputError, unknown
 from roundwise.formats.readers import COLUMNS, columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened, unreadable
 from roundwise.ingest import ArmSums, Columns, Reading, RecordedFiles, Results, TellKeywords, TellOptions, read_results
@@ -306,6 +306,11 @@ class Study:
                 is_recorded=lambda digest: replaces is None and self._recorded_round(state, digest) is not None,
             ),
         )
+        known = () if spec.list is None else spec.list.known_arms(spec.arms)
+        if again := [spec.arms[i] for i in known if results.counts[i]]:
+            raise DataError(
+                f"{file}: the results of '{again[0]}' are known since the study was created. Leave them out."
+            )
         recorded = self._recorded_round(state, results.digest)
         if recorded is None:
             return results
@@ -1037,6 +1042,7 @@ def create_study(
     reading: Reading | None = None,
     list: ItemList | Sequence[str] | int | str | Path | None = None,
     prices: str | Sequence[float] | Mapping[str, float] | None = None,
+    max_cost: float | str | None = None,
     unit: str | None = None,
     metrics: Sequence[Metric] | None = None,
     seed: int | None = None,
@@ -1071,6 +1077,7 @@ def create_study(
             (docs/lists.md). `ItemList` has more settings: repeats, a given order, strict answers.
         prices: Price of a result of each arm, e.g. "small=1,large=50". Where arms have results of their own, `Wager`
             asks for what costs least; reports say what was spent.
+        max_cost: Of a list, the most that all results may cost, by their prices.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         metrics: Guardrails and secondary metrics of the same rows, for claims against a control: the error
             probability is that of all claims together.
@@ -1111,6 +1118,7 @@ def create_study(
         reading=reading,
         list=list,
         prices=prices,
+        max_cost=max_cost,
         unit=unit,
         metrics=metrics,
         seed=seed,

@@ -72,6 +72,7 @@ class Items(Body):
     repeats: Annotated[int, Field(ge=1, le=1000)] = 1
     order: Order = "random"
     strict: bool = False
+    known: dict[Entry, Annotated[list[float], Field(max_length=100_000)]] | None = Field(default=None, max_length=100)
 
 
 JSON_TYPES: dict[ValueType, Any] = {  # what the API takes for each type of a setting
