@@ -39,6 +39,7 @@ from roundwise.model.problem import advance, begin
 from roundwise.noise import Bounded, Poisson, SubGaussian
 from roundwise.planning.forecast import replan
 from roundwise.policies import Designed, Wager
+from roundwise.policies.designed import LOOKS
 from roundwise.simulation.environments import draw_batch
 
 LEAD = 0.1
@@ -97,7 +98,7 @@ class Sparing(Designed):
 def show_cell(name, question, env, noise, policy, fixed, runs, prototype):
     """Print one row of a table."""
     power, mean, theirs = prototype
-    (found,) = simulate(question, env, [policy], runs=runs, noise=noise, seed=1, max_batches=policy.looks)
+    (found,) = simulate(question, env, [policy], runs=runs, noise=noise, seed=1, max_batches=policy.looks or LOOKS)
     right, used = (found.decided & found.correct).mean(), found.samples / fixed
     error, spread = np.sqrt(right * (1 - right) / runs), used.std() / np.sqrt(runs)
     low = right < power - 3 * np.sqrt(power * (1 - power) * (1 / runs + 1 / theirs))
