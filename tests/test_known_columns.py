@@ -5,14 +5,18 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from roundwise import Above, BestArm, Binary, Bounded, Claims
+from roundwise.errors import DataError, InputError
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, Problem
 from roundwise.rules.finite.bets import log_wealth
 from roundwise.rules.finite.known import KnownColumns
 from roundwise.rules.finite.rule import ListRule
+from roundwise.study import create_study
+from roundwise.study.audit import verify_study
 
 
 def folded(problem, table, known, places):
@@ -93,3 +97,84 @@ def test_known_arms_are_out_at_once_if_another_known_one_is_ahead():
     # an arm that cannot catch up any more is out for certain, long before the list is used up
     kept = folded(Problem(BestArm(), 3, delta=1e-12, noise=Binary()), np.where([1, 0, 0], 0.0, table), known, 10)
     assert kept.purses.certain.tolist() == [True, False, True]
+
+
+# --- studies
+
+ARMS = ["old", "new", "other"]
+
+
+@pytest.fixture
+def _one_order(monkeypatch):
+    monkeypatch.setattr("secrets.randbits", lambda bits: 11)
+
+
+def drawn(size=150, rates=(0.5, 0.8, 0.45)):
+    rng = np.random.default_rng(5)
+    hard = rng.random(size)
+    table = {arm: (hard + rng.normal(0, 0.2, size) < rate).astype(int) for arm, rate in zip(ARMS, rates, strict=True)}
+    return pd.DataFrame({"item": [f"q{i}" for i in range(size)], **table, "score": hard.round(3)})
+
+
+def run_study(study, table):
+    rows = table.melt("item", ARMS, "arm", "outcome")
+    while (asked := study.ask()) is not None:
+        assert "old" not in asked.items
+        wanted = {(arm, item) for arm, items in asked.items.items() for item in items}
+        study.tell(rows[[each in wanted for each in zip(rows.arm, rows["item"], strict=True)]])
+    return study.report()
+
+
+@pytest.mark.usefixtures("_one_order")
+@pytest.mark.parametrize("lower", [False, True])
+def test_a_study_with_an_arm_that_was_run_before(tmp_path, lower):
+    table = drawn(rates=(0.5, 0.2, 0.5) if lower else (0.5, 0.8, 0.45))
+    known = {name: table[name].tolist() for name in ("old", "score")}
+    study = create_study(
+        "evals",
+        question=BestArm(lower_is_better=lower),
+        arms=ARMS,
+        noise=Binary(),
+        list={"items": table["item"].tolist(), "known": known},
+        storage=(storage := f"sqlite:///{tmp_path / 's.db'}"),
+    )
+    report = run_study(study, table)
+    assert report.answer == "new"
+    assert report.whole == 300  # of the two that are run
+    assert report.results < 300
+    old = report.arm_rows[0]
+    assert (old.results, old.mean) == (150, pytest.approx(table.old.mean()))
+    assert old.lower == pytest.approx(old.upper)
+    with pytest.raises(DataError, match="'old' are known"):
+        study.tell(pd.DataFrame({"item": ["q0"], "arm": ["old"], "outcome": [1]}))
+    assert verify_study("evals", storage).sound
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({"score": [1.0]}, "a number for each of the 3 items"),
+        ({"old": [0, 1, 2]}, "between 0 and 1"),
+        ({arm: [0, 1, 1] for arm in ARMS}, "nothing to ask"),
+    ],
+)
+def test_known_columns_that_are_none(tmp_path, known, said):
+    with pytest.raises(InputError, match=said):
+        create_study(
+            "evals",
+            question=BestArm(),
+            arms=ARMS,
+            noise=Binary(),
+            list={"size": 3, "known": known},
+            storage=f"sqlite:///{tmp_path / 's.db'}",
+        )
+
+
+def test_known_columns_on_the_command_line(roundwise, tmp_path):
+    drawn(40)[["item"]].to_csv(tmp_path / "items.csv", index=False)
+    drawn(40)[["item", "old", "score"]].to_csv(tmp_path / "known.csv", index=False)
+    new = "new", "evals", "--question", "best-arm", "--arms", ",".join(ARMS), "--binary", "--list", "items.csv"
+    roundwise(*new, "--known", "known.csv")
+    asked = roundwise("ask", "evals", "--as", "ids")[1]
+    assert ",new\n" in asked
+    assert ",old\n" not in asked

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roundwise import BestArm, Binary, Bounded, Claims, plan
+from roundwise import BestArm, Binary, Bounded, Claims, InputError, plan
 from roundwise.planning.forecast import outlook_line, replan
 from roundwise.planning.scenarios import AlikeItems, AlikeList, RestOfList
 from roundwise.study import create_study
@@ -101,3 +101,33 @@ def test_the_rest_of_a_list_is_like_what_was_seen():
     # a flat Dirichlet law over four rows: the mean is that of the rows, the variance p (1 - p)/(n + 1)
     assert rest.means[:, 0].mean() == pytest.approx(0.75, abs=0.03)
     assert rest.means[:, 0].var() == pytest.approx(0.75 * 0.25 / 5, rel=0.3)
+
+
+@pytest.mark.usefixtures("_one_order")
+def test_a_study_of_a_list_stays_within_what_it_may_cost(tmp_path):
+    rng = np.random.default_rng(3)
+    rows = pd.DataFrame(
+        [(str(i), arm, int(rng.random() < 0.5)) for i in range(150) for arm in ARMS], columns=["item", "arm", "outcome"]
+    )
+    settings = {"question": BestArm(), "arms": ARMS, "noise": Binary(), "list": 150, "prices": "a=1,b=2,c=10"}
+    storage = f"sqlite:///{tmp_path / 's.db'}"
+    study = create_study("evals", **settings, max_cost=600, storage=storage)
+    while (asked := study.ask()) is not None:
+        wanted = {(arm, item) for arm, items in asked.items.items() for item in items}
+        study.tell(rows[[each in wanted for each in zip(rows.arm, rows["item"], strict=True)]])
+    report = study.report()
+    assert report.status == "undecided"
+    assert 600 - 13 < report.cost <= 600
+    assert "another item would cost more than 600 in all" in report.headline
+    assert "of at most 600" in " ".join(report.text().split())
+    for wrong, said in (
+        ({"max_cost": 12}, "one item costs more"),
+        ({"max_cost": 50, "prices": None}, "goes with prices"),
+    ):
+        with pytest.raises(InputError, match=said):
+            create_study("other", **settings | wrong, storage=storage)
+
+
+def test_a_plan_of_a_list_has_its_cost():
+    found = plan(BestArm(), arms=2, noise=Binary(), list=40, prices=[1, 9], means=[0.5, 0.5], runs=10)
+    assert found.row.cost.typical == 400

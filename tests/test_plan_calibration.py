@@ -16,6 +16,7 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
+    Capped,
     Claims,
     Gaussian,
     GaussianArms,
@@ -229,6 +230,9 @@ class TestARunningStudy:
         assert "there is an answer within the budget with probability" in first_line(little)
         plenty = dataclasses.replace(study.state.spec, budget=None)
         assert " results in " in first_line(plenty)
+        open_ = dataclasses.replace(plenty, noise=Normal(), unit="ms")  # neither a lead nor a deviation in ms is known
+        assert first_line(open_).startswith("if the lead is 0.5 standard deviations of a result, about")
+        assert first_line(dataclasses.replace(open_, noise=Capped(9000.0))) is None
         self.told_a_round(study, tmp_path)
         found = replan(study.state, runs=200)
         assert found.results == study.state.trial.record.samples

@@ -617,6 +617,28 @@ def _contradicts(*, kinds: Mapping[str, int], lines: Sequence[int], files: Seque
     )
 
 
+def _collecting(
+    *, arm: str, has: int, rows: int, skewness: float | None, budget: int | None = None, over: bool = False
+) -> str:
+    """What an arm still needs before it is bet on, why, and the ways out."""
+    if has:
+        said = f"Collecting: {arm} has {count(has)} of the roughly {count(rows)} results that are needed before "
+        why = "" if skewness is None else f": single values make up much of its total (skewness {skewness:.2g})"
+        said += f"anything is concluded about it{why}."
+    else:
+        said = f"Collecting: about {count(rows)} results of each arm are needed before anything is concluded about it"
+        said += ", and more if they are skewed (32 times the squared skewness)."
+    if budget is not None:
+        said += f" The budget of {count(budget)} does not allow that, so the study will hardly be decided."
+        if skewness is None:
+            said += f" With few results, create a study with {option('normal')} if they are bell-shaped."
+        elif not over:
+            said += " Extend it, or leave the arm out."
+    if budget is None and skewness is None:
+        return said
+    return f"{said} If single large values should not decide, create a study with {option('cap')}, which need not wait."
+
+
 Note.table = {
     "this_run": lambda *, chance, repeats: (
         "The answer is about this run. How likely another run of the list would have another winner "
@@ -630,16 +652,7 @@ Note.table = {
         f"{several(rows, 'result')} of {arm} in a round say little about its spread. Make rounds larger, so that each "
         f"arm has {count(enough)} or more; or, if all arms are known to have the same spread, say so in a new study."
     ),
-    "collecting": lambda *, arm, rows, skewness, budget=None: (
-        f"Collecting: about {count(rows)} results of {arm} are needed before anything is concluded"
-        + (f" (skewness {skewness:.2g})." if skewness is not None else ".")
-        + (
-            ""
-            if budget is None
-            else f" The budget of {count(budget)} does not allow that for all arms, so nothing will be concluded. With "
-            f"few results, create a study with {option('normal')} if they are bell-shaped, or with {option('cap')}."
-        )
-    ),
+    "collecting": _collecting,
     "rule": "{text}",  # in the words of a stopping rule
     "exact_rounds": (
         "{policy} stops by its own rule, which requires every round to be exactly as planned: with fewer or more "
@@ -902,7 +915,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
     "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“The usual result”"),
     "deviation": ("`deviation`", "--deviation", "“The spread (standard deviation)”"),
-    "pilot": ("`pilot`", "--pilot", "a pilot on the command line"),
+    "pilot": ("`pilot`", "--pilot", "“File of past results”"),
     "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "the menu “item”"),
     "range": ("Bounded({low:g}, {high:g})", "--range {low:g} {high:g}", "scores from {low:g} to {high:g}"),
     "range_or_sigma": (
@@ -953,7 +966,7 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     "same_spread": '`"noise": {{"name": "same-variance"}}`',
     "large_sample": '`"noise": {{"name": "large-sample"}}`',
     "cap": '`"noise": {{"name": "capped", "cap": X}}`',
-    "pilot": "a past file to `plan(pilot=FILE)` in Python",
+    "pilot": "a past file to `POST .../plan/pilot`",
     "items_or_column": '`"columns": {{"item": NAME}}`',
     "arms_example": '`"arms": ["a", "b", "c"]`',
     "baseline_example": '`"baseline": 0.3`',

@@ -152,6 +152,13 @@ DECLARED: dict[str, dict[str, Any]] = {
         "question": BestArm(lower_is_better=True), "noise": Bounded(0.0, 1.0), "max_round": 90,
         "list": {"size": 80, "repeats": 2, "order": "given", "strict": True}, "round": None,
     },
+    "list, largest cost": {
+        "noise": Binary(), "round": None, "list": 60, "prices": {"a": 1, "b": 5, "c": 20}, "max_cost": 800,
+    },
+    "list, known": {
+        "noise": Binary(), "round": None,
+        "list": {"size": 60, "known": {"score": [k % 7 / 7 for k in range(60)]}},
+    },
     "items of a range": {"noise": Bounded(0.0, 1.0), "columns": Columns(item="question")},
     "items, normal": {"question": CONTROL, "noise": Normal(), "columns": Columns(item="question"), "budget": 270},
 } | {  # policies and thresholds, with the rounds they plan

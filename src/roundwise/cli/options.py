@@ -34,7 +34,7 @@ from roundwise.noise import (
 from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
 from roundwise.questions.claims import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
-from roundwise.study.item_list import ItemList, numbered_items, read_list
+from roundwise.study.item_list import ItemList, numbered_items, read_known, read_list
 from roundwise.study.metrics import Metric, Role, parse_metric
 from roundwise.study.spec import StudySpec, ValueType, arm_names, parse_numbers, settings_of
 
@@ -463,6 +463,9 @@ class ListOptions(NamedTuple):
     list_size: Annotated[int | None, _list("--list-size", "The same for items 0 to N - 1.", "N")] = None
     repeats: Annotated[int | None, _list("--repeats", "Times that every arm is tried on every item.", "N")] = None
     order: Annotated[str | None, _list("--order", "random (default), or given: that of the file.", "ORDER")] = None
+    known: Annotated[
+        Path | None, _list("--known", "Table of numbers known of every item: results of arms, or scores.", "FILE")
+    ] = None
     strict: Annotated[bool, _list("--strict", "An answer that is ahead of every other arm, not level with one.")] = (
         False
     )
@@ -473,13 +476,14 @@ class ListOptions(NamedTuple):
             raise InputError("Give either --list FILE or --list-size N.")
         if self.list_file is None and self.list_size is None:
             if self != ListOptions():
-                raise InputError("--repeats, --order and --strict go with --list FILE or --list-size N.")
+                raise InputError("--repeats, --order, --known and --strict go with --list FILE or --list-size N.")
             return None
         if self.list_file is not None:
             ids = read_list(self.list_file, columns.item_column or "item")
         else:
             ids = numbered_items(self.list_size)
-        given: Plain = {"repeats": self.repeats, "order": self.order, "strict": self.strict or None}
+        known = None if self.known is None else read_known(self.known, ids, columns.item_column or "item")
+        given: Plain = {"repeats": self.repeats, "order": self.order, "strict": self.strict or None, "known": known}
         return ItemList(ids, **{key: value for key, value in given.items() if value is not None})
 
 

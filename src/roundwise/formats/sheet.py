@@ -357,7 +357,7 @@ def empty(name: str) -> DataError:
 
 
 def is_frame(source: object) -> bool:
-    """Whether it is a data frame of pandas or polars, or a mapping from names to columns."""
+    """Whether it is a data frame of pandas or polars, an Arrow table, or a mapping from names to columns."""
     return isinstance(source, Mapping) or (hasattr(source, "columns") and hasattr(source, "__getitem__"))
 
 

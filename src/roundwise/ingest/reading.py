@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Literal, get_args
 
@@ -128,6 +128,12 @@ class Reading:
     def shares(self) -> bool:
         """Whether results are 1 beyond a value, and else 0."""
         return self.share_above is not None or self.share_below is not None
+
+    def of_columns(self, columns: Columns) -> Reading:
+        """The rules for these columns: a ratio is of the sums of each id, unless another rule was given."""
+        if columns.denominator is None or self.id_result is not None:
+            return self
+        return replace(self, id_result="sum")
 
     def payload(self) -> Plain:
         """The rules that differ from the usual ones, as JSON."""

@@ -161,6 +161,10 @@ class Noise(ABC):
         """How many results each arm needs, as far as the past tells, before it is bet on; None: two at most. (K)"""
         return None
 
+    def rows_at_skewness(self, skewness: Floats) -> Floats | None:
+        """The same for results of this skewness. ()"""
+        return None
+
     def check_arms(self, arms: int) -> None:  # noqa: B027 - a default, not a gap
         """Raise an InputError if the model does not fit this number of arms."""
 

@@ -310,6 +310,7 @@ class ResultsSoFar:
     totals: Floats  # (K)
     scatter: Floats | None = None  # (K), sum of squares about the means of rounds
     freedom: Floats | None = None  # (K)
+    skewness: Floats | None = None  # (K), where cubes are known
 
     @property
     def deviation(self) -> float | None:
@@ -398,7 +399,8 @@ def allowed_world(noise: Noise, data: ResultsSoFar, seed: int, prior: LeadPrior 
     if noise.outcome.limited:
         rows = means(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(99,))), WORLDS)
         return world_of(noise, rows, data.deviation)
-    return world_of(noise, means, _deviation(noise, data))
+    skewness = 0.0 if data.skewness is None or not noise.estimates_variance else data.skewness
+    return world_of(noise, means, _deviation(noise, data), skewness)
 
 
 def draw_means(
@@ -773,13 +775,15 @@ def _collect_data(state: State, told: Batch | None) -> ResultsSoFar:
     """All that came back, also for the outstanding round; squares as far as the stopping rule keeps them."""
     record, past = state.trial.record, state.spec.policy.stopping.past(state.trial.kept)
     scatter, freedom = (None, None) if past is None or not past.freedom.any() else (past.scatter, past.freedom)
+    skewness = None if past is None or past.cubes is None else np.nan_to_num(past.skewness, posinf=0.0)
     if told is None:
-        return ResultsSoFar(counts=record.counts, totals=record.totals, scatter=scatter, freedom=freedom)
+        known = ResultsSoFar(counts=record.counts, totals=record.totals, scatter=scatter, freedom=freedom)
+        return dataclasses.replace(known, skewness=skewness)
     if told.scatter is not None:
         within = np.maximum(told.counts - 1.0, 0.0)
         scatter, freedom = (told.scatter, within) if scatter is None else (scatter + told.scatter, freedom + within)
     counts, totals = record.counts + told.counts, record.totals + told.totals
-    return ResultsSoFar(counts=counts, totals=totals, scatter=scatter, freedom=freedom)
+    return ResultsSoFar(counts=counts, totals=totals, scatter=scatter, freedom=freedom, skewness=skewness)
 
 
 def outlook_line(state: State, *, runs: int = LINE_RUNS) -> str | None:
@@ -806,14 +810,14 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
     settings = settings if settings.list is not None else settings.alone
     question, noise = settings.question, settings.noise
     low, high = noise.mean_range
-    unknown = noise.largest_deviation is None and not (noise.outcome.limited or noise.outcome.counts)
-    if settings.lead is not None and unknown:
-        return None  # what a lead in units of the results takes depends on a deviation that nobody has said
+    if noise.outcome.clip or noise.outcome.counts or (settings.lead is not None and noise.estimates_variance):
+        return None  # what a lead in units of the results takes depends on a mean or a deviation that nobody has said
+    unit = "standard deviations of a result" if noise.estimates_variance else settings.unit or ""
     middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
     try:
         baseline = middle if question.level is None else question.level
         rows = build_ladder(
-            question, settings.arms, noise, baseline, None if settings.lead is None else [settings.lead]
+            question, settings.arms, noise, baseline, None if settings.lead is None else [settings.lead], unit=unit
         )
         row = rows[-2] if settings.lead is None else rows[0]
         means = np.asarray(row.means)

@@ -80,7 +80,9 @@ class Policy(ABC, Generic[Memory]):
         checked(looks is None, f"A number of looks goes with the policies 'wager' and 'designed', not '{self.name}'.")
         return self
 
-    def with_list(self, size: int, strict: bool, known: KnownColumns | None = None) -> Policy:
+    def with_list(
+        self, size: int, strict: bool, known: KnownColumns | None = None, max_cost: float | None = None
+    ) -> Policy:
         """Return the policy for a finite list of this many items; by default there is none."""
         raise InputError(f"A list has a policy of its own, 'lockstep': leave out '{self.name}'.")
 

@@ -37,12 +37,14 @@ class Lockstep(Policy[BlockEdge]):
         size: N, the number of items of the list.
         strict: Whether the answer must be ahead of all other arms, at half of delta for each.
         known: Columns that are known of the whole list.
+        max_cost: The most that all results may cost, by the prices of the problem.
         max_batch: The most results of a batch.
     """
 
     size: int | None = None
     strict: bool = False
     known: KnownColumns | None = None
+    max_cost: float | None = None
     max_batch: float | None = None
     name = "lockstep"
 
@@ -58,6 +60,9 @@ class Lockstep(Policy[BlockEdge]):
         if self.size is None:
             raise InputError("The policy 'lockstep' is for lists of items: create the study with a list.")
         self.stopping.check(problem)
+        each = np.ones(problem.arms, dtype=np.bool_)
+        some = bool(self._affordable(problem, np.zeros(problem.arms), each) >= 1.0)
+        checked(some, f"`max_cost` is {self.max_cost:g}, but one item costs more with all arms." if not some else "")
         room = self.max_batch is None or self.max_batch >= problem.arms
         checked(room, f"`max_batch` is {self.max_batch}, but {problem.arms} arms need that many results for one item.")
 
@@ -65,13 +70,17 @@ class Lockstep(Policy[BlockEdge]):
         checked(not min_per_arm, "A block of a list has the same items for every arm: leave out the least per arm.")
         return replace(self, max_batch=max_batch)
 
-    def with_list(self, size: int, strict: bool, known: KnownColumns | None = None) -> Policy:
-        return replace(self, size=size, strict=strict, known=known)
+    def with_list(
+        self, size: int, strict: bool, known: KnownColumns | None = None, max_cost: float | None = None
+    ) -> Policy:
+        return replace(self, size=size, strict=strict, known=known, max_cost=max_cost)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[BlockEdge]:
         size = self.size or 1
         first = math.ceil(min(MOST_FIRST, max(LEAST_FIRST, FIRST * size)))
         edge = self._limit(np.full(runs, min(size, first), dtype=np.float64), np.zeros(runs), problem.arms)
+        unknown = np.ones((*runs, problem.arms), dtype=np.bool_)
+        edge = np.minimum(edge, self._affordable(problem, np.zeros((*runs, problem.arms)), unknown))
         pulls = np.broadcast_to(edge[..., None], (*runs, problem.arms)).copy()
         pulls[..., [] if self.known is None else list(self.known.arms)] = 0.0
         return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), BlockEdge(edge))
@@ -82,7 +91,8 @@ class Lockstep(Policy[BlockEdge]):
         edge = np.where(kept.place < trial.plan.memory.edge, trial.plan.memory.edge, self._edge(problem, kept))
         plan = trial.plan._replace(memory=BlockEdge(edge))
         pulls = self.missing_entries(problem, trial._replace(plan=plan)).sum(axis=-2, dtype=np.float64)
-        return BatchPlan(pulls, plan.may_stop, plan.memory)
+        found = BatchPlan(pulls, plan.may_stop, plan.memory)
+        return found if self.max_cost is None else found._replace(last=np.asarray(pulls.sum(axis=-1) == 0))
 
     def missing_entries(self, problem: Problem, trial: Trial[BlockEdge]) -> Bools:
         kept, edge = trial.kept, trial.plan.memory.edge
@@ -113,7 +123,19 @@ class Lockstep(Policy[BlockEdge]):
         edge = np.where(some, np.nanmedian(np.where(some[..., None], wanted, 0.0), axis=-1), place + 1.0)
         edge = np.ceil(np.where(edge > REST * size, size, edge))
         arms = process.needed(kept.purses).sum(axis=-1)
-        return np.minimum(self._limit(np.maximum(edge, place + 1.0), place, arms), size)
+        edge = np.minimum(self._limit(np.maximum(edge, place + 1.0), place, arms), size)
+        told = (~np.isnan(kept.told)).sum(axis=-2, dtype=np.float64)
+        most = self._affordable(problem, told, process.needed(kept.purses))
+        return np.asarray(np.minimum(edge, place + most))
+
+    def _affordable(self, problem: Problem, told: Floats, needed: Bools) -> Floats:
+        """How many more items the needed arms can be tried on for the money that is left. ()"""
+        if self.max_cost is None:
+            return np.full(told.shape[:-1], np.inf)
+        prices = np.asarray(problem.prices)
+        prices = np.where(np.isin(np.arange(problem.arms), () if self.known is None else self.known.arms), 0.0, prices)
+        left, each = self.max_cost - told @ prices, needed @ prices
+        return np.asarray(np.floor(np.maximum(left, 0.0) / np.maximum(each, 1e-300) + 1e-9))
 
     def _limit(self, edge: Floats, place: Floats, arms: Floats | int) -> Floats:
         if self.max_batch is None:

@@ -104,10 +104,13 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         pending=0 if waiting is None else waiting.results,
         budget=settings.budget,
         rounds=int(state.trial.record.batches),
-        whole=None if settings.list is None else len(settings.list) * len(settings.arms),
+        whole=_whole_list(settings),
         tied=found.tied,
         cost=None if prices is None else float(np.dot(prices, state.record.counts)),
-        whole_cost=None if prices is None or settings.list is None else len(settings.list) * float(sum(prices)),
+        max_cost=settings.max_cost,
+        whole_cost=None
+        if prices is None or settings.list is None
+        else len(settings.list) * float(sum(np.delete(prices, settings.list.known_arms(settings.arms)))),
         cost_unit="" if settings.prices is not None else next(iter(state.facts.cost_units), ""),
         remaining={}
         if waiting is None
@@ -148,6 +151,12 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         digest=events[-1].digest if events else None if state.last is None else state.last.digest,
         version=__version__,
     )
+
+
+def _whole_list(settings: StudySpec) -> int | None:
+    """The results of the whole list that are not known beforehand."""
+    items, arms = settings.list, settings.arms
+    return None if items is None else len(items) * (len(arms) - len(items.known_arms(arms)))
 
 
 def _list_tied(settings: StudySpec, claims: Sequence[ClaimStatus]) -> tuple[str, ...]:
@@ -269,7 +278,7 @@ def _write_sentence(state: State, found: Findings, guarantee: Guarantee, decisio
         what += f", and by all metrics together: {', '.join(verdicts)}"
     came = "1 result" if record.samples == 1 else f"{int(record.samples)} results"
     if settings.list is not None:
-        came += f" (of {len(settings.list) * len(settings.arms)} for the whole list)"
+        came += f" (of {_whole_list(settings)} for the whole list)"
     return (
         f"With {came} of {len(settings.arms)} arms in {several(int(record.batches), 'round')}, "
         f"{_describe_allocation(settings)} (roundwise {__version__}), the study {what}; {promise}."
@@ -367,7 +376,7 @@ def measure(
 
 def _list_arms(state: State) -> list[ArmRow]:
     """What came back of every arm; also what is recorded and does not count yet."""
-    record, waiting = state.record, state.awaited_round
+    record, waiting = state.measured, state.awaited_round
     open_ = None if waiting is None or not waiting.files else waiting.whole
     missing = dict(state.facts.lost)
     for names, each in state.late_files:
@@ -488,7 +497,7 @@ def _size_claim(
     margin: float | None,
 ) -> ClaimRow:
     """A claim with the size of what it is about; sizes that a rule computes itself stay."""
-    record, scale = state.record, math.exp if claim.scale == ODDS else float
+    record, scale = state.measured, math.exp if claim.scale == ODDS else float
     estimate = lower = upper = None
     gap = False
     if claim.left is not None:

@@ -303,6 +303,7 @@ class ReportData:
     whole: int | None  # results of all arms on the whole list, of a study of one
     tied: tuple[str, ...]  # arms that share the first place of a list
     cost: float | None  # of all results, by their prices or by what they cost on average
+    max_cost: float | None  # that was allowed
     whole_cost: float | None  # of the whole list
     cost_unit: str  # of both: tokens, or empty
     remaining: dict[str, int]  # results of the open round
@@ -335,6 +336,11 @@ class ReportData:
     by: tuple[str, ...]  # who wrote to the record
     digest: str | None  # of the last entry
     version: str
+
+    @property
+    def waiting(self) -> tuple[Note, ...]:
+        """The notes that say what a conclusion waits for; these stand next to the headline."""
+        return tuple(each for each in self.notes if each.code in ("collecting", "few_rows"))
 
     @property
     def warnings(self) -> list[str]:

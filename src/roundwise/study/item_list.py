@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +24,7 @@ from roundwise.ingest.record import Results
 from roundwise.messages import Remedy
 from roundwise.model.problem import check_whole_number
 from roundwise.noise.base import Noise
+from roundwise.rules.finite.known import KnownColumns
 
 Order = Literal["random", "given"]
 REPEAT = "#"  # between an item and the number of the repeat
@@ -42,6 +43,8 @@ class ItemList:
         repeats: How often every arm is tried on every item.
         order: "random", drawn from the seed of the study, or "given", that of the list.
         strict: Whether the answer must be ahead of every other arm, at half of delta for each.
+        known: Columns that are known of all items, by name, in the order of the items: results of arms, which are not
+            asked for, and scores. They make bets surer (docs/lists.md).
         digest: Of the order of the entries, once the study has a seed.
 
     >>> ItemList(("q1", "q2"), repeats=2).entries
@@ -52,6 +55,7 @@ class ItemList:
     repeats: int = 1
     order: Order = "random"
     strict: bool = False
+    known: Mapping[str, Sequence[float]] = field(default_factory=dict, hash=False)
     digest: str = ""
 
     def __post_init__(self) -> None:
@@ -67,6 +71,11 @@ class ItemList:
         if len(set(hash_ids(items, 0).tolist())) < len(items):
             twice = Counter(items).most_common(1)[0][0]
             raise InputError(f"The item {quoted(twice)} is on the list twice. Give every item once.")
+        known = {name_in(name): tuple(map(float, values)) for name, values in dict(self.known).items()}
+        object.__setattr__(self, "known", known)
+        for name, values in known.items():
+            if len(values) != len(items) or not np.isfinite(values).all():
+                raise InputError(f"The known column {quoted(name)} needs a number for each of the {len(items)} items.")
 
     @classmethod
     def parse(cls, value: Any) -> ItemList:
@@ -87,7 +96,7 @@ class ItemList:
                 return cls(**fields | {"items": tuple(fields["items"])})
             except (KeyError, TypeError):
                 raise InputError(
-                    "A list of items needs `items` or `size`; it may have repeats, order, strict."
+                    "A list of items needs `items` or `size`; it may have repeats, order, strict, known."
                 ) from None
         if isinstance(value, Iterable):
             return cls(tuple(value))
@@ -98,7 +107,8 @@ class ItemList:
         numbered = self.items == numbered_items(len(self.items))
         found: Plain = {"size": len(self.items)} if numbered else {"items": list(self.items)}
         rest = {"repeats": self.repeats, "order": self.order, "strict": self.strict, "digest": self.digest}
-        return found | {key: value for key, value in rest.items() if value != getattr(ItemList, key)}
+        found |= {key: value for key, value in rest.items() if value != getattr(ItemList, key)}
+        return found | ({"known": {name: list(each) for name, each in self.known.items()}} if self.known else {})
 
     @property
     def flags(self) -> list[str]:
@@ -107,6 +117,7 @@ class ItemList:
         found = ["--list-size", str(len(self.items))] if numbered else ["--list", "FILE"]
         found += ["--repeats", str(self.repeats)] if self.repeats > 1 else []
         found += ["--order", self.order] if self.order != "random" else []
+        found += ["--known", "FILE"] if self.known else []
         return [*found, *(["--strict"] if self.strict else [])]
 
     @property
@@ -174,6 +185,27 @@ class ItemList:
         every = [item for item in self.items for _ in times]
         return {entry: known[item] for entry, item in zip(self.entries, every, strict=True)}
 
+    def known_arms(self, arms: Sequence[str]) -> tuple[int, ...]:
+        """The arms whose results are known."""
+        return tuple(i for i, arm in enumerate(arms) if arm in self.known)
+
+    def known_columns(self, arms: Sequence[str], noise: Noise, flips: bool, seed: int) -> KnownColumns | None:
+        """The known columns by place, as bets use them: results of arms, and one score of the items."""
+        if not self.known:
+            return None
+        of_arms, (low, high) = self.known_arms(arms), noise.mean_range
+        if len(of_arms) == len(arms):
+            raise InputError("The results of all arms are known: there is nothing to ask. Leave out one.")
+        columns = np.array([self.known[arms[i]] for i in of_arms]).reshape(len(of_arms), len(self.items))
+        if columns.size and (columns.min() < low or columns.max() > high):
+            raise InputError(f"Known results of arms must lie between {low:g} and {high:g}, as all results do.")
+        scaled = (columns - low) / (high - low)
+        every = np.array(list(self.known.values()))
+        spread = np.ptp(every, axis=1, keepdims=True)
+        score = ((every - every.min(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1.0)).mean(axis=0)
+        values = np.stack([*(1.0 - scaled if flips else scaled), score], axis=1)
+        return KnownColumns.of(np.repeat(values, self.repeats, axis=0)[self.places(seed)], of_arms)
+
     def check_noise(self, noise: Noise) -> None:
         """Raise an InputError unless results lie in a range."""
         low, high = noise.mean_range
@@ -207,3 +239,13 @@ def read_list(path: Path, column: str = "item") -> tuple[str, ...]:
     if not found:
         raise DataError(f"{path} has no items. Give one row an item.")
     return tuple(found)
+
+
+def read_known(path: Path, items: Sequence[str], column: str = "item") -> dict[str, list[float]]:
+    """The columns of a table with a row for each item, but for that of the items: all of them numbers."""
+    names, rows = read_rows(path, [column])
+    by_item = {row.text(column): row for row in rows}
+    lacking = next((item for item in items if item not in by_item), None)
+    if lacking is not None:
+        raise DataError(f"{path} has no row for the item {quoted(lacking)}. Give one row for each item of the list.")
+    return {name: [by_item[item].number(name) for item in items] for name in names if name != column}

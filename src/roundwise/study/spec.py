@@ -148,6 +148,7 @@ class StudySpec:
     list: ItemList | None = setting(
         "list", "Finite list of items that every arm is tried on: the answer is about this list.", None
     )
+    max_cost: float | None = setting("number", "Lists: largest cost of all results, by their prices.", None)
     prices: tuple[float, ...] | None = setting(
         "prices", "Price of a result: one number per arm, e.g. small=1,large=50.", None
     )
@@ -179,13 +180,14 @@ class StudySpec:
         parse_settings(self)
         if self.prices is not None:
             object.__setattr__(self, "prices", one_for_each(self.prices, self.arms, "price"))
+        if self.max_cost is not None and (self.prices is None or self.list is None):
+            raise InputError("A largest cost goes with prices and a list. Give both, or a budget in results.")
         if self.list is not None:
             self._set_up_list(self.list)
         if self.policy is None:
             object.__setattr__(self, "policy", usual_policy(self.question, self.budget is not None, len(self.arms)))
         object.__setattr__(self, "policy", self.policy.with_design(self.budget, self.lead, self.looks))
-        if self.columns.denominator is not None and self.reading.id_result is None:
-            object.__setattr__(self, "reading", replace(self.reading, id_result="sum"))
+        object.__setattr__(self, "reading", self.reading.of_columns(self.columns))
         if self.policy.plans_budget:  # it may have been given with the policy
             for name in ("budget", "lead"):
                 object.__setattr__(self, name, getattr(self.policy, name))
@@ -233,6 +235,7 @@ class StudySpec:
             "reading": self.reading.payload(),
             "list": None if self.list is None else self.list.to_json(),
             "prices": None if self.prices is None else list(self.prices),
+            "max_cost": self.max_cost,
             "unit": self.unit,
             "metrics": [each.to_json() for each in self.metrics],
             "seed": self.seed,
@@ -292,7 +295,8 @@ class StudySpec:
     @property
     def design(self) -> Plain:
         """What rounds are planned for, as JSON: it may change before any round."""
-        return {"policy": to_spec(self.policy), "budget": self.budget, "lead": self.lead, "looks": self.looks}
+        policy = self.policy if self.list is None else self.policy.with_list(len(self.list), self.list.strict)
+        return {"policy": to_spec(policy), "budget": self.budget, "lead": self.lead, "looks": self.looks}
 
     def with_design(self, design: Facts) -> Self:
         """The same study with another design."""
@@ -328,6 +332,7 @@ class StudySpec:
                 raise InputError(f"A study of a list has no {option(name)}: every arm is tried on the same items.")
         if self.reading.id_result is not None or self.columns.covariate is not None or self.columns.id is not None:
             raise InputError("Rows of a list are known by their item: leave out ids and covariates.")
+        known = items.known_columns(self.arms, noise, self.question.lower_is_better, self.seed)
         if self.reading.empty != "refused":
             again = "On a list, a row without an outcome is a request that failed, and is asked for again."
             raise InputError(again, Remedy("Give {@failed_is} if it is to count as a result."))
@@ -337,7 +342,9 @@ class StudySpec:
                 raise InputError(f"A failed request cannot count as {failed:g}: results lie in [{low:g}, {high:g}].")
         object.__setattr__(self, "list", replace(items, digest=items.order_digest(self.seed)))
         object.__setattr__(self, "noise", noise)
-        object.__setattr__(self, "policy", (self.policy or Lockstep()).with_list(len(items), items.strict))
+        object.__setattr__(
+            self, "policy", (self.policy or Lockstep()).with_list(len(items), items.strict, known, self.max_cost)
+        )
         object.__setattr__(self, "columns", replace(self.columns, item=self.columns.item or "item"))
 
     @property

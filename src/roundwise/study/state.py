@@ -460,6 +460,17 @@ class State:
         return self.trial.record.plus(self.late_sums)
 
     @property
+    def measured(self) -> Record:
+        """The same, with the results of arms that were known before the study."""
+        items, found = self.spec.list, self.record
+        if items is None or not items.known:
+            return found
+        counts, totals = np.zeros_like(found.counts), np.zeros_like(found.totals)
+        for arm in items.known_arms(self.spec.arms):
+            counts[arm], totals[arm] = len(items), items.repeats * sum(items.known[self.spec.arms[arm]])
+        return found.plus(Batch(counts, totals))
+
+    @property
     def unfolded(self) -> Sequence[Round]:
         """The rounds that are not in the summary."""
         return [each for each in self.recent if not each.counted and each.number > self._through]
@@ -533,7 +544,14 @@ class State:
             return f"{self.summary.deviation or 'a round did not come back as it was planned'}, and {needs}"
         if policy.stopping.exact_batches and not np.array_equal(self.planned, whole := self.whole_plan):
             return f"the budget of {budget} results does not cover the next round of {int(whole.sum())}, and {needs}"
-        return None if self.planned.any() else f"the budget of {budget} results is used up"
+        if self.planned.any():
+            return None
+        cost = self.spec.max_cost
+        return (
+            f"the budget of {budget} results is used up"
+            if cost is None
+            else f"another item would cost more than {cost:g} in all"
+        )
 
     def of_metric(self, metric: int) -> State:
         """The same study by one of its further metrics, to be looked at: its claims, noise model and results."""

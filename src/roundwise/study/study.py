@@ -17,7 +17,7 @@ import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, unknown
+from roundwise.errors import DataError, InputError, unknown
 from roundwise.formats.readers import COLUMNS, columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened, unreadable
 from roundwise.ingest import ArmSums, Columns, Reading, RecordedFiles, Results, TellKeywords, TellOptions, read_results
@@ -259,6 +259,10 @@ class Study:
         arms: tuple[str, ...] | None = None,
     ) -> Results:
         """What a file brought to a round, beyond what is recorded, and what was read `before` it in the same call."""
+        named = Columns() if options.columns is None else options.columns
+        for role, what in (("covariate", "covariate to adjust for"), ("denominator", "denominators")):
+            if role in named.payload() and role not in state.spec.columns.payload():
+                raise InputError(f"This study has no {what}: that is fixed when it is created. Nothing was changed.")
         found = self._read_metric(state, source, number, file, options, before, replaces, arms)
         others, said = [], options_for_metric(options, found)
         for m in range(len(state.spec.metrics)):
@@ -293,8 +297,8 @@ class Study:
             file=file,
             columns=spec.columns,
             reading=spec.reading,
-            adjustment=adjustment_of(state, replaces, options.columns),
-            ratio=ratio_of(state, arms or spec.arms, replaces, options.columns),
+            adjustment=adjustment_of(state, replaces),
+            ratio=ratio_of(state, arms or spec.arms, replaces),
             lower_is_better=spec.question.lower_is_better if spec.question.seeks_better else None,
             options=options,
             recorded=replace(
@@ -302,6 +306,11 @@ class Study:
                 is_recorded=lambda digest: replaces is None and self._recorded_round(state, digest) is not None,
             ),
         )
+        known = () if spec.list is None else spec.list.known_arms(spec.arms)
+        if again := [spec.arms[i] for i in known if results.counts[i]]:
+            raise DataError(
+                f"{file}: the results of '{again[0]}' are known since the study was created. Leave them out."
+            )
         recorded = self._recorded_round(state, results.digest)
         if recorded is None:
             return results
@@ -893,34 +902,18 @@ def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps([verb, words, contents], sort_keys=True, default=str).encode()).hexdigest()
 
 
-def adjustment_of(state: State, replaces: Results | None, columns: Columns | None = None) -> Adjustment | None:
-    """What results of the open round are adjusted by: the same in all files of a round; None without a covariate.
-
-    `columns` are those that the user named for the file.
-    """
+def adjustment_of(state: State, replaces: Results | None) -> Adjustment | None:
+    """What results of the open round are adjusted by: the same in all files of a round; None without a covariate."""
     if state.spec.columns.covariate is None:
-        if columns is not None and columns.covariate is not None:
-            raise InputError(
-                "This study has no covariate to adjust for: that is fixed when a study is created. Nothing was changed."
-            )
         return None
     files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
     told = [each.covariate.adjustment for each in files if each.covariate is not None]
     return told[0] if told else state.summary.covariate.adjustment
 
 
-def ratio_of(
-    state: State, arms: Sequence[str], replaces: Results | None, columns: Columns | None = None
-) -> RatioSums | Linearization | None:
-    """The sums of earlier rounds, which say how ids become results, or how those of the round did; None for no ratio.
-
-    `columns` are those that the user named for the file.
-    """
+def ratio_of(state: State, arms: Sequence[str], replaces: Results | None) -> RatioSums | Linearization | None:
+    """The sums of earlier rounds, which say how ids become results, or how those of the round did; None: no ratio."""
     if state.spec.columns.denominator is None:
-        if columns is not None and columns.denominator is not None:
-            raise InputError(
-                "This study has no denominators: that is fixed when a study is created. Nothing was changed."
-            )
         return None
     files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
     told = [each.linearization for each in files if each.linearization is not None]
@@ -943,7 +936,8 @@ def options_for_metric(options: TellOptions, results: Results) -> TellOptions:
 
     Ids, items and running totals say which rows are new; otherwise the `results` of the first metric were looked at.
     """
-    columns = None if options.columns is None else replace(options.columns, outcome=None)
+    own = dict.fromkeys(("outcome", "covariate", "denominator"))
+    columns = None if options.columns is None else replace(options.columns, **own)
     by_rows = results.ids is None and (results.strata is None or results.strata.items is None)
     return replace(options, columns=columns, new=options.new or (by_rows and not options.cumulative))
 
@@ -1048,6 +1042,7 @@ def create_study(
     reading: Reading | None = None,
     list: ItemList | Sequence[str] | int | str | Path | None = None,
     prices: str | Sequence[float] | Mapping[str, float] | None = None,
+    max_cost: float | str | None = None,
     unit: str | None = None,
     metrics: Sequence[Metric] | None = None,
     seed: int | None = None,
@@ -1082,6 +1077,7 @@ def create_study(
             (docs/lists.md). `ItemList` has more settings: repeats, a given order, strict answers.
         prices: Price of a result of each arm, e.g. "small=1,large=50". Where arms have results of their own, `Wager`
             asks for what costs least; reports say what was spent.
+        max_cost: Of a list, the most that all results may cost, by their prices.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         metrics: Guardrails and secondary metrics of the same rows, for claims against a control: the error
             probability is that of all claims together.
@@ -1122,6 +1118,7 @@ def create_study(
         reading=reading,
         list=list,
         prices=prices,
+        max_cost=max_cost,
         unit=unit,
         metrics=metrics,
         seed=seed,

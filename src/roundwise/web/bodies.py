@@ -72,6 +72,7 @@ class Items(Body):
     repeats: Annotated[int, Field(ge=1, le=1000)] = 1
     order: Order = "random"
     strict: bool = False
+    known: dict[Entry, Annotated[list[float], Field(max_length=100_000)]] | None = Field(default=None, max_length=100)
 
 
 JSON_TYPES: dict[ValueType, Any] = {  # what the API takes for each type of a setting
@@ -130,9 +131,9 @@ class NewPlan(declared_by(PlanRequest)):  # type: ignore[misc]  # its fields are
     runs: int = Field(default=400, ge=1, le=2000, description=settings_of(PlanRequest)["runs"][0].help)
     quick: bool = Field(default=False, description="Stop after the first numbers.")
 
-    def request(self) -> PlanRequest:
-        """The plan that is requested."""
-        return PlanRequest.declare(**self.model_dump(exclude={"quick"}))
+    def request(self, pilot: object = None) -> PlanRequest:
+        """The plan that is requested, with what a file of past results says."""
+        return PlanRequest.declare(**self.model_dump(exclude={"quick"}), pilot=pilot)
 
 
 class FileBody(Body):

@@ -195,8 +195,7 @@ def new(
         "forecast": forecast,
         "next": next_,
     }
-    assumed = "at a standard deviation of 1, " if from_plan is None and spec.noise.estimates_variance else ""
-    ahead = "" if forecast is None else f"Forecast: {assumed}{forecast}; see `roundwise plan -h` for more.\n"
+    ahead = "" if forecast is None else f"Forecast: {forecast}; see `roundwise plan -h` for more.\n"
     slowest = spec.unit in TIMES and spec.question.name in ("best-arm", "top-k") and not spec.question.lower_is_better
     again = f"{shell_command(f'remove {quote(name)}')}, then create it with --lower-is-better"
     higher = f"Longer times count as better here. If shorter ones are: {again}.\n" if slowest else ""
