@@ -39,6 +39,7 @@ from roundwise.model.problem import advance, begin
 from roundwise.noise import Bounded, Poisson, SubGaussian
 from roundwise.planning.forecast import replan
 from roundwise.policies import Designed, Wager
+from roundwise.policies.designed import LOOKS
 from roundwise.simulation.environments import draw_batch
 
 LEAD = 0.1
@@ -82,7 +83,7 @@ OTHERS = [  # question, means in leads, budget in F; power, mean and runs of the
 
 
 class Sparing(Designed):
-    """The last look takes no more than would settle everything with 95 %, and nothing follows it."""
+    """The last look takes no more than would settle everything with 95 %."""
 
     def next(self, problem, trial):
         """Scale the last look down."""
@@ -90,15 +91,14 @@ class Sparing(Designed):
         left = np.maximum(self.budget - trial.record.samples, 0.0)
         lead = self.stopping.planned_lead(problem, trial.kept, trial.record.samples + left)
         need = total(self.stopping.eprocess(problem).settle(problem, trial.kept, lead).pulls)
-        share = np.where(plan.last, np.minimum(need / np.maximum(total(plan.pulls), 1.0), 1.0), 1.0)
-        over = (trial.record.batches >= self.looks)[..., None]
-        return plan._replace(pulls=np.where(over, 0.0, np.ceil(plan.pulls * share[..., None])))
+        share = np.where(plan.last, np.clip(need / np.maximum(total(plan.pulls), 1.0), 1e-6, 1.0), 1.0)
+        return plan._replace(pulls=np.ceil(plan.pulls * share[..., None]))
 
 
 def show_cell(name, question, env, noise, policy, fixed, runs, prototype):
     """Print one row of a table."""
     power, mean, theirs = prototype
-    (found,) = simulate(question, env, [policy], runs=runs, noise=noise, seed=1, max_batches=policy.looks)
+    (found,) = simulate(question, env, [policy], runs=runs, noise=noise, seed=1, max_batches=policy.looks or LOOKS)
     right, used = (found.decided & found.correct).mean(), found.samples / fixed
     error, spread = np.sqrt(right * (1 - right) / runs), used.std() / np.sqrt(runs)
     low = right < power - 3 * np.sqrt(power * (1 - power) * (1 / runs + 1 / theirs))
