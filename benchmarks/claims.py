@@ -1,4 +1,4 @@
-"""What claims show, beside Bonferroni, Holm, Dunnett and group-sequential tests: `python benchmarks/claims.py`.
+"""What claims show, beside Bonferroni, Holm, Dunnett, group-sequential and MAMS designs: `python benchmarks/claims.py`.
 
 `--errors` measures how often anything false is shown, at the borders of the nulls, `--open` how many results are needed
 without a budget; `--runs` is how many runs of each. The numbers of docs/against-a-control.md are from `--runs 20000`
@@ -138,6 +138,9 @@ def others(cell, runs):
         "O'Brien-Fleming, Holm": classical.sequential_holm(scores, delta, 0.5),
         "Pocock, Holm": classical.sequential_holm(scores, delta, 0.0),
     }
+    for name, power in (("O'Brien-Fleming", 0.5), ("Pocock", 0.0)):
+        found, used = classical.mams(scores, delta, shares, power)
+        tests[f"MAMS, {name}, {used.mean():.2f} of all patients"] = found
     true = np.array(means)[1:] > means[0]
     return {name: ((found & true).sum(-1), (found & ~true).any(-1)) for name, found in tests.items()}
 

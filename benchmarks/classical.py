@@ -1,4 +1,4 @@
-"""What a trial would use without roundwise: Bonferroni, Holm, Dunnett, and Holm with O'Brien-Fleming or Pocock bounds.
+"""What a trial would use without roundwise: Bonferroni, Holm, Dunnett, O'Brien-Fleming or Pocock with Holm, MAMS.
 
 Nothing of roundwise is used. Arms are on the last axis, the control first; scores are one-sided z, large is good.
 """
@@ -106,3 +106,40 @@ def sequential_holm(scores, alpha, power):
                 break
             found = new
     return found
+
+
+@functools.cache
+def mams_bounds(alpha, loadings, looks, power, runs=400_000, lot=20_000):
+    """c (k/looks)^-power with a chance of alpha that any score is ever beyond it, if no arm is better than the control.
+
+    The generalized Dunnett test of Magirr, Jaki and Whitehead (2012), Biometrika 99, with the futility bound 0: an arm
+    whose score is below it is dropped. Before it is, its scores do not depend on c, so c is a quantile of their
+    largest, here of simulated trials with equal looks.
+    """
+    rng, times = np.random.default_rng(1), np.arange(1, looks + 1)[:, None, None]
+    loading = np.array(loadings)
+    largest = []
+    for _ in range(runs // lot):
+        steps = rng.standard_normal((looks, lot, 1 + loading.size)).cumsum(axis=0) / np.sqrt(times)
+        scores = np.sqrt(1 - loading**2) * steps[..., 1:] - loading * steps[..., :1]
+        largest.append(np.where(_inside(scores), scores * (times / looks) ** power, -np.inf).max(axis=(0, 2)))
+    return np.quantile(np.concatenate(largest), 1 - alpha) * (times[:, 0, 0] / looks) ** -power
+
+
+def _inside(scores):
+    """Which arms are not dropped before each look. (looks, ..., J)"""
+    dropped = np.cumsum(scores < 0, axis=0) > 0
+    return np.concatenate([np.ones((1, *scores.shape[1:]), dtype=bool), ~dropped[:-1]])
+
+
+def mams(scores, alpha, shares, power):
+    """Every arm that passes its bound before it is dropped, and the share of the patients that are treated.
+
+    An arm ends at its bound, too, and the control with the last arm. (looks, ..., J) -> (..., J), (...)
+    """
+    loadings = tuple(np.sqrt(shares[1:] / (shares[1:] + shares[0])).round(12))
+    bounds = mams_bounds(alpha, loadings, len(scores), power).reshape(-1, *[1] * (scores.ndim - 1))
+    inside = _inside(scores)
+    passed = np.cumsum((scores >= bounds) & inside, axis=0) > 0
+    treated = inside & ~np.concatenate([np.zeros_like(passed[:1]), passed[:-1]])
+    return passed[-1], (treated @ shares[1:] + treated.any(axis=-1) * shares[0]).mean(axis=0)

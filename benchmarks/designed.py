@@ -4,11 +4,16 @@ Answered within the budget, mean results in F (the fixed design with equal count
 of 90 %), and looks; then, in five times as many runs, how often a true null is rejected where that is most likely, with
 plans that stay and with plans that change, at random or because of results. The budget will not be extended (`hope=0`),
 as in the prototype; errors are those of the default. A cell is marked where its power is three standard errors below
-that of the prototype, or its mean three standard errors above.
+that of the prototype, or its mean three standard errors above; rows that the prototype ran otherwise are run as it did,
+too: at its price of a look, and with a last look that takes no more than would settle everything.
+
+`--live N` runs live studies beside their plan, and says how often forecasts on the way come true; `--speed` how much
+longer simulations take than those of Wager.
 """
 
 import argparse
 import tempfile
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,12 +33,12 @@ from roundwise import (
     plan,
     simulate,
 )
-from roundwise.arrays import tree_take
+from roundwise.arrays import total, tree_take
 from roundwise.environments import PoissonArms, Replay
 from roundwise.model.problem import advance, begin
 from roundwise.noise import Bounded, Poisson, SubGaussian
 from roundwise.planning.forecast import replan
-from roundwise.policies import Designed
+from roundwise.policies import Designed, Wager
 from roundwise.simulation.environments import draw_batch
 
 LEAD = 0.1
@@ -47,16 +52,16 @@ FIXED = {  # sigma^2/lead^2
     "any-above": 119.8,
     "top-k": 556.4,
 }  # sigma^2/lead^2
-BEST = [  # arms, budget in F, looks; power, mean and runs of the prototype, at our price of a look where it was run
-    (2, 1.05, 3, 0.903, 0.767, 10_000), (2, 1.2, 3, 0.931, 0.816, 10_000),
-    (2, 1.05, 5, 0.894, 0.696, 10_000), (2, 1.2, 5, 0.925, 0.737, 10_000),
-    (3, 0.9, 3, 0.906, 0.691, 10_000), (3, 1.0, 3, 0.934, 0.735, 10_000),
-    (3, 0.9, 5, 0.904, 0.638, 10_000), (3, 1.0, 5, 0.936, 0.673, 10_000),
-    (4, 0.8, 3, 0.896, 0.661, 10_000), (4, 1.0, 3, 0.957, 0.727, 10_000),
-    (4, 0.85, 5, 0.914, 0.589, 10_000), (4, 0.9, 5, 0.930, 0.600, 10_000),
-    (10, 0.65, 3, 0.899, 0.577, 10_000), (10, 0.8, 3, 0.969, 0.648, 10_000),
-    (10, 0.65, 5, 0.925, 0.466, 10_000), (10, 0.75, 5, 0.957, 0.485, 10_000),
-    (20, 0.6, 5, 0.935, 0.404, 10_000), (20, 0.7, 5, 0.965, 0.416, 10_000),
+BEST = [  # arms, budget in F, looks; of the prototype: price of a look (0.1: sparing last look), power, mean and runs
+    (2, 1.05, 3, 0.05, 0.903, 0.767, 10_000), (2, 1.2, 3, 0.05, 0.931, 0.816, 10_000),
+    (2, 1.05, 5, 0.05, 0.894, 0.696, 10_000), (2, 1.2, 5, 0.05, 0.925, 0.737, 10_000),
+    (3, 0.9, 3, 0.05, 0.906, 0.691, 10_000), (3, 1.0, 3, 0.05, 0.934, 0.735, 10_000),
+    (3, 0.9, 5, 0.05, 0.904, 0.638, 10_000), (3, 1.0, 5, 0.05, 0.936, 0.673, 10_000),
+    (4, 0.8, 3, 0.05, 0.896, 0.661, 10_000), (4, 1.0, 3, 0.05, 0.957, 0.727, 10_000),
+    (4, 0.85, 5, 0.1, 0.914, 0.589, 10_000), (4, 0.9, 5, 0.1, 0.930, 0.600, 10_000),
+    (10, 0.65, 3, 0.05, 0.899, 0.577, 10_000), (10, 0.8, 3, 0.05, 0.969, 0.648, 10_000),
+    (10, 0.65, 5, 0.1, 0.925, 0.466, 10_000), (10, 0.75, 5, 0.1, 0.957, 0.485, 10_000),
+    (20, 0.6, 5, 0.1, 0.935, 0.404, 10_000), (20, 0.7, 5, 0.1, 0.965, 0.416, 10_000),
 ]  # fmt: skip
 RATES = [  # rates, F, budget in F; power, mean and runs of the prototype, which deals its first look for three or more
     ((0.35, 0.30), 3006, 1.05, 0.895, 0.692, 10_000),
@@ -76,10 +81,24 @@ OTHERS = [  # question, means in leads, budget in F; power, mean and runs of the
 ]
 
 
+class Sparing(Designed):
+    """The last look takes no more than would settle everything with 95 %, and nothing follows it."""
+
+    def next(self, problem, trial):
+        """Scale the last look down."""
+        plan = super().next(problem, trial)
+        left = np.maximum(self.budget - trial.record.samples, 0.0)
+        lead = self.stopping.planned_lead(problem, trial.kept, trial.record.samples + left)
+        need = total(self.stopping.eprocess(problem).settle(problem, trial.kept, lead).pulls)
+        share = np.where(plan.last, np.minimum(need / np.maximum(total(plan.pulls), 1.0), 1.0), 1.0)
+        over = (trial.record.batches >= self.looks)[..., None]
+        return plan._replace(pulls=np.where(over, 0.0, np.ceil(plan.pulls * share[..., None])))
+
+
 def show_cell(name, question, env, noise, policy, fixed, runs, prototype):
     """Print one row of a table."""
     power, mean, theirs = prototype
-    (found,) = simulate(question, env, [policy], runs=runs, noise=noise, seed=1)
+    (found,) = simulate(question, env, [policy], runs=runs, noise=noise, seed=1, max_batches=policy.looks)
     right, used = (found.decided & found.correct).mean(), found.samples / fixed
     error, spread = np.sqrt(right * (1 - right) / runs), used.std() / np.sqrt(runs)
     low = right < power - 3 * np.sqrt(power * (1 - power) * (1 / runs + 1 / theirs))
@@ -141,19 +160,29 @@ def count_false_rejections(question, env, noise, policy, runs, lost, change=stay
 def show_power(runs):
     """Print the tables of power and mean results."""
     print("| case | prototype | measured | looks |\n|---|---|---|---|")
-    for arms, share, looks, *prototype in BEST:
+    for arms, share, looks, price, *prototype in BEST:
         fixed, env = FIXED[arms] / LEAD**2, GaussianArms(LEAD * (np.arange(arms) == 0))
-        policy = Designed(budget=int(share * fixed), lead=LEAD, looks=looks, hope=0.0)
+        words = {"budget": int(share * fixed), "lead": LEAD, "looks": looks, "hope": 0.0}
         name = f"best of {arms}, {share} F, {looks} looks"
-        show_cell(name, BestArm(), env, Gaussian(1.0), policy, fixed, runs, prototype)
+        show_cell(name, BestArm(), env, Gaussian(1.0), Designed(**words), fixed, runs, prototype)
+        if arms > 3:
+            policy = (Sparing if price > 0.05 else Designed)(**words, price=price)
+            name = f"the same, {'sparing last look' if price > 0.05 else 'price of a look 0.05'}"
+            show_cell(name, BestArm(), env, Gaussian(1.0), policy, fixed, runs, prototype)
     for rates, fixed, share, *prototype in RATES:
-        policy = Designed(budget=int(share * fixed), lead=rates[0] - rates[1], hope=0.0)
-        name = f"rates {rates[0]}, {len(rates) - 1} of {rates[1]}, {share} F"
-        show_cell(name, BestArm(), BernoulliArms(rates), Binary(), policy, fixed, runs, prototype)
+        words = {"budget": int(share * fixed), "lead": rates[0] - rates[1], "hope": 0.0}
+        name, case = f"rates {rates[0]}, {len(rates) - 1} of {rates[1]}, {share} F", (BernoulliArms(rates), Binary())
+        show_cell(name, BestArm(), *case, Designed(**words), fixed, runs, prototype)
+        if len(rates) > 2:
+            name, policy = "the same, sparing last look", Sparing(**words, price=0.1)
+            show_cell(name, BestArm(), *case, policy, fixed, runs, prototype)
     for question, means, share, *prototype in OTHERS:
         fixed, env = FIXED[question.name] / LEAD**2, GaussianArms(LEAD * np.array(means))
-        policy = Designed(budget=int(share * fixed), lead=LEAD, hope=0.0)
-        show_cell(f"{question.name} {means}, {share} F", question, env, Gaussian(1.0), policy, fixed, runs, prototype)
+        words, name = {"budget": int(share * fixed), "lead": LEAD, "hope": 0.0}, f"{question.name} {means}, {share} F"
+        show_cell(name, question, env, Gaussian(1.0), Designed(**words), fixed, runs, prototype)
+        if not isinstance(question, AnyAbove):
+            name, policy = "the same, sparing last look", Sparing(**words)
+            show_cell(name, question, env, Gaussian(1.0), policy, fixed, runs, prototype)
 
 
 def show_errors(runs):
@@ -217,13 +246,14 @@ def show_errors(runs):
         print(f"| {name} | {found:.4f} ± {np.sqrt(found * (1 - found) / runs):.4f} |", flush=True)
 
 
-def live_studies(number, words, rates_of):
+def live_studies(number, words, rates_of, question=None):
     """Live studies of 0/1 results, asked and told round by round: the state after each round."""
+    question = BestArm() if question is None else question
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as folder:
         for each in range(number):
             where, rates, states = f"sqlite:///{folder}/{each}.db", rates_of(rng), []
-            with create_study("s", question=BestArm(), storage=where, seed=1, **words) as study:
+            with create_study("s", question=question, storage=where, seed=1, **words) as study:
                 while (asked := study.ask()) is not None:
                     n = asked.pulls.astype(int)
                     won = rng.binomial(n, rates)
@@ -250,22 +280,28 @@ def show_live(studies):
     print(f"| {studies} live studies | {' | '.join(shown)} |", flush=True)
 
 
-def show_forecasts(studies):
+FORECASTS = [(BestArm(), 3, 6564), (TopK(2), 4, 8500), (Above(0.3), 4, 3200), (AnyAbove(0.3), 4, 2000)]
+
+
+def show_forecasts(studies, question, arms, budget):
     """Print how often there is an answer, by the chance that was forecast after a round; leads of 0 to 2 times 0.05."""
-    print("\n| forecast | number | mean forecast | answered |\n|---|---|---|---|")
-    found = []
+    print(f"\n| forecast ({question.name}) | number | mean forecast | answered |\n|---|---|---|---|")
+    found, patterns = [], question.lead_patterns(arms)
 
     def rates_of(rng):
-        ahead = rng.choice([0.0, 0.5, 0.75, 1.0, 1.5, 2.0]) * LIVE["lead"]
-        return 0.3 + ahead * (np.arange(3) == rng.integers(3))
+        apart = rng.choice([0.0, 0.5, 0.75, 1.0, 1.5, 2.0]) * LIVE["lead"]
+        return 0.3 + apart * (rng.choice([-1, 1], arms) if patterns is None else rng.choice(patterns))
 
-    for states in live_studies(studies, LIVE, rates_of):
+    words = LIVE | {"arms": list("abcd"[:arms]), "budget": budget}
+    for states in live_studies(studies, words, rates_of, question):
         on_the_way = [each for each in states if each.decided is None and each.over is None]
         answered = states[-1].decided is not None
         found += [(replan(each, runs=200).within_budget, answered) for each in on_the_way]
     chances, came = np.array(found).T
     for low, high in pairwise((0.0, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 1.01)):
         here = (chances >= low) & (chances < high)
+        if not here.any():
+            continue
         share = came[here].mean()
         error = np.sqrt(share * (1 - share) / here.sum())
         print(
@@ -273,14 +309,38 @@ def show_forecasts(studies):
         )
 
 
+def show_speed(runs):
+    """Print the CPU time of simulations of designed studies and of Wager, in turn in one process: the least of 3."""
+    print("\n| 1 000 runs, CPU s | designed | Wager | ratio |\n|---|---|---|---|")
+    for arms, share in ((2, 1.05), (3, 1.0), (4, 0.9), (10, 0.65)):
+        leads, fixed = np.arange(arms) == 0, FIXED[arms]
+        for world, noise, lead, size in (
+            (GaussianArms(LEAD * leads), Gaussian(1.0), LEAD, fixed / LEAD**2),
+            (BernoulliArms(0.3 + 0.05 * leads), Binary(), 0.05, 0.22 * fixed / 0.05**2),
+        ):
+            policies, taken = (Designed(budget=int(share * size), lead=lead), Wager()), {}
+            for _ in range(4):  # the first fills tables
+                for policy in policies:
+                    begun = time.process_time()
+                    simulate(BestArm(), world, [policy], runs=runs, noise=noise, seed=1)
+                    taken.setdefault(policy.name, []).append((time.process_time() - begun) * 1000 / runs)
+            own, wager = (min(each[1:]) for each in taken.values())
+            print(f"| {arms} arms, {noise.name} | {own:.3f} | {wager:.3f} | {own / wager:.1f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--live", type=int, default=0, help="number of live studies, in place of the tables")
+    parser.add_argument("--speed", action="store_true", help="CPU time beside Wager, in place of the tables")
     given = parser.parse_args()
+    if given.speed:
+        show_speed(given.runs)
+        return
     if given.live:
         show_live(given.live)
-        show_forecasts(given.live)
+        for case in FORECASTS:
+            show_forecasts(given.live, *case)
         return
     show_power(given.runs)
     show_errors(5 * given.runs)

@@ -132,6 +132,13 @@ class TestVerbs:
         assert ask(url, "POST", "/api/v1/plan", body)[2] == found
         status, _, found = ask(url, "POST", "/api/v1/plan", body | {"scenario": "/etc/passwd"})
         assert (status, found["detail"]) == (422, "scenario: extra inputs are not permitted.")
+        rows = "".join(f"{i},{i % 7},{1 + i % 3}\n" for i in range(60)).encode()
+        columns = {"outcome": "clicks", "denominator": "views", "id": "user"}
+        said = {"question": {"name": "best-arm"}, "arms": ["a", "b"], "columns": columns, "quick": True}
+        sent, headers = form(b"user,clicks,views\n" + rows, options=json.dumps(said))
+        status, _, found = ask(url, "POST", "/api/v1/plan/pilot", sent, headers)
+        assert status == 200, found
+        assert found["pilot"]["mean"] == pytest.approx(sum(i % 7 for i in range(60)) / 120)
 
     @pytest.mark.parametrize(
         ("kind", "starts"),

@@ -94,6 +94,19 @@ def test_eta_of_one_half_is_the_boundary_of_obrien_and_fleming(alpha, bounds):
     assert (found <= np.array(bounds) + 0.02).all()
 
 
+def test_mams_bounds():
+    """Table 1 of Magirr, Jaki and Whitehead 2012 (R's MAMS: 3.068, 2.169); one look is Dunnett's test."""
+    equal = (0.5**0.5,) * 4
+    np.testing.assert_allclose(classical.mams_bounds(0.05, equal, 2, 0.5), [3.068, 2.169], atol=0.012)
+    np.testing.assert_allclose(
+        classical.mams_bounds(0.05, equal, 1, 0.5), classical.dunnett_bound(0.05, equal), atol=0.01
+    )
+    scores = np.array([[[0.5, -0.1, 3.0]], [[3.0, 4.0, 0.0]]])  # the second arm is dropped, the third shown at once
+    shown, used = classical.mams(scores, 0.05, np.full(4, 0.25), 0.0)
+    assert shown.tolist() == [[True, False, True]]
+    assert used.tolist() == [0.75]
+
+
 def test_holm_steps_down():
     scores = np.array([[2.3, 2.0, 1.7], [2.0, 2.0, 2.0], [3.0, 0.0, 1.9]])
     assert classical.holm(scores, 0.05).tolist() == [[True, True, True], [False] * 3, [True, False, False]]

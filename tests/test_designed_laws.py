@@ -21,6 +21,7 @@ from roundwise import (
     Problem,
     SameVariance,
     SubGaussian,
+    TopK,
     simulate,
 )
 from roundwise.arrays import tree_map
@@ -132,21 +133,24 @@ def _in_parts(counts, values, chances):
 
 @pytest.mark.parametrize("looks", [0.0, 3.0])
 @pytest.mark.parametrize(
-    ("counts", "values", "chances"),
+    ("counts", "values", "chances", "question"),
     [
-        ([[2, 3], [1, 2], [1, 1]], [0, 1], [(0.5, 0.5), (0.5, 0.5)]),
-        ([[2, 3], [1, 2], [1, 1]], [0, 1], [(0.9, 0.1), (0.9, 0.1)]),
-        ([[1, 9], [1, 5], [1, 2]], [0, 1], [(0.7, 0.3), (0.7, 0.3)]),
-        ([[2, 2], [2, 1], [1, 1]], [0, 0.5, 1], [(0.5, 0, 0.5), (0, 1, 0)]),
-        ([[2, 1, 1], [1, 1, 1], [1, 1, 1]], [0, 1], [(0.4, 0.6)] * 3),
+        ([[2, 3], [1, 2], [1, 1]], [0, 1], [(0.5, 0.5), (0.5, 0.5)], BestArm()),
+        ([[2, 3], [1, 2], [1, 1]], [0, 1], [(0.9, 0.1), (0.9, 0.1)], BestArm()),
+        ([[1, 9], [1, 5], [1, 2]], [0, 1], [(0.7, 0.3), (0.7, 0.3)], BestArm()),
+        ([[2, 2], [2, 1], [1, 1]], [0, 0.5, 1], [(0.5, 0, 0.5), (0, 1, 0)], BestArm()),
+        ([[2, 1, 1], [1, 1, 1], [1, 1, 1]], [0, 1], [(0.4, 0.6)] * 3, BestArm()),
+        ([[2, 1, 1], [1, 1, 1], [1, 1, 1]], [0, 1], [(0.4, 0.6)] * 3, TopK(2)),
+        ([[2, 1, 1], [1, 1, 1], [1, 1, 1]], [0, 1], [(0.8, 0.2)] * 3, TopK(2, lower_is_better=True)),
+        ([[1, 1, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1]], [0, 1], [(0.5, 0.5)] * 4, TopK(2)),
     ],
 )
-def test_bounded_looks_in_parts_keep_the_level(counts, values, chances, looks):
+def test_bounded_looks_in_parts_keep_the_level(counts, values, chances, question, looks):
     """Proposition D6, by enumeration at equal means: a first look, and one with a past that was all the other way."""
     counts, values = np.array(counts), np.array(values, dtype=float)
     arms = counts.shape[1]
     batch, chance = _in_parts(counts, values, np.array(chances))
-    problem, rule = Problem(BestArm(), arms, 0.1, Bounded(0.0, 1.0)), DesignedRule(lead=0.5, hope=0.3)
+    problem, rule = Problem(question, arms, 0.1, Bounded(0.0, 1.0)), DesignedRule(lead=0.5, hope=0.3)
     plan = _plan(counts.sum(axis=0), np.asarray(looks))
     first = rule.start(problem, ())
     likely = chance.argmax()

@@ -1,6 +1,7 @@
 """Designed studies from their first round to their last: what may change on the way, and the record of it."""
 
 import html
+import json
 import re
 
 import numpy as np
@@ -158,7 +159,16 @@ def test_on_every_surface(tmp_path, make, roundwise):
     assert study.state.spec.budget is None
     assert roundwise("redesign", "s", "--budget", "5000", "--looks", "3", "--yes", "--storage", storage)[0] == 0
     assert study.state.spec.policy == Designed(budget=5000, looks=4)
+    assert roundwise("redesign", "s", "--budget", "5000", "--lead", "10%-of-30%", "--yes", "--storage", storage)[0] == 0
+    assert study.state.spec.lead == 0.03
     same_when_read_again(study)
+    code, out, err = roundwise(
+        *("simulate", "--question", "best-arm", "--binary", "--means", "0.4,0.3", "--budget", "900"),
+        *("--lead", "30%-of-30%", "--looks", "3", "--runs", "20", "--json"),
+    )
+    assert code == 0, err
+    assert json.loads(out)[0]["policy"] == "designed"
+    assert json.loads(out)[0]["batches"]["max"] <= 3
 
 
 # --- what a report says

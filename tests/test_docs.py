@@ -167,6 +167,7 @@ WRITTEN |= {
     "cohorts.py",
     "grade.py",
     "sessions.py",
+    "questions.py",
     "quiz.py",
     "race.py",
     "assignment.py",

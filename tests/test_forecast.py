@@ -7,6 +7,8 @@ import pytest
 
 from roundwise import (
     PET,
+    Above,
+    AnyAbove,
     BernoulliArms,
     BestArm,
     Binary,
@@ -21,10 +23,18 @@ from roundwise import (
     Problem,
     Rounds,
     SubGaussian,
+    TopK,
     Wager,
     simulate,
 )
-from roundwise.planning.forecast import ResultsSoFar, allowed_world, draw_means, partitions_for, simulate_ahead
+from roundwise.planning.forecast import (
+    LeadPrior,
+    ResultsSoFar,
+    allowed_world,
+    draw_means,
+    partitions_for,
+    simulate_ahead,
+)
 from roundwise.planning.scenarios import Unreliable
 from roundwise.policies import TriBBAI
 from roundwise.simulation.environments import TableArms, deviations, limited_world, world_of
@@ -120,17 +130,32 @@ class TestWorlds:
         assert apart.std(axis=0) == pytest.approx([0.01] * 3, rel=0.1)
 
     @pytest.mark.long
-    def test_draws_are_the_posterior(self):
+    @pytest.mark.parametrize("question", [None, BestArm(lower_is_better=True), TopK(2), Above(0.1), AnyAbove(0.1)])
+    def test_draws_are_the_posterior(self, question):
         """Against importance sampling from the prior, which knows nothing of the formulas."""
         estimate, variance = np.array([0.4, 0.0, -0.2]), np.array([0.02, 0.05, 0.01])
-        rng = np.random.default_rng(2)
-        between = np.abs(0.3 * rng.standard_cauchy(1_500_000))
-        between = between[between < 15][:, None]  # as far as the grid goes
-        centre = rng.uniform(-4, 4, (len(between), 1))
-        means = centre + between * rng.standard_normal((len(between), 3))
+        rng, size, lead = np.random.default_rng(2), 400_000, 0.2
+        prior = None if question is None else LeadPrior.of(question, 3, lead)
+        scale = 0.3 if question is None or question.level is None else 1.5 * lead
+        between = np.abs(scale * rng.standard_cauchy(2 * size))
+        between = between[between < 50 * scale][:size, None]  # as far as the grid goes
+        centre = rng.uniform(-4, 4, (size, 1))
+        if question is not None and question.level is not None:
+            centre = np.full((size, 1), question.level)
+        means = centre + between * rng.standard_normal((size, 3))
+        if question is not None:  # half of the time in a pattern
+            apart = np.abs(1.5 * rng.standard_normal(2 * size))
+            apart = lead * apart[apart < 4.05][:size, None]
+            signs = 2.0 * rng.integers(0, 2, (size, 3)) - 1
+            if isinstance(question, AnyAbove):
+                signs = np.where(rng.integers(0, 2, (size, 1)) * (np.arange(3) == rng.integers(0, 3, (size, 1))), 1, -1)
+            elif question.level is None:
+                sought = rng.random((size, 3)).argsort(axis=1) < question.number_sought
+                signs = question.sign * sought
+            means = np.where(rng.integers(0, 2, (size, 1)), means, centre + apart * signs)
         weight = np.exp(-0.5 * ((means - estimate) ** 2 / variance).sum(axis=1))
         weight /= weight.sum()
-        found = draw_means(rng, 100_000, estimate, variance, 0.3)
+        found = draw_means(rng, 100_000, estimate, variance, 0.3, prior)
         mean = weight @ means
         assert found.mean(axis=0) == pytest.approx(mean, abs=0.01)
         assert np.cov(found.T) == pytest.approx((weight * (means - mean).T) @ (means - mean), abs=0.004)

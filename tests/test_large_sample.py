@@ -27,6 +27,7 @@ from roundwise.messages import Approximation, Condition, Guarantee, Reason
 from roundwise.model.batch import Batch, PartitionRows, Parts, join_parts, partition_rows
 from roundwise.model.estimates import Estimates, Past, cube_freedom
 from roundwise.noise.bets import PartForm, PartsData, parts_data
+from roundwise.planning import replan
 from roundwise.rules.eprocess.bounds import _batches
 from roundwise.solvers.halfspaces import Halfspaces
 
@@ -245,7 +246,7 @@ def test_a_live_study(tmp_path):
         report = study.report()
         assert report.guarantee.status == "approximate"
         (note,) = [each for each in report.notes if each.code == "collecting"]
-        assert str(note).startswith("Collecting: about 400 results of")
+        assert (note.fields["has"], note.fields["rows"], note.fields["skewness"]) == (200, 400, None)
         assert "budget" not in str(note)
         assert not study.state.trial.kept.wealth.gains.any()
         for number in range(2, 12):
@@ -283,7 +284,24 @@ def test_a_budget_that_only_tells_the_spread(tmp_path):
         storage=f"sqlite:///{tmp_path}/s",
     ) as study:
         (note,) = [each for each in study.report().notes if each.code == "collecting"]
-    assert "The budget of 300 does not allow that for all arms, so nothing will be concluded." in str(note)
+    assert "The budget of 300 does not allow that, so the study will hardly be decided." in str(note)
+
+
+def test_a_skewed_arm_that_its_share_of_the_budget_is_too_small_for(tmp_path):
+    """The note says so after the first round, next to the headline; the forecast knows of the wait."""
+    rng, file = np.random.default_rng(8), f"sqlite:///{tmp_path}/s.db"
+    settings = {"arms": ["old", "new"], "noise": LargeSample(), "round": 2000, "budget": 12_000, "storage": file}
+    with create_study("shop", question=BestArm(), split="equal", **settings) as study:
+        study.ask()
+        values = np.concatenate([rng.normal(5, 1, 1000), np.where(np.arange(1000) < 4, 1300.0, 0.0)])
+        study.tell({"arm": ["old"] * 1000 + ["new"] * 1000, "outcome": values})
+        (note,) = study.report().waiting
+        assert (note.fields["arm"], note.fields["has"], note.fields["budget"]) == ("new", 1000, 12_000)
+        assert 6000 < note.fields["rows"] < 12_000 - 400  # there is room for both, but not with equal shares
+        top = study.report().text().split("\n\n")[0]
+        assert "Collecting: new has" in top
+        assert "Capped(X)" in top
+        assert replan(study.state, runs=20).within_budget == 0.0
 
 
 # ------------------------------------------------------------------------------------------ error rates by simulation

@@ -245,7 +245,7 @@ def test_the_order_of_telling_does_not_matter(storage):
             lambda part: [part[part.arm == arm].iloc[::-1] for arm in reversed(ARMS)],
         )
     ):
-        study = create(storage, f"evals{k}", seed=7)
+        study = create(f"{storage}{k}", f"evals{k}", seed=7)  # a storage each: a second study says so
         plain = finish(study, rows, change).plain()
         for key in (
             "study",
@@ -327,14 +327,60 @@ def test_the_rest_of_the_list_may_contradict_the_answer(storage):
     assert report.answer == "a"
 
 
-@pytest.mark.parametrize("unrelated", [False, True])
-def test_the_arms_of_a_list_are_fixed(storage, unrelated):
+def test_arms_of_a_list_leave_and_join_for_reasons_that_are_unrelated_to_results(storage):
+    """Then the study is what it would have been with the other arms from the beginning."""
     rows, study = drawn(), create(storage)
+    rows = pd.concat([rows, rows[rows.arm == "a"].assign(arm="d", outcome=[int(i % 3 == 0) for i in range(120)])])
     study.tell(due(study, rows))
+    for change in (lambda: study.drop("c", "too slow"), lambda: study.add("d", "new")):
+        with pytest.raises(InputError, match="only for a reason that is unrelated"):
+            change()
+    study.add("d", "it was forgotten", unrelated=True)
+    assert set(study.ask().items) == {"d"}  # it catches up
+    study.tell(due(study, rows))
+    study.drop("b", "its licence ended", unrelated=True)
+    report = finish(study, rows)
+    assert report.answer == "a"
+    assert [each.name for each in report.arm_rows] == ["a", "c", "d"]
+    assert "d was added for a reason unrelated" in str(report.guarantee)
+    assert verify_study("evals", storage).sound
+    spec = study.state.spec
+    fresh = create_study(
+        "fresh", question=BestArm(), arms=spec.arms, noise=Binary(), list=spec.list, seed=spec.seed, storage=storage
+    )
+    fresh.ask()
+    told = study.state.trial.kept.told
+    order = spec.list.ordered(spec.seed)
+    same = [(arm, order[t], told[t, k]) for t, k in np.argwhere(~np.isnan(told)) for arm in [spec.arms[k]]]
+    after = fresh.tell(pd.DataFrame(same, columns=["arm", "item", "outcome"]))
+    assert after.answer == report.answer
+    np.testing.assert_array_equal(fresh.state.trial.kept.purses.wealth, study.state.trial.kept.purses.wealth)
+
+
+def test_the_arms_of_claims_about_a_list_are_fixed(storage):
+    study = create_study(
+        "e", question=Claims.against_control(ARMS, "a"), arms=ARMS, noise=Binary(), list=50, storage=storage
+    )
     with pytest.raises(InputError, match="are fixed"):
-        study.drop("c", "too slow", unrelated)
-    with pytest.raises(InputError, match="are fixed"):
-        study.add("d", "new", unrelated)
+        study.drop("c", "too slow", unrelated=True)
+
+
+def test_a_second_study_of_a_list_rests_on_a_condition(storage):
+    first = create(storage)
+    create_study("items", question=BestArm(), arms=ARMS, noise=Binary(), list=120, storage=storage)
+    assert first.report().guarantee.kept
+    second = create(storage, name="again")
+    assert "known from 'evals' (the same list)" in str(second.report().guarantee)
+    shuffled = create_study(
+        "third",
+        question=TopK(2),
+        arms=ARMS,
+        noise=Binary(),
+        list=[f"q{i}" for i in reversed(range(120))],
+        storage=storage,
+    )
+    assert "known from 'again' and 'evals'" in str(shuffled.report().guarantee)
+    assert create(storage, name="again", load_if_exists=True).state.spec == second.state.spec
 
 
 def test_closing_a_round_keeps_the_guarantee_and_asks_again(storage):

@@ -34,6 +34,7 @@ from roundwise import (
 )
 from roundwise.model.spec import parse_quantity
 from roundwise.planning.fixed_designs import fixed_design
+from roundwise.planning.render import row_table
 from roundwise.planning.request import Costs, build_ladder, one_for_each
 from roundwise.planning.tradeoff import policy_words
 from roundwise.render import html as html_renderer
@@ -186,6 +187,9 @@ class TestLead:
         assert "--policy" not in found.command
 
     def test_relative_to_the_baseline(self):
+        leads = planned(leads="10% of baseline,0.1", target="10%-of-baseline", quick=True, **self.WORDS)
+        assert (leads.target, [row.expected.relative_lead for row in leads.rows]) == (0, pytest.approx([0.1, 0.5]))
+        assert [line[0] for line in row_table(leads)[1:]] == ["+2 points (10 %)", "+10 points (50 %)"]
         found = planned(lead="10%-of-baseline", budget=15_000, quick=True, **self.WORDS)
         assert found.request.lead == found.request.policy.lead == 0.02
         with pytest.raises(InputError, match="no baseline"):
@@ -383,7 +387,7 @@ class TestPlan:
     def test_it_fits_a_terminal(self):
         lines = planned(leads="2%,10%").text().splitlines()
         assert max(len(line) for line in lines if not line.startswith("Create it: ")) <= 80
-        assert " ".join(lines[3].split()).startswith("ahead by results")
+        assert " ".join(lines[3].split()).startswith("if it is ahead by results")
 
     @pytest.mark.long
     def test_page_and_figure(self):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,15 +10,19 @@ from scipy import stats
 
 import scripted_studies as scripted
 from roundwise import (
+    Above,
+    AnyAbove,
     BernoulliArms,
     BestArm,
     Binary,
     Bounded,
+    Capped,
     Claims,
     Gaussian,
     GaussianArms,
     Normal,
     Problem,
+    TopK,
     Wager,
     create_study,
     plan,
@@ -26,7 +31,8 @@ from roundwise.arrays import tree_map
 from roundwise.ingest import Columns
 from roundwise.model.problem import advance, begin
 from roundwise.planning import first_line, outlook_line, replan
-from roundwise.planning.forecast import ForecastStart, ResultsSoFar, allowed_world, simulate_ahead
+from roundwise.planning.forecast import ForecastStart, LeadPrior, ResultsSoFar, allowed_world, simulate_ahead
+from roundwise.policies import Designed
 from roundwise.simulation.environments import draw_batch
 
 FALSE_ALARM = 1e-5
@@ -151,6 +157,62 @@ def test_from_here_in_many_studies(noise):
     calibrated(noise, 400, 200)
 
 
+def draw_truths(question, rng, number, lead):
+    """Means of four arms as the forecast of a designed study supposes them to be."""
+    prior, scale = LeadPrior.of(question, 4, lead), 0.3 if question.level is None else 1.5 * lead
+    apart = lead * np.abs(1.5 * rng.standard_normal((number, 1)))
+    if prior.patterns is None:
+        patterns = rng.choice([-1.0, 1.0], (number, 4))
+    else:
+        patterns = prior.patterns[rng.integers(0, len(prior.patterns), number)]
+    between = scale * np.abs(rng.standard_cauchy((number, 1)))
+    apart = np.where(rng.integers(0, 2, (number, 1)), apart * patterns, between * rng.standard_normal((number, 4)))
+    return (question.level or 0.0) + apart
+
+
+def forecast_designs(question, number, runs, looks=1, lead=0.25):
+    """The chance of an answer that is forecast after some looks of many designed studies, and whether there was one."""
+    rng, noise = np.random.default_rng(3), Gaussian()
+    problem, policy = Problem(question, 4, 0.05, noise), Designed(budget=1000, lead=lead)
+    truths, prior, found = draw_truths(question, rng, number, lead), LeadPrior.of(question, 4, lead), []
+    world = GaussianArms(lambda rng, runs: truths)
+    trial, state = begin(problem, policy, (number,)), world.initial_state(rng, number)
+    for _ in range(looks):
+        batch, state = draw_batch(problem, world, rng, state, trial.plan)
+        trial = advance(problem, policy, trial, batch)
+    for i in np.flatnonzero(~trial.done):
+        start = ForecastStart(tree_map(lambda array, i=i: array[i], trial))
+        data = ResultsSoFar(counts=trial.record.counts[i], totals=trial.record.totals[i])
+        worlds = (allowed_world(noise, data, i, prior), runs), (GaussianArms(truths[i]), 1)
+        ends = [simulate_ahead(problem, policy, each, runs=size, seed=int(i), start=start) for each, size in worlds]
+        found.append([each.decided.mean() for each in ends])
+    return np.array(found).T
+
+
+def chances_come_true(question, number, runs):
+    chances, answered = forecast_designs(question, number, runs)
+    for low, high in pairwise((0.0, 0.3, 0.7, 1.01)):
+        here = (chances >= low) & (chances < high)
+        expected = chances[here]
+        spread = math.sqrt((expected * (1 - expected) * (1 + 1 / runs)).sum()) + 1.0
+        assert abs(answered[here].sum() - expected.sum()) <= stats.norm.isf(FALSE_ALARM) * spread
+
+
+DESIGNS = [BestArm(), TopK(2), Above(0.0), AnyAbove(0.0)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("question", DESIGNS, ids=lambda each: each.name)
+def test_chances_of_designed_studies(question):
+    chances_come_true(question, 50, 40)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", DESIGNS, ids=lambda each: each.name)
+def test_chances_of_many_designed_studies(question):
+    chances_come_true(question, 1000, 100)
+
+
 class TestARunningStudy:
     @pytest.fixture
     def study(self, tmp_path):
@@ -168,6 +230,9 @@ class TestARunningStudy:
         assert "there is an answer within the budget with probability" in first_line(little)
         plenty = dataclasses.replace(study.state.spec, budget=None)
         assert " results in " in first_line(plenty)
+        open_ = dataclasses.replace(plenty, noise=Normal(), unit="ms")  # neither a lead nor a deviation in ms is known
+        assert first_line(open_).startswith("if the lead is 0.5 standard deviations of a result, about")
+        assert first_line(dataclasses.replace(open_, noise=Capped(9000.0))) is None
         self.told_a_round(study, tmp_path)
         found = replan(study.state, runs=200)
         assert found.results == study.state.trial.record.samples

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
-from roundwise import BestArm, Binary, GaussianArms, InputError, Wager
+from roundwise import BestArm, Binary, Columns, DataError, GaussianArms, InputError, Wager
+from roundwise.formats.requests import request_id
 from roundwise.model.problem import Problem, begin
 from roundwise.questions.best_arm import solve_star
 from roundwise.questions.lower_bounds import cost_lower_bound
 from roundwise.simulation.run import RunSettings, compute_blocks, join_runs, split_into_blocks
 from roundwise.study import create_study
+from roundwise.study.audit import verify_study
 
 
 def test_the_star_costs_least():
@@ -69,3 +73,58 @@ def test_a_study_says_what_was_spent(tmp_path):
     assert "at a price of" in report.text()
     with pytest.raises(InputError, match="price"):
         create_study("f", question=BestArm(), arms=["a", "b"], noise=Binary(), prices="a=1", storage=storage)
+
+
+def told_costs(storage, **settings):
+    """A study whose second round was planned, after 100 results of each arm that cost 1 and 25."""
+    study = create_study("evals", question=BestArm(), arms=["a", "b"], noise=Binary(), storage=storage, **settings)
+    study.ask()
+    rows = [(arm, k % 2, cost) for arm, cost in (("a", 1), ("b", 25)) for k in range(100)]
+    study.tell(dict(zip(("arm", "outcome", "paid"), zip(*rows, strict=True), strict=True)))
+    return study, study.ask().pulls
+
+
+def test_prices_are_learnt_from_what_results_cost(tmp_path):
+    """Two equal arms get pulls in proportion to c^-1/2, as with prices that are known; bets do not change."""
+    learnt, pulls = told_costs(f"sqlite:///{tmp_path}/1.db", columns=Columns(cost="paid"), seed=3)
+    plain, others = told_costs(f"sqlite:///{tmp_path}/2.db", seed=3)
+    assert pulls[0] / pulls[1] == pytest.approx(5, rel=0.02)
+    assert others[0] == others[1]
+    assert learnt.report().cost == 2600
+    assert "at a price of 2600 in 1 round" in " ".join(learnt.report().text().split())
+    assert [each.log_evidence for each in learnt.report().claim_rows] == [
+        each.log_evidence for each in plain.report().claim_rows
+    ]
+    assert plain.report().cost is None
+    assert verify_study("evals", f"sqlite:///{tmp_path}/1.db").sound
+
+
+def test_costs_of_a_list_and_their_unit(tmp_path):
+    storage = f"sqlite:///{tmp_path}/studies.db"
+    study = create_study("evals", question=BestArm(), arms=["a", "b"], noise=Binary(), list=100, storage=storage)
+    asked = study.ask().items
+    for arm, tokens in (("a", 100), ("b", 300)):
+        lines = [
+            {
+                "custom_id": request_id(arm, item),
+                "response": {"status_code": 200, "body": {"score": int(arm == "a"), "usage": {"total_tokens": tokens}}},
+            }
+            for item in asked[arm]
+        ]
+        (tmp_path / f"{arm}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    columns = Columns(outcome="response.body.score")
+    report = study.tell(tmp_path / "a.jsonl", columns=columns)
+    assert report.cost is None  # what b costs is not known
+    report = study.tell(tmp_path / "b.jsonl", columns=columns)
+    assert (report.cost, report.whole_cost, report.cost_unit) == (8000, 40_000, "tokens")
+    assert "at a price of 8000 tokens (20 % of the whole list)" in " ".join(study.report().text().split())
+    assert study.report().plain()["cost_unit"] == "tokens"
+
+
+def test_a_cost_is_a_number(tmp_path):
+    study = create_study(
+        "evals", question=BestArm(), arms=["a", "b"], noise=Binary(), storage=f"sqlite:///{tmp_path}/studies.db"
+    )
+    study.ask()
+    with pytest.raises(DataError, match="the paid '-3' cannot be one"):
+        study.tell({"arm": ["a"], "outcome": [1], "paid": ["-3"]}, columns=Columns(cost="paid"))

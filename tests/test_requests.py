@@ -123,7 +123,7 @@ def test_the_command(study, roundwise, tmp_path):
         (["--as", "lm-eval", "--items", "items.csv"], "--out FOLDER"),
         (["--as", "ids", "--items", "items.csv", "--json"], "--json"),
         (["--as", "ids", "--items", "nothing.csv"], "no file nothing.csv"),
-        (["--as", "ids", "--items", "items.csv", "--model-of", "a=b"], "for batch APIs"),
+        (["--as", "ids", "--items", "items.csv", "--model-of", "a=b"], "names no models"),
         (["--as", "ids", "--items", "twice.csv"], "line 3"),
     ):
         code, said, error = roundwise("ask", "evals", *wrong)

@@ -211,6 +211,7 @@ class Polars:
         dict,
         pd.DataFrame,
         Polars,
+        lambda columns: pytest.importorskip("pyarrow").table(columns),
         lambda columns: pd.DataFrame(columns).assign(day=3),
         lambda columns: pd.DataFrame(columns).astype({"arm": "category", "outcome": "float32"}),
         lambda columns: pd.DataFrame(columns).astype({"outcome": "Float64", "arm": "string"}),

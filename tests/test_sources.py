@@ -19,6 +19,7 @@ from roundwise.formats.sources import Pattern, Wanted
 from roundwise.ingest import TellOptions, read_results
 from roundwise.ingest.rows import preview_columns
 from roundwise.messages import FileNote
+from roundwise.study.guarantee import gather_notes
 
 
 def lines(*objects):
@@ -460,6 +461,8 @@ def test_runs_are_results_and_times_have_a_direction(tmp_path, monkeypatch):
             (results,), _ = study.preview("h.json")
             assert (results.counts.tolist(), results.missing.tolist()) == ([2, 2], [0, 1])
             assert [note.code for note in results.notes] == ["consecutive", "missing_outcomes"]
+            sessions = [FileNote("consecutive", file=f"{i}.json") for i in range(3)]
+            assert [len(gather_notes(sessions[:n])) for n in (1, 2, 3)] == [1, 1, 0]  # several were made
     with create_study("levels", question=Above(0.5), arms=["old", "new"], noise=Normal()) as study:  # either is asked
         study.ask()
         study.tell("h.json")

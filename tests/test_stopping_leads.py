@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from roundwise import Above, BestArm, Binary, Designed, Gaussian, Normal, plan
+from roundwise.planning.comparison import compare_designs
 from roundwise.planning.stopping_leads import LARGEST, TRIED, find_stopping_leads
 
 
@@ -53,6 +54,14 @@ def test_a_plan_draws_it():
     assert "The lead that ends the study, if every look shows it" in drawn.figure()
     names = [each["name"] for each in json.loads(drawn.json())["boundary"]]
     assert names == ["roundwise", "O'Brien-Fleming", "Pocock"]
+    curves = dataclasses.replace(found, compared=compare_designs(found.request, found.rows, found.row, None))
+    fixed, *_, own = curves.compared
+    leads = np.array([row.expected.lead for row in found.rows])
+    exact = norm.sf(norm.isf(0.05) - leads / np.sqrt(2 * 0.21 / 1500)) + (leads == 0) * 0.05  # either arm, if alike
+    np.testing.assert_allclose(fixed.by_row, exact, atol=4 * 0.5 / 4000**0.5 + 0.01)
+    assert own.by_row == ()
+    assert "Pocock" in curves.figure()
+    assert "Pocock" not in found.figure()
     without = plan(BestArm(), arms=2, noise=Binary(), baseline="30%", budget=3000, quick=True)
     assert find_stopping_leads(without.request, without.row) == ()
     assert "if every look shows it" not in without.html()

@@ -27,6 +27,7 @@ PAGES = [
     "tutorial-warehouse.md",
     "tutorial-trial.md",
     "tutorial-models.md",
+    "tutorial-batch.md",
     "tutorial-revenue.md",
     "tutorial-flags.md",
     "tutorial-race.md",

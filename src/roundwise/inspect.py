@@ -31,12 +31,11 @@ def race(
     models: Mapping[str, str | Model],
     *,
     scorer: str | None = None,
-    failed: float | None = None,
     **options: Any,
 ) -> list[EvalLog]:
     """Run a study of a list with `inspect_ai.eval`, until it is decided.
 
-    All models run at once. A sample that ends in an error has no result: unless `failed` says what it counts, the race
+    All models run at once. A sample that ends in an error has no result: unless the study has `failed_is`, the race
     pauses after the round, and a second call tries what is missing again. What is recorded is never run twice.
 
     Args:
@@ -44,13 +43,12 @@ def race(
         make_task: Makes the task, with its dataset and its scorer, anew for each model.
         models: The model of each arm of the study.
         scorer: Which scorer decides, where the task has several.
-        failed: The result of a sample that ends in an error; decide on it before the study.
         **options: Of `inspect_ai.eval`.
 
     Returns:
         The logs, one for each model. `study.report()` has the answer.
     """
-    made = tasks(study, make_task, models, scorer=scorer, failed=failed)
+    made = tasks(study, make_task, models, scorer=scorer)
     return run_tasks(made, **{"fail_on_error": False, "max_tasks": len(made)} | options)
 
 
@@ -60,7 +58,6 @@ def tasks(
     models: Mapping[str, str | Model],
     *,
     scorer: str | None = None,
-    failed: float | None = None,
 ) -> list[Task]:
     """Make the tasks that `race` runs, for your own call of `eval(tasks, fail_on_error=False, max_tasks=len(tasks))`.
 
@@ -71,7 +68,7 @@ def tasks(
         raise InputError(f"'{study.name}' is not the study of a list. Create it with the ids of the samples as `list`.")
     if set(models) != set(study.state.spec.arms):
         raise InputError(f"Give one model for each arm: {', '.join(study.state.spec.arms)}.")
-    shared = Race(study, scorer, failed)
+    shared = Race(study, scorer)
     found = []
     for arm, model in models.items():
         task = make_task()
@@ -99,13 +96,13 @@ class Race:
     Results are told when the round is complete, or when the last task ends.
     """
 
-    def __init__(self, study: Study, scorer: str | None, failed: float | None) -> None:
+    def __init__(self, study: Study, scorer: str | None) -> None:
         entries = study.state.spec.list
         assert entries is not None
         by_entry = dict(zip(entries.entries, [i for i in entries.items for _ in range(entries.repeats)], strict=True))
         self.order = {entry: place for place, entry in enumerate(entries.ordered(study.state.spec.seed))}
         self.items = [by_entry[entry] for entry in self.order]
-        self.scorer, self.failed = scorer, failed
+        self.scorer, self.failed_is = scorer, study.state.spec.reading.failed_is
         self.running = 0  # tasks
         self._study = study
         self._rows: list[tuple[str, str, float]] = []
@@ -206,7 +203,7 @@ class ArmStopping:
 
     def failed(self, id: str | int) -> None:
         """Take a sample that ended in an error."""
-        self._race.add(self.arm, str(id), self._race.failed)
+        self._race.add(self.arm, str(id), self._race.failed_is)
 
     async def complete_task(self) -> dict[str, Any]:
         """Record what has come, if this was the last task; what the log says about the study."""

@@ -617,6 +617,28 @@ def _contradicts(*, kinds: Mapping[str, int], lines: Sequence[int], files: Seque
     )
 
 
+def _collecting(
+    *, arm: str, has: int, rows: int, skewness: float | None, budget: int | None = None, over: bool = False
+) -> str:
+    """What an arm still needs before it is bet on, why, and the ways out."""
+    if has:
+        said = f"Collecting: {arm} has {count(has)} of the roughly {count(rows)} results that are needed before "
+        why = "" if skewness is None else f": single values make up much of its total (skewness {skewness:.2g})"
+        said += f"anything is concluded about it{why}."
+    else:
+        said = f"Collecting: about {count(rows)} results of each arm are needed before anything is concluded about it"
+        said += ", and more if they are skewed (32 times the squared skewness)."
+    if budget is not None:
+        said += f" The budget of {count(budget)} does not allow that, so the study will hardly be decided."
+        if skewness is None:
+            said += f" With few results, create a study with {option('normal')} if they are bell-shaped."
+        elif not over:
+            said += " Extend it, or leave the arm out."
+    if budget is None and skewness is None:
+        return said
+    return f"{said} If single large values should not decide, create a study with {option('cap')}, which need not wait."
+
+
 Note.table = {
     "this_run": lambda *, chance, repeats: (
         "The answer is about this run. How likely another run of the list would have another winner "
@@ -630,16 +652,7 @@ Note.table = {
         f"{several(rows, 'result')} of {arm} in a round say little about its spread. Make rounds larger, so that each "
         f"arm has {count(enough)} or more; or, if all arms are known to have the same spread, say so in a new study."
     ),
-    "collecting": lambda *, arm, rows, skewness, budget=None: (
-        f"Collecting: about {count(rows)} results of {arm} are needed before anything is concluded"
-        + (f" (skewness {skewness:.2g})." if skewness is not None else ".")
-        + (
-            ""
-            if budget is None
-            else f" The budget of {count(budget)} does not allow that for all arms, so nothing will be concluded. With "
-            f"few results, create a study with {option('normal')} if they are bell-shaped, or with {option('cap')}."
-        )
-    ),
+    "collecting": _collecting,
     "rule": "{text}",  # in the words of a stopping rule
     "exact_rounds": (
         "{policy} stops by its own rule, which requires every round to be exactly as planned: with fewer or more "
@@ -735,7 +748,17 @@ FileNote.table = {
             else "Tell files with all rows since the study began, so that windows begin with the first row of an id."
         )
     ),
-    "asked_again": lambda *, arms: f"rows without an outcome are asked for again ({list_by_arm(arms)}).",
+    "asked_again": lambda *, arms: (
+        f"rows without an outcome are asked for again ({list_by_arm(arms)}). If they keep failing, give them up with "
+        f"{option('failed')}."
+    ),
+    "failed_count": lambda *, arms, value: (
+        f"{several(sum(arms.values()), 'failed request')} counted as {value:g} ({list_by_arm(arms)})."
+    ),
+    "given_up": lambda *, arms, why: (
+        f"{several(sum(arms.values()), 'failed request')} given up ({list_by_arm(arms)}; {shown(why, 200)}): each "
+        "counts against every statement that is to be shown."
+    ),
     "empty_cells": lambda *, arms: (
         f"empty cells were taken for items that an arm was not tried on ({list_by_arm(arms)}). To count them as "
         f"missing, use {option('missing')}."
@@ -779,6 +802,7 @@ Condition.table = {
         f"the {several(number, 'missing outcome')} {'is' if number == 1 else 'are'} missing for reasons unrelated to "
         f"{'its value' if number == 1 else 'their values'}"
     ),
+    "given_up": "which request{number:s} {number:was} given up does not depend on results at later places of the list",
     "amended": lambda *, name, round, withdrawn, why: (
         f"the {'withdrawal' if withdrawn else 'correction'} of {name} in round {round} was not prompted by its results"
     ),
@@ -796,6 +820,10 @@ Condition.table = {
         "the order of the list is unrelated to the results ("
         + ("it is that of the file" if given else "its seed was chosen, not drawn")
         + ")"
+    ),
+    "same_list": lambda *, studies: (
+        f"no result that was known from {few(list(map(quoted, studies)), 3)} (the same list) is told here: in another "
+        "order the same results are no new evidence"
     ),
     "rounds_differ": "the rounds differ only by chance",
     "arms_moved": "what changed between rounds changed all arms alike",
@@ -870,6 +898,8 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "cumulative": ("`cumulative=True`", "--cumulative", "“a running total” under “What is in it”"),
     "ignore_arms": ("`ignore_arms=NAMES`", "--ignore-arms NAMES", "the box “leave out other arms”"),
     "missing": ("`missing=REASON`", "--missing REASON", "the menu “Rows without a result”"),
+    "failed": ("`failed=True`", "--failed", "the menu “Rows without a result”"),
+    "failed_is": ("`Reading(failed_is=...)`", "--failed-is NUMBER", "the command line"),
     "arm_column": ("`columns=Columns(arm=...)`", "--arm-column NAME", "the menu “arm”"),
     "outcome_column": ("`columns=Columns(outcome=...)`", "--outcome-column NAME", "the menu “result”"),
     "id_column": ("`columns=Columns(id=...)`", "--id-column NAME", "the menu “id”"),
@@ -881,10 +911,11 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
         "--denominator-column NAME",
         "the field “divided by the column”",
     ),
+    "cost_column": ("`columns=Columns(cost=...)`", "--cost-column NAME", "the command line"),
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
     "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“The usual result”"),
     "deviation": ("`deviation`", "--deviation", "“The spread (standard deviation)”"),
-    "pilot": ("`pilot`", "--pilot", "a pilot on the command line"),
+    "pilot": ("`pilot`", "--pilot", "“File of past results”"),
     "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "the menu “item”"),
     "range": ("Bounded({low:g}, {high:g})", "--range {low:g} {high:g}", "scores from {low:g} to {high:g}"),
     "range_or_sigma": (
@@ -923,19 +954,19 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "split": ("`split`", "--split", "“Shares”"),
 }
 IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, the field of that name
-    **{name: f'`"{name}": true`' for name in ("new", "cumulative", "unrelated")},
+    **{name: f'`"{name}": true`' for name in ("new", "cumulative", "unrelated", "failed")},
     **{
         f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`'
-        for role in ("arm", "outcome", "id", "time", "item", "covariate", "denominator")
+        for role in ("arm", "outcome", "id", "time", "item", "covariate", "denominator", "cost")
     },
-    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("id_result", "id_window", "two_arms")},
+    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("id_result", "id_window", "two_arms", "failed_is")},
     "empty": '`"empty": "zero"`',
     "binary": '`"noise": {{"name": "binary"}}`',
     "normal": '`"noise": {{"name": "normal"}}`',
     "same_spread": '`"noise": {{"name": "same-variance"}}`',
     "large_sample": '`"noise": {{"name": "large-sample"}}`',
     "cap": '`"noise": {{"name": "capped", "cap": X}}`',
-    "pilot": "a past file to `plan(pilot=FILE)` in Python",
+    "pilot": "a past file to `POST .../plan/pilot`",
     "items_or_column": '`"columns": {{"item": NAME}}`',
     "arms_example": '`"arms": ["a", "b", "c"]`',
     "baseline_example": '`"baseline": 0.3`',

@@ -37,7 +37,7 @@ from roundwise.noise import (
     SameVariance,
     SubGaussian,
 )
-from roundwise.policies import Designed, OptBBAI, usual_policy
+from roundwise.policies import Designed, Lockstep, OptBBAI, usual_policy
 from roundwise.questions import Claims, Largest, Linear, Statements
 from roundwise.store import EventKind, log_lines, read_log
 from roundwise.store.log import FORMAT, Head, chain_entries, encode_payload, search_keys
@@ -140,7 +140,12 @@ DECLARED: dict[str, dict[str, Any]] = {
     "items of 0/1": {"noise": Binary(), "columns": Columns(item="question")},
     "list": {"noise": Binary(), "list": [f"question {i}" for i in range(150)], "round": None},
     "prices": {"noise": Binary(), "prices": {"a": 1, "b": 5, "c": 20}, "round": None},
+    "prices that are told": {"noise": Binary(), "columns": Columns(cost="paid"), "round": None},
     "list, top-k": {"question": TopK(2), "noise": Binary(), "list": 150, "round": None},
+    "list of which requests fail": {
+        "noise": Binary(), "list": 90, "reading": Reading(failed_is=0, arm_names={"org/a": "a"}), "round": None,
+        "same_list": ("list",),
+    },
     "list, above": {"question": Above(0.5), "noise": Binary(), "list": 150, "round": None},
     "list, claims": {"question": CONTROL, "noise": Binary(), "list": 150, "round": None},
     "list of a range, strict": {
@@ -251,6 +256,8 @@ def table(asked, spec, rates, rng):
         found[columns.item] = [item for arm in asked.arms for item in asked.items.get(arm, ())]
     elif columns.item is not None:
         found[columns.item] = [f"q{asked.number}-{i}" for i in place]
+    if columns.cost is not None:
+        found[columns.cost] = (0.25 + place % 4).tolist()
     if columns.covariate is not None:
         found[columns.covariate] = (outcome - rows + rng.normal(0.0, 0.3, len(rows))).tolist()
     for each in (columns.denominator, *(metric.denominator for metric in spec.metrics)):
@@ -263,7 +270,7 @@ def table(asked, spec, rates, rng):
             values += values[:4] if key != columns.id else [*values[:2], f"w{asked.number}", f"w{asked.number - 1}"]
         before = f"2026-{month - 2:02d}-04" if month > 2 else first
         found[columns.time] = [first] * len(rows) + [later, last, last, before]
-    if spec.reading.empty != "refused":
+    if spec.reading.empty != "refused" or spec.reading.failed_is is not None:
         found[columns.outcome or "outcome"][2] = None
     return found | {each.title: draw(each.noise, rows, rng).tolist() for each in spec.metrics}
 
@@ -414,6 +421,15 @@ def eventful():
     study.drop("b", "sold out")
     step(study, ALIKE, rng)
     study.add("d", "a new idea", unrelated=True)
+    yield study
+    study = begun("list of which requests are given up, arms left and joined", policy=Lockstep(), list=120)
+    for _ in range(2):
+        asked = study.ask()
+        file = table(asked, study.state.spec, np.array(ALIKE), rng)
+        file["outcome"][3] = None
+        study.tell(file, failed=True)
+    study.add("d", "it was forgotten", unrelated=True)
+    study.drop("b", "its license ended", unrelated=True)
     yield study
     study = begun("redesigned")
     step(study, ALIKE, rng)

@@ -176,6 +176,7 @@ Sigma = Annotated[float, option("--sigma", "Sub-Gaussian constant of the rewards
 Sigmas = Annotated[str | None, option("--sigmas", "Noise: normal, with one standard deviation per arm.", "LIST")]
 Delta = Annotated[float, _number("--delta", HELP["delta"])]
 Budget = Annotated[int | None, whole_option("budget")]
+Lead = Annotated[str | None, option("--lead", HELP["lead"], "NUMBER")]
 RoundSize = Annotated[int | None, whole_option("round")]
 Split = Annotated[str | None, option("--split", HELP["split"], "LIST")]
 Seed = Annotated[int, option("--seed", "Random seed; the same seed gives the same numbers.", "NUMBER")]
@@ -385,6 +386,8 @@ class ColumnOptions(NamedTuple):
         str | None, _column("denominator", "Column that outcomes are divided by, in all: results are ratios of sums.")
     ] = None
 
+    cost_column: Annotated[str | None, _column("cost", "Column of what each result cost.")] = None
+
     def columns(self) -> Columns | None:
         """The columns as `create_study` takes them; None if none were given."""
         return Columns(*self) if any(each is not None for each in self) else None
@@ -412,6 +415,14 @@ class ReadingOptions(NamedTuple):
     ] = None
     share_below: Annotated[
         float | None, _rule("--share-below", "Results are 1 below this value, else 0 (implies --binary).", "NUMBER")
+    ] = None
+
+    arm_names: Annotated[
+        str | None, _rule("--arm-names", "What other tools call arms, e.g. org/small-2026=small.", "LIST")
+    ] = None
+    failed_is: Annotated[
+        float | None,
+        _rule("--failed-is", "Lists: result of a failed request (default: asked for again).", "NUMBER"),
     ] = None
 
     def reading(self) -> Reading:

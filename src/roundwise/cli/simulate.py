@@ -17,6 +17,7 @@ from roundwise.cli.options import (
     Delta,
     FeaturesFile,
     Json,
+    Lead,
     Means,
     QuestionName,
     QuestionOptions,
@@ -29,11 +30,12 @@ from roundwise.cli.options import (
     numbers,
     option,
     question_from,
+    whole_option,
 )
 from roundwise.cli.output import check_output, console_width, print_json, print_table, progress, say_text
 from roundwise.errors import InputError
 from roundwise.messages import number
-from roundwise.model.spec import from_spec, noise_from_spec
+from roundwise.model.spec import from_spec, noise_from_spec, parse_quantity
 from roundwise.noise import NOISES, HeteroscedasticGaussian, Noise, SubGaussian
 from roundwise.policies import POLICIES, usual_policy
 from roundwise.policies.base import shares
@@ -70,6 +72,8 @@ def simulate(
     claims: ClaimOptions,
     policy: Annotated[list[str] | None, option("--policy", POLICY, "NAME[:SETTINGS]")] = None,
     budget: Budget = None,
+    lead: Lead = None,
+    looks: Annotated[int | None, whole_option("looks")] = None,
     round_: RoundSize = None,
     split: Split = None,
     runs: Annotated[int, option("--runs", "Number of runs per policy.", "NUMBER")] = 1000,
@@ -97,7 +101,8 @@ def simulate(
     world, known = _world(means, data, instance, without_replacement, binary, noise, sigma, sigmas)
     goal = question_from(question, asked, claims, world.names, features)
     goal.check(world.arms)
-    chosen = {text: from_spec("policy", text, trusted=True) for text in policy or [usual_policy(goal).name]}
+    usual = usual_policy(goal, budget is not None, world.arms)
+    chosen = {text: from_spec("policy", text, trusted=True) for text in policy or [usual.name]}
     check_output(out, theirs=False)
     with progress(runs * len(chosen), "simulating") as advance:
         results = run(
@@ -113,6 +118,8 @@ def simulate(
             max_samples=max_samples,
             max_batches=max_batches,
             budget=budget,
+            lead=None if lead is None else parse_quantity(lead, "--lead"),
+            looks=looks,
             round=round_,
             split=shares(split, world.arms),
             progress=advance,

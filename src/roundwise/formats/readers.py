@@ -429,8 +429,8 @@ _DUCKDB = {"autoinstall_known_extensions": "false", "memory_limit": "1GB", "thre
 
 
 def frame_sheet(name: str, frame: Any) -> Sheet:
-    """A data frame of pandas or polars, or a mapping from names to columns. Rows count from 1."""
-    labels = list(frame) if isinstance(frame, Mapping) else list(frame.columns)
+    """A data frame of pandas or polars, an Arrow table, or a mapping from names to columns. Rows count from 1."""
+    labels = _labels(frame)
     index = getattr(getattr(frame, "index", None), "name", None)
     hint = "The arms are the index: call `reset_index()` first. " if str(index).strip().casefold() == "arm" else ""
 
@@ -448,8 +448,15 @@ def frame_sheet(name: str, frame: Any) -> Sheet:
 
 def columns_of(name: str, frame: Any) -> dict[str, list[Any]]:
     """A data frame as JSON has it: cells that hold nothing are null, times are texts."""
-    labels = list(frame) if isinstance(frame, Mapping) else list(frame.columns)
+    labels = _labels(frame)
     return {str(label): [_json_cell(cell) for cell in _cells(name, frame[label])] for label in labels}
+
+
+def _labels(frame: Any) -> list[Any]:
+    """The titles of a frame; the `columns` of an Arrow table are their contents."""
+    if isinstance(frame, Mapping):
+        return list(frame)
+    return list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
 
 
 def _json_cell(cell: Any) -> str | int | float | bool | None:

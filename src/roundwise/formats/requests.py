@@ -90,7 +90,7 @@ def render_requests(
         form: One of `FORMATS`.
         requests: What to run.
         template: The body of a request to a batch API, with `{column}` for the cells of an item.
-        models: What a batch API calls an arm, where that is not its name.
+        models: What Inspect or a batch API calls an arm, where that is not its name.
         prompts: Cells of each arm, which fill the template, too.
 
     Returns:
@@ -109,14 +109,14 @@ def render_requests(
     if form == "inspect":
         found: dict[str, str] = {"inspect.sh": ""}
         for arm, some in by_arm.items():
-            ids = ",".join(each.item for each in some)
+            ids, model = ",".join(each.item for each in some), (models or {}).get(arm, arm)
             if len(ids.encode()) > _LONGEST_ARGUMENT or any("," in each.item for each in some):
                 listed = json.dumps([each.item for each in some], ensure_ascii=False)
-                script = f"from inspect_ai import eval\n\neval('TASK', model={arm!r}, sample_id={listed})\n"
+                script = f"from inspect_ai import eval\n\neval('TASK', model={model!r}, sample_id={listed})\n"
                 found[f"{names[arm]}.py"] = script
                 found["inspect.sh"] += f"python {names[arm]}.py\n"
             else:
-                found["inspect.sh"] += f"inspect eval TASK --model {quote(arm)} --sample-id {quote(ids)}\n"
+                found["inspect.sh"] += f"inspect eval TASK --model {quote(model)} --sample-id {quote(ids)}\n"
         return found
     if template is None:
         raise InputError(

@@ -295,6 +295,7 @@ class Sheet:
     notes: list[FileNote] = field(default_factory=list)
     roles: dict[str, str | None] = field(default_factory=dict)  # columns that the reader itself knows; None: not there
     reasons: Counter[str] = field(default_factory=Counter)  # why rows have no outcome, where the file says it
+    cost_unit: str = ""  # of what rows cost, where the file says it: tokens
     lower_is_better: bool | None = None  # where the file says it, or its nature: times
     problems: Problems = field(init=False)
 
@@ -356,7 +357,7 @@ def empty(name: str) -> DataError:
 
 
 def is_frame(source: object) -> bool:
-    """Whether it is a data frame of pandas or polars, or a mapping from names to columns."""
+    """Whether it is a data frame of pandas or polars, an Arrow table, or a mapping from names to columns."""
     return isinstance(source, Mapping) or (hasattr(source, "columns") and hasattr(source, "__getitem__"))
 
 

@@ -30,7 +30,7 @@ from roundwise.messages import Remedy, list_quoted
 Objects = Iterable[tuple[int, dict[str, Any]]]  # with the line or row of each
 ROWS = 2000  # handed over at once
 UNPACKED = 1 << 30  # bytes of an archive
-SAMPLE_KEYS = ("id", "epoch", "scores", "error", "invalidation")  # what is read of a sample of Inspect
+SAMPLE_KEYS = ("id", "epoch", "scores", "error", "invalidation", "model_usage")  # what is read of a sample of Inspect
 _FAILURES = (
     zipfile.BadZipFile, KeyError, ValueError, IndexError, zlib.error, NotImplementedError, RuntimeError, EOFError,
     OverflowError, RecursionError, MemoryError, AttributeError, TypeError,
@@ -113,6 +113,7 @@ class Row(NamedTuple):
     item: object = None
     repeat: object = 1
     why: str = ""
+    cost: object = None
 
 
 class MetricError(DataError):
@@ -152,6 +153,7 @@ class Found:
     rows: list[Row]
     lower_is_better: bool | None = None
     consecutive: bool = False  # runs of one arm after another on one machine
+    cost_unit: str = ""
 
 
 class Source(NamedTuple):
@@ -181,7 +183,9 @@ def source_sheet(source: Source, file: File, objects: Objects, digest: Callable[
     rows = found.rows
     has_items = any(row.item is not None for row in rows)
     repeated = any(row.repeat != 1 for row in rows)
-    used = ["arm", "outcome", *(["item"] if has_items else []), *(["repeat"] if repeated else [])]
+    costs = any(row.cost is not None for row in rows)
+    more = {"item": has_items, "repeat": repeated, "cost": costs}
+    used = ["arm", "outcome", *(role for role, there in more.items() if there)]
     fields = [Row._fields.index(role) for role in used]
     titles = {role: named.get(role, role) if role in ("arm", "outcome") else role for role in used}  # as the user said
 
@@ -191,10 +195,11 @@ def source_sheet(source: Source, file: File, objects: Objects, digest: Callable[
             cells = [[row[fields[place]] for row in some] for place in places]
             yield Chunk([row.line for row in some], cells)
 
-    roles = {role: titles.get(role) for role in ("arm", "outcome", "item", "id", "time", "covariate", "denominator")}
+    every = ("arm", "outcome", "item", "id", "time", "covariate", "denominator", "cost")
+    roles = {role: titles.get(role) for role in every}
     sheet = Sheet(file.name, list(titles.values()), chunks, digest, unit, roles=roles)
     sheet.reasons = Counter(shown(row.why, 80) for row in rows if row.why and blank(row.outcome))
-    sheet.lower_is_better = found.lower_is_better
+    sheet.lower_is_better, sheet.cost_unit = found.lower_is_better, found.cost_unit
     if found.consecutive:
         sheet.note("consecutive")
     return sheet
@@ -235,6 +240,7 @@ GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 
 def _read_inspect(file: File, objects: Objects) -> Found:
     rows = []
+    costs: dict[str, list[list[Any]]] = {"total_cost": [], "total_tokens": []}  # of each sample, by model
     for _, log in objects:
         samples = log["samples"]
         if not samples:
@@ -250,8 +256,14 @@ def _read_inspect(file: File, objects: Objects) -> Found:
             outcome = found.get(metric)
             why = failure or ("no score" if outcome is None else "")
             grade = GRADES.get(outcome, outcome) if isinstance(outcome, str) else outcome
+            usage = (sample.get("model_usage") or {}).values()
+            for kind, paid in costs.items():
+                paid.append([each.get(kind) for each in usage])
             rows.append(Row(line, arm, None if why else grade, sample["id"], sample.get("epoch", 1), why))
-    return Found(rows)
+    priced = all(each is not None for used in costs["total_cost"] for each in used)
+    kind, unit = ("total_cost", "") if priced else ("total_tokens", "tokens")
+    totals = [sum(each or 0 for each in used) if used else None for used in costs[kind]]
+    return Found([row._replace(cost=cost) for row, cost in zip(rows, totals, strict=True)], cost_unit=unit)
 
 
 def _inspect_scores(sample: dict[str, Any]) -> dict[str, object]:
@@ -343,7 +355,8 @@ def _read_promptfoo(file: File, objects: Objects) -> Found:
         item = json.dumps(each["vars"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         arm = arm_of(each)
         tries[arm, item] += 1
-        rows.append(Row(line, arm, None if why else value, item, tries[arm, item], why or "no score"))
+        cost = each.get("cost")
+        rows.append(Row(line, arm, None if why else value, item, tries[arm, item], why or "no score", cost))
     return Found(rows)
 
 
@@ -400,9 +413,16 @@ def _anthropic_failure(each: dict[str, Any]) -> str:
     return "" if kind == "succeeded" else kind if message is Absent else f"{kind}: {message}"
 
 
+def _tokens(usage: Any) -> object:
+    """How many tokens an answer took, of either API; None if that is not said."""
+    numbers = usage if isinstance(usage, dict) else {}
+    total = [numbers.get(key) for key in ("input_tokens", "output_tokens")]
+    return numbers.get("total_tokens", None if None in total else sum(total))  # type: ignore[arg-type]
+
+
 def _read_batch(failure: Callable[[dict[str, Any]], str], file: File, objects: Objects) -> Found:
     path, pattern = file.wanted.columns.get("outcome"), file.wanted.pattern
-    keys, rows, graded = arm_keys(file.wanted.arms), [], False
+    keys, rows, graded, answered = arm_keys(file.wanted.arms), [], False, False
     for line, each in objects:
         custom_id = str(each["custom_id"])
         found = pattern.names(custom_id) if pattern is not None else parse_request_id(custom_id, keys)
@@ -413,11 +433,12 @@ def _read_batch(failure: Callable[[dict[str, Any]], str], file: File, objects: O
                 Remedy("Say how it is made: {@arm_column} 'custom_id:{{item}}|{{arm}}'."),
             )
         why, grade = failure(each), Absent if path is None else follow(each, path)
-        graded |= grade is not Absent
-        rows.append(
-            Row(line, found["arm"], None if why or grade is Absent else grade, found.get("item"), why=why or "no grade")
-        )
-    if not graded:
+        graded, answered = graded or grade is not Absent, answered or not why
+        outcome = None if why or grade is Absent else grade
+        used = (follow(each, place) for place in ("response.body.usage", "result.message.usage"))
+        cost = next((_tokens(usage) for usage in used if usage is not Absent), None)
+        rows.append(Row(line, found["arm"], outcome, found.get("item"), why=why or "no grade", cost=cost))
+    if answered and not graded:
         where = "" if path is None else f" (nothing is at {quoted(path)})"
         raise refusal(
             file.name,
@@ -427,7 +448,7 @@ def _read_batch(failure: Callable[[dict[str, Any]], str], file: File, objects: O
                 "{@outcome_column}, for example response.body.score."
             ),
         )
-    return Found(rows)
+    return Found(rows, cost_unit="tokens")
 
 
 # --- times

@@ -15,7 +15,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import quoted, refusal, shown, some
 from roundwise.formats.sheet import Problems, blank, name_in
-from roundwise.ingest.reading import Columns, Empty, Reading
+from roundwise.ingest.reading import Columns, Empty, Reading, parse_arm_names
 from roundwise.messages import Remedy, list_quoted, option
 
 ACCEPTED = (
@@ -36,7 +36,7 @@ _SUM_TITLES = {  # of sums of 0/1 outcomes, taken only if there is one of each a
     "successes": ("conversions", "converted", "clicks", "purchases", "orders", "signups", "responders", "cures"),
 }
 _SUMS = ("count", "total", "successes", "squares")
-_EXTRAS = ("id", "time", "item", "covariate", "denominator")  # columns that a table of any form may have
+_EXTRAS = ("id", "time", "item", "covariate", "denominator", "cost")  # columns that a table of any form may have
 _TO_COME = "remaining"  # a column of what is asked for: a round is no table of results
 
 
@@ -250,8 +250,10 @@ class TellKeywords(TypedDict, total=False):
 
     columns: Columns | None
     ignore_arms: str | Sequence[str]
+    arm_names: str | Mapping[str, str]
     missing: str | None
     empty: Empty | None
+    failed: bool
     cumulative: bool
     new: bool
 
@@ -262,8 +264,10 @@ class TellOptions:
 
     columns: Columns | None = None  # names of columns; those of the study where there is none
     ignore_arms: str | Sequence[str] = ()  # names (a list, or with commas between them) that are no arms; "*" for all
+    arm_names: str | Mapping[str, str] = ""  # what arms are called in it, where the study does not say: theirs=arm
     missing: str | None = None  # why rows have no outcome: they are then counted as missing
     empty: Empty | None = None  # what rows without an outcome are; None: what the study says
+    failed: bool = False  # of a list: rows without an outcome are given up, and not asked for again
     cumulative: bool = False  # it is a running total: what is recorded is taken off
     new: bool = False  # all of it is new, whatever it looks like
 
@@ -272,6 +276,7 @@ class TellOptions:
             raise InputError("The reason why outcomes are missing is empty. Say it in a few words: it is recorded.")
         if self.empty is not None:
             Reading(empty=self.empty)  # checked
+        object.__setattr__(self, "arm_names", parse_arm_names(self.arm_names))
         if self.missing is not None and self.empty not in (None, "missing"):
             raise InputError("Rows without an outcome are missing or something else.", Remedy("Use {@missing} alone."))
         if self.cumulative and self.new:
@@ -281,7 +286,7 @@ class TellOptions:
 
     def plain(self) -> Plain:
         """What was said, as JSON."""
-        said = {key: value for key, value in vars(self).items() if value not in (None, (), "", False)}
+        said = {key: value for key, value in vars(self).items() if value not in (None, (), "", False, {})}
         if self.columns is not None:
             said["columns"] = self.columns.payload()
         return said | ({"ignore_arms": list(self.ignored)} if self.ignored else {})
@@ -307,12 +312,17 @@ class ArmNames:
 
     any_name: ClassVar[bool] = False  # whether rows of any name count, and there need be no column of names
 
-    def __init__(self, arms: Sequence[str], ignored: Collection[str] = ()) -> None:
+    def __init__(self, arms: Sequence[str], ignored: Collection[str] = (), others: Mapping[str, str] = {}) -> None:
         self.arms = [arm.strip() for arm in arms]
         self.index = {arm: i for i, arm in enumerate(self.arms)}
         if len(self.index) < len(arms):
             twice = next(arm for i, arm in enumerate(self.arms) if self.index[arm] != i)
             raise InputError(f"Two arms are called '{twice}'. Give every arm a name of its own.")
+        for theirs, arm in others.items():
+            if arm not in self.arms:
+                raise InputError(f"The name {quoted(theirs)} stands for {quoted(arm)}, which is no arm of this study.")
+            if self.index.setdefault(theirs, self.index[arm]) != self.index[arm]:
+                raise InputError(f"The name {quoted(theirs)} stands for {quoted(arm)}, but is an arm of its own.")
         self._ignored = {name.strip() for name in ignored}
         both = self._ignored & self.index.keys()
         if both:

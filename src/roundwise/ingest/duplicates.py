@@ -41,9 +41,9 @@ def hash_ids(cells: Sequence[object], seed: int) -> Hashes:
     return hashes((whole(cell) for cell in cells), seed)
 
 
-def with_arm(items: Hashes, arms: Index) -> Hashes:
-    """The hash of an item together with the arm that was tried on it."""
-    return splitmix64(items ^ splitmix64(arms.astype(np.uint64)))
+def with_arm(items: Hashes, arms: Hashes) -> Hashes:
+    """The hash of an item together with the arm that was tried on it, whose name is hashed, too."""
+    return splitmix64(items ^ splitmix64(arms))
 
 
 def with_outcome(ids: Hashes, codes: Hashes) -> Hashes:

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.errors import DataError, InputError
+from roundwise.errors import DataError
 from roundwise.formats.sheet import is_path, unreadable
 from roundwise.ingest.columns import AnyName, TellOptions
 from roundwise.ingest.duplicates import RecordedFiles
+from roundwise.ingest.ratios import ratio_sums
 from roundwise.ingest.reading import Columns, Reading, seconds
 from roundwise.ingest.rows import FileReader
 from roundwise.messages import Remedy
@@ -23,7 +24,7 @@ DAY = 86_400.0
 
 
 class PastRows(NamedTuple):
-    """The results of a file: one for each row, or for each id."""
+    """The results of a file: one for each row, or for each id; ratios are linearized, each arm by its own means."""
 
     file: str
     values: Floats  # (n)
@@ -45,8 +46,6 @@ def read_past(source: object, arm: str, columns: Columns, reading: Reading) -> P
     Raises:
         DataError: If the file cannot be read, with every kind of problem in it.
     """
-    if columns.denominator is not None:
-        raise InputError("A plan takes no ratios from a past file. Give the baseline and the deviation yourself.")
     path = str(os.fspath(source)) if is_path(source) else "data frame"
     with ExitStack() as stack:
         try:
@@ -54,6 +53,8 @@ def read_past(source: object, arm: str, columns: Columns, reading: Reading) -> P
             reader = FileReader(
                 source, path, names, LargeSample(), columns, reading, options, RecordedFiles(), 0, 0, stack
             )
+            if columns.denominator is not None:
+                reader.ratio = ratio_sums({}, names.arms)
             results = reader.read()
             rows = [(index, values) for index, values, _ in reader.row_store.after()]
         except OSError as error:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Literal, get_args
 
@@ -28,17 +29,28 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 class Columns:
     """What the columns of a user's tables are called, where they have names of their own.
 
-    >>> Columns(arm="variant").over(Columns(arm="group", outcome="converted"))
-    Columns(arm='variant', outcome='converted', id=None, time=None, item=None, covariate=None, denominator=None)
+    Args:
+        arm: Of the arms.
+        outcome: Of the results.
+        id: Of one row, user or patient: no id counts twice.
+        time: Of times.
+        item: Of what several arms were tried on: a question, a plate.
+        covariate: Of a number known of each id before the study, to adjust for.
+        denominator: Of what outcomes are divided by, in all: revenue per session.
+        cost: Of what each result cost.
+
+    >>> Columns(arm="variant").over(Columns(arm="group", outcome="converted")).payload()
+    {'arm': 'variant', 'outcome': 'converted'}
     """
 
     arm: str | None = None
     outcome: str | None = None
-    id: str | None = None  # of one row, user or patient: no id counts twice
+    id: str | None = None
     time: str | None = None
-    item: str | None = None  # of what several arms were tried on: a question, a plate
-    covariate: str | None = None  # of a number known of each id before the study, to adjust for
-    denominator: str | None = None  # of what outcomes are divided by, in all: revenue per session
+    item: str | None = None
+    covariate: str | None = None
+    denominator: str | None = None
+    cost: str | None = None
 
     def __post_init__(self) -> None:
         named = [name.strip() if isinstance(name, str) else name for name in self.payload().values()]
@@ -67,6 +79,8 @@ class Reading:
         two_arms: What happens to an id with rows of several arms: it is "refused" or "left-out".
         share_above: A result is 1 if its value is above this one, else 0.
         share_below: A result is 1 if its value is below this one, else 0.
+        failed_is: On a list, the result of a request that failed; None: it is asked for again.
+        arm_names: What other tools call arms: {"org/small-2026": "small"}, or as text "org/small-2026=small".
 
     >>> Reading(id_result="sum", id_window="7d").words
     'Rows of one id are one result, their sum within 7d of the first.'
@@ -78,8 +92,11 @@ class Reading:
     two_arms: TwoArms = "refused"
     share_above: float | None = None
     share_below: float | None = None
+    failed_is: float | None = None
+    arm_names: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "arm_names", parse_arm_names(self.arm_names))
         for name, choices in (("empty", Empty), ("id_result", UnitResult | None), ("two_arms", TwoArms)):
             known = [word for each in (choices, *get_args(choices)) for word in get_args(each) if isinstance(word, str)]
             value = vars(self)[name]
@@ -95,9 +112,9 @@ class Reading:
                 raise InputError(
                     f"'{self.id_window}' is no window.", Remedy("Give {@id_window} as a number with m, h, d or w.")
                 )
-        for cut in (self.share_above, self.share_below):
+        for cut in (self.share_above, self.share_below, self.failed_is):
             if cut is not None and not math.isfinite(cut):
-                raise InputError("The value above or below which a result counts must be a finite number.")
+                raise InputError("A value that results count by must be a finite number.")
         if self.share_above is not None and self.share_below is not None:
             raise InputError("A result counts above a value or below one, not both.")
 
@@ -112,10 +129,16 @@ class Reading:
         """Whether results are 1 beyond a value, and else 0."""
         return self.share_above is not None or self.share_below is not None
 
+    def of_columns(self, columns: Columns) -> Reading:
+        """The rules for these columns: a ratio is of the sums of each id, unless another rule was given."""
+        if columns.denominator is None or self.id_result is not None:
+            return self
+        return replace(self, id_result="sum")
+
     def payload(self) -> Plain:
         """The rules that differ from the usual ones, as JSON."""
-        usual = {each.name: each.default for each in fields(self)}
-        return {name: value for name, value in asdict(self).items() if value != usual[name]}
+        usual = Reading()
+        return {name: value for name, value in asdict(self).items() if value != vars(usual)[name]}
 
     def results(self, values: Floats) -> Floats:
         """What values count as; nan stays."""
@@ -140,7 +163,24 @@ class Reading:
         if self.shares:
             side, cut = ("above", self.share_above) if self.share_above is not None else ("below", self.share_below)
             said.append(f"A result is 1 if its value is {side} {cut:g}, else 0.")
+        if self.failed_is is not None:
+            said.append(f"A request that failed counts as {self.failed_is:g}.")
         return " ".join(said)
+
+
+def parse_arm_names(given: str | Mapping[str, str]) -> dict[str, str]:
+    """What other tools call arms, as text or as a mapping; a name may have = in it, an arm may not.
+
+    >>> parse_arm_names("org/small=small, org/large=large")
+    {'org/small': 'small', 'org/large': 'large'}
+    """
+    if isinstance(given, Mapping):
+        return {str(theirs).strip(): str(arm).strip() for theirs, arm in given.items()}
+    pairs = [each.rpartition("=") for each in given.split(",") if each.strip()]
+    wrong = next((arm for theirs, equals, arm in pairs if not theirs.strip() or not arm.strip()), None)
+    if wrong is not None:
+        raise InputError(f"The names of arms are '{given[:60]}'. Give them as THEIRS=ARM, for example org/small=small.")
+    return {theirs.strip(): arm.strip() for theirs, _, arm in pairs}
 
 
 def moment(cell: object) -> str | None:

@@ -593,6 +593,46 @@ class Contradicted:
         return {"rows": sum(self.kinds.values()), **self.kinds, "lines": list(self.lines), "recorded_by": names}
 
 
+class CostSums(NamedTuple):
+    """What results of each arm cost, as far as that was told. (K) each"""
+
+    counts: Floats  # results whose cost is known
+    totals: Floats
+    unit: str = ""  # tokens; empty where the file does not say it
+
+    def payload(self) -> Plain:
+        """As it is recorded."""
+        return {"counts": pack_numbers(self.counts), "totals": pack_numbers(self.totals), "unit": self.unit}
+
+    @classmethod
+    def from_payload(cls, payload: Plain) -> CostSums:
+        """What the payload was made of."""
+        return cls(unpack_numbers(payload["counts"]), unpack_numbers(payload["totals"]), payload["unit"])
+
+
+class FailedRequests(NamedTuple):
+    """Requests for results on items of a list that were given up: the arm and the item of each, items ascending."""
+
+    arms: Index
+    items: Hashes
+
+    @classmethod
+    def of(cls, some: Sequence[tuple[Index, Hashes]]) -> FailedRequests:
+        """All of these."""
+        arms, items = (np.concatenate(each) for each in zip(*some, strict=True))
+        order = np.lexsort((arms, items))
+        return cls(arms[order], items[order])
+
+    def payload(self) -> Plain:
+        """As it is recorded."""
+        return {"arms": self.arms.tolist(), "items": pack_hashes(self.items)}
+
+    @classmethod
+    def from_payload(cls, payload: Plain) -> FailedRequests:
+        """What the payload was made of."""
+        return cls(np.array(payload["arms"], dtype=np.int64), unpack_hashes(payload["items"]))
+
+
 FileForm = Literal["rows", "sums", "successes"]
 SumLaw = Literal["binary", "poisson", "normal"]
 
@@ -636,6 +676,7 @@ class Results:
     seed: int = 0  # of the dealing
     missing: Floats | None = None  # (K), rows without an outcome
     missing_reason: str | None = None  # in the user's words
+    failed: FailedRequests | None = None  # of a list: which of them are without an outcome for good
     skipped: int = 0  # rows that were recorded before
     contradicted: Contradicted | None = None  # those of them that say something else
     ids: str | None = None  # packed hashes of the ids of all rows
@@ -648,6 +689,7 @@ class Results:
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
     notes: tuple[FileNote, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
     sigma: float | None = None  # the deviation of one result, where sums are of exactly normal ones
+    costs: CostSums | None = None  # where the file tells them
     covariate: CovariateSums | None = None  # where results are adjusted for one
     ratio: RatioSums | None = None  # where results are ratios
     linearization: Linearization | None = None  # how ids became results then
@@ -718,9 +760,11 @@ _TO_JSON: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("counts", "totals", "scatter", "missing"), pack_numbers),
     **dict.fromkeys(("limits", "times"), list),
     "start": FileStart.plain,
+    "failed": FailedRequests.payload,
     "contradicted": Contradicted.payload,
     "sketches": sketches_payload,
     "notes": lambda notes: [each.values() for each in notes],
+    "costs": CostSums.payload,
     **dict.fromkeys(("covariate", "ratio", "linearization"), pack),
     "metrics": lambda every: [each.payload() for each in every],
     "row_statistics": pack,
@@ -733,9 +777,11 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "limits": lambda ends: (float(ends[0]), float(ends[1])),
     "contradicted": Contradicted.from_payload,
     "start": FileStart.from_plain,
+    "failed": FailedRequests.from_payload,
     "sketches": sketches_from,
     "times": lambda times: (str(times[0]), str(times[1])),
     "notes": lambda notes: tuple(map(FileNote.from_values, notes)),
+    "costs": CostSums.from_payload,
     "covariate": lambda written: unpack(CovariateSums, written),
     "ratio": lambda written: unpack(RatioSums, written),
     "linearization": lambda written: unpack(Linearization, written),
@@ -771,6 +817,13 @@ def _check(found: Results) -> None:
     require(same, "ids that are not as many as what is known of them")
     require((found.waiting is None) == (found.waiting_since is None), "ids that wait, or since when, but not both")
     require(all(len(each.counts) == size for each in found.metrics), "metrics of other arms")
+    if found.costs is not None:
+        both = (found.costs.counts, found.costs.totals)
+        require(all(each.shape == (size,) and np.isfinite(each).all() for each in both), "costs of other arms")
+        require(all((each >= 0).all() for each in both) and isinstance(found.costs.unit, str), "costs below 0")
+    if found.failed is not None:
+        arms, items = found.failed
+        require(arms.ndim == 1 and len(arms) == len(items) and ((arms >= 0) & (arms < size)).all(), "failed requests")
     if found.covariate is not None:
         require({each.shape for each in found.covariate[:6]} == {(size,)}, "covariates of other arms")
         require(np.isfinite([*found.covariate.adjustment]).all(), "an adjustment that is not finite")

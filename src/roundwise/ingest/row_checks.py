@@ -10,7 +10,8 @@ Moments are taken about the means of rounds that have enough rows, so a shift of
 - *Sigma*: a chi-squared law by its Chernoff bound (x e^(1-x))^(nu/2), x = s^2/sigma^2, which holds above sigma also for
   sub-Gaussian rows, as E exp(t Y^2) <= (1 - 2 t sigma^2)^(-1/2).
 - *Dispersion* of counts (half the level): the sum of squares over the mean is chi-squared for means from 2 on. Below,
-  the pairs C = sum x (x - 1)/2 have mean T (T - 1)/(2 N) given the total T; C/(1 + mean) is nearly Poisson.
+  the pairs C = sum x (x - 1)/2 have mean T (T - 1)/(2 N) given the total T; C/(1 + mean) is nearly Poisson. Arms with
+  few rows each are also checked together, as one arm more: within the round in which all have 20, 40, 80, ... rows.
 
 The statistics that they need are a few numbers per arm. Moments of files and rounds are combined by the pairwise
 formulas (Pebay 2008), so nothing grows with the record.
@@ -33,6 +34,8 @@ from roundwise.noise.base import RowCheck
 if TYPE_CHECKING:
     from roundwise.ingest.record import Results
 
+TOGETHER = "all arms"  # whose rows of one round are checked together
+LARGE_COUNTS = 5.0  # mean from which few rows of an arm have a chi-squared sum of squares
 FIRST = 20  # rows of an arm from which the value is taken whose repetitions are counted, and rows of the first check
 FALSE_ALARM = 1e-3  # the probability that any check of a study under a true model finds something, at most
 MOST = 30  # findings that are kept
@@ -322,6 +325,7 @@ class RowChecks(NamedTuple):
         statistics = RowStatistics(moments, reduce(Repetition.plus, (each.repetition for each in told), repetition))
         smallest = np.minimum(self.smallest, np.where(round.counts > 0, round.counts, np.inf))
         findings = self.findings + tuple(_find(noise, before.counts, statistics, arms, self.findings))
+        findings += tuple(_find_together(noise, before.counts, round, self.findings))
         if (smallest < ENOUGH * np.nan_to_num(moments.skewness) ** 2).any():
             findings = tuple(each._replace(matters=True) for each in findings)
         return RowChecks(statistics, smallest, findings[:MOST], unchecked)
@@ -458,7 +462,7 @@ def _find(
 ) -> list[Finding]:
     """What the checks find that are due after a round, beyond what is known."""
     tests, counts = _tests(noise, statistics), statistics.moments.counts
-    levels = levels_of_checks(before, counts, len(arms) * len(tests))
+    levels = levels_of_checks(before, counts, _number_of_tests(noise, len(arms)))
     seen, found = {(each.arm, each.check) for each in known}, []
     for check, test in tests.items() if levels.any() else ():
         chances, sizes = test()
@@ -468,6 +472,28 @@ def _find(
                 size = float(np.clip(sizes[i], -HUGE, HUGE))
                 found.append(Finding(arms[i], check, size, value, int(counts[i]), check != "skewness"))
     return found
+
+
+def _number_of_tests(noise: Noise, arms: int) -> int:
+    """How many tests a study has at a time."""
+    tests = [check for check in noise.row_checks if check in ASSUMPTIONS]
+    return arms * len(tests) + ("dispersion" in tests and arms > 1)
+
+
+@quiet
+def _find_together(noise: Noise, before: Floats, round: Moments, known: Sequence[Finding]) -> list[Finding]:
+    """Whether the counts of all arms together vary more than Poisson counts in a round; such as wells of a plate."""
+    from scipy.special import chdtrc
+
+    arms, rows = len(before), round.counts.sum()
+    if "dispersion" not in noise.row_checks or arms == 1 or any(each.arm == TOGETHER for each in known):
+        return []
+    (level,) = levels_of_checks(before.sum(keepdims=True), before.sum() + rows[None], _number_of_tests(noise, arms))
+    some = round.means >= LARGE_COUNTS
+    square, freedom = (round.second / round.means)[some].sum(), round.freedom[some].sum()
+    if not freedom or 2 * chdtrc(freedom, square) >= level:
+        return []
+    return [Finding(TOGETHER, "dispersion", float(min(square / freedom, HUGE)), None, int(rows), True)]
 
 
 def levels_of_checks(before: Floats, counts: Floats, tests: int) -> Floats:

@@ -51,10 +51,12 @@ from roundwise.ingest.duplicates import (
     with_arm,
 )
 from roundwise.ingest.ratios import Linearization, RatioSums
-from roundwise.ingest.reading import Columns, Reading, moment, seconds
+from roundwise.ingest.reading import Columns, Reading, moment, parse_arm_names, seconds
 from roundwise.ingest.record import (
     WATCHED,
     ColumnWatch,
+    CostSums,
+    FailedRequests,
     FileForm,
     FileStart,
     Results,
@@ -322,8 +324,8 @@ def read_results(
     with ExitStack() as stack:
         path = str(os.fspath(source)) if is_path(source) else "data frame"
         try:
-            names, recorded = ArmNames(arms, options.ignored), recorded or RecordedFiles()
-            rules = reading or Reading()
+            rules, recorded = reading or Reading(), recorded or RecordedFiles()
+            names = ArmNames(arms, options.ignored, {**rules.arm_names, **parse_arm_names(options.arm_names)})
             reader = FileReader(source, path, names, noise, columns, rules, options, recorded, seed, file, stack)
             reader.adjustment, reader.ratio = adjustment, ratio
             reader.refuse_direction(lower_is_better)
@@ -358,12 +360,13 @@ class FileReader:
     ) -> None:
         self.columns = (options.columns or Columns()).over(columns)
         name = shown(getattr(source, "shown_as", path), 200)  # an upload lies elsewhere than its name says
-        wanted = Wanted(names.arms, self.columns.payload())
-        self.sheet = sheet_of(source, path, name, known_titles(self.columns, names.arms), stack, wanted)
+        wanted = Wanted(list(names.index), self.columns.payload())
+        self.sheet = sheet_of(source, path, name, known_titles(self.columns, names.index), stack, wanted)
         self.columns = Columns(**self.columns.payload() | self.sheet.roles)
         self.sheet.problems.arms = names.arms
         self.names, self.arms, self.noise, self.options = names, names.arms, noise, options
         self.recorded, self.seed, self.file, self.stack = recorded, seed, file, stack
+        self.arm_hashes = hashes(self.arms, seed)
         self.reading = reading = replace(reading, empty=options.empty or reading.empty)
         self.adjustment: Adjustment | None = None
         self.ratio: RatioSums | Linearization | None = None
@@ -439,6 +442,12 @@ class FileReader:
             raise DataError(
                 f"{sheet.name} does not say which item of the list each result is of.",
                 Remedy("Name the column of items ({@item_column})."),
+            )
+        if self.recorded.listed is None and self.options.failed:
+            raise InputError("Requests are given up on a list.", Remedy("Use {@missing}: their results are missing."))
+        if self.recorded.listed is not None and (self.options.missing or self.options.empty) is not None:
+            raise InputError(
+                "On a list, a row without an outcome is asked for again.", Remedy("Use {@failed} to give it up.")
             )
         if self.noise.shares_items and not (by_row and self.has_items):
             raise DataError(
@@ -632,7 +641,9 @@ class FileReader:
         self.ids, self.seen = Ids(sheet, self.arms, key), Ids(sheet, self.arms, key)  # new ones, and recorded ones
         self.pairs = Ids(sheet, self.arms, "item") if {"id", "item"} <= self.plan.places.keys() else None
         self.missing, self.empty, self.first_missing = np.zeros(size), np.zeros(size), 0
-        self.again = np.zeros(size)  # of a list: rows without an outcome
+        self.again, self.replaced = np.zeros(size), np.zeros(size)  # of a list: rows without an outcome
+        self.failed: list[tuple[Index, Hashes]] = []  # of a list: what is given up
+        self.costs = CostSums(np.zeros(size), np.zeros(size), sheet.cost_unit)
         self.skipped, self.zeros, self.latest = 0, 0, -math.inf
         self.times: tuple[str, str] | None = None
         told = sum(each.rows for each in recorded.told) if options.cumulative and not with_ids else 0
@@ -698,6 +709,8 @@ class FileReader:
             paired=self.noise.shares_items,
             missing=missing if missing.any() else None,
             missing_reason=self.why_missing if missing.any() else None,
+            failed=FailedRequests.of(self.failed) if self.failed else None,
+            costs=self.costs if self.costs.counts.any() and not skipped else None,
             skipped=skipped + self.skipped,
             contradicted=contradicted,
             ids=pack_hashes(told_ids.ids) if with_ids else None,
@@ -747,7 +760,10 @@ class FileReader:
         if self.plan.form == "wide" and self.why_missing is None and missing.any():  # not asked of this arm
             np.add.at(self.empty, lines.arms[missing], 1.0)
             lines, values, missing = lines.only(~missing), values[~missing], missing[~missing]
-        if self.recorded.listed is not None and missing.any():  # asked for again
+        if self.recorded.listed is not None and missing.any() and self.reading.failed_is is not None:
+            np.add.at(self.replaced, lines.arms[missing], 1.0)
+            values, missing = np.where(missing, self.reading.failed_is, values), np.zeros_like(missing)
+        elif self.recorded.listed is not None and missing.any() and not self.options.failed:  # asked for again
             np.add.at(self.again, lines.arms[missing], 1.0)
             lines, values, missing = lines.only(~missing), values[~missing], missing[~missing]
         items = self._read_items(lines)
@@ -762,8 +778,11 @@ class FileReader:
             covariates, divisors = covariates[~old], divisors[~old]
         if missing.any():
             np.add.at(self.missing, lines.arms[missing], 1.0)
+            if self.recorded.listed is not None and items is not None:
+                self.failed.append((lines.arms[missing], items[missing]))
             self.first_missing = self.first_missing or int(lines.lines[int(np.argmax(missing))])
             lines.good &= ~missing
+        self._add_costs(lines)
         check_numbers(lines, numbers.title, "outcome", values)
         results = self.reading.results(values)
         if self.reading.id_result is None:
@@ -773,7 +792,7 @@ class FileReader:
             found = np.where(good, values, np.nan)
             self.ids.add(lines.lines, lines.arms, ids, found, items, times, covariates, divisors)
         if self.pairs is not None and items is not None:
-            self.pairs.add(lines.lines, lines.arms, with_arm(items, lines.arms), values)
+            self.pairs.add(lines.lines, lines.arms, with_arm(items, self.arm_hashes[lines.arms]), values)
         for role, watch in watches.items():
             watch.add(lines.columns[role], lines.arms, good)
         arms, items = lines.arms[good], None if items is None else items[good]
@@ -805,7 +824,7 @@ class FileReader:
         if self.noise.shares_items:
             old = self.recorded.has_item(items)
             if not self.options.new:
-                old &= ~self.recorded.has(with_arm(items, lines.arms))
+                old &= ~self.recorded.has(with_arm(items, self.arm_hashes[lines.arms]))
 
             def said(k: int) -> tuple[str, str]:
                 found = f"the item '{shown(str(lines.columns['item'][k]))}' was used in an earlier round."
@@ -824,9 +843,9 @@ class FileReader:
         self.sheet.problems.some(f"no {role}", lines.lines, nameless, lambda k: said, lines.arms)
         if role == "id":
             ids = hash_ids(lines.columns["id"], self.seed)
-            return with_arm(ids, lines.arms) if self.plan.form == "wide" else ids
+            return with_arm(ids, self.arm_hashes[lines.arms]) if self.plan.form == "wide" else ids
         assert items is not None
-        return with_arm(items, lines.arms)
+        return with_arm(items, self.arm_hashes[lines.arms])
 
     def _read_times(self, lines: ArmLines) -> Floats:
         """The time of each row where windows need it, else nan; the first and the last so far are kept."""
@@ -858,6 +877,19 @@ class FileReader:
         lines.refuse("covariates", wrong, lambda k: f"the {shown(title)} {quoted(cells[k])} is not a number.", said)
         return np.where(missing, np.nan, values)
 
+    def _add_costs(self, lines: ArmLines) -> None:
+        """Add up what rows cost, where a column says it."""
+        if "cost" not in lines.columns:
+            return
+        title, cells = self.plan.titles["cost"], lines.columns["cost"]
+        values, missing = Numbers(title, self.sheet.decimal_comma).read(lines.lines, cells)
+        wrong = ~missing & ~((values >= 0) & (values <= LARGEST))
+        said = "Correct it: a cost is a number of at least 0, or empty where it is not known."
+        lines.refuse("costs", wrong, lambda k: f"the {shown(title)} {quoted(cells[k])} cannot be one.", said)
+        known = ~missing & ~wrong
+        np.add.at(self.costs.counts, lines.arms[known], 1.0)
+        np.add.at(self.costs.totals, lines.arms[known], values[known])
+
     def _read_denominators(self, lines: ArmLines) -> Floats:
         """The denominator of each row; nan where the study has none."""
         if "denominator" not in lines.columns:
@@ -876,6 +908,8 @@ class FileReader:
         check_notation(self.sheet, [numbers])
         if self.why_missing is None and self.sheet.reasons:  # another tool says what happened
             self.why_missing = ", ".join(why for why, _ in self.sheet.reasons.most_common(3))
+        elif self.why_missing is None and self.options.failed:
+            self.why_missing = EMPTY
         if self.missing.any() and self.why_missing is None:
             many, where = int(self.missing.sum()), "" if numbers.title == "outcome" else f" in {quoted(numbers.title)}"
             self.sheet.problems.one(
@@ -888,7 +922,14 @@ class FileReader:
             )
         for ids in (self.seen, self.ids, *([] if self.pairs is None else [self.pairs])):
             ids.refuse(self.reading)
-        self._refuse_problems(empty=not rows and not self.skipped and not self.missing.any())
+        nothing = not rows and not self.skipped and not self.missing.any()
+        if nothing and self.again.any() and not self.sheet.problems:
+            raise refusal(
+                self.sheet.name,
+                f"no row has an outcome ({list_by_arm(self._by_arm(self.again))}): they are asked for again.",
+                Remedy("If they keep failing, give them up with {@failed}."),
+            )
+        self._refuse_problems(empty=nothing)
 
     def _note_rows(self, contradicts: FileNote | None) -> None:
         if self.skipped:
@@ -901,8 +942,11 @@ class FileReader:
             self.sheet.note("asked_again", arms=self._by_arm(self.again))
         if self.empty.any():
             self.sheet.note("empty_cells", arms=self._by_arm(self.empty))
+        if self.replaced.any():
+            self.sheet.note("failed_count", arms=self._by_arm(self.replaced), value=self.reading.failed_is)
         if self.missing.any():
-            self.sheet.note("missing_outcomes", arms=self._by_arm(self.missing), why=shown(self.why_missing, 200))
+            code = "missing_outcomes" if self.recorded.listed is None else "given_up"
+            self.sheet.note(code, arms=self._by_arm(self.missing), why=shown(self.why_missing, 200))
         if self.zeros:
             self.sheet.note("empty_zero", rows=self.zeros)
 
@@ -989,7 +1033,7 @@ def preview_columns(
     with ExitStack() as stack:
         try:
             path = str(os.fspath(source))
-            names = ArmNames(arms, options.ignored)
+            names = ArmNames(arms, options.ignored, {**reading.arm_names, **parse_arm_names(options.arm_names)})
             reader = FileReader(source, path, names, noise, columns, reading, options, RecordedFiles(), 0, 0, stack)
             header = tuple(shown(title) for title in reader.sheet.header if title.strip())
             reader.read_layout()

@@ -275,7 +275,7 @@ def advance(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batc
 
 
 def cannot_stop(problem: Problem, policy: Policy, trial: Trial) -> Bools:
-    """Whether the rule will never stop, because a batch differed from its plan. ()"""
+    """Whether the rule will never stop, because of how a batch came back. ()"""
     return policy.stopping.broken(problem, trial)
 
 

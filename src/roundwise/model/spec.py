@@ -34,12 +34,14 @@ POINTED = re.compile(r"\s*[1-9]\d{0,2}(\.\d{3})+\s*")  # 140.000: a hundred and 
 
 
 def parse_quantity(value: str | float, what: str = "the number") -> float:
-    """A number as people write it: also per cent, points (hundredths), with commas between thousands.
+    """A number as people write it: per cent, points (hundredths), commas between thousands, a part of another number.
 
-    >>> parse_quantity("30%"), parse_quantity("2 points"), parse_quantity("20 000"), parse_quantity("1,000")
-    (0.3, 0.02, 20000.0, 1000.0)
+    >>> parse_quantity("30%"), parse_quantity("2 points"), parse_quantity("20 000"), parse_quantity("10%-of-30%")
+    (0.3, 0.02, 20000.0, 0.03)
     """
     number, match = math.nan, None
+    if isinstance(value, str) and (part := re.fullmatch(r"([^a-z]*%)[\s-]*of[\s-]*([^a-z]*)", value.strip().lower())):
+        return float(f"{parse_quantity(part[1], what) * parse_quantity(part[2], what):.12g}")
     if not isinstance(value, str):
         number = float(value)
     else:
@@ -52,7 +54,7 @@ def parse_quantity(value: str | float, what: str = "the number") -> float:
         except ValueError:
             number = math.nan
     if not math.isfinite(number):
-        raise InputError(f"`{what}` is {value!r}, but must be a number such as 0.3, 30% or 2 points.")
+        raise InputError(f"`{what}` is {value!r}, but must be a number such as 0.3, 30%, 2 points or 10%-of-30%.")
     return float(f"{number / 100:.15g}") if match and match[2] else number  # 3% is just 0.03
 
 

@@ -72,6 +72,7 @@ class Scale(NamedTuple):
 
     estimate: Floats  # (K)
     variance: Floats  # (K)
+    of: Callable[[float], float]  # a mean on this scale
     back: Callable[[Floats], Floats]  # from this scale to means
     unit: float  # the standard deviation of one result on this scale
 
@@ -158,6 +159,10 @@ class Noise(ABC):
 
     def rows_before_bets(self, past: Past) -> Floats | None:
         """How many results each arm needs, as far as the past tells, before it is bet on; None: two at most. (K)"""
+        return None
+
+    def rows_at_skewness(self, skewness: Floats) -> Floats | None:
+        """The same for results of this skewness. ()"""
         return None
 
     def check_arms(self, arms: int) -> None:  # noqa: B027 - a default, not a gap

@@ -458,7 +458,13 @@ class Binary(Noise):
     def scale(self, counts: Floats, totals: Floats) -> Scale:
         """Log odds."""
         yes, no = totals + 0.5, counts - totals + 0.5
-        return Scale(np.log(yes / no), 1 / yes + 1 / no, lambda odds: np.asarray(1 / (1 + np.exp(-odds))), 2.0)
+        return Scale(
+            np.log(yes / no),
+            1 / yes + 1 / no,
+            lambda rate: math.log(rate / (1 - rate)),
+            lambda odds: np.asarray(1 / (1 + np.exp(-odds))),
+            2.0,
+        )
 
     def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
         """Draw how many ones fall in each part of a random order of the rows: hypergeometric."""

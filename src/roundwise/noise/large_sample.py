@@ -77,8 +77,10 @@ class LargeSample(Noise):
         return None
 
     def rows_before_bets(self, past: Past) -> Floats:
-        """Return the larger of `min_rows` and 32 times the squared skewness of the past, if it has any. (K)"""
-        skewness = np.where(past.counts > 0, past.skewness, 0.0)
+        return self.rows_at_skewness(np.where(past.counts > 0, past.skewness, 0.0))
+
+    def rows_at_skewness(self, skewness: Floats) -> Floats:
+        """Return the larger of `min_rows` and 32 times the squared skewness. ()"""
         return np.maximum(self._least, SKEWED * skewness**2)
 
     def variance(self, past: Past) -> Floats:
@@ -156,7 +158,7 @@ class _LargeSamplePartBets(PartBets):
         if cubes is None or self.data.scatter is None:
             return np.zeros(self.data.counts.shape, dtype=np.bool_)
         skewness = skewness_of(*self.data.scatter_so_far, *cubes)
-        enough = self.data.so_far >= np.maximum(self.noise._least, SKEWED * skewness**2)
+        enough = self.data.so_far >= self.noise.rows_at_skewness(skewness)
         return enough & (self.data.scatter_so_far[0] > 0) & (self.data.counts >= 1)
 
     @cached_property

@@ -115,7 +115,7 @@ def pay_on_lattice(law: Lattice, level: Floats, drift: Floats, looks_left: Float
             continue
         one, back = _distinct(alike[some])  # each law and level once
         bets = law.bets(at[some[one]], -np.log(level), np.ones(level.shape))
-        steps = CornerSteps.empty(one.size, payoff)
+        steps = CornerSteps.empty(one.size)
         for lot, weights in bets.lots(np.arange(one.size)):
             steps.fill(lot, bets, weights, payoff)
         paid[some] = np.where(steps.found[back], steps.pay(x[some], back, payoff), paid[some])
@@ -130,20 +130,31 @@ class CornerSteps(NamedTuple):
     mean is not above the level; what is left of it is paid at the highest value that is not paid in full.
     """
 
-    values: Floats  # (n, m)
+    multiplier: Floats  # (n), of the payoff
+    law: Floats  # (5, n): start, slope and middle of its law, the least value and the one beyond the greatest
     edge: Floats  # (n)
     extra: Floats  # (n)
     found: Bools  # (n); where none is found nothing is bet, which does not depend on what was seen
 
     @classmethod
-    def empty(cls, size: int, payoff: Payoff) -> CornerSteps:
+    def empty(cls, size: int) -> CornerSteps:
         """With room for this many elements."""
-        room = np.full((size, payoff.corners.size - 1), np.inf)
-        return cls(room, np.full(size, np.inf), np.zeros(size), np.zeros(size, dtype=np.bool_))
+        return cls(np.zeros(size), np.zeros((5, size)), np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.bool_))
+
+    def value(self, which: Index, corner: Index, payoff: Payoff) -> Floats:
+        """From which value on an element is paid a corner, which one each."""
+        threshold = (self.multiplier[which] - payoff.log_slopes[corner]) / payoff.drift + payoff.drift / 2
+        start, slope, middle, least, most = (each[which] for each in self.law)
+        return np.clip(np.ceil((threshold - start) / slope) + middle, least, most)
 
     def pay(self, x: Floats, which: Index, payoff: Payoff) -> Floats:
         """What is paid at x; which element each is."""
-        paid = payoff.corners[(self.values[which] <= x[:, None]).sum(axis=-1)]
+        number = payoff.log_slopes.size
+        reached, step = np.zeros(x.size, dtype=np.intp), 1 << (number.bit_length() - 1)
+        while step:  # how many corners are reached: their values rise
+            more = np.minimum(reached + step, number)
+            reached, step = np.where(self.value(which, more - 1, payoff) <= x, more, reached), step // 2
+        paid = payoff.corners[reached]
         return np.minimum(np.where(x >= self.edge[which], paid + self.extra[which], paid), 1.0)
 
     def fill(self, lot: Index, bets: LatticeBets, law: LatticeLaw, payoff: Payoff) -> None:
@@ -159,32 +170,39 @@ class CornerSteps(NamedTuple):
         gains, first, last = np.diff(payoff.corners), law.steps[0, 0], len(law.steps)
         aim = np.log(level)
         at, multiplier = np.arange(level.size), np.interp(aim, payoff.log_levels, payoff.log_multipliers)
-        low, high = np.full(level.size, -np.inf), np.full(level.size, np.inf)
-        mean, values = np.full(level.size, np.nan), np.full((level.size, gains.size), last)
+        low, high, mean = np.full(level.size, -np.inf), np.full(level.size, np.inf), np.full(level.size, np.nan)
         for number in range(_NEWTON):
             here = multiplier[at]
             thresholds = payoff.thresholds(here)
-            place = np.ceil((thresholds - start[at, None]) / slope[at, None]) - first
-            value = np.clip(place, 0, last).astype(np.intp)
-            cost = (above[value, at[:, None]] * gains).sum(axis=-1) + law.rest[at]
+            place = thresholds - start[at, None]
+            place /= slope[at, None]
+            np.ceil(place, out=place)
+            place -= first
+            value = np.clip(place, 0, last, out=place).astype(np.intp)
+            value *= level.size
+            value += at[:, None]
+            cost = (above.reshape(-1).take(value) * gains).sum(axis=-1) + law.rest[at]
             over = cost > level[at]
             low[at], high[at] = np.where(over, here, low[at]), np.where(over, high[at], here)
-            mean[at[~over]], values[at[~over]] = cost[~over], value[~over]  # the later, the nearer
+            mean[at[~over]] = cost[~over]  # the later, the nearer
             excess = np.log(cost) - aim[at] + _CLOSE / 4
             keep = (over | (excess < -_CLOSE)) & (high[at] - low[at] > _NARROW * payoff.drift)
             if not keep.any():
                 break
-            fall = (np.exp(-0.5 * thresholds**2) * gains).sum(axis=-1) / (_ROOT * payoff.drift)
+            at, here, excess, cost = at[keep], here[keep], excess[keep], cost[keep]
+            fall = (np.exp(-0.5 * thresholds[keep] ** 2) * gains).sum(axis=-1) / (_ROOT * payoff.drift)
             step = np.clip(excess * cost / np.maximum(fall, 1e-300), -3 * payoff.drift, 3 * payoff.drift)
             after, middle = here + step, (low[at] + high[at]) / 2
             halve = np.isfinite(middle) & (~((after > low[at]) & (after < high[at])) | (number % 3 == 2))
             multiplier[at] = np.where(halve, middle, after)
-            at = at[keep]
-        highest = last - 1 - (law.weights[::-1] > 0).argmax(axis=0)
-        edge = np.clip(values[:, -1] - 1, 0, highest)
-        chance = np.maximum(law.weights[edge, np.arange(edge.size)] / law.total, 1e-300)
+        self.multiplier[lot] = high
         lowest = bets.middle[lot] + first
-        self.values[lot], self.edge[lot] = values + lowest[:, None], edge + lowest
+        self.law[:, lot] = start, slope, bets.middle[lot], lowest, lowest + last
+        top = self.value(lot, np.full(lot.size, gains.size - 1), payoff) - lowest  # paid in full from here on
+        highest = last - 1 - (law.weights[::-1] > 0).argmax(axis=0)
+        edge = np.clip(top.astype(np.intp) - 1, 0, highest)
+        chance = np.maximum(law.weights[edge, np.arange(edge.size)] / law.total, 1e-300)
+        self.edge[lot] = edge + lowest
         self.extra[lot], self.found[lot] = (level - mean) / chance, ~np.isnan(mean)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import ClassVar, Literal
@@ -60,7 +61,7 @@ class Poisson(Noise):
 
     def scale(self, counts: Floats, totals: Floats) -> Scale:
         """Logarithms."""
-        return Scale(np.log((totals + 0.5) / (counts + 0.5)), 1 / (totals + 0.5), np.exp, 1.0)
+        return Scale(np.log((totals + 0.5) / (counts + 0.5)), 1 / (totals + 0.5), math.log, np.exp, 1.0)
 
     def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
         """Draw how many events fall in each part, in proportion to its exposure: multinomial."""

@@ -100,8 +100,9 @@ def _draw_rounds(plan: StudyPlan) -> Chart:
 
 
 def _draw_by_lead(plan: StudyPlan) -> Chart:
-    """The chance of an answer within the budget, or of each claim; without a budget, the results by lead."""
-    rows = sorted(plan.rows, key=lambda row: row.expected.lead or 0.0)
+    """The chance of an answer within the budget, with textbook designs, or of each claim; else the results by lead."""
+    order = sorted(range(len(plan.rows)), key=lambda i: plan.rows[i].expected.lead or 0.0)
+    rows = [plan.rows[i] for i in order]
     labels = ["all alike" if row.expected.lead == 0 else row.expected.label for row in rows]
     name = ""
     if rows[0].expected.rates and all(row.expected.lead is not None for row in rows):  # the unit once
@@ -117,14 +118,18 @@ def _draw_by_lead(plan: StudyPlan) -> Chart:
     elif plan.request.budget is not None:
         title = f"Chance of an answer within {number(plan.request.budget)}"
         names, y = ("answer within the budget, %", title), PER_CENT
-        lines = [("", "s0", [100 * (row.within_budget or 0.0) for row in rows])]
+        designs = [each for each in plan.compared if each.by_row]
+        designs = designs[1:] + designs[:1]  # the fixed one last: colours are those of the boundaries
+        lines = [("roundwise" if designs else "", "s0", [100 * (row.within_budget or 0.0) for row in rows])]
+        for i, design in enumerate(designs, 1):
+            lines.append((design.name.split(",")[0], f"s{i}", [100 * design.by_row[place] for place in order]))
     else:
         names, known = ("results", "Results by lead"), [row for row in rows if row.ends]
         ends = {"typical": "s0", "19 in 20": "mute"}
         values = [(row.samples.typical, row.samples.p95) for row in rows]
         lines = [(name, kind, [each[i] for each in values]) for i, (name, kind) in enumerate(ends.items())]
-        designs = [math.inf if row.fixed is None else row.fixed.samples for row in rows]
-        lines += [("a fixed design", "red", designs)] if any(map(math.isfinite, designs)) else []
+        fixed = [math.inf if row.fixed is None else row.fixed.samples for row in rows]
+        lines += [("a fixed design", "red", fixed)] if any(map(math.isfinite, fixed)) else []
         y = Axis.logarithmic(
             value for _, _, each in lines for value, row in zip(each, rows, strict=True) if row in known
         )

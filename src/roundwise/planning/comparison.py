@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,16 +40,23 @@ class ComparedDesign:
     all_true: float | None = None  # of claims: all that are true are shown
     claims: tuple[float, ...] = ()  # the power of each
     enough: float | None = None  # budget for the power that is wanted
+    by_row: tuple[float, ...] = ()  # the power in every row of the plan; () where it is the plan's own
 
     def plain(self) -> Plain:
         """The design as JSON."""
         return dataclasses.asdict(self)
 
 
-def compare_designs(request: PlanRequest, row: PlanRow, enough: BudgetProposal | None) -> tuple[ComparedDesign, ...]:
+def compare_designs(
+    request: PlanRequest, rows: Sequence[PlanRow], row: PlanRow, enough: BudgetProposal | None
+) -> tuple[ComparedDesign, ...]:
     """Fixed and group-sequential designs next to this one, with its budget; nothing where there is no budget.
 
-    `enough` is the budget that this study needs for the power that is wanted.
+    Args:
+        request: The study.
+        rows: The rows of its plan.
+        row: The one that matters.
+        enough: The budget that this study needs for the power that is wanted.
     """
     question, noise = request.question, request.noise
     if request.budget is None or question.features is not None or noise.shares_items:
@@ -58,10 +65,12 @@ def compare_designs(request: PlanRequest, row: PlanRow, enough: BudgetProposal |
         return _compare_claims(request, row)
     if question.name != "best-arm" or question.tolerance or request.split is not None or not row.expected.lead:
         return ()
-    return _compare_best_arm(request, row, enough)
+    return _compare_best_arm(request, rows, row, enough)
 
 
-def _compare_best_arm(request: PlanRequest, row: PlanRow, ours: BudgetProposal | None) -> tuple[ComparedDesign, ...]:
+def _compare_best_arm(
+    request: PlanRequest, rows: Sequence[PlanRow], row: PlanRow, ours: BudgetProposal | None
+) -> tuple[ComparedDesign, ...]:
     looks = LOOKS if request.round is not None else max(planned_looks(request), 2)
     found = []
     for name, shape, number in (
@@ -74,7 +83,8 @@ def _compare_best_arm(request: PlanRequest, row: PlanRow, ours: BudgetProposal |
             return run_looks(request, row.expected, budget, shape, number)[0]
 
         enough = _enough(power_at, request)
-        found.append(ComparedDesign(name=name, power=power, mean_samples=mean, enough=enough))
+        by_row = tuple(run_looks(request, each.expected, float(request.budget or 0), shape, number)[0] for each in rows)
+        found.append(ComparedDesign(name=name, power=power, mean_samples=mean, enough=enough, by_row=by_row))
     found.append(
         ComparedDesign(
             name="roundwise",
@@ -106,7 +116,10 @@ def _enough(power_at: Callable[[float], float], request: PlanRequest) -> float |
 
 
 def run_looks(request: PlanRequest, expected: Scenario, budget: float, shape: float, looks: int) -> tuple[float, float]:
-    """Power and mean results of a group-sequential design for the best arm that drops losers."""
+    """Power and mean results of a group-sequential design for the best arm that drops losers.
+
+    If all arms are alike, every answer counts.
+    """
     question, arms = request.question, len(request.arms)
     means = question.sign * np.asarray(expected.means)
     variances = deviations(request.noise, np.asarray(expected.means), request.deviation) ** 2
@@ -124,7 +137,7 @@ def run_looks(request: PlanRequest, expected: Scenario, budget: float, shape: fl
         ahead = (found[:, None, :] - found[:, :, None]) / np.sqrt(error[:, None, :] + error[:, :, None])
         beaten = (ahead >= bound) & inside[:, None, :] & inside[:, :, None] & open_[:, None, None]
         inside &= ~beaten.any(axis=-1)
-    right = inside[:, int(means.argmax())] & (inside.sum(axis=-1) == 1)
+    right = (inside & (means == means.max())).any(axis=-1) & (inside.sum(axis=-1) == 1)
     return float(right.mean()), float(used.mean()) / (1 - request.missing)
 
 

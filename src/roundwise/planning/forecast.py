@@ -32,6 +32,7 @@ from roundwise.planning.scenarios import AlikeItems, AlikeList, RestOfList, Seve
 from roundwise.policies import Policy
 from roundwise.policies.base import as_rounds, round_of
 from roundwise.policies.designed import LOOKS
+from roundwise.questions import Question
 from roundwise.simulation.environments import Environment, Generator, Now, draw_batch, world_of
 from roundwise.study.fold import fold_round, redesign
 from roundwise.study.spec import StudySpec
@@ -47,8 +48,8 @@ PARTITIONS = ((80, 4, 16), (16, 1, 4))  # of the first round, and of later ones:
 MOST_PARTITIONED = 1e8  # results of an arm in a round
 WORLDS = 400  # draws of means between two limits
 SMALL = 0.3  # prior scale of differences between arms, in deviations of a result
-AHEAD = np.linspace(0.0, 4.0, 41)  # leads by which one arm may be ahead, in those a study is designed for,
-USUAL_LEAD = 1.5  # and the prior scale of them
+AHEAD = np.linspace(0.0, 4.0, 41)  # how far apart arms may be, in leads that a study is designed for,
+USUAL_LEAD = 1.5  # and the prior scale of that
 
 
 class Detail(NamedTuple):
@@ -184,7 +185,9 @@ def simulate_ahead(
         asked, rounds = asked + pulls, rounds + (number > 0 if most is None else np.ceil(number / most))
         told = start.told if start is not None and steps == 0 else None
         if told is None:
-            partitions = partitions_for(problem, start is None and steps == 0, float(pulls.max()))
+            looks = trial.plan.looks if problem.noise.looks_in_parts else None  # in parts, the first is like the others
+            first = start is None and steps == 0 and (looks is None or bool(np.isinf(looks).any()))
+            partitions = partitions_for(problem, first, float(pulls.max()))
             batch, world = draw_batch(problem, environment, rngs[1], world, trial.plan, partitions)
         else:
             batch, world = _complete_round(problem, environment, rngs[1], world, pulls, told)
@@ -307,6 +310,7 @@ class ResultsSoFar:
     totals: Floats  # (K)
     scatter: Floats | None = None  # (K), sum of squares about the means of rounds
     freedom: Floats | None = None  # (K)
+    skewness: Floats | None = None  # (K), where cubes are known
 
     @property
     def deviation(self) -> float | None:
@@ -316,67 +320,127 @@ class ResultsSoFar:
         return float(np.sqrt(self.scatter.sum() / self.freedom.sum()))
 
 
-def allowed_world(noise: Noise, data: ResultsSoFar, seed: int, lead: float | None = None) -> Environment:
+class LeadPrior(NamedTuple):
+    """What a study that is designed for a lead expects: its arms in one of these patterns, g leads apart.
+
+    g has a half-normal prior.
+    """
+
+    lead: float
+    level: float | None  # about which the patterns are; None: about a mean that is not known
+    patterns: Floats | None  # (P, K), as likely each; None: every arm is on either side of the level
+
+    @classmethod
+    def of(cls, question: Question, arms: int, lead: float | None) -> LeadPrior | None:
+        """That of a question with this lead, if there is one."""
+        patterns = question.lead_patterns(arms)
+        if lead is None or (patterns is None and question.level is None):
+            return None
+        return cls(lead, question.level, patterns)
+
+    def log_weights(self, estimate: Floats, variance: Floats) -> Floats:
+        """log of the prior times the likelihood of each pattern and g. (P, g)"""
+        weights, gaps = 1 / variance, self.lead * AHEAD
+        middle = np.average(estimate, weights=weights) if self.level is None else self.level
+        away = estimate - middle
+        fit = -0.5 * (np.log(variance) + weights * away**2).sum()
+        if self.level is None:
+            fit -= 0.5 * np.log(weights.sum())
+        own = -0.5 * (AHEAD / USUAL_LEAD) ** 2
+        found = fit + own - np.logaddexp.reduce(own)
+        if self.patterns is None:  # the mean over both signs of each arm
+            both = np.logaddexp(away * weights * gaps[:, None], -away * weights * gaps[:, None]) - np.log(2.0)
+            return np.asarray(found - 0.5 * weights.sum() * gaps**2 + both.sum(axis=-1))[None]
+        apart = self.patterns
+        if self.level is None:  # the mean follows the pattern
+            apart = apart - (apart @ weights / weights.sum())[:, None]
+        across, square = apart @ (weights * away), apart**2 @ weights
+        found = found + across[:, None] * gaps - 0.5 * square[:, None] * gaps**2
+        return np.asarray(found - np.log(len(apart)))
+
+    def draw(self, rng: Generator, which: NDArray[np.intp], estimate: Floats, variance: Floats) -> Floats:
+        """How far each arm is from the middle, for these entries of the weights. (K)->(runs, K)"""
+        pattern, g = np.divmod(which, len(AHEAD))
+        gaps = (self.lead * AHEAD[g])[:, None]
+        if self.patterns is not None:
+            return gaps * self.patterns[pattern]
+        assert self.level is not None
+        chance = 1 / (1 + np.exp(np.clip(-2 * gaps * (estimate - self.level) / variance, -700, 700)))
+        return np.where(rng.random(chance.shape) < chance, gaps, -gaps)
+
+
+def allowed_world(noise: Noise, data: ResultsSoFar, seed: int, prior: LeadPrior | None = None) -> Environment:
     """A world whose means are drawn anew in each run from what these data allow.
 
     Args:
         noise: The noise model.
         data: The results so far.
         seed: Seed of the draws, where those are made beforehand.
-        lead: By which one arm may be ahead of all others (negative: below), where a study is designed for that.
+        prior: What the study is designed for.
     """
     if not (data.counts > 0).any():
         raise InputError("There are no results yet. Plan it as a new study, with expected means.")
-    estimate, variance, back, unit = _estimates(noise, data)
+    estimate, variance, of, back, unit = _estimates(noise, data)
 
-    if lead is not None:  # on the scale of the estimates
-        middle = np.asarray([np.average(estimate, weights=1 / variance)])
+    if prior is not None and prior.level in noise.mean_range:  # at the end of the range no arm is on either side
+        prior = None
+    if prior is not None:  # on the scale of the estimates
+        level = None if prior.level is None else of(prior.level)
+        middle = np.asarray([np.average(estimate, weights=1 / variance) if level is None else level])
         step = 1e-4 * unit
-        lead *= 2 * step / float((back(middle + step) - back(middle - step))[0])
+        lead = prior.lead * 2 * step / float((back(middle + step) - back(middle - step))[0])
+        prior = prior._replace(lead=lead, level=level)
 
     def means(rng: Generator, runs: int) -> Floats:
-        return back(draw_means(rng, runs, estimate, variance, SMALL * unit, lead))
+        return back(draw_means(rng, runs, estimate, variance, SMALL * unit, prior))
 
     if noise.family is not None:
         return world_of(noise, means)
     if noise.outcome.limited:
         rows = means(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(99,))), WORLDS)
         return world_of(noise, rows, data.deviation)
-    return world_of(noise, means, _deviation(noise, data))
+    skewness = 0.0 if data.skewness is None or not noise.estimates_variance else data.skewness
+    return world_of(noise, means, _deviation(noise, data), skewness)
 
 
 def draw_means(
-    rng: Generator, runs: int, estimate: Floats, variance: Floats, effects: float, lead: float | None = None
+    rng: Generator, runs: int, estimate: Floats, variance: Floats, effects: float, prior: LeadPrior | None = None
 ) -> Floats:
     """Means from the posterior of the hierarchy, on a grid of deviations between arms. (K)->(runs, K)
 
     For a deviation t between arms the estimates are independent normal with variances v_i + t^2 about one mean, which
-    has a flat prior; t has a half-Cauchy prior of scale `effects`. With a `lead` this has probability 1/2; else one
-    arm, any of them, is ahead of the others, which are alike, by g leads, with a half-normal prior for g.
+    has a flat prior, or is the level; t has a half-Cauchy prior of scale `effects`, or of what is usual for the lead.
+    With a prior of a lead, this has probability 1/2, and else the arms are in one of its patterns.
     """
-    arms = len(estimate)
+    level = None if prior is None else prior.level
+    if prior is not None and level is not None:
+        effects = USUAL_LEAD * prior.lead
     grid = effects * np.concatenate([[0.0], np.geomspace(0.02, 50.0, 80)])
     log_prior = np.log(np.gradient(grid)) - np.log1p((grid / effects) ** 2)
-    ahead = np.zeros((len(grid), arms))  # of the common mean, beside what t says
-    if lead is not None:
-        ahead = np.concatenate([ahead, *(lead * AHEAD[:, None] * each for each in np.eye(arms))])
-        log_prior -= np.logaddexp.reduce(log_prior)
-        own = -0.5 * (AHEAD / USUAL_LEAD) ** 2
-        log_prior = np.concatenate([log_prior, np.tile(own - np.logaddexp.reduce(own) - np.log(arms), arms)])
-        grid = np.concatenate([grid, np.zeros(arms * len(AHEAD))])
-    apart = estimate - ahead
     spread = variance + grid[:, None] ** 2  # (grid, K)
     weights = 1 / spread
-    centre = (weights * apart).sum(axis=-1) / weights.sum(axis=-1)
-    fit = -0.5 * (np.log(spread) + (apart - centre[:, None]) ** 2 / spread).sum(axis=-1)
-    log_weight = fit - 0.5 * np.log(weights.sum(axis=-1)) + log_prior
+    centre = (weights * estimate).sum(axis=-1) / weights.sum(axis=-1) if level is None else np.full(grid.shape, level)
+    fit = -0.5 * (np.log(spread) + (estimate - centre[:, None]) ** 2 / spread).sum(axis=-1)
+    if level is None:
+        fit -= 0.5 * np.log(weights.sum(axis=-1))
+    log_weight = fit + log_prior - np.logaddexp.reduce(log_prior)
+    if prior is not None:
+        log_weight = np.concatenate([log_weight, prior.log_weights(estimate, variance).reshape(-1)])
     chances = np.exp(log_weight - log_weight.max())
-    which = rng.choice(len(grid), size=runs, p=chances / chances.sum())
-    middle = centre[which] + rng.standard_normal(runs) / np.sqrt(weights.sum(axis=-1)[which])
-    between = grid[which, None] ** 2
-    pull = variance / (variance + between)  # towards the others
-    mean = (1 - pull) * apart[which] + pull * middle[:, None] + ahead[which]
-    return np.asarray(mean + np.sqrt((1 - pull) * variance) * rng.standard_normal((runs, arms)))
+    which = rng.choice(len(chances), size=runs, p=chances / chances.sum())
+    lucky, own = rng.standard_normal(runs), rng.standard_normal((runs, len(estimate)))
+    ahead, between = zeros(own.shape), np.where(which < len(grid), grid[np.minimum(which, len(grid) - 1)], 0.0)[:, None]
+    if prior is not None:
+        in_pattern = which >= len(grid)
+        ahead[in_pattern] = prior.draw(rng, which[in_pattern] - len(grid), estimate, variance)
+    weights, apart = 1 / (variance + between**2), estimate - ahead
+    if level is None:
+        middle = (weights * apart).sum(axis=-1) / weights.sum(axis=-1) + lucky / np.sqrt(weights.sum(axis=-1))
+    else:
+        middle = np.full(runs, level)
+    pull = variance * weights  # towards the others
+    mean = (1 - pull) * apart + pull * middle[:, None] + ahead
+    return np.asarray(mean + np.sqrt((1 - pull) * variance) * own)
 
 
 def _estimates(noise: Noise, data: ResultsSoFar) -> Scale:
@@ -387,7 +451,7 @@ def _estimates(noise: Noise, data: ResultsSoFar) -> Scale:
         return own
     sigma, (low, high) = _deviation(noise, data), noise.mean_range
     estimate = np.where(counts > 0, totals / np.maximum(counts, 1.0), totals.sum() / counts.sum())
-    return Scale(estimate, sigma**2 / np.maximum(counts, 1e-3), lambda drawn: np.clip(drawn, low, high), sigma)
+    return Scale(estimate, sigma**2 / np.maximum(counts, 1e-3), float, lambda drawn: np.clip(drawn, low, high), sigma)
 
 
 def _deviation(noise: Noise, data: ResultsSoFar) -> float:
@@ -636,8 +700,7 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     missing = min(sum(each.missing for each in over) / asked, MOST_MISSING) if asked else 0.0
     if ended is None and state.open_round is not None and state.open_round.files and not several:
         told = state.open_round.batch
-    lead = None if settings.lead is None or settings.question.level is not None else settings.lead
-    lead = lead and settings.question.sign * lead
+    prior = LeadPrior.of(settings.question, len(settings.arms), settings.lead)
     if listed is not None:  # what is missing is asked for again
         if told is not None and state.open_round is not None:
             trial, told = fold_round(settings, trial, state.summary, state.open_round)[0], None
@@ -647,7 +710,7 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
         left = len(listed) * len(settings.arms) - int(np.sum(~np.isnan(rows)))
         found = dataclasses.replace(found, left=left)
     else:
-        world = allowed_world(settings.noise, _collect_data(state, told), seed, lead)
+        world = allowed_world(settings.noise, _collect_data(state, told), seed, prior)
     if several:
         parts = [state.of_metric(m) for m in range(len(settings.metrics))]
         worlds = [
@@ -712,13 +775,15 @@ def _collect_data(state: State, told: Batch | None) -> ResultsSoFar:
     """All that came back, also for the outstanding round; squares as far as the stopping rule keeps them."""
     record, past = state.trial.record, state.spec.policy.stopping.past(state.trial.kept)
     scatter, freedom = (None, None) if past is None or not past.freedom.any() else (past.scatter, past.freedom)
+    skewness = None if past is None or past.cubes is None else np.nan_to_num(past.skewness, posinf=0.0)
     if told is None:
-        return ResultsSoFar(counts=record.counts, totals=record.totals, scatter=scatter, freedom=freedom)
+        known = ResultsSoFar(counts=record.counts, totals=record.totals, scatter=scatter, freedom=freedom)
+        return dataclasses.replace(known, skewness=skewness)
     if told.scatter is not None:
         within = np.maximum(told.counts - 1.0, 0.0)
         scatter, freedom = (told.scatter, within) if scatter is None else (scatter + told.scatter, freedom + within)
     counts, totals = record.counts + told.counts, record.totals + told.totals
-    return ResultsSoFar(counts=counts, totals=totals, scatter=scatter, freedom=freedom)
+    return ResultsSoFar(counts=counts, totals=totals, scatter=scatter, freedom=freedom, skewness=skewness)
 
 
 def outlook_line(state: State, *, runs: int = LINE_RUNS) -> str | None:
@@ -745,14 +810,14 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
     settings = settings if settings.list is not None else settings.alone
     question, noise = settings.question, settings.noise
     low, high = noise.mean_range
-    unknown = noise.largest_deviation is None and not (noise.outcome.limited or noise.outcome.counts)
-    if settings.lead is not None and unknown:
-        return None  # what a lead in units of the results takes depends on a deviation that nobody has said
+    if noise.outcome.clip or noise.outcome.counts or (settings.lead is not None and noise.estimates_variance):
+        return None  # what a lead in units of the results takes depends on a mean or a deviation that nobody has said
+    unit = "standard deviations of a result" if noise.estimates_variance else settings.unit or ""
     middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
     try:
         baseline = middle if question.level is None else question.level
         rows = build_ladder(
-            question, settings.arms, noise, baseline, None if settings.lead is None else [settings.lead]
+            question, settings.arms, noise, baseline, None if settings.lead is None else [settings.lead], unit=unit
         )
         row = rows[-2] if settings.lead is None else rows[0]
         means = np.asarray(row.means)

@@ -42,7 +42,8 @@ class Pilot:
     missing: float  # share of them that is not there
     days: float | None  # that the file covers
     of_control: bool
-    values: Floats  # (n), without those that are missing
+    ratio: bool  # whether results are ratios of two columns
+    values: Floats  # (n), without those that are missing; of ratios, linearized
 
     @property
     def per_day(self) -> float | None:
@@ -75,6 +76,8 @@ class Pilot:
     def proposed(self) -> tuple[Noise, str]:
         """The noise model that the question tree leads to, and why."""
         values = self.values
+        if self.ratio:
+            return LargeSample(), "how much a ratio varies is taken from earlier results"
         if np.isin(values, (0.0, 1.0)).all():
             return Binary(), "every result is 0 or 1"
         counts = bool((values >= 0).all() and (values == np.floor(values)).all())
@@ -85,7 +88,12 @@ class Pilot:
         return Normal(), "results look bell-shaped"
 
     def caps(self) -> list[Capped]:
-        """Caps worth a look: at two high quantiles of the results, to two digits; nothing below 0 is cut."""
+        """Caps worth a look: at two high quantiles of the results, to two digits; nothing below 0 is cut.
+
+        None of ratios: what is linearized is no value that a user has.
+        """
+        if self.ratio:
+            return []
         floor = min(float(self.values.min()), 0.0)
         found = {float(f"{each:.2g}") for each in np.quantile(self.values, QUANTILES)}
         return [Capped(each, floor) for each in sorted(found) if self.values.mean() < each < self.values.max()]
@@ -104,14 +112,14 @@ def read_pilot(source: object, control: str, columns: Columns, reading: Reading,
     Args:
         source: A file or a data frame, with or without a column of arms.
         control: The arm whose results are the baseline, if the file has it.
-        columns: Names of its columns.
+        columns: Names of its columns; with a denominator, results are ratios.
         reading: Rules by which its rows become results.
         noise: The noise model of the study, whose cap is applied; None if it is to be proposed.
 
     Raises:
         DataError: If the file cannot be read, has too few results, or has some that the model rules out.
     """
-    past = read_past(source, control, columns, reading)
+    past = read_past(source, control, columns, reading.of_columns(columns))
     own = past.of_arm > 0
     of_control = int(own.sum()) >= FEWEST
     values = past.values[own] if of_control else past.values
@@ -132,5 +140,6 @@ def read_pilot(source: object, control: str, columns: Columns, reading: Reading,
         missing=past.missing / results,
         days=past.days,
         of_control=of_control,
+        ratio=columns.denominator is not None,
         values=values,
     )

@@ -14,13 +14,12 @@ from roundwise.errors import InputError
 from roundwise.ingest.reading import Columns, Reading
 from roundwise.messages import Remedy, option
 from roundwise.model.problem import check_whole_number
-from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.alternatives import find_alternatives
 from roundwise.planning.budgets import POWERS, BudgetProposal, propose_budgets
 from roundwise.planning.caps import compare_caps
 from roundwise.planning.comparison import compare_designs
-from roundwise.planning.request import PlanRequest, Scenario
+from roundwise.planning.request import PlanRequest, Scenario, parse_lead
 from roundwise.planning.rows import FIRST, RowRuns, answerable, has_answer, run_first
 from roundwise.planning.scenarios import ITEM_CORRELATION
 from roundwise.planning.several_metrics import plan_metrics
@@ -218,7 +217,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
     return dataclasses.replace(
         plan,
         alternatives=find_alternatives(request, plan.row, enough),
-        compared=compare_designs(plan.request, plan.row, enough),
+        compared=compare_designs(plan.request, plan.rows, plan.row, enough),
         caps=compare_caps(plan.request, plan.row),
         boundary=find_stopping_leads(plan.request, plan.row),
     )
@@ -249,7 +248,7 @@ def _target_row(expected: Sequence[Scenario], request: PlanRequest) -> int:
     ahead = [i for i, each in enumerate(leads) if each]
     wanted = request.lead or request.question.tolerance
     if target is not None:
-        wanted = parse_quantity(target, "target")
+        wanted = parse_lead(target, request.baseline, "target") if isinstance(target, str) else target
     if wanted:
         near = [i for i in ahead if math.isclose(float(leads[i] or 0), float(wanted), rel_tol=1e-9)]
         if near:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from roundwise.messages import number
+import numpy as np
+
+from roundwise.messages import number, option
 from roundwise.noise import Noise
 from roundwise.planning.forecast import most_in_a_round, planned_looks, plural, share, whole
 from roundwise.planning.pilot import Pilot
@@ -70,7 +72,7 @@ def row_table(plan: StudyPlan) -> Table:
             line.append("-" if row.lower_bound is None else whole(row.lower_bound))
         else:
             line.append(share(row.samples.typical / listed))
-        table.append([row.expected.label, *line])
+        table.append([row.expected.both_leads, *line])
     return table
 
 
@@ -195,6 +197,18 @@ def describe_past(past: Pilot, noise: Noise) -> str:
     return f"From {past.file} ({number(past.results)} results{whose}): {', '.join(said)}. {model}"
 
 
+def describe_caps(past: Pilot, noise: Noise) -> str:
+    """What caps would remove from results of any shape, and the spread that they leave; empty for other models."""
+    if noise.needs != "cubes":
+        return ""
+    found = [(each.cap, past.spread(each)) for each in past.caps()]
+    each = [
+        f"{cap:g} removes {share(left.cut)} of the total and leaves a spread of {left.deviation:.4g}"
+        for cap, left in found
+    ]
+    return f"A cap of {'; one of '.join(each)}." if each else ""
+
+
 def describe_metrics(plan: StudyPlan) -> str:
     """Which metric needs most, and how that was found."""
     slowest = max(plan.metrics, key=lambda each: math.inf if each.budget is None else each.budget)
@@ -251,6 +265,25 @@ def describe_fixed_design(row: PlanRow) -> str:
 
 def describe_plan(plan: StudyPlan) -> str:
     """What the table says, as one would tell it to a colleague."""
+    return f"{_describe_rows(plan)} {_describe_wait(plan)}".rstrip()
+
+
+def _describe_wait(plan: StudyPlan) -> str:
+    """What each arm needs before anything is concluded about it; empty where no model waits."""
+    skewness = plan.request.skewness
+    needed = plan.request.problem.noise.rows_at_skewness(np.asarray(skewness))
+    if needed is None:
+        return ""
+    said = f"Nothing is concluded about an arm before it has about {whole(float(needed))} results"
+    if not skewness:
+        return (
+            f"{said}, and if results are skewed, 32 times the squared skewness: plan with {option('skewness')}, or "
+            f"with {option('pilot')}, a file of past results."
+        )
+    return f"{said}, since their skewness is {skewness:.3g} (32 times its square); with a cap it need not wait."
+
+
+def _describe_rows(plan: StudyPlan) -> str:
     budget, target = plan.request.budget, plan.row
     if target.claims and budget is not None:
         return _describe_claims(plan)

@@ -20,14 +20,16 @@ from roundwise.messages import Remedy, option
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.pilot import Pilot, read_pilot
-from roundwise.planning.scenarios import ITEM_CORRELATION, AlikeItems, AlikeList, Unreliable
+from roundwise.planning.scenarios import ITEM_CORRELATION, AlikeItems, AlikeList, RatioArms, Unreliable
 from roundwise.questions import Question
+from roundwise.questions.base import write_in_unit
 from roundwise.simulation.environments import Environment, deviations, world_of
 from roundwise.study.metrics import Metric
 from roundwise.study.spec import StudySpec, one_for_each, setting, settings_of
 
 STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
 OF_LEAD = (0.0, 0.5, 0.75, 1.0, 1.5, 2.0)  # rows of a plan, in units of the smallest lead that matters
+OF_METRICS = ("metric_baseline", "metric_deviation", "metric_skewness")
 PROVISIONAL = 1000  # results of each arm, until a budget is proposed
 OF_BASELINE = re.compile(r"(.+?)[\s-]*of[\s-]*(?:the[\s-]*)?baseline", re.IGNORECASE)
 
@@ -42,6 +44,8 @@ class Scenario:
     lead: float | None = None  # by how much what is sought is ahead; None where means were given
     measure: Measure = "lead"  # what that number is: a lead, a distance from a level, the largest effect
     rates: bool = False  # whether means are rates, so that leads are in points
+    unit: str = ""  # of leads that are no points
+    baseline: float | None = None  # that leads are relative to
     name: str = ""  # of a row of a file
 
     @property
@@ -50,6 +54,17 @@ class Scenario:
         if self.lead is None:
             return self.name or "as expected"
         return f"+{self._lead}" if self.lead else "nothing, all alike"
+
+    @property
+    def relative_lead(self) -> float | None:
+        """The lead as a share of a positive baseline; None without either."""
+        return self.lead / self.baseline if self.lead and self.baseline and self.baseline > 0 else None
+
+    @property
+    def both_leads(self) -> str:
+        """The row in a table with the lead relative to the baseline: "+2 points (10 %)"."""
+        share = self.relative_lead
+        return self.label if share is None else f"{self.label} ({100 * share:.3g} %)"
 
     @property
     def given(self) -> str:
@@ -73,12 +88,12 @@ class Scenario:
     def _lead(self) -> str:
         lead = self.lead or 0.0
         if not self.rates:
-            return f"{lead:g}"
+            return write_in_unit(f"{lead:.4g}", self.unit)
         points = float(f"{100 * lead:.6g}")
         return f"{points:g} point" + ("" if points == 1 else "s")
 
 
-def parse_lead(text: str, baseline: str | float | None) -> float:
+def parse_lead(text: str, baseline: str | float | None, what: str = "lead") -> float:
     """Convert a lead, absolute or relative to the baseline, to units of the results.
 
     >>> parse_lead("2 points", None), parse_lead("10%-of-baseline", "30%")
@@ -86,11 +101,16 @@ def parse_lead(text: str, baseline: str | float | None) -> float:
     """
     relative = OF_BASELINE.fullmatch(text.strip())
     if relative is None:
-        return parse_quantity(text, option("lead").strip("`"))
+        return parse_quantity(text, option(what).strip("`"))
     if baseline is None:
         raise InputError(f"The lead is '{text}', but there is no baseline.", Remedy("Give {@baseline_example}."))
-    part = parse_quantity(relative[1], option("lead").strip("`"))
+    part = parse_quantity(relative[1], option(what).strip("`"))
     return float(f"{part * abs(parse_quantity(baseline, 'baseline')):.12g}")
+
+
+def needs_deviation(noise: Noise) -> bool:
+    """Whether a plan depends on a deviation that the noise model does not say; a cap lies far beyond usual results."""
+    return noise.estimates_variance or noise.outcome.clip
 
 
 def measure_of(question: Question) -> Measure:
@@ -107,6 +127,7 @@ def build_ladder(
     baseline: float | None,
     leads: Sequence[float] | None,
     deviation: float | None = None,
+    unit: str = "",
 ) -> tuple[Scenario, ...]:
     """Rows from the smallest lead to the largest; if leads are chosen here, the last row has none."""
     level = question.level
@@ -131,12 +152,12 @@ def build_ladder(
         found = sorted({float(f"{each:.12g}") for each in leads})
     if not found or found[0] < 0:
         raise InputError("The leads must be positive numbers, for example 1%,2%,5%.")
-    rows, measure = [], measure_of(question)
+    rows, base = [], centre if level is None else None
+    about = Scenario(means=(), measure=measure_of(question), rates=noise.outcome.rates, unit=unit, baseline=base)
     for lead in found:
         means = question.means_with_lead(np.full(len(arms), centre), lead)
         if low <= means.min() and means.max() <= high:
-            expected = tuple(means.tolist())
-            rows.append(Scenario(means=expected, lead=lead, measure=measure, rates=noise.outcome.rates))
+            rows.append(replace(about, means=tuple(means.tolist()), lead=lead))
     if not rows:
         raise InputError(
             f"With the baseline {centre:g} and these leads the means leave their range, {low:g} to {high:g}."
@@ -231,7 +252,7 @@ class PlanRequest(StudySpec):
     noise: Noise = setting("noise", "Noise model by name, or your own module:Class.", None, example={"name": "binary"})
     baseline: float | None = setting("number", "Expected baseline rate or mean, e.g. 30%.", None)
     leads: tuple[float, ...] | None = setting(
-        "numbers", "True leads to forecast, one row each, e.g. 1%,2%,5% (default: multiples of the lead).", None
+        "numbers", "True leads to forecast, one row each, e.g. 1%,2% or 10%-of-baseline (default: from the lead).", None
     )
     means: tuple[float, ...] | None = setting("numbers", "Expected mean of every arm, e.g. 30%,31%,35%.", None)
     scenario: Path | None = setting("path", "CSV file of scenarios: one column per arm, one row per scenario.", None)
@@ -265,6 +286,7 @@ class PlanRequest(StudySpec):
 
     budget_open: bool = False  # a lead was said, but no budget: the planner proposes one
     past: Pilot | None = None  # what was taken from the pilot
+    metric_skewness: dict[str, float] | None = None  # of further metrics, from the pilot
 
     @classmethod
     def declare(cls, **settings: Any) -> Self:
@@ -272,6 +294,10 @@ class PlanRequest(StudySpec):
         source = settings.get("pilot")
         if source is None:
             return super().declare(**settings)
+        known = settings_of(StudySpec)
+        for name in ("question", "noise", "columns", "reading", "metrics"):  # plain data, if they come as JSON
+            if settings.get(name) is not None:
+                settings[name] = known[name][0].parse(name, settings[name])
         question, noise = settings["question"], settings.get("noise")
         control = settings["arms"][question.reference_arm or 0]
         columns, reading = settings.get("columns") or Columns(), settings.get("reading") or Reading()
@@ -280,8 +306,10 @@ class PlanRequest(StudySpec):
         spread = past.spread(noise)
         taken: dict[str, Any] = {"noise": noise, "past": past, "missing": past.missing}
         for each in settings.get("metrics") or ():
-            other = read_pilot(source, str(control), replace(columns, outcome=each.title), reading, each.noise)
-            for what, value in zip(("metric_baseline", "metric_deviation"), other.spread(each.noise)[:2], strict=True):
+            own = replace(columns, outcome=each.title, denominator=each.denominator, covariate=None)
+            rules = replace(reading, share_above=None, share_below=None)
+            other = read_pilot(source, str(control), own, rules, each.noise)
+            for what, value in zip(OF_METRICS, other.spread(each.noise)[:3], strict=True):
                 settings[what] = {each.name: value} | (_by_name(settings.get(what), what) or {})
         if noise.estimates_variance or (noise.outcome.limited and noise.family is None):
             taken["deviation"] = spread.deviation
@@ -303,6 +331,10 @@ class PlanRequest(StudySpec):
             )
         if isinstance(self.lead, str):
             object.__setattr__(self, "lead", parse_lead(self.lead, self.baseline))
+        if isinstance(self.leads, str | list | tuple):
+            leads = self.leads.replace(";", ",").split(",") if isinstance(self.leads, str) else self.leads
+            found = (parse_lead(each, self.baseline, "leads") if isinstance(each, str) else each for each in leads)
+            object.__setattr__(self, "leads", tuple(found))
         question = settings_of(StudySpec)["question"][0].parse("question", self.question)
         if self.lead is not None and self.leads is None and self.policy is None and question.separate_claims:
             object.__setattr__(self, "leads", (self.lead,))  # claims are not designed for a lead: it is forecast
@@ -313,7 +345,7 @@ class PlanRequest(StudySpec):
         for what in ("metric_baseline", "metric_deviation"):
             object.__setattr__(self, what, _by_name(vars(self)[what], what))
         super().__post_init__()
-        if self.noise.estimates_variance and self.deviation is None:
+        if needs_deviation(self.noise) and self.deviation is None:
             raise InputError(
                 "The plan depends on the standard deviation of a result, which the noise model leaves open.",
                 Remedy("Give {@deviation}, roughly, or {@pilot}, a file of past results."),
@@ -337,7 +369,7 @@ class PlanRequest(StudySpec):
 
         A guardrail is forecast if no arm differs from the control.
         """
-        name, needed = metric.name, metric.noise.estimates_variance
+        name, needed = metric.name, needs_deviation(metric.noise)
         baseline, deviation = (self.metric_baseline or {}).get(name), (self.metric_deviation or {}).get(name)
         if baseline is None or (needed and deviation is None):
             what = "metric_baseline" if baseline is None else "metric_deviation"
@@ -352,7 +384,7 @@ class PlanRequest(StudySpec):
             "deviation": deviation,
             "means": (baseline,) * len(self.arms),
             **dict.fromkeys(("baseline", "scenario", "leads", "lead", "target", "past", "pilot")),
-            "skewness": 0.0,
+            "skewness": (self.metric_skewness or {}).get(name, 0.0) if metric.noise.needs == "cubes" else 0.0,
         }
 
     @property
@@ -372,7 +404,8 @@ class PlanRequest(StudySpec):
             leads = self.leads
             if self.lead is not None:
                 leads = tuple(each * self.lead for each in OF_LEAD) if leads is None else (*leads, self.lead)
-            found = build_ladder(self.question, self.arms, self.noise, self.baseline, leads, self.deviation)
+            unit = self.unit or ""
+            found = build_ladder(self.question, self.arms, self.noise, self.baseline, leads, self.deviation, unit)
         for each in found:
             self.world(each.means)  # refuses means that cannot be
         return found
@@ -384,4 +417,5 @@ class PlanRequest(StudySpec):
             items = AlikeItems(self.noise, np.atleast_2d(rows), self.item_correlation, self.missing, self.deviation)
             return items if self.list is None else AlikeList(items, len(self.list))
         world = world_of(self.noise, rows, self.deviation, self.skewness)
+        world = world if self.columns.denominator is None else RatioArms(world)
         return Unreliable(world, self.missing) if self.missing else world

@@ -70,6 +70,7 @@ class PlanRow(Forecast):
         return {
             "label": self.expected.label,
             "lead": self.expected.lead,
+            "relative_lead": self.expected.relative_lead,
             "means": list(self.expected.means),
             "runs": self.runs,
             "samples": vars(self.samples) | {"mean": self.mean_samples},

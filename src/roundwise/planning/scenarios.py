@@ -55,6 +55,48 @@ class Unreliable(Environment[object]):
         return np.asarray(kept.transpose().astype(np.float64))
 
 
+class RatioNow(NamedTuple):
+    """The state of the world of linearized ratios."""
+
+    world: Any
+    before: Floats  # (K), results so far
+
+    @property
+    def means(self) -> Floats:
+        """The true ratios. (K)"""
+        return np.asarray(self.world.means)
+
+
+@dataclass(frozen=True, eq=False)
+class RatioArms(Environment[RatioNow]):
+    """Linearized ratios: a round of an arm that has no earlier results sets the scale, and stays in one part."""
+
+    world: Environment
+
+    @property
+    def arms(self) -> int:
+        return self.world.arms
+
+    @property
+    def noise(self) -> Noise:
+        return self.world.noise
+
+    def initial_state(self, rng: Generator, runs: int) -> RatioNow:
+        return RatioNow(self.world.initial_state(rng, runs), np.zeros((runs, self.arms)))
+
+    def pull(self, rng: Generator, state: RatioNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, RatioNow]:
+        batch, after = self.world.pull(rng, state.world, pulls, needs)
+        return batch, RatioNow(after, state.before + batch.counts)
+
+    def pull_parts(
+        self, rng: Generator, state: RatioNow, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, RatioNow]:
+        if ((state.before == 0) & (pulls > 0)).any():
+            return self.pull(rng, state, pulls, needs)
+        batch, after = self.world.pull_parts(rng, state.world, pulls, parts, partitions, needs)
+        return batch, RatioNow(after, state.before + batch.counts)
+
+
 class SeveralNow(NamedTuple):
     """The state of the world of each metric; `means` are those of the main one."""
 
@@ -152,14 +194,23 @@ class AlikeItems(ItemEnvironment[ItemsNow]):
         same = rng.random(items) < self.correlation
         luck[same] = luck[same, :1]
         if values is None or state.below is None:
-            return np.asarray(state.means[run] + (1.0 if self.deviation is None else self.deviation) * ndtri(luck))
+            return np.asarray(state.means[run] + self._sigma * ndtri(luck))
         return np.asarray(values[(luck[..., None] >= state.below[run]).sum(axis=-1)])
+
+    @property
+    def _sigma(self) -> float:
+        """The standard deviation of normal results."""
+        found = self.noise.without_items().largest_deviation if self.deviation is None else self.deviation
+        if found is None:
+            raise InputError("Normal results on shared items need a standard deviation to be drawn.")
+        return found
 
     @cached_property
     def distributions(self) -> tuple[Floats | None, Floats | None]:
         """The values of results, and P(result <= value) but for the last, (R, K, V - 1); nothing if they are normal."""
         alone, rows = self.noise.without_items(), self.rows
         if not alone.outcome.limited:
+            _ = self._sigma
             return None, None
         if alone.outcome.rates:
             if ((rows < 0) | (rows > 1)).any():

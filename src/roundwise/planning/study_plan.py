@@ -211,6 +211,7 @@ def read_plan(path: Path) -> tuple[StudySpec, str]:
             lead=None if lead is None else float(lead),
             measure=measure_of(settings.question),
             rates=settings.noise.outcome.rates,
+            unit=settings.unit or "",
         )
         forecast = takes_line(scenario, *(math.inf if each is None else each for each in amounts))
     except RoundwiseError as error:

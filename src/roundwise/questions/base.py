@@ -45,6 +45,7 @@ from roundwise.solvers.halfspaces import (
 Answer = Array
 
 MOST = 200  # right answers that are enumerated
+MOST_PATTERNS = 1000  # sets of arms that may be ahead by a lead
 _ENTRIES = 2**21  # coefficients of half-spaces that are worked on at a time
 
 
@@ -274,6 +275,13 @@ class Question(ABC):
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
         """Equal means, changed so that what is sought is ahead by `lead`: the ladder of a plan. (K)->(K)"""
         raise InputError(f"The question '{self.name}' has no ladder of leads. Give the expected means instead.")
+
+    def lead_patterns(self, arms: int) -> Floats | None:
+        """Where arms are, in leads, if what is sought is a lead away; each row is as likely as the others. (P, K)
+
+        None where each arm may be on either side of the level, or no such rows are known.
+        """
+        return None
 
     def cli_options(self, names: Sequence[str]) -> list[str] | None:
         """The options that ask it on the command line, after its name; None where it takes a file."""
@@ -564,6 +572,16 @@ class RankingQuestion(HalfspaceQuestion):
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
         return np.where(np.arange(means.size) < self.number_sought, means + self.sign * lead, means)
+
+    def lead_patterns(self, arms: int) -> Floats | None:
+        """One row for each answer, if there are few."""
+        number = math.comb(arms, self.number_sought)
+        if number > MOST_PATTERNS:
+            return None
+        found = np.zeros((number, arms))
+        for row, chosen in zip(found, itertools.combinations(range(arms), self.number_sought), strict=True):
+            row[list(chosen)] = self.sign
+        return found
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
         """Every number serves; with a tolerance and one right answer a point that far below the other arms, else none.

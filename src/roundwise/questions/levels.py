@@ -249,6 +249,10 @@ class SomeBeyond(LevelQuestion):
         found[0] -= 2 * lead
         return self.side * found
 
+    def lead_patterns(self, arms: int) -> Floats:
+        """Yes and no are as likely: one arm is beyond the level, any of them, or none."""
+        return self.side * (1.0 - 2.0 * np.concatenate([np.eye(arms), np.zeros((arms, arms))]))
+
     def easier_side(self, means: Floats) -> float:
         return -self.side if self.answer(means) else self.side
 

@@ -87,6 +87,8 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         None if settings.list is None else "On this list",
         _list_tied(settings, claims) if verdict is not None else (),
     )
+    learnt = state.facts.mean_costs(settings.arms) if state.record.samples else None
+    prices = learnt if settings.prices is None else settings.prices
     each_end = f"{share(max(1 - 2 * settings.delta, 0))} bounds, each"
     joint = f"{share(1 - settings.delta)} interval"
     return Report(
@@ -104,10 +106,9 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         rounds=int(state.trial.record.batches),
         whole=None if settings.list is None else len(settings.list) * len(settings.arms),
         tied=found.tied,
-        cost=None if settings.prices is None else float(np.dot(settings.prices, state.record.counts)),
-        whole_cost=None
-        if settings.prices is None or settings.list is None
-        else len(settings.list) * float(sum(settings.prices)),
+        cost=None if prices is None else float(np.dot(prices, state.record.counts)),
+        whole_cost=None if prices is None or settings.list is None else len(settings.list) * float(sum(prices)),
+        cost_unit="" if settings.prices is not None else next(iter(state.facts.cost_units), ""),
         remaining={}
         if waiting is None
         else {arm: int(n) for arm, n in zip(settings.arms, waiting.outstanding, strict=True) if n > 0},
@@ -194,7 +195,7 @@ def _stamp(created: str) -> str | None:
 def _why_undecided(state: State) -> str:
     if state.closed is not None:
         return f"Closed undecided ({state.closed})"
-    if state.over is not None and not state.spec.policy.stopping.exact_batches:
+    if state.over is not None and state.spec.list is None and not state.spec.policy.stopping.exact_batches:
         return f"Undecided within the budget of {several(state.spec.budget or 0, 'result')}"
     return "Not decided yet" if state.over is None else f"Undecided ({state.over})"
 

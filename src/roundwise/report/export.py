@@ -248,7 +248,7 @@ class Report(ReportData):
             "after_decision": self.late,
             **named("results pending budget rounds whole remaining"),
             "tied": list(self.tied),
-            **named("cost whole_cost"),
+            **named("cost whole_cost cost_unit"),
             "arms": records("arms"),
             "claims": records("claims"),
             "decisions": [vars(each) for each in self.decisions],

@@ -302,8 +302,9 @@ class ReportData:
     rounds: int  # that count
     whole: int | None  # results of all arms on the whole list, of a study of one
     tied: tuple[str, ...]  # arms that share the first place of a list
-    cost: float | None  # of all results, where they have prices
+    cost: float | None  # of all results, by their prices or by what they cost on average
     whole_cost: float | None  # of the whole list
+    cost_unit: str  # of both: tokens, or empty
     remaining: dict[str, int]  # results of the open round
     arm_rows: tuple[ArmRow, ...]  # in the order of the study
     claim_rows: tuple[ClaimRow, ...]  # of the primary metric
@@ -334,6 +335,11 @@ class ReportData:
     by: tuple[str, ...]  # who wrote to the record
     digest: str | None  # of the last entry
     version: str
+
+    @property
+    def waiting(self) -> tuple[Note, ...]:
+        """The notes that say what a conclusion waits for; these stand next to the headline."""
+        return tuple(each for each in self.notes if each.code in ("collecting", "few_rows"))
 
     @property
     def warnings(self) -> list[str]:

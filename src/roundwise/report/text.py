@@ -651,12 +651,13 @@ def render_text(report: ReportData, width: int | None) -> str:
     def aligned(columns: Sequence[Column]) -> str:
         return "\n".join(align_table(as_rows(columns), [each.numeric for each in columns], width))
 
-    before = [*render_top(report), "", f"{report.study}: {report.question_text}"]
+    before = [*render_top(report), *(f"Note: {each}" for each in report.waiting), ""]
+    before += [f"{report.study}: {report.question_text}"]
     before += [f"{describe_extent(report)}; {describe_error(report)}."]
     before += [f"{report.assumptions} {describe_history(report)}".strip(), ""]
     legend = describe_places(report)
     after = [f"Still to come: {describe_outstanding(report)}.", ""] if report.remaining else []
-    after += [f"Note: {each}" for each in report.notes]
+    after += [f"Note: {each}" for each in report.notes if each not in report.waiting]
     after += [] if report.forecast is None else [f"Forecast: {report.forecast}."]
     after += [] if report.digest is None else [f"The record ends with {report.digest}."]
     blocks = [wrap_text(visible(line), width) for line in before] + [aligned(arm_table(report)), ""]
@@ -690,7 +691,7 @@ def describe_extent(report: ReportData) -> str:
     if report.budget is not None:
         came = f"{count(report.results)} of at most {count(report.budget)} results"
     if report.cost is not None:
-        came += f", at a price of {number(report.cost)}"
+        came += f", at a price of {number(report.cost)} {report.cost_unit}".rstrip()
     if report.whole_cost is not None and report.cost is not None:
         came += f" ({share(report.cost / report.whole_cost)} of the whole list)"
     waiting = f", and {count(report.pending)} of the open round, which do not count yet" if report.pending else ""

@@ -148,7 +148,7 @@ class StoppingRule(ABC, Generic[Kept]):
         return Lemma32()
 
     def broken(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
-        """Whether a batch differed from its plan, so that a rule with `exact_batches` never stops. ()"""
+        """Whether the rule never stops: with `exact_batches`, because a batch differed from its plan. ()"""
         return np.zeros(trial.done.shape, dtype=np.bool_)
 
     def false_rejection(self, problem: Problem, trial: Trial[Any, Kept], means: Floats) -> Bools:

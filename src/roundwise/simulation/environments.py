@@ -284,26 +284,30 @@ class PoissonArms(FamilyArms):
 class SkewedNormal(GaussianArms):
     """Normal rewards whose sums of cubes say that they are skewed: a noise model that waits for rows waits for them."""
 
-    skewness: float = 0.0
+    skewness: float | Floats = 0.0  # of all arms, or of each (K)
 
     def pull(self, rng: Generator, state: ArmState, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ArmState]:
         batch, state = super().pull(rng, state, pulls, needs)
-        return batch._replace(cubes=self._skewed(batch.counts, batch.scatter, batch.cubes)), state
+        return batch._replace(cubes=self._skewed(self.skewness, batch.counts, batch.scatter, batch.cubes)), state
 
     def pull_parts(
         self, rng: Generator, state: ArmState, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
     ) -> tuple[Batch, ArmState]:
         batch, state = super().pull_parts(rng, state, pulls, parts, partitions, needs)
-        batch, cut = batch._replace(cubes=self._skewed(batch.counts, batch.scatter, batch.cubes)), batch.parts
-        if cut is None:
-            return batch, state
-        return batch._replace(parts=cut._replace(cubes=self._skewed(cut.counts, cut.scatter, cut.cubes))), state
+        cubes, cut = self._skewed(self.skewness, batch.counts, batch.scatter, batch.cubes), batch.parts
+        if cut is not None:
+            of_parts = np.asarray(self.skewness)[..., None]
+            cut = cut._replace(cubes=self._skewed(of_parts, cut.counts, cut.scatter, cut.cubes))
+        return batch._replace(cubes=cubes, parts=cut), state
 
-    def _skewed(self, counts: Floats, scatter: Floats | None, cubes: Floats | None) -> Floats | None:
+    @staticmethod
+    def _skewed(
+        skewness: float | Floats, counts: Floats, scatter: Floats | None, cubes: Floats | None
+    ) -> Floats | None:
         """Sums of cubes about the mean with this skewness more."""
         if scatter is None or cubes is None:
             return None
-        return cubes + self.skewness * np.maximum(scatter, 0.0) ** 1.5 / np.sqrt(np.maximum(counts, 1.0))
+        return cubes + skewness * np.maximum(scatter, 0.0) ** 1.5 / np.sqrt(np.maximum(counts, 1.0))
 
 
 class TableWorld(NamedTuple):
@@ -375,7 +379,7 @@ def _draw_without_replacement(rng: Generator, left: Floats, sizes: Floats) -> Fl
     return found
 
 
-def world_of(noise: Noise, means: Means, deviation: float | None = None, skewness: float = 0.0) -> Environment:
+def world_of(noise: Noise, means: Means, deviation: float | None = None, skewness: float | Floats = 0.0) -> Environment:
     """A world with these means in which the noise model holds.
 
     Args:
@@ -383,7 +387,7 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None, skewnes
         means: K numbers, rows (R, K) of which run i has that of i modulo R, or a function (rng, runs) -> (runs, K).
         deviation: Standard deviation of one result where the model does not say it: by default 1, and between two
             limits a quarter of their distance.
-        skewness: Of one result, as the noise model sees it.
+        skewness: Of one result, as the noise model sees it: of all arms, or of each (K).
 
     >>> from roundwise.noise import Binary
     >>> world_of(Binary(), [0.3, 0.31]).noise.name
@@ -401,7 +405,7 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None, skewnes
         sigma = 1.0
     if sigma is None:
         raise InputError(f"There is no world to plan in for the noise model '{noise.name}'.")
-    return SkewedNormal(means, sigma, skewness) if skewness else GaussianArms(means, sigma)
+    return SkewedNormal(means, sigma, skewness) if np.any(skewness) else GaussianArms(means, sigma)
 
 
 def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> Floats:

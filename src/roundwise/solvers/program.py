@@ -31,6 +31,7 @@ _Scaled: TypeAlias = "tuple[_System, _Array]"  # Q of some runs for c = 1, and w
 EXACT = 1e-9  # certified relative gap at which a run is done
 ROUGH = 1e-2  # the same for a plan, whose estimates are off by far more
 _ITERATIONS = 100  # 6 to 19 are usual, 41 the most seen (950 x 50 arms)
+_CYCLING = 50  # from here on short steps along the central path: the corrector goes round in circles (1 of 1e7 runs)
 _TO_BOUNDARY = 0.999  # share of the way to the boundary that one step may go
 _ROUNDING = 1e-13  # pulls are raised by this share, so that rounding cannot make them infeasible
 _CHUNK = 2**18  # entries of Q that are worked on at a time
@@ -133,7 +134,7 @@ def _interior_point(system: _System, cost: _Array, tolerance: float) -> tuple[_A
     w = np.concatenate([1.0 - system.rows(v), v], axis=-1)  # s, then v: they take steps of one length
     m = z.shape[-1]
 
-    for _ in range(_ITERATIONS):
+    for iteration in range(_ITERATIONS):
         check_deadline()
         s, v = w[:, :m], w[:, m:]
         spent, x = system.rows(v), system.columns(z)
@@ -164,6 +165,8 @@ def _interior_point(system: _System, cost: _Array, tolerance: float) -> tuple[_A
         # The corrector aims at a smaller mean of s z. Its second-order term is damped where the predictor's
         # step is short: in full it drives large instances off the path.
         aim = (mean * np.minimum(1.0, ahead / mean) ** 3 - np.sqrt(np.minimum(primal, dual)) * ds * dz) / z
+        if iteration >= _CYCLING:
+            aim = 0.3 * mean / z
         dv, dz = newton(a, b - aim)
         step = np.concatenate([aim - s - dz * slack, dv], axis=-1)
         w, z = w + _longest(w, step) * step, z + _longest(z, dz) * dz

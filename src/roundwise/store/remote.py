@@ -301,7 +301,8 @@ class RemoteStore:
             self.server.post("/studies", body | {"name": name})
         except StudyExistsError as error:
             seed = {} if chosen else {"seed": payload["seed"]}
-            if not _was_sent_again(error) or {**self.recent(name)[0].payload, **seed} != dict(payload):
+            known = {key: value for key, value in self.recent(name)[0].payload.items() if key != "same_list"}
+            if not _was_sent_again(error) or {**known, **seed} != dict(payload):
                 raise
         return self.recent(name)[0]
 

@@ -76,7 +76,9 @@ def with_arms(spec: StudySpec, names: Sequence[str]) -> StudySpec:
     if prices is not None:  # an arm that joins costs as much as the others do on average
         known, mean = dict(zip(spec.arms, prices, strict=True)), sum(prices) / len(prices)
         prices = tuple(known.get(name, mean) for name in found)
-    return dataclasses.replace(spec, question=question, arms=found, split=split, prices=prices)
+    others = {theirs: arm for theirs, arm in spec.reading.arm_names.items() if arm in found}
+    reading = dataclasses.replace(spec.reading, arm_names=others)
+    return dataclasses.replace(spec, question=question, arms=found, split=split, prices=prices, reading=reading)
 
 
 def check_change(spec: StudySpec, change: Change) -> None:
@@ -107,6 +109,12 @@ def check_change(spec: StudySpec, change: Change) -> None:
         raise InputError(
             f"The arms of the question '{question.name}' are fixed, because it speaks of them. Nothing was changed.",
             Remedy("Create a study with the other arms, and give it the earlier data with {@import_past}."),
+        )
+    if not change.unrelated and spec.list is not None:
+        raise InputError(
+            "On a list an arm may leave or join only for a reason that is unrelated to any result: one that falls "
+            "behind is struck out by the study itself. Nothing was changed.",
+            Remedy("Use {@unrelated} if that is so."),
         )
     if not change.unrelated and rule.effect_of_change(spec.problem, change.kind == "dropped") is None:
         what = "left out" if change.kind == "dropped" else "added"

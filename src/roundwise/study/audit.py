@@ -203,6 +203,7 @@ DAMAGED: Plain = {  # what `overview` says of a study
     "results": 0,
     "pending": 0,
     "budget": None,
+    "list": None,
     "since": None,
     "by": "?",
 }

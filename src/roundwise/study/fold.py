@@ -242,8 +242,8 @@ class Surplus(NamedTuple):
         return Surplus((*self.rounds, round.number)[:MOST], asked, came, self.added + added)
 
 
-class LateSums(NamedTuple):
-    """Results of an arm that came after the decision."""
+class ArmTotal(NamedTuple):
+    """Results of an arm, and what they, or their costs, add up to."""
 
     results: float = 0.0
     total: float = 0.0
@@ -271,9 +271,11 @@ class StudySummary:
     surplus: Surplus = field(default_factory=Surplus)
     partitioned_rows: bool = False  # whether the order of rows decided which part each was dealt to, given the seed
     late_rounds: tuple[int, ...] = ()  # rounds that no decision has seen: folded anew, an earlier one decided
-    late_sums: Mapping[str, LateSums] = field(default_factory=dict)  # what they brought, by the name of the arm
+    late_sums: Mapping[str, ArmTotal] = field(default_factory=dict)  # what they brought, by the name of the arm
     splits: Splits = field(default_factory=Splits)  # of rounds that are a number of results
     covariate: CovariateSummary = field(default_factory=CovariateSummary)
+    costs: Mapping[str, ArmTotal] = field(default_factory=dict)  # what results cost, by the name of the arm
+    cost_units: tuple[str, ...] = ()  # in which that was told
     ratios: Ratios = field(default_factory=dict)  # what numerators and denominators add up to
     row_checks: RowChecks = field(default_factory=lambda: RowChecks.none(0))
     metrics: tuple[StudySummary, ...] = ()  # of the same rounds by each further metric
@@ -284,8 +286,14 @@ class StudySummary:
         for arm, number in zip(round.arms, round.lost.tolist(), strict=True):
             if number:
                 lost[arm] = lost.get(arm, 0) + int(number)
+        costs, units = dict(self.costs), set(self.cost_units)
         for each in files:
             contradicted = with_contradicted(contradicted, each)
+            if each.costs is not None:
+                units.add(each.costs.unit)
+                for arm, counts, total in zip(round.arms, each.costs.counts, each.costs.totals, strict=True):
+                    before = costs.get(arm, ArmTotal())
+                    costs[arm] = ArmTotal(before.results + float(counts), before.total + float(total))
         strata = [each.strata for each in files if each.strata is not None]
         items = [each.items for each in strata if each.items is not None]
         repeated = bool(items) and len(np.unique(np.concatenate(items))) < sum(map(len, items))
@@ -296,6 +304,8 @@ class StudySummary:
             sums_only=self.sums_only or any(each.values is None for each in files),
             lost=lost,
             contradicted=contradicted,
+            costs=costs,
+            cost_units=tuple(sorted(units)),
             starts=(*self.starts, *(each.start for each in files if each.start is not None))[-STARTS:],
             shared_items=self.shared_items or repeated,
             metrics=tuple(each.plus(round.of_metric(m), late) for m, each in enumerate(self.metrics)),
@@ -308,8 +318,8 @@ class StudySummary:
         if late:
             sums, batch = dict(self.late_sums), round.whole
             for arm, results, total in zip(round.arms, batch.counts.tolist(), batch.totals.tolist(), strict=True):
-                before = sums.get(arm, LateSums())
-                sums[arm] = LateSums(before.results + results, before.total + total)
+                before = sums.get(arm, ArmTotal())
+                sums[arm] = ArmTotal(before.results + results, before.total + total)
             return replace(found, late_rounds=(*self.late_rounds, round.number), late_sums=sums)
         return replace(
             found,
@@ -317,6 +327,13 @@ class StudySummary:
             surplus=self.surplus.plus(round),
             partitioned_rows=self.partitioned_rows or any(each.strata and each.parts > 1 for each in files),
         )
+
+    def mean_costs(self, arms: Sequence[str]) -> Floats | None:
+        """What a result of each arm costs on average; None where that is not known of all, in one unit. (K)"""
+        known = [self.costs.get(arm, ArmTotal()) for arm in arms]
+        if len(self.cost_units) != 1 or not all(each.results for each in known):
+            return None
+        return np.array([each.total / each.results for each in known])
 
     def folded(self, spec: StudySpec, round: Round) -> StudySummary:
         """With one more round, which is complete and counts."""
@@ -381,9 +398,11 @@ class StudySummary:
             surplus=Surplus(tuple(int(each) for each in surplus[0]), *(int(each) for each in surplus[1:])),
             partitioned_rows=bool(payload["partitioned_rows"]),
             late_rounds=tuple(int(number) for number in payload["late_rounds"]),
-            late_sums={str(arm): LateSums(*map(float, each)) for arm, each in payload["late_sums"].items()},
+            late_sums={str(arm): ArmTotal(*map(float, each)) for arm, each in payload["late_sums"].items()},
             splits=Splits(float(splits[0]), int(splits[1]), tuple(float(each) for each in splits[2])),
             covariate=unpack(CovariateSummary, payload["covariate"]),
+            costs={str(arm): ArmTotal(*map(float, each)) for arm, each in payload.get("costs", {}).items()},
+            cost_units=tuple(map(str, payload.get("cost_units", ()))),
             ratios={str(arm): ArmRatio(*map(float, each)) for arm, each in payload.get("ratios", {}).items()},
             row_checks=RowChecks.from_payload(payload["row_checks"], arms),
             metrics=tuple(cls.from_payload(each, arms) for each in payload.get("metrics", ())),
@@ -487,8 +506,12 @@ def fold_round(spec: StudySpec, trial: Trial, summary: StudySummary, round: Roun
     batch = of_arms(round.batch._replace(rows=list_rows(spec, round)), round.arms, spec.arms)
     if not round.files:  # nothing came of it, by any metric
         batch = batch._replace(metrics=(batch,) * len(spec.metrics))
-    after = advance(spec.problem, spec.acting, with_asked_plan(spec, trial, round), batch)
-    return after, summary.folded(spec, round), True
+    summary = summary.folded(spec, round)
+    problem, costs = spec.problem, summary.mean_costs(spec.arms)
+    learns = spec.columns.cost is not None and not problem.prices and spec.list is None and not spec.noise.shares_items
+    if learns and costs is not None and (costs > 0).all():  # what results cost so far: no bet depends on it
+        problem = replace(problem, prices=tuple(costs.tolist()))
+    return advance(problem, spec.acting, with_asked_plan(spec, trial, round), batch), summary, True
 
 
 def list_rows(spec: StudySpec, round: Round) -> Floats | None:

@@ -33,6 +33,7 @@ WHOLE_STUDY = (  # doubts that are the same by every metric
 )  # fmt: skip
 SAID_ONCE = ("large_sample", "contradicted")  # doubts that need no repetition where two metrics have the same
 MOST_REMARKS = 20  # the last ones, word by word
+SESSIONS = 3  # files of runs that were made one after another: from here on drifts of the machine average out
 
 
 def guarantee_of(state: State) -> Guarantee:
@@ -66,7 +67,7 @@ def _doubts(state: State) -> Iterator[Doubt]:
     if facts.short and not listed:
         yield Condition("short_rounds", rounds=list(facts.short), more=facts.more_short)
     if lost := sum(facts.lost.values()):
-        yield Condition("missing_outcomes", number=lost)
+        yield Condition("given_up" if listed else "missing_outcomes", number=lost)
     for entry in state.amendments:
         about = {"name": entry["name"], "round": entry["round"], "why": entry["why"]}
         yield Condition("amended", withdrawn=bool(entry["withdrawn"]), **about)
@@ -92,6 +93,8 @@ def _doubts(state: State) -> Iterator[Doubt]:
         yield Condition("seed_chosen")
     if spec.list is not None and (spec.seed_given or spec.list.order == "given"):
         yield Condition("order_chosen", given=spec.list.order == "given")
+    if spec.same_list:
+        yield Condition("same_list", studies=list(spec.same_list))
     if (found := disagreeing(state)) is not None:
         about = {"arm": spec.arms[found.arm], "round": found.batch, "chance": found.chance}
         yield Condition("rounds_differ", shifts=standing(state).compares, **about)
@@ -161,7 +164,7 @@ def _cap_differs(state: State) -> Danger | None:
 
 def _missing_differ(state: State) -> Danger | None:
     lost = state.facts.lost
-    if not any(lost.values()):
+    if not any(lost.values()) or state.spec.list is not None:  # what is given up on a list helps no arm
         return None
     missing = np.array([float(lost.get(name, 0)) for name in state.spec.arms])
     chance = missing_p_value(state.record.counts, missing)
@@ -338,13 +341,17 @@ def _collecting(state: State) -> Iterator[Note]:
     least = noise.rows_before_bets(Past.none(kept.counts.shape))
     skewed = least is not None and finite[arm] > least[arm]
     rows, skewness = int(float(f"{finite[arm]:.2g}")), float(kept.skewness[arm]) if skewed else None
-    budget = state.spec.budget
-    short = {} if budget is None or float(finite.sum()) < budget else {"budget": budget}
-    yield Note("collecting", arm=state.spec.arms[arm], rows=rows, skewness=skewness, **short)
+    budget, split = state.spec.budget, state.spec.split
+    most = math.inf if budget is None else budget  # of all arms; with a fixed split, as this one has its share of it
+    all_in_all = finite.sum() if split is None else finite[arm] * sum(split) / max(split[arm], 1e-9)
+    short = {} if all_in_all < most else {"budget": budget, "over": state.over is not None}
+    yield Note("collecting", arm=state.spec.arms[arm], has=int(kept.counts[arm]), rows=rows, skewness=skewness, **short)
 
 
 def gather_notes(notes: Sequence[FileNote]) -> list[FileNote]:
     """Return one note of each kind: that on the last file, with how many other files it applies to.
+
+    Runs of an arm that were made one after another call for several sessions: once there are some, nothing is said.
 
     >>> found = gather_notes([FileNote("skipped", file=f"{day}.csv", rows=10 * day) for day in (1, 2, 3)])
     >>> [str(each) for each in found]
@@ -357,6 +364,8 @@ def gather_notes(notes: Sequence[FileNote]) -> list[FileNote]:
     for every in kinds.values():
         fields = every[-1].fields
         others = len({each.fields["file"] for each in every} - {fields["file"]})
+        if every[-1].code == "consecutive" and others + 1 >= SESSIONS:
+            continue
         found.append(FileNote(every[-1].code, **fields, **({"others": others} if others else {})))
     return found
 

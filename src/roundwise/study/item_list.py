@@ -6,18 +6,19 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from roundwise.arrays import Floats, Hashes, Plain
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import quoted
 from roundwise.formats.sheet import name_in
 from roundwise.formats.small_table import read_rows
+from roundwise.ingest.columns import Index
 from roundwise.ingest.duplicates import hash_ids
 from roundwise.ingest.record import Results
 from roundwise.messages import Remedy
@@ -133,22 +134,32 @@ class ItemList:
         entries = self.entries
         return tuple(entries[k] for k in self.places(seed))
 
+    @cached_property
+    def items_digest(self) -> str:
+        """Of the items, whatever their order and repeats: by which another study of the same list is noticed."""
+        return hashlib.sha256("\n".join(sorted(self.items)).encode()).hexdigest()[:16]
+
     def order_digest(self, seed: int) -> str:
         """SHA-256 of the entries in their order, so that an audit knows it again."""
         return hashlib.sha256("\n".join(self.ordered(seed)).encode()).hexdigest()
 
     def rows(self, files: Sequence[Results], arms: int, seed: int) -> Floats:
-        """What files told, by place: nan where there is nothing. (n, K)"""
+        """What files told, by place: nan where there is nothing, inf where a request was given up. (n, K)"""
         found = np.full((len(self), arms), np.nan)
         known = self.hashes(seed)[self.places(seed)]
         order = np.argsort(known)
-        for each in files:
-            if each.strata is None or each.strata.items is None:
-                continue
-            at = order[np.minimum(np.searchsorted(known[order], each.strata.items), len(known) - 1)]
-            if not np.array_equal(known[at], each.strata.items):
+
+        def fill(items: Hashes, of: Index, values: ArrayLike) -> None:
+            at = order[np.minimum(np.searchsorted(known[order], items), len(known) - 1)]
+            if not np.array_equal(known[at], items):
                 raise ValueError("items that are not on the list")
-            found[at, each.strata.arms] = each.strata.totals
+            found[at, of] = values
+
+        for each in files:
+            if each.strata is not None and each.strata.items is not None:
+                fill(each.strata.items, each.strata.arms, each.strata.totals)
+            if each.failed is not None:
+                fill(each.failed.items, each.failed.arms, np.inf)
         some = np.flatnonzero((~np.isnan(found)).any(axis=-1))
         return found[: int(some[-1]) + 1 if some.size else 0]
 

@@ -67,7 +67,7 @@ def choose_items(state: State, asked: Round, cells: Mapping[str, Mapping[str, st
     requests: list[Request] = []
     for arm, pulls, outstanding in zip(asked.arms, asked.pulls, asked.outstanding, strict=True):
         mine = order[: int(pulls)]
-        told = recorded.has(with_arm(hashes[mine], np.full(len(mine), spec.arms.index(arm))))
+        told = recorded.has(with_arm(hashes[mine], hash_ids([arm], spec.seed)))
         for place in np.flatnonzero(~told)[: int(outstanding)]:
             item = items[mine[place]]
             requests.append(Request(int(place) + 1, arm, item, cells[item]))

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, Self
 from roundwise.arrays import Facts, Plain
 from roundwise.contract import check_classes
 from roundwise.errors import InputError, unknown
+from roundwise.ingest.columns import ArmNames
 from roundwise.ingest.reading import Columns, Reading
 from roundwise.messages import Remedy, option, several
 from roundwise.model.problem import Problem, begin, check_whole_number
@@ -136,7 +137,7 @@ class StudySpec:
     max_round: int | None = setting("whole", "Maximum number of results per round.", None)
     min_per_arm: int = setting("whole", "Minimum number of results per arm that a round samples.", 0, least=0)
     budget: int | None = setting("whole", "Maximum number of results in the whole study.", None)
-    lead: float | None = setting("number", "Smallest lead that matters, in units of the results, e.g. 2%.", None)
+    lead: float | None = setting("number", "Smallest lead that matters, in units of the results: 2%, 10%-of-30%.", None)
     looks: int | None = setting(
         "whole", "Number of rounds that the study is planned for (with a budget and a lead: 5).", None
     )
@@ -164,6 +165,7 @@ class StudySpec:
         least=0,
     )
     seed_given: bool = False  # the seed was chosen, not drawn: the partition of rows is known beforehand
+    same_list: tuple[str, ...] = ()  # studies of the same list that there were in the storage when it was created
     left_out: tuple[str, ...] = ()  # arms that are no longer sampled, although claims are about them
 
     def __post_init__(self) -> None:
@@ -182,8 +184,7 @@ class StudySpec:
         if self.policy is None:
             object.__setattr__(self, "policy", usual_policy(self.question, self.budget is not None, len(self.arms)))
         object.__setattr__(self, "policy", self.policy.with_design(self.budget, self.lead, self.looks))
-        if self.columns.denominator is not None and self.reading.id_result is None:
-            object.__setattr__(self, "reading", replace(self.reading, id_result="sum"))
+        object.__setattr__(self, "reading", self.reading.of_columns(self.columns))
         if self.policy.plans_budget:  # it may have been given with the policy
             for name in ("budget", "lead"):
                 object.__setattr__(self, name, getattr(self.policy, name))
@@ -206,7 +207,8 @@ class StudySpec:
     def from_json(cls, payload: Facts) -> Self:
         """Read the spec that `to_json` wrote."""
         known = {each.name: payload[each.name] for each in dataclasses.fields(cls) if each.name in payload}
-        found = cls(**known | {"left_out": tuple(payload.get("left_out", ()))})
+        names = {name: tuple(payload.get(name, ())) for name in ("left_out", "same_list")}
+        found = cls(**known | names)
         if found.list is not None and found.list.digest != payload["list"]["digest"]:
             raise InputError("the order of its list is not the one that was recorded.")
         return found
@@ -234,6 +236,7 @@ class StudySpec:
             "metrics": [each.to_json() for each in self.metrics],
             "seed": self.seed,
             "seed_given": self.seed_given,
+            "same_list": list(self.same_list),
             "left_out": list(self.left_out),
         }
         return {name: value for name, value in found.items() if value or name == "seed"}
@@ -324,6 +327,13 @@ class StudySpec:
                 raise InputError(f"A study of a list has no {option(name)}: every arm is tried on the same items.")
         if self.reading.id_result is not None or self.columns.covariate is not None or self.columns.id is not None:
             raise InputError("Rows of a list are known by their item: leave out ids and covariates.")
+        if self.reading.empty != "refused":
+            again = "On a list, a row without an outcome is a request that failed, and is asked for again."
+            raise InputError(again, Remedy("Give {@failed_is} if it is to count as a result."))
+        if (failed := self.reading.failed_is) is not None:
+            low, high, whole, *_ = noise.outcome
+            if not low <= failed <= high or (whole and failed != int(failed)):
+                raise InputError(f"A failed request cannot count as {failed:g}: results lie in [{low:g}, {high:g}].")
         object.__setattr__(self, "list", replace(items, digest=items.order_digest(self.seed)))
         object.__setattr__(self, "noise", noise)
         object.__setattr__(self, "policy", (self.policy or Lockstep()).with_list(len(items), items.strict))
@@ -347,6 +357,9 @@ class StudySpec:
     def _check_reading(self) -> None:
         """Raise an InputError where a rule for rows lacks a column, or makes results that the noise model has not."""
         columns, reading = self.columns, self.reading
+        ArmNames(self.arms, (), reading.arm_names)  # checked
+        if reading.failed_is is not None and self.list is None:
+            raise InputError("This study has no list, on which requests fail.", Remedy("Use {@empty}."))
         if reading.id_result is not None and columns.id is None and columns.item is None:
             raise InputError("Rows are combined by their id.", Remedy("Name its column with {@id_column}."))
         if reading.two_arms != "refused" and columns.id is None:

@@ -448,7 +448,7 @@ class State:
     def late_sums(self) -> Batch:
         """The sums of all that came after the decision, for the arms there are now."""
         arms, kept = self.spec.arms, (self.facts if self.ended else self.summary).late_sums
-        counts, totals = (np.array([kept.get(arm, fold.LateSums())[k] for arm in arms]) for k in (0, 1))
+        counts, totals = (np.array([kept.get(arm, fold.ArmTotal())[k] for arm in arms]) for k in (0, 1))
         for names, each in self.late_files:
             one = of_arms(batch_of([each]), names, arms)
             counts, totals = counts + one.counts, totals + one.totals
@@ -528,6 +528,8 @@ class State:
         policy, budget = self.spec.policy, self.spec.budget
         needs = f"the rule of {policy.name} needs every round just as it was planned"
         if cannot_stop(self.spec.problem, self.spec.acting, self.trial):
+            if self.spec.list is not None:
+                return "the list is used up, and requests that failed leave the answer open"
             return f"{self.summary.deviation or 'a round did not come back as it was planned'}, and {needs}"
         if policy.stopping.exact_batches and not np.array_equal(self.planned, whole := self.whole_plan):
             return f"the budget of {budget} results does not cover the next round of {int(whole.sum())}, and {needs}"

@@ -259,6 +259,10 @@ class Study:
         arms: tuple[str, ...] | None = None,
     ) -> Results:
         """What a file brought to a round, beyond what is recorded, and what was read `before` it in the same call."""
+        named = Columns() if options.columns is None else options.columns
+        for role, what in (("covariate", "covariate to adjust for"), ("denominator", "denominators")):
+            if role in named.payload() and role not in state.spec.columns.payload():
+                raise InputError(f"This study has no {what}: that is fixed when it is created. Nothing was changed.")
         found = self._read_metric(state, source, number, file, options, before, replaces, arms)
         others, said = [], options_for_metric(options, found)
         for m in range(len(state.spec.metrics)):
@@ -293,8 +297,8 @@ class Study:
             file=file,
             columns=spec.columns,
             reading=spec.reading,
-            adjustment=adjustment_of(state, replaces, options.columns),
-            ratio=ratio_of(state, arms or spec.arms, replaces, options.columns),
+            adjustment=adjustment_of(state, replaces),
+            ratio=ratio_of(state, arms or spec.arms, replaces),
             lower_is_better=spec.question.lower_is_better if spec.question.seeks_better else None,
             options=options,
             recorded=replace(
@@ -869,6 +873,7 @@ def overview(state: State) -> Plain:
         "results": int(state.record.samples),
         "pending": 0 if waiting is None else waiting.results,
         "budget": spec.budget,
+        "list": None if spec.list is None else spec.list.items_digest,
         "since": None if waiting is None else waiting.since,
         "by": current_user(),
         "guarantee": guarantee_of(state).plain(),
@@ -892,34 +897,18 @@ def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps([verb, words, contents], sort_keys=True, default=str).encode()).hexdigest()
 
 
-def adjustment_of(state: State, replaces: Results | None, columns: Columns | None = None) -> Adjustment | None:
-    """What results of the open round are adjusted by: the same in all files of a round; None without a covariate.
-
-    `columns` are those that the user named for the file.
-    """
+def adjustment_of(state: State, replaces: Results | None) -> Adjustment | None:
+    """What results of the open round are adjusted by: the same in all files of a round; None without a covariate."""
     if state.spec.columns.covariate is None:
-        if columns is not None and columns.covariate is not None:
-            raise InputError(
-                "This study has no covariate to adjust for: that is fixed when a study is created. Nothing was changed."
-            )
         return None
     files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
     told = [each.covariate.adjustment for each in files if each.covariate is not None]
     return told[0] if told else state.summary.covariate.adjustment
 
 
-def ratio_of(
-    state: State, arms: Sequence[str], replaces: Results | None, columns: Columns | None = None
-) -> RatioSums | Linearization | None:
-    """The sums of earlier rounds, which say how ids become results, or how those of the round did; None for no ratio.
-
-    `columns` are those that the user named for the file.
-    """
+def ratio_of(state: State, arms: Sequence[str], replaces: Results | None) -> RatioSums | Linearization | None:
+    """The sums of earlier rounds, which say how ids become results, or how those of the round did; None: no ratio."""
     if state.spec.columns.denominator is None:
-        if columns is not None and columns.denominator is not None:
-            raise InputError(
-                "This study has no denominators: that is fixed when a study is created. Nothing was changed."
-            )
         return None
     files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
     told = [each.linearization for each in files if each.linearization is not None]
@@ -942,7 +931,8 @@ def options_for_metric(options: TellOptions, results: Results) -> TellOptions:
 
     Ids, items and running totals say which rows are new; otherwise the `results` of the first metric were looked at.
     """
-    columns = None if options.columns is None else replace(options.columns, outcome=None)
+    own = dict.fromkeys(("outcome", "covariate", "denominator"))
+    columns = None if options.columns is None else replace(options.columns, **own)
     by_rows = results.ids is None and (results.strata is None or results.strata.items is None)
     return replace(options, columns=columns, new=options.new or (by_rows and not options.cumulative))
 
@@ -1133,6 +1123,10 @@ def create_from_spec(name: str, spec: StudySpec, storage: str | None = None, loa
     spec.check_recordable()
     spec.check()
     store = open_store(storage)
+    if spec.list is not None and store.server is None:  # a server sees to it itself
+        others = [each for each in store.studies() if each.name != name]
+        same = tuple(each.name for each in others if each.overview.get("list") == spec.list.items_digest)
+        spec = replace(spec, same_list=same)
     try:
         store.create(name, spec.to_json(), overview=overview(State(name, spec)))
     except StudyExistsError:
@@ -1141,7 +1135,8 @@ def create_from_spec(name: str, spec: StudySpec, storage: str | None = None, loa
             raise
         old = StudySpec.from_json(store.recent(name)[0].payload)
         seed = spec.seed if spec.seed_given else old.seed
-        if replace(spec, seed=seed, seed_given=old.seed_given).to_json() != old.to_json():
+        again = replace(spec, seed=seed, seed_given=old.seed_given, same_list=old.same_list)
+        if again.to_json() != old.to_json():
             store.close()
             raise InputError(
                 f"A study '{name}' exists with other settings. Nothing was changed; choose another name, or load it."

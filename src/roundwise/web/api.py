@@ -240,7 +240,7 @@ def effect(
     arm: Annotated[str, Query(max_length=1000)] = "",
     unrelated: bool = False,
     budget: Annotated[int | None, Query(ge=1, lt=2**53)] = None,
-    lead: float | None = None,
+    lead: Annotated[str | None, Query(max_length=100)] = None,
     looks: Annotated[int | None, Query(ge=1, le=100)] = None,
 ) -> Plain:
     """What a change would do to the guarantee, in one sentence; an error where it cannot be done."""
@@ -255,15 +255,32 @@ def effect(
         return {"study": name, "what": what, "effect": study.effect(what, **words)}
 
 
+FILE = "CSV, Excel, Parquet, JSON; also compressed."
+PlanOptions = Annotated[str, Form(max_length=1_000_000, description="The settings of `POST /plan` as JSON.")]
+
+
 @post("/plan", UPLOAD, "studies", SLOW)
 def planned(request: Request, body: NewPlan) -> Response:
     """What a study will take: results, rounds, days and cost, and the settings to use. Nothing is recorded."""
+    return _plan(body)
+
+
+@post("/plan/pilot", UPLOAD, "studies", SLOW)
+def planned_from_past(
+    request: Request, file: Annotated[UploadFile, File(description=FILE)], options: PlanOptions = "{}"
+) -> Response:
+    """The same from past results, which say what the settings leave open. Nothing is kept of them."""
+    with on_disk("", [file]) as (source,):
+        return _plan(parse_options(NewPlan, options), source)
+
+
+def _plan(body: NewPlan, pilot: object = None) -> Response:
     from roundwise.planning.fixed_designs import check_size
     from roundwise.planning.planner import plan_request  # it takes a while, and the server should be up soon
 
-    wanted = body.request()
-    check_size(wanted.question, len(wanted.arms))
     with Deadline(FORECAST).applied():
+        wanted = body.request(pilot)
+        check_size(wanted.question, len(wanted.arms))
         found = plan_request(wanted, body.quick)
     return Response(found.json(), media_type="application/json")
 
@@ -292,7 +309,6 @@ async def one(request: Request, name: Name) -> Response:
 
 # --- what records
 
-FILE = "CSV, Excel, Parquet, JSON; also compressed."
 Files = Annotated[list[UploadFile], File(alias="file", description=FILE)]
 Options = Annotated[str, Form(max_length=100_000, description="What is said of the files: options of `tell` as JSON.")]
 

@@ -57,6 +57,8 @@ class Rules(Body):
     two_arms: TwoArms = "refused"
     share_above: float | None = None
     share_below: float | None = None
+    failed_is: float | None = None
+    arm_names: dict[str, str] = Field(default={}, description="What other tools call arms.")
 
 
 Entry = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -128,9 +130,9 @@ class NewPlan(declared_by(PlanRequest)):  # type: ignore[misc]  # its fields are
     runs: int = Field(default=400, ge=1, le=2000, description=settings_of(PlanRequest)["runs"][0].help)
     quick: bool = Field(default=False, description="Stop after the first numbers.")
 
-    def request(self) -> PlanRequest:
-        """The plan that is requested."""
-        return PlanRequest.declare(**self.model_dump(exclude={"quick"}))
+    def request(self, pilot: object = None) -> PlanRequest:
+        """The plan that is requested, with what a file of past results says."""
+        return PlanRequest.declare(**self.model_dump(exclude={"quick"}), pilot=pilot)
 
 
 class FileBody(Body):
@@ -140,10 +142,12 @@ class FileBody(Body):
     ignore_arms: str | Annotated[list[str], Field(max_length=10_000)] = Field(
         default=[], description="Arms whose rows are left out; * for all that are not in the study."
     )
+    arm_names: dict[str, str] = Field(default={}, description="Other names of arms in it, where the study says none.")
     missing: str | None = Field(default=None, description="Why rows without an outcome have none; they then count.")
     empty: Empty | None = Field(
         default=None, description="What rows without an outcome are, where the study does not say it."
     )
+    failed: bool = Field(default=False, description="On a list: whether requests without an outcome are given up.")
     cumulative: bool = Field(default=False, description="Whether it is a running total.")
     new: bool = Field(default=False, description="Whether all of it is new, even where it looks the same.")
 
@@ -209,7 +213,7 @@ class DesignBody(Body):
     """What a study is designed for from here on; without a budget for none."""
 
     budget: int | None = Field(default=None, ge=1, lt=2**53)
-    lead: float | str | None = Field(default=None, description="Smallest lead that matters, e.g. 0.02 or 2%.")
+    lead: float | str | None = Field(default=None, description="Smallest lead that matters: 0.02, 2%, 10%-of-30%.")
     looks: int | None = Field(default=None, ge=1, le=100, description="Rounds that the rest is planned for.")
 
 

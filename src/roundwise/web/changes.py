@@ -79,7 +79,7 @@ WITHDRAW = FormField("withdraw", "Take it back, nothing in its place", kind="box
 EARLIER = FormField("source", "The earlier results", FILE_HINT, "file")
 BUDGET = FormField("budget", "Results in all, at most", "Those already recorded count, too.", "number")
 MOST = BUDGET._replace(hint="Those already recorded count, too. Empty: until it is decided.", required=False)
-LEAD = FormField("lead", "The smallest lead that matters", "Such as 2 points, or 0.5.", "quantity", False)
+LEAD = FormField("lead", "The smallest lead that matters", "Such as 2 points, 0.5, or 10 % of 30 %.", "quantity", False)
 LOOKS = FormField("looks", "Rounds that the rest is planned for", "5 if empty.", "number", False)
 CHANGES = {
     "drop": ChangeForm(Study.drop, (ARM, WHY, UNRELATED), serious=True),

@@ -14,8 +14,8 @@ from roundwise.messages import count
 from roundwise.model.spec import POINTED, THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.pilot import read_pilot
-from roundwise.planning.render import describe_past
-from roundwise.planning.request import OF_BASELINE, PlanRequest, parse_lead
+from roundwise.planning.render import describe_caps, describe_past
+from roundwise.planning.request import OF_BASELINE, PlanRequest, needs_deviation, parse_lead
 from roundwise.questions import Claims, Question
 from roundwise.study.metrics import Metric, Role
 from roundwise.study.spec import StudySpec
@@ -71,6 +71,7 @@ LABELS = {  # of the fields that are numbers
     "cap": "The cap",
     "sigma": "The spread",
     "deviation": "The spread",
+    "skewness": "The skewness",
     "delta": "The chance of a wrong answer",
     "round": "Results a round",
     "budget": "At most in all",
@@ -137,6 +138,7 @@ class Form:
     cap: str = ""
     sigma: str = "1"
     deviation: str = ""
+    skewness: str = ""
     delta: str = "5 %"
     round: str = ""
     days: str = ""
@@ -221,7 +223,7 @@ class Form:
 
     def request(self, runs: int) -> PlanRequest:
         """The plan that the form asks for."""
-        lead, estimated = self._lead(), self.noise in ("normal", "large-sample")
+        lead = self._lead()
         return PlanRequest.declare(
             **self._study(),
             baseline=self.read("baseline"),
@@ -229,7 +231,8 @@ class Form:
             missing=self.read("missing"),
             round_days=None if self.per_day.strip() else self._days(),
             per_day=self.read("per_day"),
-            deviation=self.read("deviation") if estimated else None,
+            deviation=self.read("deviation") if self.noise in ("normal", "large-sample", "capped") else None,
+            skewness=self.read("skewness") if self.noise == "large-sample" else None,
             name=self.name.strip() or "study",
             runs=runs,
         )
@@ -253,12 +256,15 @@ class Form:
             "noise": self.noise if chosen else noise.name,
             "missing": f"{100 * past.missing:.3g} %",
         }
-        fields["deviation"] = f"{spread.deviation:.4g}" if noise.estimates_variance else self.deviation
+        if needs_deviation(noise):
+            fields["deviation"] = f"{spread.deviation:.4g}"
+        if noise.needs == "cubes":
+            fields["skewness"] = f"{spread.skewness:.3g}"
         if question.level is None:
             fields["baseline"] = f"{100 * spread.mean:.4g} %" if noise.outcome.rates else f"{spread.mean:.4g}"
         if past.per_day is not None and not self.days.strip():
             fields["per_day"] = f"{past.per_day:.0f}"
-        return replace(self, **fields), describe_past(past, noise)
+        return replace(self, **fields), f"{describe_past(past, noise)} {describe_caps(past, noise)}".strip()
 
     def _round(self) -> int | None:
         """The results of a round, also where they follow from results a day and days a round."""

@@ -200,5 +200,7 @@ def _forecast_table(plan: StudyPlan) -> Table:
     for row in plan.rows:
         numbers = (row.samples.typical, row.rounds.typical) if budget is None else (row.mean_samples, row.mean_rounds)
         cells = [describe(*numbers, row.ends), describe(row.samples.p95, row.rounds.p95, row.ends)]
-        table.append([row.expected.label, *([] if row.within_budget is None else [share(row.within_budget)]), *cells])
+        table.append(
+            [row.expected.both_leads, *([] if row.within_budget is None else [share(row.within_budget)]), *cells]
+        )
     return table

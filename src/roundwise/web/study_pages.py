@@ -96,7 +96,7 @@ class StudyView(ReportView):
         self.bar_title, self.bar_legend = _describe_bars(report)
         self.heads, self.lines = _list_arms(report, ("place", "lift"))  # the bar and the difference say more
         self.claim_table: Table = as_rows(claim_table(report)) if report.claim_rows else []
-        self.waiting = [str(each) for each in report.notes if each.code in ("collecting", "few_rows")]
+        self.waiting = [str(each) for each in report.waiting]
         self.next = next_round(state)
         question, arms = state.spec.question, len(state.spec.arms)
         self.redesigns = state.spec.list is None and usual_policy(question, True, arms).plans_budget

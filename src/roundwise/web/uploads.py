@@ -53,6 +53,7 @@ BLANKS = {  # what rows without a result are, in words
     "refused": "are an error",
     "zero": "count as 0",
     "missing": "are missing: the result is not known",
+    "failed": "are given up (on a list)",
 }
 REMEMBERED = "file"  # the cookie with what was said of the last file of a study, which its address limits to that study
 KEPT = ("others", "empty", "missing", "counts_as")  # of it, beside the columns
@@ -283,6 +284,7 @@ def read_options(given: dict[str, str]) -> TellKeywords:
         ignore_arms="*" if given.get("others") else (),
         missing=(given.get("missing", "").strip() or None) if given.get("empty") == "missing" else None,
         empty=given["empty"] if given.get("empty") in EMPTY else None,  # type: ignore[typeddict-item]
+        failed=given.get("empty") == "failed",
         cumulative=given.get("counts_as") == "cumulative",
         new=given.get("counts_as") == "new",
     )

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from roundwise.cli import STUDIES, app
-from roundwise.cli.options import HELP, Budget, Json, grouped, option, whole_option
+from roundwise.cli.options import Budget, Json, Lead, grouped, option, whole_option
 from roundwise.cli.study.rounds import FileOptions, Name, Storage, Why, Yes, agreed, end_with_report, show, show_report
 from roundwise.errors import InputError
 from roundwise.messages import shell_command
@@ -122,7 +122,7 @@ def redesign(
     *,
     name: Name,
     budget: Budget = None,
-    lead: Annotated[str | None, option("--lead", HELP["lead"], "NUMBER")] = None,
+    lead: Lead = None,
     looks: Annotated[int | None, option("--looks", "Number of rounds that the rest is planned for.", "NUMBER")] = None,
     options: ChangeOptions,
 ) -> None:

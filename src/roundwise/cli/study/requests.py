@@ -34,7 +34,8 @@ class RequestOptions(NamedTuple):
         _request("--prompts", "Batch APIs: table of the arms (arm,prompt), whose cells fill {prompt}.", "FILE"),
     ] = None
     model_of: Annotated[
-        str | None, _request("--model-of", "Batch APIs: models of arms with other names, e.g. a=org/small.", "LIST")
+        str | None,
+        _request("--model-of", "Models of arms (default: by --arm-names of the study), a=org/small.", "LIST"),
     ] = None
 
     def check(self, out: Path | None, as_json: bool) -> None:
@@ -45,8 +46,10 @@ class RequestOptions(NamedTuple):
             return
         if self.form not in FORMATS:
             raise InputError(f"There is no form '{self.form}'. Give --as {', '.join(FORMATS)}.")
-        if self.form in ("ids", "lm-eval", "inspect") and (self.template or self.prompts or self.model_of) is not None:
-            raise InputError(f"--template, --prompts and --model-of are for batch APIs, not for --as {self.form}.")
+        if self.form in ("ids", "lm-eval", "inspect") and (self.template or self.prompts) is not None:
+            raise InputError(f"--template and --prompts are for batch APIs, not for --as {self.form}.")
+        if self.form in ("ids", "lm-eval") and self.model_of is not None:
+            raise InputError(f"--as {self.form} names no models: leave out --model-of.")
         if as_json:
             raise InputError("Give either --as or --json.")
         if out is None and self.form not in ("ids", "inspect"):
@@ -61,7 +64,8 @@ class RequestOptions(NamedTuple):
 
         assert self.form is not None
         form, items = self.form, read_items(state, self.items)
-        template, models = self._read_template(), self._models(state.spec.arms)
+        known = {arm: theirs for theirs, arm in state.spec.reading.arm_names.items()}
+        template, models = self._read_template(), known | self._models(state.spec.arms)
         own = self._read_prompts(state.spec.arms)
         every = [Request(0, state.spec.arms[0], item, cells) for item, cells in items.items()]
         render_requests(form, every, template, models, own)

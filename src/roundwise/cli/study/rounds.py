@@ -53,12 +53,16 @@ class FileOptions(NamedTuple):
     ignore_arms: Annotated[
         str | None, _about_files("--ignore-arms", "Other arms whose rows are skipped ('*' for all).", "LIST")
     ] = None
+    arm_names: Annotated[
+        str, _about_files("--arm-names", "Arms under other names in these files, e.g. org/small=small.", "LIST")
+    ] = ""
     missing: Annotated[
         str | None, _about_files("--missing", "Reason why rows have no outcome; they count as missing.", "REASON")
     ] = None
     empty: Annotated[
         str | None, _about_files("--empty", "Empty outcomes of these files: zero, missing or refused.", "RULE")
     ] = None
+    failed: Annotated[bool, _about_files("--failed", "Lists: give up requests without an outcome.")] = False
     cumulative: Annotated[bool, _about_files("--cumulative", "Running totals since the study began.")] = False
     new: Annotated[bool, _about_files("--new", "Count every row as new, without the duplicate check.")] = False
 
@@ -191,8 +195,7 @@ def new(
         "forecast": forecast,
         "next": next_,
     }
-    assumed = "at a standard deviation of 1, " if from_plan is None and spec.noise.estimates_variance else ""
-    ahead = "" if forecast is None else f"Forecast: {assumed}{forecast}; see `roundwise plan -h` for more.\n"
+    ahead = "" if forecast is None else f"Forecast: {forecast}; see `roundwise plan -h` for more.\n"
     slowest = spec.unit in TIMES and spec.question.name in ("best-arm", "top-k") and not spec.question.lower_is_better
     again = f"{shell_command(f'remove {quote(name)}')}, then create it with --lower-is-better"
     higher = f"Longer times count as better here. If shorter ones are: {again}.\n" if slowest else ""

@@ -123,19 +123,19 @@ def pay_in_parts(
         view = view_parts(data.at(here), None if means is None else means[:, here], not by_level)
         bets, now = problem.noise.part_bets(view.data), found[:, here]
         wide = now.shape[-1]
+        weights = weigh(here, view, _pool_variances(bets, view)).reshape(size, -1)
         open_ = np.repeat((now > 0) & (now < FULL), number // nulls, axis=0)
-        at = np.flatnonzero(open_)
+        at = np.flatnonzero(open_.reshape(-1) & weights.any(axis=0))
         if at.size:
             form, units = forms_of(forms, at, size, arms, wide)
             null = at // wide * nulls // number * wide + at % wide
             after = looks[here][at % wide]
-            weights = weigh(here, view, _pool_variances(bets, view)).reshape(size, -1)[:, at]
             error, log_factor = _bet_on(form, bets, view, by_level)
             shown = shown_drift(now.reshape(-1)[null], after)
             drift = gaps[:, here].reshape(-1)[null] / units / error
             drift = np.where(np.isfinite(drift) & look.said, drift, shown)
             stakes = _Stakes.of(drift, after, look.price, look.hope)
-            found[:, here] = _settle(now.reshape(-1), null, weights, stakes, log_factor).reshape(now.shape)
+            found[:, here] = _settle(now.reshape(-1), null, weights[:, at], stakes, log_factor).reshape(now.shape)
     paid = found.reshape(nulls, several, *level.shape[:-1][::-1])
     sums = paid[:, 0].copy()
     for m in range(1, several):  # in the same order however many runs there are

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -18,8 +19,9 @@ from roundwise.arrays import Bools, Floats, quiet, total, tree_map, zeros
 from roundwise.model.batch import Batch, Parts
 from roundwise.model.estimates import Estimates
 from roundwise.model.problem import Problem
+from roundwise.noise.bets import columns
 from roundwise.noise.payoffs import FULL, POWER, pay, shown_drift
-from roundwise.questions.base import Answer
+from roundwise.questions.base import Answer, largest_mask
 from roundwise.rules.base import ClaimStatus
 from roundwise.rules.eprocess.bounds import BetHistory, match_decision
 from roundwise.rules.eprocess.candidates import claim_halfspaces
@@ -33,8 +35,8 @@ from roundwise.rules.eprocess.designed_cells import (
     missing,
     rival_weights,
 )
-from roundwise.rules.eprocess.designed_parts import Look
-from roundwise.rules.eprocess.engine import RequiredPulls, RuleState
+from roundwise.rules.eprocess.designed_parts import Look, pay_in_parts
+from roundwise.rules.eprocess.engine import PartsView, RequiredPulls, RuleState
 from roundwise.rules.eprocess.sets import SetsWealth, best_looking_set, claim_pairs, sets_of
 from roundwise.solvers.halfspaces import pairs
 
@@ -49,6 +51,14 @@ class TopSet(NamedTuple):
     """The top k of the estimates."""
 
     answer: Bools  # (K)
+
+
+@lru_cache(maxsize=16)
+def pairs_of(arms: int, k: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the pairs of each set: the arm outside, and the one inside. (C, k (K - k)) each"""
+    sets = sets_of(arms, k).inside
+    out, in_ = (np.nonzero(each)[1].reshape(len(sets), -1) for each in (~sets, sets))
+    return np.repeat(out, k, axis=1), np.tile(in_, (1, arms - k))
 
 
 @dataclass(frozen=True)
@@ -110,7 +120,8 @@ class DesignedTopK(DesignedEProcess):
     def pay_look(self, problem: Problem, state: RuleState, look: Look, batch: Batch) -> SetsWealth:
         runs, sets = state.wealth.gains.shape[:-1], state.wealth.gains.shape[-1]
         most = max(1, _PAIRS // (sets * max(self.k * (problem.arms - self.k), problem.arms)))
-        if len(runs) != 1 or runs[0] <= most:
+        in_parts = problem.noise.looks_in_parts and batch.parts is not None
+        if len(runs) != 1 or runs[0] <= most or in_parts:
             return self._pay_some(problem, state, look, batch)
         batch = batch._replace(parts=None, table=None)
         found = []
@@ -128,11 +139,14 @@ class DesignedTopK(DesignedEProcess):
         wealth, known = state.wealth, state.known
         open_ = ~wealth.lost & (wealth.gains > -np.inf)
         level = np.where(wealth.lost, 1.0, np.exp(np.minimum(wealth.gains - problem.goal, 0.0)))
-        scores = arm_scores(problem, known, look.lead, state.alternative.answer)
+        scale = (look.lead / known.variance)[..., None]
+        scores = arm_scores(known.past.counts, problem.question.merits(known.means), scale, state.alternative.answer)
         times = self._expected_gaps(problem, known, look.lead, scores)
         stake = np.where(open_, (1 - look.cash) * level, 0.0)
         if problem.noise.outcome.normal and problem.noise.arm_sigmas is None:
             paid = self._pay_by_widest_gap(problem, look, batch, scores, times, stake)
+        elif problem.noise.looks_in_parts and batch.parts is not None:
+            paid = self._pay_in_parts(problem, known, look, batch.parts, times, stake)
         else:
             paid = self._pay_by_pairs(problem, known, look, batch, scores, times, stake)
         paid = np.minimum(paid + look.cash * level, 1.0)
@@ -190,18 +204,37 @@ class DesignedTopK(DesignedEProcess):
         level: Floats,
     ) -> Floats:
         """Any noise model: the level of a set is split among its pairs of an arm outside and one inside (D4). (C)"""
-        sets, runs, seen = sets_of(problem.arms, self.k).inside, level.shape[:-1], batch.counts > 0
-        number = self.k * (problem.arms - self.k)
-        out, in_ = (np.nonzero(each)[1].reshape(len(sets), -1) for each in (~sets, sets))
-        out, in_ = np.repeat(out, self.k, axis=1), np.tile(in_, (1, problem.arms - self.k))  # (C, pairs)
+        runs, seen = level.shape[:-1], batch.counts > 0
+        out, in_ = pairs_of(problem.arms, self.k)
         may = seen[..., out] & seen[..., in_] & (level > 0)[..., None]
         weights = rival_weights(scores[..., out] - scores[..., in_], may)
         stake = (weights * level[..., None]).reshape(*runs, -1)
         high, low = (in_, out) if problem.question.lower_is_better else (out, in_)
         pieces = pairs(np.broadcast_to(high.reshape(-1), stake.shape), np.broadcast_to(low.reshape(-1), stake.shape))
-        aim = look.aim_at(np.repeat(times, number, axis=-1))
+        aim = look.aim_at(np.repeat(times, out.shape[1], axis=-1))
         paid = problem.noise.pay_look(known, batch, pieces, stake, aim).reshape(weights.shape)
         return np.where(may.any(axis=-1), np.minimum(total(paid), 1.0), level)
+
+    def _pay_in_parts(
+        self, problem: Problem, known: Estimates, look: Look, parts: Parts, times: Floats, level: Floats
+    ) -> Floats:
+        """Any model with bets on parts: before each, levels are split anew among the pairs (D6). (C)"""
+        question, (out, in_) = problem.question, pairs_of(problem.arms, self.k)
+        lead = columns(look.lead[..., None], parts.partitions)[0]
+        high, low = (in_, out) if question.lower_is_better else (out, in_)
+        forms = pairs(high.reshape(-1), low.reshape(-1))
+
+        def weigh(here: slice, view: PartsView, variance: Floats) -> Floats:
+            counts, means, rows = (np.moveaxis(a, 1, -1) for a in (view.data.so_far, view.means, view.data.counts))
+            merits = question.merits(means)
+            top = largest_mask(merits, self.k)
+            scores = arm_scores(counts, merits, (lead[here] / variance)[..., None], top)
+            seen = (rows > 0) & (counts > 0)
+            weights = rival_weights(scores[..., out] - scores[..., in_], seen[..., out] & seen[..., in_])
+            return np.moveaxis(weights, 1, -1)  # (P, C, pairs, n)
+
+        paid = pay_in_parts(problem, known, parts, level, forms, look, times, weigh)
+        return np.where(level > 0, np.minimum(paid, 1.0), level)
 
     def _pay_by_widest_gap(
         self, problem: Problem, look: Look, batch: Batch, scores: Floats, times: Floats, level: Floats
@@ -236,15 +269,14 @@ class DesignedTopK(DesignedEProcess):
 
 
 @quiet
-def arm_scores(problem: Problem, known: Estimates, lead: Floats, answer: Bools) -> Floats:
+def arm_scores(counts: Floats, merits: Floats, scale: Floats, top: Bools) -> Floats:
     """log of how much likelier each arm is at the upper than at the lower of two means, a lead apart. (K)
 
-    N lead (M - c) / sigma^2, c between the means of the top k and of the rest; 0 before there are results.
+    N lead (M - c) / sigma^2, c between the means of the top k and of the rest; 0 before there are results. `scale` is
+    lead / sigma^2.
     """
-    counts, merits = known.past.counts, problem.question.merits(known.means)
-    groups = [total(np.where(each, merits, 0.0)) / each.sum(axis=-1) for each in (answer, ~answer)]
-    middle = ((groups[0] + groups[1]) / 2)[..., None]
-    logs = counts * (lead / known.variance)[..., None] * (merits - middle)
+    groups = [total(np.where(each, merits, 0.0)) / each.sum(axis=-1) for each in (top, ~top)]
+    logs = counts * scale * (merits - ((groups[0] + groups[1]) / 2)[..., None])
     return np.where(np.isfinite(logs), logs, 0.0)
 
 

@@ -136,6 +136,10 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
     def settled(self, purses: BestArmPurses) -> Bools:
         return np.asarray((~purses.rejected).sum(axis=-1) <= 1)
 
+    def open_at_end(self, purses: BestArmPurses) -> Bools:
+        failed = ((purses.high > purses.low) & ~purses.rejected).any(axis=-1)
+        return np.asarray(failed & ~self.settled(purses))
+
     def needs(self, purses: BestArmPurses, place: Floats) -> Need:
         witness, n = self._witnesses(purses), np.maximum(place, 1.0)[..., None]
         lead = (np.take_along_axis(purses.low, witness, axis=-1) - purses.high) / n
@@ -154,8 +158,6 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
         left = [name for name, out in zip(names, purses.rejected, strict=True) if not out]
         if len(left) < 2:
             return super().answer_text(problem, purses, names)
-        if (purses.high > purses.low).any():
-            return f"{few(left)} cannot be told apart on this list, because requests failed"
         return f"{few(left)} share the first place on this list"
 
     def claims(self, purses: BestArmPurses, names: Sequence[str]) -> list[ClaimStatus]:

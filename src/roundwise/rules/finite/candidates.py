@@ -179,6 +179,15 @@ class CandidateProcess(FiniteProcess[CandidatePurses]):
     def ended(self, purses: CandidatePurses, place: Floats) -> Bools:
         return self.settled(purses)
 
+    def _exact_set(self, purses: CandidatePurses) -> Bools:
+        """The best arms of the whole list: by the middle of what each can be, which finds a certain set."""
+        return largest_mask(purses.low + purses.high, np.full(purses.low.shape[:-1], self.number))
+
+    def open_at_end(self, purses: CandidatePurses) -> Bools:
+        inside = self._exact_set(purses)
+        worst = np.where(inside, purses.low, np.inf).min(axis=-1) - np.where(inside, -np.inf, purses.high).max(axis=-1)
+        return np.asarray(purses.exact & (worst < self.size * self.bound - ROUNDING * self.size))
+
     def needs(self, purses: CandidatePurses, place: Floats) -> Need:
         n, flat = np.maximum(place, 1.0)[..., None, None], (*place.shape, -1)
         lead = (purses.low[..., :, None] - purses.high[..., None, :]) / n - self.bound
@@ -196,7 +205,7 @@ class CandidateProcess(FiniteProcess[CandidatePurses]):
         )
 
     def answer(self, purses: CandidatePurses) -> Answer:
-        chosen = largest_mask(purses.low, np.full(purses.low.shape[:-1], self.number))
+        chosen = self._exact_set(purses)
         exact = purses.exact[..., None]
         return self.question.answer_from_set(np.where(exact, chosen, self._take(purses.sets, purses)))
 

@@ -87,6 +87,10 @@ class FiniteProcess(ABC, Generic[Purses]):
         """Whether there is an answer: shown, or because the list is used up. ()"""
         return np.asarray(self.settled(purses) | (place >= self.size))
 
+    def open_at_end(self, purses: Purses) -> Bools:
+        """Whether requests that failed leave the answer open where the list is used up. ()"""
+        return np.zeros_like(self.settled(purses))
+
     @abstractmethod
     def settled(self, purses: Purses) -> Bools:
         """Whether there is an answer before the end of the list. ()"""

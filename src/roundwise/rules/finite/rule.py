@@ -54,6 +54,7 @@ class ListRule(StoppingRule[ListState]):
     strict: bool = False
     known: KnownColumns | None = None
     any_time: ClassVar[bool] = True
+    migrates: ClassVar[bool] = True
     always_ends: ClassVar[bool] = True
 
     def process(self, problem: Problem) -> FiniteProcess[Any]:
@@ -84,7 +85,7 @@ class ListRule(StoppingRule[ListState]):
     @quiet
     def _bet(self, problem: Problem, state: ListState) -> ListState:
         process, (told, place, purses) = self.process(problem), state
-        if told.shape[-2] == self.size and not np.isnan(told).any():  # the whole list is known: no need to bet
+        if told.shape[-2] == self.size and np.isfinite(told).all():  # the whole list is known: no need to bet
             whole = self._scale(problem, told, process.flips)
             purses = process.conclude(purses, whole[0].sum(axis=-2), whole[1].sum(axis=-2))
             return ListState(told, np.full_like(place, self.size), purses)
@@ -125,11 +126,16 @@ class ListRule(StoppingRule[ListState]):
         return x, np.where(seen, x, 1.0), seen, ~np.isnan(values)
 
     def finished(self, problem: Problem, kept: ListState) -> Bools:
-        """Whether there is an answer: shown, or because the list is used up. ()"""
+        """Whether nothing more is asked for: there is an answer, or the list is used up. ()"""
         return self.process(problem).ended(kept.purses, kept.place)
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
-        return self.finished(problem, trial.kept)
+        return np.asarray(self.finished(problem, trial.kept) & ~self.broken(problem, trial))
+
+    def broken(self, problem: Problem, trial: Trial) -> Bools:
+        """Whether the list is used up, and requests that failed leave the answer open. ()"""
+        process, kept = self.process(problem), trial.kept
+        return np.asarray((kept.place >= self.size) & process.open_at_end(kept.purses))
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
         return self.process(problem).answer(trial.kept.purses)

@@ -231,6 +231,9 @@ class LevelProcess(StatementProcess):
 
     tag = "list-levels"
 
+    def open_at_end(self, purses: StatementPurses) -> Bools:
+        return ~self.settled(purses)
+
     def answer(self, purses: StatementPurses) -> Answer:
         return np.asarray(purses.shown[..., 0, :])
 
