@@ -417,8 +417,8 @@ def _settle(question, env, noise, runs, changes=False, **design):
     return trial.kept.wealth
 
 
-@pytest.mark.parametrize("changes", [False, True])
-@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.long
+@pytest.mark.parametrize(("lower", "changes"), [(False, False), (True, True)])
 @pytest.mark.parametrize(
     ("env", "noise", "level", "lead"),
     [
