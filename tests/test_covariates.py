@@ -151,7 +151,7 @@ def test_a_covariate_that_arms_change_is_said(make):
 def test_it_is_fixed_at_creation(make):
     study = make(arms=("a", "b"), noise=Normal(), round=200, columns=Columns(id="user"))
     study.ask()
-    with pytest.raises(InputError, match="fixed when a study is created"):
+    with pytest.raises(InputError, match="fixed when it is created"):
         study.tell(units(np.random.default_rng(8), 200, 0), columns=Columns(covariate="before"))
 
 

@@ -37,6 +37,7 @@ class Marks(Noise):
 
     most: float
     name: ClassVar[str] = "marks"
+    merges_arms: ClassVar[bool] = True
 
     @property
     def sigma(self):
