@@ -119,7 +119,7 @@ def test_it_is_opened_reported_verified_and_continued(studies):
         before = len(study.entries())
         continued(study)
         assert audit_entries(study.entries()).sound, study.name
-        assert state.decided or len(study.entries()) > before
+        assert state.decided or study.ask() is None or len(study.entries()) > before
         assert build_report(study.state, intervals=False).html()
 
 

@@ -33,10 +33,10 @@ from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.thresholds import KaufmannKoolenPairwise
 from test_wager import (
     SIGMA_1,
-    a_piece_rejected,
     arm_0_rejected,
     binary,
     cut,
+    first_set_rejected,
     half_the_arms_rejected,
     kept,
     none_rejected,
@@ -244,7 +244,7 @@ class TestCommonShift:
     """A season or a new grader: comparisons within a batch do not see it."""
 
     @pytest.mark.long
-    @pytest.mark.parametrize(("question", "event"), [(BestArm(), arm_0_rejected), (TopK(2), a_piece_rejected)])
+    @pytest.mark.parametrize(("question", "event"), [(BestArm(), arm_0_rejected), (TopK(2), first_set_rejected)])
     @pytest.mark.parametrize("noise", [SIGMA_1, Gaussian(1.0)])
     def test_the_error_is_kept(self, question, event, noise):
         assert kept(rejected(question, shifting(5.0, 0.0), event, noise, arms=4), RUNS, DELTA)

@@ -433,7 +433,7 @@ class TestNew:
             {"noise": "normal", "deviation": "2", "baseline": "3"},
             {"noise": "poisson", "baseline": "3"},
             {"noise": "large-sample", "deviation": "20", "baseline": "30", "round": "", "budget": ""},
-            {"noise": "capped", "cap": "200", "baseline": "30", "round": ""},
+            {"noise": "capped", "cap": "200", "deviation": "20", "baseline": "30", "round": ""},
         ],
     )
     def test_the_command_makes_the_same_study(self, own, tmp_path, fields):

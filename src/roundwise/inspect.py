@@ -154,7 +154,7 @@ class Race:
 
     def summary(self) -> dict[str, Any]:
         """For the log."""
-        report, spec = self._study.status(), self._study.state.spec
+        report, spec = self._study.report(), self._study.state.spec
         return {
             "study": self._study.name,
             "headline": report.headline,

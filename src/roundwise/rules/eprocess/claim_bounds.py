@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Array, Bools, Floats, log_sum_exp, quiet, sum_rows, total, tree_map
-from roundwise.errors import InputError
+from roundwise.errors import DataError, InputError
 from roundwise.messages import Note
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past
@@ -357,6 +357,8 @@ def pad_past(past: Past, arms: int) -> Past:
 
 
 def _pad_batch(batch: Batch, arms: int) -> Batch:
+    if not isinstance(batch.counts, np.ndarray):
+        raise DataError("The last checkpoint cannot be read. Restore the study from a backup or an export.")
     before, pairs = batch.counts.shape[-1], batch.pairs
     if pairs is not None:
         table = pairs.table
