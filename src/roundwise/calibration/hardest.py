@@ -266,6 +266,7 @@ BREAKS: dict[str, Break] = {  # the first whose name the rule begins with
     "Wager: arms with features": Break("best of 5", times=10.0),
     "Wager: results 'paired-bounded'": Break("graded", times=4.7),
     "Wager: results 'paired-normal'": Break("any above", times=4.5),
+    "Wager: results 'bounded-variance'": Break("any above", times=8.0),
     "Wager: results": Break("any above", times=4.0),
     "claims: ratios": Break("counts, rate 5; a budget of 1200", times=4.0),
     "claims: odds ratios": Break("no budget", times=4.0),
