@@ -134,12 +134,6 @@ class CandidateEProcess(EProcess):
         return problem.question.answer(known.means)
 
     @quiet
-    def confidence(self, problem: Problem, state: RuleState) -> Floats:
-        """log prod_p Phi(margin of piece p in standard errors)."""
-        forecast = state.alternative.forecast
-        return total(log_phi(forecast.value / state.known.error(forecast)))
-
-    @quiet
     def update(self, problem: Problem, state: RuleState, parts: Parts, shifts: bool) -> CandidateWealth:
         wealth, known, alternative = state
         runs, several = wealth.bank.shape, parts.partitions

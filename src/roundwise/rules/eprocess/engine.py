@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Array, Bools, Floats
+from roundwise.arrays import Array, Bools, Floats, quiet, total
 from roundwise.deadline import check_deadline
 from roundwise.model.batch import Parts, part_shares_of_rest
 from roundwise.model.estimates import Estimates
@@ -104,9 +104,14 @@ class EProcess(ABC):
     def choose(self, problem: Problem, wealth: Any, known: Estimates) -> Any:
         """Return the alternative to bet on in the next batch, from the past alone."""
 
-    @abstractmethod
+    @quiet
     def confidence(self, problem: Problem, state: RuleState) -> Floats:
-        """Return the log probability that the alternative points the right way, as far as the past tells. ()"""
+        """Return the log probability that the alternative points the right way, as far as the past tells. ()
+
+        By default the log of the product of Phi(margin in standard errors) over the forms that it forecasts.
+        """
+        forecast = state.alternative.forecast
+        return total(log_phi(forecast.value / state.known.error(forecast)))
 
     @abstractmethod
     def update(self, problem: Problem, state: RuleState, parts: Parts, shifts: bool) -> Any:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, quiet, total, zeros
+from roundwise.arrays import Bools, Floats, quiet, zeros
 from roundwise.model.batch import Parts, ValueTable
 from roundwise.model.estimates import Estimates, FormEstimate
 from roundwise.model.problem import Problem
@@ -185,12 +185,6 @@ class SetEProcess(EProcess):
         answer = problem.question.answer(known.means)
         pieces = problem.question.halfspaces(answer, problem.arms)
         return LeadingSet(answer, problem.noise.estimate_forms(known, pieces))
-
-    @quiet
-    def confidence(self, problem: Problem, state: RuleState) -> Floats:
-        """log of the product over all pairs of Phi(lead in standard errors)."""
-        forecast = state.alternative.forecast
-        return total(log_phi(forecast.value / state.known.error(forecast)))
 
     @quiet
     def update(self, problem: Problem, state: RuleState, parts: Parts, shifts: bool) -> SetsWealth:
