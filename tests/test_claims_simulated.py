@@ -92,7 +92,7 @@ class TestRounds:
             (lambda: Rounds(PET(), round_size=30), "'pet'"),
             (lambda: Rounds(Wager(), split=(1, 1)), "split"),
             (lambda: Rounds(Wager(), budget=2), "budget"),
-            (lambda: Rounds(Wager(), round_size=0), "`round` is 0"),
+            (lambda: Rounds(Wager(), round_size=0), "`round_size` is 0"),
             (lambda: Rounds(Wager(), split=(0, 0, 0)), "`split` is"),
             (lambda: ConditionalPower(), "'best-arm'"),
         ],

@@ -41,7 +41,7 @@ class TestAmend:
     def test_they_need_a_file(self, study, roundwise, tmp_path):
         (tmp_path / "wrong.csv").write_text("arm,outcome\na,1\nb,0\n")
         roundwise("tell", "s", "wrong.csv")
-        assert "need --by" in roundwise("amend", "s", "wrong.csv", "--why", "typo", "--missing", "ill", code=2)
+        assert "need --with" in roundwise("amend", "s", "wrong.csv", "--why", "typo", "--missing", "ill", code=2)
 
 
 def test_what_fails_after_something_was_recorded_is_not_exit_code_2(study, roundwise, monkeypatch, tmp_path):
