@@ -25,7 +25,9 @@ def make(tmp_path):
 
 def doses(make, name="s", budget=800, round_size=200):
     """A study of doses after one round."""
-    study = make(name, question=Claims.against_control(DOSES, "placebo"), arms=DOSES, budget=budget, round_size=round_size)
+    study = make(
+        name, question=Claims.against_control(DOSES, "placebo"), arms=DOSES, budget=budget, round_size=round_size
+    )
     study.ask()
     study.tell(sums(placebo=(80, 25), **{"25mg": (40, 9), "75mg": (40, 21), "300mg": (40, 32)}))
     if study.state.open_round is not None:

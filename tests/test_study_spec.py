@@ -67,7 +67,7 @@ def test_json_declares_the_same_study_as_objects():
     ("change", "message"),
     [
         ({"budget": 2.5}, "budget"),
-        ({"round": "many"}, "round.*'many'"),
+        ({"round_size": "many"}, "round.*'many'"),
         ({"question": "best-arm"}, "question.*'best-arm'"),
         ({"split": "1:2:3"}, "split"),
     ],
