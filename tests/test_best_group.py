@@ -114,8 +114,6 @@ def test_groups_on_the_command_line(roundwise, text, words):
 def test_the_command_line_says_it_again(roundwise):
     question = BestGroup(("new", "old", "new"))
     assert question.cli_options(["x", "y", "z"]) == ["--groups", "new=x,z;old=y"]
-    code, _, errors = roundwise("new", "s", "--question", "best-arm", "--groups", "a=x;b=y", "--arms", "x,y", "--binary")
+    code, _, errors = roundwise("new", "s", "--question", "best-arm", "--groups", "a=x;b=y", "--arms", "x,y")
     assert code == 2
     assert "does not take --groups" in " ".join(errors.split())
-
-

@@ -21,7 +21,19 @@ from typing import Any
 
 import numpy as np
 
-from roundwise import PET, Above, AnyAbove, BestArm, BestGroup, Metric, MinimumBelow, RoundRobin, TopK, TrackAndStop, Wager
+from roundwise import (
+    PET,
+    Above,
+    AnyAbove,
+    BestArm,
+    BestGroup,
+    Metric,
+    MinimumBelow,
+    RoundRobin,
+    TopK,
+    TrackAndStop,
+    Wager,
+)
 from roundwise.ingest import Columns, Reading
 from roundwise.model.spec import from_spec
 from roundwise.noise import (

@@ -11,7 +11,8 @@ from roundwise.questions.top_k import TopK
 from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, pairs
 
 QUESTIONS: dict[str, type[Question]] = {
-    each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, BestGroup, Claims, Linear)
+    each.name: each
+    for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, BestGroup, Claims, Linear)
 }
 
 __all__ = [

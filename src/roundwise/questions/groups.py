@@ -1,4 +1,4 @@
-"""Which group of arms has the best arm? An answer is right on a union of cells "arm i is the best", one for each arm."""
+"""Which group has the best arm? An answer is right on a union of cells "arm i is the best", one for each arm."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class BestGroup(Question):
 
     def cli_options(self, names: Sequence[str]) -> list[str]:
         members = [
-            f"{group}={','.join(names[i] for i in np.flatnonzero(self.in_group(g)))}"
+            f"{group}={','.join(names[int(i)] for i in np.flatnonzero(self.in_group(g)))}"
             for g, group in enumerate(self.names)
         ]
         return ["--groups", ";".join(members), *self.direction_options()]
