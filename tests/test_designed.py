@@ -363,7 +363,7 @@ def test_a_level_of_0_is_dead():
     assert rule.why_final(problem, one.kept) is None
     assert "used up the level" in rule.why_final(problem, two.kept)
     said = rule.effect_of_budget(problem, one, 600, ["a", "b", "c"])
-    assert said.endswith("No results can show any more that a is not the best.")
+    assert said.endswith("Results can no longer show that a is not the best.")
     more = rule.effect_of_budget(problem, trial, 3000, ["a", "b", "c"])
     assert "about 100 %" in more
     assert "can show any more" not in more

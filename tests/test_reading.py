@@ -155,7 +155,7 @@ def test_a_window(tell):
             tell(wrong, told=[kept], **rules)
     with pytest.raises(DataError, match="still open for all 1"):
         tell(orders("1,placebo,10,2026-05-01"), **rules)
-    with pytest.raises(DataError, match=r"line 2: 'soon' is no time"):
+    with pytest.raises(DataError, match=r"line 2: 'soon' is not a time"):
         tell(orders("1,placebo,10,soon"), **rules)
 
 

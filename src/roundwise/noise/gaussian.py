@@ -255,7 +255,7 @@ class Normal(Noise):
     needs: ClassVar[Needs] = "squares"
     most_parts: ClassVar[int] = 4  # of a batch: each arm of each has its own deviation, from rows enough to tell
     flags: ClassVar[tuple[str, ...]] = ("--normal",)
-    words: ClassVar[str] = "Results are normal with a mean and a standard deviation of its own for each arm, unknown."
+    words: ClassVar[str] = "Results are normal with an unknown mean and standard deviation for each arm."
     few_rows: ClassVar[float] = 8.0
     least_need: ClassVar[float] = math.log(2)  # budget bets towards less are valid of exact t statistics only
 

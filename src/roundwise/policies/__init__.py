@@ -1,4 +1,4 @@
-"""How to sample: the paper's algorithms, elimination in rounds, sequential yardsticks, and our own; `base` first."""
+"""Sampling policies: the paper's algorithms, elimination in rounds, sequential baselines, and our own."""
 
 from __future__ import annotations
 

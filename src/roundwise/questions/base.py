@@ -104,7 +104,7 @@ class Question(ABC):
     number_sought: int | None = None  # k, where the arms with the k largest means are sought
     features: Floats | None = None  # (K, d), if the means are linear in features of the arms
     has_border: ClassVar[bool] = False  # whether `border_point` is known
-    separate_claims: ClassVar[bool] = False  # whether claims are shown one at a time, each for good (`Claims`)
+    separate_claims: ClassVar[bool] = False  # whether claims are shown one at a time, permanently (`Claims`)
     accepts_arm_changes: ClassVar[bool] = False  # whether arms may leave and join a running study
     nearest_answer_first: ClassVar[bool] = False  # whether the first right answer has the most evidence
 
@@ -122,7 +122,9 @@ class Question(ABC):
 
     @property
     def seeks_better(self) -> bool:
-        """Whether it looks for better arms, so that it matters which means are: not with levels or forms of its own."""
+        """Whether it compares arms by merit, so that the direction matters: not for levels or forms that state their
+        own.
+        """
         return self.reference_arm is not None or (self.level is None and self.levels is None)
 
     @property
@@ -261,7 +263,7 @@ class Question(ABC):
         return (np.flatnonzero(found) if found.ndim and found.dtype == np.bool_ else found).tolist()
 
     def answer_names(self, arms: Sequence[str]) -> Sequence[str]:
-        """What the indices of an answer stand for: the question's own names, or the arms."""
+        """The names of an answer's indices: those of the question, or of the arms."""
         return self.names or arms
 
     def halfspace_texts(self, answer: Answer, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> list[str]:

@@ -302,7 +302,7 @@ def name_or_count(arms: int | Sequence[str]) -> tuple[list[str], int]:
     names = [str(each) for each in arms]
     twice = next((each for i, each in enumerate(names) if each in names[:i]), None)
     if twice is not None:
-        raise InputError(f"There are two arms called '{twice}'. Give every arm a name of its own.")
+        raise InputError(f"There are two arms called '{twice}'. Give every arm a unique name.")
     return names, len(names)
 
 

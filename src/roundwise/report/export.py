@@ -155,7 +155,7 @@ def _escape(text: str) -> str:
 
 
 class ReportView:
-    """What templates show of a report: each part in words, made when a template asks for it."""
+    """The view of a report for templates: each part in words, rendered on demand."""
 
     def __init__(self, report: ReportData) -> None:
         self.report = report
@@ -208,7 +208,7 @@ class ReportView:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report(ReportData):
-    """Everything there is to say about a study, for a screen, a page, a notebook, a spreadsheet or a program."""
+    """The full report of a study, for terminals, pages, notebooks, spreadsheets and programs."""
 
     @property
     def arms(self) -> Frame:
@@ -217,12 +217,12 @@ class Report(ReportData):
 
     @property
     def claims(self) -> Frame:
-        """What must be shown as a data frame (needs pandas)."""
+        """The claims as a data frame (needs pandas)."""
         return make_frame(TABLES["claims"], list_records(self, "claims"))
 
     @property
     def by_round(self) -> Frame:
-        """What every round brought of every arm as a data frame (needs pandas)."""
+        """The results by round and arm as a data frame (needs pandas)."""
         return make_frame(TABLES["rounds"], list_records(self, "rounds"))
 
     def plain(self) -> Plain:

@@ -54,13 +54,13 @@ class ClaimStatus(NamedTuple):
     opposite: bool = False  # whether it says that another claim does not hold
     scale: str | None = None  # what the sizes are of, if of no mean or difference; "odds ratio": they are its logarithm
     adjusted: float | None = None  # log of the e-value adjusted for all claims: the bar of all is 1/delta
-    single_lower: float | None = None  # bounds that take no part in what is shown, nor it in them
+    single_lower: float | None = None  # bounds that do not affect the decision
     single_upper: float | None = None
     metric: int = 0  # that it is about, where there are several
 
 
 class TrialStatus(NamedTuple):
-    """What else a rule has to say of a trial."""
+    """Further status of a trial under a rule."""
 
     compares: bool = False  # whether a shift of all arms together does not matter to the decision
     all_rejected: bool = False  # whether every answer has been ruled out: the right one, too
@@ -218,7 +218,7 @@ class StoppingRule(ABC, Generic[Kept]):
         return []
 
     def standing(self, problem: Problem, trial: Trial[Any, Kept]) -> TrialStatus:
-        """Return what else there is to say of the trial."""
+        """Return the further status of the trial."""
         return TrialStatus()
 
     def notes(self, problem: Problem, trial: Trial[Any, Kept]) -> list[Note]:

@@ -66,7 +66,7 @@ class Environment(ABC, Generic[Now]):
 
         @property
         def noise(self) -> Noise:
-            """What may rightly be assumed of the rewards."""
+            """The noise model that is true of the rewards."""
 
     shares_items: ClassVar[bool] = False  # whether several arms are tried on the same items
 

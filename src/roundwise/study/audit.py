@@ -1,4 +1,4 @@
-"""The record of a study: audits, exports, imports, lists, and what happened.
+"""The record of a study: audits, exports, imports, lists and logs.
 
 In an audit everything is computed again from the beginning, and every difference is listed. Nothing else compares: what
 was asked, told, counted and decided are facts. A difference is no fault of the study, if another version recorded it:
@@ -50,7 +50,7 @@ class Difference(NamedTuple):
 
 
 class Audit(NamedTuple):
-    """What was found."""
+    """The result of an audit."""
 
     state: State
     entries: int  # of the record,
@@ -67,10 +67,8 @@ class Audit(NamedTuple):
 
 
 def find_entry(entries: Sequence[Entry], digest: str) -> Entry:
-    """The entry with this digest (or its first letters), which somebody kept; an InputError if there is none.
-
-    The chain alone proves nothing: without a key anybody can compute it again. A digest that was kept elsewhere fixes
-    all entries up to its own.
+    """The entry with this digest (or its first letters), kept outside the store; an InputError if there is none. The
+    chain alone proves nothing, since anyone can recompute it; a digest kept elsewhere fixes all entries up to it.
     """
     start = digest.strip().lower()
     if len(start) < SHORTEST or not set(start) <= set("0123456789abcdef"):
@@ -78,8 +76,8 @@ def find_entry(entries: Sequence[Entry], digest: str) -> Entry:
     found = next((entry for entry in entries if entry.digest.startswith(start)), None)
     if found is None:
         raise DataError(
-            f"No entry of '{entries[0].study}' has the digest {start}: this is not the record that it was taken of, or "
-            "somebody wrote it anew. Compare it with an export that you kept."
+            f"No entry of '{entries[0].study}' has the digest {start}: this is not the record it was taken from, or "
+            "the record was rewritten. Compare it with an export that you kept."
         )
     return found
 
@@ -119,7 +117,7 @@ def _is_followed(entries: Sequence[Entry], i: int, kind: str) -> bool:
 
 
 def _differences(state: State, entry: Entry) -> list[str]:
-    """What this version, from what was recorded before an entry, computes differently from it."""
+    """The differences between a recorded entry and what this version computes from the entries before it."""
     payload, words = entry.payload, list[str]()
     if entry.kind == EventKind.ASKED:
         recorded = np.asarray(payload["pulls"], dtype=np.float64)
@@ -129,7 +127,7 @@ def _differences(state: State, entry: Entry) -> list[str]:
     elif entry.kind == EventKind.TOLD:
         words += _other_adjustments(state, payload["results"])
     elif entry.kind == EventKind.RELAXED and not contradicted_assumptions(state.row_checks):
-        words.append("the study went on as large-sample, but no rows contradicted its noise model")
+        words.append("the study continued as large-sample, but no rows contradicted its noise model")
     elif entry.kind == EventKind.DECIDED:
         verdict = state.verdict()
         mine = "none" if verdict is None else verdict["answer"]
@@ -174,13 +172,13 @@ def _other_adjustments(state: State, written: Plain) -> list[str]:
 
 
 def _contradictions(state: State, checkpoint: Plain) -> list[str]:
-    """What does not agree within a checkpoint: the state, and what it says was won."""
+    """Contradictions within a checkpoint: its state against its stated evidence."""
     try:
         if _close(evidence(state.spec, state.trial)[0], unpack_array(checkpoint["claims"]["log_e"])):
             return []
     except (AttributeError, LookupError, TypeError, Unreadable):
-        return []  # what cannot be read was said above
-    return [f"after round {checkpoint['round']} the state that was recorded holds other evidence than was said"]
+        return []  # unreadable entries are reported above
+    return [f"after round {checkpoint['round']} the state that was recorded contradicts its stated evidence"]
 
 
 def _close(one: Floats, other: Floats) -> bool:
@@ -240,7 +238,7 @@ def import_entries(
     """
     check_chain(entries)
     if not entries:
-        raise InputError("A log without entries is no study.")
+        raise InputError("A log without entries is not a study.")
     state = replay(entries)
     try:
         about = overview(state)

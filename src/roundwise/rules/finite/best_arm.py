@@ -27,7 +27,7 @@ class BestArmPurses(NamedTuple):
     high: Floats  # (K), the same with failed requests as 1
     apart: Floats  # (K, K), sums of squared differences on items with both results
     wealth: Floats  # (6, K), logs, one for each size of bets
-    rejected: Bools  # (K), for good
+    rejected: Bools  # (K), permanent
     certain: Bools  # (K), by arithmetic
 
 

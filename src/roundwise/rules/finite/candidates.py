@@ -36,7 +36,7 @@ class CandidatePurses(NamedTuple):
     named: Floats  # (), how many there are
     now: Floats  # (), the number of the present one; -1 before the first
     wealth: Floats  # (C, 6, K, K), logs, of the arm inside over the arm outside
-    met: Bools  # (C, K, K), for good
+    met: Bools  # (C, K, K), permanent
     exact: Bools  # (), whether only arithmetic on all arms is left
 
 
@@ -96,7 +96,7 @@ class CandidateProcess(FiniteProcess[CandidatePurses]):
     def step(self, purses: CandidatePurses, row: ItemRow) -> CandidatePurses:
         place = row.place
         purses = self._name(purses, np.isin(place, self.places))
-        # what else was told must not matter: it could depend on results at later places
+        # other results must not matter: they could depend on results at later places
         present = self.needed(purses) & row.there & (purses.counted == place[..., None])
         both = present[..., :, None] & present[..., None, :]
         shape = both.shape
