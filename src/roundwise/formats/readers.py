@@ -375,7 +375,7 @@ def _document(about: File, blocks: Blocks, line: str) -> Sheet:
     members = found if isinstance(found, list) else [found]
     if members and (source := source_of(members[0])) is not None:
         if not all(isinstance(each, dict) for each in members):
-            raise damaged(name, source.title, ValueError("a member is no object"))
+            raise damaged(name, source.title, ValueError("a member is not an object"))
         return source_sheet(source, about, enumerate(members, 1), lambda: digest, "row")
     if isinstance(found, dict):
         tables = [each for each in found.values() if isinstance(each, list) and each and isinstance(each[0], dict)]

@@ -240,6 +240,9 @@ def begin(problem: Problem, policy: Policy[Memory], runs: tuple[int, ...] = ()) 
         problem: The question, the number of arms, delta and the noise model.
         policy: How to sample, and when to stop.
         runs: The shape of independent runs, () for one experiment.
+
+    Returns:
+        The trial; its `plan` is the first batch.
     """
     policy.check(problem)
     nothing = zeros((*runs, problem.arms))
@@ -260,6 +263,9 @@ def advance(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batc
         policy: The policy of the trial.
         trial: The trial before the batch.
         batch: The results of `trial.plan`; there may be more or fewer than planned.
+
+    Returns:
+        The trial; its `plan` is the next batch, unless it is `done`.
     """
     trial = _step(problem, policy, trial, batch)
     for _ in range(100):
@@ -286,6 +292,9 @@ def final_answer(problem: Problem, policy: Policy, trial: Trial) -> Answer:
         problem: The problem of the trial.
         policy: The policy of the trial.
         trial: The trial.
+
+    Returns:
+        The answer of each run, in the form of the question.
     """
     return policy.stopping.answer(problem, trial)
 

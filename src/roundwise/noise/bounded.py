@@ -59,6 +59,10 @@ _DISCORDANT = np.array([-1.0, 0.0, 1.0])  # what 0/1 results of two arms on one 
 class Bounded(Noise):
     """Rewards that always lie in [low, high].
 
+    Args:
+        low: The smallest possible result.
+        high: The largest possible result.
+
     >>> Bounded(1, 3).sigma
     1.0
     """

@@ -56,6 +56,9 @@ def _check_sigma(sigma: float) -> None:
 class SubGaussian(Noise):
     """Any rewards that are sigma-sub-Gaussian, as the paper assumes; an upper bound on sigma is enough.
 
+    Args:
+        sigma: The sub-Gaussian constant, or an upper bound on it.
+
     >>> SubGaussian(2.0).sigma
     2.0
     """
@@ -118,6 +121,9 @@ class _KnownSigma(Noise):
 @dataclass(frozen=True)
 class Gaussian(_KnownSigma):
     """Normal rewards with exactly this standard deviation: an upper bound is not enough.
+
+    Args:
+        sigma: The exact standard deviation of one result.
 
     >>> Gaussian(0.5).sigma
     0.5

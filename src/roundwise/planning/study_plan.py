@@ -59,7 +59,21 @@ PLAN_FORMAT = "roundwise plan 1"
 
 @dataclass(frozen=True, kw_only=True)
 class StudyPlan:
-    """The forecast of a study: a row per scenario, recommended settings, and text for a protocol."""
+    """The forecast of a study: a row per scenario, recommended settings, and text for a protocol.
+
+    Attributes:
+        request: The planned study, expected means and costs.
+        rows: The forecast of each scenario.
+        target: The index of the row that the settings are chosen for.
+        front: Settings with their results and rounds, the recommended one marked.
+        alternatives: Easier questions, where the target is out of reach.
+        budgets: The budget for each power.
+        compared: Textbook designs with the same budget.
+        caps: The effect of caps, for a pilot of any shape.
+        metrics: The results that each metric needs.
+        runs: The number of simulated studies per row.
+        boundary: The lead that ends a designed study at each look.
+    """
 
     request: PlanRequest  # with the recommended settings
     rows: tuple[PlanRow, ...]

@@ -57,18 +57,38 @@ class Policy(ABC, Generic[Memory]):
     plans_budget: ClassVar[bool] = False  # whether it sizes its batches for a budget by itself
 
     def check(self, problem: Problem) -> None:
-        """Raise an InputError if the policy, or its stopping rule, does not fit the problem."""
+        """Raise an InputError if the policy, or its stopping rule, does not fit the problem.
+
+        Args:
+            problem: The problem to be solved.
+        """
         if self.needs_sigma:
             _ = problem.sigma  # an InputError where it is unknown
         self.stopping.check(problem)
 
     @abstractmethod
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Memory]:
-        """Return the first batch of each run; `runs` is the shape before the axis of arms, () for a live study."""
+        """Return the first batch of each run; `runs` is the shape before the axis of arms, () for a live study.
+
+        Args:
+            problem: The problem to be solved.
+            runs: The shape of independent runs, () for one experiment.
+
+        Returns:
+            The plan of the first batch.
+        """
 
     @abstractmethod
     def next(self, problem: Problem, trial: Trial[Memory]) -> BatchPlan[Memory]:
-        """Return the next batch; `trial.plan` is the one just pulled, `trial.batch` its results."""
+        """Return the next batch; `trial.plan` is the one just pulled, `trial.batch` its results.
+
+        Args:
+            problem: The problem to be solved.
+            trial: The trial after the last batch.
+
+        Returns:
+            The plan of the next batch.
+        """
 
     def with_limits(self, max_batch: float | None, min_per_arm: float) -> Policy:
         """Return the policy with these limits; by default, each of its plans is pulled in several batches."""

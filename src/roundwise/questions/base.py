@@ -155,10 +155,25 @@ class Question(ABC):
 
     @abstractmethod
     def answer(self, means: ArrayLike) -> Answer:
-        """The answer if these were the means: an index, a mask or indices for each run. (K)->..."""
+        """The answer if these were the means: an index, a mask or indices for each run. (K)->...
+
+        Args:
+            means: The means of all arms, (..., K).
+
+        Returns:
+            The answer of each run.
+        """
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether the answer is right for these means, in each run."""
+        """Whether the answer is right for these means, in each run.
+
+        Args:
+            answer: The answer of each run.
+            means: The true means, (..., K).
+
+        Returns:
+            A truth value for each run.
+        """
         values = finite(means)
         same = np.asarray(answer == self.answer(values))
         return np.asarray(same.all(axis=tuple(range(values.ndim - 1, same.ndim))))
@@ -194,11 +209,29 @@ class Question(ABC):
 
     @abstractmethod
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
-        """The generalised likelihood ratio of the answer at `means` against all others. (K),(K)->()"""
+        """The generalised likelihood ratio of the answer at `means` against all others. (K),(K)->()
+
+        Args:
+            counts: The number of results of each arm, (..., K).
+            means: The empirical means, (..., K).
+            sigma: The deviation of one result.
+
+        Returns:
+            The evidence in nats, one number per run.
+        """
 
     @abstractmethod
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
-        """T* and w*, or with a radius the worst case over the ball. (K)->(),(K)"""
+        """T* and w*, or with a radius the worst case over the ball. (K)->(),(K)
+
+        Args:
+            means: The true means, (..., K).
+            radius: The radius of the ball around them.
+            sigma: The deviation of one result.
+
+        Returns:
+            The complexity T* and the optimal shares w*.
+        """
 
     def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
         """T_i, the complexity of "i is right", of right answers i; nan beyond. The smallest is among them. (K)->(A)"""
@@ -229,7 +262,15 @@ class Question(ABC):
         return None
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """The half-spaces whose intersection is where the answer is right; their complements are the pieces."""
+        """The half-spaces whose intersection is where the answer is right; their complements are the pieces.
+
+        Args:
+            answer: The answer of each run.
+            arms: K, the number of arms.
+
+        Returns:
+            The half-spaces, one piece per comparison.
+        """
         raise InputError(f"The answers of '{self.name}' are no intersections of half-spaces.")
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:

@@ -208,7 +208,23 @@ class ReportView:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report(ReportData):
-    """The full report of a study, for terminals, pages, notebooks, spreadsheets and programs."""
+    """The full report of a study, for terminals, pages, notebooks, spreadsheets and programs.
+
+    Attributes:
+        study: The name of the study.
+        status: "undecided", "decided" or "closed".
+        answer: The answer by name; None while there is none.
+        headline: The answer with its size, or what is open.
+        results: The number of results that count.
+        remaining: The results still missing in the open round, by arm.
+        arm_rows, claim_rows, metric_rows: The rows of the tables.
+        decisions: With several metrics, the decision on each arm.
+        guarantee: The status of the guarantee, with its conditions and reasons.
+        dangers, notes: What endangers the guarantee, and what is good to know.
+        next: What to do next.
+        forecast: The rest of the study in one line, where it was forecast.
+        digest: The digest that identifies the record.
+    """
 
     @property
     def arms(self) -> Frame:

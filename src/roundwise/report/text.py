@@ -304,7 +304,7 @@ def explain_meaning(report: ReportData) -> list[str]:
     elif out:
         are = "is" if len(out) == 1 else "are"
         left = f"{count(every - len(out))} of {count(every)}"
-        known = f"{few(out, 4)} {are} out for good; {left} are still in the running."
+        known = f"{few(out, 4)} {are} out; {left} are still in the running."
     elif any(each.shown for each in report.claim_rows):
         known = "Some claims are shown permanently; the rest are still open."
     else:
@@ -551,8 +551,8 @@ EVIDENCE = (
 BOUNDS = " Bounds are one-sided, {units}; each is wrong with at most twice the error probability of the study."
 ONE_BY_ONE = (
     "Each line is shown separately and permanently, once the odds won for it reach the odds needed. These fall as "
-    "other lines are shown. The study stops when {settled}, when its budget is used up, or when the rest of the budget is "
-    "unlikely to show more. What is open then has been neither shown nor refuted. Intervals of arms have a level of "
+    "other lines are shown. The study stops when {settled}, when its budget is used up, or when the rest of the budget "
+    "is unlikely to show more. What is open then has been neither shown nor refuted. Intervals of arms have a level of "
     "their own: where one seems to contradict a line here, the line counts."
 )
 ALL_BOUNDS = " Bounds are one-sided, {units}; the notes say what they guarantee."

@@ -116,20 +116,51 @@ class StoppingRule(ABC, Generic[Kept]):
         """Raise an InputError if the rule does not fit the problem."""
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
-        """Return the state before the first batch: None or a named tuple of arrays."""
+        """Return the state before the first batch: None or a named tuple of arrays.
+
+        Args:
+            problem: The problem to be solved.
+            runs: The shape of independent runs, () for one experiment.
+        """
         return None  # type: ignore[return-value]
 
     def fold(self, problem: Problem, kept: Kept, plan: BatchPlan, batch: Batch) -> Kept:
-        """Return the state after a batch with this plan."""
+        """Return the state after a batch with this plan.
+
+        Args:
+            problem: The problem to be solved.
+            kept: The state before the batch.
+            plan: The plan of the batch, fixed before its results.
+            batch: The results.
+
+        Returns:
+            The state after the batch.
+        """
         return kept
 
     @abstractmethod
     def stops(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
-        """Whether to stop now, before the plan of the trial is pulled."""
+        """Whether to stop now, before the plan of the trial is pulled.
+
+        Args:
+            problem: The problem to be solved.
+            trial: The trial, whose plan is not pulled yet.
+
+        Returns:
+            A truth value for each run.
+        """
 
     @abstractmethod
     def answer(self, problem: Problem, trial: Trial[Any, Kept]) -> Answer:
-        """Return the answer to give when it stops."""
+        """Return the answer to give when it stops.
+
+        Args:
+            problem: The problem to be solved.
+            trial: A trial that is done.
+
+        Returns:
+            The answer of each run, in the form of the question.
+        """
 
     def answer_text(self, problem: Problem, trial: Trial[Any, Kept], names: Sequence[str]) -> str:
         """Say the answer in words. One run."""

@@ -23,6 +23,9 @@ class GLR(StoppingRule[None]):
 
     That is the answer at the empirical means, or, where several may be right, the one with the most evidence.
 
+    Args:
+        threshold: The threshold of the evidence; see `roundwise.thresholds`.
+
     >>> GLR().threshold.name
     'lemma-3.2'
     """

@@ -212,6 +212,9 @@ def list_studies(storage: str | None = None) -> list[Plain]:
 
     Args:
         storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+
+    Returns:
+        A mapping for each study: name, state, answer, results, budget, guarantee and dates.
     """
     rows = []
     with open_store(storage, create=False) as store:
@@ -268,6 +271,9 @@ def verify_study(name: str, storage: str | None = None, digest: str | None = Non
         name: The name of the study.
         storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
         digest: The digest of a report that was kept: raise an error unless the record still contains it.
+
+    Returns:
+        The audit, whose `sound` says whether the record is unchanged and complete; `differences` lists the rest.
     """
     with open_store(storage, create=False) as store:
         entries = store.read(name)
@@ -283,6 +289,9 @@ def export_study(name: str, path: str | Path, storage: str | None = None) -> Pat
         name: The name of the study.
         path: The file to write.
         storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+
+    Returns:
+        The path of the file.
     """
     with open_store(storage, create=False) as store:
         entries = store.read(name)
@@ -297,6 +306,9 @@ def import_study(path: str | Path, storage: str | None = None, unsound: bool = F
         path: The exported file.
         storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
         unsound: Accept a record that this version recomputes differently.
+
+    Returns:
+        The imported study.
     """
     listing = import_entries(read_log(Path(path)), storage, unsound)
     return load_study(listing.name, storage)
@@ -308,6 +320,9 @@ def study_log(name: str, storage: str | None = None) -> list[Event]:
     Args:
         name: The name of the study.
         storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+
+    Returns:
+        The entries of the record, in order.
     """
     from roundwise.report import list_events
 

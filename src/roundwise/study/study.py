@@ -195,7 +195,16 @@ class Study:
     def preview(
         self, *sources: object, round_over: str | None = None, **words: Unpack[TellKeywords]
     ) -> tuple[list[Results], Report]:
-        """Read sources as `tell` would, and return the report after them; nothing is recorded."""
+        """Read sources as `tell` would, and return the report after them; nothing is recorded.
+
+        Args:
+            sources: As for `tell`.
+            round_over: As for `tell`.
+            **words: As for `tell`.
+
+        Returns:
+            The results read from each source, and the report that recording them would give.
+        """
         options, read = TellOptions(**words), list[Results]()
 
         def step(state: State) -> tuple[Events, Callable[[State], Report]]:
@@ -208,7 +217,14 @@ class Study:
         return read, result(state)
 
     def close_round(self, why: str) -> Report:
-        """Close the open round although results are missing: they will not come."""
+        """Close the open round although results are missing: they will not come.
+
+        Args:
+            why: The reason, kept in the record.
+
+        Returns:
+            The report after the round is counted.
+        """
         return self.tell(round_over=why)
 
     def _read_sources(
@@ -396,7 +412,14 @@ class Study:
         return found[0]
 
     def end(self, why: str) -> Report:
-        """End the study before it is decided; what has not been ruled out is reported."""
+        """End the study before it is decided; what has not been ruled out is reported.
+
+        Args:
+            why: The reason, kept in the record.
+
+        Returns:
+            The final report.
+        """
         check_reason(why)
 
         def step(state: State) -> Events:
@@ -407,17 +430,41 @@ class Study:
         return self._record("end", {"why": why}, step)
 
     def drop(self, arm: str, why: str, unrelated: bool = False) -> Report:
-        """Leave an arm out from here on; `unrelated` says that the reason does not depend on any result."""
+        """Leave an arm out from here on; `unrelated` says that the reason does not depend on any result.
+
+        Args:
+            arm: The name of the arm.
+            why: The reason, kept in the record.
+            unrelated: Whether the reason is unrelated to any result; then all rounds are recomputed without the arm.
+
+        Returns:
+            The report after the change.
+        """
         return self._change_arms("drop", arm, why, unrelated)
 
     def add(self, arm: str, why: str = "", unrelated: bool = False) -> Report:
-        """Add an arm; `unrelated` says that the reason does not depend on any result."""
+        """Add an arm; `unrelated` says that the reason does not depend on any result.
+
+        Args:
+            arm: The name of the new arm.
+            why: The reason, kept in the record.
+            unrelated: Whether the reason is unrelated to any result; then all rounds are recomputed with the arm.
+
+        Returns:
+            The report after the change.
+        """
         return self._change_arms("add", arm, why, unrelated)
 
     def relax(self, why: str) -> Report:
         """Continue as large-sample from here, once, after rows contradicted the noise model.
 
         Nothing is won or ruled out any more; earlier rows tell how much results vary. The guarantee is approximate.
+
+        Args:
+            why: The reason, kept in the record.
+
+        Returns:
+            The report after the change.
         """
         check_reason(why)
 
@@ -429,7 +476,14 @@ class Study:
         return self._record("relax", {"why": why}, step)
 
     def extend(self, budget: int) -> Report:
-        """Set the number of results allowed in all."""
+        """Set the number of results allowed in all.
+
+        Args:
+            budget: The number of results allowed in the whole study.
+
+        Returns:
+            The report after the change.
+        """
         return self._record("extend", {"budget": budget}, lambda state: self._extended(state, budget))
 
     def redesign(self, budget: int | None = None, lead: float | str | None = None, looks: int | None = None) -> Report:
@@ -444,7 +498,14 @@ class Study:
         return self._record("redesign", said, lambda state: self._redesigned(state, budget, lead, looks))
 
     def import_past(self, source: object) -> Report:
-        """Use earlier data to plan the first rounds; they are no evidence, and must not be recorded as results."""
+        """Use earlier data to plan the first rounds; they are no evidence, and must not be recorded as results.
+
+        Args:
+            source: A file or a data frame of earlier results.
+
+        Returns:
+            The report after the import.
+        """
 
         def step(state: State) -> Events:
             self._check_importable(state)
@@ -471,12 +532,26 @@ class Study:
         return self._record("import_past", {}, step, [source])
 
     def reopen(self, why: str) -> Report:
-        """Go on with a study that was closed undecided."""
+        """Go on with a study that was closed undecided.
+
+        Args:
+            why: The reason, kept in the record.
+
+        Returns:
+            The report of the open study.
+        """
         check_reason(why)
         return self._record("reopen", {"why": why}, lambda state: self._reopened(state, why))
 
     def note(self, text: str) -> Report:
-        """Record a remark."""
+        """Record a remark.
+
+        Args:
+            text: The text of the remark.
+
+        Returns:
+            The report with the remark.
+        """
         if not text.strip():
             raise InputError("The note is empty. Nothing was changed.")
         return self._record("note", {"text": text}, lambda state: [(EventKind.NOTED, {"text": text})])
@@ -494,6 +569,13 @@ class Study:
 
         `what` is the name of the method: drop, add, relax, extend, redesign, import_past, reopen, remove, note, end,
         close_round, amend.
+
+        Args:
+            what: The name of the method.
+            **words: The arguments of the method.
+
+        Returns:
+            The effect in one sentence.
         """
         if what not in EFFECTS:
             raise unknown("change", what, EFFECTS)
@@ -506,7 +588,7 @@ class Study:
                 won, _, shown = evidence(state.spec, state.trial)
                 left = math.exp(min(won[~shown].max(), 700.0))
                 return (
-                    "This keeps the guarantee: what was shown stays shown, and what is open goes on with what it has, "
+                    "This keeps the guarantee: what was shown stays shown, and open claims continue with their wealth, "
                     f"at most {left:.2g} : 1. With this budget from the start, more might be shown."
                 )
             rule = state.spec.policy.stopping
@@ -698,8 +780,8 @@ class Study:
             )
         if not state.spec.policy.stopping.learns:
             raise InputError(
-                f"The policy {state.spec.policy.name} cannot use earlier data, because its rule counts all results alike. "
-                "Nothing was changed.",
+                f"The policy {state.spec.policy.name} cannot use earlier data, because its rule counts all results "
+                "alike. Nothing was changed.",
                 Remedy("Use {@wager}."),
             )
 
@@ -1157,6 +1239,9 @@ def load_study(name: str, storage: str | None = None) -> Study:
     Args:
         name: The name of the study.
         storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+
+    Returns:
+        The study; on a server, a `RemoteStudy`.
     """
     store = open_store(storage, create=False)
     try:
