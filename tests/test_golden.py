@@ -94,7 +94,7 @@ def test_every_setting_class_and_event_is_in_some_log(tmp_path):
 
 @pytest.mark.skipif(not KEPT, reason="no logs are kept")
 def test_the_record_page_describes_every_event_and_field(tmp_path):
-    """docs/record.md names each event, each field of events, results and checkpoints, and each tag of a rule's state."""
+    """docs/record.md names each event, each field of events, results and checkpoints, and the tags of rules."""
     found = set()
     for path in KEPT:
         for entry in make.read(path, tmp_path)[1:]:
