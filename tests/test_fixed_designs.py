@@ -67,7 +67,7 @@ class TestLooks:
         rates = [0.35, 0.3, 0.3]
         assert fixed_design(Problem(BestArm(), 3, 0.05, Binary()), rates, looks=5).sequential is None
         control = fixed_design(Problem(Claims.against_control(3), 3, 0.05, Binary()), [0.3, 0.3, 0.4], looks=5)
-        assert control.sequential.expected < control.samples < control.sequential.most
+        assert control.sequential.mean_samples < control.samples < control.sequential.max_samples
 
 
 class TestSeveral:
