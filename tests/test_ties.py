@@ -81,7 +81,7 @@ def test_what_can_do_harm_starts_with_no_more_than_its_share(question, arms):
     ledger = eprocess_for(problem)
     wealth, most = ledger.start(problem, ()), ledger.most_harmful(problem)
     assert np.ptp(wealth.comparisons.gains) == 0
-    assert most * math.exp(wealth.comparisons.gains[0]) + math.exp(wealth.bank) == pytest.approx(1.0)
+    assert most * math.exp(wealth.comparisons.gains[0]) + math.exp(wealth.reserve) == pytest.approx(1.0)
     seen = 0
     for _ in range(200):
         means, other = rng.normal(0, 0.5, arms), problem.question.answer(rng.normal(0, 0.5, arms))
