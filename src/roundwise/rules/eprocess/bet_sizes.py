@@ -5,10 +5,10 @@ standardised rest Z, is f(Z) = B = e^l from y on, and c e_mix(Z) below, with E_0
 level, and what misses it stays as evidence. y is where X c e_mix(y) = B. With lam = E_0[f Z] and gam = E_0[f (Z^2-1)]
 a stake pi = lam^2/gam on one drift lam/pi has the same first two sensitivities: parts replicate f (docs/wager.md).
 
-None of this matters for validity: any stake in [0, 1] and any slope >= 0 make a fair bet (Lemma 1). So a table will do.
+None of this matters for validity: any stake in [0, 1] and any slope >= 0 make a fair bet (Lemma 1). So tables will do.
 `bet_sizes.u2` has lam and pi for each of `TABLES` on a coarse grid, as fixed-point numbers whose means are exact in
-binary: the refined tables have the same bits on every machine. `python -m roundwise.rules.eprocess.bet_sizes` writes it anew
-(`nodes` takes less than a second, and a test compares).
+binary: the refined tables have the same bits on every machine. `python -m roundwise.rules.eprocess.bet_sizes` writes
+it anew (`nodes` takes less than a second, and a test compares).
 """
 
 from __future__ import annotations
