@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from roundwise.messages import GuaranteeStatus, count, day, few, several, visible
-from roundwise.questions import Above, BestArm, Claims, Linear, Question, SomeBeyond
+from roundwise.questions import Above, BestArm, BestGroup, Claims, Linear, Question, SomeBeyond
 from roundwise.questions.claims import ODDS
 from roundwise.report.model import (
     RATIO,
@@ -743,9 +743,10 @@ def describe_places(report: ReportData) -> str:
     if not report.claim_rows or report.claim_rows[0].arm is None:
         return ""
     bar = odds(report.claim_rows[0].log_threshold)
+    end = "those that are left are of one group" if report.question == BestGroup.name else "one is left"
     return (
         f"An arm is out once bets against its being the best have won {bar}; until then the table says how much of the "
-        "way there is done (on a log scale). The study stops when one is left."
+        f"way there is done (on a log scale). The study stops when {end}."
     )
 
 

@@ -62,11 +62,13 @@ class BestArmEProcess(EProcess):
 
     shifts = True
     tag = "best-arm"
-    dropping = (
+    dropping: ClassVar[str | None] = (
         ", at a price: what was won against each other arm is cut to what was won against {arm}, and what was ruled "
         "out stays so only if {arm} was ruled out, too."
     )
-    adding = ": {arm} starts with the least evidence against it that any arm has, and what was ruled out stays so."
+    adding: ClassVar[str | None] = (
+        ": {arm} starts with the least evidence against it that any arm has, and what was ruled out stays so."
+    )
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> BestArmWealth:
         nothing = zeros((*runs, problem.arms))
@@ -214,7 +216,7 @@ class BestArmEProcess(EProcess):
             found = bets.bound(rivals[-1], bets.problem.goal, rivals)
         return np.where(wealth.lost, match_decision(found, 0.0, wealth.lost), 0.0)
 
-    def gap_to_leader(self, bets: BetHistory, leader: int | None, margins: Floats) -> GapToLeader:
+    def gap_to_leader(self, bets: BetHistory, leader: int | None, margins: Floats) -> GapToLeader | None:
         leader = bets.leader if leader is None else leader
         return GapToLeader(margins, None, bets.gap_to_leader(leader, float(bets.end.wealth.left)))
 
