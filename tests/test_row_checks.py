@@ -268,7 +268,7 @@ def test_a_contradiction_is_said_everywhere_and_stays(make):
     for text in (str(report.guarantee), report.top(), report.text(), report.html(), report.markdown()):
         assert said in text.replace("\n", " ") or "contradict the assumption that results are normal" in text
     assert report.text().index("contradict") < report.text().index(report.headline)
-    assert "Go on as large-sample" in report.text()
+    assert "To continue without this assumption" in report.text()
     assert any(each["code"] == "rows_contradict" for each in report.plain()["guarantee"]["conditions"])
     run(study, rng, 3, 40, old=lambda n: rng.normal(size=n), premium=lambda n: rng.normal(size=n))
     assert "rows_contradict" in study.report().guarantee.codes
