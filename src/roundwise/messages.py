@@ -166,8 +166,10 @@ class Guarantee:
     @classmethod
     def of(cls, doubts: Sequence[Doubt], shapes: Sequence[str] = ()) -> Guarantee:
         """Return the guarantee with these doubts."""
-        kinds = (Condition, Reason, Approximation)
-        return cls(*(tuple(each for each in doubts if isinstance(each, kind)) for kind in kinds), tuple(shapes))
+        conditions, reasons, approximations = (
+            tuple(each for each in doubts if isinstance(each, kind)) for kind in (Condition, Reason, Approximation)
+        )
+        return cls(conditions, reasons, approximations, tuple(shapes))
 
     @property
     def status(self) -> GuaranteeStatus:

@@ -525,7 +525,7 @@ def _find_together(
         return []
     seen = {each.check for each in known}
     return [
-        Finding(TOGETHER, check, float(min(test.sizes, HUGE)), None, int(rows), check != "skewness")
+        Finding(TOGETHER, check, float(np.minimum(test.sizes, HUGE)), None, int(rows), check != "skewness")
         for check, test in joint_tests(noise, round, moments).items()
         if test.chances < level and check not in seen
     ]
