@@ -873,13 +873,13 @@ def overview(state: State) -> Plain:
         "arms": len(spec.arms),
         "state": stands,
         "round": state.number + (stands == "open"),
-        "file": state.late_files[-1][1].name if state.late_files else state.facts.last_file,
-        "answer": None if verdict is None else verdict["words"],
+        "last_file": state.late_files[-1][1].name if state.late_files else state.facts.last_file,
+        "answer_text": None if verdict is None else verdict["answer_text"],
         "results": int(state.record.samples),
         "pending": 0 if waiting is None else waiting.results,
         "budget": spec.budget,
         "list": None if spec.list is None else spec.list.items_digest,
-        "since": None if waiting is None else waiting.since,
+        "waiting_since": None if waiting is None else waiting.since,
         "by": current_user(),
         "guarantee": guarantee_of(state).plain(),
     }
@@ -921,7 +921,7 @@ def ratio_of(state: State, arms: Sequence[str], replaces: Results | None) -> Rat
         return None
     told = (each.linearization for each in files_of_round(state, replaces) if each.linearization is not None)
     first = next(told, None)
-    if first is not None and (replaces is not None or not first.own):
+    if first is not None and (replaces is not None or not first.from_own_rows):
         return first
     known = state.summary.ratios
     for names, each in state.past:
