@@ -318,7 +318,10 @@ def explain_meaning(report: ReportData) -> list[str]:
     elif report.guarantee.status is GuaranteeStatus.VOID:
         sure = "There is no guarantee; the red box says why. Treat the results as a hint."
     if report.status == "decided":
-        advice = "You can act on it. More results make the numbers more precise but do not change the answer."
+        act = "You can act on it. "
+        if report.guarantee.status in (GuaranteeStatus.CONDITIONAL, GuaranteeStatus.VOID):
+            act = "Check what the red box says before you act on it. "
+        advice = f"{act}More results make the numbers more precise but do not change the answer."
     elif report.status == "closed":
         advice = "The study was closed. Report everything that is still possible, not just the leader."
     elif report.results and report.claim_rows and report.claim_rows[0].arm is not None:
@@ -532,7 +535,7 @@ def round_table(report: ReportData) -> list[Column]:
         sums = found.setdefault(each.round, [0, 0, 0])
         for i, more in enumerate((each.asked, each.results, bool(each.results))):
             sums[i] += more
-        counted[each.round] = each.counts
+        counted[each.round] = each.counted
     rounds = list(found)[-MOST:]
     open_ = "after the decision" if report.status == "decided" else "still open"
     return [
@@ -580,8 +583,8 @@ def claim_table(report: ReportData) -> list[Column]:
     ]
     if any(size is not None for each in rows for size in (each.estimate, each.lower, each.upper)):
         columns.append(Column("so far", [_describe_size(report, each) for each in rows], kind="size"))
-    if any(each.chance is not None for each in rows):
-        chances = ["" if each.chance is None else f"{100 * each.chance:.0f} %" for each in rows]
+    if any(each.power is not None for each in rows):
+        chances = ["" if each.power is None else f"{100 * each.power:.0f} %" for each in rows]
         columns.append(Column("forecast", chances, True))
     return columns
 
@@ -685,16 +688,16 @@ def describe_extent(report: ReportData) -> str:
         before = f"{count(report.results - report.late)} in {within}"
         return f"{several(report.results, 'result')}, {before} and {count(report.late)} after the decision"
     came = several(report.results, "result")
-    if report.whole is not None:
-        part = share(round(report.results / report.whole, 3))
-        came = f"{count(report.results)} of {count(report.whole)} results of the whole list ({part})"
+    if report.list_results is not None:
+        part = share(round(report.results / report.list_results, 3))
+        came = f"{count(report.results)} of {count(report.list_results)} results of the whole list ({part})"
     if report.budget is not None:
         came = f"{count(report.results)} of at most {count(report.budget)} results"
     if report.cost is not None:
         most = "" if report.max_cost is None else f" of at most {number(report.max_cost)}"
         came += f", at a price of {number(report.cost)}{most} {report.cost_unit}".rstrip()
-    if report.whole_cost is not None and report.cost is not None:
-        came += f" ({share(report.cost / report.whole_cost)} of the whole list)"
+    if report.list_cost is not None and report.cost is not None:
+        came += f" ({share(report.cost / report.list_cost)} of the whole list)"
     waiting = f", and {count(report.pending)} of the open round, which do not count yet" if report.pending else ""
     return f"{came} in {within}{waiting}"
 
@@ -705,7 +708,7 @@ def describe_error(report: ReportData) -> str:
         return f"an error of {share(report.delta)} was aimed at, without a guarantee"
     under = ", under the conditions above" if report.guarantee.conditions else ""
     large = " in large samples" if report.guarantee.approximations else ""
-    return f"wrong with probability at most {share(report.delta)}{large}{under}"
+    return f"wrong with probability at most {share(report.delta)}{large}{report.guarantee.proviso}{under}"
 
 
 def describe_history(report: ReportData) -> str:

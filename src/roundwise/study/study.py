@@ -873,13 +873,13 @@ def overview(state: State) -> Plain:
         "arms": len(spec.arms),
         "state": stands,
         "round": state.number + (stands == "open"),
-        "file": state.late_files[-1][1].name if state.late_files else state.facts.last_file,
-        "answer": None if verdict is None else verdict["words"],
+        "last_file": state.late_files[-1][1].name if state.late_files else state.facts.last_file,
+        "answer_text": None if verdict is None else verdict["answer_text"],
         "results": int(state.record.samples),
         "pending": 0 if waiting is None else waiting.results,
         "budget": spec.budget,
         "list": None if spec.list is None else spec.list.items_digest,
-        "since": None if waiting is None else waiting.since,
+        "waiting_since": None if waiting is None else waiting.since,
         "by": current_user(),
         "guarantee": guarantee_of(state).plain(),
     }
@@ -902,23 +902,27 @@ def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps([verb, words, contents], sort_keys=True, default=str).encode()).hexdigest()
 
 
+def files_of_round(state: State, replaces: Results | None) -> Sequence[Results]:
+    """The files of the open round, or the one that is replaced: what they were read by holds for all of the round."""
+    if replaces is not None:
+        return [replaces]
+    return () if state.open_round is None else state.open_round.files
+
+
 def adjustment_of(state: State, replaces: Results | None) -> Adjustment | None:
     """What results of the open round are adjusted by: the same in all files of a round; None without a covariate."""
-    if state.spec.columns.covariate is None:
-        return None
-    files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
-    told = [each.covariate.adjustment for each in files if each.covariate is not None]
-    return told[0] if told else state.summary.covariate.adjustment
+    told = (each.covariate.adjustment for each in files_of_round(state, replaces) if each.covariate is not None)
+    return next(told, None if state.spec.columns.covariate is None else state.summary.covariate.adjustment)
 
 
 def ratio_of(state: State, arms: Sequence[str], replaces: Results | None) -> RatioSums | Linearization | None:
     """The sums of earlier rounds, which say how ids become results, or how those of the round did; None: no ratio."""
     if state.spec.columns.denominator is None:
         return None
-    files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
-    told = [each.linearization for each in files if each.linearization is not None]
-    if told and (replaces is not None or not told[0].own):
-        return told[0]
+    told = (each.linearization for each in files_of_round(state, replaces) if each.linearization is not None)
+    first = next(told, None)
+    if first is not None and (replaces is not None or not first.from_own_rows):
+        return first
     known = state.summary.ratios
     for names, each in state.past:
         known = known if each.ratio is None else add_ratios(known, names, each.ratio)
