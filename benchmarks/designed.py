@@ -1,11 +1,12 @@
 """Designed studies beside the numbers of their prototype: `python benchmarks/designed.py --runs 4000` (seed 1).
 
 Answered within the budget, mean results in F (the fixed design with equal counts, Bonferroni's correction and a power
-of 90 %), and looks; then, in five times as many runs, how often a true null is rejected where that is most likely, with
-plans that stay and with plans that change, at random or because of results. The budget will not be extended (`hope=0`),
-as in the prototype; errors are those of the default. A cell is marked where its power is three standard errors below
-that of the prototype, or its mean three standard errors above; rows that the prototype ran otherwise are run as it did,
-too: at its price of a look, and with a last look that takes no more than would settle everything.
+of 90 %), and looks; then, in five times as many runs, how often a true null is rejected where that is most likely,
+with plans that stay and with plans that change, at random or because of results. The budget will not be extended
+(`extension_value=0`), as in the prototype; errors are those of the default. A cell is marked where its power is three
+standard errors below that of the prototype, or its mean three standard errors above; rows that the prototype ran
+otherwise are run as it did, too: at its price of a look, and with a last look that takes no more than would settle
+everything.
 
 `--live N` runs live studies beside their plan, and says how often forecasts on the way come true; `--speed` how much
 longer simulations take than those of Wager.
@@ -120,8 +121,15 @@ def change_at_random(trial, policy, rng):
     """Lead, looks and budget are drawn anew before every look."""
     left = max(policy.budget - float(trial.record.samples.min()), 10.0 * trial.plan.pulls.shape[-1])
     budget = int(trial.record.samples.max() + left * rng.uniform(0.5, 1.5))
-    lead, looks, hope = policy.lead * rng.choice([0.5, 0.8, 1.25, 2.0]), int(rng.integers(1, 9)), rng.choice([0.0, 0.3])
-    yield np.arange(len(trial.done)), Designed(budget=budget, lead=float(lead), looks=looks, hope=float(hope))
+    lead, looks, extension_value = (
+        policy.lead * rng.choice([0.5, 0.8, 1.25, 2.0]),
+        int(rng.integers(1, 9)),
+        rng.choice([0.0, 0.3]),
+    )
+    yield (
+        np.arange(len(trial.done)),
+        Designed(budget=budget, lead=float(lead), looks=looks, extension_value=float(extension_value)),
+    )
 
 
 def change_by_results(trial, policy, rng):
@@ -162,7 +170,7 @@ def show_power(runs):
     print("| case | prototype | measured | looks |\n|---|---|---|---|")
     for arms, share, looks, price, *prototype in BEST:
         fixed, env = FIXED[arms] / LEAD**2, GaussianArms(LEAD * (np.arange(arms) == 0))
-        words = {"budget": int(share * fixed), "lead": LEAD, "looks": looks, "hope": 0.0}
+        words = {"budget": int(share * fixed), "lead": LEAD, "looks": looks, "extension_value": 0.0}
         name = f"best of {arms}, {share} F, {looks} looks"
         show_cell(name, BestArm(), env, Gaussian(1.0), Designed(**words), fixed, runs, prototype)
         if arms > 3:
@@ -170,7 +178,7 @@ def show_power(runs):
             name = f"the same, {'sparing last look' if price > 0.05 else 'price of a look 0.05'}"
             show_cell(name, BestArm(), env, Gaussian(1.0), policy, fixed, runs, prototype)
     for rates, fixed, share, *prototype in RATES:
-        words = {"budget": int(share * fixed), "lead": rates[0] - rates[1], "hope": 0.0}
+        words = {"budget": int(share * fixed), "lead": rates[0] - rates[1], "extension_value": 0.0}
         name, case = f"rates {rates[0]}, {len(rates) - 1} of {rates[1]}, {share} F", (BernoulliArms(rates), Binary())
         show_cell(name, BestArm(), *case, Designed(**words), fixed, runs, prototype)
         if len(rates) > 2:
@@ -178,7 +186,10 @@ def show_power(runs):
             show_cell(name, BestArm(), *case, policy, fixed, runs, prototype)
     for question, means, share, *prototype in OTHERS:
         fixed, env = FIXED[question.name] / LEAD**2, GaussianArms(LEAD * np.array(means))
-        words, name = {"budget": int(share * fixed), "lead": LEAD, "hope": 0.0}, f"{question.name} {means}, {share} F"
+        words, name = (
+            {"budget": int(share * fixed), "lead": LEAD, "extension_value": 0.0},
+            f"{question.name} {means}, {share} F",
+        )
         show_cell(name, question, env, Gaussian(1.0), Designed(**words), fixed, runs, prototype)
         if not isinstance(question, AnyAbove):
             name, policy = "the same, sparing last look", Sparing(**words)

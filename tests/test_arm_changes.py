@@ -99,7 +99,7 @@ class TestDropping:
 
     def test_of_claims_an_arm_is_no_longer_asked_for(self, make):
         names = ("placebo", "low", "high")
-        study = make(question=Claims.against_control(names, control="placebo"), arms=names, budget=600, round=60)
+        study = make(question=Claims.against_control(names, control="placebo"), arms=names, budget=600, round_size=60)
         rates(study, placebo=0.3, low=0.4, high=0.6)
         gains = study.state.trial.kept.gains.tolist()
         assert "its claims stay open as they are" in study.effect("drop", arm="low", why="x")
@@ -115,7 +115,7 @@ class TestDropping:
 
     def test_a_claim_joins_with_the_smallest_purse(self, make):
         names = ("placebo", "low", "high")
-        study = make(question=Claims.against_control(names, control="placebo"), arms=names, budget=600, round=60)
+        study = make(question=Claims.against_control(names, control="placebo"), arms=names, budget=600, round_size=60)
         rates(study, placebo=0.3, low=0.4, high=0.6)
         gains = study.state.trial.kept.gains
         assert "starts with the least that any open claim has" in study.effect("add", arm="middle", why="x")

@@ -111,7 +111,7 @@ class TestWhatHappened:
 
     @pytest.mark.parametrize("by_number", [False, True])
     def test_results_beyond_what_was_asked_after_a_look(self, study, by_number):
-        live = study(**({"round": 60} if by_number else {}))
+        live = study(**({"round_size": 60} if by_number else {}))
         live.ask()
         live.tell(sums((30, 10), (29, 20)))
         if not by_number:

@@ -17,11 +17,11 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
+    EqualVariances,
     Gaussian,
     MinimumBelow,
     Normal,
     Problem,
-    SameVariance,
     SubGaussian,
     TopK,
     TrackAndStop,
@@ -352,8 +352,8 @@ class TestDependence:
 
     def test_unequal_variances_break_the_pooled_t_bet(self):
         same_sd, other_sd = (normal(np.zeros(5), np.array([sd, 1.0, 1.0, 1.0, 1.0])) for sd in (1.0, 3.0))
-        assert kept(rejected(BestArm(), same_sd, arm_0_rejected, SameVariance(), arms=5), RUNS, DELTA)
-        assert broken(rejected(BestArm(), other_sd, arm_0_rejected, SameVariance(), arms=5), RUNS, DELTA)
+        assert kept(rejected(BestArm(), same_sd, arm_0_rejected, EqualVariances(), arms=5), RUNS, DELTA)
+        assert broken(rejected(BestArm(), other_sd, arm_0_rejected, EqualVariances(), arms=5), RUNS, DELTA)
         assert kept(rejected(BestArm(), other_sd, arm_0_rejected, Normal(), arms=5), RUNS, DELTA)
         assert kept(rejected(BestArm(), other_sd, arm_0_rejected, SubGaussian(3.0), arms=5), RUNS, DELTA)
 

@@ -419,13 +419,13 @@ def test_pet_and_track_and_stop_may_use_the_divergences_of_the_rewards():
     np.testing.assert_allclose(best_weights(problem, means, True), own)
     assert np.abs(best_weights(problem, means, False) - own).max() > 0.01
     radius = np.array([0.01])
-    found = complexity_within(problem, means, radius, np.array([1e9]), own=True)
+    found = complexity_within(problem, means, radius, np.array([1e9]), kl_weights=True)
     np.testing.assert_allclose(found.weights, own)
     corners = means + 0.01 * np.array(list(itertools.product([-1, 1], repeat=3)))
     assert problem.evidence(found.value[:, None] * found.weights, corners).min() == pytest.approx(1.0, rel=1e-6)
     from roundwise import BernoulliArms
 
-    for policy in (PET(own=True, exploration=0.5), TrackAndStop(own=True, first_time=60)):
+    for policy in (PET(kl_weights=True, exploration=0.5), TrackAndStop(kl_weights=True, first_time=60)):
         (runs,) = simulate(BestArm(), BernoulliArms([0.9, 0.4, 0.3]), [policy], runs=60, delta=0.1)
         assert runs.decided.all()
         assert runs.correct.mean() > 0.9

@@ -96,7 +96,14 @@ def run(storage, world, asked, seed=1, rounds=4, results=60, delta=0.05):
     noise, draw = WORLDS[world]
     rng, question = np.random.default_rng(seed), QUESTIONS[asked]
     budget = rounds * results if asked.startswith("claims") else None
-    options = {"question": question, "arms": ARMS, "noise": noise, "seed": seed, "round": results, "budget": budget}
+    options = {
+        "question": question,
+        "arms": ARMS,
+        "noise": noise,
+        "seed": seed,
+        "round_size": results,
+        "budget": budget,
+    }
     study = create_study("s", storage=storage, delta=delta, **options)
     for number in range(rounds):
         batch = study.ask()
@@ -394,7 +401,7 @@ class TestARefutedModel:
     @pytest.mark.parametrize(("question", "void"), [(BestArm(), False), (Above(0.5), True)])
     def test_a_shift_of_all_arms_matters_for_levels_only(self, tmp_path, question, void):
         """The decision compares arms within rounds; the intervals of means do not, and are not shown."""
-        options = {"question": question, "arms": ("a", "b"), "noise": Gaussian(1.0), "seed": 1, "round": 200}
+        options = {"question": question, "arms": ("a", "b"), "noise": Gaussian(1.0), "seed": 1, "round_size": 200}
         rng = np.random.default_rng(2)
         with create_study("s", storage=f"sqlite:///{tmp_path}/s.db", **options) as study:
             for shift in (0.5, 3.5):

@@ -210,7 +210,7 @@ class TestWholeStudies:
             arms=ARMS,
             noise=Gaussian(1.0),
             policy=policy,
-            max_round=400,
+            max_round_size=400,
             min_per_arm=7,
             storage=file,
         ) as study:
@@ -432,13 +432,13 @@ class TestWhatIsRefused:
         [
             ({"arms": "red,green"}, "'red,green'"),
             ({"min_per_arm": float("inf")}, "`min_per_arm` is inf"),
-            ({"max_round": float("nan")}, "`max_round` is nan"),
+            ({"max_round_size": float("nan")}, "`max_round_size` is nan"),
             ({"arms": ("a",)}, "arms"),
             ({"arms": ("a", " ")}, "arm"),
             ({"arms": ("a", "a ")}, "two arms called 'a'"),
             ({"arms": ("a", "b\nc")}, "characters that cannot be printed"),
             ({"delta": 5}, "delta"),
-            ({"max_round": 1}, "round"),
+            ({"max_round_size": 1}, "round"),
             ({"min_per_arm": -1}, "`min_per_arm` is -1"),
             ({"question": TopK(2)}, "."),
             ({"policy": PET(), "noise": Poisson()}, "has no sigma"),
@@ -472,7 +472,7 @@ class TestResuming:
             {"delta": 0.1},
             {"arms": ("b", "a")},
             {"noise": Gaussian()},
-            {"max_round": 500},
+            {"max_round_size": 500},
             {"policy": PET()},
         ):
             with pytest.raises(InputError, match="settings"):
@@ -482,7 +482,7 @@ class TestResuming:
     def test_load_if_exists_with_tables(self, file, question):
         given = {"question": question, "arms": ARMS, "noise": Binary(), "storage": file, "load_if_exists": True}
         create_study("x", **given).close()
-        create_study("x", **given, max_round=None).close()
+        create_study("x", **given, max_round_size=None).close()
 
     @pytest.mark.parametrize("policy", [Wager(max_batch=400), PET(guess=50)], ids=lambda policy: policy.name)
     def test_every_batch_by_another_process(self, file, policy):
@@ -702,7 +702,7 @@ class TestAmendments:
         assert decided.state.seq == seq
 
 
-@pytest.mark.parametrize("limits", [{}, {"max_round": 500, "min_per_arm": 5}])
+@pytest.mark.parametrize("limits", [{}, {"max_round_size": 500, "min_per_arm": 5}])
 @pytest.mark.parametrize(
     "policy", [Wager(), PET(guess=4), TrackAndStop(stopping=GLR(LogLogHeuristic())), OptBBAI(c=4.0)]
 )

@@ -247,7 +247,7 @@ def finished(study, rng):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "limits", [pytest.param({}, id="free", marks=pytest.mark.slow), pytest.param({"max_round": 60}, id="limited")]
+    "limits", [pytest.param({}, id="free", marks=pytest.mark.slow), pytest.param({"max_round_size": 60}, id="limited")]
 )
 def test_a_study_of_ones_own_is_read_in_another_process(here, recipes, limits):
     question, noise, policy, threshold = recipes

@@ -9,12 +9,12 @@ import pytest
 from roundwise import (
     Binary,
     Bounded,
+    EqualVariances,
     Gaussian,
     Largest,
     Normal,
     Poisson,
     Problem,
-    SameVariance,
     Statements,
     SubGaussian,
     Wager,
@@ -129,7 +129,7 @@ class TestOneNormal:
     @pytest.mark.parametrize("first", [8, 30])
     def test_levels_and_unequal_deviations(self, first):
         """A hole that was: pooled with nine others, the arm of deviation 3 looked thirty times as precise."""
-        problem = Problem(Statements(np.eye(10), np.zeros(10)), 10, DELTA, SameVariance())
+        problem = Problem(Statements(np.eye(10), np.zeros(10)), 10, DELTA, EqualVariances())
         means = np.r_[0.0, np.full(9, 0.05)]
         world = normal(means, sigma=self.DEVIATIONS)
         true = rejections(lambda answer: 0)  # the first arm is on its level
@@ -150,7 +150,7 @@ class TestOneNormal:
             self.test_levels_and_unequal_deviations(30)
 
     def test_it_ends(self):
-        problem = Problem(Statements(np.eye(3), np.zeros(3)), 3, DELTA, SameVariance())
+        problem = Problem(Statements(np.eye(3), np.zeros(3)), 3, DELTA, EqualVariances())
         means = np.array([1.0, 0.1, -0.1])
         ended = play(problem, Wager(), normal(means, sigma=np.array([3.0, 0.1, 0.1])), 100, 30, 1)
         assert ended.done.all()

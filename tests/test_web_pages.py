@@ -475,7 +475,7 @@ class TestNew:
             with pytest.raises(InputError, match=re.escape(size)):
                 form.request(100)
         else:
-            assert form.request(100).round == form.spec().round == size
+            assert form.request(100).round_size == form.spec().round_size == size
 
     def test_numbers_are_taken_as_people_write_them_or_refused(self, own):
         for fields, words in (

@@ -22,13 +22,13 @@ from roundwise.noise import (
     Bounded,
     BoundedVariance,
     Capped,
+    EqualVariances,
     Gaussian,
     HeteroscedasticGaussian,
     LargeSample,
     Noise,
     Normal,
     Poisson,
-    SameVariance,
     SubGaussian,
 )
 from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
@@ -164,7 +164,7 @@ def _number(flag: str, help: str) -> Any:
 
 def whole_option(name: str) -> Any:
     """The option for a setting that is a whole number."""
-    return option(f"--{name}", HELP[name], "NUMBER", parser=whole_number)
+    return option(f"--{name.replace('_', '-')}", HELP[name], "NUMBER", parser=whole_number)
 
 
 QuestionName = Annotated[str, typer.Option("--question", "-q", help=HELP["question"], metavar="NAME[:SETTINGS]")]
@@ -177,7 +177,7 @@ Sigmas = Annotated[str | None, option("--sigmas", "Noise: normal, with one stand
 Delta = Annotated[float, _number("--delta", HELP["delta"])]
 Budget = Annotated[int | None, whole_option("budget")]
 Lead = Annotated[str | None, option("--lead", HELP["lead"], "NUMBER")]
-RoundSize = Annotated[int | None, whole_option("round")]
+RoundSize = Annotated[int | None, whole_option("round_size")]
 Split = Annotated[str | None, option("--split", HELP["split"], "LIST")]
 Seed = Annotated[int, option("--seed", "Random seed; the same seed gives the same numbers.", "NUMBER")]
 Workers = Annotated[int, option("--workers", "Number of processes; results do not depend on it.", "NUMBER")]
@@ -304,9 +304,9 @@ class NoiseOptions(NamedTuple):
     )
     sigmas: Sigmas = None
     normal: Annotated[bool, option("--normal", "Noise: normal, with standard deviation --sigma or unknown.")] = False
-    same_spread: Annotated[bool, option("--same-spread", "With --normal: the same unknown deviation in all arms.")] = (
-        False
-    )
+    equal_variances: Annotated[
+        bool, option("--equal-variances", "With --normal: the same unknown deviation in all arms.")
+    ] = False
     large_sample: Annotated[bool, option("--large-sample", "Noise: any law with a finite variance; approximate.")] = (
         False
     )
@@ -344,9 +344,11 @@ class NoiseOptions(NamedTuple):
         if len(given) > 1:
             spread = "; the spread that a plan expects is --deviation" if "--sigma" in given else ""
             raise InputError(f"{' and '.join(given)} are different noise models: give one{spread}.")
-        if self.same_spread and not unknown_sigma:
-            raise InputError("--same-spread goes with --normal without --sigma: one unknown deviation for all arms.")
-        normal = SameVariance() if self.same_spread else Normal()
+        if self.equal_variances and not unknown_sigma:
+            raise InputError(
+                "--equal-variances goes with --normal without --sigma: one unknown deviation for all arms."
+            )
+        normal = EqualVariances() if self.equal_variances else Normal()
         found: Noise = Binary() if self.binary else Poisson() if self.counts else normal
         if self.floor is not None and self.cap is None:
             raise InputError("--floor goes with --cap.")
@@ -407,8 +409,8 @@ class ReadingOptions(NamedTuple):
     id_window: Annotated[
         str | None, _rule("--id-window", "Time from the first row of an id that counts, e.g. 7d or 36h.", "TIME")
     ] = None
-    two_arms: Annotated[
-        str | None, _rule("--two-arms", "Ids with rows of several arms: refused (default) or left-out.", "RULE")
+    mixed_ids: Annotated[
+        str | None, _rule("--mixed-ids", "Ids with rows of several arms: refused (default) or left-out.", "RULE")
     ] = None
     share_above: Annotated[
         float | None, _rule("--share-above", "Results are 1 above this value, else 0 (implies --binary).", "NUMBER")

@@ -236,7 +236,7 @@ class Ids:
         other = rows.arms[first] != rows.arms[second]
         if reading.id_window is not None:
             other &= np.abs(rows.times[second] - rows.times[first]) < reading.window
-        kinds = [] if reading.two_arms == "left-out" else [("one id in several arms", other)]
+        kinds = [] if reading.mixed_ids == "left-out" else [("one id in several arms", other)]
         kinds += [] if reading.id_result is not None else [("several rows of one id", ~other)]
         for kind, wrong in kinds:
             if not wrong.any():
@@ -248,7 +248,7 @@ class Ids:
                 whose = f"the id of a row of another arm; this one that of {self._sheet.unit} {before} ({names})."
                 remedy = (
                     "Remove those ids, because their results cannot tell the arms apart; or create the study with "
-                    f"{option('two_arms')}."
+                    f"{option('mixed_ids')}."
                 )
             else:
                 same = f"the {self._key} of an earlier row and the same arm"

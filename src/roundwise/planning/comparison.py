@@ -71,7 +71,7 @@ def compare_designs(
 def _compare_best_arm(
     request: PlanRequest, rows: Sequence[PlanRow], row: PlanRow, ours: BudgetProposal | None
 ) -> tuple[ComparedDesign, ...]:
-    looks = LOOKS if request.round is not None else max(planned_looks(request), 2)
+    looks = LOOKS if request.round_size is not None else max(planned_looks(request), 2)
     found = []
     for name, shape, number in (
         ("fixed, Bonferroni", 0.0, 1),
@@ -143,7 +143,7 @@ def run_looks(request: PlanRequest, expected: Scenario, budget: float, shape: fl
 
 def _compare_claims(request: PlanRequest, row: PlanRow) -> tuple[ComparedDesign, ...]:
     shares = np.ones(len(request.arms)) if request.split is None else np.asarray(request.split)
-    looks = LOOKS if request.round is None else max(round((request.budget or 0) / request.round), 2)
+    looks = LOOKS if request.round_size is None else max(round((request.budget or 0) / request.round_size), 2)
     found = [
         _shown("Dunnett, one look", request, row, *run_claims(request, row.expected, shares, 1)),
         _shown(f"O'Brien-Fleming, {looks} looks", request, row, *run_claims(request, row.expected, shares, looks)),

@@ -400,7 +400,7 @@ def _describe_looks(plan: StudyPlan) -> str:
     first = int(request.acting.first(request.problem, ()).pulls.sum())
     most, fixed = most_in_a_round(request.acting), as_rounds(request.acting).size is not None
     limits = "" if most is None else f" of {'' if fixed else 'at most '}{number(most)} results"
-    if request.policy.plans_budget and request.round is None:
+    if request.policy.plans_budget and request.round_size is None:
         limits = f" (looks), {planned_looks(request)} of them if none is decisive,"
     how = "with more for the control" if request.question.separate_claims else "in equal shares"
     if request.list is not None:

@@ -217,7 +217,7 @@ class Rounds(WrappedPolicy):
     Args:
         policy: The policy within.
         budget: The most results in all.
-        round: How many results each batch has.
+        round_size: How many results each batch has.
         split: The shares of the arms in all results.
         announced: Whether plans say how many results are left; if not, they are only cut off.
 
@@ -227,12 +227,12 @@ class Rounds(WrappedPolicy):
     """
 
     budget: float | None = None
-    round: float | None = None
+    round_size: float | None = None
     split: tuple[float, ...] | None = None
     announced: bool = True
 
     def __post_init__(self) -> None:
-        for name, value in (("budget", self.budget), ("round", self.round)):
+        for name, value in (("budget", self.budget), ("round_size", self.round_size)):
             good = value is None or (value >= 1 and float(value).is_integer())
             checked(good, f"`{name}` is {value}, but must be a whole number of at least 1.")
         if self.split is not None:
@@ -243,7 +243,7 @@ class Rounds(WrappedPolicy):
     def check(self, problem: Problem) -> None:
         self.policy.check(problem)
         checked(
-            self.stopping.any_time or (self.round is None and self.split is None),
+            self.stopping.any_time or (self.round_size is None and self.split is None),
             f"The policy '{self.name}' has rounds of its own: a size or a split goes with a policy that may look "
             "after any round, such as 'wager'.",
         )
@@ -251,15 +251,15 @@ class Rounds(WrappedPolicy):
             given = len(self.split)
             checked(given == problem.arms, f"The split has {given} shares, but there are {problem.arms} arms.")
         room = problem.arms * (2 if problem.noise.estimates_variance else 1)
-        for what, most in (("budget", self.budget), ("round", self.round)):
+        for what, most in (("budget", self.budget), ("round_size", self.round_size)):
             few = self.announced and most is not None and most < room
             checked(not few, f"The {what} is {most} results, but {problem.arms} arms need {room}.")
 
     @property
     def size(self) -> float | None:
         """How many results a round has, if that is fixed."""
-        if self.round is not None or self.budget is None or not self._looks_ahead or self.policy.plans_budget:
-            return self.round
+        if self.round_size is not None or self.budget is None or not self._looks_ahead or self.policy.plans_budget:
+            return self.round_size
         return max(1.0, math.ceil(self.budget / LOOKS))
 
     @property
@@ -414,9 +414,9 @@ def batch_merits(problem: Problem, batch: Batch) -> Floats:
     return problem.question.merits(batch.totals / np.maximum(batch.counts, 1.0))
 
 
-def best_weights(problem: Problem, means: Floats, own: bool) -> Floats:
+def best_weights(problem: Problem, means: Floats, kl_weights: bool) -> Floats:
     """w* at these means: for normal rewards, or with the divergences of the noise model's own family, if it has one."""
-    family = problem.noise.family if own else None
+    family = problem.noise.family if kl_weights else None
     if family is None:
         return problem.complexity(means).weights
     return problem.question.family_complexity(np.clip(means, family.low, family.high), family).weights
@@ -424,23 +424,23 @@ def best_weights(problem: Problem, means: Floats, own: bool) -> Floats:
 
 @quiet
 def complexity_within(
-    problem: Problem, means: Floats, radius: ArrayLike, limit: ArrayLike, own: bool = False
+    problem: Problem, means: Floats, radius: ArrayLike, limit: ArrayLike, kl_weights: bool = False
 ) -> Complexity:
     """The complexity over a ball where it may be at most `limit`; infinity where a cheap bound says that it is not.
 
-    With `own`, where the noise model has a family: w* with the divergences of that family, and how many samples with
-    it make the evidence 1 all over the ball. That is max_j 2 sigma^2 sum_i a_ji^2/w_i / (a_j.mu - b_j - radius
-    |a_j|_1)^2 over the half-spaces of the answer.
+    With `kl_weights`, where the noise model has a family: w* with the divergences of that family, and how many
+    samples with it make the evidence 1 all over the ball. That is max_j 2 sigma^2 sum_i a_ji^2/w_i / (a_j.mu - b_j -
+    radius |a_j|_1)^2 over the half-spaces of the answer.
     """
     may = problem.floor(means, radius) <= np.asarray(limit, dtype=np.float64)
     value, weights = np.full(may.shape, np.inf), np.full(means.shape, 1.0 / means.shape[-1])
     if not may.any():
         return Complexity(value, weights)
     mine, near = means[may], np.broadcast_to(np.asarray(radius), may.shape)[may]
-    if not own or problem.noise.family is None or problem.question.pieces(problem.arms) is None:
+    if not kl_weights or problem.noise.family is None or problem.question.pieces(problem.arms) is None:
         value[may], weights[may] = problem.complexity(mine, near)
         return Complexity(value, weights)
-    weights[may] = best = best_weights(problem, mine, own=True)
+    weights[may] = best = best_weights(problem, mine, kl_weights=True)
     pieces = problem.question.halfspaces(problem.question.answer(mine), problem.arms)
     forms = pieces.dense(problem.arms)
     away = total(forms * mine[:, None, :]) - pieces.offsets - near[:, None] * np.abs(forms).sum(axis=-1)

@@ -34,7 +34,7 @@ class ConditionalPower(Policy):
         first_pulls: Pulls of each arm in the first batch, where no round size is given.
         growth: The most pulls of a batch, in multiples of the samples so far.
         eta: Of the rule: a claim is shown when the chance that the test at the budget rejects passes 1 - eta.
-        cash: Of the rule: the share of each claim's wealth that is kept from a last bet, to continue after the budget.
+        reserve: Of the rule: the share of each claim's wealth withheld from a last bet, to continue beyond the budget.
 
     >>> from roundwise.questions import Claims
     >>> ConditionalPower().first(Problem(Claims.against_control(5, 0), arms=5), runs=()).pulls.tolist()
@@ -44,17 +44,17 @@ class ConditionalPower(Policy):
     first_pulls: float = 30.0
     growth: float = 1.0
     eta: float = ETA
-    cash: float = 0.0
+    reserve: float = 0.0
     name = "conditional-power"
 
     def __post_init__(self) -> None:
-        ClosedTestingRule(self.eta, self.cash)
+        ClosedTestingRule(self.eta, self.reserve)
         checked(1 <= self.first_pulls <= 2**53, f"`first_pulls` is {self.first_pulls:g}, but must be at least 1.")
         checked(0 < self.growth < 1e6, f"`growth` is {self.growth:g}, but must be positive (and below 1e6).")
 
     @property
     def stopping(self) -> ClosedTestingRule:
-        return ClosedTestingRule(self.eta, self.cash)
+        return ClosedTestingRule(self.eta, self.reserve)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         squares = squares_of(claims_of(problem).forms).sum(axis=0)

@@ -60,7 +60,7 @@ class Disagreement(NamedTuple):
     batch: int  # its number
 
 
-class Apart(NamedTuple):
+class Heterogeneity(NamedTuple):
     """How far batches were from what those before them led to expect, and where most of all."""
 
     square: float = 0.0  # chi-squared if chance alone was at work
@@ -76,8 +76,8 @@ class Agreement(NamedTuple):
     sums: Past  # of all results, without the batches one by one
     used: Past  # of the arms that had enough results, weighed by 1/variance
     held: RefutationState  # the means that are left
-    shifted: Apart = Apart()  # up to a shift of all arms together
-    plain: Apart = Apart()
+    shifted: Heterogeneity = Heterogeneity()  # up to a shift of all arms together
+    plain: Heterogeneity = Heterogeneity()
 
     @classmethod
     def none(cls, arms: int) -> Agreement:
@@ -117,7 +117,7 @@ def find_disagreement(problem: Problem, so_far: Agreement, shifts: bool) -> Disa
     return Disagreement(float(chance), apart.arm, apart.batch) if math.isfinite(chance) else None
 
 
-def _further(past: Past, batch: Batch, unit: float, number: int, shifts: bool, apart: Apart) -> Apart:
+def _further(past: Past, batch: Batch, unit: float, number: int, shifts: bool, apart: Heterogeneity) -> Heterogeneity:
     """With the residual of one more batch, whose weights have variance `unit`."""
     arms = np.flatnonzero((batch.counts > 0) & (past.counts > 0))
     if len(arms) < (2 if shifts else 1):
@@ -138,12 +138,14 @@ def _further(past: Past, batch: Batch, unit: float, number: int, shifts: bool, a
     return _most(apart, (residual - shift) / np.sqrt(unit * spread), square, len(arms) - 1, arms, number)
 
 
-def _most(apart: Apart, single: Floats, square: float, freedom: int, arms: Places, number: int) -> Apart:
+def _most(
+    apart: Heterogeneity, single: Floats, square: float, freedom: int, arms: Places, number: int
+) -> Heterogeneity:
     place = int(np.abs(single).argmax())
     most, arm, batch = apart.most, apart.arm, apart.batch
     if abs(single[place]) > most:
         most, arm, batch = float(abs(single[place])), int(arms[place]), number
-    return Apart(apart.square + square, apart.freedom + freedom, most, arm, batch)
+    return Heterogeneity(apart.square + square, apart.freedom + freedom, most, arm, batch)
 
 
 def _estimated(problem: Problem) -> bool:

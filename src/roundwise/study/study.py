@@ -1031,12 +1031,12 @@ def create_study(
     noise: Noise,
     delta: float | str = 0.05,
     policy: Policy | None = None,
-    max_round: int | None = None,
+    max_round_size: int | None = None,
     min_per_arm: int = 0,
     budget: int | None = None,
     lead: float | None = None,
     looks: int | None = None,
-    round: int | None = None,
+    round_size: int | None = None,
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
     reading: Reading | None = None,
@@ -1060,14 +1060,14 @@ def create_study(
         delta: Largest probability of a wrong answer.
         policy: Sampling policy with its stopping rule. Default: `ConditionalPower()` for claims, `Designed()`
             for the best arm within a budget, else `Wager()`.
-        max_round: Largest number of results in a round.
+        max_round_size: Largest number of results in a round.
         min_per_arm: Smallest number of results of an arm that a round samples.
         budget: Largest number of results in the whole study. When it is used up, the study ends undecided and its
             report says what has not been ruled out. A best-arm study with a budget is designed for it
             (docs/designed.md).
         lead: Smallest lead that matters, in units of the results, for a study with a budget.
         looks: Number of rounds that the study is planned for (with a budget and a lead: 5).
-        round: Number of results in every round. The round is complete at that number, whatever the allocation.
+        round_size: Number of results in every round. The round is complete at that number, whatever the allocation.
         split: Fixed allocation ratio: "equal", or shares such as "2:1:1" or [2, 1, 1].
         columns: Names of the columns in result files, where they are not the usual ones. With a column of items, arms
             are compared on the items they share.
@@ -1107,12 +1107,12 @@ def create_study(
         noise=noise,
         delta=delta,
         policy=policy,
-        max_round=max_round,
+        max_round_size=max_round_size,
         min_per_arm=min_per_arm,
         budget=budget,
         lead=lead,
         looks=looks,
-        round=round,
+        round_size=round_size,
         split=split,
         columns=columns,
         reading=reading,

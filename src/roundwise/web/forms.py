@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
 from roundwise.ingest import Columns, Reading
-from roundwise.ingest.reading import Empty, TwoArms, UnitResult
+from roundwise.ingest.reading import Empty, MixedIds, UnitResult
 from roundwise.messages import count
 from roundwise.model.spec import POINTED, THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
@@ -160,7 +160,7 @@ class Form:
     time_column: str = ""
     item_column: str = ""
     covariate_column: str = ""
-    two_arms: str = "refused"
+    mixed_ids: str = "refused"
     share_above: str = ""
     share_below: str = ""
     policy: str = ""  # that the planner recommends; empty for the usual one
@@ -319,7 +319,7 @@ class Form:
             "arms": self.names,
             "noise": self.model(),
             "delta": self.read("delta"),
-            "round": size,
+            "round_size": size,
             "budget": budget,
             "lead": self._lead() if self._designed else None,
             "unit": self.unit.strip() or None,
@@ -330,7 +330,7 @@ class Form:
                 empty=cast(Empty, self.empty),
                 id_result=cast(UnitResult, self.id_result) if self.id_result else None,
                 id_window=self.id_window.strip() or None,
-                two_arms=cast(TwoArms, self.two_arms),
+                mixed_ids=cast(MixedIds, self.mixed_ids),
                 share_above=self.read("share_above"),
                 share_below=self.read("share_below"),
             ),

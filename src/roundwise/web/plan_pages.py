@@ -143,7 +143,7 @@ def pilot(request: Request, sent: FormData) -> Response:
 def _form(request: Request, title: str, form: Form | None = None, error: str = "", note: str = "") -> Response:
     given = Form.of(dict(request.query_params)) if request.query_params else EXAMPLE
     choices = {"questions": QUESTIONS, "directions": DIRECTIONS, "results": RESULTS, "splits": SPLITS}
-    choices |= {"empties": EMPTY, "units": UNITS, "two_arms": TWO_ARMS}
+    choices |= {"empties": EMPTY, "units": UNITS, "mixed_ids": TWO_ARMS}
     choices |= {"roles": METRIC_ROLES, "metric_results": METRIC_RESULTS}
     shown = form or given
     metrics = [*shown.metrics, *[MetricFields()] * (METRICS - len(shown.metrics))]

@@ -270,7 +270,9 @@ def ask(
     where = f" (written to {out})" if out is not None else ""
     fixed = ""
     if asked.number == 1 and not asked.files and not asked.by_number:
-        fixed = " For a layout that is fixed (a plate, a page at 50 : 50), create the study with --split and --round."
+        fixed = (
+            " For a layout that is fixed (a plate, a page at 50 : 50), create the study with --split and --round-size."
+        )
     say_text(f"Next: do this round{where}, then {shell_command(f'tell {quote(name)} FILE')}.{fixed}")
 
 
@@ -289,7 +291,7 @@ def tell(
     database: Annotated[
         str | None,
         option(
-            "--from", "Database of the query: SQLite, DuckDB or postgresql:// (default: files, by DuckDB).", "PLACE"
+            "--database", "Database of the query: SQLite, DuckDB or postgresql:// (default: files, by DuckDB).", "PLACE"
         ),
     ] = None,
     *,
@@ -302,7 +304,7 @@ def tell(
     from roundwise.study import load_study
 
     if database is not None and sql is None:
-        raise InputError("--from goes with --sql QUERY.")
+        raise InputError("--database goes with --sql QUERY.")
     if sql is not None and files:
         raise InputError("Give either files or --sql.")
     with ExitStack() as stack:

@@ -116,12 +116,12 @@ UNPLANNED = 0.5  # rho of bets that need one where there is no budget
 class ClosedTestingRule(StoppingRule[ClaimState]):
     """Show every claim whose closed test rejects; the error, of anything false being ever shown, is at most delta.
 
-    `eta` is how early to show: when the chance that the test at the budget will reject passes 1 - eta. `cash` is kept
-    from a last bet, so that claims it does not show may go on if the budget is extended after all.
+    `eta` is how early to show: when the chance that the test at the budget will reject passes 1 - eta. `reserve` is the
+    share of wealth withheld from a last bet, so that claims it does not show can continue if the budget is extended.
     """
 
     eta: float = ETA
-    cash: float = 0.0
+    reserve: float = 0.0
     any_time: ClassVar[bool] = True
     uses_budget: ClassVar[bool] = True
     learns: ClassVar[bool] = True
@@ -130,8 +130,8 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
     def __post_init__(self) -> None:
         if not 0 < self.eta < 1:
             raise InputError(f"`eta` is {self.eta:g}, but must lie strictly between 0 and 1.")
-        if not 0 <= self.cash < 0.5:
-            raise InputError(f"`cash` is {self.cash:g}, but must lie between 0 and 0.5.")
+        if not 0 <= self.reserve < 0.5:
+            raise InputError(f"`reserve` is {self.reserve:g}, but must lie between 0 and 0.5.")
 
     def check(self, problem: Problem) -> None:
         """A question of claims, under a noise model with bets towards a budget; of every metric."""
@@ -280,20 +280,20 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
     def budget_bets(
         self, problem: Problem, past: Past, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats
     ) -> Floats:
-        """log e of every line, bet towards the budget; of a last bet the cash is kept. (L)"""
+        """log e of every line, bet towards the budget; of a last bet the reserve is kept. (L)"""
         last, raised = (rho >= 1)[..., None] & (need > 0), need
-        if self.cash:
+        if self.reserve:
             most = np.where(last & (need < 700), need, 1.0)
-            raised = np.where(last, np.log((np.exp(most) - self.cash) / (1.0 - self.cash)), need)
+            raised = np.where(last, np.log((np.exp(most) - self.reserve) / (1.0 - self.reserve)), need)
         share = np.broadcast_to(rho[..., None], need.shape)
         if claims_of(problem).odds:
             logs = problem.noise.odds_budget_bet(batch, pieces, raised, share, self.eta)
         else:
             known = Estimates(past, past.means, problem.noise.variance(past))
             logs = problem.noise.budget_bet(known, batch, pieces, raised, share, self.eta)
-        if not self.cash:
+        if not self.reserve:
             return logs
-        return np.where(last, np.logaddexp(np.log(self.cash), np.log1p(-self.cash) + logs), logs)
+        return np.where(last, np.logaddexp(np.log(self.reserve), np.log1p(-self.reserve) + logs), logs)
 
     def bars(self, problem: Problem, kept: ClaimState) -> Floats:
         """log of what shows each line if the others lost everything; if multiplied, with what they have. (L)"""

@@ -247,7 +247,7 @@ def _pay_by_largest_lead(look: Look, nulls: BestArmNulls, batch: Batch, sign: fl
     else:
         drift = shown_drift(level, left)
     paid = levels.copy()
-    paid[run, arm] = pay(z, level, drift, left, look.price, look.hope)
+    paid[run, arm] = pay(z, level, drift, left, look.price, look.extension_value)
     return paid.reshape(nulls.level.shape)
 
 
@@ -557,5 +557,5 @@ def _pay_by_largest_height(look: Look, level: Floats, weights: Floats, batch: Ba
 
     found = score(np.where(used, bias + roots * z, -np.inf).max(axis=-1))
     aimed = score(np.where(used, bias + roots**2, -np.inf).max(axis=-1)) if look.said else None
-    aim = LookAim(aimed, look.looks_left, look.rho, look.price, look.hope)
+    aim = LookAim(aimed, look.looks_left, look.rho, look.price, look.extension_value)
     return aim.pay(np.where(used.any(axis=-1), found, np.nan), np.ones(level.shape), level)

@@ -264,7 +264,7 @@ class DesignedTopK(DesignedEProcess):
         else:
             drift = shown_drift(stake, left)
         paid = flat.copy()
-        paid[run, which] = pay(z, stake, drift, left, look.price, look.hope)
+        paid[run, which] = pay(z, stake, drift, left, look.price, look.extension_value)
         return paid.reshape(level.shape)
 
 
