@@ -21,7 +21,19 @@ from typing import Any
 
 import numpy as np
 
-from roundwise import PET, Above, AnyAbove, BestArm, Metric, MinimumBelow, RoundRobin, TopK, TrackAndStop, Wager
+from roundwise import (
+    PET,
+    Above,
+    AnyAbove,
+    BestArm,
+    BestGroup,
+    Metric,
+    MinimumBelow,
+    RoundRobin,
+    TopK,
+    TrackAndStop,
+    Wager,
+)
 from roundwise.ingest import Columns, Reading
 from roundwise.model.spec import from_spec
 from roundwise.noise import (
@@ -106,6 +118,7 @@ DECLARED: dict[str, dict[str, Any]] = {
         "question": Largest([[1.0, 1, 0], [0, 1, 1]], [0.1, 0.0], ("ab", "bc"), 0.01, lower_is_better=True),
         "noise": Normal(),
     },
+    "best group": {"question": BestGroup(("one", "other", "one")), "noise": Binary()},
     "linear": {"question": PLANE, "noise": Gaussian(0.3), "round_size": None},
     # claims
     "claims for fewer": {

@@ -31,7 +31,7 @@ from roundwise.noise import (
     Poisson,
     SubGaussian,
 )
-from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
+from roundwise.questions import QUESTIONS, BestGroup, Claims, Linear, Question, Statements
 from roundwise.questions.claims import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
 from roundwise.study.item_list import ItemList, numbered_items, read_known, read_list
@@ -64,6 +64,7 @@ ASKED = {  # what a question is about, where its name does not say it
     "claims": "which beat a control",
     "above": "which pass a level",
     "any-above": "does any pass a level",
+    "best-group": "which group has the best arm",
 }
 SPELT_OUT = (
     "question",
@@ -195,6 +196,7 @@ class QuestionOptions(NamedTuple):
     k: Annotated[int | None, option("--k", "Number of arms to find (top-k).", "NUMBER")] = None
     level: Annotated[float | None, _number("--level", LEVEL)] = None
     file: Annotated[Path | None, option("--file", FORMS_FILE, "FILE")] = None
+    groups: Annotated[str | None, option("--groups", "Groups of arms, as 'new=b,c;old=a' (best-group).", "LIST")] = None
     tolerance: Annotated[
         float | None, _number("--tolerance", "Indifference zone: differences too small to matter.")
     ] = None
@@ -283,6 +285,11 @@ def question_from(
     if (name in FORMS) != (form.file is not None):
         raise InputError(f"The question '{name}' {'needs' if form.file is None else 'does not take'} --file.")
     known = list_parameters(find_class("question", name, trusted=True))
+    if (name == BestGroup.name) != (form.groups is not None):
+        needs = "needs --groups, such as 'new=b,c;old=a'" if form.groups is None else "does not take --groups"
+        raise InputError(f"The question '{name}' {needs}.")
+    if form.groups is not None:
+        fields["groups"] = parse_groups(form.groups, arms)
     for key in options:
         if key in known and known[key].default is MISSING and key not in fields:
             raise InputError(f"The question '{name}' needs --{key}.")
@@ -294,6 +301,26 @@ def question_from(
         column, key = FORMS[name]
         fields["names"], fields["forms"], fields[key] = read_forms(form.file, column, key == "levels", arms)
     return from_spec("question", fields, trusted=True)
+
+
+def parse_groups(text: str, arms: Sequence[str]) -> list[str]:
+    """The group of each arm, from 'new=b,c;old=a'."""
+    found: dict[str, str] = {}
+    for part in text.split(";"):
+        group, equals, members = part.partition("=")
+        if not equals:
+            raise InputError(f"--groups is {text!r}, but must name groups and their arms, such as 'new=b,c;old=a'.")
+        for arm in (each.strip() for each in members.split(",")):
+            if arm not in arms and arm.isdigit() and int(arm) < len(arms):
+                arm = arms[int(arm)]
+            if arm not in arms:
+                raise unknown("arm", arm, arms)
+            if arm in found:
+                raise InputError(f"--groups has the arm '{arm}' twice. Name every arm once.")
+            found[arm] = group.strip()
+    if (missing := [arm for arm in arms if arm not in found]) != []:
+        raise InputError(f"--groups leaves out the arm '{missing[0]}'. Name every arm once.")
+    return [found[arm] for arm in arms]
 
 
 class NoiseOptions(NamedTuple):

@@ -26,7 +26,6 @@ from roundwise.ingest.duplicates import numbered_digest, sums_of_arms
 from roundwise.ingest.ratios import Linearization, RatioSums, add_ratios, ratio_sums
 from roundwise.ingest.row_checks import contradicted_assumptions
 from roundwise.messages import FileNote, Remedy, several
-from roundwise.model.batch import PARTS
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import to_spec
 from roundwise.noise import Noise
@@ -285,8 +284,9 @@ class Study:
     ) -> Results:
         """The same by one metric, that of the state."""
         spec = state.spec_at(number)
-        parts = spec.limited_policy.first(spec.problem, ()).parts
-        parts = max(parts, min(spec.noise.most_parts, PARTS)) if parts > 1 and number > 1 else parts
+        policy = spec.limited_policy
+        parts = policy.first(spec.problem, ()).parts
+        parts = max(parts, min(spec.noise.most_parts, policy.live_parts)) if parts > 1 and number > 1 else parts
         results = read_results(
             source,
             arms or spec.arms,
@@ -873,13 +873,13 @@ def overview(state: State) -> Plain:
         "arms": len(spec.arms),
         "state": stands,
         "round": state.number + (stands == "open"),
-        "file": state.late_files[-1][1].name if state.late_files else state.facts.last_file,
-        "answer": None if verdict is None else verdict["words"],
+        "last_file": state.late_files[-1][1].name if state.late_files else state.facts.last_file,
+        "answer_text": None if verdict is None else verdict["answer_text"],
         "results": int(state.record.samples),
         "pending": 0 if waiting is None else waiting.results,
         "budget": spec.budget,
         "list": None if spec.list is None else spec.list.items_digest,
-        "since": None if waiting is None else waiting.since,
+        "waiting_since": None if waiting is None else waiting.since,
         "by": current_user(),
         "guarantee": guarantee_of(state).plain(),
     }
@@ -917,7 +917,7 @@ def ratio_of(state: State, arms: Sequence[str], replaces: Results | None) -> Rat
         return None
     files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
     told = [each.linearization for each in files if each.linearization is not None]
-    if told and (replaces is not None or not told[0].own):
+    if told and (replaces is not None or not told[0].from_own_rows):
         return told[0]
     known = state.summary.ratios
     for names, each in state.past:
