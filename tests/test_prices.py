@@ -116,7 +116,7 @@ def test_costs_of_a_list_and_their_unit(tmp_path):
     report = study.tell(tmp_path / "a.jsonl", columns=columns)
     assert report.cost is None  # what b costs is not known
     report = study.tell(tmp_path / "b.jsonl", columns=columns)
-    assert (report.cost, report.whole_cost, report.cost_unit) == (8000, 40_000, "tokens")
+    assert (report.cost, report.list_cost, report.cost_unit) == (8000, 40_000, "tokens")
     assert "at a price of 8 000 tokens (20 % of the whole list)" in " ".join(study.report().text().split())
     assert study.report().plain()["cost_unit"] == "tokens"
 
