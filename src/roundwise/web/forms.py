@@ -226,7 +226,7 @@ class Form:
 
     @property
     def fingerprint(self) -> str:
-        """What a recommendation depends on: a form that was changed since has another one."""
+        """The fingerprint of the fields that a recommendation depends on."""
         return hashlib.sha256(repr(replace(self, name="", policy="", planned="")).encode()).hexdigest()[:16]
 
     def request(self, runs: int) -> PlanRequest:
@@ -271,6 +271,8 @@ class Form:
             fields["skewness"] = f"{spread.skewness:.3g}"
         if question.level is None:
             fields["baseline"] = f"{100 * spread.mean:.4g} %" if noise.outcome.rates else f"{spread.mean:.4g}"
+        if not noise.outcome.rates and self.lead.strip().endswith("points"):  # those of a rate, such as the example's
+            fields["lead"] = "10 % of baseline"
         if past.per_day is not None and not self.days.strip():
             fields["per_day"] = f"{past.per_day:.0f}"
         return replace(self, **fields), f"{describe_past(past, noise)} {describe_caps(past, noise)}".strip()
