@@ -10,7 +10,7 @@ import numpy as np
 from roundwise.arrays import Bools, Floats, quiet, total, tree_where
 from roundwise.model.batch import FIRST_PARTS, PARTS
 from roundwise.model.problem import BatchPlan, Problem, Trial
-from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, whole
+from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, oriented, whole
 from roundwise.policies.wager import Wager
 from roundwise.rules.eprocess.designed import EXTENSION_VALUE, DesignedRule
 from roundwise.rules.eprocess.designed_cells import DesignedEProcess
@@ -118,7 +118,7 @@ class Designed(Policy):
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """What settles all that is open, in equal parts over the looks left; all that is left in the last one."""
         assert self.budget is not None
-        left = np.maximum(self.budget - trial.record.samples, 0.0)
+        left, record = np.maximum(self.budget - trial.record.samples, 0.0), oriented(problem, trial.record)
         cells = self.stopping.eprocess(problem)
         if self.lead is None and self.looks is None and cells.opens:
             looks = np.ceil(left / ((1 - OPEN) * self.budget / max(self._looks - 1, 1)) - 0.05) - 1
@@ -138,7 +138,7 @@ class Designed(Policy):
         needed = np.where(need[..., None] > 0, settle / np.maximum(need, 1e-300)[..., None], alike)
         wanted = whole(size[..., None] * (cells.uniform * alike + (1 - cells.uniform) * needed))
         most = np.minimum(np.minimum(np.ceil(size), left), self.max_batch or math.inf)
-        pulls = apportion_pulls(wanted, most, self.min_per_arm, so_far=trial.record)
+        pulls = apportion_pulls(wanted, most, self.min_per_arm, so_far=record)
         plan = self._announce(problem, pulls, left, looks)
         room = np.maximum(OPEN * self.budget - trial.record.samples, 0.0)
         open_ = self._opens(cells, trial.record.batches) & (room >= LEAST_OPEN * self.budget)
@@ -146,7 +146,7 @@ class Designed(Policy):
         if not open_.any():
             return plan
         other = self._wager.next(problem, trial)
-        other = other._replace(pulls=apportion_pulls(other.pulls, room, self.min_per_arm, so_far=trial.record))
+        other = other._replace(pulls=apportion_pulls(other.pulls, room, self.min_per_arm, so_far=record))
         plan = plan._replace(parts=max(plan.parts, other.parts), jump=other.jump)
         return tree_where(open_, self._open(other._replace(parts=plan.parts), left), plan)
 
