@@ -95,8 +95,10 @@ class Message:
 
     @classmethod
     def from_values(cls, values: Fields) -> Self:
-        """Return the message with these values; a KeyError if it has no known code."""
-        return cls(values["code"], **{name: value for name, value in values.items() if name not in ("code", "message")})
+        """Return the message with these values; a KeyError, TypeError or ValueError if it is none."""
+        found = cls(values["code"], **{name: each for name, each in values.items() if name not in ("code", "message")})
+        str(found)  # every field that its text needs is there
+        return found
 
     def plain(self) -> dict[str, Any]:
         """Return the message as JSON for programs and people: code, message, fields."""
