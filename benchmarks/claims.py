@@ -51,7 +51,7 @@ def claims(cell, runs, own=False, noise=None, eta=0.2):
     question = Claims.against_control(len(means), 0)
     (found,) = simulate(
         question, world(list(means)), [ConditionalPower(eta=eta)], runs=runs, delta=delta, noise=noise,
-        budget=budget, round=size, split=None if own else split,
+        budget=budget, round_size=size, split=None if own else split,
     )  # fmt: skip
     return found
 

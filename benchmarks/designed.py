@@ -1,10 +1,10 @@
 """Designed studies beside the numbers of their prototype: `python benchmarks/designed.py --runs 4000` (seed 1).
 
 Answered within the budget, mean results in F (the fixed design with equal counts, Bonferroni's correction and a power
-of 90 %), and looks; then, in five times as many runs, how often a true null is rejected where that is most likely, with
-plans that stay and with plans that change, at random or because of results. The budget will not be extended (`hope=0`),
-as in the prototype; errors are those of the default. A cell is marked where its power is three standard errors below
-that of the prototype, or its mean three standard errors above.
+of 90 %), and looks; then, in five times as many runs, how often a true null is rejected where that is most likely,
+with plans that stay and with plans that change, at random or because of results. The budget will not be extended
+(`extension_value=0`), as in the prototype; errors are those of the default. A cell is marked where its power is three
+standard errors below that of the prototype, or its mean three standard errors above.
 
 `--live N` runs live studies beside their plan, and says how often forecasts on the way come true; `--speed` how much
 longer simulations take than those of Wager.
@@ -106,8 +106,15 @@ def change_at_random(trial, policy, rng):
     """Lead, looks and budget are drawn anew before every look."""
     left = max(policy.budget - float(trial.record.samples.min()), 10.0 * trial.plan.pulls.shape[-1])
     budget = int(trial.record.samples.max() + left * rng.uniform(0.5, 1.5))
-    lead, looks, hope = policy.lead * rng.choice([0.5, 0.8, 1.25, 2.0]), int(rng.integers(1, 9)), rng.choice([0.0, 0.3])
-    yield np.arange(len(trial.done)), Designed(budget=budget, lead=float(lead), looks=looks, hope=float(hope))
+    lead, looks, extension_value = (
+        policy.lead * rng.choice([0.5, 0.8, 1.25, 2.0]),
+        int(rng.integers(1, 9)),
+        rng.choice([0.0, 0.3]),
+    )
+    yield (
+        np.arange(len(trial.done)),
+        Designed(budget=budget, lead=float(lead), looks=looks, extension_value=float(extension_value)),
+    )
 
 
 def change_by_results(trial, policy, rng):
@@ -148,17 +155,17 @@ def show_power(runs):
     print("| case | prototype | measured | looks |\n|---|---|---|---|")
     for arms, share, looks, *prototype in BEST:
         fixed, env = FIXED[arms] / LEAD**2, GaussianArms(LEAD * (np.arange(arms) == 0))
-        policy = Designed(budget=int(share * fixed), lead=LEAD, looks=looks, hope=0.0)
+        policy = Designed(budget=int(share * fixed), lead=LEAD, looks=looks, extension_value=0.0)
         show_cell(
             f"best of {arms}, {share} F, {looks} looks", BestArm(), env, Gaussian(1.0), policy, fixed, runs, prototype
         )
     for rates, fixed, share, *prototype in RATES:
-        policy = Designed(budget=int(share * fixed), lead=rates[0] - rates[1], hope=0.0)
+        policy = Designed(budget=int(share * fixed), lead=rates[0] - rates[1], extension_value=0.0)
         name = f"rates {rates[0]}, {len(rates) - 1} of {rates[1]}, {share} F"
         show_cell(name, BestArm(), BernoulliArms(rates), Binary(), policy, fixed, runs, prototype)
     for question, means, share, *prototype in OTHERS:
         fixed, env = FIXED[question.name] / LEAD**2, GaussianArms(LEAD * np.array(means))
-        policy = Designed(budget=int(share * fixed), lead=LEAD, hope=0.0)
+        policy = Designed(budget=int(share * fixed), lead=LEAD, extension_value=0.0)
         show_cell(f"{question.name} {means}, {share} F", question, env, Gaussian(1.0), policy, fixed, runs, prototype)
 
 
@@ -175,7 +182,7 @@ def show_errors(runs):
         return Designed(budget=each * arms, lead=lead)
 
     def first(wealth):
-        return wealth.lost[..., 0]
+        return wealth.rejected[..., 0]
 
     def settled_above(wealth):
         return (wealth.settled & (wealth.above > wealth.below)).any(axis=-1)
@@ -212,9 +219,9 @@ def show_errors(runs):
          stay),
         ("above: one of 8 on the level", Above(0.0), tied(8, 7), normal, budget(300, 0.2, 8), first_above, stay),
         ("any above: 8 on the level, says yes", AnyAbove(0.0), tied(8), normal, budget(300, 0.2, 8),
-         lambda w: w.none_lost, stay),
+         lambda w: w.none_rejected, stay),
         ("any above: one of 8 on the level, says no", AnyAbove(0.0), tied(8, 7), normal, budget(300, 0.2, 8),
-         lambda w: w.arms_lost[..., 0], stay),
+         lambda w: w.arms_rejected[..., 0], stay),
         ("top 3 of 10: all tied", TopK(3), tied(10), normal, budget(600, 0.2, 10), first, stay),
         ("top 3 of 10: tied at the cut", TopK(3), GaussianArms([0.2, 0.2, 0, 0, *[level] * 6]), normal,
          budget(600, 0.2, 10), first, stay),

@@ -258,7 +258,7 @@ def prepare(storage: str, file: Path) -> None:
         names = [f"arm {i}" for i in range(arms)]
         rates = dict(zip(names, np.linspace(0.30, 0.36, arms), strict=True))
         with create_study(
-            name, question=question, arms=names, noise=Binary(), storage=storage, round=10 * arms, seed=1
+            name, question=question, arms=names, noise=Binary(), storage=storage, round_size=10 * arms, seed=1
         ) as study:
             for _ in range(rounds):
                 asked = study.ask()

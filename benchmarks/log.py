@@ -72,7 +72,7 @@ def settings(which, most):
         policy=ConditionalPower(),
         seed=1,
         budget=budget,
-        round=size,
+        round_size=size,
         split=(1.0,) * len(ARMS),
     )
 

@@ -12,13 +12,13 @@ from roundwise import (
     BestArm,
     Claims,
     Columns,
+    EqualVariances,
     Gaussian,
     GaussianArms,
     LargeSample,
     Normal,
     Poisson,
     Reading,
-    SameVariance,
     SubGaussian,
     Wager,
     simulate,
@@ -48,7 +48,7 @@ def claim_ratio(rng, rounds, n, rates, means):
         noise=LargeSample(),
         columns=Columns(outcome="clicks", denominator="views", id="user"),
         budget=2 * n * rounds,
-        round=2 * n,
+        round_size=2 * n,
         seed=1,
     )
     trial, summary = start_trial(spec), start_summary(spec)
@@ -82,7 +82,7 @@ DOUBLING = (20, 20, 40, 80, 160, 320)
 TRUE_LAWS = {  # rows of a study of two arms, and the noise model that is true of them
     "normal, sigma known": (lambda rng, size: rng.standard_normal(size), Gaussian(1.0)),
     "normal": (lambda rng, size: 7 + 3 * rng.standard_normal(size), Normal()),
-    "normal, one deviation": (lambda rng, size: rng.standard_normal(size), SameVariance()),
+    "normal, one deviation": (lambda rng, size: rng.standard_normal(size), EqualVariances()),
     "normal, rounded to one deviation": (lambda rng, size: rng.standard_normal(size).round(), Normal()),
     "uniform, sub-Gaussian": (lambda rng, size: rng.uniform(-1, 1, size), SubGaussian(1.0)),
     **{
@@ -150,7 +150,7 @@ def measure_kept(runs):
         rng = np.random.default_rng(27)
         batches = [np.stack([draw(rng, n) for _ in range(runs) for draw in pair]) for n in DOUBLING[:5]]
         shares = []
-        for noise in (Normal(), SameVariance()):
+        for noise in (Normal(), EqualVariances()):
             when = np.minimum.reduce(list(first_findings(noise, batches).values())).reshape(-1, 2).min(axis=1)
             shares.append(" / ".join(f"{(when > rows).mean():.3f}" for rows in (40, 80, 160, 320)))
         print(f"{law}: normal {shares[0]}; one deviation {shares[1]}", flush=True)
@@ -163,7 +163,7 @@ def measure_variances(runs):
     """Mean results of Wager with own variances over those with one, where all deviations are 1."""
     for means in ([1.0, 0.0], [0.5, 0.0], [0.1, 0.0], [0.3, *[0.0] * 9]):
         samples = []
-        for noise in (SameVariance(), Normal()):
+        for noise in (EqualVariances(), Normal()):
             world = GaussianArms(np.array(means), 1.0)
             (found,) = simulate(BestArm(), world, [Wager()], runs=runs, noise=noise, seed=27)
             samples.append(found.samples)
@@ -175,7 +175,7 @@ def measure_variances(runs):
 
 def results_with_covariate(rng, noise, gap, adjusted, size, rounds=100, rho=0.7):
     """Results until a study of two arms in rounds of this size is decided, adjusted by its earlier rounds or not."""
-    spec = StudySpec.declare(question=BestArm(), arms=ARMS, noise=noise, round=size, split="equal", seed=1)
+    spec = StudySpec.declare(question=BestArm(), arms=ARMS, noise=noise, round_size=size, split="equal", seed=1)
     trial, summary = start_trial(spec), start_summary(spec)
     for number in range(1, rounds + 1):
         which = np.tile([0, 1], size // 2)

@@ -71,7 +71,7 @@ def case(text: str) -> StudyPlan:
         leads=options.get("--leads"),
         delta=options.get("--delta", 0.05),
         split=options.get("--split"),
-        round=int(options["--round"]) if "--round" in options else None,
+        round_size=int(options["--round-size"]) if "--round-size" in options else None,
         budget=int(options["--budget"]) if "--budget" in options else None,
         missing=options.get("--missing", 0.0),
         sample_cost=options.get("--sample-cost"),

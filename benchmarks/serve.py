@@ -74,7 +74,7 @@ def results(pulls: list[tuple[str, int]], rng: np.random.Generator) -> dict[str,
 def prepare(storage: str) -> None:
     """A study of 100 arms and 30 rounds, and many small ones."""
     rng = np.random.default_rng(1)
-    words = {"question": BestArm(), "arms": ARMS, "noise": Binary(), "storage": storage, "round": 1000, "seed": 1}
+    words = {"question": BestArm(), "arms": ARMS, "noise": Binary(), "storage": storage, "round_size": 1000, "seed": 1}
     with create_study("large", **words) as study:  # type: ignore[arg-type]
         for _ in range(ROUNDS):
             asked = study.ask()
@@ -148,7 +148,9 @@ BESIDE = {"idle": idle, "busy": busy, "read": read}
 def waits(url: str, storage: str, beside: str) -> list[float]:
     """How long each `tell` takes by the clock, in milliseconds, while somebody does something beside."""
     name, found = f"told-beside-{beside}", []
-    with create_study(name, question=BestArm(), arms=["a", "b"], noise=Binary(), storage=storage, round=10) as study:
+    with create_study(
+        name, question=BestArm(), arms=["a", "b"], noise=Binary(), storage=storage, round_size=10
+    ) as study:
         study.note("this one is told")
     with subprocess.Popen([sys.executable, __file__, beside, url, name], stdout=subprocess.PIPE) as other:
         try:

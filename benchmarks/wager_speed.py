@@ -98,7 +98,7 @@ class Work:
         if isinstance(asked, Claims):
             asked = Statements(asked.forms, asked.levels)
         if self.budget:
-            limits["max_batches"] = round(self.budget["budget"] / self.budget["round"])
+            limits["max_batches"] = round(self.budget["budget"] / self.budget["round_size"])
         simulate(asked, self.world, [PET()], runs=runs, noise=SubGaussian(self.sigma), **limits)
 
     def times(self, runs=1000, repeats=8):
@@ -113,7 +113,7 @@ class Work:
 EFFECTS = (0.0, 0.1, 0.2, 0.3, 0.5)  # of a control and four arms
 WITH_A_NULL = (0.0, *EFFECTS)
 GUIDES = (0.0,) * 46 + (0.5,) * 5
-ROUNDS = {"budget": 3000, "round": 300}
+ROUNDS = {"budget": 3000, "round_size": 300}
 
 
 def claims(means):
@@ -135,7 +135,7 @@ CLAIMS = {
         claims(WITH_A_NULL), GaussianArms(WITH_A_NULL), Gaussian(1.0), budget=ROUNDS
     ),
     "claims (51), budget 3000 in 5 rounds, exactly Gaussian": Work(
-        claims(GUIDES), GaussianArms(GUIDES), Gaussian(1.0), budget={"budget": 3000, "round": 600}
+        claims(GUIDES), GaussianArms(GUIDES), Gaussian(1.0), budget={"budget": 3000, "round_size": 600}
     ),
 }
 

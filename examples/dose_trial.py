@@ -20,7 +20,7 @@ with (
         arms=list(RESPONSE),
         noise=Binary(),
         budget=540,
-        round=90,
+        round_size=90,
         split="2:1:1:1:1",
         seed=3,  # to print the same each time: leave it out in a real study
         storage=f"sqlite:///{folder}/studies.db",

@@ -36,7 +36,7 @@ with (
         arms=list(RATES),
         noise=Binary(),
         split="equal",  # the assignment service decides who sees what ...
-        round=3500,  # ... and a round is complete with 3,500 new users, a little less than a day brings
+        round_size=3500,  # ... and a round is complete with 3,500 new users, a little less than a day brings
         columns=Columns(arm="variant", outcome="converted", id="user_id"),
         seed=7,  # to print the same each time: leave it out in a real study
         storage=f"sqlite:///{folder}/studies.db",

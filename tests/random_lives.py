@@ -61,11 +61,13 @@ class Life:
             self.means = {arm: draw([0.4, 0.4, 0.1, 0.25, 0.55, 0.7]) for arm in "abcdefgh"}
             words = f"--question {QUESTIONS[self.question]} {self.noise} {KEYS[self.keys]} --delta {draw(['5%', 0.2])}"
             words += draw(["", " --budget 300", " --budget 900", " --budget 900 --lead 0.2 --looks 3"])
-            words += draw(["", " --round 60", " --round 151"])
+            words += draw(["", " --round-size 60", " --round-size 151"])
             words += draw(["", " --split equal", " --split " + ":".join(draw("123") for _ in arms)])
-            words += draw(["", "", " --max-round 90", " --min-per-arm 5"])
+            words += draw(["", "", " --max-round-size 90", " --min-per-arm 5"])
             if self.keys == "id":
-                words += draw(["", "", " --id-result mean", " --id-result sum", " --id-result max --two-arms left-out"])
+                words += draw(
+                    ["", "", " --id-result mean", " --id-result sum", " --id-result max --mixed-ids left-out"]
+                )
             if self.does(f"new s --arms {','.join(arms)} --seed {draw(range(99))} {words}"):
                 return self
         raise AssertionError(f"no such study: {self.script[-1]}")
@@ -194,7 +196,7 @@ class Life:
             wanted = {arm: sum(row[1] == arm for row in self.rows[name]) for _, arm, _ in self.rows[name]}
             rows = self.fresh(wanted)
             by = self.file(rows)
-        words = f"amend s {name} --why typo" + (f" --by {self.folder / by}" if by else "")
+        words = f"amend s {name} --why typo" + (f" --with {self.folder / by}" if by else "")
         if self.does(words, lambda study: study.amend(name, by and self.folder / by, "typo")):
             del self.rows[name]
             self.gaps.discard(name)

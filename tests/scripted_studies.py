@@ -38,7 +38,17 @@ def studies(folder, wish, means, number, first=0):
     ends = []
     words = {
         name: getattr(wish, name)
-        for name in ("question", "noise", "delta", "policy", "max_round", "min_per_arm", "budget", "round", "split")
+        for name in (
+            "question",
+            "noise",
+            "delta",
+            "policy",
+            "max_round_size",
+            "min_per_arm",
+            "budget",
+            "round_size",
+            "split",
+        )
     }
     for i in range(first, first + number):
         rng = np.random.default_rng((7, i))

@@ -109,7 +109,7 @@ def table_of(asked, rates=RATES, seed=1, heads=("user_id", "variant", "converted
 
 def example(storage, name="checkout", rounds=3, arms=ARMS, rates=RATES, question=None, **settings):
     """A study with a few rounds told, and the next one asked for."""
-    words = {"round": 600, "budget": 12_000, "seed": 1, **settings}
+    words = {"round_size": 600, "budget": 12_000, "seed": 1, **settings}
     with create_study(
         name, question=question or BestArm(), arms=arms, noise=Binary(), storage=storage, **words
     ) as study:
@@ -128,7 +128,7 @@ def examples(storage):
     example(storage, "decided/2025", rounds=30)
     doses = ("Placebo", "75 mg", "300 mg")
     rates = dict(zip(doses, (0.3, 0.3, 0.6), strict=True))
-    example(storage, "dose", 2, doses, rates, Claims.against_control(doses, "Placebo"), round=200)
+    example(storage, "dose", 2, doses, rates, Claims.against_control(doses, "Placebo"), round_size=200)
     prompts = tuple("ABCDE")
     example(storage, "top two", 1, prompts, dict.fromkeys(prompts, 0.5), TopK(2))
     hostile = ("<img src=x onerror=alert(1)>", "'; drop table study; --", "“ü”")

@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Statements, TopK
+from roundwise.questions import Above, AnyAbove, BestArm, BestGroup, Largest, MinimumBelow, Statements, TopK
 from roundwise.questions.base import finite
 from roundwise.questions.levels import LevelQuestion
 from roundwise.solvers import divergence
@@ -63,8 +63,9 @@ KINDS = [
     Kind("largest-dense", lambda arms, rng: Largest(_dense(arms, rng), rng.normal(size=4)), solved=True),
     Kind("largest-group", lambda arms, rng: Largest(_groups(arms, rng)), most=20, solved=True),
 ]
+KINDS.append(Kind("best-group", lambda arms, rng: BestGroup(("a", "b", *rng.choice(list("abc"), arms - 2)))))
 BY_LABEL = {kind.label: kind for kind in KINDS}
-HALF_SPACES = [kind for kind in KINDS if kind.label not in ("minimum-below", "any-above")]
+HALF_SPACES = [kind for kind in KINDS if kind.label not in ("minimum-below", "any-above", "best-group")]
 
 
 def example(kind, arms, seed):
@@ -92,6 +93,8 @@ def permuted(question, order):
         return Statements(question.forms[:, order], question.levels)
     if isinstance(question, Largest):
         return Largest(question.forms[:, order], question.offsets)
+    if isinstance(question, BestGroup):
+        return BestGroup(tuple(question.groups[i] for i in order))
     return question
 
 
@@ -101,6 +104,8 @@ def permuted_answer(question, answer, order):
         return list(order).index(int(answer))
     if isinstance(question, TopK | Above):
         return np.asarray(answer)[order]
+    if isinstance(question, BestGroup):
+        return permuted(question, order).names.index(question.names[int(answer)])
     return answer
 
 
@@ -123,6 +128,8 @@ def reference_answer(question, point):
     point = [float(x) for x in point]
     if isinstance(question, BestArm):
         return point.index(max(point))
+    if isinstance(question, BestGroup):
+        return question.names.index(question.groups[point.index(max(point))])
     if isinstance(question, TopK):
         ranked = sorted(range(len(point)), key=lambda i: (-point[i], i))
         return tuple(i in ranked[: question.k] for i in range(len(point)))
@@ -155,6 +162,12 @@ def other_cells(question, means):
             (np.array([one[b] - one[c] for c in range(arms) if c != b]), np.zeros(arms - 1))
             for b in range(arms)
             if b != here
+        ]
+    if isinstance(question, BestGroup):  # b, an arm of another group, is at least as large as every other arm
+        return [
+            (np.array([one[b] - one[c] for c in range(arms) if c != b]), np.zeros(arms - 1))
+            for b in range(arms)
+            if question.names.index(question.groups[b]) != here
         ]
     if isinstance(question, TopK):  # every arm of another set is at least as large as every arm outside it
         found = []
@@ -205,6 +218,8 @@ def halfspaces(question, means):
         return normals, -normals @ means
     if isinstance(question, Above):
         return one, np.abs(means - question.level)
+    if isinstance(question, BestGroup):
+        return None
     if isinstance(question, MinimumBelow | AnyAbove):
         return None if here else (one, np.abs(means - question.level))
     if isinstance(question, Statements):

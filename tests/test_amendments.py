@@ -81,7 +81,7 @@ class TestBudgets:
 
     def test_what_is_left_of_claims_is_said_before_results(self, make):
         names = ("placebo", "low", "high")
-        study = make(question=Claims.against_control(names, control="placebo"), arms=names, budget=120, round=60)
+        study = make(question=Claims.against_control(names, control="placebo"), arms=names, budget=120, round_size=60)
         assert study.state.trial.plan.left == 60
         study.ask()
         study.tell(sums(placebo=(10, 3)))
@@ -94,7 +94,7 @@ class TestBudgets:
 
     def test_a_round_that_is_asked_for_is_the_last_only_by_what_it_asks_for(self, make):
         """The budget grows from 90 to 120 while the last 40 of 90 are asked for: 30 are left after them."""
-        study = make(**CLAIMS, budget=90, round=50)
+        study = make(**CLAIMS, budget=90, round_size=50)
         study.ask()
         study.tell(sums(placebo=(20, 6), low=(15, 5), high=(15, 8)))
         assert study.ask().pulls.sum() == 40
@@ -109,7 +109,7 @@ class TestBudgets:
         assert audit_entries(study.entries()).differences == ()
 
     def test_counted_anew_each_round_has_the_budget_that_was_said_before_it(self, make):
-        study = make(**CLAIMS, budget=90, round=50)
+        study = make(**CLAIMS, budget=90, round_size=50)
         study.ask()
         study.tell(sums(placebo=(20, 6), low=(15, 5), high=(15, 8)))
         study.extend(200)
@@ -128,7 +128,7 @@ class TestBudgets:
     @pytest.mark.long
     @pytest.mark.parametrize("cash", [0.0, 0.02])
     def test_claims_go_on_after_the_end_with_what_is_left(self, make, cash):
-        study = make(**CLAIMS, budget=90, round=50, policy=ConditionalPower(cash=cash))
+        study = make(**CLAIMS, budget=90, round_size=50, policy=ConditionalPower(reserve=cash))
         study.ask()
         study.tell(sums(placebo=(20, 6), low=(15, 5), high=(15, 8)))
         study.ask()
@@ -160,17 +160,17 @@ class TestBudgets:
             study.extend(9000)
 
     def test_a_budget_that_came_all_at_once_is_used_and_nothing_is_forecast(self, make):
-        study = make(**CLAIMS, budget=100, round=50)
+        study = make(**CLAIMS, budget=100, round_size=50)
         study.ask()
         report = study.tell(sums(placebo=(40, 12), low=(30, 10), high=(30, 14)))
         assert "the budget is used" in report.text()
-        assert [row["chance"] for row in report.plain()["claims"]] == [0, 0]
+        assert [row["power"] for row in report.plain()["claims"]] == [0, 0]
         assert study.ask() is None
         study.extend(300)  # no bet was the last: everything that was won is there
         assert study.ask().pulls.sum() == 50
 
     def test_no_extension_after_results_that_came_after_the_end(self, make):
-        study = make(**CLAIMS, budget=100, round=50, policy=ConditionalPower(cash=0.02))
+        study = make(**CLAIMS, budget=100, round_size=50, policy=ConditionalPower(reserve=0.02))
         study.ask()
         study.tell(sums(placebo=(40, 12), low=(30, 10), high=(30, 14)))
         study.tell(sums(placebo=(4, 1)))
@@ -189,10 +189,10 @@ class TestBudgets:
                 arms=("a", "b", "c"),
                 noise=Gaussian(1.0),
                 delta=0.2,
-                policy=ConditionalPower(cash=cash),
+                policy=ConditionalPower(reserve=cash),
                 seed=0,
                 budget=100,
-                round=50,
+                round_size=50,
             )
             trial = counting.start_trial(settings)
             for budget in (200, 400, 800, 800):
@@ -346,7 +346,7 @@ class TestClosingAndRemoving:
 
 class TestRounds:
     def test_a_round_is_complete_when_its_number_is_there(self, make):
-        study = make(round=60, split="2:1:1", budget=300)
+        study = make(round_size=60, split="2:1:1", budget=300)
         asked = study.ask()
         assert (asked.pulls.tolist(), asked.by_number) == ([30, 15, 15], True)
         report = study.tell(sums(a=(40, 20), b=(10, 5)))
@@ -354,13 +354,13 @@ class TestRounds:
         report = study.tell(sums(c=(15, 5)))  # 65 of 60
         assert (report.rounds, report.remaining) == (1, {})
         (surplus,) = [each for each in report.guarantee.conditions if each.code == "surplus"]
-        assert (surplus.fields["rounds"], surplus.fields["came"], surplus.fields["asked"]) == ([1], 65, 60)
+        assert (surplus.fields["rounds"], surplus.fields["returned"], surplus.fields["asked"]) == ([1], 65, 60)
         assert not any("never came" in each for each in report.warnings)
         assert study.ask().number == 2
         same_when_read_again(study)
 
     def test_a_split_follows_the_arms(self, make):
-        study = make(round=60, split="3:2:1")
+        study = make(round_size=60, split="3:2:1")
         rates(study, a=0.5, b=0.5, c=0.5)
         study.add("d")
         assert study.state.spec.split == (3.0, 2.0, 1.0, 1.0)
@@ -370,7 +370,7 @@ class TestRounds:
         same_when_read_again(study)
 
     def test_a_round_that_is_over_early(self, make):
-        study = make(round=60)
+        study = make(round_size=60)
         study.ask()
         study.tell(sums(a=(30, 15), b=(10, 5)))
         report = study.close_round("the week is over")
@@ -396,9 +396,9 @@ class TestRounds:
     @pytest.mark.parametrize(
         ("words", "found"),
         [
-            ({"round": 400, "max_round": 100}, "max_round"),
-            (CLAIMS | {"budget": 3000, "max_round": 100}, "round"),
-            ({"round": 21, "split": "5:1:1", "min_per_arm": 10}, "min_per_arm"),
+            ({"round_size": 400, "max_round_size": 100}, "max_round_size"),
+            (CLAIMS | {"budget": 3000, "max_round_size": 100}, "round"),
+            ({"round_size": 21, "split": "5:1:1", "min_per_arm": 10}, "min_per_arm"),
         ],
     )
     def test_limits_that_a_fixed_round_would_break(self, make, words, found):
@@ -408,14 +408,14 @@ class TestRounds:
             plan(**({"question": BestArm(), "arms": ARMS, "noise": Binary(), "baseline": "30%", "runs": 10} | words))
 
     def test_limits_that_it_keeps(self, make):
-        assert make(round=90, max_round=90, min_per_arm=30).ask().pulls.tolist() == [30, 30, 30]
+        assert make(round_size=90, max_round_size=90, min_per_arm=30).ask().pulls.tolist() == [30, 30, 30]
 
     def test_splits_that_are_none(self, make):
         for split, words in (("2:1", "arms"), ("a:b:c", "'equal'")):
             with pytest.raises(InputError, match=words):
                 make(split=split)
         with pytest.raises(InputError, match="policy"):
-            make(policy=PET(), noise=Gaussian(), round=100)
+            make(policy=PET(), noise=Gaussian(), round_size=100)
 
     def test_settings_survive_json(self):
         settings = StudySpec(
@@ -426,7 +426,7 @@ class TestRounds:
             policy=Wager(),
             seed=1,
             budget=900,
-            round=90,
+            round_size=90,
             split=(2.0, 1.0, 1.0),
         )
         assert StudySpec.from_json(json.loads(json.dumps(settings.to_json()))) == settings
@@ -474,7 +474,7 @@ def _after_the_decision(study, came):
 class TestWhatIsSaid:
     def test_a_claim_that_lost_all_is_null_in_json(self, make):
         """A whole budget that comes at once is one bet; JSON has no minus infinity."""
-        study = make(question=Claims.above(ARMS, 0.4), budget=60, round=60, split="2:1:2")
+        study = make(question=Claims.above(ARMS, 0.4), budget=60, round_size=60, split="2:1:2")
         study.ask()
         report = study.tell(sums(a=(24, 18), b=(12, 0), c=(24, 17)))
         assert -math.inf in [each.log_evidence for each in report.claim_rows]
@@ -493,7 +493,7 @@ class TestWhatIsSaid:
         assert (found.pending, found.plain()["remaining"]) == (0, {})
         assert Note("incomplete_round", round=1, results=6) in found.notes
         listed = list_studies(f"sqlite:///{tmp_path}/studies.db")[0]
-        assert (listed["since"], listed["pending"], listed["state"]) == (None, 0, "closed")
+        assert (listed["waiting_since"], listed["pending"], listed["state"]) == (None, 0, "closed")
 
     def test_results_of_rounds_after_the_one_that_decides_now(self, make):
         study = make()
@@ -512,7 +512,7 @@ class TestWhatIsSaid:
 
     def test_a_correction_that_decides_earlier_loses_nothing(self, make):
         """Rounds after the one that decides now, one of them open: in means, bounds and notes."""
-        study = make(arms=("a", "b"), round=200, split="equal", columns=Columns(id="user"))
+        study = make(arms=("a", "b"), round_size=200, split="equal", columns=Columns(id="user"))
 
         def told(first, wins, number=100):
             rows = [(f"{arm}{first + i}", arm, int(i < won)) for arm, won in wins.items() for i in range(number)]
@@ -532,7 +532,7 @@ class TestWhatIsSaid:
         _after_the_decision(study, 300)
         assert [each.results for each in found.arm_rows] == [250, 250]
         assert found.arm_rows[1].mean == (75 + 46 + 25) / 250
-        alone = make("alone", arms=("a", "b"), round=200, split="equal", columns=Columns(id="user"))
+        alone = make("alone", arms=("a", "b"), round_size=200, split="equal", columns=Columns(id="user"))
         alone.ask()
         alone.tell(told(0, {"a": 10, "b": 75}))
         narrow, wide = (each.arm_rows[1] for each in (found, alone.report()))
@@ -567,7 +567,7 @@ class TestWhatIsSaid:
 
     def test_no_larger_budget_where_results_came_after_the_end(self, make):
         """A correction ends the study after its first round: what came then was bet on by nobody."""
-        study = make(**CLAIMS, budget=900, round=300)
+        study = make(**CLAIMS, budget=900, round_size=300)
         for _ in range(2):
             study.ask()
             study.tell(sums(placebo=(100, 30), low=(100, 33), high=(100, 40)), new=True)
@@ -612,10 +612,10 @@ class TestWhatIsSaid:
 
     def test_no_arm_without_a_share(self, make):
         with pytest.raises(InputError, match="arm"):
-            make(split="2:0:1", round=60)
+            make(split="2:0:1", round_size=60)
 
     def test_dangers_stand_above_the_headline_on_a_terminal(self, make):
-        study = make(arms=("a", "b"), round=400, split="equal")
+        study = make(arms=("a", "b"), round_size=400, split="equal")
         study.ask()
         report = study.tell(sums(a=(300, 150), b=(100, 51)))
         assert report.dangers[0].code == "sample_ratio_mismatch"
@@ -623,7 +623,7 @@ class TestWhatIsSaid:
         assert 0 <= text.index("Danger: Sample-ratio mismatch") < text.index("Not decided yet")
 
     def test_after_the_end_of_claims_only_means_move(self, make):
-        study = make(**CLAIMS, budget=100, round=50)
+        study = make(**CLAIMS, budget=100, round_size=50)
         study.ask()
         study.tell(sums(placebo=(40, 12), low=(30, 10), high=(30, 14)))
         before = study.report().claim_rows

@@ -544,7 +544,7 @@ class TestBodies:
             {"split": "1:2:3"},
             {"columns": {"arm": ""}},
             {"seed": -1},
-            {"max_round": -5},
+            {"max_round_size": -5},
         ],
         ids=str,
     )

@@ -90,7 +90,7 @@ def test_contests_of_data(data):
     assert found["tie: best arm"].near_tie
     assert found["easy: what beats the first"].budget == 3000
     assert found["easy: best arm"].gap == pytest.approx(0.3)
-    assert [each.name for each in replayed(data, most_arms=2)] == ["tie: best arm", "tie: what beats the first"]
+    assert [each.name for each in replayed(data, max_arms=2)] == ["tie: best arm", "tie: what beats the first"]
 
 
 @pytest.mark.parametrize(

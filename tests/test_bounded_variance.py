@@ -179,7 +179,7 @@ def test_a_live_study_and_its_plan(tmp_path) -> None:
     """Told rows with heavy tails, the guarantee is kept; sums need squares; a plan assumes the largest variance."""
     rng = np.random.default_rng(8)
     with studies(tmp_path) as make:
-        study = make(arms=("a", "b"), noise=NoiseOptions(max_variance=3.0).model(), round=120)
+        study = make(arms=("a", "b"), noise=NoiseOptions(max_variance=3.0).model(), round_size=120)
         study.ask()
         with pytest.raises(DataError, match="'bounded-variance' sums need the column 'squares'"):
             study.tell({"arm": ["a", "b"], "count": [60, 60], "total": [1.0, 2.0]})

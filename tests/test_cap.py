@@ -47,7 +47,7 @@ def live(tmp_path, old, new, cap=20.0):
     """A study of two arms, told twice."""
     url = f"sqlite:///{tmp_path}/s.db"
     with create_study(
-        "cap", question=BestArm(), arms=["old", "new"], noise=Capped(cap), round=600, storage=url
+        "cap", question=BestArm(), arms=["old", "new"], noise=Capped(cap), round_size=600, storage=url
     ) as study:
         rng = np.random.default_rng(2)
         for number in range(8):

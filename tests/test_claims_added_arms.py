@@ -23,9 +23,11 @@ def make(tmp_path):
         yield made
 
 
-def doses(make, name="s", budget=800, round=200):
+def doses(make, name="s", budget=800, round_size=200):
     """A study of doses after one round."""
-    study = make(name, question=Claims.against_control(DOSES, "placebo"), arms=DOSES, budget=budget, round=round)
+    study = make(
+        name, question=Claims.against_control(DOSES, "placebo"), arms=DOSES, budget=budget, round_size=round_size
+    )
     study.ask()
     study.tell(sums(placebo=(80, 25), **{"25mg": (40, 9), "75mg": (40, 21), "300mg": (40, 32)}))
     if study.state.open_round is not None:
@@ -41,7 +43,7 @@ class TestArmsThatJoin:
         for old, new in zip(before.claim_rows, after.claim_rows, strict=False):
             assert (new.lower, new.upper) == (pytest.approx(old.lower, abs=1e-9), pytest.approx(old.upper, abs=1e-9))
         assert (after.claim_rows[-1].lower, after.claim_rows[-1].upper) == (None, None)
-        assert after.claim_rows[-1].chance is not None
+        assert after.claim_rows[-1].power is not None
 
     @pytest.mark.long
     @pytest.mark.parametrize("budget", [800, None], ids=["budget", "no budget"])
@@ -62,7 +64,7 @@ class TestArmsThatJoin:
 
     def test_bounds_of_the_first_claims_are_those_of_a_study_of_them_alone(self, make):
         """Same results, no other arm: the bars and drifts of claims there were do not change because one joins."""
-        joined, alone = doses(make, "joined", round=400), doses(make, "alone", round=400)
+        joined, alone = doses(make, "joined", round_size=400), doses(make, "alone", round_size=400)
         joined.add("450mg", "asked for")
         told = {"placebo": (150, 45), "25mg": (90, 27), "75mg": (80, 40), "300mg": (80, 64)}
         for study, more in ((joined, {"450mg": (60, 30)}), (alone, {})):
@@ -98,7 +100,7 @@ def _joined(noise, seed, delta, effect=(0.0, 0.0, 0.4, 0.3)):
     """The claims after each of four rounds, of which the last two have an arm that joined."""
     rng, means = np.random.default_rng(seed), 0.4 + np.array(effect)
     few, many = (Problem(Claims.against_control(k, 0), k, delta, noise) for k in (3, 4))
-    policy = Rounds(ConditionalPower(), budget=400, round=100)
+    policy = Rounds(ConditionalPower(), budget=400, round_size=100)
     trial, problem, found = begin(few, policy), few, []
     for number in range(4):
         if number == 2:
@@ -134,7 +136,7 @@ def _grown(noise, seed, delta):
 
 class TestTheFirstRound:
     def test_means_and_differences_have_bounds_without_a_budget(self, make):
-        study = make(question=Claims.against_control(("p", "x", "y"), "p"), arms=("p", "x", "y"), round=3000)
+        study = make(question=Claims.against_control(("p", "x", "y"), "p"), arms=("p", "x", "y"), round_size=3000)
         rates(study, p=0.34, x=0.4, y=0.5)
         report = study.report()
         for arm, rate in zip(report.arm_rows, (0.34, 0.4, 0.5), strict=True):
@@ -148,7 +150,9 @@ class TestTheFirstRound:
 
     def test_counts_too(self, make):
         arms = ("p", "x", "y")
-        study = make(question=Claims.against_control(arms, "p"), arms=arms, noise=Poisson(), budget=3000, round=1000)
+        study = make(
+            question=Claims.against_control(arms, "p"), arms=arms, noise=Poisson(), budget=3000, round_size=1000
+        )
         asked = study.ask()
         totals = [int(n * rate) for n, rate in zip(asked.pulls, (1.0, 1.1, 3.0), strict=True)]
         report = study.tell({"arm": list(arms), "count": [int(n) for n in asked.pulls], "total": totals})
@@ -192,7 +196,7 @@ class TestTheFirstRound:
         for name, budget in (("with", 300), ("without", None)):
             study = make(
                 name, question=Claims.against_control(arms, "p"), arms=arms, noise=Normal(), budget=budget,
-                round=120,
+                round_size=120,
             )  # fmt: skip
             study.ask()
             found[name] = study.tell(told)

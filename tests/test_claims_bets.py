@@ -9,7 +9,7 @@ from scipy.stats import binom, hypergeom, nchypergeom_fisher, norm, poisson, t
 
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, Past
-from roundwise.noise import Binary, Bounded, Gaussian, Normal, Poisson, SameVariance, SubGaussian
+from roundwise.noise import Binary, Bounded, EqualVariances, Gaussian, Normal, Poisson, SubGaussian
 from roundwise.noise.budget_bets import (
     binomial_budget_bet,
     drift_budget_bet,
@@ -212,7 +212,7 @@ class TestModels:
         batch = batch_of([10, 10, 5], [1.0, 8.0, -1.0], scatter=np.array([9.0, 12.0, 3.0]))
         square = 24.0 / 22.0
         score = norm.isf(t.sf((np.array([0.8, -0.2]) - 0.1) / np.sqrt(square * np.array([0.2, 0.3])), 22))
-        found = bet(SameVariance(), self.claims, batch, 3.0, 0.4)
+        found = bet(EqualVariances(), self.claims, batch, 3.0, 0.4)
         np.testing.assert_allclose(found, normal_budget_bet(score, 3.0, 0.4), rtol=1e-9)
 
     def test_rates(self):

@@ -29,7 +29,7 @@ RULE = ClosedTestingRule()
 def played(problem, means, seed, policy=None, batches=99):
     """One study to its end, or so many batches of it."""
     rng = np.random.default_rng(seed)
-    policy = policy or Rounds(ConditionalPower(), budget=300, round=50)
+    policy = policy or Rounds(ConditionalPower(), budget=300, round_size=50)
     trial = begin(problem, policy)
     while not trial.done and trial.plan.pulls.any() and trial.record.batches < batches:
         pulls = trial.plan.pulls
@@ -133,7 +133,7 @@ def test_bounds_of_odds_rule_out_every_smaller_ratio(seed, n, arms):
 def test_what_a_claim_says_of_itself():
     names = ["placebo", "75mg", "300mg"]
     problem = Problem(Claims.against_control(names, "placebo"), 3, 0.025, Binary())
-    policy = Rounds(ConditionalPower(), budget=300, round=60)
+    policy = Rounds(ConditionalPower(), budget=300, round_size=60)
     trial = begin(problem, policy)
     counts = np.full(3, 20.0)
     trial = advance(problem, policy, trial, Batch(counts, np.array([6.0, 0.0, 13.0])))
@@ -218,12 +218,12 @@ class TestChanges:
         problem, wrong, runs = Problem(Claims.against_control(3, 0), 3, 0.2, Gaussian(1.0)), 0, 300
         for seed in range(runs):
             rng = np.random.default_rng(seed)
-            policy = Rounds(ConditionalPower(), budget=200, round=50)
+            policy = Rounds(ConditionalPower(), budget=200, round_size=50)
             trial = begin(problem, policy)
             while not trial.done:
                 pulls = trial.plan.pulls
                 if trial.record.batches == 2 and trial.kept.chances.max() > 0.3:
-                    policy = Rounds(ConditionalPower(), budget=400, round=50)
+                    policy = Rounds(ConditionalPower(), budget=400, round_size=50)
                 trial = advance(problem, policy, trial, Batch(pulls, np.sqrt(pulls) * rng.standard_normal(3)))
             wrong += bool(trial.kept.shown.any())
         assert wrong <= 0.2 * runs + 3 * math.sqrt(0.16 * runs)

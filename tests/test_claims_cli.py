@@ -14,13 +14,13 @@ ACR20 = "0.36,0.34,0.47,0.465,0.537"
 def test_simulate_shows_what_python_shows(roundwise):
     code, out, _ = roundwise(
         *("simulate", "--question", "claims", "--control", "0", "--means", ACR20, "--binary", "--delta", "0.025"),
-        *("--budget", "600", "--round", "65", "--split", "2:1:1:1:1", "--runs", "200", "--json"),
+        *("--budget", "600", "--round-size", "65", "--split", "2:1:1:1:1", "--runs", "200", "--json"),
     )
     assert code == 0
     means = [float(each) for each in ACR20.split(",")]
     (same,) = simulate(
         Claims.against_control(5, 0), BernoulliArms(means), [ConditionalPower()], runs=200, delta=0.025,
-        budget=600, round=65, split=(2, 1, 1, 1, 1),
+        budget=600, round_size=65, split=(2, 1, 1, 1, 1),
     )  # fmt: skip
     (found,) = json.loads(out)
     assert found["claims"]["true_shown"]["mean"] == pytest.approx(same.true_shown.mean())
@@ -62,7 +62,7 @@ def test_complexity(roundwise):
         (("--question", "claims", "--control", "0", "--margin-is", "odds"), "no kind of margin"),
         (("--question", "claims", "--control", "0", "--margin-is", "odds-ratio"), "need 0/1 results"),
         (("--question", "claims", "--control", "0", "--policy", "wager"), "use the policy 'conditional-power'"),
-        (("--question", "best-arm", "--policy", "pet", "--round", "30"), "'pet'"),
+        (("--question", "best-arm", "--policy", "pet", "--round-size", "30"), "'pet'"),
     ],
 )
 def test_what_does_not_fit_is_said_in_a_sentence(roundwise, words, message):
@@ -81,7 +81,7 @@ def test_a_sweep_of_claims(roundwise, tmp_path, split, arms):
 runs = 40
 delta = 0.025
 budget = 600
-round = 65
+round_size = 65
 split = {split}
 
 [[question]]
@@ -102,7 +102,7 @@ name = "conditional-power"
     (row,) = json.loads(out)["cells"]
     (same,) = simulate(
         Claims.against_control(5, 0), BernoulliArms([0.36, 0.34, 0.47, 0.465, 0.537]), [ConditionalPower()], runs=40,
-        delta=0.025, budget=600, round=65, split=(2, 1, 1, 1, 1),
+        delta=0.025, budget=600, round_size=65, split=(2, 1, 1, 1, 1),
     )  # fmt: skip
     assert row["true_shown_mean"] == pytest.approx(same.true_shown.mean())
     assert row["samples_mean"] == pytest.approx(same.samples.mean())
@@ -122,7 +122,7 @@ def test_every_command_takes_the_same_words(roundwise):
         "--means",
         "0.3,0.4,0.5",
     ]
-    rounds = ["--budget", "600", "--round", "65", "--split", "equal"]
+    rounds = ["--budget", "600", "--round-size", "65", "--split", "equal"]
     for command in (["simulate", "--runs", "20", *rounds], ["complexity"]):
         code, _, err = roundwise(*command, *words, "--binary")
         assert code == 0, err

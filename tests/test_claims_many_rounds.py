@@ -111,7 +111,7 @@ class TestTheyGoOn:
     @pytest.mark.long
     def test_claims_that_join(self, make):
         """What was added among the first rounds goes on, too; what is added later has no bounds, and takes none."""
-        study = make(question=Claims.against_control(ARMS, "p"), arms=ARMS, budget=6000, round=60, split="equal")
+        study = make(question=Claims.against_control(ARMS, "p"), arms=ARMS, budget=6000, round_size=60, split="equal")
         rng = np.random.default_rng(2)
 
         def told():
@@ -147,7 +147,7 @@ class TestTheyHold:
 
     @pytest.mark.long
     def test_more_rounds_take_no_more_room(self, make):
-        study = make(question=Claims.against_control(ARMS, "p"), arms=ARMS, budget=6000, round=60, split="equal")
+        study = make(question=Claims.against_control(ARMS, "p"), arms=ARMS, budget=6000, round_size=60, split="equal")
         sizes = []
         for _ in range(30):
             study.ask()

@@ -31,8 +31,8 @@ def make(tmp_path):
 
 def doses(make, name="s", arms=DOSES, told=None, **more):
     """A study of doses after one round: 25mg is worse than placebo, the others are better."""
-    words = {"budget": 800, "round": 200, **more}
-    settings = {key: words.pop(key) for key in ("budget", "round") if words[key] is not None or words.pop(key)}
+    words = {"budget": 800, "round_size": 200, **more}
+    settings = {key: words.pop(key) for key in ("budget", "round_size") if words[key] is not None or words.pop(key)}
     study = make(name, question=Claims.against_control(arms, "placebo", **words), arms=arms, **settings)
     if told is None:
         study.ask()
@@ -49,23 +49,23 @@ class TestForecasts:
         found = lines(doses(make, futility=0.1).report())
         worse = found["25mg beats placebo"], found["25mg does not beat placebo by 0.1 or more"]
         assert worse[0].estimate < 0
-        assert worse[0].chance < 0.05
-        assert worse[1].chance > 0.8
+        assert worse[0].power < 0.05
+        assert worse[1].power > 0.8
         better = found["300mg beats placebo"], found["300mg does not beat placebo by 0.1 or more"]
-        assert better[0].chance > 0.9
-        assert better[1].chance < 0.01
+        assert better[0].power > 0.9
+        assert better[1].power < 0.01
 
     def test_of_levels_too(self, make):
-        study = make(question=Claims.above(DOSES, 0.4, sides="two"), arms=DOSES, budget=3000, round=400)
+        study = make(question=Claims.above(DOSES, 0.4, sides="two"), arms=DOSES, budget=3000, round_size=400)
         found = lines(rates(study, **dict(zip(DOSES, (0.3, 0.3, 0.5, 0.5), strict=True))))
-        assert found["placebo is above 0.4"].chance < 0.05
-        assert found["placebo is not above 0.4"].chance > 0.9
-        assert found["300mg is above 0.4"].chance > 0.9
+        assert found["placebo is above 0.4"].power < 0.05
+        assert found["placebo is not above 0.4"].power > 0.9
+        assert found["300mg is above 0.4"].power > 0.9
 
     @pytest.mark.parametrize("noise", [Binary(), Gaussian(1.0), Normal()], ids=lambda each: each.name)
     def test_the_better_side_has_the_chance_that_plans_are_made_with(self, noise):
         problem = Problem(Claims.against_control(4, 0, 0.1, futility=0.3), 4, 0.05, noise)
-        policy = Rounds(ConditionalPower(), budget=600, round=100)
+        policy = Rounds(ConditionalPower(), budget=600, round_size=100)
         trial, rng, seen = begin(problem, policy), np.random.default_rng(3), 0
         while not trial.done:
             pulls = trial.plan.pulls
@@ -80,21 +80,21 @@ class TestForecasts:
     def test_the_number_itself(self):
         """Phi((theta sqrt(I) - y)/sqrt(1 + error^2 I)), written out for one claim of a normal mean above a level."""
         problem = Problem(Claims(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.2, 9.0])), 2, 0.05, Gaussian(1.0))
-        policy = Rounds(ConditionalPower(), budget=80, round=20)
+        policy = Rounds(ConditionalPower(), budget=80, round_size=20)
         trial = advance(problem, policy, begin(problem, policy), Batch(np.full(2, 10.0), np.array([6.0, 0.0])))
         first, second = RULE.claims(problem, trial, "ab")
-        assert second.chance == 0  # it is hopeless, so all that is left is for the first
+        assert second.power == 0  # it is hopeless, so all that is left is for the first
         need = math.log(2 / 0.05) - trial.kept.gains[0]
         y, error, information = stats.norm.isf(math.exp(-need)), math.sqrt(1 / 10), 60.0
         away = ((0.6 - 0.2) * math.sqrt(information) - y) / math.sqrt(1 + error**2 * information)
-        assert first.chance == pytest.approx(stats.norm.cdf(away), abs=1e-9)
+        assert first.power == pytest.approx(stats.norm.cdf(away), abs=1e-9)
 
     def test_what_is_settled_has_no_forecast_for_its_other_side(self, make):
-        study = doses(make, sides="two", budget=2000, round=500, told="not yet")
+        study = doses(make, sides="two", budget=2000, round_size=500, told="not yet")
         rates(study, **dict(zip(DOSES, (0.2, 0.2, 0.4, 0.9), strict=True)))
         found = lines(study.report())
-        assert (found["300mg beats placebo"].shown, found["300mg beats placebo"].chance) == (True, 1.0)
-        assert found["300mg does not beat placebo"].chance is None
+        assert (found["300mg beats placebo"].shown, found["300mg beats placebo"].power) == (True, 1.0)
+        assert found["300mg does not beat placebo"].power is None
         stands = {row[0]: row[3] for row in as_rows(claim_table(study.report()))}
         assert stands["300mg beats placebo"] == "shown in round 1"
         assert stands["300mg does not beat placebo"] == "other side shown"  # no result is asked for it
@@ -102,16 +102,16 @@ class TestForecasts:
 
     def test_nothing_is_forecast_when_nothing_is_left(self, make):
         """Also where more came back than was asked for, so that the budget is used before it was said to be."""
-        study = doses(make, budget=200, round=100, told="not yet")
+        study = doses(make, budget=200, round_size=100, told="not yet")
         study.ask()
         study.tell(sums(placebo=(80, 25), **{"25mg": (40, 9), "75mg": (40, 21), "300mg": (40, 20)}))
         assert study.state.trial.record.samples == 200
-        assert {each.chance for each in study.report().claim_rows if not each.shown} == {0.0}
+        assert {each.power for each in study.report().claim_rows if not each.shown} == {0.0}
 
     def test_a_larger_budget_is_in_it(self, make):
         study = doses(make, budget=400)
-        before = lines(study.report())["75mg beats placebo"].chance
-        assert lines(study.extend(4000))["75mg beats placebo"].chance > before
+        before = lines(study.report())["75mg beats placebo"].power
+        assert lines(study.extend(4000))["75mg beats placebo"].power > before
 
     def test_many_rounds_are_not_said_twice(self):
         spread = Quantiles(typical=1.0, p95=1.0)
@@ -130,7 +130,7 @@ class TestArmsThatLeave:
         assert report.headline == "Not decided yet. Shown: nothing. Open: 75mg and 300mg. Given up: 25mg"
         for each in report.claim_rows:
             assert ("25mg" in each.claim) == each.given_up
-            assert not each.given_up or each.chance == 0
+            assert not each.given_up or each.power == 0
         assert re.search(r"25mg beats placebo .* given up ", report.text())
         asked = dict(study.ask().table)
         assert set(asked) == {"placebo", "75mg", "300mg"}
@@ -141,7 +141,7 @@ class TestArmsThatLeave:
 
     def test_a_study_in_which_only_it_is_open_ends(self, make):
         study = make(
-            question=Claims.against_control(("p", "x", "y"), "p"), arms=("p", "x", "y"), budget=1000, round=250
+            question=Claims.against_control(("p", "x", "y"), "p"), arms=("p", "x", "y"), budget=1000, round_size=250
         )
         report = rates(study, p=0.2, x=0.3, y=0.9)
         assert [each.shown for each in report.claim_rows] == [False, True]
@@ -154,7 +154,7 @@ class TestArmsThatLeave:
     def test_results_are_for_what_is_still_open(self, make, budget, asked):
         """A claim that was fed is dropped: others are fed in its place, and never the control alone."""
         arms = ("p", "x", "y", "z")
-        study = make(question=Claims.against_control(arms, "p"), arms=arms, budget=budget, round=250)
+        study = make(question=Claims.against_control(arms, "p"), arms=arms, budget=budget, round_size=250)
         rates(study, p=0.4, x=0.42, y=0.58, z=0.3)
         assert not asked or "y" in dict(study.ask().table)
         study.drop("y", "toxic")
@@ -201,7 +201,7 @@ class TestWhatHappenedIsSaid:
 
 class TestAfterTheDecision:
     def test_what_stands_is_said_to_stand(self, make):
-        study = make(question=Claims.against_control(("p", "x"), "p"), arms=("p", "x"), budget=400, round=200)
+        study = make(question=Claims.against_control(("p", "x"), "p"), arms=("p", "x"), budget=400, round_size=200)
         while study.ask() is not None:
             rates(study, p=0.3, x=0.9)
         before = study.report()
@@ -216,7 +216,7 @@ class TestAfterTheDecision:
 class TestWords:
     def test_odds_ratios_are_odds_ratios(self, make):
         question = Claims.against_control(("p", "x", "y"), "p", 1.2, scale="odds-ratio")
-        report = rates(make(question=question, arms=("p", "x", "y"), budget=3000, round=1000), p=0.3, x=0.3, y=0.5)
+        report = rates(make(question=question, arms=("p", "x", "y"), budget=3000, round_size=1000), p=0.3, x=0.3, y=0.5)
         y = report.claim_rows[1]
         assert y.estimate == pytest.approx((0.5 / 0.5) / (0.3 / 0.7), rel=0.03)
         assert 1 < y.lower < y.estimate
@@ -226,7 +226,7 @@ class TestWords:
 
     def test_ratios_are_ratios(self, make):
         question = Claims.against_control(("p", "x", "y"), "p", 1.1, scale="ratio")
-        study = make(question=question, arms=("p", "x", "y"), budget=3000, round=1000)
+        study = make(question=question, arms=("p", "x", "y"), budget=3000, round_size=1000)
         report = rates(study, p=0.3, x=0.3, y=0.5)
         x, y = report.claim_rows
         means = {arm.name: arm.mean for arm in report.arm_rows}
@@ -244,7 +244,7 @@ class TestWords:
 
     def test_ratios_of_what_may_be_negative_are_not(self, make):
         question = Claims.against_control(("p", "y"), "p", 1.1, scale="ratio")
-        study = make(question=question, arms=("p", "y"), noise=Gaussian(), budget=300, round=100)
+        study = make(question=question, arms=("p", "y"), noise=Gaussian(), budget=300, round_size=100)
         study.ask()
         report = study.tell({"arm": ["p", "y"], "count": [50, 50], "total": [-50.0, 50.0]})
         assert report.claim_rows[0].scale == "y - 1.1 p"
@@ -252,7 +252,7 @@ class TestWords:
 
     def test_sides_of_odds(self, make):
         question = Claims.against_control(("p", "x", "y"), "p", 1.0, scale="odds-ratio", sides="two")
-        report = rates(make(question=question, arms=("p", "x", "y"), budget=3000, round=1000), p=0.3, x=0.3, y=0.5)
+        report = rates(make(question=question, arms=("p", "x", "y"), budget=3000, round_size=1000), p=0.3, x=0.3, y=0.5)
         assert report.headline.endswith("Shown: y beats p. Open: x")
         assert [each.claim for each in report.claim_rows][2:] == ["x does not beat p", "y does not beat p"]
         futile = Claims.against_control(("p", "x"), "p", 1.2, scale="odds-ratio", futility=1.5)
@@ -291,6 +291,8 @@ class TestTheChart:
         assert {each.rounds for each in study.report().courses} == {(2,)}
 
     def test_an_undecided_study_is_not_decided_by_a_rule(self, make):
-        study = make("t", question=Claims.against_control(DOSES, "placebo"), arms=DOSES, round=200, split="2:1:1:1")
+        study = make(
+            "t", question=Claims.against_control(DOSES, "placebo"), arms=DOSES, round_size=200, split="2:1:1:1"
+        )
         assert "decided by" not in study.report().sentence
         assert "judged by the rule of conditional-power" in study.report().sentence

@@ -50,7 +50,7 @@ class TestRounds:
 
     def test_a_rest_below_half_a_round_is_added_to_the_last_one(self):
         problem = Problem(Claims.against_control(5, 0), 5, 0.025, Binary())
-        policy = Rounds(ConditionalPower(), budget=600, round=65, split=(2, 1, 1, 1, 1))
+        policy = Rounds(ConditionalPower(), budget=600, round_size=65, split=(2, 1, 1, 1, 1))
         found = self.plans(policy, problem, lambda pulls: np.floor(pulls * [0.3, 0.3, 0.4, 0.4, 0.45]))
         assert [each.pulls.sum() for each in found] == [65.0] * 8 + [80.0]
         assert [each.left for each in found] == [600 - 65 * i for i in range(1, 9)] + [0.0]
@@ -59,7 +59,7 @@ class TestRounds:
 
     def test_a_split_is_kept_up_to_rounding_whatever_came_back(self):
         problem = Problem(Claims.against_control(3, 0), 3, 0.025, Binary())
-        policy = Rounds(ConditionalPower(), budget=300, round=30, split=(2, 1, 1))
+        policy = Rounds(ConditionalPower(), budget=300, round_size=30, split=(2, 1, 1))
         trial = begin(problem, policy)
         assert trial.plan.pulls.tolist() == [15, 8, 7]
         trial = advance(problem, policy, trial, Batch(np.array([15.0, 2.0, 7.0]), np.array([5.0, 1.0, 3.0])))
@@ -89,10 +89,10 @@ class TestRounds:
     @pytest.mark.parametrize(
         ("policy", "message"),
         [
-            (lambda: Rounds(PET(), round=30), "'pet'"),
+            (lambda: Rounds(PET(), round_size=30), "'pet'"),
             (lambda: Rounds(Wager(), split=(1, 1)), "split"),
             (lambda: Rounds(Wager(), budget=2), "budget"),
-            (lambda: Rounds(Wager(), round=0), "`round` is 0"),
+            (lambda: Rounds(Wager(), round_size=0), "`round_size` is 0"),
             (lambda: Rounds(Wager(), split=(0, 0, 0)), "`split` is"),
             (lambda: ConditionalPower(), "'best-arm'"),
         ],
@@ -149,7 +149,7 @@ class TestRuns:
         """Bit for bit: one run of the block computed by itself from the same results."""
         claims = Claims.against_control(5, 0, futility=0.15)
         problem = Problem(claims, 5, 0.025, Binary())
-        policy = Rounds(ConditionalPower(), budget=400, round=50)
+        policy = Rounds(ConditionalPower(), budget=400, round_size=50)
         rng = np.random.default_rng(1)
         together, alone = begin(problem, policy, (7,)), begin(problem, policy)
         for _ in range(8):
@@ -163,7 +163,7 @@ class TestRuns:
     def test_what_was_shown_stays_although_another_sign_changes(self):
         """One dose wins early; then its rows turn, and another dose's sign flips: the claim stays, and is dated."""
         problem = Problem(Claims.against_control(3, 0), 3, 0.025, Binary())
-        policy = Rounds(ConditionalPower(), budget=2000, round=300, split=(1, 1, 1))
+        policy = Rounds(ConditionalPower(), budget=2000, round_size=300, split=(1, 1, 1))
         trial = begin(problem, policy)
         trial = advance(problem, policy, trial, Batch(np.full(3, 100.0), np.array([10.0, 12.0, 70.0])))
         trial = advance(problem, policy, trial, Batch(np.full(3, 100.0), np.array([10.0, 12.0, 70.0])))
@@ -177,7 +177,7 @@ class TestRuns:
     def test_why_it_stopped(self):
         rule = ClosedTestingRule()
         problem = Problem(Claims.against_control(2, 0), 2, 0.025, Binary())
-        policy = Rounds(ConditionalPower(), budget=400, round=100)
+        policy = Rounds(ConditionalPower(), budget=400, round_size=100)
 
         def after(*totals):
             trial = begin(problem, policy)
@@ -193,7 +193,7 @@ class TestRuns:
 
     def test_hopeless_doses_are_not_fed_and_may_come_back(self):
         problem = Problem(Claims.against_control(4, 0), 4, 0.025, Binary())
-        policy = Rounds(ConditionalPower(), budget=800, round=100)
+        policy = Rounds(ConditionalPower(), budget=800, round_size=100)
         trial = begin(problem, policy)
         assert (trial.plan.pulls > 0).all()
         trial = advance(problem, policy, trial, Batch(np.full(4, 25.0), np.array([10.0, 1.0, 16.0, 15.0])))
@@ -208,15 +208,15 @@ class TestRuns:
 
     def test_the_control_gets_the_square_root_of_the_number_fed(self):
         problem = Problem(Claims.against_control(10, 0), 10, 0.025, Binary())
-        first = Rounds(ConditionalPower(), budget=1200, round=120).first(problem, ())
+        first = Rounds(ConditionalPower(), budget=1200, round_size=120).first(problem, ())
         assert first.pulls.sum() == 120
         assert first.pulls.tolist() == [30] + [10] * 9
 
     def test_cash_that_is_kept_from_a_last_bet(self):
         problem = Problem(Claims.against_control(2, 0), 2, 0.025, Binary())
         for cash in (0.0, 0.02):
-            policy = Rounds(ConditionalPower(cash=cash), budget=100)
-            trial = begin(problem, Rounds(policy.policy, budget=100, round=100))
+            policy = Rounds(ConditionalPower(reserve=cash), budget=100)
+            trial = begin(problem, Rounds(policy.policy, budget=100, round_size=100))
             after = advance(problem, policy, trial, Batch(np.full(2, 50.0), np.array([20.0, 21.0])))
             np.testing.assert_allclose(np.exp(after.kept.gains), [cash])
 
@@ -227,8 +227,8 @@ class TestNumbers:
     @pytest.mark.parametrize(
         ("means", "world", "budget", "rounds", "expected"),
         [
-            (ACR20, BernoulliArms, 600, {"round": 65, "split": (2, 1, 1, 1, 1)}, 1.09),
-            (ACR20, BernoulliArms, 600, {"round": 65}, 1.38),
+            (ACR20, BernoulliArms, 600, {"round_size": 65, "split": (2, 1, 1, 1, 1)}, 1.09),
+            (ACR20, BernoulliArms, 600, {"round_size": 65}, 1.38),
             ([0, 0, 0.1, 0.2, 0.3, 0.5], GaussianArms, 1000, {}, 2.30),
         ],
         ids=["ACR20 fixed split", "ACR20 own split", "normal own split"],
@@ -247,9 +247,9 @@ class TestNumbers:
             ([0.0] * 6, GaussianArms, 0.05, {}),
             ([0.0, 0.0, 0.0, 0.0, 0.3, 0.3], GaussianArms, 0.05, {}),
             ([0.0, 0.0, 1.0, 1.0, 1.0, 1.0], GaussianArms, 0.05, {}),
-            ([0.36] * 5, BernoulliArms, 0.025, {"round": 65, "split": (2, 1, 1, 1, 1)}),
-            ([0.1] * 5, BernoulliArms, 0.025, {"round": 65}),
-            ([0.36, 0.36, 0.6, 0.6, 0.6], BernoulliArms, 0.025, {"round": 65}),
+            ([0.36] * 5, BernoulliArms, 0.025, {"round_size": 65, "split": (2, 1, 1, 1, 1)}),
+            ([0.1] * 5, BernoulliArms, 0.025, {"round_size": 65}),
+            ([0.36, 0.36, 0.6, 0.6, 0.6], BernoulliArms, 0.025, {"round_size": 65}),
         ],
         ids=str,
     )
@@ -269,5 +269,5 @@ class TestNumbers:
             ([0.0, 0.2, 0.0, 0.2], GaussianArms, Gaussian(1.0), Claims.against_control(4, 0, futility=0.2)),
         ]
         for means, world, noise, claims in cases:
-            found = shown(means, 1500, 400, delta=0.05, world=world, claims=claims, noise=noise, round=40)
+            found = shown(means, 1500, 400, delta=0.05, world=world, claims=claims, noise=noise, round_size=40)
             assert (~found.correct).mean() < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 1500), claims

@@ -21,7 +21,7 @@ def storage(tmp_path):
 
 
 def created(storage, **more):
-    words = {"budget": 300, "round": 60, **more}
+    words = {"budget": 300, "round_size": 60, **more}
     return create_study(
         "doses", question=Claims.against_control(DOSES, "placebo"), arms=DOSES, noise=Binary(), delta=0.025,
         storage=storage, **words,
@@ -76,7 +76,7 @@ def test_a_claim_that_was_shown_stays_when_the_study_is_loaded_again(storage):
     pytest.importorskip("pandas")
     import pandas as pd
 
-    with created(storage, budget=600, round=100) as study:
+    with created(storage, budget=600, round_size=100) as study:
         turned = {"placebo": 0.0, "25mg": 0.0, "75mg": 0.0, "150mg": 0.0, "300mg": 1.0}
         for _ in range(2):
             asked = study.ask()
@@ -103,7 +103,7 @@ def test_the_report_says_why_it_ended(storage):
 def test_without_a_budget_the_only_file_of_the_first_round_can_be_withdrawn(storage, tmp_path, withdrawn):
     """It was a traceback: nothing came back, so nothing was planned, and an empty batch was passed over."""
     rng = np.random.default_rng(1)
-    with created(storage, budget=None, round=None) as study:
+    with created(storage, budget=None, round_size=None) as study:
         for number in range(1, withdrawn + 1):
             rows = [f"{arm},{x}" for arm, n in study.ask().table for x in rng.binomial(1, RATES[arm], n)]
             (tmp_path / f"{number}.csv").write_text("\n".join(["arm,outcome", *rows]))

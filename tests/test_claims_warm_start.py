@@ -33,7 +33,7 @@ def place(folder):
 @pytest.fixture
 def make(tmp_path):
     def made(name, **more):
-        words = {"noise": Binary(), "budget": 600, "round": 120, "question": QUESTION, **more}
+        words = {"noise": Binary(), "budget": 600, "round_size": 120, "question": QUESTION, **more}
         return create_study(name, arms=ARMS, delta=0.025, seed=1, storage=place(tmp_path), **words)
 
     return made
@@ -151,7 +151,7 @@ def test_the_error_is_that_promised_whatever_the_past_says(noise, budget):
     """All arms are alike; the past says that both others are far better, or (as it did) by chance."""
     runs, delta, arms, rng = 1500, 0.1, 3, np.random.default_rng(7)
     problem = Problem(Claims.against_control(arms, 0), arms, delta, noise)
-    policy = ConditionalPower() if budget is None else Rounds(ConditionalPower(), budget=budget, round=200)
+    policy = ConditionalPower() if budget is None else Rounds(ConditionalPower(), budget=budget, round_size=200)
     counts = np.full((runs, arms), 200.0)
     for gap in (0.0, 0.2):
         means = np.array([0.4, 0.4 + gap, 0.4 + gap])

@@ -87,7 +87,7 @@ def test_rows_are_adjusted_and_the_sums_are_recorded(tmp_path, monkeypatch):
 
 def test_a_study_adjusts_from_its_second_round_on(make, tmp_path):
     rng = np.random.default_rng(2)
-    study = make(arms=("a", "b"), noise=Normal(), round=200, columns=USERS)
+    study = make(arms=("a", "b"), noise=Normal(), round_size=200, columns=USERS)
     report = run(study, rng, 4)
     told = [file.covariate.adjustment for each in study.state.rounds for file in each.files]
     assert told[0] == Adjustment()
@@ -101,7 +101,7 @@ def test_a_study_adjusts_from_its_second_round_on(make, tmp_path):
 
 def test_an_audit_finds_another_adjustment(make):
     """Slope and centre must follow from earlier rounds: chosen after looking they would not be fair."""
-    study = make(arms=("a", "b"), noise=Normal(), round=200, columns=USERS)
+    study = make(arms=("a", "b"), noise=Normal(), round_size=200, columns=USERS)
     run(study, np.random.default_rng(7), 3)
     entries = study.entries()
     told = [each for each in entries if each.kind == "told"][1]
@@ -111,7 +111,7 @@ def test_an_audit_finds_another_adjustment(make):
 
 def test_files_of_one_round_are_adjusted_alike(make):
     rng = np.random.default_rng(3)
-    study = make(arms=("a", "b"), noise=Normal(), round=400, columns=USERS)
+    study = make(arms=("a", "b"), noise=Normal(), round_size=400, columns=USERS)
     run(study, rng, 1, 400)
     study.ask()
     for _ in range(2):
@@ -123,7 +123,7 @@ def test_files_of_one_round_are_adjusted_alike(make):
 
 def test_earlier_data_tell_by_how_much(make):
     rng = np.random.default_rng(4)
-    study = make(arms=("a", "b"), noise=Normal(), round=200, columns=USERS)
+    study = make(arms=("a", "b"), noise=Normal(), round_size=200, columns=USERS)
     study.import_past(units(rng, 400, 0))
     run(study, rng, 1)
     assert study.state.rounds[0].files[0].covariate.adjustment.slope == pytest.approx(0.35, abs=0.1)
@@ -135,21 +135,21 @@ def test_it_saves_results(make):
     needed = {"with": 0, "without": 0}
     for k in range(4):
         for name, columns in (("with", USERS), ("without", Columns(id="user"))):
-            study = make(f"{name} {k}", arms=("a", "b"), noise=Normal(), round=400, columns=columns)
+            study = make(f"{name} {k}", arms=("a", "b"), noise=Normal(), round_size=400, columns=columns)
             needed[name] += run(study, np.random.default_rng(50 + k), 30, 400, gap=0.1).results
     assert needed["with"] < 0.75 * needed["without"]
 
 
 def test_a_covariate_that_arms_change_is_said(make):
     rng = np.random.default_rng(6)
-    study = make(arms=("a", "b"), noise=LargeSample(), round=400, columns=USERS)
+    study = make(arms=("a", "b"), noise=LargeSample(), round_size=400, columns=USERS)
     report = run(study, rng, 2, 400, lift=1.0)
     assert "covariate_differs" in report.guarantee.codes
     assert any(each.code == "covariate_differs" for each in report.dangers)
 
 
 def test_it_is_fixed_at_creation(make):
-    study = make(arms=("a", "b"), noise=Normal(), round=200, columns=Columns(id="user"))
+    study = make(arms=("a", "b"), noise=Normal(), round_size=200, columns=Columns(id="user"))
     study.ask()
     with pytest.raises(InputError, match="fixed when it is created"):
         study.tell(units(np.random.default_rng(8), 200, 0), columns=Columns(covariate="before"))
@@ -178,7 +178,7 @@ def test_ties_are_struck_off_no_more_often_than_delta(make):
     decided = 0
     for k in range(400):
         rng = np.random.default_rng(100 + k)
-        study = make(f"s{k}", arms=("a", "b"), noise=Normal(), round=100, columns=USERS)
+        study = make(f"s{k}", arms=("a", "b"), noise=Normal(), round_size=100, columns=USERS)
         decided += run(study, rng, 10, 100).status == "decided"
         study.close()
     print(f"{decided} of 400")

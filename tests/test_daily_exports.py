@@ -33,15 +33,15 @@ class TestAmend:
         (tmp_path / "right.csv").write_text("variant,bought\na,yes\nb,\nold,no\n")
         roundwise("tell", "s", "wrong.csv")
         options = ["--arm-column", "variant", "--outcome-column", "bought", "--ignore-arms", "old", "--missing", "ill"]
-        assert "no column" in roundwise("amend", "s", "wrong.csv", "--by", "right.csv", "--why", "typo", code=2)
-        roundwise("amend", "s", "wrong.csv", "--by", "right.csv", "--why", "typo", *options)
+        assert "no column" in roundwise("amend", "s", "wrong.csv", "--with", "right.csv", "--why", "typo", code=2)
+        roundwise("amend", "s", "wrong.csv", "--with", "right.csv", "--why", "typo", *options)
         asked = study.state.rounds[0]
         assert (asked.counts.tolist(), asked.lost.tolist()) == ([1, 0, 0], [0, 1, 0])
 
     def test_they_need_a_file(self, study, roundwise, tmp_path):
         (tmp_path / "wrong.csv").write_text("arm,outcome\na,1\nb,0\n")
         roundwise("tell", "s", "wrong.csv")
-        assert "need --by" in roundwise("amend", "s", "wrong.csv", "--why", "typo", "--missing", "ill", code=2)
+        assert "need --with" in roundwise("amend", "s", "wrong.csv", "--why", "typo", "--missing", "ill", code=2)
 
 
 def test_what_fails_after_something_was_recorded_is_not_exit_code_2(study, roundwise, monkeypatch, tmp_path):
@@ -103,10 +103,10 @@ class TestTheSplit:
     @pytest.mark.parametrize("split", ["2:1:1", None])
     def test_that_went_wrong(self, split):
         counts = [1000, 560, 440] if split else [650, 750, 600]
-        report = self.told(split, counts, round=2000)
+        report = self.told(split, counts, round_size=2000)
         (danger,) = report.dangers
         expected = 500 if split else 667
-        found = tuple(danger.fields[each] for each in ("arm", "came", "expected"))
+        found = tuple(danger.fields[each] for each in ("arm", "returned", "expected"))
         assert (danger.code, found) == ("sample_ratio_mismatch", ("b", counts[1], expected))
         for said in (report.text(), report.top()):  # above the headline, once
             assert said.startswith(f"Danger: {danger}\n{report.headline}.")
@@ -116,7 +116,7 @@ class TestTheSplit:
     @pytest.mark.parametrize("split", ["2:1:1", None])
     def test_it_is_said_wherever_one_looks(self, split):
         """Also by whoever reads no more than the last checkpoint: `tell` of a later day, and a quick look."""
-        self.told(split, [1000, 560, 440] if split else [650, 750, 600], round=2000)
+        self.told(split, [1000, 560, 440] if split else [650, 750, 600], round_size=2000)
         with load_study("s") as study:
             expected = study.report().dangers
             assert len(expected) == 1
@@ -128,11 +128,11 @@ class TestTheSplit:
 
     @pytest.mark.parametrize("split", ["2:1:1", None])
     def test_that_is_chance(self, split):
-        assert self.told(split, [1020, 470, 510] if split else [640, 700, 660], round=2000).dangers == ()
+        assert self.told(split, [1020, 470, 510] if split else [640, 700, 660], round_size=2000).dangers == ()
 
     def test_a_page_that_always_splits_equally(self):
         """It is judged by its own split, not by the one that a round asks for; any other one is told of."""
-        with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), seed=1, round=3000) as study:
+        with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), seed=1, round_size=3000) as study:
             study.ask()
             study.tell({"arm": ARMS, "count": [1000] * 3, "successes": [300, 330, 350]})
             asked = study.ask().pulls
@@ -159,7 +159,7 @@ class TestTheSplit:
     def test_missing_ones_came_too(self, tmp_path):
         rows = [f"{arm},{'' if arm == 'b' and i < 60 else i % 2}" for arm in ARMS for i in range(200)]
         (tmp_path / "x.csv").write_text("arm,outcome\n" + "\n".join(rows) + "\n")
-        with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), split="equal", round=600) as study:
+        with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), split="equal", round_size=600) as study:
             study.ask()
             report = study.tell("x.csv", missing="lost")
         assert [each for each in report.dangers if each.code == "sample_ratio_mismatch"] == []
@@ -170,7 +170,7 @@ class TestNotes:
     def test_one_line_however_many_days(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         rows = [f"u{i},{ARMS[i % 3]},{i % 2}" for i in range(400)]
-        with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), seed=1, round=300) as study:
+        with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), seed=1, round_size=300) as study:
             for day in range(1, 5):
                 if study.state.open_round is None:
                     study.ask()

@@ -36,14 +36,14 @@ from roundwise.rules.eprocess.designed_cells import LargestLead, rival_weights
 FIXED = {2: 34.26, 3: 74.8, 4: 119.2, 10: 431.1}  # results of a fixed design with power 90 %, in sigma^2/lead^2
 
 
-@pytest.mark.parametrize("hope", [0.0, 0.3])
+@pytest.mark.parametrize("extension_value", [0.0, 0.3])
 @pytest.mark.parametrize("looks", [0, 1, 4, 20])
 @pytest.mark.parametrize("drift", [0.12, 0.5, 1.3, 3.0, 8.0])
-def test_a_payoff_costs_at_most_its_level(drift, looks, hope):
+def test_a_payoff_costs_at_most_its_level(drift, looks, extension_value):
     z = np.linspace(-9, 12, 10_501)
     chance = np.diff(ndtr(z))
     for level in (1e-9, 0.01, 0.05, 0.9):
-        paid = pay(z, np.full(z.shape, level), np.full(z.shape, drift), np.full(z.shape, looks), 0.05, hope)
+        paid = pay(z, np.full(z.shape, level), np.full(z.shape, drift), np.full(z.shape, looks), 0.05, extension_value)
         assert (np.diff(paid) >= 0).all()
         assert paid.min() >= 0
         assert paid.max() <= 1
@@ -58,12 +58,12 @@ def test_levels_of_0_and_1_stay_and_missing_statistics_are_not_bet_on():
     np.testing.assert_array_equal(paid, level)
 
 
-@pytest.mark.parametrize("hope", [0.0, 0.3])
+@pytest.mark.parametrize("extension_value", [0.0, 0.3])
 @pytest.mark.parametrize("looks", [0.0, 1.0, 4.0])
 @pytest.mark.parametrize(
     "pair", [(30, 30, 20), (7, 5, 6), (400, 300, 250), (200, 3, 60), (2000, 2000, 20), (5, 5, 1), (300, 300, 500)]
 )
-def test_payoffs_on_a_lattice_cost_at_most_their_level(pair, looks, hope):
+def test_payoffs_on_a_lattice_cost_at_most_their_level(pair, looks, extension_value):
     n_a, n_b, won = pair
     x = np.arange(max(won - n_b, 0), min(won, n_a) + 1.0)
     y, rate = np.arange(won + 1.0), n_a / (n_a + n_b)
@@ -75,7 +75,7 @@ def test_payoffs_on_a_lattice_cost_at_most_their_level(pair, looks, hope):
         one = np.ones(chances.shape)
         for level in (1e-7, 0.004, 0.05, 0.7):
             for drift in (0.2, 1.0, 3.0):
-                paid = pay_on_lattice(law, level * one, drift * one, looks * one, 0.05, hope)
+                paid = pay_on_lattice(law, level * one, drift * one, looks * one, 0.05, extension_value)
                 assert (np.diff(paid) >= 0).all()
                 assert 0 <= paid.min() <= paid.max() <= 1
                 mean = chances @ paid
@@ -117,7 +117,7 @@ def _expected_levels(rates, counts, plan, kept, problem, rule):
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("rates", [(0.3, 0.3, 0.3), (0.6, 0.2, 0.6), (0.1, 0.1, 0.1)])
 def test_a_look_at_rates_keeps_the_level_of_every_true_null(rates, last):
-    rule, problem = DesignedRule(lead=0.2, hope=0.0), Problem(BestArm(), 3, 0.1, Binary())
+    rule, problem = DesignedRule(lead=0.2, extension_value=0.0), Problem(BestArm(), 3, 0.1, Binary())
     kept = rule.start(problem, ())
     left = np.asarray(0.0 if last else 60.0)
     plan = BatchPlan(np.full(3, 9.0), np.asarray(True), left=left, last=np.asarray(last), looks=np.asarray(1.0 - last))
@@ -135,7 +135,7 @@ def _batch(count, wins):
 
 def test_a_look_at_normal_results_keeps_the_level_of_every_true_null():
     rng = np.random.default_rng(3)
-    problem, rule = Problem(BestArm(), 3, 0.1, Gaussian(1.0)), DesignedRule(lead=0.4, hope=0.3)
+    problem, rule = Problem(BestArm(), 3, 0.1, Gaussian(1.0)), DesignedRule(lead=0.4, extension_value=0.3)
     runs = 10_000
     counts = np.broadcast_to(np.array([40.0, 25.0, 60.0]), (runs, 3))
     kept = rule.start(problem, (runs,))
@@ -157,7 +157,7 @@ def _run(arms, share, looks, runs, *, lead=0.1, **design):
     means = np.zeros(arms)
     means[0] = lead
     budget = int(share * FIXED[arms] / lead**2)
-    policy = Designed(budget=budget, lead=lead, looks=looks, hope=0.0, **design)
+    policy = Designed(budget=budget, lead=lead, looks=looks, extension_value=0.0, **design)
     (found,) = simulate(BestArm(), GaussianArms(means), [policy], runs=runs, noise=Gaussian(1.0), seed=5)
     return found, lead**2 / FIXED[arms]
 
@@ -202,14 +202,14 @@ def _false_rejections(env, noise, policy, runs, delta=0.05, changes=False):
             bold = float(trial.kept.wealth.gains.mean() < 0)
             policy = Designed(
                 budget=int(policy.budget * rng.uniform(0.9, 1.3)), lead=float(rng.uniform(0.05, 0.4) * (1 + bold)),
-                looks=int(rng.integers(1, 8)), hope=float(rng.choice([0.0, 0.3])),
+                looks=int(rng.integers(1, 8)), extension_value=float(rng.choice([0.0, 0.3])),
             )  # fmt: skip
             trial = trial._replace(plan=policy.next(problem, trial)) if trial.record.samples.any() else trial
         if not trial.plan.pulls.any():
             break
         batch, state = env.pull(rng, state, trial.plan.pulls, noise.needs)
         trial = advance(problem, policy, trial, batch)
-    return trial.kept.wealth.lost[..., 0].mean()
+    return trial.kept.wealth.rejected[..., 0].mean()
 
 
 def _allowed(delta, runs):
@@ -286,13 +286,13 @@ def test_a_running_study_may_become_a_designed_one_and_back():
         trial = trial._replace(plan=policy.next(problem, trial)) if trial.record.samples else trial
         pulls = trial.plan.pulls
         trial = advance(problem, policy, trial, Batch(pulls, rng.normal(pulls * [0.2, 0, 0], np.sqrt(pulls))))
-        assert np.isfinite(trial.kept.wealth.gains[~trial.kept.wealth.lost]).all()
+        assert np.isfinite(trial.kept.wealth.gains[~trial.kept.wealth.rejected]).all()
 
 
 def _scripted_run(question, rng, lead):
     """One run whose plans change in every way that is allowed, also because of results; whether a true null was lost.
 
-    All arms are alike. Rounds bring more or fewer results than asked for; budget, lead, looks and hope change; fixed
+    All arms are alike. Rounds bring more or fewer results than asked for; plans and the extension value change; fixed
     rounds and splits; an arm may leave because of its results, and one may join.
     """
     arms, noise = 3, Binary()
@@ -320,7 +320,10 @@ def _scripted_run(question, rng, lead):
         used, bold = float(trial.record.samples), rng.random() < 0.5
         budget = int(used + rng.choice([60, 200, 600]))
         policy = Designed(
-            budget=budget, lead=lead * (2.0 if bold else 0.7), looks=int(rng.integers(1, 7)), hope=0.0 if bold else 0.3
+            budget=budget,
+            lead=lead * (2.0 if bold else 0.7),
+            looks=int(rng.integers(1, 7)),
+            extension_value=0.0 if bold else 0.3,
         )
         trial = trial._replace(plan=policy.next(problem, trial))
         if number >= 3 and rng.random() < 0.3:
@@ -334,11 +337,11 @@ def test_scripted_runs_with_changes_of_every_kind():
     best = sides = some = 0
     for _ in range(runs):
         wealth = _scripted_run(BestArm(), rng, 0.15)
-        best += bool(wealth.lost[0])
+        best += bool(wealth.rejected[0])
         wealth = _scripted_run(Above(0.3), rng, 0.15)
         sides += bool((wealth.settled & (wealth.above > wealth.below)).any())
         wealth = _scripted_run(AnyAbove(0.3), rng, 0.15)
-        some += bool(wealth.none_lost)
+        some += bool(wealth.none_rejected)
     for errors in (best, sides, some):
         assert errors / runs <= _allowed(0.1, runs)
     assert max(best, sides, some) / runs >= 0.03
@@ -377,7 +380,7 @@ def test_a_level_of_0_is_dead():
 @pytest.mark.parametrize("rates", [(0.3, 0.3, 0.3), (0.3, 0.2, 0.3)])
 def test_sides_of_a_level_keep_the_product_of_all_that_is_not_staked(rates, last):
     """Proposition 47, by enumeration: E prod (1 - f_j) >= prod (1 - w_j) over the true nulls "at most the level"."""
-    rule, problem = DesignedRule(lead=0.2, hope=0.3), Problem(Above(0.3), 3, 0.1, Binary())
+    rule, problem = DesignedRule(lead=0.2, extension_value=0.3), Problem(Above(0.3), 3, 0.1, Binary())
     kept, counts = rule.start(problem, ()), (11, 10, 12)
     left = np.asarray(0.0 if last else 60.0)
     plan = BatchPlan(np.full(3, 11.0), np.asarray(True), left=left, last=np.asarray(last), looks=np.asarray(1.0 - last))
@@ -407,7 +410,7 @@ def _settle(question, env, noise, runs, changes=False, **design):
         if changes and trial.record.samples.any():
             policy = Designed(
                 budget=int(policy.budget * rng.uniform(0.9, 1.3)), lead=float(design["lead"] * rng.uniform(0.5, 2)),
-                looks=int(rng.integers(1, 8)), hope=float(rng.choice([0.0, 0.3])),
+                looks=int(rng.integers(1, 8)), extension_value=float(rng.choice([0.0, 0.3])),
             )  # fmt: skip
             trial = trial._replace(plan=policy.next(problem, trial))
         if not trial.plan.pulls.any():
@@ -433,10 +436,10 @@ def test_arms_on_the_level(env, noise, level, lead, lower, changes):
     for side in (above.above > above.below, above.above < above.below):
         assert (above.settled & side).any(axis=-1).mean() <= _allowed(0.05, runs)
     some = _settle(AnyAbove(level, lower_is_better=lower), env, noise, runs, changes, **design)
-    assert some.none_lost.mean() <= _allowed(0.05, runs)
-    assert some.arms_lost.mean(axis=0).max() <= _allowed(0.05, runs)
+    assert some.none_rejected.mean() <= _allowed(0.05, runs)
+    assert some.arms_rejected.mean(axis=0).max() <= _allowed(0.05, runs)
     if not changes and noise.outcome.normal:  # the bets are placed
-        assert some.none_lost.mean() >= 0.03
+        assert some.none_rejected.mean() >= 0.03
         assert (above.settled & (above.above > above.below)).any(axis=-1).mean() >= 0.03
 
 
@@ -451,7 +454,7 @@ def test_levels_are_answered_within_the_budget(lower):
         (AnyAbove(0.0, lower_is_better=lower), [-1] * 8, 0.6, 0.932, 0.512),
     ):
         full, env = fixed[question.name], GaussianArms(sign * lead * np.array(means))
-        policy = Designed(budget=int(share * full), lead=lead, hope=0.0)
+        policy = Designed(budget=int(share * full), lead=lead, extension_value=0.0)
         (found,) = simulate(question, env, [policy], runs=500, noise=Gaussian(1.0), seed=6)
         right = (found.decided & found.correct).mean()
         assert right >= power - 3.5 * np.sqrt(power * (1 - power) / 500)

@@ -14,12 +14,12 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
+    EqualVariances,
     Gaussian,
     GaussianArms,
     Normal,
     Poisson,
     Problem,
-    SameVariance,
     SubGaussian,
     TopK,
     simulate,
@@ -57,7 +57,11 @@ def _levels(rule, problem, kept, plan, batches):
 )
 def test_rates_on_shared_items_may_depend_on_each_other_in_any_way(law, looks):
     """The law of an item (both, only a, only b, none): the pair's successes alone would overpay where a and b clash."""
-    n, problem, rule = 12, Problem(BestArm(), 2, 0.1, Binary().with_items()), DesignedRule(lead=0.4, hope=0.0)
+    n, problem, rule = (
+        12,
+        Problem(BestArm(), 2, 0.1, Binary().with_items()),
+        DesignedRule(lead=0.4, extension_value=0.0),
+    )
     seen = np.array([each for each in itertools.product(range(n + 1), repeat=4) if sum(each) == n], dtype=float)
     chances = multinomial.pmf(seen, n, law)
     both, a, b, _ = seen.T
@@ -96,7 +100,7 @@ def test_normal_results_with_variances_of_their_own(counts, sigmas):
         assert level > 0.5 or sigmas != (9, 1) or paid.mean() >= 0.85 * level
 
 
-@pytest.mark.parametrize("noise", [Normal(), SameVariance()])
+@pytest.mark.parametrize("noise", [Normal(), EqualVariances()])
 def test_units_do_not_matter_where_the_deviation_is_unknown(noise):
     """The first look knows no deviation: its bets must not take 1 for one."""
     for unit in (1.0, 2.0**-6, 2.0**6):
@@ -150,7 +154,7 @@ def test_bounded_looks_in_parts_keep_the_level(counts, values, chances, question
     counts, values = np.array(counts), np.array(values, dtype=float)
     arms = counts.shape[1]
     batch, chance = _in_parts(counts, values, np.array(chances))
-    problem, rule = Problem(question, arms, 0.1, Bounded(0.0, 1.0)), DesignedRule(lead=0.5, hope=0.3)
+    problem, rule = Problem(question, arms, 0.1, Bounded(0.0, 1.0)), DesignedRule(lead=0.5, extension_value=0.3)
     plan = _plan(counts.sum(axis=0), np.asarray(looks))
     first = rule.start(problem, ())
     likely = chance.argmax()
@@ -197,7 +201,7 @@ def test_a_dealt_first_look_keeps_the_level(rate, looks):
     counts = np.array([[1, 1, 1, 1, 1], [3, 2, 2, 2, 2]])
     batch, chance = _in_parts(counts, np.array([0.0, 1.0]), np.tile((1 - rate, rate), (5, 1)))
     batch = batch._replace(parts=batch.parts._replace(scatter=None, table=None))
-    problem, rule = Problem(BestArm(), 5, 0.3, Binary()), DesignedRule(lead=0.5, hope=0.0)
+    problem, rule = Problem(BestArm(), 5, 0.3, Binary()), DesignedRule(lead=0.5, extension_value=0.0)
     mean = chance @ _levels(rule, problem, rule.start(problem, ()), _plan(counts.sum(axis=0), np.asarray(looks)), batch)
     assert (mean <= 0.3 * (1 + 1e-9)).all()
     assert (mean >= 0.15).all()
@@ -206,7 +210,7 @@ def test_a_dealt_first_look_keeps_the_level(rate, looks):
 def test_more_deals_are_averaged():
     problem, rule, rng = (
         Problem(BestArm(), 5, 0.1, Binary()),
-        DesignedRule(lead=0.2, hope=0.0),
+        DesignedRule(lead=0.2, extension_value=0.0),
         np.random.default_rng(3),
     )
     plan = begin(problem, Designed(budget=1500, lead=0.2), (30,)).plan
@@ -234,13 +238,13 @@ def test_the_mean_of_a_payoff_is_at_most_its_level():
     rng = np.random.default_rng(4)
     for _ in range(25):
         drift, level = np.exp(rng.uniform(-2.2, 2.2)), np.exp(rng.uniform(-9, -0.05))
-        looks, hope, price = rng.choice([0, 1, 4]), rng.choice([0.0, 0.3]), rng.choice([0.02, 0.05, 0.2])
+        looks, extension_value, price = rng.choice([0, 1, 4]), rng.choice([0.0, 0.3]), rng.choice([0.02, 0.05, 0.2])
 
         def paid(z, *fixed):
             one = np.ones(z.shape)
             return pay(z, fixed[0] * one, fixed[1] * one, fixed[2] * one, *fixed[3:])
 
-        fixed = (level, drift, looks, price, hope)
+        fixed = (level, drift, looks, price, extension_value)
         grid = np.linspace(-12, 14, 400)
         here = paid(grid, *fixed)
         low, high = grid[:-1][np.diff(here) > 0], grid[1:][np.diff(here) > 0]
@@ -267,8 +271,10 @@ def test_counts_against_a_level(mean, above):
     events = np.arange(poisson.isf(1e-14, mean) + 5)
     one = np.ones(events.shape)
     law = poisson_law(events, mean * one, np.full(events.shape, above))
-    for level, drift, looks, hope in itertools.product((1e-6, 0.05, 0.6), (0.3, 2.0), (0.0, 3.0), (0.0, 0.3)):
-        paid = pay_on_lattice(law, level * one, drift * one, looks * one, 0.05, hope)
+    for level, drift, looks, extension_value in itertools.product(
+        (1e-6, 0.05, 0.6), (0.3, 2.0), (0.0, 3.0), (0.0, 0.3)
+    ):
+        paid = pay_on_lattice(law, level * one, drift * one, looks * one, 0.05, extension_value)
         assert (np.diff(paid if above else paid[::-1]) >= 0).all()
         assert 0 <= paid.min() <= paid.max() <= 1
         cost = poisson.pmf(events, mean) @ paid
@@ -279,7 +285,7 @@ def test_counts_against_a_level(mean, above):
 
 @pytest.mark.parametrize("looks", [0.0, 2.0])
 @pytest.mark.parametrize(
-    "noise", [Gaussian(1.0), SameVariance(), Normal(), Binary(), Poisson(), Bounded(0.0, 9.0), SubGaussian(2.0)]
+    "noise", [Gaussian(1.0), EqualVariances(), Normal(), Binary(), Poisson(), Bounded(0.0, 9.0), SubGaussian(2.0)]
 )
 def test_the_side_of_an_arm_is_paid_by_its_own_results(noise, looks):
     """Proposition 47 multiplies over arms: a payoff that saw the rows of another arm would break it."""
@@ -334,7 +340,7 @@ def test_sides_of_a_level_start_at_what_their_product_allows():
 @pytest.mark.parametrize("counts", [(40, 40, 40), (3, 150, 20), (150, 3, 3)])
 def test_the_law_of_the_largest_height(counts, lower):
     """Proposition 48 at its border: the last look is a test of exactly its level, with weights from any past."""
-    rng, runs, rule = np.random.default_rng(6), 20_000, DesignedRule(lead=0.4, hope=0.0)
+    rng, runs, rule = np.random.default_rng(6), 20_000, DesignedRule(lead=0.4, extension_value=0.0)
     problem, counts = Problem(AnyAbove(0.2, lower_is_better=lower), 3, 0.1, Gaussian(1.0)), np.array(counts, float)
     sums = counts * 0.2 + np.sqrt(counts) * rng.standard_normal((runs, 3))
     batch = Batch(np.broadcast_to(counts, (runs, 3)), sums)
@@ -342,14 +348,14 @@ def test_the_law_of_the_largest_height(counts, lower):
         seen = Batch(np.array(past, float), np.array(past) * np.array([0.3, 0.2, 0.05]))
         kept = rule.warm_start(problem, rule.start(problem, ()), seen, None)
         many = tree_map(lambda x: np.broadcast_to(x, (runs, *np.shape(x))), (kept, _plan(counts, np.asarray(0.0))))
-        lost = rule.fold(problem, *many, batch).wealth.none_lost.mean()
+        lost = rule.fold(problem, *many, batch).wealth.none_rejected.mean()
         assert abs(lost - 0.1) <= 4 * np.sqrt(0.09 / runs)
 
 
 @pytest.mark.parametrize("looks", [0.0, 2.0])
 def test_no_level_of_any_above_is_overpaid(looks):
     """Over a lattice of the results of two normal arms on the level, with what is kept back for an extension."""
-    rule, problem = DesignedRule(lead=0.4, hope=0.3), Problem(AnyAbove(0.2), 2, 0.1, Gaussian(1.0))
+    rule, problem = DesignedRule(lead=0.4, extension_value=0.3), Problem(AnyAbove(0.2), 2, 0.1, Gaussian(1.0))
     counts, each = np.array([30.0, 50.0]), _midpoints(30_000)
     away = ndtri(np.stack([each, np.arange(30_000) * (5**0.5 - 1) / 2 % 1 + 1e-9], axis=1))
     batch = Batch(np.broadcast_to(counts, away.shape), 0.2 * counts + np.sqrt(counts) * away)

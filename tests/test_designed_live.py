@@ -78,10 +78,10 @@ def test_each_round_is_bet_on_by_the_design_set_before_its_results(make):
 
 
 def test_a_design_keeps_the_settings_of_its_policy(make):
-    study = make(policy=Designed(budget=900, lead=0.1, hope=0.0), arms=("a", "b"))
+    study = make(policy=Designed(budget=900, lead=0.1, extension_value=0.0), arms=("a", "b"))
     assert (study.state.spec.budget, study.state.spec.lead) == (900, 0.1)
     study.redesign(1200)
-    assert study.state.spec.policy == Designed(budget=1200, hope=0.0)
+    assert study.state.spec.policy == Designed(budget=1200, extension_value=0.0)
     own = Wager(batch_price=500.0)
     other = make("own", policy=own)
     rates(other, **EVEN)
@@ -120,7 +120,7 @@ def test_designs_that_are_refused(make):
     listed = make("listed", list=[f"q{i}" for i in range(80)])
     with pytest.raises(InputError, match="no design for a study of a list"):
         listed.redesign(100, 0.2)
-    dead = make("dead", policy=Designed(budget=100, lead=0.3, looks=1, hope=0.0), arms=("a", "b"))
+    dead = make("dead", policy=Designed(budget=100, lead=0.3, looks=1, extension_value=0.0), arms=("a", "b"))
     rates(dead, a=0.4, b=0.4)
     with pytest.raises(InputError, match="used up a level"):
         dead.redesign()
@@ -214,10 +214,10 @@ def test_the_chance_that_an_extension_names(arms, budget, power):
     [
         (BestArm(), {"lead": 0.1}),
         pytest.param(BestArm(), {}, marks=pytest.mark.long),
-        pytest.param(BestArm(lower_is_better=True), {"lead": 0.1, "round": 150}, marks=pytest.mark.long),
+        pytest.param(BestArm(lower_is_better=True), {"lead": 0.1, "round_size": 150}, marks=pytest.mark.long),
         pytest.param(BestArm(), {"lead": 0.1, "split": "2:1:1"}, marks=pytest.mark.long),
-        pytest.param(BestArm(), {"lead": 0.1, "max_round": 120, "min_per_arm": 10}, marks=pytest.mark.long),
-        (Above(0.3), {"lead": 0.1, "split": "equal", "round": 150}),
+        pytest.param(BestArm(), {"lead": 0.1, "max_round_size": 120, "min_per_arm": 10}, marks=pytest.mark.long),
+        (Above(0.3), {"lead": 0.1, "split": "equal", "round_size": 150}),
         pytest.param(AnyAbove(0.42), {"lead": 0.1, "looks": 3}, marks=pytest.mark.long),
         (TopK(2), {"lead": 0.1}),
     ],

@@ -71,7 +71,10 @@ def _right(arms, k, means):
 @pytest.mark.parametrize("rates", [(0.3, 0.3, 0.3, 0.3), (0.6, 0.3, 0.3, 0.3), (0.5, 0.5, 0.5, 0.1)])
 def test_a_look_at_rates_keeps_the_level_of_every_right_set(rates, looks, lower):
     rates = tuple(1 - each for each in rates) if lower else rates
-    rule, problem = DesignedRule(lead=0.3, hope=0.0), Problem(TopK(2, lower_is_better=lower), 4, 0.2, Binary())
+    rule, problem = (
+        DesignedRule(lead=0.3, extension_value=0.0),
+        Problem(TopK(2, lower_is_better=lower), 4, 0.2, Binary()),
+    )
     counts, first = (6, 5, 6, 4), rule.start(problem, ())
     seen = Batch(np.array(counts, float), np.array([3.0, 3.0, 2.0, 0.0]))
     second = rule.fold(problem, first, _plan(counts, 3.0), seen)
@@ -112,19 +115,19 @@ def test_ties_at_the_cut(means, split):
     problem = Problem(TopK(2), 4, 0.1, Gaussian(1.0))
     wealth, levels = _settle(problem, GaussianArms(means), Designed(budget=800, lead=0.3, looks=3), 1500, split)
     right = _right(4, 2, means)
-    assert wealth.lost[:, right].mean(axis=0).max() <= 0.1 + 4 * np.sqrt(0.09 / 1500)
+    assert wealth.rejected[:, right].mean(axis=0).max() <= 0.1 + 4 * np.sqrt(0.09 / 1500)
     for level in levels:
         assert (level.mean(axis=0) <= 0.1 + 4 * level.std(axis=0) / np.sqrt(1500))[right].all()
-    assert any(means) or wealth.lost.mean() >= 0.05  # the bets are placed
+    assert any(means) or wealth.rejected.mean() >= 0.05  # the bets are placed
 
 
 @pytest.mark.parametrize("counts", [(4, 200, 50, 8), (200, 4, 8, 4)])
 def test_a_look_with_counts_of_1_to_50(counts):
-    rng, runs, rule = np.random.default_rng(8), 20_000, DesignedRule(lead=0.5, hope=0.0)
+    rng, runs, rule = np.random.default_rng(8), 20_000, DesignedRule(lead=0.5, extension_value=0.0)
     problem, counts = Problem(TopK(2), 4, 0.1, Gaussian(1.0)), np.array(counts, dtype=float)
     plan = tree_map(lambda x: np.broadcast_to(x, (runs, *np.shape(x))), _plan(counts, 0.0))
     batch = Batch(np.broadcast_to(counts, (runs, 4)), np.sqrt(counts) * rng.standard_normal((runs, 4)))
-    lost = rule.fold(problem, rule.start(problem, (runs,)), plan, batch).wealth.lost.mean(axis=0)
+    lost = rule.fold(problem, rule.start(problem, (runs,)), plan, batch).wealth.rejected.mean(axis=0)
     np.testing.assert_allclose(lost, 0.1, atol=4 * np.sqrt(0.09 / runs))  # the last look is a test of its level
 
 
@@ -132,7 +135,7 @@ def test_a_look_with_counts_of_1_to_50(counts):
 def test_three_of_ten_are_found_within_the_budget():
     """Two groups, a lead apart: the prototype, which deals its first look, has 0.889 with 0.598 F."""
     lead, fixed = 0.1, 55_640
-    policy = Designed(budget=int(0.8 * fixed), lead=lead, hope=0.0)
+    policy = Designed(budget=int(0.8 * fixed), lead=lead, extension_value=0.0)
     env = GaussianArms(lead * (np.arange(10) < 3))
     (found,) = simulate(TopK(3), env, [policy], runs=300, noise=Gaussian(1.0), seed=1)
     assert (found.decided & found.correct).mean() >= 0.889 - 3 * 0.018

@@ -395,7 +395,7 @@ class TestReports:
 
     def test_below_a_control(self, tmp_path):
         question = Claims.against_control(list(self.TIMES), "O2", 0.5, lower_is_better=True)
-        report = self.study(tmp_path, question, budget=90, round=90)
+        report = self.study(tmp_path, question, budget=90, round_size=90)
         assert report.question_text == "Which of 2 arms are below O2 by more than 0.5 s, each by itself?"
         assert re.fullmatch(
             r"Shown: O3 \(-\d.\d s, at least \d.\d s below\) and LTO \(-\d.\d s, at least \d.\d s below\)",

@@ -85,6 +85,6 @@ def test_no_request_is_told_the_flags_of_the_command_line():
 
 
 def test_settings_need_no_entry():
-    assert option("max_round") == "`max_round`"
+    assert option("max_round_size") == "`max_round_size`"
     with rendering_for(Surface.SHELL):
-        assert option("max_round") == "--max-round"
+        assert option("max_round_size") == "--max-round-size"

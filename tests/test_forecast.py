@@ -35,7 +35,7 @@ from roundwise.planning.forecast import (
     partitions_for,
     simulate_ahead,
 )
-from roundwise.planning.scenarios import Unreliable
+from roundwise.planning.scenarios import IncompleteResults
 from roundwise.policies import TriBBAI
 from roundwise.simulation.environments import TableArms, deviations, limited_world, world_of
 
@@ -61,7 +61,7 @@ class TestDealings:
     @pytest.mark.parametrize(("world", "needs"), WORLDS, ids=[needs for _, needs in WORLDS])
     def test_parts_add_up_and_every_dealing_has_the_same_law(self, world, needs, missing):
         rng, runs, dealings = np.random.default_rng(5), 4000, 3
-        world = Unreliable(world, missing) if missing else world
+        world = IncompleteResults(world, missing) if missing else world
         now = world.initial_state(rng, runs)
         batch, _ = world.pull_parts(rng, now, np.full((runs, 2), 40.0), 4, dealings, needs)
         parts = batch.parts
@@ -113,7 +113,7 @@ class TestWorlds:
         assert (batch.table.counts.sum(axis=-1) == 1e5).all()
 
     def test_missing_results(self):
-        world = Unreliable(BernoulliArms([0.3, 0.6]), 0.25)
+        world = IncompleteResults(BernoulliArms([0.3, 0.6]), 0.25)
         batch, _ = world.pull(
             np.random.default_rng(1), world.initial_state(np.random.default_rng(1), 4), np.full((4, 2), 1e5)
         )
@@ -210,7 +210,7 @@ class TestAhead:
 
     def test_rounds_and_splits(self):
         problem = Problem(BestArm(), 3, 0.05, Binary())
-        policy = Rounds(Wager(), budget=1000, round=100, split=(2, 1, 1))
+        policy = Rounds(Wager(), budget=1000, round_size=100, split=(2, 1, 1))
         ends = simulate_ahead(problem, policy, BernoulliArms([0.6, 0.4, 0.4]), runs=50, seed=1)
         assert np.array_equal(ends.samples, 100 * ends.rounds)
         assert np.array_equal(ends.counts[:, 0], ends.samples / 2)
@@ -225,11 +225,11 @@ class TestAhead:
     def test_missing_results_are_asked_for_and_paid(self):
         problem = Problem(BestArm(), 2, 0.05, Binary())
         sure = simulate_ahead(problem, Wager(), BernoulliArms([0.6, 0.45]), runs=400, seed=1)
-        half = simulate_ahead(problem, Wager(), Unreliable(BernoulliArms([0.6, 0.45]), 0.5), runs=400, seed=1)
+        half = simulate_ahead(problem, Wager(), IncompleteResults(BernoulliArms([0.6, 0.45]), 0.5), runs=400, seed=1)
         assert 1.5 < half.samples.mean() / sure.samples.mean() < 2.5
 
     @pytest.mark.long
-    @pytest.mark.parametrize("limited", [Wager(max_batch=50), Rounds(Wager(), round=50)], ids=["max", "round"])
+    @pytest.mark.parametrize("limited", [Wager(max_batch=50), Rounds(Wager(), round_size=50)], ids=["max", "round"])
     def test_many_rounds_are_taken_together(self, limited):
         """Past forty rounds the forecast is at most a few per cent too large."""
         problem, world = Problem(BestArm(), 2, 0.05, Binary()), BernoulliArms([0.55, 0.5])

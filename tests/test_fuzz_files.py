@@ -41,7 +41,7 @@ OPTIONS = [
 READINGS = [
     *(Reading(),) * 4,
     Reading(empty="zero"),
-    Reading(empty="missing", id_result="sum", two_arms="left-out"),
+    Reading(empty="missing", id_result="sum", mixed_ids="left-out"),
     Reading(id_result="any"),
     Reading(id_result="max", share_above=0.5),
     Reading(share_below=2.0),

@@ -29,7 +29,7 @@ COMMANDS = {  # the words, what is there before it (None: nothing), and the kind
     "ask": (["ask", "s"], "fresh", ["asked"]),
     "tell": (["tell", "s", "more.csv"], "open", ["told"]),
     "round over": (["tell", "s", "more.csv", "--round-over", "late"], "open", ["told", "round_closed", "checkpoint"]),
-    "amend": (["amend", "s", "one.csv", "--by", "more.csv", "--why", "typo"], "open", ["amended"]),
+    "amend": (["amend", "s", "one.csv", "--with", "more.csv", "--why", "typo"], "open", ["amended"]),
     "withdraw": (["amend", "s", "one.csv", "--why", "typo"], "open", ["amended"]),
     "drop": (["drop", "s", "c", "--why", "dear", "--yes"], "counted", ["dropped", "checkpoint"]),
     "add": (["add", "s", "d", "--yes"], "counted", ["added", "checkpoint"]),

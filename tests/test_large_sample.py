@@ -13,10 +13,10 @@ from roundwise import (
     BestArm,
     Capped,
     DataError,
+    EqualVariances,
     GaussianArms,
     LargeSample,
     Problem,
-    SameVariance,
     Wager,
     create_study,
     simulate,
@@ -237,7 +237,7 @@ def told(study, rng, n, lead=0.0):
 def test_a_live_study(tmp_path):
     rng, file = np.random.default_rng(4), f"sqlite:///{tmp_path}/s.db"
     with create_study(
-        "money", question=BestArm(), arms=["old", "new"], noise=LargeSample(), round=400, storage=file
+        "money", question=BestArm(), arms=["old", "new"], noise=LargeSample(), round_size=400, storage=file
     ) as study:
         study.ask()
         path = tmp_path / "1.csv"
@@ -290,7 +290,7 @@ def test_a_budget_that_only_tells_the_spread(tmp_path):
 def test_a_skewed_arm_that_its_share_of_the_budget_is_too_small_for(tmp_path):
     """The note says so after the first round, next to the headline; the forecast knows of the wait."""
     rng, file = np.random.default_rng(8), f"sqlite:///{tmp_path}/s.db"
-    settings = {"arms": ["old", "new"], "noise": LargeSample(), "round": 2000, "budget": 12_000, "storage": file}
+    settings = {"arms": ["old", "new"], "noise": LargeSample(), "round_size": 2000, "budget": 12_000, "storage": file}
     with create_study("shop", question=BestArm(), split="equal", **settings) as study:
         study.ask()
         values = np.concatenate([rng.normal(5, 1, 1000), np.where(np.arange(1000) < 4, 1300.0, 0.0)])
@@ -312,7 +312,7 @@ def wrong_answers(law, size, runs, delta=0.05, lead=1e-4):
     most = {None: 1e5, 1000: 6e4, 4000: 1e5, 20_000: 4e5}[size]
     (found,) = simulate(
         BestArm(), SkewedArms((leader, other), np.array([1.0 + lead, 1.0])), [Wager()],
-        runs=runs, delta=delta, noise=LargeSample(), max_samples=most, round=size, seed=11,
+        runs=runs, delta=delta, noise=LargeSample(), max_samples=most, round_size=size, seed=11,
     )  # fmt: skip
     return int((found.decided & ~found.correct).sum())
 
@@ -349,7 +349,7 @@ def test_the_price_on_normal_results(gap):
     assert 0.85 < samples[0] / samples[1] < 1.15
 
 
-@pytest.mark.parametrize("noise", [LargeSample(100), Capped(6.0), SameVariance()], ids=lambda each: each.name)
+@pytest.mark.parametrize("noise", [LargeSample(100), Capped(6.0), EqualVariances()], ids=lambda each: each.name)
 def test_a_life_with_changes(tmp_path, noise):
     """Earlier data, an arm that leaves, one that joins and a corrected file: cubes and cuts follow, and it verifies."""
     rng, url, number = np.random.default_rng(3), f"sqlite:///{tmp_path}/s.db", iter(range(9))
@@ -360,7 +360,7 @@ def test_a_life_with_changes(tmp_path, noise):
         path.write_text("arm,outcome\n" + "\n".join(rows) + "\n")
         return path
 
-    with create_study("s", question=BestArm(), arms=list("abc"), noise=noise, round=300, storage=url) as study:
+    with create_study("s", question=BestArm(), arms=list("abc"), noise=noise, round_size=300, storage=url) as study:
         study.import_past(file("abc", 60))
         for change, arms, n in ((None, "abc", 100), (("drop", "c"), "ab", 150), (("add", "d"), "abd", 100)):
             if change is not None:

@@ -419,13 +419,13 @@ def test_pet_and_track_and_stop_may_use_the_divergences_of_the_rewards():
     np.testing.assert_allclose(best_weights(problem, means, True), own)
     assert np.abs(best_weights(problem, means, False) - own).max() > 0.01
     radius = np.array([0.01])
-    found = complexity_within(problem, means, radius, np.array([1e9]), own=True)
+    found = complexity_within(problem, means, radius, np.array([1e9]), kl_weights=True)
     np.testing.assert_allclose(found.weights, own)
     corners = means + 0.01 * np.array(list(itertools.product([-1, 1], repeat=3)))
     assert problem.evidence(found.value[:, None] * found.weights, corners).min() == pytest.approx(1.0, rel=1e-6)
     from roundwise import BernoulliArms
 
-    for policy in (PET(own=True, exploration=0.5), TrackAndStop(own=True, first_time=60)):
+    for policy in (PET(kl_weights=True, exploration=0.5), TrackAndStop(kl_weights=True, first_time=60)):
         (runs,) = simulate(BestArm(), BernoulliArms([0.9, 0.4, 0.3]), [policy], runs=60, delta=0.1)
         assert runs.decided.all()
         assert runs.correct.mean() > 0.9
@@ -489,8 +489,8 @@ def test_the_command_line(printed, tmp_path):
     (found,) = printed("simulate", *uneven_ones, "--runs", 20)
     assert found["sample_lower_bound"] == pytest.approx(one["sample_lower_bound"], rel=1e-6)
     plan = ("--arms", "a,b,c", "--runs", 20, "--means", "1,0.5,0.6")
-    assert printed("plan", "-q", "best-arm", "--sigmas", "1,2,0.5", *plan)["rows"][0]["wrong"] == 0
-    assert printed("plan", "-q", "best-arm", "--sigma", 1, "--features", table, *plan)["rows"][0]["wrong"] == 0
+    assert printed("plan", "-q", "best-arm", "--sigmas", "1,2,0.5", *plan)["rows"][0]["error"] == 0
+    assert printed("plan", "-q", "best-arm", "--sigma", 1, "--features", table, *plan)["rows"][0]["error"] == 0
     assert "not linear" in printed("complexity", *asked[:3], "1,0.5,0.7", *asked[4:])
     assert "no row for the arm" in printed("plan", "-q", "best-arm", "--sigma", 1, "--features", table,
                                            "--arms", "a,b,d", "--means", "1,0.5,0.6")  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from roundwise import BestArm, Binary, Bounded, Claims, InputError, plan
 from roundwise.planning.forecast import outlook_line, replan
-from roundwise.planning.scenarios import AlikeItems, AlikeList, RestOfList
+from roundwise.planning.scenarios import ExchangeableItems, ExchangeableList, RestOfList
 from roundwise.study import create_study
 
 ARMS = ["a", "b", "c"]
@@ -16,7 +16,7 @@ ARMS = ["a", "b", "c"]
 
 @pytest.mark.parametrize("noise", [Binary(), Bounded(0, 1)], ids=["0/1", "graded"])
 def test_planned_lists_have_just_these_means_and_ties(noise):
-    world = AlikeList(AlikeItems(noise, np.array([[0.7, 0.6, 0.6]]), 0.4), 200)
+    world = ExchangeableList(ExchangeableItems(noise, np.array([[0.7, 0.6, 0.6]]), 0.4), 200)
     lists = world.initial_state(np.random.default_rng(1), 40)
     np.testing.assert_allclose(lists.means, np.broadcast_to([0.7, 0.6, 0.6], (40, 3)), atol=0.005)
     np.testing.assert_allclose(lists.means[:, 1], lists.means[:, 2], rtol=0, atol=1e-12)

@@ -53,7 +53,7 @@ def simulate(
     seed: int = 1,
     budget: int | None = 600,
 ) -> Trial:
-    rng, policy = np.random.default_rng(seed), Rounds(ConditionalPower(), budget=budget, round=120)
+    rng, policy = np.random.default_rng(seed), Rounds(ConditionalPower(), budget=budget, round_size=120)
     trial = begin(problem, policy, (runs,))
     for _ in range(8):
         pulls = np.where(trial.done[:, None], 0.0, trial.plan.pulls)
@@ -118,7 +118,7 @@ def test_one_test_a_metric_shows_more_that_is_false() -> None:
     """The control that must fail: each metric by itself at delta."""
     problem, means, _ = world(("normal", "normal"), null=True)
     runs, rng = 4000, np.random.default_rng(3)
-    policy, wrong = Rounds(ConditionalPower(), budget=600, round=120), np.zeros(runs, dtype=np.bool_)
+    policy, wrong = Rounds(ConditionalPower(), budget=600, round_size=120), np.zeros(runs, dtype=np.bool_)
     first, second = Problem(problem.question, ARMS, DELTA, problem.noise), problem.metrics[0]
     trials = [begin(each, policy, (runs,)) for each in (first, second)]
     for _ in range(5):
@@ -156,7 +156,7 @@ def test_the_claims_of_all_metrics_are_one_closed_test(sides: str) -> None:
 def test_each_claim_has_its_own_wealth_of_its_own_metric() -> None:
     """The bets on a metric are those of a study of this metric alone, whose bar is as high."""
     problem = build([Gaussian(1.0), Binary()], [0.0, -0.1])
-    rng, policy = np.random.default_rng(7), Rounds(ConditionalPower(), budget=600, round=120)
+    rng, policy = np.random.default_rng(7), Rounds(ConditionalPower(), budget=600, round_size=120)
     means = np.array([[0.0, 0.1, 0.3], [0.3, 0.35, 0.2]])
     batch = draw(rng, np.full((50, ARMS), 40.0), means, 0.8, ["normal", "0/1"])
     both = advance(problem, policy, begin(problem, policy, (50,)), batch)
@@ -168,7 +168,7 @@ def test_each_claim_has_its_own_wealth_of_its_own_metric() -> None:
 
 def test_bounds_and_adjusted_e_values_agree_with_what_is_shown() -> None:
     problem = build([Gaussian(1.0), Gaussian(1.0)], [0.0, -0.2])
-    rng, policy = np.random.default_rng(9), Rounds(ConditionalPower(), budget=600, round=120)
+    rng, policy = np.random.default_rng(9), Rounds(ConditionalPower(), budget=600, round_size=120)
     rule, trial = ClosedTestingRule(), begin(problem, policy)
     for _ in range(4):
         batch = draw(rng, np.full((1, ARMS), 40.0), np.array([[0.0, 0.0, 0.4], [0.0, 0.0, 0.2]]), 0.8, ["normal"] * 2)
@@ -194,8 +194,8 @@ def test_bounds_and_adjusted_e_values_agree_with_what_is_shown() -> None:
         problem, [each.gains for each in states_of(trial.kept)], [each.shown for each in states_of(trial.kept)]
     )
     assert lacks[0] is not None
-    assert trial.kept.elsewhere is not None
-    assert lacks[0].lack == trial.kept.elsewhere.lack
+    assert trial.kept.other_metrics is not None
+    assert lacks[0].shortfall == trial.kept.other_metrics.shortfall
 
 
 def test_metrics_are_not_independent() -> None:
@@ -232,7 +232,7 @@ def rule_r(wealth: list[float], shown: list[bool]) -> list[bool]:
 def test_studies_follow_rule_r_and_their_bounds_do() -> None:
     """Shown, bars and bounds of single runs, by a plain program; what each metric by itself would show is not."""
     problem = build([Gaussian(1.0), Gaussian(1.0)], [0.0, -0.2])
-    policy, rule, between = Rounds(ConditionalPower(), budget=600, round=120), ClosedTestingRule(), 0
+    policy, rule, between = Rounds(ConditionalPower(), budget=600, round_size=120), ClosedTestingRule(), 0
     rng, runs = np.random.default_rng(17), 8
     means = np.array([[0.0, 0.2, 0.4], [0.0, 0.0, 0.1]])
     batches = [draw(rng, np.full((runs, ARMS), 40.0), means, 0.8, ["normal"] * 2) for _ in range(3)]
@@ -263,7 +263,7 @@ def test_single_step_bounds_count_the_claims_of_all_metrics() -> None:
     problem = build([Gaussian(1.0), Binary()], [0.0, -0.1])
     rng, policy, rule = (
         np.random.default_rng(19),
-        Rounds(ConditionalPower(), budget=600, round=120),
+        Rounds(ConditionalPower(), budget=600, round_size=120),
         ClosedTestingRule(),
     )
     means = np.array([[0.0, 0.1, 0.3], [0.3, 0.35, 0.2]])
@@ -282,7 +282,7 @@ def test_single_step_bounds_count_the_claims_of_all_metrics() -> None:
 @pytest.mark.parametrize("budget", [600, None])
 def test_results_are_asked_for_as_long_as_any_metric_is_open(budget: int | None) -> None:
     problem = build([Gaussian(1.0), Gaussian(1.0)], [0.0, -0.1])
-    policy = ConditionalPower() if budget is None else Rounds(ConditionalPower(), budget=budget, round=240)
+    policy = ConditionalPower() if budget is None else Rounds(ConditionalPower(), budget=budget, round_size=240)
     trial, rng = begin(problem, policy, (20,)), np.random.default_rng(23)
     means = np.array([[0.0, 3.0, 3.0], [0.0, 3.0, 0.0]])
     for _ in range(1 if budget else 2):  # without a budget a first batch without parts only teaches

@@ -28,7 +28,7 @@ BASKET = Metric("basket", LargeSample(), "secondary")
 
 def create(folder: Path, *metrics: Metric, sides: str = "one", **settings: object) -> Study:
     question = Claims.against_control(ARMS, "A", sides=sides)
-    usual = {"noise": Binary(), "budget": 1500, "round": 300, "seed": 3, "delta": 0.05}
+    usual = {"noise": Binary(), "budget": 1500, "round_size": 300, "seed": 3, "delta": 0.05}
     storage = f"sqlite:///{folder / 'x.db'}"
     return create_study("s", question=question, arms=ARMS, metrics=metrics, storage=storage, **usual | settings)  # type: ignore[arg-type]
 
@@ -163,7 +163,7 @@ def test_a_file_without_the_column_of_a_metric_is_refused(tmp_path: Path) -> Non
 def test_rows_are_recognised_as_with_one_metric(tmp_path: Path) -> None:
     """Low-entropy metrics do not refuse what the first metric lets pass; ids and running totals say what is new."""
     rng = np.random.default_rng(7)
-    study = create(tmp_path, Metric("flag", Binary(), margin=0.2), columns={"id": "user"}, round=None)
+    study = create(tmp_path, Metric("flag", Binary(), margin=0.2), columns={"id": "user"}, round_size=None)
     asked = study.ask()
     assert asked is not None
     arms = [arm for arm, n in asked.table for _ in range(n)]
@@ -174,7 +174,7 @@ def test_rows_are_recognised_as_with_one_metric(tmp_path: Path) -> None:
     state = study.state
     assert state.record.samples == state.of_metric(0).record.samples == len(rows)
     other = create_study(
-        "t", question=Claims.against_control(ARMS, "A"), arms=ARMS, noise=Normal(), budget=900, round=300,
+        "t", question=Claims.against_control(ARMS, "A"), arms=ARMS, noise=Normal(), budget=900, round_size=300,
         metrics=[Metric("flag", Binary(), margin=0.2)], storage=f"sqlite:///{tmp_path / 'x.db'}",
     )  # fmt: skip
     told: list[list[object]] = []
@@ -204,7 +204,7 @@ def test_a_study_of_several_metrics_changes_like_others(tmp_path: Path) -> None:
 
 def test_an_arm_joins_by_every_metric_with_the_least_of_all(tmp_path: Path) -> None:
     """Proposition 18: the claims of D start with the least that any claim of any metric has, also in bounds."""
-    study = create(tmp_path, Metric("latency", Normal(), margin=0.3, lower_is_better=True, column="ms"), round=150)
+    study = create(tmp_path, Metric("latency", Normal(), margin=0.3, lower_is_better=True, column="ms"), round_size=150)
     live(study, tmp_path, rounds=2)
     first, second = states_of(study.state.trial.kept)
     least = second.gains[~second.shown].min()
@@ -268,7 +268,7 @@ def test_only_claims_against_one_control_have_metrics(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_command_line_takes_metrics(tmp_path: Path, roundwise: Callable[..., tuple[int, str, str]]) -> None:
-    said = "new s --question claims --control A --two-sided --arms A,B,C --binary --budget 1500 --round 300"
+    said = "new s --question claims --control A --two-sided --arms A,B,C --binary --budget 1500 --round-size 300"
     latency = "latency:normal,column=ms,lower,margin=4,unit=ms"
     assert roundwise(*said.split(), "--guardrail", latency, "--secondary", "basket:large-sample")[0] == 0
     study = load_study("s", f"sqlite:///{tmp_path / 'roundwise.db'}")
@@ -311,7 +311,7 @@ def test_the_api_and_the_page_have_metrics(tmp_path: Path) -> None:
         "noise": {"name": "binary"},
         "metrics": [LATENCY.to_json(), {"name": "basket", "noise": {"name": "large-sample"}, "role": "secondary"}],
         "budget": 1500,
-        "round": 300,
+        "round_size": 300,
     }
     with serving.serving(f"sqlite:///{tmp_path / 'studies.db'}") as (url, _):
         status, _, created = serving.ask(url, "POST", "/api/v1/studies", new)

@@ -96,7 +96,14 @@ def run(storage, world, asked, seed=1, rounds=4, results=60, delta=0.05):
     noise, draw = WORLDS[world]
     rng, question = np.random.default_rng(seed), QUESTIONS[asked]
     budget = rounds * results if asked.startswith("claims") else None
-    options = {"question": question, "arms": ARMS, "noise": noise, "seed": seed, "round": results, "budget": budget}
+    options = {
+        "question": question,
+        "arms": ARMS,
+        "noise": noise,
+        "seed": seed,
+        "round_size": results,
+        "budget": budget,
+    }
     study = create_study("s", storage=storage, delta=delta, **options)
     for number in range(rounds):
         batch = study.ask()
@@ -202,15 +209,15 @@ class TestTheTests:
         means, sigmas = totals.sum(0) / counts.sum(0), base._sigmas(noise)
         each = base._deviance(noise, sigmas, totals / np.maximum(counts, 1), np.broadcast_to(means, counts.shape))
         assert held.deviance == pytest.approx((counts * each).sum(0))
-        assert held.cells.tolist() == [3, 4]
+        assert held.batches.tolist() == [3, 4]
 
     def test_arms_on_the_same_items(self):
         """They may depend on each other, so nothing is multiplied: ten arms that agree say no more than one."""
         rng = np.random.default_rng(4)
         rounds = [(rng.random(30) < rate).astype(float) for rate in (0.3, 0.6, 0.3, 0.6, 0.3)]
         same, alone = (kept_after(PairedBinary(), [batch_of([rows] * k) for rows in rounds]) for k in (10, 1))
-        assert same.apart == pytest.approx(alone.apart)
-        assert kept_after(Binary(), [batch_of([rows] * 10) for rows in rounds]).apart > 5 * alone.apart > 0
+        assert same.log_between == pytest.approx(alone.log_between)
+        assert kept_after(Binary(), [batch_of([rows] * 10) for rows in rounds]).log_between > 5 * alone.log_between > 0
 
 
 MODELS = {
@@ -394,7 +401,7 @@ class TestARefutedModel:
     @pytest.mark.parametrize(("question", "void"), [(BestArm(), False), (Above(0.5), True)])
     def test_a_shift_of_all_arms_matters_for_levels_only(self, tmp_path, question, void):
         """The decision compares arms within rounds; the intervals of means do not, and are not shown."""
-        options = {"question": question, "arms": ("a", "b"), "noise": Gaussian(1.0), "seed": 1, "round": 200}
+        options = {"question": question, "arms": ("a", "b"), "noise": Gaussian(1.0), "seed": 1, "round_size": 200}
         rng = np.random.default_rng(2)
         with create_study("s", storage=f"sqlite:///{tmp_path}/s.db", **options) as study:
             for shift in (0.5, 3.5):

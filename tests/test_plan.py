@@ -254,11 +254,11 @@ class TestCosts:
 
     @pytest.mark.long
     def test_a_round_that_is_fixed_stays(self):
-        found = planned(round=300, leads="10%")
-        assert found.request.round == 300
+        found = planned(round_size=300, leads="10%")
+        assert found.request.round_size == 300
         assert found.recommended.words == "rounds of 300"
         assert len(found.front) > 1
-        assert "--round 300" in found.command
+        assert "--round-size 300" in found.command
 
     def test_a_policy_of_ones_own_stays(self):
         found = planned(policy=Wager(batch_price=500), leads="20%", runs=40)

@@ -37,7 +37,7 @@ from roundwise.simulation.environments import draw_batch
 
 FALSE_ALARM = 1e-5
 RATES = (0.6, 0.45, 0.35)
-WORDS = {"arms": ("x", "y", "z"), "noise": Binary(), "max_round": 150, "budget": 450}
+WORDS = {"arms": ("x", "y", "z"), "noise": Binary(), "max_round_size": 150, "budget": 450}
 
 
 def told(path, rates, asked, rng):
@@ -48,13 +48,13 @@ def told(path, rates, asked, rng):
 DOSES = ("placebo", "low", "high")
 FORECASTS = {
     "limits": (BestArm(), WORDS | {"means": RATES}),
-    "missing": (BestArm(), WORDS | {"means": RATES, "max_round": None, "budget": 600, "missing": "10%"}),
+    "missing": (BestArm(), WORDS | {"means": RATES, "max_round_size": None, "budget": 600, "missing": "10%"}),
     "claims": (
         Claims.against_control(DOSES, "placebo"),
-        {"arms": DOSES, "noise": Binary(), "means": (0.3, 0.4, 0.55), "split": "2:1:1", "round": 40, "budget": 240}
+        {"arms": DOSES, "noise": Binary(), "means": (0.3, 0.4, 0.55), "split": "2:1:1", "round_size": 40, "budget": 240}
         | {"missing": "8%"},
     ),
-    "rows": (BestArm(), WORDS | {"noise": Normal(), "means": (0.6, 0.1, 0.0), "max_round": None}),
+    "rows": (BestArm(), WORDS | {"noise": Normal(), "means": (0.6, 0.1, 0.0), "max_round_size": None}),
 }
 
 
@@ -216,7 +216,7 @@ def test_chances_of_many_designed_studies(question):
 class TestARunningStudy:
     @pytest.fixture
     def study(self, tmp_path):
-        words = WORDS | {"budget": 5000, "max_round": None}
+        words = WORDS | {"budget": 5000, "max_round_size": None}
         with create_study("s", question=BestArm(), storage=f"sqlite:///{tmp_path}/s.db", seed=1, **words) as study:
             yield study
 
@@ -289,7 +289,7 @@ class TestARunningStudy:
 
     def test_when_the_budget_is_used_up(self, tmp_path):
         """A designed study that ends undecided says what an extension would bring."""
-        words = WORDS | {"budget": 300, "max_round": None}
+        words = WORDS | {"budget": 300, "max_round_size": None}
         with create_study("u", question=BestArm(), storage=f"sqlite:///{tmp_path}/u.db", seed=1, **words) as study:
             rng = np.random.default_rng(3)
             while (asked := study.ask()) is not None:

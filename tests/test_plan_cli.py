@@ -55,12 +55,24 @@ def test_a_plan_needs_the_spread_that_the_noise_model_leaves_open(roundwise):
 CASES = [
     ("--question", "best-arm", "--binary", "--baseline", "30%", "--tolerance", "2%"),
     ("--question", "top-k", "--k", "2", "--sigma", "1", "--baseline", "0", "--leads", "0.5"),
-    ("--question", "above", "--level", "30%", "--range", "0", "1", "--leads", "0.2", "--max-round", "300"),
+    ("--question", "above", "--level", "30%", "--range", "0", "1", "--leads", "0.2", "--max-round-size", "300"),
     ("--question", "any-above", "--level", "2", "--counts", "--leads", "1", "--min-per-arm", "5"),
     ("--question", "statements", "--control", "red", "--margin", "5%", "--binary", "--means", "20%,50%,70%"),
     ("--question", "minimum-below", "--level", "0", "--sigma", "2", "--normal", "--leads", "1"),
     ("--question", "best-arm", "--normal", "--baseline", "0", "--leads", "0.5", "--deviation", "2", "--delta", "10%"),
-    ("--question", "best-arm", "--binary", "--baseline", "30%", "--round", "200", "--split", "2:1:1", "--leads", "20%"),
+    (
+        "--question",
+        "best-arm",
+        "--binary",
+        "--baseline",
+        "30%",
+        "--round-size",
+        "200",
+        "--split",
+        "2:1:1",
+        "--leads",
+        "20%",
+    ),
     ("--question", "best-arm", "--binary", "--baseline", "30%", "--policy", "pet", "--leads", "30%"),
 ]
 

@@ -252,7 +252,7 @@ def test_a_plan_of_a_ratio_counts_on_a_first_round_that_sets_the_scale(clicks):
     """The power is that of `benchmarks/metrics.py ratios`: 27 % in 2 000 studies; 30 +- 1 % of plans."""
     *_, path = clicks
     settings = {"question": Claims.against_control(["a", "b"], "a"), "arms": ["a", "b"], "columns": RATIO}
-    settings |= {"reading": Reading(empty="missing"), "budget": 9600, "round": 800, "leads": "5% of baseline"}
+    settings |= {"reading": Reading(empty="missing"), "budget": 9600, "round_size": 800, "leads": "5% of baseline"}
     found = request_from(path, **settings, missing=1e-9)
     (row,) = found.rows()
     ends = simulate_request(found, row.means, 300)

@@ -88,16 +88,16 @@ def test_the_command(folder, roundwise):
         database.commit()
     roundwise("new", "s", "--question", "best-arm", "--arms", "a,b", "--binary")
     roundwise("ask", "s")
-    query = ["tell", "s", "--sql", SQL, "--from", "r.db"]
+    query = ["tell", "s", "--sql", SQL, "--database", "r.db"]
     code, said, _ = roundwise(*query)
     assert code == 0
     assert said.startswith("Recorded the query.")
     code, _, error = roundwise(*query)  # the same rows again
     assert code == 2
     assert "is already recorded" in error
-    for wrong in (["--from", "r.db"], ["x.csv", "--sql", SQL]):
+    for wrong in (["--database", "r.db"], ["x.csv", "--sql", SQL]):
         assert roundwise("tell", "s", *wrong)[0] == 2
-    code, _, error = roundwise("tell", "s", "--sql", "select * from events", "--from", "roundwise.db")
+    code, _, error = roundwise("tell", "s", "--sql", "select * from events", "--database", "roundwise.db")
     assert code == 2
 
 

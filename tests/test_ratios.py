@@ -118,7 +118,7 @@ def test_rows_of_an_id_add_up(tmp_path, monkeypatch):
 
 def test_a_study_linearizes_by_earlier_rounds(make):
     rng = np.random.default_rng(2)
-    study = make(arms=("a", "b"), noise=QUICK, round=200, columns=SPEND)
+    study = make(arms=("a", "b"), noise=QUICK, round_size=200, columns=SPEND)
     told = run(study, rng, 4, split=True)
     for k, each in enumerate(study.state.rounds):
         z = linearize(told[:k], *told[k])
@@ -141,7 +141,7 @@ def test_a_study_linearizes_by_earlier_rounds(make):
 def test_the_first_round_is_not_bet_on_and_the_better_ratio_wins(make, question):
     """However large the first is: how its rows become results is taken from them."""
     rng = np.random.default_rng(3)
-    study = make(arms=("a", "b"), noise=QUICK, round=4000, columns=SPEND, question=question)
+    study = make(arms=("a", "b"), noise=QUICK, round_size=4000, columns=SPEND, question=question)
     run(study, rng, 1, 2000, (2.0, 2.6), (5, 3))
     assert {each.log_evidence for each in study.report().claim_rows} == {0.0}
     run(study, rng, 1, 2000, (2.0, 2.6), (5, 3))
@@ -153,7 +153,7 @@ def test_the_first_round_is_not_bet_on_and_the_better_ratio_wins(make, question)
 
 def test_earlier_data_say_how_the_first_round_is_read(make):
     rng = np.random.default_rng(4)
-    study = make(arms=("a", "b"), noise=QUICK, round=200, columns=SPEND)
+    study = make(arms=("a", "b"), noise=QUICK, round_size=200, columns=SPEND)
     past = sessions(rng, 300, (2.0, 2.0), (3, 5))
     study.import_past(frame(*past, 900_000))
     (told,) = run(study, rng, 1)
@@ -166,7 +166,7 @@ def test_earlier_data_say_how_the_first_round_is_read(make):
 
 def test_files_of_a_round_and_corrections_are_linearized_alike(make):
     rng = np.random.default_rng(5)
-    study = make(arms=("a", "b"), noise=QUICK, round=400, columns=SPEND)
+    study = make(arms=("a", "b"), noise=QUICK, round_size=400, columns=SPEND)
     run(study, rng, 1, 200)
     study.ask()
     halves = [frame(*sessions(rng, 100, (2, 2), (3, 5)), 50_000 * k) for k in (1, 2)]
@@ -183,7 +183,7 @@ def test_files_of_a_round_and_corrections_are_linearized_alike(make):
 
 def test_the_first_round_of_an_added_arm_only_teaches(make):
     rng = np.random.default_rng(10)
-    study = make(arms=("a", "b"), noise=QUICK, round=200, columns=SPEND)
+    study = make(arms=("a", "b"), noise=QUICK, round_size=200, columns=SPEND)
     told = run(study, rng, 2)
     study.add("c", "it was built later")
     study.ask()
@@ -199,7 +199,7 @@ def test_the_first_round_of_an_added_arm_only_teaches(make):
 
 
 def test_an_audit_finds_another_linearization(make):
-    study = make(arms=("a", "b"), noise=QUICK, round=200, columns=SPEND)
+    study = make(arms=("a", "b"), noise=QUICK, round_size=200, columns=SPEND)
     run(study, np.random.default_rng(6), 3)
     entries = study.entries()
     told = [each for each in entries if each.kind == "told"][1]
@@ -208,7 +208,7 @@ def test_an_audit_finds_another_linearization(make):
 
 
 def test_denominators_that_changed_are_a_contradiction(make):
-    study = make(arms=("a", "b"), noise=QUICK, round=400, columns=SPEND)
+    study = make(arms=("a", "b"), noise=QUICK, round_size=400, columns=SPEND)
     study.ask()
     rows = frame(*sessions(np.random.default_rng(7), 50, (2, 2), (3, 5)), 0)
     study.tell(rows)
@@ -221,7 +221,7 @@ def test_a_guardrail_may_be_a_ratio(make):
     arms, rng = ["a", "b"], np.random.default_rng(8)
     spend = Metric("spend", QUICK, margin=1.0, column="revenue", denominator="sessions")
     study = make(
-        arms=arms, question=Claims.against_control(arms, 0), noise=QUICK, metrics=[spend], round=400, budget=1600,
+        arms=arms, question=Claims.against_control(arms, 0), noise=QUICK, metrics=[spend], round_size=400, budget=1600,
         columns=Columns(outcome="sessions", id="user"), reading=Reading(id_result="sum"),
     )  # fmt: skip
     told = run(study, rng, 4, 200, (2.0, 2.2), (3, 5))
@@ -249,7 +249,7 @@ def test_where_a_ratio_is_refused(words, reason):
 
 
 def test_it_is_fixed_at_creation(make):
-    study = make(arms=("a", "b"), noise=QUICK, round=200, columns=Columns(outcome="revenue", id="user"))
+    study = make(arms=("a", "b"), noise=QUICK, round_size=200, columns=Columns(outcome="revenue", id="user"))
     study.ask()
     with pytest.raises(InputError, match="no denominators"):
         study.tell(frame(*sessions(np.random.default_rng(8), 100, (2, 2), (3, 5)), 0), columns=SPEND)
@@ -257,7 +257,7 @@ def test_it_is_fixed_at_creation(make):
 
 def test_on_the_command_line(roundwise, tmp_path):
     """A column of denominators says large-sample and the sum of each id."""
-    flags = "--outcome-column revenue --denominator-column sessions --id-column user --round 200"
+    flags = "--outcome-column revenue --denominator-column sessions --id-column user --round-size 200"
     assert roundwise("new", "spend", "--question", "best-arm", "--arms", "a,b", *flags.split())[0] == 0
     roundwise("ask", "spend")
     rows = frame(*sessions(np.random.default_rng(9), 100, (2.0, 2.0), (3, 5)), 0, split=True)

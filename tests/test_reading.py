@@ -125,13 +125,13 @@ def test_a_unit_in_two_arms(tell):
     text = users("1,placebo,1", "1,25mg,1", "2,placebo,1")
     with pytest.raises(DataError, match="another arm"):
         tell(text, study=WITH_IDS, reading=Reading(id_result="max"))
-    found = tell(text, study=WITH_IDS, reading=Reading(id_result="max", two_arms="left-out"))
+    found = tell(text, study=WITH_IDS, reading=Reading(id_result="max", mixed_ids="left-out"))
     assert found.counts.tolist() == [1, 0, 0]
     assert "several_arms" in codes(found)
     again = tell(
         users("1,placebo,1", "1,25mg,1", "3,placebo,1"),
         study=WITH_IDS,
-        reading=Reading(id_result="max", two_arms="left-out"),
+        reading=Reading(id_result="max", mixed_ids="left-out"),
         told=[found],
     )
     assert (again.counts.tolist(), again.contradicted) == ([1, 0, 0], None)
@@ -178,7 +178,11 @@ def test_the_same_in_every_format(tmp_path, tell):
     found = [read_results(each, ARMS, Normal(), columns=ORDERS, reading=reading, seed=3) for each in sources]
     for each in found:
         assert (each.counts.tolist(), each.totals.tolist()) == ([1, 2, 0], [15, 7, 0])
-        assert (each.ids, each.id_outcomes, each.waiting) == (found[0].ids, found[0].id_outcomes, found[0].waiting)
+        assert (each.ids, each.id_outcomes, each.waiting_ids) == (
+            found[0].ids,
+            found[0].id_outcomes,
+            found[0].waiting_ids,
+        )
 
 
 # --- rules
@@ -189,7 +193,7 @@ def test_the_same_in_every_format(tmp_path, tell):
     [
         {"empty": "null"},
         {"id_result": "median"},
-        {"two_arms": "both"},
+        {"mixed_ids": "both"},
         {"id_result": "sum", "id_window": "soon"},
         {"id_result": "sum", "id_window": "0d"},
         {"id_window": "7d"},
@@ -206,7 +210,7 @@ def test_rules_that_make_no_sense(wrong):
     ("reading", "columns", "noise"),
     [
         (Reading(id_result="sum"), Columns(), Normal()),
-        (Reading(two_arms="left-out"), Columns(), Normal()),
+        (Reading(mixed_ids="left-out"), Columns(), Normal()),
         (Reading(id_result="sum", id_window="7d"), Columns(id="user"), Normal()),
         (Reading(share_above=3), Columns(), Normal()),
         (Reading(id_result="any"), Columns(id="user"), Bounded(0, 1)),
@@ -240,7 +244,7 @@ def test_an_id_whose_rows_come_in_two_files(make, metrics):
     """Without a window the first file tells it; with one, a file must have all rows of the ids that wait."""
     ids = [("u1", "a", 10.0, 1, "2026-05-04"), ("u2", "b", 5.0, 1, "2026-05-04"), ("u5", "a", 1.0, 1, "2026-05-01")]
     more = [("u1", "a", 7.0, 2, "2026-05-05"), ("u4", "b", 3.0, 1, "2026-05-05"), ("u9", "a", 0.0, 0, "2026-05-08")]
-    words = {"arms": ("a", "b"), "noise": Normal(), "round": 20, "columns": ORDERS, "metrics": metrics}
+    words = {"arms": ("a", "b"), "noise": Normal(), "round_size": 20, "columns": ORDERS, "metrics": metrics}
     words["question"] = Claims.against_control(["a", "b"], 0)
     study = make("no window", reading=Reading(id_result="sum"), **words)
     study.ask()
@@ -264,7 +268,7 @@ def test_an_id_whose_rows_come_in_two_files(make, metrics):
 
 def test_a_study_with_rules_is_recorded_verified_and_moved(make, tmp_path):
     rules = Reading(empty="zero", id_result="sum", id_window="2d")
-    study = make(arms=("a", "b"), noise=Normal(), round=60, columns=ORDERS, reading=rules)
+    study = make(arms=("a", "b"), noise=Normal(), round_size=60, columns=ORDERS, reading=rules)
     assert study.state.spec.reading == rules
     rng, rows = np.random.default_rng(1), {"user": [], "arm": [], "outcome": [], "day": []}
     for day in range(1, 12):
@@ -295,7 +299,7 @@ def test_a_study_with_rules_is_recorded_verified_and_moved(make, tmp_path):
 
 
 def test_several_files_in_one_call(make, tmp_path):
-    study = make(arms=("a", "b"), noise=Normal(), round=8, columns=WITH_IDS, reading=Reading(id_result="sum"))
+    study = make(arms=("a", "b"), noise=Normal(), round_size=8, columns=WITH_IDS, reading=Reading(id_result="sum"))
     study.ask()
     one = {"user": [1, 1, 2, 3], "arm": ["a", "a", "b", "a"], "outcome": [1.0, 2.0, 3.0, 4.0]}
     two = {"user": [3, 4, 5, 5], "arm": ["a", "b", "a", "a"], "outcome": [4.0, 3.0, 2.0, 1.5]}
@@ -306,7 +310,7 @@ def test_several_files_in_one_call(make, tmp_path):
 
 def test_at_the_command_line(roundwise, tmp_path):
     words = ("new", "load", "--question", "best-arm", "--arms", "old,new", "--share-above", "300", "--empty", "missing")
-    assert roundwise(*words, "--round", "8")[0] == 0
+    assert roundwise(*words, "--round-size", "8")[0] == 0
     roundwise("ask", "load")
     (tmp_path / "day.csv").write_text(table("old,280", "old,410", "new,", "new,120", "new,290"))
     code, out, _ = roundwise("tell", "load", "day.csv")

@@ -53,7 +53,7 @@ class TestTheSameContents:
 
     def test_they_are_told_again(self, storage, tmp_path):
         with create_study("s", question=AnyAbove(0.5), arms=["a", "b"], noise=Binary(), storage=storage,
-                          max_round=40, policy=Wager(first_pulls=20)) as study:  # fmt: skip
+                          max_round_size=40, policy=Wager(first_pulls=20)) as study:  # fmt: skip
             path = written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n")
             study.ask()
             study.tell(path)
@@ -69,7 +69,7 @@ class TestTheSameContents:
 
     def test_each_can_be_corrected(self, storage, tmp_path):
         with create_study("s", question=AnyAbove(0.5), arms=["a", "b"], noise=Binary(), storage=storage,
-                          max_round=40, policy=Wager(first_pulls=20)) as study:  # fmt: skip
+                          max_round_size=40, policy=Wager(first_pulls=20)) as study:  # fmt: skip
             for day in ("monday", "tuesday"):
                 study.ask()
                 study.tell(written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n", f"{day}.csv"), new=True)

@@ -9,12 +9,12 @@ from scipy import stats
 from roundwise import (
     BestArm,
     Claims,
+    EqualVariances,
     InputError,
     LargeSample,
     Normal,
     Poisson,
     Problem,
-    SameVariance,
     TopK,
     Wager,
     create_study,
@@ -45,7 +45,7 @@ def told(make):  # noqa: F811
 
     def create(n=300, rounds=2, **settings):
         rng = np.random.default_rng(8)
-        study = make(arms=ARMS, **{"noise": Normal(), "round": 2 * n, **settings})
+        study = make(arms=ARMS, **{"noise": Normal(), "round_size": 2 * n, **settings})
         run(study, rng, rounds, n, **revenue(rng))
         return study, rng
 
@@ -113,7 +113,7 @@ def test_a_decision_is_given_up_and_ruled_out_arms_come_back(told):
 def test_it_is_refused(told, make):  # noqa: F811
     rng = np.random.default_rng(3)
     normal = {"old": lambda n: rng.normal(size=n), "premium": lambda n: rng.normal(size=n)}
-    study = make("calm", arms=ARMS, noise=Normal(), round=80)
+    study = make("calm", arms=ARMS, noise=Normal(), round_size=80)
     run(study, rng, 2, 40, **normal)
     with pytest.raises(InputError, match="No rows of 'calm' contradict"):
         study.relax("I do not like it")
@@ -130,7 +130,7 @@ def test_it_is_refused(told, make):  # noqa: F811
 
 
 def test_claims_within_a_budget_go_on(told):
-    study, rng = told(question=Claims.against_control(ARMS, "old"), budget=20_000, round=2000, n=1000)
+    study, rng = told(question=Claims.against_control(ARMS, "old"), budget=20_000, round_size=2000, n=1000)
     assert study.relax("skewed").status == "undecided"
     kept = study.state.trial.kept
     assert not kept.gains.any()
@@ -144,12 +144,12 @@ def test_claims_within_a_budget_go_on(told):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"budget": 40_000}, {"question": TopK(1)}, {"noise": SameVariance()}, {"split": "equal"}],
+    [{"budget": 40_000}, {"question": TopK(1)}, {"noise": EqualVariances()}, {"split": "equal"}],
 )
 def test_with_every_rule_and_change(make, settings):  # noqa: F811
     """It is folded anew at its place when arms leave and files are withdrawn, and exported and imported."""
     rng = np.random.default_rng(9)
-    study = make(arms=(*ARMS, "third"), **{"noise": Normal(), "round": 600, **settings})
+    study = make(arms=(*ARMS, "third"), **{"noise": Normal(), "round_size": 600, **settings})
     draws = revenue(rng) | {"third": revenue(rng)["old"]}
     run(study, rng, 1, 200, **draws)
     study.relax("skewed")
@@ -167,7 +167,7 @@ def test_with_every_rule_and_change(make, settings):  # noqa: F811
 
 def test_counts_go_on(make):  # noqa: F811
     rng = np.random.default_rng(4)
-    study = make(arms=ARMS, noise=Poisson(), round=400)
+    study = make(arms=ARMS, noise=Poisson(), round_size=400)
     draws = {arm: (lambda n: rng.negative_binomial(0.5, 0.1, n).astype(float)) for arm in ARMS}
     run(study, rng, 1, 200, **draws)
     assert doubts(study.relax("they vary too much")) == {"large_sample"}
@@ -202,7 +202,7 @@ def wrong_after_the_alarm(law, runs, n, rounds, delta, seed):
             told.append(file.moments)
     counts, averages, second, third = (np.stack([each[k] for each in told]) for k in range(4))
     first = Batch(counts, counts * averages, second, cubes=third)
-    problem, policy = Problem(BestArm(), 2, delta, LargeSample()), Rounds(Wager(), round=2 * n)
+    problem, policy = Problem(BestArm(), 2, delta, LargeSample()), Rounds(Wager(), round_size=2 * n)
     trial, past = begin(problem, policy, (len(told),)), Past.none(counts.shape).plus(first)
     trial = trial._replace(record=trial.record.plus(first), kept=policy.stopping.restart(problem, past, None))
     world = SkewedArms(laws, means)
@@ -233,7 +233,7 @@ def skewed_file(path):
 
 
 def test_from_the_command_line(roundwise, tmp_path):
-    roundwise("new", "shop", "--question", "best-arm", "--arms", "old,premium", "--normal", "--round", "160")
+    roundwise("new", "shop", "--question", "best-arm", "--arms", "old,premium", "--normal", "--round-size", "160")
     roundwise("ask", "shop")
     assert "`roundwise relax`" in " ".join(roundwise("tell", "shop", str(skewed_file(tmp_path / "day.csv")))[1].split())
     code, out, err = roundwise("relax", "shop", "--why", "no bell curve", "--yes")
@@ -248,7 +248,7 @@ def test_from_the_command_line(roundwise, tmp_path):
 
 def test_on_the_page_and_over_http(tmp_path):
     storage = f"sqlite:///{tmp_path}/s.db"
-    with create_study("shop", question=BestArm(), arms=ARMS, noise=Normal(), round=160, storage=storage) as study:
+    with create_study("shop", question=BestArm(), arms=ARMS, noise=Normal(), round_size=160, storage=storage) as study:
         study.ask()
         study.tell(skewed_file(tmp_path / "day.csv"))
         said = study.effect("relax")

@@ -132,7 +132,7 @@ def course(study, tmp_path):
 def test_every_verb_comes_to_the_same(both, tmp_path, question, noise):
     name = f"a/b % {question.name} ü?#"
     words = {"question": question, "arms": ARMS, "noise": noise, "seed": 5, "budget": 50_000}
-    words |= {"round" if question.name == "claims" else "max_round": 300}
+    words |= {"round_size" if question.name == "claims" else "max_round_size": 300}
     here, there = (create_study(name, storage=each, **words) for each in both)
     assert type(here) is Study
     assert type(there) is RemoteStudy
@@ -174,7 +174,13 @@ def test_every_verb_of_a_study_goes_through_the_two_methods_that_are_requests():
 
 class TestCreated:
     def test_by_the_same_words(self, both):
-        words = {"question": BestArm(tolerance=0.02), "arms": ARMS, "noise": Bounded(0, 5), "delta": 0.01, "round": 60}
+        words = {
+            "question": BestArm(tolerance=0.02),
+            "arms": ARMS,
+            "noise": Bounded(0, 5),
+            "delta": 0.01,
+            "round_size": 60,
+        }
         words |= {"split": "2:1:1", "columns": Columns(arm="variant", id="user"), "min_per_arm": 5, "seed": 9}
         payloads = []
         for storage in both:
@@ -488,7 +494,7 @@ class TestCommandLine:
             ("drop", "shop", "green", "--why", "dear", "--yes"),
             ("add", "shop", "blue", "--why", "new", "--yes"),
             ("note", "shop", "a remark"),
-            ("amend", "shop", "1.csv", "--by", "2.csv", "--why", "wrong file"),
+            ("amend", "shop", "1.csv", "--with", "2.csv", "--why", "wrong file"),
             ("ask", "shop"),
             ("close", "shop", "--why", "enough", "--yes"),
             ("reopen", "shop", "--why", "more", "--yes"),

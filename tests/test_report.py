@@ -388,7 +388,7 @@ class TestControl:
         """Eight studies of three differences that are looked at after every round: few are ever missed."""
         means, missed = (0.4, 0.5, 0.4, 0.3), 0
         for seed in range(8):
-            live = study(question=Statements.against_control(ARMS, "a"), noise=Binary(), max_round=400)
+            live = study(question=Statements.against_control(ARMS, "a"), noise=Binary(), max_round_size=400)
             world, ever = World(Binary(), means, seed), set()
             for _ in range(4):
                 if (asked := live.ask()) is None:
@@ -552,7 +552,7 @@ class TestIntervals:
         """Five studies of four arms with many looks; of 20 intervals at delta 0.05 rarely one ever misses its mean."""
         missed = 0
         for seed in range(5):
-            live = study(noise=Binary(), max_round=300)
+            live = study(noise=Binary(), max_round_size=300)
             means = (0.3, 0.5, 0.55, 0.2)
             world = World(Binary(), means, seed)
             for _ in range(6):
@@ -618,7 +618,7 @@ def test_what_is_missing_stands_with_its_arm(study):
 def test_the_report_of_tell_does_not_count_files(tmp_path):
     """It has read those of the last round alone; the full report has read all."""
     with create_study(
-        "s", question=BestArm(), arms=["a", "b"], noise=Binary(), round=20, storage=f"sqlite:///{tmp_path}/x.db"
+        "s", question=BestArm(), arms=["a", "b"], noise=Binary(), round_size=20, storage=f"sqlite:///{tmp_path}/x.db"
     ) as study:
         for _ in range(3):
             study.ask()
@@ -656,7 +656,7 @@ def test_the_chart_of_claims_shows_what_is_shown(tmp_path):
     arms = ["control", *(f"arm {i}" for i in range(20))]
     with create_study(
         "many", question=Claims.against_control(arms, "control"), arms=arms, noise=Binary(), storage=f"sqlite:///{tmp_path}/s",
-        split="equal", round=21_000,
+        split="equal", round_size=21_000,
     ) as study:  # fmt: skip
         for _ in range(2):
             study.ask()

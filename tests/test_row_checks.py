@@ -228,14 +228,14 @@ def test_revenue_is_never_kept(make):
     """20 % against 1 % buyers under every model that existed: none says "kept" by row 80."""
     for name, noise in (("a", Normal()), ("b", Gaussian(2.0)), ("c", SubGaussian(2.0))):
         rng = np.random.default_rng(6)
-        study = make(name, arms=("old", "premium"), noise=noise, round=40)
+        study = make(name, arms=("old", "premium"), noise=noise, round_size=40)
         run(study, rng, 4, 20, **revenue(rng))
         assert {"rows_contradict", "refuted"} & {*study.report().guarantee.codes}, noise
 
 
 def test_a_contradiction_is_said_everywhere_and_stays(make):
     rng = np.random.default_rng(7)
-    study = make(arms=("old", "premium"), noise=Normal(), round=80)
+    study = make(arms=("old", "premium"), noise=Normal(), round_size=80)
     run(study, rng, 2, 40, **revenue(rng))
     report = study.report()
     condition = next(each for each in report.guarantee.conditions if each.code == "rows_contradict")
@@ -257,7 +257,7 @@ def test_a_contradiction_is_said_everywhere_and_stays(make):
 
 def test_normal_rows_are_kept_and_shifts_of_rounds_are_not_seen(make):
     rng = np.random.default_rng(8)
-    study = make(arms=("x", "y"), noise=Normal(), round=120)
+    study = make(arms=("x", "y"), noise=Normal(), round_size=120)
     for shift in (0.0, 0.0, 50.0, 0.0):
         run(study, rng, 1, 60, x=lambda n: rng.normal(shift, 1, n), y=lambda n: rng.normal(shift, 1, n))  # noqa: B023
     assert not study.state.summary.row_checks.findings
@@ -265,7 +265,7 @@ def test_normal_rows_are_kept_and_shifts_of_rounds_are_not_seen(make):
 
 def test_mild_skewness_in_large_rounds_is_a_note(make):
     rng = np.random.default_rng(9)
-    study = make(arms=("x", "y"), noise=Normal(), round=4000)
+    study = make(arms=("x", "y"), noise=Normal(), round_size=4000)
     run(study, rng, 1, 2000, x=lambda n: rng.gamma(16, 1, n), y=lambda n: rng.gamma(16, 1, n))
     report = study.report()
     assert "rows_contradict" not in report.guarantee.codes
@@ -273,11 +273,11 @@ def test_mild_skewness_in_large_rounds_is_a_note(make):
 
 
 def test_sums_are_not_checked_and_the_report_says_so(make):
-    study = make(arms=("x", "y"), noise=Normal(), round=80)
+    study = make(arms=("x", "y"), noise=Normal(), round_size=80)
     study.ask()
     study.tell({"arm": ["x", "y"], "count": [40, 40], "total": [10.0, 9.0], "squares": [50.0, 60.0]})
     assert "rows_unchecked" in [each.code for each in study.report().notes]
-    binary = make("binary", arms=("x", "y"), noise=Binary(), round=80)
+    binary = make("binary", arms=("x", "y"), noise=Binary(), round_size=80)
     binary.ask()
     binary.tell({"arm": ["x", "y"], "count": [40, 40], "successes": [10, 9]})
     assert "rows_unchecked" not in [each.code for each in binary.report().notes]
@@ -299,14 +299,16 @@ def test_sums_of_zeros_and_ones_are_as_good_as_rows(ones):
 @pytest.mark.parametrize("squares", [False, True])
 def test_shares_told_as_sums_contradict_a_normal_law(make, squares):
     """Also without a column of successes: values whose sum is that of their squares are 0 or 1."""
-    study = make(arms=("x", "y"), noise=Normal(), round=400)
+    study = make(arms=("x", "y"), noise=Normal(), round_size=400)
     study.ask()
     told = {"arm": ["x", "y"], "count": [200, 200], "total" if squares else "successes": [10, 19]}
     study.tell(told | ({"squares": [10, 19]} if squares else {}))
     report = study.report()
     assert "rows_contradict" in report.guarantee.codes
     assert "rows_unchecked" not in [each.code for each in report.notes]
-    other = make("counts", arms=("x", "y"), noise=Poisson(), round=400)  # which vary less than Poisson counts: valid
+    other = make(
+        "counts", arms=("x", "y"), noise=Poisson(), round_size=400
+    )  # which vary less than Poisson counts: valid
     other.ask()
     assert (
         "rows_contradict" not in other.tell({"arm": ["x", "y"], "count": [200, 200], "total": [10, 19]}).guarantee.codes
@@ -315,7 +317,7 @@ def test_shares_told_as_sums_contradict_a_normal_law(make, squares):
 
 def test_results_at_an_end_of_the_range_are_noted(make):
     rng = np.random.default_rng(10)
-    study = make(arms=("x", "y"), noise=Bounded(0, 10), round=80)
+    study = make(arms=("x", "y"), noise=Bounded(0, 10), round_size=80)
     run(study, rng, 1, 40, x=lambda n: np.minimum(rng.exponential(9, n), 10), y=lambda n: rng.uniform(1, 9, n))
     note = next(each for each in study.report().notes if each.code == "rows_at_end")
     assert (note.fields["arm"], note.fields["end"]) == ("x", 10.0)
@@ -325,7 +327,7 @@ def test_results_at_an_end_of_the_range_are_noted(make):
 def test_a_correction_is_checked_anew(make):
     """Rows that were wrong and are corrected are no longer a finding; the correction is a condition itself."""
     rng = np.random.default_rng(11)
-    study = make(arms=("x", "y"), noise=Normal(), round=80)
+    study = make(arms=("x", "y"), noise=Normal(), round_size=80)
     study.ask()
     wrong = rows(rng, 40, x=lambda n: rng.normal(size=n), y=lambda n: rng.normal(size=n))
     right = {**wrong, "outcome": list(wrong["outcome"])}
@@ -351,7 +353,7 @@ def test_arms_that_change_keep_their_statistics():
 
 def test_one_line_at_ask_and_tell(roundwise, tmp_path):
     rng = np.random.default_rng(12)
-    roundwise("new", "shop", "--question", "best-arm", "--arms", "old,premium", "--normal", "--round", "160")
+    roundwise("new", "shop", "--question", "best-arm", "--arms", "old,premium", "--normal", "--round-size", "160")
     roundwise("ask", "shop")
     told = rows(rng, 80, **revenue(rng))
     lines = [f"{arm},{value}" for arm, value in zip(told["arm"], told["outcome"], strict=True)]
@@ -366,7 +368,7 @@ def test_one_line_at_ask_and_tell(roundwise, tmp_path):
 
 def test_best_of_two_is_unchanged_without_findings(make):
     """Nothing is recorded of rows where the model says nothing of them."""
-    study = make(question=BestArm(), arms=("x", "y"), noise=Binary(), round=40)
+    study = make(question=BestArm(), arms=("x", "y"), noise=Binary(), round_size=40)
     study.ask()
     study.tell({"arm": ["x", "y"] * 20, "outcome": [0, 1] * 20})
     assert all(each.row_statistics is None for each in study.state.rounds[0].files)

@@ -86,7 +86,7 @@ ORDINARY = {
 def test_repeats_make_the_guarantee_conditional(make, name):
     table, numbers = REPEATING[name]
     title = list(table)[-1]
-    study = make(arms=("a", "b"), round=len(table["arm"]))
+    study = make(arms=("a", "b"), round_size=len(table["arm"]))
     study.ask()
     report = study.tell(table)
     assert repeats(report)[title][:2] == numbers
@@ -97,13 +97,13 @@ def test_data_frames_and_files(make, tmp_path):
     frame = pd.DataFrame(IN_BOTH)
     frame.to_csv(tmp_path / "x.csv", index=False)
     for number, source in enumerate((frame, tmp_path / "x.csv")):
-        study = make(f"s{number}", arms=("a", "b"), round=80)
+        study = make(f"s{number}", arms=("a", "b"), round_size=80)
         study.ask()
         assert repeats(study.tell(source)) == {"user_id": (40, 40, 40)}
 
 
 def test_ordinary_columns_do_not(make):
-    study = make(arms=("a", "b"), round=600, split="equal")
+    study = make(arms=("a", "b"), round_size=600, split="equal")
     for number in range(2):
         study.ask()
         table = rows(600, lambda i, number=number: f"u{i} {number}", seed=number)
@@ -120,7 +120,7 @@ def test_values_that_repeat_and_stay_in_one_arm_are_taken_for_units(make, title,
     people = rng.integers(0, 120, 400)
     table = {"arm": np.array(["a", "b"])[people % 2], "outcome": rng.integers(0, 2, 400), title: people * 7919}
     table["hits"] = rng.integers(0, 120, 400)  # as many values, of either arm
-    study = make(arms=("a", "b"), round=400, split="equal")
+    study = make(arms=("a", "b"), round_size=400, split="equal")
     study.ask()
     for k in range(files):
         report = study.tell({key: each[k::files] for key, each in table.items()}, new=True)
@@ -132,7 +132,7 @@ def test_values_that_repeat_and_stay_in_one_arm_are_taken_for_units(make, title,
 def test_unequal_arms_alone_are_no_sign_of_units(make):
     """In 95 % of rows of one arm most values that repeat are of that arm by chance."""
     rng = np.random.default_rng(2)
-    study = make(arms=("a", "b"), round=400, split="19:1")
+    study = make(arms=("a", "b"), round_size=400, split="19:1")
     study.ask()
     arms = rng.choice(["a", "b"], 400, p=[0.95, 0.05])
     report = study.tell({"arm": arms, "outcome": rng.integers(0, 2, 400), "hits": rng.integers(0, 150, 400)})
@@ -140,7 +140,7 @@ def test_unequal_arms_alone_are_no_sign_of_units(make):
 
 
 def test_it_is_said_on_every_surface(make):
-    study = make(arms=("a", "b"), round=80)
+    study = make(arms=("a", "b"), round_size=80)
     study.ask()
     assert repeats(study.tell(IN_BOTH)) == {"user_id": (40, 40, 40)}
     report = study.report()
@@ -161,7 +161,7 @@ def test_one_file_an_arm(make):
 
 
 def test_users_who_come_back_every_day_with_their_own_arm(make):
-    study = make(round=600, split="equal")
+    study = make(round_size=600, split="equal")
     study.ask()
     for day in range(3):
         table = {"arm": list("abc") * 50, "outcome": [(i + day) % 2 for i in range(150)], "user": range(150)}
@@ -171,7 +171,7 @@ def test_users_who_come_back_every_day_with_their_own_arm(make):
 
 
 def test_over_rounds_also_after_a_checkpoint(make):
-    study = make(arms=("a", "b"), round=60)
+    study = make(arms=("a", "b"), round_size=60)
     for number in range(3):
         study.ask()
         report = study.tell(rows(60, lambda i: i, "task", seed=number))
@@ -181,7 +181,7 @@ def test_over_rounds_also_after_a_checkpoint(make):
 
 def test_long_files_are_sampled(make):
     """5000 users, a tenth of whom come back the next day: about how many is said, and nothing of those who do not."""
-    study = make(arms=("a", "b"), round=5000)
+    study = make(arms=("a", "b"), round_size=5000)
     for day in range(2):
         study.ask()
         report = study.tell(rows(5000, lambda i, day=day: i + 4500 * day, seed=day))
@@ -193,7 +193,7 @@ def test_long_files_are_sampled(make):
 
 def test_rows_that_were_recorded_before_do_not_count_again(make):
     """An export "so far" with declared orders: the users of yesterday stand in it again, each once."""
-    study = make(arms=("a", "b"), round=400, columns=Columns(id="order"))
+    study = make(arms=("a", "b"), round_size=400, columns=Columns(id="order"))
     study.ask()
     for day in (100, 200):
         report = study.tell(rows(day, lambda i: i, "order") | {"user_id": [f"u{i}" for i in range(day)]})
@@ -204,7 +204,7 @@ def test_rows_that_were_recorded_before_do_not_count_again(make):
 
 def test_averaged_ids_are_one_result(make):
     means = Reading(id_result="mean")
-    study = make(arms=("a", "b"), noise=Bounded(0, 1), round=60, columns=Columns(id="user"), reading=means)
+    study = make(arms=("a", "b"), noise=Bounded(0, 1), round_size=60, columns=Columns(id="user"), reading=means)
     study.ask()
     table = rows(600, lambda i: i % 60, "user") | {"user_name": [f"name {i % 60}" for i in range(600)]}
     assert "user_name" not in repeats(study.tell(table))

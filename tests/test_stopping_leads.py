@@ -18,8 +18,8 @@ def stopping_leads(question, noise, **settings):
 
 
 def test_one_look_is_a_fixed_test():
-    """With one look and no hope for more, two arms are told apart by a one-sided test at level delta."""
-    policy = Designed(budget=2000, lead=0.1, looks=1, hope=0.0)
+    """With one look and no extension_value for more, two arms are told apart by a one-sided test at level delta."""
+    policy = Designed(budget=2000, lead=0.1, looks=1, extension_value=0.0)
     found = stopping_leads(BestArm(), Gaussian(1.0), arms=2, baseline=0, budget=2000, lead=0.1, policy=policy)
     exact = norm.isf(0.05) * np.sqrt(2 / 1000)
     step = 0.1 * LARGEST / TRIED

@@ -126,13 +126,13 @@ class TestCommands:
         assert "is over, undecided: the budget of 100 results is used up. Nothing was changed." in refused(
             "tell", "checkout", "3.csv"
         )
-        assert "2 plans, 2 counts and no verdict were recomputed" in works("verify", "checkout")
+        assert "2 plans, 2 checkpoints and no verdict were recomputed" in works("verify", "checkout")
         assert "is 0" in refused("new", "other", "-q", "best-arm", "--arms", "a,b", "--binary", "--budget", 0)
 
     def test_names_with_blanks_can_be_pasted(self, works):
         works("new", "my study", "-q", "best-arm", "--arms", "a b, c d ", "--binary")
         assert "`roundwise tell 'my study' FILE`" in works("ask", "my study")
-        assert works("ask", "my study", "--json")["results"] == {"a b": 30, "c d": 30}
+        assert works("ask", "my study", "--json")["asked"] == {"a b": 30, "c d": 30}
 
     @pytest.mark.long
     @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ class TestCommands:
             (("--sigma", 2), "tails no heavier than normal with standard deviation 2"),
             (("--sigma", 2, "--normal"), "normal with standard deviation 2, exactly"),
             (("--normal",), "a standard deviation of its own for each arm"),
-            (("--normal", "--same-spread"), "the same, unknown standard deviation"),
+            (("--normal", "--equal-variances"), "the same, unknown standard deviation"),
             (("--counts",), "Poisson counts"),
             (("--sigmas", "1,2,0.5"), "normal with standard deviations 1, 2, 0.5, exactly"),
         ],
@@ -169,7 +169,7 @@ class TestCommands:
         works("ask", "x")
         file = table(tmp_path / "1.csv", ("red", 30, 3), ("green", 30, 20), ("blue", 30, 28))
         works("tell", "x", file)
-        assert works("report", "x", "--json")["results"] == 90
+        assert works("report", "x", "--json")["asked"] == 90
 
     def test_control_is_named(self, works):
         works("new", "x", "--arms", "red,green,blue", "--binary", "-q", "statements", "--control", "red")
@@ -187,10 +187,10 @@ class TestCommands:
     @pytest.mark.long
     @pytest.mark.parametrize("policy", ["wager", "pet:guess=4", "track-and-stop", "opt-bbai:c=4", "tri-bbai"])
     def test_every_policy_before_and_after_results(self, works, tmp_path, policy):
-        works(*NEW, "--binary", "--policy", policy, "--max-round", 3000, "--min-per-arm", 10)
+        works(*NEW, "--binary", "--policy", policy, "--max-round-size", 3000, "--min-per-arm", 10)
         for name in ("html", "md", "json"):
             works("report", "checkout", "--out", f"before.{name}")
-        pulls = works("ask", "checkout", "--json")["results"]
+        pulls = works("ask", "checkout", "--json")["asked"]
         assert sum(pulls.values()) <= 3000
         table(tmp_path / "1.csv", *((arm, n, n // 2) for arm, n in pulls.items()))
         works("tell", "checkout", "1.csv", "--json")
@@ -235,7 +235,7 @@ class TestCommands:
         assert json_of("report", "checkout", "--out", "report.md")["answer"] == "green"
         table(tmp_path / "third.csv", ("red", 200, 100), ("green", 200, 101), ("blue", 200, 20))
         guarantee = ["conditional", "amended"]
-        found = json_of("amend", "checkout", "second.csv", "--by", "third.csv", "--why", "wrong week")
+        found = json_of("amend", "checkout", "second.csv", "--with", "third.csv", "--why", "wrong week")
         assert (found["status"], found["answer"]) == ("undecided", None)
         assert json_of("ask", "checkout")["round"] == 3
         assert json_of("status", "checkout")["remaining"]
@@ -245,7 +245,8 @@ class TestCommands:
         assert found == {
             "study": "checkout",
             "entries": 11,
-            "rounds": 3,
+            "plans": 3,
+            "checkpoints": 3,
             "decided": False,
             "sound": True,
             "differences": [],
@@ -362,7 +363,7 @@ class TestMistakes:
             (("--binary", "--delta", 5), "`delta` is 5, but must lie strictly between 0 and 1. For 5 % write"),
             (("--binary", "--policy", "pett"), "There is no policy called 'pett'. Did you mean 'pet'?"),
             (("--counts", "--policy", "pet"), "has no sigma"),
-            (("--binary", "--max-round", 2), "arms"),
+            (("--binary", "--max-round-size", 2), "arms"),
             (("--binary", "--k", 2), "'best-arm'"),
             (("--binary", "--margin", 2), "go with --question claims"),
             (("--binary", "--control", "red"), "go with --question claims"),
@@ -371,7 +372,7 @@ class TestMistakes:
             (("--binary", "--question", "top-k"), "'top-k'"),
             (("--binary", "--question", "top-k", "--k", 3), "k"),
             (("--binary", "--budget", "1.5"), "is 1.5, but must be a whole number of at least 1"),
-            (("--binary", "--round", "many"), "is 'many', but must be a number"),
+            (("--binary", "--round-size", "many"), "is 'many', but must be a number"),
             (
                 ("--binary", "--question", "above", "--level", 30),
                 "between 0 and 1, so the answer is certain without any. For 30 % write 0.3.",
@@ -537,9 +538,9 @@ class TestMistakes:
         assert "No file 'third.csv' was told. Told so far: " in refused(
             "amend", "checkout", "third.csv", "--why", "wrong"
         )
-        assert "third.csv" in refused("amend", "checkout", "second.csv", "--by", "third.csv", "--why", "wrong")
+        assert "third.csv" in refused("amend", "checkout", "second.csv", "--with", "third.csv", "--why", "wrong")
         assert "is already recorded as round 1" in refused(
-            "amend", "checkout", "second.csv", "--by", "first.csv", "--why", "wrong"
+            "amend", "checkout", "second.csv", "--with", "first.csv", "--why", "wrong"
         )
 
     def test_import(self, refused, tmp_path):

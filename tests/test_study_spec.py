@@ -49,7 +49,14 @@ def test_the_api_takes_the_settings_of_the_spec():
 
 
 def test_json_declares_the_same_study_as_objects():
-    words = {"delta": "5 %", "budget": "20 000", "round": 200, "split": "2:1", "columns": {"id": "user"}, "seed": 3}
+    words = {
+        "delta": "5 %",
+        "budget": "20 000",
+        "round_size": 200,
+        "split": "2:1",
+        "columns": {"id": "user"},
+        "seed": 3,
+    }
     spec = StudySpec.declare(question={"name": "best-arm"}, arms=["a ", "b"], noise={"name": "binary"}, **words)
     assert (spec.question, spec.noise, spec.arms) == (BestArm(), Binary(), ("a", "b"))
     assert (spec.delta, spec.budget, spec.split, spec.seed_given) == (0.05, 20_000, (2.0, 1.0), True)
@@ -60,7 +67,7 @@ def test_json_declares_the_same_study_as_objects():
     ("change", "message"),
     [
         ({"budget": 2.5}, "budget"),
-        ({"round": "many"}, "round.*'many'"),
+        ({"round_size": "many"}, "round.*'many'"),
         ({"question": "best-arm"}, "question.*'best-arm'"),
         ({"split": "1:2:3"}, "split"),
     ],

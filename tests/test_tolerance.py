@@ -49,11 +49,11 @@ def evidence_for(i, counts, means, tolerance):
     return min(costs)
 
 
-def cases(number, most_arms=12, seed=1):
+def cases(number, max_arms=12, seed=1):
     """Tolerances, means and counts of all sizes."""
     rng = np.random.default_rng(seed)
     for _ in range(number):
-        arms = int(rng.integers(2, most_arms + 1))
+        arms = int(rng.integers(2, max_arms + 1))
         tolerance = float(10 ** rng.uniform(-1.5, 0.5))
         means = rng.normal(size=arms) * tolerance * 10 ** rng.uniform(-1, 0.5)
         yield tolerance, means, np.ceil(10 ** rng.uniform(0, 4, arms)), rng
@@ -197,7 +197,7 @@ def test_the_ball_of_fifty_equal_arms():
 
 def test_no_other_answer_needs_less_all_over_the_ball():
     """With i fixed all gaps of i shrink by twice the radius; the arm with the largest mean has the largest gaps."""
-    for tolerance, means, _, rng in cases(50, most_arms=6, seed=5):
+    for tolerance, means, _, rng in cases(50, max_arms=6, seed=5):
         radius = float(rng.uniform(0, 0.4)) * tolerance
         needs = []
         for i in range(len(means)):
@@ -211,7 +211,7 @@ def test_no_other_answer_needs_less_all_over_the_ball():
 
 
 def test_the_complexity_of_each_right_answer_against_a_convex_solver():
-    for tolerance, means, _, _ in cases(25, most_arms=6, seed=6):
+    for tolerance, means, _, _ in cases(25, max_arms=6, seed=6):
         found = BestArm(tolerance).complexities(means)
         one = np.eye(len(means))
         for i, value in enumerate(found):

@@ -10,7 +10,17 @@ import pytest
 from scipy import stats
 from tests.expectations import panels
 
-from roundwise import BestArm, Claims, ConditionalPower, Normal, SameVariance, Statements, Wager, create_study, simulate
+from roundwise import (
+    BestArm,
+    Claims,
+    ConditionalPower,
+    EqualVariances,
+    Normal,
+    Statements,
+    Wager,
+    create_study,
+    simulate,
+)
 from roundwise.calibration.laws import NormalArms
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past
@@ -122,7 +132,7 @@ def test_it_is_sharp_and_a_bolder_statistic_is_caught():
         too_large = batch._replace(totals=batch.totals * 1.1)
         assert (weights * np.exp(bet(Normal(), too_large, about))).sum() > 1.05
     assert (weights * np.exp(budget_bet(Normal(), batch._replace(totals=batch.totals * 1.1), 3.0, 0.5))).sum() > 1.05
-    assert (weights * np.exp(part_bet(SameVariance(), batch, 1.0))).sum() > 1.2
+    assert (weights * np.exp(part_bet(EqualVariances(), batch, 1.0))).sum() > 1.2
 
 
 def test_an_arm_with_one_result_is_not_bet_on():
@@ -130,7 +140,7 @@ def test_an_arm_with_one_result_is_not_bet_on():
     assert part_bet(Normal(), batch, 1.0) == 0
     assert fixed_size_bet(Normal(), batch, 1.0) == 0
     assert budget_bet(Normal(), batch, 3.0, 0.5) == 0
-    assert part_bet(SameVariance(), batch, 1.0) != 0
+    assert part_bet(EqualVariances(), batch, 1.0) != 0
 
 
 # ------------------------------------------------------------------------------------------ error rates by simulation
@@ -140,7 +150,7 @@ def false_claims(noise, sigmas, split, budget, size, runs):
     """How often an arm that equals the control is said to differ from it."""
     (found,) = simulate(
         Claims.against_control(2, 0), NormalArms(np.zeros(2), np.array(sigmas)), [ConditionalPower()],
-        runs=runs, noise=noise, budget=budget, round=size, split=split, seed=5,
+        runs=runs, noise=noise, budget=budget, round_size=size, split=split, seed=5,
     )  # fmt: skip
     return int((~found.correct).sum())
 
@@ -163,7 +173,7 @@ def test_false_claims(world, budget, size):
         stats.binomtest(false_claims(Normal(), sigmas, split, budget, size, runs), runs, 0.05, "greater").pvalue > 1e-4
     )
     if fails:
-        wrong = false_claims(SameVariance(), sigmas, split, budget, size, runs)
+        wrong = false_claims(EqualVariances(), sigmas, split, budget, size, runs)
         assert stats.binomtest(wrong, runs, 0.05, "greater").pvalue < 1e-6
 
 
@@ -183,10 +193,10 @@ def test_statements_of_three_arms():
     assert math.isfinite(found.samples.mean())
 
 
-@pytest.mark.parametrize(("noise", "said"), [(Normal(), True), (SameVariance(), False)], ids=["own", "same"])
+@pytest.mark.parametrize(("noise", "said"), [(Normal(), True), (EqualVariances(), False)], ids=["own", "same"])
 def test_small_rounds_are_advised_against(tmp_path, noise, said):
     with create_study(
-        "s", question=BestArm(), arms=["a", "b"], noise=noise, round=12, storage=f"sqlite:///{tmp_path}/s.db"
+        "s", question=BestArm(), arms=["a", "b"], noise=noise, round_size=12, storage=f"sqlite:///{tmp_path}/s.db"
     ) as study:
         study.ask()
         path = tmp_path / "1.csv"

@@ -247,7 +247,7 @@ def finished(study, rng):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "limits", [pytest.param({}, id="free", marks=pytest.mark.slow), pytest.param({"max_round": 60}, id="limited")]
+    "limits", [pytest.param({}, id="free", marks=pytest.mark.slow), pytest.param({"max_round_size": 60}, id="limited")]
 )
 def test_a_study_of_ones_own_is_read_in_another_process(here, recipes, limits):
     question, noise, policy, threshold = recipes
@@ -298,7 +298,7 @@ def test_a_study_from_the_command_line(roundwise, here):
     assert f"Next: `roundwise {' '.join(own)} ask exam --storage sqlite:///own.db` says" in out
     code, out, err = elsewhere(here, *own, "ask", "exam", "--storage", URL, "--json")
     assert code == 0, err
-    assert json.loads(out)["results"] == {"ann": 10, "bob": 10, "cleo": 10}
+    assert json.loads(out)["asked"] == {"ann": 10, "bob": 10, "cleo": 10}
     code, _, err = roundwise("new", "other", "-q", "best-arm", "--arms", "a,b", "--noise", "marks", "--storage", URL)
     assert code == 2
     assert "There is no noise model called 'marks'" in err

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from roundwise import PET, BestArm, Gaussian, GaussianArms, Problem, Statements, TopK, Wager, simulate
-from roundwise.calibration.live import Nowhere, Remembered
+from roundwise.calibration.live import InMemoryStudy, NullStore
 from roundwise.questions import Complexity, HalfspaceQuestion, Halfspaces, pairs
 from roundwise.questions.base import describe_halfspaces
 from roundwise.rules.eprocess.candidates import CandidateEProcess
@@ -41,11 +41,11 @@ class Podium(HalfspaceQuestion):
 MEANS = [0.1, 1.5, 0.2, 0.8]
 
 
-class InMemory(Remembered):
+class InMemory(InMemoryStudy):
     """A study whose settings were never written down."""
 
     def __init__(self, settings):
-        Study.__init__(self, "podium", Nowhere())
+        Study.__init__(self, "podium", NullStore())
         self._now = State("podium", settings, "today")
 
 

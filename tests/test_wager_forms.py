@@ -9,12 +9,12 @@ import pytest
 from roundwise import (
     Binary,
     Bounded,
+    EqualVariances,
     Gaussian,
     Largest,
     Normal,
     Poisson,
     Problem,
-    SameVariance,
     Statements,
     SubGaussian,
     Wager,
@@ -53,7 +53,7 @@ def rejections(wrong):
     def event(trial):
         won = trial.kept.wealth
         here = np.apply_along_axis(wrong, -1, won.answers)
-        lost = np.take_along_axis(won.lost, np.maximum(here, 0)[..., None], axis=-1)[..., 0]
+        lost = np.take_along_axis(won.rejected, np.maximum(here, 0)[..., None], axis=-1)[..., 0]
         return (lost & (here >= 0)).any(axis=-1)
 
     return event
@@ -117,7 +117,7 @@ class TestCounts:
         rule, some = EProcessRule(), Batch(np.array([40.0, 40.0, 0.0]), np.array([80.0, 60.0, 0.0]))
         kept_after = rule.fold(problem, rule.start(problem, ()), Wager().first(problem, ()), some)
         kept_after = rule.fold(problem, kept_after, Wager().first(problem, ()), some)
-        assert kept_after.wealth.lost[0].all()
+        assert kept_after.wealth.rejected[0].all()
 
 
 class TestOneNormal:
@@ -129,7 +129,7 @@ class TestOneNormal:
     @pytest.mark.parametrize("first", [8, 30])
     def test_levels_and_unequal_deviations(self, first):
         """A hole that was: pooled with nine others, the arm of deviation 3 looked thirty times as precise."""
-        problem = Problem(Statements(np.eye(10), np.zeros(10)), 10, DELTA, SameVariance())
+        problem = Problem(Statements(np.eye(10), np.zeros(10)), 10, DELTA, EqualVariances())
         means = np.r_[0.0, np.full(9, 0.05)]
         world = normal(means, sigma=self.DEVIATIONS)
         true = rejections(lambda answer: 0)  # the first arm is on its level
@@ -150,7 +150,7 @@ class TestOneNormal:
             self.test_levels_and_unequal_deviations(30)
 
     def test_it_ends(self):
-        problem = Problem(Statements(np.eye(3), np.zeros(3)), 3, DELTA, SameVariance())
+        problem = Problem(Statements(np.eye(3), np.zeros(3)), 3, DELTA, EqualVariances())
         means = np.array([1.0, 0.1, -0.1])
         ended = play(problem, Wager(), normal(means, sigma=np.array([3.0, 0.1, 0.1])), 100, 30, 1)
         assert ended.done.all()

@@ -35,26 +35,26 @@ _EXACT = 1e-9
 
 def check_classes(problem: Problem, policy: Policy) -> None:
     """Raise an InputError where a class of the user's own returns what it must not."""
-    if is_own(policy):
+    if is_user_defined(policy):
         check_class("policy", type(policy))
     inner = policy.inner
-    if is_own(problem.question):
+    if is_user_defined(problem.question):
         check_class("question", type(problem.question))
         check_question(problem.question, problem)
-    if is_own(problem.noise):
+    if is_user_defined(problem.noise):
         check_class("noise", type(problem.noise))
         check_noise(problem.noise)
     rule = inner.stopping
-    if isinstance(rule, GLR) and is_own(rule.threshold):
+    if isinstance(rule, GLR) and is_user_defined(rule.threshold):
         check_class("threshold", type(rule.threshold))
         check_threshold(rule.threshold, problem)
-    if is_own(inner):
+    if is_user_defined(inner):
         check_class("policy", type(inner))
         rule.check(problem)
         check_policy(inner, problem)
 
 
-def is_own(thing: object) -> bool:
+def is_user_defined(thing: object) -> bool:
     """Whether its class is not of this package."""
     return type(thing).__module__.partition(".")[0] != "roundwise"
 

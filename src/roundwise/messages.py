@@ -477,7 +477,7 @@ _ASSUMPTIONS = {  # what rows may contradict, and what to do about it
         "Go on as large-sample with {@relax}; or start a new study with {@cap} if single large values should not "
         "decide.",
     ),
-    "same_spread": ("all arms vary alike", "Start a new study without {@same_spread}."),
+    "equal_variances": ("all arms vary alike", "Start a new study without {@equal_variances}."),
     "sigma": (
         "sigma is the standard deviation of the results",
         "Go on as large-sample with {@relax}; or start a new study with {@normal}, which takes no sigma.",
@@ -882,7 +882,7 @@ Danger.table = {
         "because of the arm, and then comparisons are biased."
     ),
     "sample_ratio_mismatch": (
-        "Sample-ratio mismatch: the allocation differs from the plan ({chance:p}). {arm} has {came:count} results, "
+        "Sample-ratio mismatch: the allocation differs from the plan ({chance:p}). {arm} has {returned:count} results, "
         "{expected:count} were expected. Look for whatever assigns, loses or filters results by arm: if it depends on "
         "their values, comparisons are biased."
     ),
@@ -893,7 +893,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "empty": ('`empty="zero"`', "--empty zero", "the menu “Rows without a result”"),
     "id_result": ("`Reading(id_result=...)`", "--id-result RULE", "the menu “several rows of one id”"),
     "id_window": ("`Reading(id_window=...)`", "--id-window TIME", "the field “within”"),
-    "two_arms": ('`Reading(two_arms="left-out")`', "--two-arms left-out", "the menu “an id in several arms”"),
+    "mixed_ids": ('`Reading(mixed_ids="left-out")`', "--mixed-ids left-out", "the menu “an id in several arms”"),
     "binary": ("`Binary()`", "--binary", "“yes or no”"),
     "cumulative": ("`cumulative=True`", "--cumulative", "“a running total” under “What is in it”"),
     "ignore_arms": ("`ignore_arms=NAMES`", "--ignore-arms NAMES", "the box “leave out other arms”"),
@@ -924,7 +924,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
         "whose results are scores or measurements",
     ),
     "normal": ("`Normal()`", "--normal", "“bell-shaped”"),
-    "same_spread": ("`SameVariance()`", "--same-spread", "“the same spread”"),
+    "equal_variances": ("`EqualVariances()`", "--equal-variances", "“the same spread”"),
     "cap": ("`Capped(X)`", "--cap X", "“large values count as a cap at most”"),
     "large_sample": ("`LargeSample()`", "--large-sample", "“money, times, counts of any shape”"),
     "unrelated": ("`unrelated=True`", "--unrelated", "the box “the reason does not depend on any result”"),
@@ -949,7 +949,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "paper": ("`reproduced`", "`roundwise paper`", "`roundwise paper`"),
     "serve": ("the server", "the server (`roundwise serve`)", "the server"),
     "own": ("`import {module}`", "`roundwise --own {module} ...`, in Python `import {module}`", "`import {module}`"),
-    "round": ("`round`", "--round", "“Results a round”"),
+    "round_size": ("`round_size`", "--round-size", "“Results a round”"),
     "budget": ("`budget`", "--budget", "“At most in all”"),
     "split": ("`split`", "--split", "“Shares”"),
 }
@@ -959,11 +959,11 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
         f"{role}_column": f'`"columns": {{{{"{role}": NAME}}}}`'
         for role in ("arm", "outcome", "id", "time", "item", "covariate", "denominator", "cost")
     },
-    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("id_result", "id_window", "two_arms", "failed_is")},
+    **{name: f'`"reading": {{{{"{name}": ...}}}}`' for name in ("id_result", "id_window", "mixed_ids", "failed_is")},
     "empty": '`"empty": "zero"`',
     "binary": '`"noise": {{"name": "binary"}}`',
     "normal": '`"noise": {{"name": "normal"}}`',
-    "same_spread": '`"noise": {{"name": "same-variance"}}`',
+    "equal_variances": '`"noise": {{"name": "equal-variances"}}`',
     "large_sample": '`"noise": {{"name": "large-sample"}}`',
     "cap": '`"noise": {{"name": "capped", "cap": X}}`',
     "pilot": "a past file to `POST .../plan/pilot`",

@@ -21,7 +21,19 @@ from typing import Any
 
 import numpy as np
 
-from roundwise import PET, Above, AnyAbove, BestArm, Metric, MinimumBelow, RoundRobin, TopK, TrackAndStop, Wager
+from roundwise import (
+    PET,
+    Above,
+    AnyAbove,
+    BestArm,
+    BestGroup,
+    Metric,
+    MinimumBelow,
+    RoundRobin,
+    TopK,
+    TrackAndStop,
+    Wager,
+)
 from roundwise.ingest import Columns, Reading
 from roundwise.model.spec import from_spec
 from roundwise.noise import (
@@ -29,12 +41,12 @@ from roundwise.noise import (
     Bounded,
     BoundedVariance,
     Capped,
+    EqualVariances,
     Gaussian,
     HeteroscedasticGaussian,
     LargeSample,
     Normal,
     Poisson,
-    SameVariance,
     SubGaussian,
 )
 from roundwise.policies import Designed, Lockstep, OptBBAI, usual_policy
@@ -74,17 +86,18 @@ SPEND = Metric("spend", LargeSample(min_rows=20), "guardrail", 1.0, denominator=
 # studies of a few rounds: what is declared, beyond arms a, b, c, delta 0.1, rounds of 90 and the seed 7
 DECLARED: dict[str, dict[str, Any]] = {
     # designs
-    "designed": {"noise": Binary(), "budget": 600, "lead": 0.2, "looks": 3, "round": None},
+    "designed": {"noise": Binary(), "budget": 600, "lead": 0.2, "looks": 3, "round_size": None},
     "designed for fewer": {
-        "question": BestArm(lower_is_better=True), "noise": SameVariance(), "budget": 500, "lead": 0.4, "round": None,
+        "question": BestArm(lower_is_better=True), "noise": EqualVariances(), "budget": 500, "lead": 0.4,
+        "round_size": None,
     },
-    "designed levels": {"question": AnyAbove(0.6), "noise": Poisson(), "budget": 800, "lead": 0.2, "round": None},
+    "designed levels": {"question": AnyAbove(0.6), "noise": Poisson(), "budget": 800, "lead": 0.2, "round_size": None},
     "designed in chosen rounds": {"noise": Bounded(0.0, 1.0), "budget": 400, "lead": 0.2, "split": "equal"},
     # noise models
     "own variances": {"noise": Normal()},
-    "same variance": {"noise": SameVariance(), "unit": "s"},
+    "same variance": {"noise": EqualVariances(), "unit": "s"},
     "capped": {"noise": Capped(1.5, 0.1)},
-    "large-sample": {"noise": LargeSample(), "delta": 0.2, "round": 300},
+    "large-sample": {"noise": LargeSample(), "delta": 0.2, "round_size": 300},
     "large-sample of 40": {"question": TopK(2, lower_is_better=True), "noise": LargeSample(min_rows=40)},
     "large-sample claims": {"question": CONTROL, "noise": LargeSample(min_rows=40), "budget": 270},
     "bounded variance": {"noise": BoundedVariance(0.1)},
@@ -105,7 +118,8 @@ DECLARED: dict[str, dict[str, Any]] = {
         "question": Largest([[1.0, 1, 0], [0, 1, 1]], [0.1, 0.0], ("ab", "bc"), 0.01, lower_is_better=True),
         "noise": Normal(),
     },
-    "linear": {"question": PLANE, "noise": Gaussian(0.3), "round": None},
+    "best group": {"question": BestGroup(("one", "other", "one")), "noise": Binary()},
+    "linear": {"question": PLANE, "noise": Gaussian(0.3), "round_size": None},
     # claims
     "claims for fewer": {
         "question": Claims.against_control(ARMS, "a", 0.05, weights=[1.0, 2.0], lower_is_better=True),
@@ -138,37 +152,37 @@ DECLARED: dict[str, dict[str, Any]] = {
     },
     "shares below": {"noise": Binary(), "reading": Reading("missing", share_below=0.5)},
     "items of 0/1": {"noise": Binary(), "columns": Columns(item="question")},
-    "list": {"noise": Binary(), "list": [f"question {i}" for i in range(150)], "round": None},
-    "prices": {"noise": Binary(), "prices": {"a": 1, "b": 5, "c": 20}, "round": None},
-    "prices that are told": {"noise": Binary(), "columns": Columns(cost="paid"), "round": None},
-    "list, top-k": {"question": TopK(2), "noise": Binary(), "list": 150, "round": None},
+    "list": {"noise": Binary(), "list": [f"question {i}" for i in range(150)], "round_size": None},
+    "prices": {"noise": Binary(), "prices": {"a": 1, "b": 5, "c": 20}, "round_size": None},
+    "prices that are told": {"noise": Binary(), "columns": Columns(cost="paid"), "round_size": None},
+    "list, top-k": {"question": TopK(2), "noise": Binary(), "list": 150, "round_size": None},
     "list of which requests fail": {
-        "noise": Binary(), "list": 90, "reading": Reading(failed_is=0, arm_names={"org/a": "a"}), "round": None,
+        "noise": Binary(), "list": 90, "reading": Reading(failed_is=0, arm_names={"org/a": "a"}), "round_size": None,
         "same_list": ("list",),
     },
-    "list, above": {"question": Above(0.5), "noise": Binary(), "list": 150, "round": None},
-    "list, claims": {"question": CONTROL, "noise": Binary(), "list": 150, "round": None},
+    "list, above": {"question": Above(0.5), "noise": Binary(), "list": 150, "round_size": None},
+    "list, claims": {"question": CONTROL, "noise": Binary(), "list": 150, "round_size": None},
     "list of a range, strict": {
-        "question": BestArm(lower_is_better=True), "noise": Bounded(0.0, 1.0), "max_round": 90,
-        "list": {"size": 80, "repeats": 2, "order": "given", "strict": True}, "round": None,
+        "question": BestArm(lower_is_better=True), "noise": Bounded(0.0, 1.0), "max_round_size": 90,
+        "list": {"size": 80, "repeats": 2, "order": "given", "strict": True}, "round_size": None,
     },
     "list, largest cost": {
-        "noise": Binary(), "round": None, "list": 60, "prices": {"a": 1, "b": 5, "c": 20}, "max_cost": 800,
+        "noise": Binary(), "round_size": None, "list": 60, "prices": {"a": 1, "b": 5, "c": 20}, "max_cost": 800,
     },
     "list, known": {
-        "noise": Binary(), "round": None,
+        "noise": Binary(), "round_size": None,
         "list": {"size": 60, "known": {"score": [k % 7 / 7 for k in range(60)]}},
     },
     "items of a range": {"noise": Bounded(0.0, 1.0), "columns": Columns(item="question")},
     "items, normal": {"question": CONTROL, "noise": Normal(), "columns": Columns(item="question"), "budget": 270},
 } | {  # policies and thresholds, with the rounds they plan
-    text: {"policy": from_spec("policy", text), "noise": Gaussian(0.3), "round": None, **more}
+    text: {"policy": from_spec("policy", text), "noise": Gaussian(0.3), "round_size": None, **more}
     for text, more in {
         "wager:batch_price=50,max_batch=200,min_per_arm=5": {"noise": Binary()},
         "wager:growth=0.5": {},
         "wager:looks=3": {},
         "designed:price=0.1,max_batch=200": {"budget": 500, "lead": 0.2},
-        "pet:threshold=counts,own=yes": {},
+        "pet:threshold=counts,kl_weights=yes": {},
         "round-robin:threshold=pairwise": {},
         "track-and-stop:threshold=heuristic,tracking=C": {},
         "tri-bbai": {},
@@ -313,7 +327,7 @@ def plain():
             policy = Wager(first_pulls=12, growth=1.0, max_batch=90) if question != "claims" else usual_policy(asked)
             budget, size = (270, 90) if question == "claims" else (None, None)
             settings = StudySpec(
-                question=asked, arms=ARMS, noise=model, delta=0.1, policy=policy, seed=7, budget=budget, round=size
+                question=asked, arms=ARMS, noise=model, delta=0.1, policy=policy, seed=7, budget=budget, round_size=size
             )
             rng = np.random.default_rng(11)
             decided = new(f"{question} {noise} decided", settings)
@@ -336,7 +350,7 @@ def plain():
 def declared():
     """Every setting: two rounds, then one that is waited for."""
     for name, settings in DECLARED.items():
-        usual = {"question": BestArm(), "arms": ARMS, "delta": 0.1, "round": 90, "seed": 7}
+        usual = {"question": BestArm(), "arms": ARMS, "delta": 0.1, "round_size": 90, "seed": 7}
         spec = StudySpec.declare(**usual | settings)
         rng, study = np.random.default_rng(5), new(name, spec)
         for _ in range(2):
@@ -350,7 +364,7 @@ def eventful():
     rng = np.random.default_rng(3)
 
     def begun(name, question=None, noise=None, policy=None, **more):
-        more["max_round"], more["min_per_arm"] = more.pop("limits", (None, 0))
+        more["max_round_size"], more["min_per_arm"] = more.pop("limits", (None, 0))
         policy = policy or Wager(first_pulls=12, growth=1.0)
         question, noise = question or BestArm(), noise or Binary()
         return new(name, StudySpec(question=question, arms=ARMS, noise=noise, delta=0.1, policy=policy, seed=7, **more))
@@ -392,7 +406,7 @@ def eventful():
     study.import_past({"arm": list(ARMS), "count": [100] * 3, "successes": [10, 50, 90]})
     step(study, ALIKE, rng)
     yield study
-    study = begun("rounds", round=60, split=(2.0, 1.0, 1.0))
+    study = begun("rounds", round_size=60, split=(2.0, 1.0, 1.0))
     step(study, ALIKE, rng)
     yield study
     study = begun("results after the decision")
@@ -412,7 +426,7 @@ def eventful():
     study.tell({key: values[:10] for key, values in file.items()}, {key: values[10:30] for key, values in file.items()})
     study.tell(file | {"outcome": np.where(np.arange(n) < 5, 1 - file["outcome"], file["outcome"])})
     yield study
-    study = begun("relaxed", noise=Normal(), round=600)
+    study = begun("relaxed", noise=Normal(), round_size=600)
     for last in (False, True):
         asked = study.ask()
         rows = np.repeat(asked.arms, asked.pulls.astype(int))
@@ -446,7 +460,9 @@ def eventful():
     study.redesign()
     study.drop("b", "sold out")
     yield study
-    study = begun("claims, extended, arms left and joined", CONTROL, policy=usual_policy(CONTROL), budget=270, round=90)
+    study = begun(
+        "claims, extended, arms left and joined", CONTROL, policy=usual_policy(CONTROL), budget=270, round_size=90
+    )
     step(study, ALIKE, rng)
     study.extend(450)
     study.add("d", "a new idea")
@@ -455,7 +471,7 @@ def eventful():
     step(study, ALIKE, rng)
     yield study
     study = begun(
-        "guardrails, an arm left", CONTROL, policy=usual_policy(CONTROL), metrics=(LATENCY,), budget=360, round=90
+        "guardrails, an arm left", CONTROL, policy=usual_policy(CONTROL), metrics=(LATENCY,), budget=360, round_size=90
     )
     step(study, ALIKE, rng)
     study.drop("b", "sold out")
@@ -463,7 +479,12 @@ def eventful():
     step(study, ALIKE, rng)
     yield study
     study = begun(
-        "guardrails, an arm joined", CONTROL, policy=usual_policy(CONTROL), metrics=(LATENCY,), budget=360, round=90
+        "guardrails, an arm joined",
+        CONTROL,
+        policy=usual_policy(CONTROL),
+        metrics=(LATENCY,),
+        budget=360,
+        round_size=90,
     )
     step(study, ALIKE, rng)
     study.add("d", "it was built later")

@@ -124,7 +124,7 @@ def _read(found: Plain, path: Path, source: str, delta: float) -> list[Contest]:
     return contests
 
 
-def replayed(folder: Path, delta: float = 0.05, most_arms: int = 300) -> list[Contest]:
+def replayed(folder: Path, delta: float = 0.05, max_arms: int = 300) -> list[Contest]:
     """The contests of a folder of real outcomes: those that its `instances.csv` lists, and tests against a control.
 
     The table has the columns file, instance, question (best arm, top-k, threshold, any-above) and param (k or level);
@@ -137,7 +137,7 @@ def replayed(folder: Path, delta: float = 0.05, most_arms: int = 300) -> list[Co
     for row in rows:
         where = file, name = row.text("file"), row.text("instance")
         words, param = row.text("question"), row.text("param")
-        if "K" in head and row.text("K").isdecimal() and int(row.text("K")) > most_arms:
+        if "K" in head and row.text("K").isdecimal() and int(row.text("K")) > max_arms:
             continue
         try:
             if where not in known:
@@ -146,7 +146,7 @@ def replayed(folder: Path, delta: float = 0.05, most_arms: int = 300) -> list[Co
                 (known[where],) = read_instances({"data": file, "instance": name}, [1.0], folder / LISTED)
             instance, question, source = known[where], _question(words, param), Path(file).stem
             arms = instance.environment.arms
-            if arms > most_arms:
+            if arms > max_arms:
                 continue
             asked = f"{name}: {words}" + (f" {param}" if param else "")
             contests.append(_contest(asked, source, question, instance, delta))
@@ -204,17 +204,17 @@ class Entrant:
     policy: Any  # a Policy, whose own settings are replaced below
     claims: bool = True  # whether it may show claims one by one; if not, it says all or nothing
     sequential: bool = False  # looks after every few results: a yardstick, not for use in batches
-    told_gap: bool = False
-    told_bound: bool = False  # has a fixed budget: FIXED_BUDGET lower bounds
+    knows_gap: bool = False
+    knows_bound: bool = False  # has a fixed budget: FIXED_BUDGET lower bounds
 
     def enter(self, contest: Contest) -> Policy | None:
         """The policy, made for a contest; None where it does not take part."""
         policy: Policy = self.policy
         if contest.question == "claims" and not self.claims:
             return None
-        if self.told_gap:
+        if self.knows_gap:
             return None if contest.gap is None else replace(self.policy, gap=contest.gap)
-        if self.told_bound:
+        if self.knows_bound:
             return replace(self.policy, budget=max(FIXED_BUDGET * contest.lower_bound, 20.0 * contest.problem.arms))
         if self.sequential:
             if contest.problem.arms > SEQUENTIAL_ARMS or contest.lower_bound > SEQUENTIAL_BOUND:
@@ -234,13 +234,13 @@ BUILT_IN: tuple[Entrant, ...] = (
     Entrant("Opt-BBAI", OptBBAI()),
     Entrant("Elimination", Elimination()),
     Entrant("Hillel 2013", Hillel()),
-    Entrant("Agarwal 2017, told the gap", Agarwal(), told_gap=True),
+    Entrant("Agarwal 2017, told the gap", Agarwal(), knows_gap=True),
     Entrant("Jin 2019", Jin2019()),
     Entrant("Karpov 2020", Karpov()),
     Entrant("BatchRacing", BatchRacing()),
-    Entrant("Sequential Halving, 3 bounds", SequentialHalving(), claims=False, told_bound=True),
-    Entrant("Sequential Halving in 3 batches, 3 bounds", SequentialHalving(rounds=3), claims=False, told_bound=True),
-    Entrant("Successive Rejects, 3 bounds", SuccessiveRejects(), claims=False, told_bound=True),
+    Entrant("Sequential Halving, 3 bounds", SequentialHalving(), claims=False, knows_bound=True),
+    Entrant("Sequential Halving in 3 batches, 3 bounds", SequentialHalving(rounds=3), claims=False, knows_bound=True),
+    Entrant("Successive Rejects, 3 bounds", SuccessiveRejects(), claims=False, knows_bound=True),
     Entrant("Track-and-Stop, sequential", ClassicTrackAndStop(), claims=False, sequential=True),
     Entrant("LUCB, sequential", LUCB(), claims=False, sequential=True),
     Entrant("Top two, sequential", TopTwo(), claims=False, sequential=True),

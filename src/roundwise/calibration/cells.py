@@ -185,8 +185,8 @@ def _why_unclaimed(shape: Shape, law: Law, rule: Rule, problem: Problem) -> str 
         return (
             f"Hundreds of batches are counted with up to {FEW_ARMS} arms, each with items of its own: they take long."
         )
-    if shape.arms > rule.most_arms:
-        return f"Counted with up to {rule.most_arms} arms only, for the time it takes."
+    if shape.arms > rule.max_arms:
+        return f"Counted with up to {rule.max_arms} arms only, for the time it takes."
     if law.noise.shares_items and shape.arms > MOST_OF_ITEMS:
         return f"Shared items are counted with up to {MOST_OF_ITEMS} arms only, for the time they take."
     doubt = rule.policy.stopping.doubt(problem)

@@ -18,13 +18,13 @@ from roundwise.calibration.live import (
     Tell,
     amend,
     as_drawn,
-    hand_in,
     in_files,
+    submit,
 )
 from roundwise.calibration.rules import RepeatedTest
 from roundwise.calibration.shapes import TINY, Shape, shape_of
 from roundwise.model.problem import Problem
-from roundwise.noise import Gaussian, Noise, SameVariance, SubGaussian
+from roundwise.noise import EqualVariances, Gaussian, Noise, SubGaussian
 from roundwise.noise import Poisson as PoissonCounts
 from roundwise.policies import Agarwal, Jin2019, OptBBAI, Policy, RoundRobin, TrackAndStop, TriBBAI, Wager
 from roundwise.policies.base import Limited
@@ -61,7 +61,7 @@ def reproductions() -> Iterator[CalibrationCell]:
     levels = np.where(np.arange(10) == 0, -TINY, -1.0)  # all but the one that varies much are clear
     uneven = NormalArms(levels, np.where(np.arange(10) == 0, 3.0, 0.1))
     statements = Statements(np.eye(10), np.zeros(10))
-    unequal = _simulated(statements, levels.tolist(), Wager(), noise=SameVariance(), world=uneven)
+    unequal = _simulated(statements, levels.tolist(), Wager(), noise=EqualVariances(), world=uneven)
     yield cell("statements on levels, sigma unknown and unequal", "Wager", unequal)
     for most in (1000, 20_000):
         limited = _simulated(BestArm(), [0.02, 0.0, 0.0], Limited(OptBBAI(), max_batch=most), 100)
@@ -123,7 +123,7 @@ FILES_OF_8: dict[str, Tell] = {
 
 def _thirty(study: Study, rows: Rows, rng: Generator) -> None:
     """No more than thirty rows, then the round is settled."""
-    hand_in(study, rows.take(slice(30)), over="the rest was lost in the post")
+    submit(study, rows.take(slice(30)), over="the rest was lost in the post")
 
 
 def live_reproductions() -> Iterator[CalibrationCell]:
@@ -150,18 +150,18 @@ def _without_lowest_fifth(rows: Rows) -> Rows:
 
 
 def _lowest_left_out(study: Study, rows: Rows, rng: Generator) -> None:
-    hand_in(study, _without_lowest_fifth(rows), over="outliers")
+    submit(study, _without_lowest_fifth(rows), over="outliers")
 
 
 def _lowest_amended(study: Study, rows: Rows, rng: Generator) -> None:
-    hand_in(study, rows)
+    submit(study, rows)
     amend(study, _without_lowest_fifth(rows), "outliers")
 
 
 def _drifting(study: Study, rows: Rows, rng: Generator) -> None:
     """One arm is two deviations better in every second round."""
     later = len(study.state.rounds) % 2 == 0
-    hand_in(study, rows._replace(outcomes=rows.outcomes + 2.0 * later * (rows.arms == "arm 0")))
+    submit(study, rows._replace(outcomes=rows.outcomes + 2.0 * later * (rows.arms == "arm 0")))
 
 
 def _clustered(study: Study, rows: Rows, rng: Generator) -> None:
@@ -170,7 +170,7 @@ def _clustered(study: Study, rows: Rows, rng: Generator) -> None:
     for name in np.unique(rows.arms):
         mine = np.flatnonzero(rows.arms == name)
         values[mine] = values[mine][(np.arange(len(mine)) // 10) * 10]
-    hand_in(study, rows._replace(outcomes=values))
+    submit(study, rows._replace(outcomes=values))
 
 
 def violations() -> Iterator[CalibrationCell]:

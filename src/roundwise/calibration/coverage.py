@@ -147,7 +147,7 @@ REPORTED: dict[str, tuple[Callable[[Report, Floats], bool], float, str]] = {
 }
 CLAIMED: dict[str, Policy] = {
     "without a budget": ConditionalPower(first_pulls=10),
-    "towards a budget": Rounds(ConditionalPower(eta=0.5), budget=220, round=70),
+    "towards a budget": Rounds(ConditionalPower(eta=0.5), budget=220, round_size=70),
 }
 
 

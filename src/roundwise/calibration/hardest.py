@@ -52,7 +52,10 @@ PART = "rules"
 STUDIES = 0.4  # delta of whole studies: they take a tenth of a second each, and the larger it is, the fewer are needed
 MANY, SOME, FEW = 10.0, 2.0, 0.5  # weights in the full run: vectorised runs, slower ones, whole studies
 STEADY, SMALL = Wager(first_pulls=10, growth=1.0), Wager(max_batch=120)
-BUDGET, SHORT_BUDGET = Rounds(ConditionalPower(), budget=1200), Rounds(ConditionalPower(eta=0.5), budget=220, round=70)
+BUDGET, SHORT_BUDGET = (
+    Rounds(ConditionalPower(), budget=1200),
+    Rounds(ConditionalPower(eta=0.5), budget=220, round_size=70),
+)
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,10 @@ def _claims() -> Iterator[CalibrationCell]:
             yield replace(cell, column=f"{name}; {law}; {budgets.get(id(policy), 'no budget')}")
 
 
-DESIGN, TWO_LOOKS = Designed(budget=600, lead=0.5, looks=5), Designed(budget=150, lead=0.1, looks=2, hope=0.0)
+DESIGN, TWO_LOOKS = (
+    Designed(budget=600, lead=0.5, looks=5),
+    Designed(budget=150, lead=0.1, looks=2, extension_value=0.0),
+)
 DESIGNED: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "best arm": (
         ("best of 2, tie", "best of 5, tie"),

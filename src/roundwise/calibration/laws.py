@@ -17,6 +17,7 @@ from roundwise.noise import (
     Binary,
     Bounded,
     BoundedVariance,
+    EqualVariances,
     Gaussian,
     HeteroscedasticGaussian,
     LargeSample,
@@ -27,7 +28,6 @@ from roundwise.noise import (
     PairedBounded,
     PairedNormal,
     Poisson,
-    SameVariance,
     SubGaussian,
 )
 from roundwise.simulation.environments import (
@@ -207,8 +207,8 @@ LAWS: tuple[Law, ...] = (
     Law("normal, all arms move", SubGaussian(1.0), 0.0, 0.5, _normal(1.0, shifts=3.0), covers="differences"),
     Law("sigma unknown", Normal(), 0.0, 3.0, _normal(7.0)),
     Law("sigmas unknown, unequal", Normal(), 0.0, 0.5, _uneven),
-    Law("one unknown sigma", SameVariance(), 0.0, 3.0, _normal(7.0)),
-    Law("one unknown sigma, unequal", SameVariance(), 0.0, 0.5, _uneven, covers="one arm at a time"),
+    Law("one unknown sigma", EqualVariances(), 0.0, 3.0, _normal(7.0)),
+    Law("one unknown sigma, unequal", EqualVariances(), 0.0, 0.5, _uneven, covers="one arm at a time"),
     Law("any law: normal", LargeSample(), 0.0, 0.5, GaussianArms),
     Law("variance at most 1: rare values", BoundedVariance(1.0), 0.0, 0.5, RareValues),
     Law("0/1, rate .5", Binary(), 0.5, 0.2, BernoulliArms),

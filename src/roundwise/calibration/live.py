@@ -28,7 +28,7 @@ from roundwise.study.state import State, replay
 from roundwise.study.study import Study
 
 
-class Nowhere:
+class NullStore:
     """A store that keeps nothing."""
 
     def append(self, name: str, new: Sequence[tuple[str, Plain]], expected: int, overview: object = None) -> None:
@@ -42,11 +42,11 @@ class Nowhere:
         """Nothing to give back."""
 
 
-class Remembered(Study):
+class InMemoryStudy(Study):
     """A study by all the rules of studies, whose state is held in memory instead of replayed from a log."""
 
     def __init__(self, settings: StudySpec) -> None:
-        super().__init__("study", Nowhere())  # type: ignore[arg-type]
+        super().__init__("study", NullStore())  # type: ignore[arg-type]
         self._now = replay(
             chain_entries(self.name, Head(), [("created", encode_payload(settings.to_json()))], datetime.now(UTC))
         )
@@ -105,7 +105,7 @@ def is_open(study: Study) -> bool:
     return study.state.open_round is not None
 
 
-def hand_in(study: Study, rows: Rows, over: str | None = None) -> None:
+def submit(study: Study, rows: Rows, over: str | None = None) -> None:
     """Tell one file, if there is anything to put into it; then, if given, why the rest will not come."""
     if len(rows.outcomes):
         tell_table(study, arm=rows.arms, outcome=rows.outcomes)
@@ -117,12 +117,12 @@ def in_files(study: Study, rows: Rows, size: int, arrange: Callable[[Rows], Rows
     """Tell the rows in files of this size, each arranged in some way."""
     for start in range(0, len(rows.outcomes), size):
         if is_open(study):
-            hand_in(study, arrange(rows.take(slice(start, start + size))))
+            submit(study, arrange(rows.take(slice(start, start + size))))
 
 
 def as_drawn(study: Study, rows: Rows, rng: Generator) -> None:
     """One file, in random order."""
-    hand_in(study, rows)
+    submit(study, rows)
 
 
 def sorted_files(study: Study, rows: Rows, rng: Generator) -> None:
@@ -142,13 +142,13 @@ def late_files(study: Study, rows: Rows, rng: Generator) -> None:
 
 def settled_short(study: Study, rows: Rows, rng: Generator) -> None:
     """What came, and that the rest will not."""
-    hand_in(study, rows, over="the rest was lost in the post")
+    submit(study, rows, over="the rest was lost in the post")
 
 
 def without_an_arm(study: Study, rows: Rows, rng: Generator) -> None:
     """An arm, at random, has no results in this round."""
     missing = rng.choice(np.unique(rows.arms))
-    hand_in(study, rows.take(rows.arms != missing), over="that arm could not be had")
+    submit(study, rows.take(rows.arms != missing), over="that arm could not be had")
 
 
 def sums(study: Study, rows: Rows, rng: Generator) -> None:
@@ -163,14 +163,14 @@ def rows_and_sums(study: Study, rows: Rows, rng: Generator) -> None:
     """Some arms as rows, sorted, the others as sums."""
     names = np.unique(rows.arms)
     as_rows = np.isin(rows.arms, names[: len(names) // 2])
-    hand_in(study, rows.take(as_rows).by_value())
+    submit(study, rows.take(as_rows).by_value())
     if (~as_rows).any() and is_open(study):
         sums(study, rows.take(~as_rows), rng)
 
 
 def amended(study: Study, rows: Rows, rng: Generator) -> None:
     """One file in three is replaced by a copy without a random third of its rows, or withdrawn: a coin decides."""
-    hand_in(study, rows)
+    submit(study, rows)
     state = study.state
     if state.trial.done or state.closed or rng.random() > 0.4:
         return
@@ -195,15 +195,15 @@ class LivePath:
     name: str
     tell: Tell
     policy: Policy = Wager(first_pulls=8, growth=1.0)  # noqa: RUF009 - it is frozen
-    limits: Plain = field(default_factory=dict)  # max_round, min_per_arm, budget
+    limits: Plain = field(default_factory=dict)  # max_round_size, min_per_arm, budget
     more: float = 0.0  # rows beyond what was asked, as a share
     lost: float = 0.0  # rows that never come, as a share
 
 
-_LIMITS: Plain = {"max_round": 48, "min_per_arm": 3}
+_LIMITS: Plain = {"max_round_size": 48, "min_per_arm": 3}
 WAYS: tuple[LivePath, ...] = (
     LivePath("one file", as_drawn),
-    LivePath("one sorted file", lambda study, rows, rng: hand_in(study, rows.by_value())),
+    LivePath("one sorted file", lambda study, rows, rng: submit(study, rows.by_value())),
     LivePath("sorted files", sorted_files),
     LivePath("a sorted list cut into files", cut_files),
     LivePath("late files", late_files),
@@ -278,7 +278,7 @@ TIE = (shape_of("best of 2, tie"),)
 
 
 Means = dict[str, float]  # of each arm, by name
-Change = Callable[[Remembered, Means], None]
+Change = Callable[[InMemoryStudy, Means], None]
 
 
 def is_wrong(state: State, means: Floats) -> bool:
@@ -304,7 +304,7 @@ class LiveStudies(Experiment):
     judge: Callable[[State, Floats], bool] = is_wrong  # of the state and the true means of its arms
     every_round: bool = False  # whether that is asked after every round; by default at the end
     shuffled: bool = True  # whether rows come in random order; by default they do
-    before: Callable[[Remembered, Means, Generator], None] | None = None
+    before: Callable[[InMemoryStudy, Means, Generator], None] | None = None
     change: Change | None = None  # after every round; it also adds the means of arms that join
 
     def __call__(self, runs: int, rng: Generator) -> int:
@@ -313,7 +313,7 @@ class LiveStudies(Experiment):
     def _happens(self, rng: Generator) -> bool:
         shape = self.shapes[int(rng.integers(len(self.shapes)))]
         means = dict(zip(numbered(shape.arms), shape.asked(self.source)[1].tolist(), strict=True))
-        study = Remembered(self.spec(shape, int(rng.integers(2**32))))
+        study = InMemoryStudy(self.spec(shape, int(rng.integers(2**32))))
         if self.before is not None:
             self.before(study, means, rng)
         for _ in range(self.rounds):
@@ -374,7 +374,7 @@ def paths() -> Iterator[CalibrationCell | Refused]:
 def _drop(which: int) -> Change:
     """Leave out the arm that looks worst (0) or best (-1), as long as three are left."""
 
-    def change(study: Remembered, means: Means) -> None:
+    def change(study: InMemoryStudy, means: Means) -> None:
         state = study.state
         if state.decided is None and len(state.spec.arms) - len(state.spec.left_out) > 2:
             kept = {state.spec.arms[0]} if state.spec.question.separate_claims else set()  # a control stays
@@ -389,7 +389,7 @@ def _drop(which: int) -> Change:
 def _add(offset: float) -> Change:
     """One arm joins after each of the first rounds, because something leads."""
 
-    def change(study: Remembered, means: Means) -> None:
+    def change(study: InMemoryStudy, means: Means) -> None:
         if study.state.decided is None and len(means) < 5:
             name = f"arm {len(means)}"
             means[name] = means["arm 0"] + offset
@@ -398,7 +398,7 @@ def _add(offset: float) -> Change:
     return change
 
 
-def _exchange(study: Remembered, means: Means) -> None:
+def _exchange(study: InMemoryStudy, means: Means) -> None:
     """Two arms far above join after the first round, and all others leave."""
     if study.state.decided is None and "new 1" not in means:
         first = list(means)
@@ -409,7 +409,7 @@ def _exchange(study: Remembered, means: Means) -> None:
             study.drop(name, "it looks weak")
 
 
-def _extend(study: Remembered, means: Means) -> None:
+def _extend(study: InMemoryStudy, means: Means) -> None:
     """A larger budget whenever the end of the present one is near and something is open."""
     state = study.state
     budget, open_ = state.spec.budget, not bool(np.all(state.trial.kept.shown))
@@ -417,7 +417,7 @@ def _extend(study: Remembered, means: Means) -> None:
         study.extend(budget + 50)
 
 
-def _teach(study: Remembered, means: Means, rng: Generator) -> None:
+def _teach(study: InMemoryStudy, means: Means, rng: Generator) -> None:
     """Earlier results of another world, in which the last arm is far ahead."""
     arms = np.repeat(list(means), 20)
     values = rng.normal(np.repeat([0.0] * (len(means) - 1) + [1.0], 20), 1.0)

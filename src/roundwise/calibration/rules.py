@@ -43,7 +43,7 @@ class Rule:
     shifts: bool = False  # also where all arms of a batch move together, if differences are asked for
     weight: float = 1.0  # its share of the runs
     batches: int | None = None  # its horizon, if not that of the others; then for few arms only
-    most_arms: int = 1000  # up to which it is counted
+    max_arms: int = 1000  # up to which it is counted
     likelihood: bool = False  # whether it stops by the likelihood ratio, which not every question has
 
 
@@ -87,10 +87,12 @@ RULES: tuple[Rule, ...] = (
     Rule("Wager, 300 small batches", Wager(first_pulls=4, max_batch=12), shifts=True, weight=0.5, batches=300),
     Rule("Conditional power", ConditionalPower(first_pulls=10), shifts=True),
     Rule("Conditional power, budget", Rounds(ConditionalPower(), budget=1200), shifts=True, weight=2.0),
-    Rule("Conditional power, short budget", Rounds(ConditionalPower(eta=0.5), budget=220, round=70), shifts=True),
-    Rule("Designed, budget", Designed(budget=1200), shifts=True, most_arms=30),
-    Rule("Designed, lead", Designed(budget=600, lead=0.5), shifts=True, weight=2.0, most_arms=30),
-    Rule("Designed, short budget", Designed(budget=150, lead=0.1, looks=2, hope=0.0), shifts=True, most_arms=30),
+    Rule("Conditional power, short budget", Rounds(ConditionalPower(eta=0.5), budget=220, round_size=70), shifts=True),
+    Rule("Designed, budget", Designed(budget=1200), shifts=True, max_arms=30),
+    Rule("Designed, lead", Designed(budget=600, lead=0.5), shifts=True, weight=2.0, max_arms=30),
+    Rule(
+        "Designed, short budget", Designed(budget=150, lead=0.1, looks=2, extension_value=0.0), shifts=True, max_arms=30
+    ),
     *(rule for threshold in PROVED for rule in _glr(threshold)),
     Rule("Elimination", Elimination(first_pulls=50.0, growth=2.0), weight=0.3),
     Rule("Hillel", Hillel(), weight=0.3),

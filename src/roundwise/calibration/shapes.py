@@ -17,6 +17,7 @@ from roundwise.questions import (
     Above,
     AnyAbove,
     BestArm,
+    BestGroup,
     Claims,
     Largest,
     Linear,
@@ -55,6 +56,10 @@ def _best(at: Setting) -> Question:
 
 def _best_within(at: Setting) -> Question:
     return BestArm(tolerance=NEAR * at.unit)
+
+
+def _group(*groups: str) -> Callable[[Setting], Question]:
+    return lambda at: BestGroup(groups)
 
 
 def _top(k: int, near: float = 0.0) -> Callable[[Setting], Question]:
@@ -145,6 +150,8 @@ SHAPES: tuple[Shape, ...] = (
     _shape(DIFFERENCES, "top 2 of 4, tie at the cut", _top(2), 1, 0, -TINY, -TINY),
     _shape(DIFFERENCES, "top 3 of 10, tie at the cut", _top(3), 1, 0.5, 0, *[-TINY] * 7),
     _shape(DIFFERENCES, "top 5 of 30, tie", _top(5), *[0] * 5, *[-TINY] * 25),
+    _shape(DIFFERENCES, "best of two groups, two arms each, tie", _group("a", "b", "a", "b"), 0, -TINY, 0, -TINY),
+    _shape(DIFFERENCES, "best of two groups, one arm against four", _group("a", *"bbbb"), *_behind(5)),
     _shape(SINGLE, "above, 2 just above", _level(Above), TINY, TINY),
     _shape(SINGLE, "above, 5 on both sides", _level(Above), TINY, -TINY, TINY, -TINY, 1),
     _shape(SINGLE, "above, 30 just below", _level(Above), *[-TINY] * 30),

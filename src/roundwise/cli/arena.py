@@ -32,9 +32,7 @@ def arena(
     ] = None,
     runs: Annotated[int, option("--runs", "Runs of each method per contest; fewer with many arms.", "NUMBER")] = 100,
     delta: Delta = 0.05,
-    most_arms: Annotated[
-        int, option("--most-arms", "Largest number of arms in a contest of the data.", "NUMBER")
-    ] = 300,
+    max_arms: Annotated[int, option("--max-arms", "Largest number of arms in a contest of the data.", "NUMBER")] = 300,
     only: Annotated[str | None, option("--only", "Text that the names of contests must contain.", "TEXT")] = None,
     out: Annotated[Path, option("--out", "Folder for page, tables and runs; rerun to resume.", "FOLDER")] = Path(
         "results/arena"
@@ -61,7 +59,7 @@ def arena(
     workers = (os.cpu_count() or 1) if workers is None else check_whole_number("workers", workers, 1)
     every = fixed(delta)
     every += [] if contests is None else own(contests, delta)
-    every += [] if data is None else replayed(data, delta, check_whole_number("most-arms", most_arms, 2))
+    every += [] if data is None else replayed(data, delta, check_whole_number("most-arms", max_arms, 2))
     every = [each for each in every if only is None or only in each.name]
     if not every:
         raise InputError(f"No contest has '{only}' in its name. `roundwise arena --json --runs 1` lists them.")

@@ -28,7 +28,7 @@ from roundwise.model.problem import Problem
 from roundwise.noise import Gaussian
 from roundwise.policies import PET
 from roundwise.questions.lower_bounds import cost_lower_bound
-from roundwise.simulation.environments import GaussianArms
+from roundwise.simulation.environments import GaussianArms, numbered
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Summary
 from roundwise.study.spec import one_for_each
@@ -70,7 +70,7 @@ def bounds(
     from roundwise.theory.bounds import overview
 
     values = numbers(means)
-    problem = Problem(question_from(question, asked), len(values), delta, Gaussian(sigma))
+    problem = Problem(question_from(question, asked, arms=numbered(len(values))), len(values), delta, Gaussian(sigma))
     _check(runs, t_min, plot, figure)
     policy = PET(guess=max(1.0, t_min))
     found = overview(problem, values, policy, t_min, gamma, tail)

@@ -22,16 +22,16 @@ from roundwise.noise import (
     Bounded,
     BoundedVariance,
     Capped,
+    EqualVariances,
     Gaussian,
     HeteroscedasticGaussian,
     LargeSample,
     Noise,
     Normal,
     Poisson,
-    SameVariance,
     SubGaussian,
 )
-from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
+from roundwise.questions import QUESTIONS, BestGroup, Claims, Linear, Question, Statements
 from roundwise.questions.claims import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
 from roundwise.study.item_list import ItemList, numbered_items, read_known, read_list
@@ -64,6 +64,7 @@ ASKED = {  # what a question is about, where its name does not say it
     "claims": "which beat a control",
     "above": "which pass a level",
     "any-above": "does any pass a level",
+    "best-group": "which group has the best arm",
 }
 SPELT_OUT = (
     "question",
@@ -164,7 +165,7 @@ def _number(flag: str, help: str) -> Any:
 
 def whole_option(name: str) -> Any:
     """The option for a setting that is a whole number."""
-    return option(f"--{name}", HELP[name], "NUMBER", parser=whole_number)
+    return option(f"--{name.replace('_', '-')}", HELP[name], "NUMBER", parser=whole_number)
 
 
 QuestionName = Annotated[str, typer.Option("--question", "-q", help=HELP["question"], metavar="NAME[:SETTINGS]")]
@@ -177,7 +178,7 @@ Sigmas = Annotated[str | None, option("--sigmas", "Noise: normal, with one stand
 Delta = Annotated[float, _number("--delta", HELP["delta"])]
 Budget = Annotated[int | None, whole_option("budget")]
 Lead = Annotated[str | None, option("--lead", HELP["lead"], "NUMBER")]
-RoundSize = Annotated[int | None, whole_option("round")]
+RoundSize = Annotated[int | None, whole_option("round_size")]
 Split = Annotated[str | None, option("--split", HELP["split"], "LIST")]
 Seed = Annotated[int, option("--seed", "Random seed; the same seed gives the same numbers.", "NUMBER")]
 Workers = Annotated[int, option("--workers", "Number of processes; results do not depend on it.", "NUMBER")]
@@ -195,6 +196,7 @@ class QuestionOptions(NamedTuple):
     k: Annotated[int | None, option("--k", "Number of arms to find (top-k).", "NUMBER")] = None
     level: Annotated[float | None, _number("--level", LEVEL)] = None
     file: Annotated[Path | None, option("--file", FORMS_FILE, "FILE")] = None
+    groups: Annotated[str | None, option("--groups", "Groups of arms, as 'new=b,c;old=a' (best-group).", "LIST")] = None
     tolerance: Annotated[
         float | None, _number("--tolerance", "Indifference zone: differences too small to matter.")
     ] = None
@@ -283,6 +285,11 @@ def question_from(
     if (name in FORMS) != (form.file is not None):
         raise InputError(f"The question '{name}' {'needs' if form.file is None else 'does not take'} --file.")
     known = list_parameters(find_class("question", name, trusted=True))
+    if (name == BestGroup.name) != (form.groups is not None):
+        needs = "needs --groups, such as 'new=b,c;old=a'" if form.groups is None else "does not take --groups"
+        raise InputError(f"The question '{name}' {needs}.")
+    if form.groups is not None:
+        fields["groups"] = parse_groups(form.groups, arms)
     for key in options:
         if key in known and known[key].default is MISSING and key not in fields:
             raise InputError(f"The question '{name}' needs --{key}.")
@@ -296,6 +303,26 @@ def question_from(
     return from_spec("question", fields, trusted=True)
 
 
+def parse_groups(text: str, arms: Sequence[str]) -> list[str]:
+    """The group of each arm, from 'new=b,c;old=a'."""
+    found: dict[str, str] = {}
+    for part in text.split(";"):
+        group, equals, members = part.partition("=")
+        if not equals:
+            raise InputError(f"--groups is {text!r}, but must name groups and their arms, such as 'new=b,c;old=a'.")
+        for arm in (each.strip() for each in members.split(",")):
+            if arm not in arms and arm.isdigit() and int(arm) < len(arms):
+                arm = arms[int(arm)]
+            if arm not in arms:
+                raise unknown("arm", arm, arms)
+            if arm in found:
+                raise InputError(f"--groups has the arm '{arm}' twice. Name every arm once.")
+            found[arm] = group.strip()
+    if (missing := [arm for arm in arms if arm not in found]) != []:
+        raise InputError(f"--groups leaves out the arm '{missing[0]}'. Name every arm once.")
+    return [found[arm] for arm in arms]
+
+
 class NoiseOptions(NamedTuple):
     """The noise model of a study."""
 
@@ -304,9 +331,9 @@ class NoiseOptions(NamedTuple):
     )
     sigmas: Sigmas = None
     normal: Annotated[bool, option("--normal", "Noise: normal, with standard deviation --sigma or unknown.")] = False
-    same_spread: Annotated[bool, option("--same-spread", "With --normal: the same unknown deviation in all arms.")] = (
-        False
-    )
+    equal_variances: Annotated[
+        bool, option("--equal-variances", "With --normal: the same unknown deviation in all arms.")
+    ] = False
     large_sample: Annotated[bool, option("--large-sample", "Noise: any law with a finite variance; approximate.")] = (
         False
     )
@@ -344,9 +371,11 @@ class NoiseOptions(NamedTuple):
         if len(given) > 1:
             spread = "; the spread that a plan expects is --deviation" if "--sigma" in given else ""
             raise InputError(f"{' and '.join(given)} are different noise models: give one{spread}.")
-        if self.same_spread and not unknown_sigma:
-            raise InputError("--same-spread goes with --normal without --sigma: one unknown deviation for all arms.")
-        normal = SameVariance() if self.same_spread else Normal()
+        if self.equal_variances and not unknown_sigma:
+            raise InputError(
+                "--equal-variances goes with --normal without --sigma: one unknown deviation for all arms."
+            )
+        normal = EqualVariances() if self.equal_variances else Normal()
         found: Noise = Binary() if self.binary else Poisson() if self.counts else normal
         if self.floor is not None and self.cap is None:
             raise InputError("--floor goes with --cap.")
@@ -407,8 +436,8 @@ class ReadingOptions(NamedTuple):
     id_window: Annotated[
         str | None, _rule("--id-window", "Time from the first row of an id that counts, e.g. 7d or 36h.", "TIME")
     ] = None
-    two_arms: Annotated[
-        str | None, _rule("--two-arms", "Ids with rows of several arms: refused (default) or left-out.", "RULE")
+    mixed_ids: Annotated[
+        str | None, _rule("--mixed-ids", "Ids with rows of several arms: refused (default) or left-out.", "RULE")
     ] = None
     share_above: Annotated[
         float | None, _rule("--share-above", "Results are 1 above this value, else 0 (implies --binary).", "NUMBER")

@@ -74,7 +74,7 @@ def simulate(
     budget: Budget = None,
     lead: Lead = None,
     looks: Annotated[int | None, whole_option("looks")] = None,
-    round_: RoundSize = None,
+    round_size: RoundSize = None,
     split: Split = None,
     runs: Annotated[int, option("--runs", "Number of runs per policy.", "NUMBER")] = 1000,
     delta: Delta = 0.05,
@@ -120,7 +120,7 @@ def simulate(
             budget=budget,
             lead=None if lead is None else parse_quantity(lead, "--lead"),
             looks=looks,
-            round=round_,
+            round_size=round_size,
             split=shares(split, world.arms),
             progress=advance,
         )

@@ -661,5 +661,5 @@ def refuse_database(name: str, path: str) -> DataError:
     except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:
         return damaged(name, "an SQLite database", error)
     return refusal(
-        name, "this is an SQLite database.", "Give a query of it: --sql 'select arm, outcome from ...' --from FILE."
+        name, "this is an SQLite database.", "Give a query of it: --sql 'select arm, outcome from ...' --database FILE."
     )

@@ -17,7 +17,7 @@ from roundwise.messages import Remedy
 
 Empty = Literal["refused", "zero", "missing"]
 UnitResult = Literal["sum", "mean", "max", "any"]
-TwoArms = Literal["refused", "left-out"]
+MixedIds = Literal["refused", "left-out"]
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _EPOCH, _DAYS = 25_569, (20_000, 80_000)  # 1 January 1970 as a day of Excel, and days from 1954 to 2119
@@ -76,7 +76,7 @@ class Reading:
         empty: What a row without an outcome is: "refused", "zero" or "missing".
         id_result: The result of all rows of an id: their "sum", "mean" or "max", or "any"; None: an id has one row.
         id_window: How long after the first row of an id rows count, e.g. "7d" or "36h"; None: all do.
-        two_arms: What happens to an id with rows of several arms: it is "refused" or "left-out".
+        mixed_ids: What happens to an id with rows of several arms: it is "refused" or "left-out".
         share_above: A result is 1 if its value is above this one, else 0.
         share_below: A result is 1 if its value is below this one, else 0.
         failed_is: On a list, the result of a request that failed; None: it is asked for again.
@@ -89,7 +89,7 @@ class Reading:
     empty: Empty = "refused"
     id_result: UnitResult | None = None
     id_window: str | None = None
-    two_arms: TwoArms = "refused"
+    mixed_ids: MixedIds = "refused"
     share_above: float | None = None
     share_below: float | None = None
     failed_is: float | None = None
@@ -97,7 +97,7 @@ class Reading:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arm_names", parse_arm_names(self.arm_names))
-        for name, choices in (("empty", Empty), ("id_result", UnitResult | None), ("two_arms", TwoArms)):
+        for name, choices in (("empty", Empty), ("id_result", UnitResult | None), ("mixed_ids", MixedIds)):
             known = [word for each in (choices, *get_args(choices)) for word in get_args(each) if isinstance(word, str)]
             value = vars(self)[name]
             if value not in known and not (value is None and name == "id_result"):
@@ -158,7 +158,7 @@ class Reading:
             rule = how.get(self.id_result, f"their {self.id_result}")
             within = "" if self.id_window is None else f" within {self.id_window} of the first"
             said.append(f"Rows of one id are one result, {rule}{within}.")
-        if self.two_arms == "left-out":
+        if self.mixed_ids == "left-out":
             said.append("Ids with rows of several arms are left out.")
         if self.shares:
             side, cut = ("above", self.share_above) if self.share_above is not None else ("below", self.share_below)

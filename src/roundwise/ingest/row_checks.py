@@ -47,7 +47,7 @@ ASSUMPTIONS: dict[RowCheck, str] = {  # what a check tests: codes of `messages.p
     "skewness": "normal",
     "kurtosis": "normal",
     "repeated": "normal",
-    "deviations": "same_spread",
+    "deviations": "equal_variances",
     "sigma": "sigma",
     "dispersion": "poisson",
 }

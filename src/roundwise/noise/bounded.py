@@ -529,7 +529,7 @@ class Binary(Noise):
             law = binomial_law(won, n, odds)
         else:
             return super().pay_look(known, batch, pieces, level, aim)
-        return pay_on_lattice(law, level, drift, looks, aim.price, aim.hope).reshape(shape)
+        return pay_on_lattice(law, level, drift, looks, aim.price, aim.extension_value).reshape(shape)
 
     def odds_budget_bet(self, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
         """The log odds of the first arm exceed those of the second by the offset: exact (Proposition 14b). (P)"""
@@ -666,4 +666,4 @@ class PairedBinary(PairedNoise, Binary):
         drift = aim.drift(np.sqrt(wins + losses) / between.counts, level)
         shape, (won, n, level, drift, looks) = flatten(wins, wins + losses, level, drift, aim.looks_left)
         law = binomial_law(won, n, np.zeros(n.shape))
-        return pay_on_lattice(law, level, drift, looks, aim.price, aim.hope).reshape(shape)
+        return pay_on_lattice(law, level, drift, looks, aim.price, aim.extension_value).reshape(shape)

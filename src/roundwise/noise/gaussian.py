@@ -326,7 +326,7 @@ class Normal(Noise):
 
 
 @dataclass(frozen=True)
-class SameVariance(Normal):
+class EqualVariances(Normal):
     """Normal rewards with the same, unknown standard deviation for every arm.
 
     For forms of several arms the variance is pooled over all arms of the batch, which must have it in common. For a
@@ -334,10 +334,10 @@ class SameVariance(Normal):
     arms may be multiplied.
     """
 
-    name: ClassVar[str] = "same-variance"
+    name: ClassVar[str] = "equal-variances"
     row_checks: ClassVar[tuple[RowCheck, ...]] = (*Normal.row_checks, "deviations")
     most_parts: ClassVar[int] = 8
-    flags: ClassVar[tuple[str, ...]] = ("--normal", "--same-spread")
+    flags: ClassVar[tuple[str, ...]] = ("--normal", "--equal-variances")
     words: ClassVar[str] = "Results are normal with the same, unknown standard deviation for every arm."
     few_rows: ClassVar[float] = 0.0
     least_need: ClassVar[float] = 0.0

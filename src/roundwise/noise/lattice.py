@@ -96,7 +96,9 @@ def lattice_bet(law: Lattice, need: Floats, rho: Floats, eta: float) -> Floats:
     return logs
 
 
-def pay_on_lattice(law: Lattice, level: Floats, drift: Floats, looks_left: Floats, price: float, hope: float) -> Floats:
+def pay_on_lattice(
+    law: Lattice, level: Floats, drift: Floats, looks_left: Floats, price: float, extension_value: float
+) -> Floats:
     """The level after a designed look (`payoffs.pay`) whose statistic is a whole number; vectors.
 
     The payoff is that of the standardized statistic, but its mean is the exact sum over the law.
@@ -107,7 +109,7 @@ def pay_on_lattice(law: Lattice, level: Floats, drift: Floats, looks_left: Float
         return found
     paid, x = level[at], law.x[at]
     alike = _alike([each[at] for each in (*law.settings, level, drift, looks_left)])
-    for payoff, some in payoffs_by_cell(drift[at], looks_left[at], price, hope):
+    for payoff, some in payoffs_by_cell(drift[at], looks_left[at], price, extension_value):
         if payoff is None:
             bets, seen = law.bets(at[some], -np.log(level), np.ones(level.shape)), x[some]
             for lot, weights in bets.lots(np.arange(some.size)):

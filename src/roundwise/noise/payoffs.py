@@ -5,7 +5,7 @@ look pays the new level f(z), where the statistic z is N(0, 1) at the border of 
 E f <= w (docs/why-the-guarantee-holds.md, Proposition 41). Which f is best, if z is N(d, 1) in this look and in all
 later ones, is a backward recursion (Proposition 42):
 
-    A_0(w) = 1{w = 1}, or `hope` times the power of one more look if that is more;   A_t(1) = 1 + price t
+    A_0(w) = 1{w = 1}, or `extension_value` times the power of one more look if that is more;   A_t(1) = 1 + price t
     V_{t+1}(w) = max { E_d A_t(f(Z)) : E_0 f(Z) <= w, 0 <= f <= 1 },                 A_t = V_t below 1
 
 By Neyman and Pearson f is a step function: the corners of the concave envelope of A_t, in their order, each reached
@@ -60,7 +60,7 @@ def pay(
     drift: Floats,
     looks_left: Floats,
     price: float,
-    hope: float = 0.0,
+    extension_value: float = 0.0,
     upper_half: bool = False,
 ) -> Floats:
     """Return the level after a look; a level of 0 or 1 stays. `(),(),(),()->()`
@@ -71,14 +71,14 @@ def pay(
         drift: The mean of z that is aimed at, fixed before the look.
         looks_left: How many looks follow this one, as planned before it.
         price: What a look is worth, as a share of the value of an answer.
-        hope: The share of its value that one more look has after the last.
+        extension_value: The share of its value that one more look has after the last.
         upper_half: Whether the law of z is known for positive values only: all others are then paid alike, their mean.
     """
     from scipy.special import ndtri
 
     found = np.array(level, dtype=np.float64)
     bet = np.flatnonzero(np.isfinite(z) & (level > 0) & (level < FULL))
-    for payoff, some in payoffs_by_cell(drift[bet], looks_left[bet], price, hope):
+    for payoff, some in payoffs_by_cell(drift[bet], looks_left[bet], price, extension_value):
         at = bet[some]
         if payoff is None:
             found[at] = z[at] >= -ndtri(level[at])
@@ -91,13 +91,13 @@ def pay(
 
 
 def payoffs_by_cell(
-    drift: Floats, looks_left: Floats, price: float, hope: float
+    drift: Floats, looks_left: Floats, price: float, extension_value: float
 ) -> Iterator[tuple[Payoff | None, NDArray[np.intp]]]:
     """Each payoff that is used, and which elements use it; None for a test: the level becomes 0 or 1. Vectors."""
     cells = drift_cell(drift) + DRIFTS * looks_left.astype(np.intp)
     for cell in np.unique(cells):
         looks, number = divmod(int(cell), DRIFTS)
-        payoff = payoff_of(number, looks, price, hope)
+        payoff = payoff_of(number, looks, price, extension_value)
         yield None if payoff.corners.size == 2 else payoff, np.flatnonzero(cells == cell)
 
 
@@ -108,7 +108,7 @@ class LookAim(NamedTuple):
     looks_left: Floats  # (P), after this one
     rho: Floats  # (P), the share of this look in all results to come
     price: float
-    hope: float
+    extension_value: float
 
     def drift(self, error: Floats, level: Floats) -> Floats:
         """The mean of the statistic that is aimed at; what is left can just show it where its error is nan. (P)"""
@@ -119,7 +119,9 @@ class LookAim(NamedTuple):
         """The new level, where the statistic is N(0, 1) at the border of the null. (P)"""
         drift = np.broadcast_to(self.drift(error, level), level.shape)
         flat = [np.broadcast_to(each, level.shape).reshape(-1) for each in (z, level, drift, self.looks_left)]
-        return pay(flat[0], flat[1], flat[2], flat[3], self.price, self.hope, upper_half).reshape(level.shape)
+        return pay(flat[0], flat[1], flat[2], flat[3], self.price, self.extension_value, upper_half).reshape(
+            level.shape
+        )
 
 
 def shown_drift(level: Floats, looks_left: Floats) -> Floats:
@@ -162,9 +164,9 @@ def _pay(payoff: Payoff, z: Floats, level: Floats, upper_half: bool) -> Floats:
 
 
 @lru_cache(maxsize=4096)
-def payoff_of(cell: int, looks_left: int, price: float, hope: float) -> Payoff:
+def payoff_of(cell: int, looks_left: int, price: float, extension_value: float) -> Payoff:
     """Return the payoff for the tabulated drift with this number."""
-    corners, slopes = _envelope(_values(cell, looks_left, price, hope))
+    corners, slopes = _envelope(_values(cell, looks_left, price, extension_value))
     return tabulate_payoff(float(np.exp(np.log(LEAST_DRIFT) + cell / PER_UNIT)), corners, np.log(slopes))
 
 
@@ -178,17 +180,17 @@ def tabulate_payoff(drift: float, corners: Floats, log_slopes: Floats, multiplie
 
 
 @lru_cache(maxsize=4096)
-def _values(cell: int, looks: int, price: float, hope: float) -> Floats:
+def _values(cell: int, looks: int, price: float, extension_value: float) -> Floats:
     """A_t on LEVELS, with t looks left."""
     from scipy.special import ndtr, ndtri
 
     drift = float(np.exp(np.log(LEAST_DRIFT) + cell / PER_UNIT))
     if not looks:
-        found = hope * ndtr(drift + ndtri(LEVELS))
+        found = extension_value * ndtr(drift + ndtri(LEVELS))
         found[-1] = 1.0
         return found
-    payoff = payoff_of(cell, looks - 1, price, hope)
-    after = _values(cell, looks - 1, price, hope)
+    payoff = payoff_of(cell, looks - 1, price, extension_value)
+    after = _values(cell, looks - 1, price, extension_value)
     gains = np.diff(np.interp(payoff.corners, LEVELS, after))
     thresholds = payoff.thresholds(payoff.log_multipliers)
     values = after[0] + ndtr(drift - thresholds) @ gains

@@ -134,7 +134,7 @@ class Poisson(Noise):
                 take_arm(batch.totals, arm), rate * exposure, level, drift, aim.looks_left, above
             )
             law = poisson_law(won, mean, up > 0)
-            return pay_on_lattice(law, level, drift, looks, aim.price, aim.hope).reshape(shape)
+            return pay_on_lattice(law, level, drift, looks, aim.price, aim.extension_value).reshape(shape)
         if not pieces.pairs or pieces.offsets.any():
             return super().pay_look(known, batch, pieces, level, aim)
         events, time = ([arm_of(each, pieces, s) for s in (0, 1)] for each in (batch.totals, batch.counts))
@@ -143,7 +143,9 @@ class Poisson(Noise):
         shape, (won, n, odds, level, drift, looks) = flatten(
             events[0], both, np.log(time[0] / time[1]), level, drift, aim.looks_left
         )
-        return pay_on_lattice(binomial_law(won, n, odds), level, drift, looks, aim.price, aim.hope).reshape(shape)
+        return pay_on_lattice(binomial_law(won, n, odds), level, drift, looks, aim.price, aim.extension_value).reshape(
+            shape
+        )
 
 
 @np.errstate(all="ignore")

@@ -61,8 +61,8 @@ def propose_budgets(
     assumed = {"power": max(powers), "shares": request.split, "deviation": request.deviation}
     fixed = fixed_design(request.problem, expected.means, missing=request.missing, **assumed)  # type: ignore[arg-type]
     least, most = 2 * len(request.arms), ROUNDS * (most_in_a_round(request.policy) or math.inf)
-    if request.round is not None:
-        most = ROUNDS * request.round
+    if request.round_size is not None:
+        most = ROUNDS * request.round_size
     budget = float(np.clip(EACH * len(request.arms) if fixed is None else fixed.samples, least, most))
     while (power := power_at(budget)) > min(powers) - 0.1 and budget > least:
         budget = max(budget / (STEP**2 if power < USEFUL[1] else 2.0), least)

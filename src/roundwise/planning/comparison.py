@@ -39,7 +39,7 @@ class ComparedDesign:
     mean_samples: float
     all_true: float | None = None  # of claims: all that are true are shown
     claims: tuple[float, ...] = ()  # the power of each
-    enough: float | None = None  # budget for the power that is wanted
+    budget_needed: float | None = None  # budget for the power that is wanted
     by_row: tuple[float, ...] = ()  # the power in every row of the plan; () where it is the plan's own
 
     def plain(self) -> Plain:
@@ -71,7 +71,7 @@ def compare_designs(
 def _compare_best_arm(
     request: PlanRequest, rows: Sequence[PlanRow], row: PlanRow, ours: BudgetProposal | None
 ) -> tuple[ComparedDesign, ...]:
-    looks = LOOKS if request.round is not None else max(planned_looks(request), 2)
+    looks = LOOKS if request.round_size is not None else max(planned_looks(request), 2)
     found = []
     for name, shape, number in (
         ("fixed, Bonferroni", 0.0, 1),
@@ -84,13 +84,13 @@ def _compare_best_arm(
 
         enough = _enough(power_at, request)
         by_row = tuple(run_looks(request, each.expected, float(request.budget or 0), shape, number)[0] for each in rows)
-        found.append(ComparedDesign(name=name, power=power, mean_samples=mean, enough=enough, by_row=by_row))
+        found.append(ComparedDesign(name=name, power=power, mean_samples=mean, budget_needed=enough, by_row=by_row))
     found.append(
         ComparedDesign(
             name="roundwise",
             power=row.within_budget or 0.0,
             mean_samples=row.mean_samples,
-            enough=None if ours is None else float(ours.budget),
+            budget_needed=None if ours is None else float(ours.budget),
         )
     )
     return tuple(found)
@@ -143,7 +143,7 @@ def run_looks(request: PlanRequest, expected: Scenario, budget: float, shape: fl
 
 def _compare_claims(request: PlanRequest, row: PlanRow) -> tuple[ComparedDesign, ...]:
     shares = np.ones(len(request.arms)) if request.split is None else np.asarray(request.split)
-    looks = LOOKS if request.round is None else max(round((request.budget or 0) / request.round), 2)
+    looks = LOOKS if request.round_size is None else max(round((request.budget or 0) / request.round_size), 2)
     found = [
         _shown("Dunnett, one look", request, row, *run_claims(request, row.expected, shares, 1)),
         _shown(f"O'Brien-Fleming, {looks} looks", request, row, *run_claims(request, row.expected, shares, looks)),

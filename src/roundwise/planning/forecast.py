@@ -28,7 +28,14 @@ from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop,
 from roundwise.noise import Noise
 from roundwise.noise.base import Scale
 from roundwise.planning.request import Costs, PlanRequest, build_ladder
-from roundwise.planning.scenarios import AlikeItems, AlikeList, RestOfList, SeveralMetrics, Unreliable, runs_of_list
+from roundwise.planning.scenarios import (
+    ExchangeableItems,
+    ExchangeableList,
+    IncompleteResults,
+    RestOfList,
+    SeveralMetrics,
+    runs_of_list,
+)
 from roundwise.policies import Policy
 from roundwise.policies.base import as_rounds, round_of
 from roundwise.policies.designed import LOOKS
@@ -270,8 +277,8 @@ def _complete_round(
 
 def planned_looks(spec: StudySpec) -> int:
     """How many rounds a study is planned for that announces them."""
-    if spec.round is not None and spec.budget is not None:
-        return math.ceil(spec.budget / spec.round)
+    if spec.round_size is not None and spec.budget is not None:
+        return math.ceil(spec.budget / spec.round_size)
     return spec.policy.looks or (LOOKS if spec.policy.plans_budget else 1)
 
 
@@ -293,8 +300,8 @@ def _coarser(policy: Policy, trial: Trial, most: float | None, detail: Detail) -
     if samples < detail.exact * most or at_once < 2:
         return policy
     rounds = as_rounds(policy)
-    if rounds.round is not None:
-        return dataclasses.replace(rounds, round=at_once * most)
+    if rounds.round_size is not None:
+        return dataclasses.replace(rounds, round_size=at_once * most)
     inner: Policy = dataclasses.replace(rounds.policy, max_batch=at_once * most)  # type: ignore[type-var]
     return inner if rounds.policy is policy else dataclasses.replace(rounds, policy=inner)
 
@@ -588,6 +595,9 @@ class Outlook:
         low, high = found.pop("between")
         found["more_rounds"] |= {"low": low, "high": high}
         found["claims"] = [{"claim": claim, "power": power} for claim, power in self.claims]
+        found["list_results_left"] = found.pop("left")
+        for name, keys in (("extension", ("budget", "power")), ("slowest", ("metric", "power"))):
+            found[name] = None if found[name] is None else dict(zip(keys, found[name], strict=True))
         return found | {"words": self.words}
 
     @property
@@ -704,7 +714,7 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     if listed is not None:  # what is missing is asked for again
         if told is not None and state.open_round is not None:
             trial, told = fold_round(settings, trial, state.summary, state.open_round)[0], None
-        rows, missing = trial.kept.told, 0.0
+        rows, missing = trial.kept.results, 0.0
         world: Environment = RestOfList(settings.noise, rows, len(listed))
         runs = runs_of_list(len(listed), len(settings.arms), runs)
         left = len(listed) * len(settings.arms) - int(np.sum(~np.isnan(rows)))
@@ -720,7 +730,7 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     ends = simulate_ahead(
         settings.problem,
         settings.acting,
-        Unreliable(world, missing) if missing else world,
+        IncompleteResults(world, missing) if missing else world,
         runs=runs,
         seed=seed,
         start=ForecastStart(trial, told),
@@ -827,7 +837,7 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
             return None
         world = world_of(noise, means)
         if settings.list is not None:
-            world = AlikeList(AlikeItems(noise, means[None]), len(settings.list))
+            world = ExchangeableList(ExchangeableItems(noise, means[None]), len(settings.list))
             runs = runs_of_list(len(settings.list), len(settings.arms), runs)
     except RoundwiseError:
         return None

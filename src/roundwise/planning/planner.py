@@ -42,12 +42,12 @@ def plan(
     noise: Noise | None = None,
     delta: float | str = 0.05,
     policy: Policy | None = None,
-    max_round: int | None = None,
+    max_round_size: int | None = None,
     min_per_arm: int = 0,
     budget: int | None = None,
     lead: str | float | None = None,
     looks: int | None = None,
-    round: int | None = None,
+    round_size: int | None = None,
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
     reading: Reading | None = None,
@@ -90,13 +90,13 @@ def plan(
         noise: Noise model of the results; may be left out with a `pilot`, which proposes one.
         delta: Largest probability of a wrong answer.
         policy: Sampling policy; by default the usual one of the question, with the best settings.
-        max_round: Largest number of results in a round.
+        max_round_size: Largest number of results in a round.
         min_per_arm: Smallest number of results of an arm that a round samples.
         budget: Largest number of results in the whole study.
         lead: Smallest lead that matters, which the study is designed for: in units of the results ("2 points"), or
             relative ("10% of baseline"). Without a budget, the plan proposes one.
         looks: Number of rounds that the study is planned for.
-        round: Number of results in every round.
+        round_size: Number of results in every round.
         split: Fixed allocation ratio, e.g. "equal" or "2:1:1".
         columns: Names of the columns in result files. A column of items means that arms share items.
         reading: Rules by which rows become results.

@@ -20,7 +20,13 @@ from roundwise.messages import Remedy, option
 from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.pilot import Pilot, read_pilot
-from roundwise.planning.scenarios import ITEM_CORRELATION, AlikeItems, AlikeList, RatioArms, Unreliable
+from roundwise.planning.scenarios import (
+    ITEM_CORRELATION,
+    ExchangeableItems,
+    ExchangeableList,
+    IncompleteResults,
+    RatioArms,
+)
 from roundwise.questions import Question
 from roundwise.questions.base import write_in_unit
 from roundwise.simulation.environments import Environment, deviations, world_of
@@ -417,8 +423,10 @@ class PlanRequest(StudySpec):
         """Results as they would come back; of several rows of means, run i has that of i modulo their number."""
         rows = np.asarray(means, dtype=np.float64)
         if self.list is not None or self.noise.shares_items:
-            items = AlikeItems(self.noise, np.atleast_2d(rows), self.item_correlation, self.missing, self.deviation)
-            return items if self.list is None else AlikeList(items, len(self.list))
+            items = ExchangeableItems(
+                self.noise, np.atleast_2d(rows), self.item_correlation, self.missing, self.deviation
+            )
+            return items if self.list is None else ExchangeableList(items, len(self.list))
         world = world_of(self.noise, rows, self.deviation, self.skewness)
         world = world if self.columns.denominator is None else RatioArms(world)
-        return Unreliable(world, self.missing) if self.missing else world
+        return IncompleteResults(world, self.missing) if self.missing else world

@@ -25,7 +25,7 @@ ZERO_ONE = np.array([0.0, 1.0])
 
 
 @dataclass(frozen=True, eq=False)
-class Unreliable(Environment[object]):
+class IncompleteResults(Environment[object]):
     """Another world, in which each result is missing with the same probability, whatever it is."""
 
     world: Environment
@@ -55,7 +55,7 @@ class Unreliable(Environment[object]):
         return np.asarray(kept.transpose().astype(np.float64))
 
 
-class RatioNow(NamedTuple):
+class RatioState(NamedTuple):
     """The state of the world of linearized ratios."""
 
     world: Any
@@ -68,7 +68,7 @@ class RatioNow(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RatioArms(Environment[RatioNow]):
+class RatioArms(Environment[RatioState]):
     """Linearized ratios: a round of an arm that has no earlier results sets the scale, and stays in one part."""
 
     world: Environment
@@ -81,23 +81,23 @@ class RatioArms(Environment[RatioNow]):
     def noise(self) -> Noise:
         return self.world.noise
 
-    def initial_state(self, rng: Generator, runs: int) -> RatioNow:
-        return RatioNow(self.world.initial_state(rng, runs), np.zeros((runs, self.arms)))
+    def initial_state(self, rng: Generator, runs: int) -> RatioState:
+        return RatioState(self.world.initial_state(rng, runs), np.zeros((runs, self.arms)))
 
-    def pull(self, rng: Generator, state: RatioNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, RatioNow]:
+    def pull(self, rng: Generator, state: RatioState, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, RatioState]:
         batch, after = self.world.pull(rng, state.world, pulls, needs)
-        return batch, RatioNow(after, state.before + batch.counts)
+        return batch, RatioState(after, state.before + batch.counts)
 
     def pull_parts(
-        self, rng: Generator, state: RatioNow, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
-    ) -> tuple[Batch, RatioNow]:
+        self, rng: Generator, state: RatioState, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, RatioState]:
         if ((state.before == 0) & (pulls > 0)).any():
             return self.pull(rng, state, pulls, needs)
         batch, after = self.world.pull_parts(rng, state.world, pulls, parts, partitions, needs)
-        return batch, RatioNow(after, state.before + batch.counts)
+        return batch, RatioState(after, state.before + batch.counts)
 
 
-class SeveralNow(NamedTuple):
+class MetricsState(NamedTuple):
     """The state of the world of each metric; `means` are those of the main one."""
 
     main: Any
@@ -110,7 +110,7 @@ class SeveralNow(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralMetrics(Environment[SeveralNow]):
+class SeveralMetrics(Environment[MetricsState]):
     """A world for each metric of the same rows, as if metrics were independent of each other."""
 
     main: Environment
@@ -125,29 +125,31 @@ class SeveralMetrics(Environment[SeveralNow]):
     def noise(self) -> Noise:
         return self.main.noise
 
-    def initial_state(self, rng: Generator, runs: int) -> SeveralNow:
-        return SeveralNow(self.main.initial_state(rng, runs), tuple(e.initial_state(rng, runs) for e in self.others))
+    def initial_state(self, rng: Generator, runs: int) -> MetricsState:
+        return MetricsState(self.main.initial_state(rng, runs), tuple(e.initial_state(rng, runs) for e in self.others))
 
-    def pull(self, rng: Generator, state: SeveralNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, SeveralNow]:
+    def pull(
+        self, rng: Generator, state: MetricsState, pulls: Floats, needs: Needs = "sums"
+    ) -> tuple[Batch, MetricsState]:
         return self._join(state, lambda world, now, own: world.pull(rng, now, pulls, own), needs)
 
     def pull_parts(
-        self, rng: Generator, state: SeveralNow, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
-    ) -> tuple[Batch, SeveralNow]:
+        self, rng: Generator, state: MetricsState, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, MetricsState]:
         return self._join(
             state, lambda world, now, own: world.pull_parts(rng, now, pulls, parts, partitions, own), needs
         )
 
     def _join(
-        self, state: SeveralNow, pull: Callable[[Environment, Any, Needs], tuple[Batch, Any]], needs: Needs
-    ) -> tuple[Batch, SeveralNow]:
+        self, state: MetricsState, pull: Callable[[Environment, Any, Needs], tuple[Batch, Any]], needs: Needs
+    ) -> tuple[Batch, MetricsState]:
         batch, main = pull(self.main, state.main, needs)
         others = [pull(*each) for each in zip(self.others, state.others, self.needs, strict=True)]
-        now = SeveralNow(main, tuple(after for _, after in others))
+        now = MetricsState(main, tuple(after for _, after in others))
         return batch._replace(metrics=tuple(found for found, _ in others)), now
 
 
-class ItemsNow(NamedTuple):
+class ItemsState(NamedTuple):
     """True means, and, where results take few values, their distribution function."""
 
     means: Floats  # (K)
@@ -155,7 +157,7 @@ class ItemsNow(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class AlikeItems(ItemEnvironment[ItemsNow]):
+class ExchangeableItems(ItemEnvironment[ItemsState]):
     """Arms on shared items: with probability `correlation` all arms have the same luck on an item.
 
     The result of an arm is its quantile at that luck, so two arms of the same mean have that correlation. Run i has the
@@ -177,16 +179,16 @@ class AlikeItems(ItemEnvironment[ItemsNow]):
     def arms(self) -> int:
         return int(self.rows.shape[-1])
 
-    def initial_state(self, rng: Generator, runs: int) -> ItemsNow:
+    def initial_state(self, rng: Generator, runs: int) -> ItemsState:
         which, (_, below) = np.arange(runs) % len(self.rows), self.distributions
-        return ItemsNow(self.rows[which], None if below is None else below[which])
+        return ItemsState(self.rows[which], None if below is None else below[which])
 
     @property
     def values(self) -> Floats | None:
         values, _ = self.distributions
         return None if values is ZERO_ONE else values  # sums say everything about 0/1 results
 
-    def draw_items(self, rng: Generator, state: ItemsNow, run: int, items: int) -> Floats:
+    def draw_items(self, rng: Generator, state: ItemsState, run: int, items: int) -> Floats:
         from scipy.special import ndtri
 
         values, _ = self.distributions
@@ -220,7 +222,7 @@ class AlikeItems(ItemEnvironment[ItemsNow]):
         return world.values, world.shares.cumsum(axis=-1)[..., :-1]
 
 
-class ListNow(NamedTuple):
+class ListWorldState(NamedTuple):
     """The whole list of each run, in its order, and what was told of it."""
 
     means: Floats  # (K), of the list
@@ -228,23 +230,25 @@ class ListNow(NamedTuple):
     given: Bools  # (N, K)
 
 
-class ListWorld(Environment[ListNow]):
+class ListWorld(Environment[ListWorldState]):
     """Finite lists: each entry comes once, to each arm the first that it lacks."""
 
-    def pull(self, rng: Generator, state: ListNow, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ListNow]:
+    def pull(
+        self, rng: Generator, state: ListWorldState, pulls: Floats, needs: Needs = "sums"
+    ) -> tuple[Batch, ListWorldState]:
         lacking = ~state.given
         now = lacking & (lacking.cumsum(axis=1) <= pulls[:, None, :])
         return batch_of_entries(state.table, now), state._replace(given=state.given | now)
 
 
 @dataclass(frozen=True, eq=False)
-class AlikeList(ListWorld):
+class ExchangeableList(ListWorld):
     """Lists of such items on which the arms have just their means, up to half an item: arms of one mean tie.
 
     Over the whole list the luck of every arm is 1/(2 N), 3/(2 N), ..., in the order of the item or in one of its own.
     """
 
-    items: AlikeItems
+    items: ExchangeableItems
     size: int
 
     @property
@@ -255,7 +259,7 @@ class AlikeList(ListWorld):
     def noise(self) -> Noise:
         return self.items.noise
 
-    def initial_state(self, rng: Generator, runs: int) -> ListNow:
+    def initial_state(self, rng: Generator, runs: int) -> ListWorldState:
         (values, below), size = self.items.distributions, self.size
         assert values is not None  # results of a list lie in a range
         assert below is not None
@@ -270,7 +274,7 @@ class AlikeList(ListWorld):
             luck = np.empty((runs, size))
             np.put_along_axis(luck, places, np.take_along_axis(common, shuffled, axis=1), axis=1)
             table[..., arm] = values[(luck[..., None] >= below[which, None, arm]).sum(axis=-1)]
-        return ListNow(table.mean(axis=1), table, np.zeros(table.shape, dtype=np.bool_))
+        return ListWorldState(table.mean(axis=1), table, np.zeros(table.shape, dtype=np.bool_))
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,7 +297,7 @@ class RestOfList(ListWorld):
     def arms(self) -> int:
         return int(self.told.shape[-1])
 
-    def initial_state(self, rng: Generator, runs: int) -> ListNow:
+    def initial_state(self, rng: Generator, runs: int) -> ListWorldState:
         seen = self.told[np.isfinite(self.told).any(axis=-1)]
         weights = rng.dirichlet(np.ones(len(seen)), runs).cumsum(axis=1)
         luck = rng.random((runs, self.size))
@@ -307,7 +311,7 @@ class RestOfList(ListWorld):
         whole = np.full((self.size, self.arms), np.nan)
         whole[: len(self.told)] = np.where(np.isfinite(self.told), self.told, np.nan)
         table = np.where(np.isnan(whole), table, whole)
-        return ListNow(table.mean(axis=1), table, np.broadcast_to(given, table.shape))
+        return ListWorldState(table.mean(axis=1), table, np.broadcast_to(given, table.shape))
 
 
 def runs_of_list(size: int, arms: int, runs: int) -> int:

@@ -42,7 +42,7 @@ def plan_metrics(request: PlanRequest, main: PlanRequest, expected: Scenario) ->
     Guardrails are forecast with arms that are all alike; a secondary metric with a gain that is the same share of its
     baseline as that of the main metric, beyond its margin.
     """
-    settings = {"budget": main.budget, "round": main.round, "policy": main.policy}
+    settings = {"budget": main.budget, "round_size": main.round_size, "policy": main.policy}
     found = [_need("", "main", expected.lead or 0.0, main, expected)]
     base = abs(float(expected.means[request.question.reference_arm or 0]))
     for metric, other in zip(request.metrics, request.by_metric, strict=True):

@@ -117,7 +117,7 @@ class StudyPlan:
             "target": self.target,
             "recommended": {
                 "policy": policy_words(self.request.policy, self.request),
-                "front": [each.plain() for each in self.front],
+                "tradeoff": [each.plain() for each in self.front],
                 "settings": {key: value for key, value in self.request.to_json().items() if key[:4] != "seed"},
             },
             "fixed_design": None if self.fixed_design is None else dataclasses.asdict(self.fixed_design),
@@ -239,9 +239,9 @@ def _new_command(request: PlanRequest) -> str | None:
     elif policy != usual_policy(request.question, request.budget is not None, len(request.arms)).name:
         words += ["--policy", policy]
     most, least = request.limited_policy.max_batch, request.limited_policy.min_per_arm
-    words += [] if most is None else ["--max-round", f"{most:g}"]
+    words += [] if most is None else ["--max-round-size", f"{most:g}"]
     words += ["--min-per-arm", f"{least:g}"] if least else []
-    words += [] if request.round is None else ["--round", str(request.round)]
+    words += [] if request.round_size is None else ["--round-size", str(request.round_size)]
     words += [] if request.split is None else ["--split", ":".join(f"{each:g}" for each in request.split)]
     words += [] if request.budget is None else ["--budget", str(int(request.budget))]
     words += [] if request.lead is None else ["--lead", f"{request.lead:.12g}"]

@@ -55,7 +55,7 @@ def _least_results(request: PlanRequest, expected: Scenario) -> float | None:
 
     With shared items, as if every arm had its own.
     """
-    if request.round is not None or request.policy != Wager().with_limits(*_limits(request)):
+    if request.round_size is not None or request.policy != Wager().with_limits(*_limits(request)):
         return None
     problem, deviation = request.alone.problem, request.deviation
     if problem.question.tolerance and problem.arms > MANY_ARMS:  # many answers are right: as if results were normal
@@ -90,14 +90,14 @@ def _with_policy(request: PlanRequest, **settings: float) -> PlanRequest:
 def _list_candidates(request: PlanRequest, expected: Scenario) -> list[PlanRequest]:
     """Other settings: as given; other prices of a round, first rounds and growth; rounds of other sizes."""
     budget, fewest = request.budget, 2 * len(request.arms)
-    if request.round is not None or request.question.separate_claims:
-        if request.round is not None:
-            sizes = {max(round(each * request.round), fewest) for each in SIZES} - {request.round}
+    if request.round_size is not None or request.question.separate_claims:
+        if request.round_size is not None:
+            sizes = {max(round(each * request.round_size), fewest) for each in SIZES} - {request.round_size}
         else:
             sizes = set() if budget is None else {math.ceil(budget / each) for each in CLAIM_LOOKS}
         low, high = (fewest, math.inf) if budget is None else (max(fewest, budget / MANY), budget)
         fitting = [size for size in sorted(sizes) if low <= size <= high]
-        return [*(dataclasses.replace(request, round=size) for size in fitting), *_as_wager(request, expected)]
+        return [*(dataclasses.replace(request, round_size=size) for size in fitting), *_as_wager(request, expected)]
     if wager := _as_wager(request, expected):
         assert budget is not None
         shown = [each for each in LOOKS if each != planned_looks(request) and budget / each >= fewest]
@@ -158,10 +158,10 @@ class TradeoffPoint(Forecast):
     def words(self) -> str:
         """The settings, as on the command line."""
         request = self.request
-        if request.round is not None:
+        if request.round_size is not None:
             usual = usual_policy(request.question, request.budget is not None, len(request.arms)).name
             other = "" if request.policy.name == usual else f", {request.policy.name}"
-            return f"rounds of {number(request.round)}{other}"
+            return f"rounds of {number(request.round_size)}{other}"
         if request.question.separate_claims and request.budget is not None:
             return f"rounds of {number(as_rounds(request.acting).size or request.budget)} (as it is)"
         if request.policy.plans_budget:
@@ -183,7 +183,7 @@ class TradeoffPoint(Forecast):
             "cost_mean": self.mean_cost,
             "days_mean": self.mean_days,
             "power": self.power,
-            "front": self.front,
+            "on_pareto_front": self.front,
             "recommended": self.recommended,
         }
 
@@ -223,7 +223,7 @@ def find_front(request: PlanRequest, expected: Scenario) -> tuple[TradeoffPoint,
     if not np.isfinite(first.point.mean_samples) or first.point.mean_rounds > MANY:
         return (dataclasses.replace(_Tried(request, expected, runs).point, front=True, recommended=True),)
     others = [_Tried(each, expected, several) for each in _list_candidates(request, expected)]
-    if others and request.round is None and not chances:
+    if others and request.round_size is None and not chances:
         for each in sorted([first, *others], key=lambda tried: tried.point.weighed_cost)[:BEST]:
             each.run(more)
         if len(first.ends) == 1:
@@ -246,7 +246,7 @@ def _best(points: Sequence[TradeoffPoint]) -> TradeoffPoint:
     enough = [each for each in points if not powers or (each.power or 0.0) >= max(powers) - LESS]
     if request.looks is not None or (request.lead is not None and request.costs.round == 0):
         return first
-    if request.round is not None or (designed and request.costs.round == 0):  # rounds stay as they are
+    if request.round_size is not None or (designed and request.costs.round == 0):  # rounds stay as they are
         enough = [each for each in enough if each is first or each.request.policy.name != request.policy.name]
         if request.question.separate_claims or not enough:
             return first

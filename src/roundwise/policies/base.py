@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, quiet, total, tree_map, tree_take, tree_where, zeros
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, join_parts
+from roundwise.model.batch import PARTS, Batch, join_parts
 from roundwise.model.problem import BatchPlan, Declaration, Memory, Problem, Record, Trial
 from roundwise.questions import BestArm, Complexity
 from roundwise.questions.base import RankingQuestion
@@ -38,6 +38,7 @@ class Policy(ABC, Generic[Memory]):
         max_batch: The most pulls of a batch, if the policy has such a limit.
         min_per_arm: The least pulls of an arm that is pulled at all.
         needs_sigma: Whether the noise model must have a known sigma.
+        live_parts: Into how many parts later rounds of a live study are cut, if the first one is.
     """
 
     if TYPE_CHECKING:  # fields or class attributes of each policy
@@ -53,6 +54,7 @@ class Policy(ABC, Generic[Memory]):
     max_batch: float | None = None
     min_per_arm: float = 0.0
     needs_sigma: ClassVar[bool] = False
+    live_parts: ClassVar[int] = PARTS  # of a later batch of a live study, if its first one is bet on in parts
     looks: int | None = None  # the most batches that it is planned for, if that is said
     plans_budget: ClassVar[bool] = False  # whether it sizes its batches for a budget by itself
 
@@ -217,7 +219,7 @@ class Rounds(WrappedPolicy):
     Args:
         policy: The policy within.
         budget: The most results in all.
-        round: How many results each batch has.
+        round_size: How many results each batch has.
         split: The shares of the arms in all results.
         announced: Whether plans say how many results are left; if not, they are only cut off.
 
@@ -227,12 +229,12 @@ class Rounds(WrappedPolicy):
     """
 
     budget: float | None = None
-    round: float | None = None
+    round_size: float | None = None
     split: tuple[float, ...] | None = None
     announced: bool = True
 
     def __post_init__(self) -> None:
-        for name, value in (("budget", self.budget), ("round", self.round)):
+        for name, value in (("budget", self.budget), ("round_size", self.round_size)):
             good = value is None or (value >= 1 and float(value).is_integer())
             checked(good, f"`{name}` is {value}, but must be a whole number of at least 1.")
         if self.split is not None:
@@ -243,7 +245,7 @@ class Rounds(WrappedPolicy):
     def check(self, problem: Problem) -> None:
         self.policy.check(problem)
         checked(
-            self.stopping.any_time or (self.round is None and self.split is None),
+            self.stopping.any_time or (self.round_size is None and self.split is None),
             f"The policy '{self.name}' has rounds of its own: a size or a split goes with a policy that may look "
             "after any round, such as 'wager'.",
         )
@@ -251,15 +253,15 @@ class Rounds(WrappedPolicy):
             given = len(self.split)
             checked(given == problem.arms, f"The split has {given} shares, but there are {problem.arms} arms.")
         room = problem.arms * (2 if problem.noise.estimates_variance else 1)
-        for what, most in (("budget", self.budget), ("round", self.round)):
+        for what, most in (("budget", self.budget), ("round_size", self.round_size)):
             few = self.announced and most is not None and most < room
             checked(not few, f"The {what} is {most} results, but {problem.arms} arms need {room}.")
 
     @property
     def size(self) -> float | None:
         """How many results a round has, if that is fixed."""
-        if self.round is not None or self.budget is None or not self._looks_ahead or self.policy.plans_budget:
-            return self.round
+        if self.round_size is not None or self.budget is None or not self._looks_ahead or self.policy.plans_budget:
+            return self.round_size
         return max(1.0, math.ceil(self.budget / LOOKS))
 
     @property
@@ -414,9 +416,9 @@ def batch_merits(problem: Problem, batch: Batch) -> Floats:
     return problem.question.merits(batch.totals / np.maximum(batch.counts, 1.0))
 
 
-def best_weights(problem: Problem, means: Floats, own: bool) -> Floats:
+def best_weights(problem: Problem, means: Floats, kl_weights: bool) -> Floats:
     """w* at these means: for normal rewards, or with the divergences of the noise model's own family, if it has one."""
-    family = problem.noise.family if own else None
+    family = problem.noise.family if kl_weights else None
     if family is None:
         return problem.complexity(means).weights
     return problem.question.family_complexity(np.clip(means, family.low, family.high), family).weights
@@ -424,23 +426,23 @@ def best_weights(problem: Problem, means: Floats, own: bool) -> Floats:
 
 @quiet
 def complexity_within(
-    problem: Problem, means: Floats, radius: ArrayLike, limit: ArrayLike, own: bool = False
+    problem: Problem, means: Floats, radius: ArrayLike, limit: ArrayLike, kl_weights: bool = False
 ) -> Complexity:
     """The complexity over a ball where it may be at most `limit`; infinity where a cheap bound says that it is not.
 
-    With `own`, where the noise model has a family: w* with the divergences of that family, and how many samples with
-    it make the evidence 1 all over the ball. That is max_j 2 sigma^2 sum_i a_ji^2/w_i / (a_j.mu - b_j - radius
-    |a_j|_1)^2 over the half-spaces of the answer.
+    With `kl_weights`, where the noise model has a family: w* with the divergences of that family, and how many
+    samples with it make the evidence 1 all over the ball. That is max_j 2 sigma^2 sum_i a_ji^2/w_i / (a_j.mu - b_j -
+    radius |a_j|_1)^2 over the half-spaces of the answer.
     """
     may = problem.floor(means, radius) <= np.asarray(limit, dtype=np.float64)
     value, weights = np.full(may.shape, np.inf), np.full(means.shape, 1.0 / means.shape[-1])
     if not may.any():
         return Complexity(value, weights)
     mine, near = means[may], np.broadcast_to(np.asarray(radius), may.shape)[may]
-    if not own or problem.noise.family is None or problem.question.pieces(problem.arms) is None:
+    if not kl_weights or problem.noise.family is None or problem.question.pieces(problem.arms) is None:
         value[may], weights[may] = problem.complexity(mine, near)
         return Complexity(value, weights)
-    weights[may] = best = best_weights(problem, mine, own=True)
+    weights[may] = best = best_weights(problem, mine, kl_weights=True)
     pieces = problem.question.halfspaces(problem.question.answer(mine), problem.arms)
     forms = pieces.dense(problem.arms)
     away = total(forms * mine[:, None, :]) - pieces.offsets - near[:, None] * np.abs(forms).sum(axis=-1)

@@ -34,7 +34,7 @@ class ConditionalPower(Policy):
         first_pulls: Pulls of each arm in the first batch, where no round size is given.
         growth: The most pulls of a batch, in multiples of the samples so far.
         eta: Of the rule: a claim is shown when the chance that the test at the budget rejects passes 1 - eta.
-        cash: Of the rule: the share of each claim's wealth that is kept from a last bet, to continue after the budget.
+        reserve: Of the rule: the share of each claim's wealth withheld from a last bet, to continue beyond the budget.
 
     >>> from roundwise.questions import Claims
     >>> ConditionalPower().first(Problem(Claims.against_control(5, 0), arms=5), runs=()).pulls.tolist()
@@ -44,17 +44,17 @@ class ConditionalPower(Policy):
     first_pulls: float = 30.0
     growth: float = 1.0
     eta: float = ETA
-    cash: float = 0.0
+    reserve: float = 0.0
     name = "conditional-power"
 
     def __post_init__(self) -> None:
-        ClosedTestingRule(self.eta, self.cash)
+        ClosedTestingRule(self.eta, self.reserve)
         checked(1 <= self.first_pulls <= 2**53, f"`first_pulls` is {self.first_pulls:g}, but must be at least 1.")
         checked(0 < self.growth < 1e6, f"`growth` is {self.growth:g}, but must be positive (and below 1e6).")
 
     @property
     def stopping(self) -> ClosedTestingRule:
-        return ClosedTestingRule(self.eta, self.cash)
+        return ClosedTestingRule(self.eta, self.reserve)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         squares = squares_of(claims_of(problem).forms).sum(axis=0)
@@ -66,7 +66,7 @@ class ConditionalPower(Policy):
         """The claims that can be shown, or where nothing is known of what is left, those that cost least."""
         every = list(zip(metrics_of(problem), states_of(trial.kept), strict=True))  # whose rows are the same
         if trial.plan.left is not None:
-            share = np.maximum.reduce([self._shares(sub, state.fed) for sub, state in every])
+            share = np.maximum.reduce([self._shares(sub, state.targeted) for sub, state in every])
             left = np.minimum(trial.plan.left, 2.0**53)
             pulls = np.where(total(share)[..., None] > 0, share / total(share)[..., None] * left[..., None], 0.0)
             return BatchPlan(whole(pulls), trial.plan.may_stop)
@@ -79,8 +79,8 @@ class ConditionalPower(Policy):
         least = np.where(share > 0, share, np.inf).min(axis=-1, keepdims=True)
         return np.asarray(np.ceil(self.first_pulls * share / least - 1e-9))
 
-    def _shares(self, problem: Problem, fed: Bools) -> Floats:
-        counted = counted_arms(squares_of(claims_of(problem).forms), fed)
+    def _shares(self, problem: Problem, targeted: Bools) -> Floats:
+        counted = counted_arms(squares_of(claims_of(problem).forms), targeted)
         return shares_of(counted, problem.noise.shares_items)
 
     def _open_ended(self, problem: Problem, kept: ClaimState, samples: Floats) -> Floats:

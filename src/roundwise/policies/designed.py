@@ -12,7 +12,7 @@ from roundwise.model.batch import FIRST_PARTS, PARTS
 from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, whole
 from roundwise.policies.wager import Wager
-from roundwise.rules.eprocess.designed import HOPE, LOW_PRICE, DesignedRule
+from roundwise.rules.eprocess.designed import EXTENSION_VALUE, LOW_PRICE, DesignedRule
 from roundwise.rules.eprocess.designed_cells import DesignedEProcess
 from roundwise.rules.eprocess.designed_parts import PARTS_OF_MORE, PARTS_OF_TWO
 
@@ -37,7 +37,7 @@ class Designed(Policy):
         looks: The most batches; 5 if there is a lead. A limit on the size of batches may need more.
         price: What a look is worth, as a share of the value of an answer (by default 0.05 for up to three arms or
             three looks, else 0.1).
-        hope: What one more look after the last is worth; 0 if the budget will never be extended.
+        extension_value: What one more look after the last is worth; 0 if the budget will never be extended.
         max_batch: The most pulls of a batch.
         min_per_arm: The least pulls of an arm that is pulled at all.
 
@@ -50,14 +50,14 @@ class Designed(Policy):
     lead: float | None = None
     looks: int | None = None
     price: float | None = None
-    hope: float = HOPE
+    extension_value: float = EXTENSION_VALUE
     max_batch: float | None = None
     min_per_arm: float = 0.0
     name = "designed"
     plans_budget = True
 
     def __post_init__(self) -> None:
-        DesignedRule(lead=self.lead, price=self.price, hope=self.hope)
+        DesignedRule(lead=self.lead, price=self.price, extension_value=self.extension_value)
         good = self.budget is None or (self.budget >= 1 and float(self.budget).is_integer())
         checked(good, f"`budget` is {self.budget}, but must be a whole number of at least 1.")
         looks = f"`looks` is {self.looks}, but must be a whole number from 1 to 100."
@@ -66,7 +66,7 @@ class Designed(Policy):
     @property
     def stopping(self) -> DesignedRule:
         price = LOW_PRICE if self.price is None and (self.looks or LOOKS) <= FEW_LOOKS else self.price
-        return DesignedRule(lead=self.lead, price=price, hope=self.hope)
+        return DesignedRule(lead=self.lead, price=price, extension_value=self.extension_value)
 
     def with_design(self, budget: float | None, lead: float | None, looks: int | None) -> Designed:
         return replace(

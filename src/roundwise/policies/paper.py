@@ -55,7 +55,7 @@ class PET(Policy[Phase]):
         exploration: The constant 32 of the uniform batches.
         growth: By how much the guess grows from phase to phase, 2 in the paper.
         test_every_batch: Whether to test after first batches, too; the paper tests at the end of a phase only.
-        own: Whether weights use the divergences of the noise model's own family, where it has one (0/1, counts).
+        kl_weights: Whether weights use the divergences of the noise model's own family, where it has one (0/1, counts).
 
     >>> from roundwise.questions import BestArm
     >>> PET().first(Problem(BestArm(), arms=10), runs=()).pulls.sum()
@@ -67,7 +67,7 @@ class PET(Policy[Phase]):
     exploration: float = 32.0
     growth: float = 2.0
     test_every_batch: bool = False
-    own: bool = False
+    kl_weights: bool = False
     name = "pet"
     needs_sigma = True
 
@@ -86,7 +86,7 @@ class PET(Policy[Phase]):
         r, second, tracked = trial.plan.memory
         guess = self.guess * self.growth**r  # T_r
         means = problem.fitted(trial.record.counts, trial.record.means)
-        worst = complexity_within(problem, means, self.radius(problem, r), guess, self.own)  # lines 5 and 6
+        worst = complexity_within(problem, means, self.radius(problem, r), guess, self.kl_weights)  # lines 5 and 6
         enter = ~second & (worst.value <= guess)
         pulls = np.maximum(np.ceil(self.explored(problem, r + 1))[..., None] - trial.record.counts, 0.0)
         if enter.any():
@@ -204,7 +204,7 @@ class TrackAndStop(GridPolicy):
         forced: Whether every arm is kept at sqrt(t) - K/2 pulls at least (forced exploration).
         first_time: Samples at the end of the first batch.
         growth: By how much the samples grow from batch to batch.
-        own: Whether weights use the divergences of the noise model's own family, where it has one (0/1, counts).
+        kl_weights: Whether weights use the divergences of the noise model's own family, where it has one (0/1, counts).
 
     >>> from roundwise.questions import BestArm
     >>> TrackAndStop().first(Problem(BestArm(), arms=10), runs=()).pulls.sum()
@@ -216,7 +216,7 @@ class TrackAndStop(GridPolicy):
     forced: bool = True
     first_time: float = 900.0
     growth: float = 2.0
-    own: bool = False
+    kl_weights: bool = False
     name = "track-and-stop"
     needs_sigma = True
 
@@ -226,7 +226,7 @@ class TrackAndStop(GridPolicy):
 
     def _goal(self, problem: Problem, record: Record, time: Floats) -> Floats:
         """Without a loop over single pulls (docs/baselines.md)."""
-        weights = best_weights(problem, problem.fitted(record.counts, record.means), self.own)
+        weights = best_weights(problem, problem.fitted(record.counts, record.means), self.kl_weights)
         floor = (np.sqrt(time) - problem.arms / 2)[..., None] if self.forced else 0.0
         least = np.maximum(record.counts, floor)
         if self.tracking == "D":

@@ -45,7 +45,7 @@ class ClassicTrackAndStop(Policy):
 
     Args:
         batch: b, pulls that are planned at a time, with the weights at the last means; 1 is the original.
-        own: Whether weights use the divergences of the noise model's own family, where it has one (0/1, counts).
+        kl_weights: Whether weights use the divergences of the noise model's own family, where it has one (0/1, counts).
         stopping: The stopping rule; any rule keeps its guarantee under this sampling.
 
     >>> from roundwise.questions import BestArm
@@ -54,7 +54,7 @@ class ClassicTrackAndStop(Policy):
     """
 
     batch: int = 1
-    own: bool = False
+    kl_weights: bool = False
     stopping: StoppingRule = field(default_factory=GLR)
     name = "classic-track-and-stop"
     needs_sigma = True
@@ -66,7 +66,7 @@ class ClassicTrackAndStop(Policy):
         return BatchPlan(first_pulls(problem, runs, self.batch), np.ones(runs, dtype=np.bool_))
 
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
-        weights = best_weights(problem, problem.fitted(trial.record.counts, trial.record.means), self.own)
+        weights = best_weights(problem, problem.fitted(trial.record.counts, trial.record.means), self.kl_weights)
         counts, arms = np.array(trial.record.counts), np.arange(problem.arms)
         for _ in range(int(self.batch)):
             time = counts.sum(axis=-1)
@@ -125,7 +125,7 @@ class LUCB(RankingPolicy):
         return np.asarray(2 * problem.sigma * np.sqrt(level[..., None] / (2 * np.maximum(counts, 0.5))))
 
 
-class Led(NamedTuple):
+class LeaderState(NamedTuple):
     """How often each arm has led, and how often it was pulled then."""
 
     led: Floats  # (K)
@@ -133,7 +133,7 @@ class Led(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TopTwo(RankingPolicy[Led]):
+class TopTwo(RankingPolicy[LeaderState]):
     """Best arm (also within a tolerance): the leader or its most dangerous challenger; it needs no weights.
 
     EB-TCI of Jourdan, Degenne, Baudry, de Heide and Kaufmann 2022, "Top two algorithms revisited", recalled, not read
@@ -161,11 +161,11 @@ class TopTwo(RankingPolicy[Led]):
         check_batch(self.batch)
         checked(0 < self.share < 1, f"`share` is {self.share:g}, but must lie strictly between 0 and 1.")
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Led]:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[LeaderState]:
         none = zeros((*runs, problem.arms))
-        return BatchPlan(first_pulls(problem, runs, self.batch), np.ones(runs, dtype=np.bool_), Led(none, none))
+        return BatchPlan(first_pulls(problem, runs, self.batch), np.ones(runs, dtype=np.bool_), LeaderState(none, none))
 
-    def next(self, problem: Problem, trial: Trial[Led]) -> BatchPlan[Led]:
+    def next(self, problem: Problem, trial: Trial[LeaderState]) -> BatchPlan[LeaderState]:
         led, pulled = trial.plan.memory
         counts, means = np.array(trial.record.counts), oriented(problem, trial.record).means
         leads = np.arange(problem.arms) == means.argmax(axis=-1)[..., None]
@@ -179,4 +179,4 @@ class TopTwo(RankingPolicy[Led]):
             rival = np.arange(problem.arms) == costs.argmin(axis=-1)[..., None]
             counts += np.where(keeps, leads, rival)
             pulled = pulled + (leads & keeps)
-        return BatchPlan(counts - trial.record.counts, trial.plan.may_stop, Led(led, pulled))
+        return BatchPlan(counts - trial.record.counts, trial.plan.may_stop, LeaderState(led, pulled))

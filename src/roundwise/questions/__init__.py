@@ -4,13 +4,15 @@ from roundwise.questions.base import HalfspaceQuestion, Question, Wording
 from roundwise.questions.best_arm import BestArm
 from roundwise.questions.claims import Claims
 from roundwise.questions.forms import Largest, Statements
+from roundwise.questions.groups import BestGroup
 from roundwise.questions.levels import Above, AnyAbove, MinimumBelow, SomeBeyond
 from roundwise.questions.linear import Linear
 from roundwise.questions.top_k import TopK
 from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, pairs
 
 QUESTIONS: dict[str, type[Question]] = {
-    each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, Claims, Linear)
+    each.name: each
+    for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, BestGroup, Claims, Linear)
 }
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "Above",
     "AnyAbove",
     "BestArm",
+    "BestGroup",
     "Claims",
     "Complexity",
     "HalfspaceQuestion",

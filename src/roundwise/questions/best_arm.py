@@ -91,7 +91,7 @@ class BestArm(RankingQuestion, ScoreQuestion):
         gaps, leads, possible = self._gaps(self._merits(means))
         radius = 2 * column(radius)
         gaps = gaps - radius if radius.ndim > 1 or radius.any() else gaps
-        return _complexity_of_gaps(gaps, leads, possible, sigma)
+        return complexity_of_gaps(gaps, leads, possible, sigma)
 
     def _answer_complexity(self, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:
         """With v_b = gap_b^2/2 and y = n_1/sigma_1^2 the least of the sum of all n_i is where
@@ -103,7 +103,7 @@ class BestArm(RankingQuestion, ScoreQuestion):
         gaps = np.take_along_axis(values, answer[:, None], axis=-1) - values + self.tolerance
         gaps = np.maximum(gaps - radii[:, None] * (scales + scales[answer][:, None]), 0.0)
         if len(sigmas) == 1:
-            return _complexity_of_gaps(gaps, mine, np.ones(len(means), dtype=np.bool_), float(sigmas[0]))
+            return complexity_of_gaps(gaps, mine, np.ones(len(means), dtype=np.bool_), float(sigmas[0]))
         gaps, first = np.where(mine, np.inf, gaps), sigmas[answer][:, None]
         smallest = gaps.min(axis=-1)
         possible = np.asarray(smallest > 0)
@@ -195,7 +195,7 @@ def _costs(gaps: Floats, one: Floats, other: Floats) -> Floats:
     return np.asarray(np.maximum(gaps, 0.0) ** 2 * (one * other / both))
 
 
-def _complexity_of_gaps(gaps: Floats, leads: Bools, possible: Bools, sigma: float) -> Complexity:
+def complexity_of_gaps(gaps: Floats, leads: Bools, possible: Bools, sigma: float) -> Complexity:
     """T* and w* of showing that all gaps of one arm to the others are positive; the gaps are written over."""
     np.copyto(gaps, np.inf, where=leads)
     smallest = gaps.min(axis=-1)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, sum_rows, zeros
-from roundwise.contract import is_own, refuse
+from roundwise.contract import is_user_defined, refuse
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import FIRST_PARTS, Batch, Parts, ValueTable, join_parts, split_counts
@@ -446,7 +446,7 @@ def limited_world(noise: Noise, means: Floats, deviation: float | None, steps: i
 
 def check_environment(environment: Environment, needs: Needs) -> None:
     """Raise an InputError where an environment of the user's own returns what cannot come back."""
-    if not is_own(environment):
+    if not is_user_defined(environment):
         return
     if Environment not in type(environment).mro():
         raise InputError(f"Derive the class '{type(environment).__name__}' from roundwise.environments.Environment.")

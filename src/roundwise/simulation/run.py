@@ -264,7 +264,7 @@ def simulate(
     budget: float | None = None,
     lead: float | None = None,
     looks: int | None = None,
-    round: float | None = None,
+    round_size: float | None = None,
     split: Sequence[float] | None = None,
     watch: Watch | None = None,
     workers: int = 1,
@@ -289,7 +289,7 @@ def simulate(
         budget: Nothing is asked for beyond it, and plans say how many results are left: claims are bet on towards it.
         lead: The smallest lead that matters, for the policy `Designed`.
         looks: The number of batches that is planned for, for the policies `Designed` and `Wager`.
-        round: The size of every batch.
+        round_size: The size of every batch.
         split: The shares of the arms in all results.
         watch: Functions that are called with trials that have just ended, with the policy's own plan in them, and
             return one value for each run.
@@ -319,8 +319,8 @@ def simulate(
         setting = RunSettings(
             problem, environment, name, policy, runs, seed, keep_counts, max_samples, max_batches, watch
         )
-        if budget is not None or round is not None or split is not None:
-            setting = setting.limited(Rounds(policy, budget, round, None if split is None else tuple(split)))
+        if budget is not None or round_size is not None or split is not None:
+            setting = setting.limited(Rounds(policy, budget, round_size, None if split is None else tuple(split)))
         setting.policy.check(problem)
         jobs += split_into_blocks(setting)
     parts: dict[int, Runs] = {}

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 TABLES = ("question", "instance", "policy", "noise")
 LISTS = {"delta": 0.05, "sigma": 1.0, "runs": 1000, "seed": 1}  # one value or a list of them
-LIMITS = ("max_samples", "max_batches", "budget", "lead", "looks", "round")
+LIMITS = ("max_samples", "max_batches", "budget", "lead", "looks", "round_size")
 # the least and the most of a setting; a cell is in memory until it is stored, so runs have a limit
 RANGES = {"runs": (1, 10**9), "seed": (0, 2**63 - 1), "max_samples": (1, math.inf)}
 FRACTIONS = ("delta", "sigma", "lead", "max_samples")  # settings that need not be whole numbers
@@ -80,7 +80,7 @@ class SweepCell:
         policy: How to sample.
         runs: How many runs.
         seed: The seed of the random numbers.
-        limits: max_samples, max_batches, budget, round and split, where given.
+        limits: max_samples, max_batches, budget, round_size and split, where given.
         world: The instance as plain data.
         question: What the question is called.
         instance: What the instance is called.
@@ -99,7 +99,7 @@ class SweepCell:
     @property
     def limited(self) -> Policy:
         """The policy within the budget, the rounds and the split that all cells share."""
-        budget, size, split = (self.limits.get(key) for key in ("budget", "round", "split"))
+        budget, size, split = (self.limits.get(key) for key in ("budget", "round_size", "split"))
         if budget is None and size is None and split is None:
             return self.policy
         fixed = shares(split, self.problem.arms) if isinstance(split, str) else split

@@ -134,14 +134,14 @@ class StudySpec:
         "Sampling policy, e.g. pet (default: conditional-power for claims, designed with a budget, else wager).",
         None,
     )
-    max_round: int | None = setting("whole", "Maximum number of results per round.", None)
+    max_round_size: int | None = setting("whole", "Maximum number of results per round.", None)
     min_per_arm: int = setting("whole", "Minimum number of results per arm that a round samples.", 0, least=0)
     budget: int | None = setting("whole", "Maximum number of results in the whole study.", None)
     lead: float | None = setting("number", "Smallest lead that matters, in units of the results: 2%, 10%-of-30%.", None)
     looks: int | None = setting(
         "whole", "Number of rounds that the study is planned for (with a budget and a lead: 5).", None
     )
-    round: int | None = setting("whole", "Number of results in every round.", None)
+    round_size: int | None = setting("whole", "Number of results in every round.", None)
     split: tuple[float, ...] | None = setting("shares", "Fixed allocation ratio, e.g. 2:1:1, or equal.", None)
     columns: Columns = setting("columns", "Names of the columns in result files.", factory=Columns)
     reading: Reading = setting("reading", "Rules by which rows become results.", factory=Reading)
@@ -173,7 +173,7 @@ class StudySpec:
         if isinstance(limits := self.policy, Limited):
             for name, value in (
                 ("policy", limits.policy),
-                ("max_round", limits.max_batch),
+                ("max_round_size", limits.max_batch),
                 ("min_per_arm", limits.min_per_arm),
             ):
                 object.__setattr__(self, name, value)
@@ -224,12 +224,12 @@ class StudySpec:
             "noise": to_spec(self.noise),
             "delta": self.delta,
             "policy": None if self.list is not None else to_spec(self.policy),  # a list has one of its own
-            "max_round": self.max_round,
+            "max_round_size": self.max_round_size,
             "min_per_arm": self.min_per_arm,
             "budget": self.budget,
             "lead": self.lead,
             "looks": self.looks,
-            "round": self.round,
+            "round_size": self.round_size,
             "split": None if self.split is None else list(self.split),
             "columns": self.columns.payload(),
             "reading": self.reading.payload(),
@@ -279,18 +279,18 @@ class StudySpec:
 
     @property
     def limited_policy(self) -> Policy:
-        """The policy within `max_round` and `min_per_arm`."""
-        if self.max_round is None and not self.min_per_arm:
+        """The policy within `max_round_size` and `min_per_arm`."""
+        if self.max_round_size is None and not self.min_per_arm:
             return self.policy
-        return self.policy.with_limits(self.max_round, self.min_per_arm)
+        return self.policy.with_limits(self.max_round_size, self.min_per_arm)
 
     @property
     def acting(self) -> Policy:
         """The policy as the study asks it: within its limits, budget, round and split."""
         policy = self.limited_policy
-        if self.budget is None and self.round is None and self.split is None:
+        if self.budget is None and self.round_size is None and self.split is None:
             return policy
-        return Rounds(policy, self.budget, self.round, self.split)
+        return Rounds(policy, self.budget, self.round_size, self.split)
 
     @property
     def design(self) -> Plain:
@@ -321,13 +321,13 @@ class StudySpec:
     @property
     def by_number(self) -> bool:
         """Whether a round is complete at a number of results, whatever their split."""
-        return self.round is not None or self.split is not None
+        return self.round_size is not None or self.split is not None
 
     def _set_up_list(self, items: ItemList) -> None:
         """Settle what follows from a list: its policy, its item column, and the digest of its order."""
         noise = self.noise.without_items()
         items.check_noise(noise)
-        for name in ("round", "split", "metrics", "lead", "looks"):
+        for name in ("round_size", "split", "metrics", "lead", "looks"):
             if getattr(self, name):
                 raise InputError(f"A study of a list has no {option(name)}: every arm is tried on the same items.")
         if self.reading.id_result is not None or self.columns.covariate is not None or self.columns.id is not None:
@@ -370,7 +370,7 @@ class StudySpec:
             raise InputError("This study has no list, on which requests fail.", Remedy("Use {@empty}."))
         if reading.id_result is not None and columns.id is None and columns.item is None:
             raise InputError("Rows are combined by their id.", Remedy("Name its column with {@id_column}."))
-        if reading.two_arms != "refused" and columns.id is None:
+        if reading.mixed_ids != "refused" and columns.id is None:
             raise InputError("Ids in several arms need ids.", Remedy("Name their column with {@id_column}."))
         if columns.covariate is not None and (columns.id is None or columns.item is not None):
             raise InputError(
@@ -417,7 +417,7 @@ class StudySpec:
         self.by_metric  # noqa: B018 (each is checked when it is built)
 
     def check(self) -> None:
-        """Check what construction does not: user-defined classes, and `max_round` and `min_per_arm` in round one.
+        """Check what construction does not: user-defined classes, and `max_round_size` and `min_per_arm` in round one.
 
         Raises:
             InputError: if a class of the user's own returns what it must not, or fixed rounds break the limits.
@@ -433,9 +433,9 @@ class StudySpec:
         most, least = self.limited_policy.max_batch, self.limited_policy.min_per_arm
         pulls = self.acting.first(self.problem, ()).pulls
         size, fewest = int(pulls.sum()), int(pulls[pulls > 0].min(initial=2.0**62))
-        fixed = f"{option('round')}, {option('split')} and {option('budget')}"
+        fixed = f"{option('round_size')}, {option('split')} and {option('budget')}"
         if most is not None and size > most:
-            limit, other = option("max_round"), option("round")
+            limit, other = option("max_round_size"), option("round_size")
             raise InputError(
                 f"{limit} is {most:g}, but {fixed} make a first round of {size} results (claims with a budget: a tenth "
                 f"of it). Give {other} {most:g} in place of {limit}."

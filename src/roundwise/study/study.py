@@ -26,7 +26,6 @@ from roundwise.ingest.duplicates import numbered_digest, sums_of_arms
 from roundwise.ingest.ratios import Linearization, RatioSums, add_ratios, ratio_sums
 from roundwise.ingest.row_checks import contradicted_assumptions
 from roundwise.messages import FileNote, Remedy, several
-from roundwise.model.batch import PARTS
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import to_spec
 from roundwise.noise import Noise
@@ -285,8 +284,9 @@ class Study:
     ) -> Results:
         """The same by one metric, that of the state."""
         spec = state.spec_at(number)
-        parts = spec.limited_policy.first(spec.problem, ()).parts
-        parts = max(parts, min(spec.noise.most_parts, PARTS)) if parts > 1 and number > 1 else parts
+        policy = spec.limited_policy
+        parts = policy.first(spec.problem, ()).parts
+        parts = max(parts, min(spec.noise.most_parts, policy.live_parts)) if parts > 1 and number > 1 else parts
         results = read_results(
             source,
             arms or spec.arms,
@@ -873,13 +873,13 @@ def overview(state: State) -> Plain:
         "arms": len(spec.arms),
         "state": stands,
         "round": state.number + (stands == "open"),
-        "file": state.late_files[-1][1].name if state.late_files else state.facts.last_file,
-        "answer": None if verdict is None else verdict["words"],
+        "last_file": state.late_files[-1][1].name if state.late_files else state.facts.last_file,
+        "answer_text": None if verdict is None else verdict["answer_text"],
         "results": int(state.record.samples),
         "pending": 0 if waiting is None else waiting.results,
         "budget": spec.budget,
         "list": None if spec.list is None else spec.list.items_digest,
-        "since": None if waiting is None else waiting.since,
+        "waiting_since": None if waiting is None else waiting.since,
         "by": current_user(),
         "guarantee": guarantee_of(state).plain(),
     }
@@ -917,7 +917,7 @@ def ratio_of(state: State, arms: Sequence[str], replaces: Results | None) -> Rat
         return None
     files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
     told = [each.linearization for each in files if each.linearization is not None]
-    if told and (replaces is not None or not told[0].own):
+    if told and (replaces is not None or not told[0].from_own_rows):
         return told[0]
     known = state.summary.ratios
     for names, each in state.past:
@@ -1031,12 +1031,12 @@ def create_study(
     noise: Noise,
     delta: float | str = 0.05,
     policy: Policy | None = None,
-    max_round: int | None = None,
+    max_round_size: int | None = None,
     min_per_arm: int = 0,
     budget: int | None = None,
     lead: float | None = None,
     looks: int | None = None,
-    round: int | None = None,
+    round_size: int | None = None,
     split: Sequence[float] | str | None = None,
     columns: Columns | None = None,
     reading: Reading | None = None,
@@ -1060,14 +1060,14 @@ def create_study(
         delta: Largest probability of a wrong answer.
         policy: Sampling policy with its stopping rule. Default: `ConditionalPower()` for claims, `Designed()`
             for the best arm within a budget, else `Wager()`.
-        max_round: Largest number of results in a round.
+        max_round_size: Largest number of results in a round.
         min_per_arm: Smallest number of results of an arm that a round samples.
         budget: Largest number of results in the whole study. When it is used up, the study ends undecided and its
             report says what has not been ruled out. A best-arm study with a budget is designed for it
             (docs/designed.md).
         lead: Smallest lead that matters, in units of the results, for a study with a budget.
         looks: Number of rounds that the study is planned for (with a budget and a lead: 5).
-        round: Number of results in every round. The round is complete at that number, whatever the allocation.
+        round_size: Number of results in every round. The round is complete at that number, whatever the allocation.
         split: Fixed allocation ratio: "equal", or shares such as "2:1:1" or [2, 1, 1].
         columns: Names of the columns in result files, where they are not the usual ones. With a column of items, arms
             are compared on the items they share.
@@ -1107,12 +1107,12 @@ def create_study(
         noise=noise,
         delta=delta,
         policy=policy,
-        max_round=max_round,
+        max_round_size=max_round_size,
         min_per_arm=min_per_arm,
         budget=budget,
         lead=lead,
         looks=looks,
-        round=round,
+        round_size=round_size,
         split=split,
         columns=columns,
         reading=reading,

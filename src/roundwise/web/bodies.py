@@ -11,7 +11,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.ingest import Columns
 from roundwise.ingest.columns import TellKeywords
-from roundwise.ingest.reading import Empty, TwoArms, UnitResult
+from roundwise.ingest.reading import Empty, MixedIds, UnitResult
 from roundwise.planning.request import PlanRequest
 from roundwise.study.item_list import Order
 from roundwise.study.spec import SEED_BITS, StudySpec, ValueType, settings_of
@@ -54,7 +54,7 @@ class Rules(Body):
     empty: Empty = "refused"
     id_result: UnitResult | None = None
     id_window: Annotated[str, Field(max_length=20, examples=["7d"])] | None = None
-    two_arms: TwoArms = "refused"
+    mixed_ids: MixedIds = "refused"
     share_above: float | None = None
     share_below: float | None = None
     failed_is: float | None = None

@@ -21,9 +21,9 @@ DOSES = {"Placebo": 0.30, "75 mg": 0.33, "150 mg": 0.45, "300 mg": 0.60}
 def example_studies(storage: str) -> None:
     """Create the example studies; their results are random with a fixed seed."""
     doses = Claims.against_control(list(DOSES), "Placebo")
-    _study(storage, "checkout", BestArm(), PAGES, 3, "day", 15, round=2000, budget=20_000)
-    _study(storage, "newsletter titles", BestArm(), TITLES, 12, "week", round=3000, budget=60_000)
-    _study(storage, "dose", doses, DOSES, 3, "visit", 5, round=120, budget=1200)
+    _study(storage, "checkout", BestArm(), PAGES, 3, "day", 15, round_size=2000, budget=20_000)
+    _study(storage, "newsletter titles", BestArm(), TITLES, 12, "week", round_size=3000, budget=60_000)
+    _study(storage, "dose", doses, DOSES, 3, "visit", 5, round_size=120, budget=1200)
 
 
 def _study(

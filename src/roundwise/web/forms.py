@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, cast
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple, cast
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
 from roundwise.ingest import Columns, Reading
-from roundwise.ingest.reading import Empty, TwoArms, UnitResult
+from roundwise.ingest.reading import Empty, MixedIds, UnitResult
 from roundwise.messages import count
 from roundwise.model.spec import POINTED, THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
@@ -162,10 +163,11 @@ class Form:
     time_column: str = ""
     item_column: str = ""
     covariate_column: str = ""
-    two_arms: str = "refused"
+    mixed_ids: str = "refused"
     share_above: str = ""
     share_below: str = ""
     policy: str = ""  # that the planner recommends; empty for the usual one
+    planned: str = ""  # the fingerprint of the form that it was recommended for
 
     @classmethod
     def of(cls, given: Facts) -> Form:
@@ -222,7 +224,13 @@ class Form:
 
     def spec(self) -> StudySpec:
         """The study that the form declares."""
-        return StudySpec.declare(**self._study(), policy=from_spec("policy", self.policy) if self.policy else None)
+        recommended = self.policy and self.planned == self.fingerprint
+        return StudySpec.declare(**self._study(), policy=from_spec("policy", self.policy) if recommended else None)
+
+    @property
+    def fingerprint(self) -> str:
+        """What a recommendation depends on: a form that was changed since has another one."""
+        return hashlib.sha256(repr(replace(self, name="", policy="", planned="")).encode()).hexdigest()[:16]
 
     def request(self, runs: int) -> PlanRequest:
         """The plan that the form asks for."""
@@ -230,7 +238,8 @@ class Form:
         return PlanRequest.declare(
             **self._study(),
             baseline=self.read("baseline"),
-            leads=None if lead is None or self._designed else (lead,),
+            leads=None if lead is None or self._designed else (lead, 2 * lead),
+            target=None if self._designed else lead,
             missing=self.read("missing"),
             round_days=None if self.per_day.strip() else self._days(),
             per_day=self.read("per_day"),
@@ -313,7 +322,7 @@ class Form:
             "arms": self.names,
             "noise": self.model(),
             "delta": self.read("delta"),
-            "round": size,
+            "round_size": size,
             "budget": budget,
             "lead": self._lead() if self._designed else None,
             "looks": self.read("looks"),
@@ -325,7 +334,7 @@ class Form:
                 empty=cast(Empty, self.empty),
                 id_result=cast(UnitResult, self.id_result) if self.id_result else None,
                 id_window=self.id_window.strip() or None,
-                two_arms=cast(TwoArms, self.two_arms),
+                mixed_ids=cast(MixedIds, self.mixed_ids),
                 share_above=self.read("share_above"),
                 share_below=self.read("share_below"),
             ),

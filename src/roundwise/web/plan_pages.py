@@ -18,7 +18,13 @@ from roundwise.messages import Remedy, number
 from roundwise.planning import StudyPlan
 from roundwise.planning.forecast import plural, share, whole
 from roundwise.planning.planner import plan_request
-from roundwise.planning.render import comparison_table, describe_compared, describe_fixed_design, power_table
+from roundwise.planning.render import (
+    HEADS,
+    comparison_table,
+    describe_compared,
+    describe_fixed_design,
+    power_table,
+)
 from roundwise.planning.tradeoff import policy_words
 from roundwise.report.text import Table
 from roundwise.study.study import create_from_spec
@@ -67,7 +73,10 @@ class Forecasts:
         self._working = threading.Semaphore(2)
 
     def forecast(self, form: Form, who: str, quick: bool) -> StudyPlan:
-        """The plan of a form; raises `CancelledError` once the same browser asks for another plan or disconnects."""
+        """The plan of a form; raises `CancelledError` once the same browser asks for another plan or disconnects.
+
+        Where finer numbers take longer than a forecast may, the first ones stand.
+        """
         if len(form.names) > ARMS:
             raise InputError(f"There are more than {ARMS} arms: a forecast takes minutes.", Remedy("Use {@plan}."))
         wanted = form.request(FINE)
@@ -80,8 +89,13 @@ class Forecasts:
             self._asked[who] = mine
             while len(self._asked) > MOST:
                 self._asked.popitem(last=False)
-        with mine.applied(), held(self._working):
-            found = plan_request(wanted, quick)
+        try:
+            with mine.applied(), held(self._working):
+                found = plan_request(wanted, quick)
+        except OverBudgetError:
+            if quick or not mine.over:
+                raise
+            found = self.forecast(form, who, quick=True)
         with self._lock:
             self._kept[key] = found
             while len(self._kept) > MOST:
@@ -129,7 +143,7 @@ def pilot(request: Request, sent: FormData) -> Response:
 def _form(request: Request, title: str, form: Form | None = None, error: str = "", note: str = "") -> Response:
     given = Form.of(dict(request.query_params)) if request.query_params else EXAMPLE
     choices = {"questions": QUESTIONS, "directions": DIRECTIONS, "results": RESULTS, "splits": SPLITS}
-    choices |= {"empties": EMPTY, "units": UNITS, "two_arms": TWO_ARMS}
+    choices |= {"empties": EMPTY, "units": UNITS, "mixed_ids": TWO_ARMS}
     choices |= {"roles": METRIC_ROLES, "metric_results": METRIC_RESULTS}
     shown = form or given
     metrics = [*shown.metrics, *[MetricFields()] * (METRICS - len(shown.metrics))]
@@ -163,6 +177,8 @@ def forecast(request: Request, sent: FormData) -> Response:
         designs=comparison_table(found) if found.compared else [],
         designs_title=describe_compared(found),
         policy=policy_words(found.request.policy, found.request),
+        planned=form.fingerprint,
+        bars=_bars(found),
         quick=quick,
         metrics=1 + len(form.metrics),
     )
@@ -179,8 +195,30 @@ def save(request: Request, sent: FormData) -> Response:
 
 def _plan(request: Request, form: Form, quick: bool) -> StudyPlan:
     forecasts: Forecasts = request.app.state.forecasts
-    form = replace(form, policy="")  # it recommends one
+    form = replace(form, policy="", planned="")  # it recommends one
     return forecasts.forecast(form, request.app.state.access.key_of(request.headers), quick)
+
+
+def _bars(plan: StudyPlan) -> list[tuple[str, str, float]]:
+    """Results on average of this study and of textbook designs, and how often there is an answer: bars in per cent."""
+    row, fixed = plan.row, plan.row.fixed
+    if plan.compared:
+        chance = "shows a true claim" if row.claims else "answers"
+        found = [
+            (each.name, f"{whole(each.mean_samples)} on average, {chance} in {share(each.power)}", each.mean_samples)
+            for each in reversed(plan.compared)
+        ]
+    elif fixed is None or plan.request.budget is not None or not math.isfinite(row.samples.p95):
+        return []
+    else:
+        typical, late = row.samples.typical, row.samples.p95
+        found = [
+            ("roundwise", f"typically {whole(typical)}", typical),
+            ("roundwise, 19 of 20 studies", f"at most {whole(late)}", late),
+            (f"fixed design, {fixed.method}", f"{whole(fixed.samples)}, power {share(fixed.power)}", fixed.samples),
+        ]
+    most = max(results for *_, results in found)
+    return [(name, words, 100 * results / most) for name, words, results in found]
 
 
 def _forecast_table(plan: StudyPlan) -> Table:
@@ -194,7 +232,7 @@ def _forecast_table(plan: StudyPlan) -> Table:
         return f"{whole(results)}\n{plural(days, 'day') if costs.timed else plural(rounds, 'round')}"
 
     usual = "typically" if budget is None else "on average"
-    table = [["if the best is ahead by" if first.expected.lead is not None else "if", usual, "in 19 of 20 studies"]]
+    table = [[HEADS[first.expected.measure] if first.expected.lead is not None else "if", usual, "in 19 of 20 studies"]]
     if budget is not None:
         table[0].insert(1, f"{'a true claim' if first.claims else 'an answer'} within {number(budget)}")
     for row in plan.rows:

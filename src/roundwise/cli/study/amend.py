@@ -41,7 +41,7 @@ def amend(
     file: Annotated[str, typer.Argument(help="Recorded file, by name or by the start of its digest.", metavar="FILE")],
     why: Why,
     by: Annotated[
-        Path | None, option("--by", "Corrected file; without it the recorded one is withdrawn.", "FILE")
+        Path | None, option("--with", "Corrected file; without it the recorded one is withdrawn.", "FILE")
     ] = None,
     *,
     said: FileOptions,
@@ -52,7 +52,7 @@ def amend(
     from roundwise.study import load_study
 
     if by is None and said != FileOptions():
-        raise InputError("Options of files need --by FILE; without it the file is withdrawn. Nothing was changed.")
+        raise InputError("Options of files need --with FILE; without it the file is withdrawn. Nothing was changed.")
     with load_study(name, storage) as study:
         end_with_report(study, f"the amendment of {file} is recorded")
         show_report(study.amend(file, by, why, **said.words), as_json)

@@ -234,7 +234,7 @@ def ask(
     with load_study(name, storage) as study:
         render = None if requests.form is None else requests.read(study.state)
         asked, state = study.asking()
-    plain: dict[str, object] = {"study": name, "round": None, "results": {}, "remaining": {}}
+    plain: dict[str, object] = {"study": name, "round": None, "asked": {}, "remaining": {}}
     guarantee = guarantee_of(state)
     if asked is None:
         report = build_report(state, intervals=True)  # the headline that `tell` printed
@@ -253,7 +253,7 @@ def ask(
     if out is not None:
         write_file(out, render_csv(ASKED, [(arm, n) for arm, n in missing.items() if n]))
     if as_json:
-        asking = {"round": asked.number, "results": wanted, "remaining": missing, "status": "undecided"}
+        asking = {"round": asked.number, "asked": wanted, "remaining": missing, "status": "undecided"}
         print_json({**plain, **asking, "guarantee": guarantee.plain()})
         return
     if not guarantee.kept:
@@ -270,7 +270,9 @@ def ask(
     where = f" (written to {out})" if out is not None else ""
     fixed = ""
     if asked.number == 1 and not asked.files and not asked.by_number:
-        fixed = " For a layout that is fixed (a plate, a page at 50 : 50), create the study with --split and --round."
+        fixed = (
+            " For a layout that is fixed (a plate, a page at 50 : 50), create the study with --split and --round-size."
+        )
     say_text(f"Next: do this round{where}, then {shell_command(f'tell {quote(name)} FILE')}.{fixed}")
 
 
@@ -289,7 +291,7 @@ def tell(
     database: Annotated[
         str | None,
         option(
-            "--from", "Database of the query: SQLite, DuckDB or postgresql:// (default: files, by DuckDB).", "PLACE"
+            "--database", "Database of the query: SQLite, DuckDB or postgresql:// (default: files, by DuckDB).", "PLACE"
         ),
     ] = None,
     *,
@@ -302,7 +304,7 @@ def tell(
     from roundwise.study import load_study
 
     if database is not None and sql is None:
-        raise InputError("--from goes with --sql QUERY.")
+        raise InputError("--database goes with --sql QUERY.")
     if sql is not None and files:
         raise InputError("Give either files or --sql.")
     with ExitStack() as stack:
@@ -342,9 +344,9 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
     rows = []
     for each in found:
         came = count(each["results"]) + ("" if each["budget"] is None else f" of {count(each['budget'])}")
-        waiting = "" if each["since"] is None else f"since {each['since'][:16]}"
+        waiting = "" if each["waiting_since"] is None else f"since {each['waiting_since'][:16]}"
         mark = each["guarantee"]["status"]
-        stands = (each["answer"] or each["state"]) + ("" if mark == "kept" else f" ({mark})")
+        stands = (each["answer_text"] or each["state"]) + ("" if mark == "kept" else f" ({mark})")
         rows.append((each["name"], stands, came, waiting, each["changed"][:16], each["by"]))
     print_table(("study", "state or answer", "results", "waiting", "last change (UTC)", "by"), rows)
     say_text(f"Next: {shell_command('status NAME')} shows where one stands.")

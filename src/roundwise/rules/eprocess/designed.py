@@ -35,7 +35,7 @@ from roundwise.rules.eprocess.engine import RuleState
 from roundwise.rules.eprocess.rule import EProcessRule
 
 LOW_PRICE, PRICE = 0.05, 0.1  # of a look, as a share of an answer: up to 3 arms, more
-HOPE = 0.3  # what one more look than planned is worth: an extension then gains most of what it could
+EXTENSION_VALUE = 0.3  # what one more look than planned is worth: an extension then gains most of what it could
 MOST_LOOKS = 20.0  # that payoffs look ahead
 
 
@@ -50,12 +50,12 @@ class DesignedRule(EProcessRule):
         lead: The smallest lead that matters, in units of the results; None: the one that the budget can just show.
         price: What a look is worth, as a share of the value of an answer (by default 0.05 for up to three arms, 0.1
             for more).
-        hope: What one more look after the last is worth; 0 if the budget will not be extended.
+        extension_value: What one more look after the last is worth; 0 if the budget will not be extended.
     """
 
     lead: float | None = None
     price: float | None = None
-    hope: float = HOPE
+    extension_value: float = EXTENSION_VALUE
     uses_budget: ClassVar[bool] = True
 
     def bets_on_whole_batches(self, problem: Problem) -> bool:
@@ -68,8 +68,8 @@ class DesignedRule(EProcessRule):
             raise InputError(f"`lead` must be positive; got {lead:g}.")
         if price is not None and not 0 <= price < 1:
             raise InputError(f"`price` must be at least 0 and below 1; got {price:g}.")
-        if not 0 <= self.hope <= 0.9:
-            raise InputError(f"`hope` must be between 0 and 0.9; got {self.hope:g}.")
+        if not 0 <= self.extension_value <= 0.9:
+            raise InputError(f"`extension_value` must be between 0 and 0.9; got {self.extension_value:g}.")
 
     def eprocess(self, problem: Problem) -> DesignedEProcess:
         found = designed_eprocess(problem.question)
@@ -109,11 +109,13 @@ class DesignedRule(EProcessRule):
         known, size, left = kept.known, total(batch.counts), np.asarray(plan.left)
         last = np.asarray(left <= 0 if plan.last is None else plan.last)
         looks_left = np.where(last, 0.0, self.looks_left(plan, size))
-        more = np.where(last, self.hope / 3 * size, left)  # a last look is bet on as if a share of it could follow
+        more = np.where(
+            last, self.extension_value / 3 * size, left
+        )  # a last look is bet on as if a share of it could follow
         rho = np.where(more > 0, np.minimum(size / np.maximum(size + more, 1.0), 1.0 - 1e-9), 1.0)
         lead = self.planned_lead(problem, kept, known.past.counts.sum(axis=-1) + size + left)
         price = (LOW_PRICE if problem.arms <= 3 else PRICE) if self.price is None else self.price
-        look = Look(lead, np.sqrt(known.variance), looks_left, rho, self.lead is not None, price, self.hope)
+        look = Look(lead, np.sqrt(known.variance), looks_left, rho, self.lead is not None, price, self.extension_value)
         wealth = self.eprocess(problem).pay_look(problem, kept, look, batch)
         return self._state(problem, wealth, known.past.plus(batch))
 

@@ -54,27 +54,27 @@ class Look(NamedTuple):
     rho: Floats  # (), the share of this look in all that is to come
     said: bool  # whether the lead was said, or follows from the budget
     price: float
-    hope: float
+    extension_value: float
 
     @property
     def cash(self) -> float:
         """The share of a level that is not staked."""
-        return CASH if self.hope else 0.0
+        return CASH if self.extension_value else 0.0
 
     def aim_at(self, times: Floats) -> LookAim:
         """The bets on forms that exceed their offsets by this many leads. (P)"""
         each = (self.looks_left, self.rho, self.lead)
         left, rho, lead = (np.broadcast_to(values[..., None], times.shape) for values in each)
-        return LookAim(lead * times if self.said else None, left, rho, self.price, self.hope)
+        return LookAim(lead * times if self.said else None, left, rho, self.price, self.extension_value)
 
 
 @lru_cache(maxsize=512)
-def part_stakes(cell: int, looks_left: int, price: float, hope: float, parts: int) -> tuple[Floats, Floats]:
+def part_stakes(cell: int, looks_left: int, price: float, extension_value: float, parts: int) -> tuple[Floats, Floats]:
     """Return what each part stakes at each of the tabulated levels, and on which drift. (P, n) each
 
     The drift is in standard errors of what is left of the look, the part included; `cell` is that of the whole look.
     """
-    payoff, logs = payoff_of(cell, looks_left, price, hope), _LOG_LEVELS
+    payoff, logs = payoff_of(cell, looks_left, price, extension_value), _LOG_LEVELS
     stake, size = np.empty((parts, logs.size)), np.empty((parts, logs.size))
     for p in range(parts):  # (1 - p/P)^2 of the look is left
         rest = tabulate_payoff(payoff.drift * (1.0 - p / parts), payoff.corners, payoff.log_slopes, 161)
@@ -134,7 +134,7 @@ def pay_in_parts(
             shown = shown_drift(now.reshape(-1)[null], after)
             drift = gaps[:, here].reshape(-1)[null] / units / error
             drift = np.where(np.isfinite(drift) & look.said, drift, shown)
-            stakes = _Stakes.of(drift, after, look.price, look.hope)
+            stakes = _Stakes.of(drift, after, look.price, look.extension_value)
             found[:, here] = _settle(now.reshape(-1), null, weights[:, at], stakes, log_factor).reshape(now.shape)
     paid = found.reshape(nulls, several, *level.shape[:-1][::-1])
     sums = paid[:, 0].copy()
@@ -174,10 +174,12 @@ class _Stakes(NamedTuple):
     which: Index  # (P, c), the payoff of each bet
 
     @classmethod
-    def of(cls, drift: Floats, looks_left: Floats, price: float, hope: float) -> _Stakes:
+    def of(cls, drift: Floats, looks_left: Floats, price: float, extension_value: float) -> _Stakes:
         cells = drift_cell(drift) + DRIFTS * looks_left.astype(np.intp)
         used, which = np.unique(cells, return_inverse=True)
-        tables = [part_stakes(int(each) % DRIFTS, int(each) // DRIFTS, price, hope, len(drift)) for each in used]
+        tables = [
+            part_stakes(int(each) % DRIFTS, int(each) // DRIFTS, price, extension_value, len(drift)) for each in used
+        ]
         stake, size = (np.stack(each) for each in zip(*tables, strict=True))
         return cls(stake, size, which.reshape(cells.shape))
 

@@ -20,13 +20,14 @@ from roundwise.model.batch import Batch, stack_parts
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.problem import BatchPlan, Problem, Record, Trial
 from roundwise.noise.paired import check_forms
-from roundwise.questions import Above, BestArm, Largest, Linear, Question, SomeBeyond, Statements, TopK
+from roundwise.questions import Above, BestArm, BestGroup, Largest, Linear, Question, SomeBeyond, Statements, TopK
 from roundwise.questions.base import Answer
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
 from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet
 from roundwise.rules.eprocess.candidates import CandidateEProcess, LinearEProcess
 from roundwise.rules.eprocess.cells import AboveEProcess, BestArmEProcess, BeyondLevelEProcess, CrossedAboveEProcess
 from roundwise.rules.eprocess.engine import EProcess, RuleState
+from roundwise.rules.eprocess.groups import BestGroupEProcess
 from roundwise.rules.eprocess.sets import MOST_SETS, SetEProcess
 from roundwise.rules.eprocess.tolerance import (
     MOST,
@@ -204,6 +205,11 @@ def _build_eprocess(question: Question, problem: Problem) -> EProcess:
 @_build_eprocess.register
 def _(question: BestArm, problem: Problem) -> EProcess:
     return _build_candidates(problem, BestArmToleranceEProcess, best=True) if question.tolerance else BestArmEProcess()
+
+
+@_build_eprocess.register
+def _(question: BestGroup, problem: Problem) -> EProcess:
+    return BestGroupEProcess(question)
 
 
 @_build_eprocess.register

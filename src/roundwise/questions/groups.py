@@ -1,0 +1,150 @@
+"""Which group has the best arm? An answer is right on a union of cells "arm i is the best", one for each arm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roundwise.arrays import Bools, Floats, quiet, total
+from roundwise.errors import InputError
+from roundwise.questions.base import PLAIN_WORDING, Answer, Question, Wording, column, finite
+from roundwise.questions.best_arm import complexity_of_gaps
+from roundwise.questions.forms import count_and_list, set_fields
+from roundwise.solvers import divergence
+from roundwise.solvers.halfspaces import Complexity, Family, complexity_where, pairs
+
+
+@dataclass(frozen=True)
+class BestGroup(Question):
+    """Which group has the arm with the largest mean, or the smallest if `lower_is_better`? The answer is its index.
+
+    It is enough that one arm of a group beats every arm of all other groups: which arm of its own group is the best
+    need not be known.
+
+    Args:
+        groups: Of each arm the name of its group.
+        lower_is_better: Whether the smallest mean is sought.
+
+    >>> question = BestGroup(("new", "new", "old"))
+    >>> int(question.answer([1.0, 0.9, 0.8]))
+    0
+    >>> [float(x.round(6)) for x in question.complexity([1.0, 1.0, 0.0]).weights]
+    [0.5, 0.0, 0.5]
+    """
+
+    groups: tuple[str, ...]
+    lower_is_better: bool = False
+    name = "best-group"
+
+    def __post_init__(self) -> None:
+        groups = tuple(str(each) for each in self.groups)
+        if not all(each.strip() for each in groups):
+            raise InputError("Every group needs a name.")
+        names = tuple(dict.fromkeys(groups))
+        if len(names) < 2:
+            raise InputError("'best-group' compares groups of arms: give at least two.")
+        set_fields(self, groups=groups, names=names)
+
+    @cached_property
+    def group_of_arm(self) -> NDArray[np.intp]:
+        """The index of the group of each arm. (K)"""
+        return np.array([self.names.index(each) for each in self.groups])
+
+    def in_group(self, group: ArrayLike) -> Bools:
+        """Which arms are in the group. ()->(K)"""
+        return np.asarray(self.group_of_arm == np.asarray(group)[..., None])
+
+    def check(self, arms: int) -> None:
+        if len(self.groups) != arms:
+            raise InputError(f"The question has groups for {len(self.groups)} arms, but there are {arms} arms.")
+
+    def answer(self, means: ArrayLike) -> Answer:
+        """The group of the best arm; the first one in a tie."""
+        return self.group_of_arm[self._merits(means).argmax(axis=-1)]
+
+    @quiet
+    def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
+        """min over b outside and over x of [sum_a N_a (mu_a - x)_+^2 + N_b (x - mu_b)_+^2] / (2 sigma^2).
+
+        a are the arms of the group: all that exceed b must be brought to one value with it (docs/paper.md). That value
+        is the mean of b and the first few of them, in falling order: those that exceed it.
+        """
+        merits, pulls = np.broadcast_arrays(self._merits(means), np.asarray(counts, dtype=np.float64))
+        mine = self.in_group(self.group_of_arm[merits.argmax(axis=-1)])
+        order = np.argsort(np.where(mine, -merits, np.inf), axis=-1, kind="stable")
+        inside, high, own = (np.take_along_axis(each, order, axis=-1) for each in (mine, merits, pulls))
+        own = np.where(inside, own, 0.0)
+        least, places = np.full(merits.shape[:-1], np.inf), np.arange(merits.shape[-1])
+        for b in range(merits.shape[-1]):
+            ahead = np.where(inside, high - merits[..., b, None], -np.inf)
+            away = np.where(inside, ahead, 0.0)
+            weight = np.maximum(own.cumsum(axis=-1) + pulls[..., b, None], 1e-300)
+            moved = (own * away).cumsum(axis=-1)
+            follows = np.concatenate([ahead[..., 1:], np.full((*least.shape, 1), -np.inf)], axis=-1)
+            last = (follows <= moved / weight).argmax(axis=-1)[..., None]
+            value = np.take_along_axis(moved / weight, last, axis=-1)
+            cost = total(np.where(places <= last, own * (away - value) ** 2, 0.0)) + pulls[..., b] * value[..., 0] ** 2
+            least = np.where(mine[..., b], least, np.minimum(least, cost))
+        return np.asarray(least / (2 * sigma**2))
+
+    @quiet
+    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
+        """T* and w*: those of its best arm against the arms of all other groups (docs/paper.md).
+
+        No sample of another arm of the group helps as much as one of its best. Over a ball all gaps shrink by twice the
+        radius, as for the best arm.
+        """
+        merits = self._merits(means)
+        mine = self.in_group(self.answer(means))
+        leads = np.arange(merits.shape[-1]) == merits.argmax(axis=-1)[..., None]
+        gaps = np.where(mine, np.inf, merits.max(axis=-1, keepdims=True) - merits - 2 * column(radius))
+        leads, possible = np.broadcast_to(leads, gaps.shape), np.ones(gaps.shape[:-1], dtype=np.bool_)
+        return complexity_of_gaps(gaps, leads, possible, sigma)
+
+    def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
+        values = family.clip_means(finite(means))
+        self.check(values.shape[-1])
+        leader, found = self.merits(values).argmax(axis=-1), self.group_of_arm[self.merits(values).argmax(axis=-1)]
+        best = Complexity(np.full(found.shape, np.inf), np.full(values.shape, 1.0 / values.shape[-1]))
+        for group in range(len(self.names)):
+            right = np.asarray(found == group)
+            others = np.flatnonzero(self.group_of_arm != group)
+            first = np.broadcast_to(leader[..., None], (*leader.shape, len(others)))
+            second = np.broadcast_to(others, first.shape)
+            pieces = pairs(second, first) if self.lower_is_better else pairs(first, second)
+            if right.any():
+                own = divergence.family_complexity(pieces, values, family, right)
+                best = Complexity(
+                    np.where(right, own.value, best.value), np.where(right[..., None], own.weights, best.weights)
+                )
+        return complexity_where(np.isfinite(best.value), *best)
+
+    def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
+        return f"{self.names[int(answer)]} has the best arm"
+
+    def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
+        end = "lowest" if self.lower_is_better else "highest"
+        return f"Which of {count_and_list(self.names, 'group')} has the arm with the {end} {wording.mean}?"
+
+    def means_with_lead(self, means: Floats, lead: float) -> Floats:
+        return means + self.sign * np.where(np.arange(means.size) == 0, lead, 0.0)
+
+    def lead_patterns(self, arms: int) -> Floats:
+        """Any arm is the best."""
+        return self.sign * np.eye(arms)
+
+    def cli_options(self, names: Sequence[str]) -> list[str]:
+        members = [
+            f"{group}={','.join(names[int(i)] for i in np.flatnonzero(self.in_group(g)))}"
+            for g, group in enumerate(self.names)
+        ]
+        return ["--groups", ";".join(members), *self.direction_options()]
+
+    def _merits(self, means: ArrayLike) -> Floats:
+        values = finite(means)
+        self.check(values.shape[-1])
+        return self.merits(values)
