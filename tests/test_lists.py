@@ -130,6 +130,19 @@ def test_small_and_uniform_lists_are_answered(table):
     assert runs.correct.all()
 
 
+def test_each_of_several_arms_that_tie_is_right():
+    """Of the two best the second ties with the third, on every item: no answer about them is wrong."""
+    rng = np.random.default_rng(1)
+    one = (rng.random(40) < 0.5).astype(float)
+    table = np.stack([one, one, np.minimum(one + (np.arange(40) < 5), 1), np.zeros(40)], axis=1)
+    for question in (TopK(2), BestArm(), TopK(2, lower_is_better=True)):
+        (runs,) = simulate(question, ListReplay(table), [Lockstep(40)], runs=30)
+        assert runs.decided.all()
+        assert runs.correct.all()
+    (runs,) = simulate(TopK(2), ListReplay(table[:, [0, 3, 2]]), [Lockstep(40)], runs=5)
+    assert not ListRule(40).correct(runs.problem, np.array([True, True, False]), table[:, [0, 3, 2]].mean(axis=0))
+
+
 def errors(table, runs, seed=1):
     (found,) = simulate(BestArm(), ListReplay(table), [Lockstep(len(table))], runs=runs, seed=seed)
     return 1 - found.correct.mean(), float((found.samples / table.size).mean())
@@ -325,6 +338,33 @@ def test_the_rest_of_the_list_may_contradict_the_answer(storage):
     report = study.tell(rest)
     assert any("the answer is wrong: b is the best arm" in str(each) for each in report.dangers)
     assert report.answer == "a"
+
+
+def test_an_arm_may_be_ahead_of_the_leader_until_the_answer_is_there(storage):
+    study = create(storage, size=60)
+    report = study.tell(due(study, drawn(60, (0.6, 0.55, 0.1))))
+    assert report.status == "undecided"
+    behind = [arm for arm in report.arm_rows if arm.gap_to_leader_upper]
+    assert behind
+    assert all(arm.lift_upper is None or arm.lift_upper > 0 for arm in behind)
+
+
+def test_an_arm_that_ties_with_the_answer_does_not_contradict_it(storage):
+    rows = drawn(rates=(0.55, 0.8, 0.5))
+    study = create(storage)
+    report = finish(study, rows)
+    assert report.answer == "b"
+    state = study.state
+    order, there = state.spec.list.ordered(state.spec.seed), ~np.isnan(state.trial.kept.told)
+    told = {(ARMS[arm], order[place]) for place, arm in np.argwhere(there)}
+    rest = rows[[(arm, item) not in told for arm, item in zip(rows.arm, rows["item"], strict=True)]].copy()
+    rest["outcome"] = 0
+    behind = rows.drop(rest.index).groupby("arm").outcome.sum()
+    of_a = rest.index[rest.arm == "a"]
+    rest.loc[of_a[: behind["b"] - behind["a"]], "outcome"] = 1
+    report = study.tell(rest)
+    assert not report.dangers
+    assert verify_study("evals", storage).sound
 
 
 def test_arms_of_a_list_leave_and_join_for_reasons_that_are_unrelated_to_results(storage):

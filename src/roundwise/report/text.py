@@ -438,7 +438,8 @@ def _describe_gap(report: ReportData, arm: ArmRow) -> str:
     gap, most = report.units.gap, arm.gap_to_leader_upper
     if most == 0.0:
         return "leads"
-    least = arm.gap_to_best_lower if arm.gap_to_leader_lower is None else arm.gap_to_leader_lower
+    best = arm.gap_to_best_lower if report.status == "decided" else None  # else the leader may not be the best
+    least = best if arm.gap_to_leader_lower is None else arm.gap_to_leader_lower
     if least is None or least <= 0:
         return "no bound yet" if most is None else f"at most {gap(most, 'up')}"
     return f"at least {gap(least, 'down')}" if most is None else f"{gap(least, 'down', False)} to {gap(most, 'up')}"
