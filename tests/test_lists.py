@@ -342,7 +342,8 @@ def test_the_rest_of_the_list_may_contradict_the_answer(storage):
 
 def test_an_arm_may_be_ahead_of_the_leader_until_the_answer_is_there(storage):
     study = create(storage, size=60)
-    report = study.tell(due(study, drawn(60, (0.6, 0.55, 0.1))))
+    study.tell(due(study, drawn(60, (0.6, 0.55, 0.1))))
+    report = study.report()
     assert report.status == "undecided"
     behind = [arm for arm in report.arm_rows if arm.gap_to_leader_upper]
     assert behind
