@@ -204,8 +204,9 @@ def _stamp(created: str) -> str | None:
 def _why_undecided(state: State) -> str:
     if state.closed is not None:
         return f"Closed undecided ({state.closed})"
-    if state.over is not None and state.spec.list is None and not state.spec.policy.stopping.exact_batches:
-        return f"Undecided within the budget of {several(state.spec.budget or 0, 'result')}"
+    budget = state.spec.budget
+    if state.over is not None and budget is not None and not state.spec.policy.stopping.exact_batches:
+        return f"Undecided within the budget of {several(budget, 'result')}"
     return "Not decided yet" if state.over is None else f"Undecided ({state.over})"
 
 
