@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roundwise import Above, AnyAbove, BestArm, Binary, Bounded, Claims, Normal, TopK, simulate
+from roundwise import Above, AnyAbove, BestArm, Binary, Bounded, Claims, Columns, Normal, TopK, simulate
 from roundwise.errors import DataError, InputError
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, Problem, advance, begin
@@ -651,3 +651,18 @@ def test_questions_that_cannot_be_asked_of_a_list(storage):
     for question in (AnyAbove(0.5), Claims.against_control(3, 0, 2.0, scale="odds-ratio")):
         with pytest.raises(InputError):
             create_study("e", question=question, arms=ARMS, noise=Binary(), list=10, storage=storage)
+
+
+def test_a_study_on_shared_items_says_what_it_saved(storage):
+    study = create_study(
+        "evals", question=BestArm(), arms=ARMS, noise=Binary(), columns=Columns(item="item"), prices="1,4,9",
+        storage=storage,
+    )  # fmt: skip
+    study.ask()
+    rows = drawn(100).query("arm != 'c' or item < 'q5'")
+    report = study.tell(rows)
+    rest = int((rows.arm == "c").sum())
+    assert (report.items, report.results, report.items_cost) == (100, 200 + rest, 1400)
+    said = " ".join(report.text().replace(chr(160), " ").split())
+    assert f"{200 + rest} results ({(200 + rest) / 3:.1f} % of running all arms on 100 items)" in said
+    assert "% of all arms on these items)" in said

@@ -89,6 +89,8 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
     )
     learnt = state.facts.mean_costs(settings.arms) if state.record.samples else None
     prices = learnt if settings.prices is None else settings.prices
+    shared = settings.noise.shares_items and settings.list is None and state.record.samples > 0
+    items = int(state.record.counts.max()) if shared else None
     each_end = f"{share(max(1 - 2 * settings.delta, 0))} bounds, each"
     joint = f"{share(1 - settings.delta)} interval"
     return Report(
@@ -111,6 +113,8 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         list_cost=None
         if prices is None or settings.list is None
         else len(settings.list) * float(sum(np.delete(prices, settings.list.known_arms(settings.arms)))),
+        items=items,
+        items_cost=None if prices is None or items is None else items * float(np.sum(prices)),
         cost_unit="" if settings.prices is not None else next(iter(state.facts.cost_units), ""),
         remaining={}
         if waiting is None

@@ -305,6 +305,8 @@ class ReportData:
     cost: float | None  # of all results, by their prices or by what they cost on average
     max_cost: float | None  # that was allowed
     list_cost: float | None  # of the whole list
+    items: int | None  # of the arm with the most, where arms share items without a list
+    items_cost: float | None  # of all arms on as many items
     cost_unit: str  # of both: tokens, or empty
     remaining: dict[str, int]  # results of the open round
     arm_rows: tuple[ArmRow, ...]  # in the order of the study

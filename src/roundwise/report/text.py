@@ -691,11 +691,17 @@ def describe_extent(report: ReportData) -> str:
         came = f"{count(report.results)} of {count(report.list_results)} results of the whole list ({part})"
     if report.budget is not None:
         came = f"{count(report.results)} of at most {count(report.budget)} results"
+    every = 0 if report.items is None else report.items * len(report.arm_rows)
+    if every > report.results:
+        part = share(round(report.results / every, 3))
+        came += f" ({part} of running all arms on {count(report.items or 0)} items)"
     if report.cost is not None:
         most = "" if report.max_cost is None else f" of at most {number(report.max_cost)}"
         came += f", at a price of {number(report.cost)}{most} {report.cost_unit}".rstrip()
     if report.list_cost is not None and report.cost is not None:
-        came += f" ({share(report.cost / report.list_cost)} of the whole list)"
+        came += f" ({share(round(report.cost / report.list_cost, 3))} of the whole list)"
+    if report.items_cost is not None and report.cost is not None and every > report.results:
+        came += f" ({share(round(report.cost / report.items_cost, 3))} of all arms on these items)"
     waiting = f", and {count(report.pending)} of the open round, which do not count yet" if report.pending else ""
     return f"{came} in {within}{waiting}"
 
