@@ -356,7 +356,7 @@ def test_an_arm_that_ties_with_the_answer_does_not_contradict_it(storage):
     report = finish(study, rows)
     assert report.answer == "b"
     state = study.state
-    order, there = state.spec.list.ordered(state.spec.seed), ~np.isnan(state.trial.kept.told)
+    order, there = state.spec.list.ordered(state.spec.seed), ~np.isnan(state.trial.kept.results)
     told = {(ARMS[arm], order[place]) for place, arm in np.argwhere(there)}
     rest = rows[[(arm, item) not in told for arm, item in zip(rows.arm, rows["item"], strict=True)]].copy()
     rest["outcome"] = 0
