@@ -318,7 +318,10 @@ def explain_meaning(report: ReportData) -> list[str]:
     elif report.guarantee.status is GuaranteeStatus.VOID:
         sure = "There is no guarantee; the red box says why. Treat the results as a hint."
     if report.status == "decided":
-        advice = "You can act on it. More results make the numbers more precise but do not change the answer."
+        act = "You can act on it. "
+        if report.guarantee.status in (GuaranteeStatus.CONDITIONAL, GuaranteeStatus.VOID):
+            act = "Check what the red box says before you act on it. "
+        advice = f"{act}More results make the numbers more precise but do not change the answer."
     elif report.status == "closed":
         advice = "The study was closed. Report everything that is still possible, not just the leader."
     elif report.results and report.claim_rows and report.claim_rows[0].arm is not None:
@@ -712,7 +715,7 @@ def describe_error(report: ReportData) -> str:
         return f"an error of {share(report.delta)} was aimed at, without a guarantee"
     under = ", under the conditions above" if report.guarantee.conditions else ""
     large = " in large samples" if report.guarantee.approximations else ""
-    return f"wrong with probability at most {share(report.delta)}{large}{under}"
+    return f"wrong with probability at most {share(report.delta)}{large}{report.guarantee.proviso}{under}"
 
 
 def describe_history(report: ReportData) -> str:
