@@ -136,9 +136,11 @@ def rounded(value: float, decimals: int, side: Side) -> float:
 def odds(log: float) -> str:
     """Evidence as odds.
 
-    >>> [odds(log) for log in (3.0, -1.0, -12.0, 100.0)]
-    ['20 : 1', '0.37 : 1', 'below 0.01 : 1', '10^43 : 1']
+    >>> [odds(log) for log in (3.0, -1.0, -12.0, 100.0, math.inf)]
+    ['20 : 1', '0.37 : 1', 'below 0.01 : 1', '10^43 : 1', 'certain']
     """
+    if math.isinf(log) and log > 0:
+        return "certain"
     if log < math.log(0.01):
         return "below 0.01 : 1"
     if log > 30:
