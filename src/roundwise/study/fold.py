@@ -37,6 +37,7 @@ from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.problem import BatchPlan, Record, Trial, advance, begin, budget_before
 from roundwise.policies.base import apportion_pulls, as_rounds, round_of
+from roundwise.rules.eprocess.bet_sizes import TABLES
 from roundwise.study.amendments import Change, apply_change, first_arms, relax_noise
 from roundwise.study.diagnostics import Agreement, Splits, update_agreement
 from roundwise.study.spec import StudySpec
@@ -57,7 +58,7 @@ class Round:
 
     number: int  # from 1
     pulls: Floats  # (K)
-    files: tuple[Results, ...] = ()  # what was told; changed by `set_files` alone
+    files: tuple[Results, ...] = ()  # the recorded files; changed by `set_files` alone
     closed_early: str | None = None  # why the rest will not come, in the user's words
     amended: bool = False  # it was complete when one of its files was corrected or withdrawn, and stays so
     counted: bool = False  # whether the decision has seen it
@@ -67,17 +68,17 @@ class Round:
     since: str = ""  # when it was asked for
     design: Plain | None = None  # of the study (`StudySpec.design`), as it was last set before any result of this round
     entries: Bools | None = None  # (places, K), of a list: what was asked for; None where only numbers are
-    rows: Floats | None = None  # (n, K), of a list: what was told, by place
+    rows: Floats | None = None  # (n, K), of a list: recorded results, by place
     order: tuple[str, ...] = ()  # of a list: what each place is
     _batch: Batch | None = field(default=None, init=False, repr=False, compare=False)
 
     def set_files(self, files: Sequence[Results]) -> None:
-        """Replace what was told."""
+        """Replace the recorded files."""
         self.files, self._batch = tuple(files), None
 
     @property
     def table(self) -> list[tuple[str, int]]:
-        """What is still to be done: (arm, pulls) for every arm of which results are missing."""
+        """The outstanding results: (arm, pulls) for every arm that lacks some."""
         return [(arm, int(n)) for arm, n in zip(self.arms, self.outstanding, strict=True) if n > 0]
 
     @property
@@ -110,7 +111,7 @@ class Round:
 
     @property
     def lacking(self) -> Bools:
-        """Of a list, which entries were asked for and not told yet. (places, K)"""
+        """For a list, the entries that were asked for and not recorded yet. (places, K)"""
         assert self.entries is not None
         found = self.entries.copy()
         if self.rows is not None:
@@ -149,7 +150,7 @@ class Round:
 
     @property
     def added(self) -> int:
-        """Results beyond the plan that were told after others, in a later call: those may be known."""
+        """Surplus results recorded in a later call, when earlier ones may be known."""
         came, before, found = np.zeros_like(self.pulls), np.zeros_like(self.pulls), 0.0
         for each in self.files:
             before = before if each.same_call else came
@@ -166,14 +167,14 @@ class Round:
 
     @property
     def batch(self) -> Batch:
-        """What came back as one batch, in random parts; worked out once."""
+        """The results as one batch in random parts; computed once."""
         if self._batch is None:
             self._batch = batch_of(self.files, self.number) if self.files else self.whole
         return self._batch
 
     @property
     def whole(self) -> Batch:
-        """What came back, in no parts: for all but bets."""
+        """The results as one batch without parts: for everything but bets."""
         if self._batch is not None:
             return self._batch._replace(parts=None)
         nothing = np.zeros_like(self.pulls)
@@ -227,7 +228,7 @@ def read_pulls(written: object, arms: int) -> Floats:
 
 
 class Surplus(NamedTuple):
-    """Results beyond the plan that were told after others of the same round, which may have been seen."""
+    """Surplus results recorded after others of the same round, which may have been seen."""
 
     rounds: tuple[int, ...] = ()  # the first of those with such results
     asked: int = 0  # in all of those
@@ -262,7 +263,7 @@ class StudySummary:
     closed_early: tuple[Facts, ...] = ()  # rounds closed although results were missing
     more_closed_early: int = 0  # beyond the ones that are kept
     notes: tuple[FileNote, ...] = ()
-    sums_only: bool = False  # whether a file told no rows where the noise model has use for them
+    sums_only: bool = False  # whether a file had sums where the noise model could use rows
     deviation: str | None = None  # how a round first differed from its plan
     agreement: Agreement | None = None  # None if it cannot be read
     refolded: bool = False  # whether the wealth of earlier rules could not be read, and all was folded anew
@@ -272,13 +273,13 @@ class StudySummary:
     shared_items: bool = False  # whether several arms were tried on the same items
     sketches: Mapping[str, ValueSketch] = field(default_factory=dict)  # of columns that may identify units, by title
     surplus: Surplus = field(default_factory=Surplus)
-    partitioned_rows: bool = False  # whether the order of rows decided which part each was dealt to, given the seed
+    partitioned_rows: bool = False  # whether row order decided the part of each row, given the seed
     late_rounds: tuple[int, ...] = ()  # rounds that no decision has seen: folded anew, an earlier one decided
     late_sums: Mapping[str, ArmTotal] = field(default_factory=dict)  # what they brought, by the name of the arm
     splits: Splits = field(default_factory=Splits)  # of rounds that are a number of results
     covariate: CovariateSummary = field(default_factory=CovariateSummary)
     costs: Mapping[str, ArmTotal] = field(default_factory=dict)  # what results cost, by the name of the arm
-    cost_units: tuple[str, ...] = ()  # in which that was told
+    cost_units: tuple[str, ...] = ()  # in which it was recorded
     ratios: Ratios = field(default_factory=dict)  # what numerators and denominators add up to
     row_checks: RowChecks = field(default_factory=lambda: RowChecks.none(0))
     metrics: tuple[StudySummary, ...] = ()  # of the same rounds by each further metric
@@ -334,7 +335,7 @@ class StudySummary:
         )
 
     def mean_costs(self, arms: Sequence[str]) -> Floats | None:
-        """What a result of each arm costs on average; None where that is not known of all, in one unit. (K)"""
+        """The mean cost of a result of each arm; None unless all are known, in one unit. (K)"""
         known = [self.costs.get(arm, ArmTotal()) for arm in arms]
         if len(self.cost_units) != 1 or not all(each.results for each in known):
             return None
@@ -470,7 +471,7 @@ def _read_agreement(written: object, arms: int) -> Agreement | None:
     try:
         none = Agreement.none(arms)
         found = unpack(Agreement, written, none)
-        _check_alike(found, none)
+        _check_alike(found, none, unknown=True)
     except Unreadable:
         return None
     return found if all(np.shape(each) in ((), (arms,)) for each in found.refutation) else None
@@ -478,19 +479,15 @@ def _read_agreement(written: object, arms: int) -> Agreement | None:
 
 def is_past(past: Past) -> bool:
     """Whether what was read as a past is one: sums, and batches one by one, of one number of arms."""
-    pairs = past.history
-    if not isinstance(pairs, tuple) or not all(isinstance(each, tuple) and len(each) == 2 for each in pairs):
-        return False
-    arrays = [*past[:4], *(one for each in pairs for one in each)]
+    arrays = [*past[:4], *(one for each in past.history for one in each)]
+    arrays += [each for each in (past.cubes, past.cube_freedom) if each is not None]
     if past.earlier is not None:
-        if not isinstance(past.earlier.batches, int):
-            return False
         arrays += [past.earlier.right, past.earlier.first, np.diagonal(past.earlier.system)]
     if past.pairs is not None:
-        both = np.shape(past.pairs.counts)
-        if past.pairs.history or both != (np.size(past.counts) ** 2,) or not is_past(past.pairs):
+        both = past.pairs.counts.shape
+        if past.pairs.history or both != (past.counts.size**2,) or not is_past(past.pairs):
             return False
-    return all(isinstance(each, np.ndarray) and each.shape == np.shape(past.counts) for each in arrays)
+    return all(each.shape == past.counts.shape and np.isfinite(each).all() for each in arrays)
 
 
 # --- the fold
@@ -539,7 +536,7 @@ def fold_round(spec: StudySpec, trial: Trial, summary: StudySummary, round: Roun
 
 
 def list_rows(spec: StudySpec, round: Round) -> Floats | None:
-    """What was told of a list in a round, by place; None without a list. (n, K)"""
+    """The recorded results of a list in a round, by place; None without a list. (n, K)"""
     return None if spec.list is None else spec.list.rows(round.files, len(round.arms), spec.seed)
 
 
@@ -688,12 +685,14 @@ def restore_trial(spec: StudySpec, payload: Facts) -> Trial:
     try:
         state = payload["state"]
         record = unpack(Record, state["record"])
-        plan = unpack(BatchPlan, state["plan"], spec.acting.first(problem, ()))
-        shapes = [np.shape(each) for each in (record.counts, record.totals, plan.pulls)]
-        if set(shapes) != {arms} or np.shape(record.batches) or np.shape(plan.may_stop):
-            raise Unreadable("arrays of another shape")
-        if not all(np.isfinite(each).all() for each in (record.counts, record.totals, record.batches)):
+        plan = unpack(BatchPlan, state["plan"], first := spec.acting.first(problem, ()))
+        nothing, none = np.zeros(arms), np.asarray(0.0)
+        _check_alike(plan, first)
+        _check_alike(record, Record(nothing, nothing, none))
+        if not all(np.isfinite(each).all() for each in (*record, plan.pulls)):
             raise Unreadable("numbers that are not finite")
+        if plan.parts < 1 or plan.jump not in TABLES:
+            raise Unreadable("parts that cannot be bet on")
         rule, written = spec.policy.stopping, state["rule"]
         if written["tag"] != rule.state_tag(problem):
             raise Unreadable(f"the state of another rule ({written['kind']})")
@@ -702,25 +701,29 @@ def restore_trial(spec: StudySpec, payload: Facts) -> Trial:
             saved = unpack(type(like), written["saved"], like)
             _check_alike(saved, like)
             kept = rule.restore(problem, saved)
-        nothing = np.zeros(arms)
         return Trial(record, Batch(nothing, nothing), plan, kept, np.asarray(bool(state["done"])))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise Unreadable(repr(error)) from None
 
 
-def _check_alike(found: Any, like: Any) -> None:
-    """Raise unless a tree has the types and last axes of another, and every past in it makes sense."""
+def _check_alike(found: Any, like: Any, unknown: bool = False) -> None:
+    """Raise unless a tree has the types and last axes of another, and every past in it makes sense.
+
+    Where nothing is `unknown`, it has no NaN, either, except where the other has some or is empty.
+    """
     fits = True
     if isinstance(found, Past):
         fits = is_past(found) and (not isinstance(like, Past) or found.counts.shape == like.counts.shape)
-    elif isinstance(like, tuple) and hasattr(like, "_fields"):
-        fits = type(found) is type(like)
+    elif isinstance(like, tuple) and like:
+        fits = type(found) is type(like) and len(found) == len(like)
         for one, other in zip(found, like, strict=True) if fits else ():
-            _check_alike(one, other)
+            _check_alike(one, other, unknown)
     elif isinstance(like, np.ndarray | np.generic):
         fits = isinstance(found, np.ndarray | np.generic) and found.dtype == like.dtype
         fits = fits and np.shape(found)[-1:] == np.shape(like)[-1:]  # axes before it may have grown
+        if fits and not unknown and like.dtype.kind == "f" and like.size and not np.isnan(like).any():
+            fits = not np.isnan(found).any()
     elif isinstance(like, int | float):
         fits = isinstance(found, int | float)
     if not fits:
-        raise Unreadable(f"what cannot stand in the place of a {type(like).__name__}")
+        raise Unreadable(f"what cannot stand in place of a {type(like).__name__}")
