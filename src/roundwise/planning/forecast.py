@@ -252,7 +252,8 @@ def _write_ends(ends: Ends, problem: Problem, policy: Policy, who: NDArray[np.in
         ends.correct[who] = ~(shown & ~true).any(axis=-1)
         return
     answer = np.asarray(final_answer(problem, policy, trial))
-    ends.decided[who], ends.correct[who] = trial.done, ~trial.done | problem.question.correct(answer, ends.truth[who])
+    right = policy.stopping.correct(problem, answer, ends.truth[who])
+    ends.decided[who], ends.correct[who] = trial.done, ~trial.done | right
     if ends.shown.shape[-1]:
         ends.shown[who] = trial.done[:, None] & answer
 
