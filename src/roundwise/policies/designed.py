@@ -12,14 +12,13 @@ from roundwise.model.batch import FIRST_PARTS, PARTS
 from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, oriented, whole
 from roundwise.policies.wager import Wager
-from roundwise.rules.eprocess.designed import EXTENSION_VALUE, DesignedRule
+from roundwise.rules.eprocess.designed import EXTENSION_VALUE, LOW_PRICE, DesignedRule
 from roundwise.rules.eprocess.designed_cells import DesignedEProcess
 from roundwise.rules.eprocess.designed_parts import PARTS_OF_MORE, PARTS_OF_TWO
 
 LOOKS = 5  # the default number
-LOOKS_AFTER_OPEN = (
-    3  # where one is said and no lead, so many looks at least follow the batches that are spent as without
-)
+FEW_LOOKS = 3  # up to so many, a look has the least price
+LOOKS_AFTER_OPEN = 3  # where looks are said and no lead, at least so many follow the batches spent as without a budget
 OPEN = 0.15  # share of the budget that is spent as without one, if no lead is said: large leads show before it is used
 LEAST_OPEN = 0.03  # of the budget: no open batch is smaller
 ROOM = 2.0  # a look is at most this multiple of what would settle everything, over the looks left
@@ -36,8 +35,8 @@ class Designed(Policy):
         budget: The most results in all.
         lead: The smallest lead that matters, in units of the results; None: the one that the budget can just show.
         looks: The most batches; 5 if there is a lead. A limit on the size of batches may need more.
-        price: What a look is worth, as a share of the value of an answer (by default 0.05 for up to three arms, 0.1
-            for more).
+        price: What a look is worth, as a share of the value of an answer (by default 0.05 for up to three arms or
+            three looks, else 0.1).
         extension_value: What one more look after the last is worth; 0 if the budget will never be extended.
         max_batch: The most pulls of a batch.
         min_per_arm: The least pulls of an arm that is pulled at all.
@@ -66,7 +65,8 @@ class Designed(Policy):
 
     @property
     def stopping(self) -> DesignedRule:
-        return DesignedRule(lead=self.lead, price=self.price, extension_value=self.extension_value)
+        price = LOW_PRICE if self.price is None and (self.looks or LOOKS) <= FEW_LOOKS else self.price
+        return DesignedRule(lead=self.lead, price=price, extension_value=self.extension_value)
 
     def with_design(self, budget: float | None, lead: float | None, looks: int | None) -> Designed:
         return replace(
