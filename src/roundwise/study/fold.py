@@ -619,7 +619,7 @@ def _with_agreement(spec: StudySpec, summary: StudySummary, rounds: Sequence[Rou
 def redesign(spec: StudySpec, trial: Trial, design: Facts, open_: Round | None = None) -> tuple[StudySpec, Trial]:
     """The study with another budget, lead or number of looks, or another rule: its next plan, or that of an open round.
 
-    It continues with its wealth, also where the budget had ended it (Propositions 18, 6 and D1).
+    It continues with its wealth, also where the budget had ended it (Propositions 18, 6 and 41).
     """
     before, spec = spec, spec.with_design(design)
     problem, rule, acting = spec.problem, spec.policy.stopping, spec.acting
