@@ -209,7 +209,7 @@ def show_errors(runs):
         return Designed(budget=each * arms, lead=lead)
 
     def first(wealth):
-        return wealth.lost[..., 0]
+        return wealth.rejected[..., 0]
 
     def settled_above(wealth):
         return (wealth.settled & (wealth.above > wealth.below)).any(axis=-1)
@@ -246,9 +246,9 @@ def show_errors(runs):
          stay),
         ("above: one of 8 on the level", Above(0.0), tied(8, 7), normal, budget(300, 0.2, 8), first_above, stay),
         ("any above: 8 on the level, says yes", AnyAbove(0.0), tied(8), normal, budget(300, 0.2, 8),
-         lambda w: w.none_lost, stay),
+         lambda w: w.none_rejected, stay),
         ("any above: one of 8 on the level, says no", AnyAbove(0.0), tied(8, 7), normal, budget(300, 0.2, 8),
-         lambda w: w.arms_lost[..., 0], stay),
+         lambda w: w.arms_rejected[..., 0], stay),
         ("top 3 of 10: all tied", TopK(3), tied(10), normal, budget(600, 0.2, 10), first, stay),
         ("top 3 of 10: tied at the cut", TopK(3), GaussianArms([0.2, 0.2, 0, 0, *[level] * 6]), normal,
          budget(600, 0.2, 10), first, stay),

@@ -126,8 +126,8 @@ def known_gaps(truth):
     truth = np.asarray(truth)
 
     def required_pulls(self, problem, state):
-        leads = np.broadcast_to(np.arange(truth.size) == truth.argmax(), state.wealth.lost.shape)
-        open_ = ~state.wealth.lost & ~leads
+        leads = np.broadcast_to(np.arange(truth.size) == truth.argmax(), state.wealth.rejected.shape)
+        open_ = ~state.wealth.rejected & ~leads
         need = np.maximum(problem.goal - state.wealth.gains, 1e-9)
         costs = np.where(open_, (truth.max() - truth) ** 2 / (2 * need), np.inf)
         return RequiredPulls(solve_star(costs, leads), open_ | leads)

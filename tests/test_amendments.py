@@ -164,7 +164,7 @@ class TestBudgets:
         study.ask()
         report = study.tell(sums(placebo=(40, 12), low=(30, 10), high=(30, 14)))
         assert "the budget is used" in report.text()
-        assert [row["chance"] for row in report.plain()["claims"]] == [0, 0]
+        assert [row["power"] for row in report.plain()["claims"]] == [0, 0]
         assert study.ask() is None
         study.extend(300)  # no bet was the last: everything that was won is there
         assert study.ask().pulls.sum() == 50
@@ -354,7 +354,7 @@ class TestRounds:
         report = study.tell(sums(c=(15, 5)))  # 65 of 60
         assert (report.rounds, report.remaining) == (1, {})
         (surplus,) = [each for each in report.guarantee.conditions if each.code == "surplus"]
-        assert (surplus.fields["rounds"], surplus.fields["came"], surplus.fields["asked"]) == ([1], 65, 60)
+        assert (surplus.fields["rounds"], surplus.fields["returned"], surplus.fields["asked"]) == ([1], 65, 60)
         assert not any("never came" in each for each in report.warnings)
         assert study.ask().number == 2
         same_when_read_again(study)
@@ -493,7 +493,7 @@ class TestWhatIsSaid:
         assert (found.pending, found.plain()["remaining"]) == (0, {})
         assert Note("incomplete_round", round=1, results=6) in found.notes
         listed = list_studies(f"sqlite:///{tmp_path}/studies.db")[0]
-        assert (listed["since"], listed["pending"], listed["state"]) == (None, 0, "closed")
+        assert (listed["waiting_since"], listed["pending"], listed["state"]) == (None, 0, "closed")
 
     def test_results_of_rounds_after_the_one_that_decides_now(self, make):
         study = make()

@@ -45,7 +45,7 @@ class TestDropping:
             report = rates(study, a=0.2, b=0.8)
             if report.status == "decided":
                 break
-        assert study.state.decided["words"] == "b is the best arm"
+        assert study.state.decided["answer_text"] == "b is the best arm"
         same_when_read_again(study)
 
     def test_what_was_ruled_out_comes_back_unless_the_dropped_arm_was_ruled_out_too(self):
@@ -65,7 +65,7 @@ class TestDropping:
         ):
             _, after = apply_change(settings, trial, Change("dropped", arm, "", False, 0), [])
             assert after.kept.wealth.gains.tolist() == gains
-            assert after.kept.wealth.lost.tolist() == lost
+            assert after.kept.wealth.rejected.tolist() == lost
 
     def test_above_a_level_what_was_lost_stays_lost(self, make):
         """Every set of the arms that stay has what it had with the better side of the arm that left, and no more."""
@@ -76,7 +76,7 @@ class TestDropping:
         study.drop("c", "too dear")
         after = study.state.trial.kept.wealth
         assert (after.above.tolist(), after.below.tolist()) == (before.above[:2].tolist(), before.below[:2].tolist())
-        assert after.gone == min(before.above[2], before.below[2]) < 0
+        assert after.log_departed == min(before.above[2], before.below[2]) < 0
         assert after.settled.tolist() == before.settled[:2].tolist()
         same_when_read_again(study)
 
@@ -184,14 +184,14 @@ class TestAdding:
         report = study.add("d", "a new idea")
         won = study.state.trial.kept.wealth
         assert won.gains.tolist() == [*before.gains, before.gains.min()]
-        assert won.lost.tolist() == [*before.lost, False]
+        assert won.rejected.tolist() == [*before.rejected, False]
         assert (report.guarantee.status, study.ask().pulls[3] > 0) == ("kept", True)
         same_when_read_again(study)
         for _ in range(30):
             report = rates(study, a=0.3, b=0.5, c=0.1, d=0.9)
             if report.status == "decided":
                 break
-        assert study.state.decided["words"] == "d is the best arm"
+        assert study.state.decided["answer_text"] == "d is the best arm"
 
     def test_above_a_level_it_starts_with_nothing(self, make):
         study = make(question=Above(0.5))
@@ -260,7 +260,7 @@ def test_the_guarantee_of_the_best_arm_when_arms_leave_and_join_because_of_resul
                 settings, trial = apply_change(settings, trial, Change("dropped", arm, "", False, r + 1), seen)
             elif r in (2, 4):
                 settings, trial = apply_change(settings, trial, Change("added", f"new {r}", "", False, r + 1), seen)
-        wrong += bool(trial.kept.wealth.lost[0])
+        wrong += bool(trial.kept.wealth.rejected[0])
     assert wrong <= runs * delta + 3 * np.sqrt(runs * delta * (1 - delta))
 
 

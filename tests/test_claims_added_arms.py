@@ -43,7 +43,7 @@ class TestArmsThatJoin:
         for old, new in zip(before.claim_rows, after.claim_rows, strict=False):
             assert (new.lower, new.upper) == (pytest.approx(old.lower, abs=1e-9), pytest.approx(old.upper, abs=1e-9))
         assert (after.claim_rows[-1].lower, after.claim_rows[-1].upper) == (None, None)
-        assert after.claim_rows[-1].chance is not None
+        assert after.claim_rows[-1].power is not None
 
     @pytest.mark.long
     @pytest.mark.parametrize("budget", [800, None], ids=["budget", "no budget"])

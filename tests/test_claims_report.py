@@ -49,18 +49,18 @@ class TestForecasts:
         found = lines(doses(make, futility=0.1).report())
         worse = found["25mg beats placebo"], found["25mg does not beat placebo by 0.1 or more"]
         assert worse[0].estimate < 0
-        assert worse[0].chance < 0.05
-        assert worse[1].chance > 0.8
+        assert worse[0].power < 0.05
+        assert worse[1].power > 0.8
         better = found["300mg beats placebo"], found["300mg does not beat placebo by 0.1 or more"]
-        assert better[0].chance > 0.9
-        assert better[1].chance < 0.01
+        assert better[0].power > 0.9
+        assert better[1].power < 0.01
 
     def test_of_levels_too(self, make):
         study = make(question=Claims.above(DOSES, 0.4, sides="two"), arms=DOSES, budget=3000, round_size=400)
         found = lines(rates(study, **dict(zip(DOSES, (0.3, 0.3, 0.5, 0.5), strict=True))))
-        assert found["placebo is above 0.4"].chance < 0.05
-        assert found["placebo is not above 0.4"].chance > 0.9
-        assert found["300mg is above 0.4"].chance > 0.9
+        assert found["placebo is above 0.4"].power < 0.05
+        assert found["placebo is not above 0.4"].power > 0.9
+        assert found["300mg is above 0.4"].power > 0.9
 
     @pytest.mark.parametrize("noise", [Binary(), Gaussian(1.0), Normal()], ids=lambda each: each.name)
     def test_the_better_side_has_the_chance_that_plans_are_made_with(self, noise):
@@ -83,18 +83,18 @@ class TestForecasts:
         policy = Rounds(ConditionalPower(), budget=80, round_size=20)
         trial = advance(problem, policy, begin(problem, policy), Batch(np.full(2, 10.0), np.array([6.0, 0.0])))
         first, second = RULE.claims(problem, trial, "ab")
-        assert second.chance == 0  # it is hopeless, so all that is left is for the first
+        assert second.power == 0  # it is hopeless, so all that is left is for the first
         need = math.log(2 / 0.05) - trial.kept.gains[0]
         y, error, information = stats.norm.isf(math.exp(-need)), math.sqrt(1 / 10), 60.0
         away = ((0.6 - 0.2) * math.sqrt(information) - y) / math.sqrt(1 + error**2 * information)
-        assert first.chance == pytest.approx(stats.norm.cdf(away), abs=1e-9)
+        assert first.power == pytest.approx(stats.norm.cdf(away), abs=1e-9)
 
     def test_what_is_settled_has_no_forecast_for_its_other_side(self, make):
         study = doses(make, sides="two", budget=2000, round_size=500, told="not yet")
         rates(study, **dict(zip(DOSES, (0.2, 0.2, 0.4, 0.9), strict=True)))
         found = lines(study.report())
-        assert (found["300mg beats placebo"].shown, found["300mg beats placebo"].chance) == (True, 1.0)
-        assert found["300mg does not beat placebo"].chance is None
+        assert (found["300mg beats placebo"].shown, found["300mg beats placebo"].power) == (True, 1.0)
+        assert found["300mg does not beat placebo"].power is None
         stands = {row[0]: row[3] for row in as_rows(claim_table(study.report()))}
         assert stands["300mg beats placebo"] == "shown in round 1"
         assert stands["300mg does not beat placebo"] == "other side shown"  # no result is asked for it
@@ -106,12 +106,12 @@ class TestForecasts:
         study.ask()
         study.tell(sums(placebo=(80, 25), **{"25mg": (40, 9), "75mg": (40, 21), "300mg": (40, 20)}))
         assert study.state.trial.record.samples == 200
-        assert {each.chance for each in study.report().claim_rows if not each.shown} == {0.0}
+        assert {each.power for each in study.report().claim_rows if not each.shown} == {0.0}
 
     def test_a_larger_budget_is_in_it(self, make):
         study = doses(make, budget=400)
-        before = lines(study.report())["75mg beats placebo"].chance
-        assert lines(study.extend(4000))["75mg beats placebo"].chance > before
+        before = lines(study.report())["75mg beats placebo"].power
+        assert lines(study.extend(4000))["75mg beats placebo"].power > before
 
     def test_many_rounds_are_not_said_twice(self):
         spread = Quantiles(typical=1.0, p95=1.0)
@@ -130,7 +130,7 @@ class TestArmsThatLeave:
         assert report.headline == "Not decided yet. Shown: nothing. Open: 75mg and 300mg. Given up: 25mg"
         for each in report.claim_rows:
             assert ("25mg" in each.claim) == each.given_up
-            assert not each.given_up or each.chance == 0
+            assert not each.given_up or each.power == 0
         assert re.search(r"25mg beats placebo .* given up ", report.text())
         asked = dict(study.ask().table)
         assert set(asked) == {"placebo", "75mg", "300mg"}

@@ -74,10 +74,10 @@ def test_the_sum_is_the_largest_of_all_numbers(name):
         sums, ranked = by_hand(forms, pieces, *(each[run] for each in rest))
         best = max(sums, default=0.0)
         assert found.expected[run] == pytest.approx(best, abs=1e-12)
-        assert found.fed[run].sum() <= len(ranked)
+        assert found.targeted[run].sum() <= len(ranked)
         if rest[-1][run] > 0 and sums:
-            assert found.fed[run].sum() == np.argmax(sums) + 1
-            assert set(np.flatnonzero(found.fed[run])) == set(ranked[: np.argmax(sums) + 1])
+            assert found.targeted[run].sum() == np.argmax(sums) + 1
+            assert set(np.flatnonzero(found.targeted[run])) == set(ranked[: np.argmax(sums) + 1])
 
 
 def test_one_run_is_as_it_is_among_others():

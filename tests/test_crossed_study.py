@@ -86,7 +86,7 @@ def test_a_wide_table_has_items(tmp_path):
         lines = [f"{s + 6:.1f},{s:.1f}" for s in rng.uniform(0, 4, int(asked.pulls.max()))]
         (tmp_path / "w.csv").write_text("\n".join(["a,b", *lines]))
         each.tell(tmp_path / "w.csv")
-        assert each.state.trial.kept.wealth.lost.tolist() == [False, True]  # 6 ahead on every item
+        assert each.state.trial.kept.wealth.rejected.tolist() == [False, True]  # 6 ahead on every item
         assert guarantee_of(each.state).kept
 
 

@@ -106,7 +106,7 @@ class TestTheSplit:
         report = self.told(split, counts, round_size=2000)
         (danger,) = report.dangers
         expected = 500 if split else 667
-        found = tuple(danger.fields[each] for each in ("arm", "came", "expected"))
+        found = tuple(danger.fields[each] for each in ("arm", "returned", "expected"))
         assert (danger.code, found) == ("sample_ratio_mismatch", ("b", counts[1], expected))
         for said in (report.text(), report.top()):  # above the headline, once
             assert said.startswith(f"Danger: {danger}\n{report.headline}.")

@@ -209,7 +209,7 @@ def _false_rejections(env, noise, policy, runs, delta=0.05, changes=False):
             break
         batch, state = env.pull(rng, state, trial.plan.pulls, noise.needs)
         trial = advance(problem, policy, trial, batch)
-    return trial.kept.wealth.lost[..., 0].mean()
+    return trial.kept.wealth.rejected[..., 0].mean()
 
 
 def _allowed(delta, runs):
@@ -286,7 +286,7 @@ def test_a_running_study_may_become_a_designed_one_and_back():
         trial = trial._replace(plan=policy.next(problem, trial)) if trial.record.samples else trial
         pulls = trial.plan.pulls
         trial = advance(problem, policy, trial, Batch(pulls, rng.normal(pulls * [0.2, 0, 0], np.sqrt(pulls))))
-        assert np.isfinite(trial.kept.wealth.gains[~trial.kept.wealth.lost]).all()
+        assert np.isfinite(trial.kept.wealth.gains[~trial.kept.wealth.rejected]).all()
 
 
 def _scripted_run(question, rng, lead):
@@ -337,11 +337,11 @@ def test_scripted_runs_with_changes_of_every_kind():
     best = sides = some = 0
     for _ in range(runs):
         wealth = _scripted_run(BestArm(), rng, 0.15)
-        best += bool(wealth.lost[0])
+        best += bool(wealth.rejected[0])
         wealth = _scripted_run(Above(0.3), rng, 0.15)
         sides += bool((wealth.settled & (wealth.above > wealth.below)).any())
         wealth = _scripted_run(AnyAbove(0.3), rng, 0.15)
-        some += bool(wealth.none_lost)
+        some += bool(wealth.none_rejected)
     for errors in (best, sides, some):
         assert errors / runs <= _allowed(0.1, runs)
     assert max(best, sides, some) / runs >= 0.03
@@ -436,10 +436,10 @@ def test_arms_on_the_level(env, noise, level, lead, lower, changes):
     for side in (above.above > above.below, above.above < above.below):
         assert (above.settled & side).any(axis=-1).mean() <= _allowed(0.05, runs)
     some = _settle(AnyAbove(level, lower_is_better=lower), env, noise, runs, changes, **design)
-    assert some.none_lost.mean() <= _allowed(0.05, runs)
-    assert some.arms_lost.mean(axis=0).max() <= _allowed(0.05, runs)
+    assert some.none_rejected.mean() <= _allowed(0.05, runs)
+    assert some.arms_rejected.mean(axis=0).max() <= _allowed(0.05, runs)
     if not changes and noise.outcome.normal:  # the bets are placed
-        assert some.none_lost.mean() >= 0.03
+        assert some.none_rejected.mean() >= 0.03
         assert (above.settled & (above.above > above.below)).any(axis=-1).mean() >= 0.03
 
 

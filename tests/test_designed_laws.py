@@ -348,7 +348,7 @@ def test_the_law_of_the_largest_height(counts, lower):
         seen = Batch(np.array(past, float), np.array(past) * np.array([0.3, 0.2, 0.05]))
         kept = rule.warm_start(problem, rule.start(problem, ()), seen, None)
         many = tree_map(lambda x: np.broadcast_to(x, (runs, *np.shape(x))), (kept, _plan(counts, np.asarray(0.0))))
-        lost = rule.fold(problem, *many, batch).wealth.none_lost.mean()
+        lost = rule.fold(problem, *many, batch).wealth.none_rejected.mean()
         assert abs(lost - 0.1) <= 4 * np.sqrt(0.09 / runs)
 
 

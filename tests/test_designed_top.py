@@ -115,10 +115,10 @@ def test_ties_at_the_cut(means, split):
     problem = Problem(TopK(2), 4, 0.1, Gaussian(1.0))
     wealth, levels = _settle(problem, GaussianArms(means), Designed(budget=800, lead=0.3, looks=3), 1500, split)
     right = _right(4, 2, means)
-    assert wealth.lost[:, right].mean(axis=0).max() <= 0.1 + 4 * np.sqrt(0.09 / 1500)
+    assert wealth.rejected[:, right].mean(axis=0).max() <= 0.1 + 4 * np.sqrt(0.09 / 1500)
     for level in levels:
         assert (level.mean(axis=0) <= 0.1 + 4 * level.std(axis=0) / np.sqrt(1500))[right].all()
-    assert any(means) or wealth.lost.mean() >= 0.05  # the bets are placed
+    assert any(means) or wealth.rejected.mean() >= 0.05  # the bets are placed
 
 
 @pytest.mark.parametrize("counts", [(4, 200, 50, 8), (200, 4, 8, 4)])
@@ -127,7 +127,7 @@ def test_a_look_with_counts_of_1_to_50(counts):
     problem, counts = Problem(TopK(2), 4, 0.1, Gaussian(1.0)), np.array(counts, dtype=float)
     plan = tree_map(lambda x: np.broadcast_to(x, (runs, *np.shape(x))), _plan(counts, 0.0))
     batch = Batch(np.broadcast_to(counts, (runs, 4)), np.sqrt(counts) * rng.standard_normal((runs, 4)))
-    lost = rule.fold(problem, rule.start(problem, (runs,)), plan, batch).wealth.lost.mean(axis=0)
+    lost = rule.fold(problem, rule.start(problem, (runs,)), plan, batch).wealth.rejected.mean(axis=0)
     np.testing.assert_allclose(lost, 0.1, atol=4 * np.sqrt(0.09 / runs))  # the last look is a test of its level
 
 

@@ -56,7 +56,7 @@ def test_the_wealth_against_a_best_arm_is_at_most_one_whatever_fails(monkeypatch
                 rows = np.where(np.arange(5)[:, None] < place, table[list(order)], np.nan)
                 batch = Batch(np.ones(2), np.ones(2), rows=rows)
                 kept = rule.fold(problem, rule.start(problem, ()), BatchPlan(np.ones(2), np.asarray(True)), batch)
-                found.append(np.exp(log_wealth(kept.purses.wealth)))
+                found.append(np.exp(log_wealth(kept.wealth.log_wealth)))
             assert (np.mean(found, axis=0) <= 1 + 1e-9).all()
             assert (np.mean(found, axis=0) < 0.999).any()
 
@@ -158,7 +158,7 @@ def test_what_a_failed_request_is_may_be_fixed_at_creation(storage):
     assert report.guarantee.kept
     assert "A request that failed counts as 0." in report.assumptions
     assert any("1 failed request counted as 0 (a 1)." in str(each) for each in report.notes)
-    assert study.state.trial.kept.told[: len(now) // 3].min() == 0
+    assert study.state.trial.kept.results[: len(now) // 3].min() == 0
 
 
 @pytest.mark.parametrize(

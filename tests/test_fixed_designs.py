@@ -67,7 +67,7 @@ class TestLooks:
         rates = [0.35, 0.3, 0.3]
         assert fixed_design(Problem(BestArm(), 3, 0.05, Binary()), rates, looks=5).sequential is None
         control = fixed_design(Problem(Claims.against_control(3), 3, 0.05, Binary()), [0.3, 0.3, 0.4], looks=5)
-        assert control.sequential.expected < control.samples < control.sequential.most
+        assert control.sequential.mean_samples < control.samples < control.sequential.max_samples
 
 
 class TestSeveral:
@@ -153,7 +153,7 @@ class TestSeveral:
         wins = np.random.default_rng(1).binomial(each, rates, (100_000, 5)) / each
         pooled = (wins[:, 0] + wins[:, 4]) / 2
         z = (wins[:, 4] - wins[:, 0]) / np.sqrt(2 * pooled * (1 - pooled) / each)
-        assert (z > found.critical).mean() == pytest.approx(0.9, abs=0.01)
+        assert (z > found.critical_z).mean() == pytest.approx(0.9, abs=0.01)
 
     @pytest.mark.parametrize("noise", [Binary(), Gaussian(0.5), Poisson(), Normal()], ids=lambda n: n.name)
     @pytest.mark.parametrize("question", [BestArm(), TopK(2), Above(0.4)], ids=lambda q: q.name)
@@ -167,7 +167,7 @@ class TestSeveral:
         pieces = question.halfspaces(question.answer(means), 4)
         forms = pieces.dense(4)
         null = _null(noise.name, means, forms, pieces.offsets, variance)
-        shown = (estimates @ forms.T - pieces.offsets > found.critical * np.sqrt(null / each)).all(axis=1)
+        shown = (estimates @ forms.T - pieces.offsets > found.critical_z * np.sqrt(null / each)).all(axis=1)
         assert shown.mean() == pytest.approx(0.8, abs=0.01)
 
     @pytest.mark.parametrize("question", [BestArm(), TopK(2), Above(0.4)], ids=lambda q: q.name)

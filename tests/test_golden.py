@@ -1,5 +1,6 @@
 """Studies outlive the software: every log that a release kept is opened, continued, verified and reported."""
 
+import re
 import sys
 from collections import defaultdict
 from dataclasses import fields
@@ -91,6 +92,22 @@ def test_every_setting_class_and_event_is_in_some_log(tmp_path):
     assert built_in - found["classes"] == set()
 
 
+@pytest.mark.skipif(not KEPT, reason="no logs are kept")
+def test_the_record_page_describes_every_event_and_field(tmp_path):
+    """docs/record.md names each event, each field of events, results and checkpoints, and the tags of rules."""
+    found = set()
+    for path in KEPT:
+        for entry in make.read(path, tmp_path)[1:]:
+            found |= {entry.kind, *entry.payload}
+            if entry.payload.get("results"):
+                found |= set(entry.payload["results"])
+            if entry.kind == "checkpoint":
+                rule = entry.payload["state"]["rule"]
+                found |= {rule["tag"], *(rule["saved"] or ()), *entry.payload["claims"]}
+    page = (make.HERE.parents[1] / "docs" / "record.md").read_text()
+    assert sorted(found - set(re.findall(r"`([\w/-]+)`", page))) == []
+
+
 def continued(study, batches=2):
     """Go on with a study for a few batches."""
     rng = np.random.default_rng(0)
@@ -156,7 +173,7 @@ def test_it_goes_on_in_a_version_whose_every_plan_differs(studies, every_plan_di
     for study in studies:
         state = study.state
         if state.checkpoint is not None and not state.pending_changes:
-            recorded = unpack_array(state.checkpoint["claims"]["log_e"])
+            recorded = unpack_array(state.checkpoint["claims"]["log_evidence"])
             np.testing.assert_array_equal(won_by(state), recorded)  # what was won is carried on
         assert not state.summary.refolded
         guarantee = guarantee_of(state)

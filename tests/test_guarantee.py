@@ -118,7 +118,7 @@ class TestWhatHappened:
             live.tell(sums((100, 40), (0, 0)))
         report = live.tell(sums((0, 0), (30, 20)))
         came, added = (89, 29) if by_number else (189, 129)
-        assert report.guarantee == Guarantee((Condition("surplus", added=added, rounds=[1], came=came, asked=60),))
+        assert report.guarantee == Guarantee((Condition("surplus", added=added, rounds=[1], returned=came, asked=60),))
         assert live.report().plain()["guarantee"] == report.guarantee.plain()
         assert str(report.guarantee) in " ".join(report.text().split("\n"))
         assert str(report.guarantee) in html.unescape(live.report().html())
@@ -188,8 +188,8 @@ class TestEverythingRuledOut:
         state = study().state
         lost = state.trial.kept.wealth
         assert not emptied(state)
-        assert not emptied(with_won(state, lost._replace(lost=np.array([True, False]))))
-        report = build_report(with_won(state, lost._replace(lost=np.array([True, True]))), intervals=False)
+        assert not emptied(with_won(state, lost._replace(rejected=np.array([True, False]))))
+        report = build_report(with_won(state, lost._replace(rejected=np.array([True, True]))), intervals=False)
         assert report.guarantee.codes == ("all_rejected",)
         assert [each.code for each in report.dangers] == ["all_rejected"]
 
@@ -197,9 +197,9 @@ class TestEverythingRuledOut:
         state = study(question=AnyAbove(0.5)).state
         won = state.trial.kept.wealth
         every = np.array([True, True])
-        assert not emptied(with_won(state, won._replace(arms_lost=every)))
-        assert not emptied(with_won(state, won._replace(none_lost=np.array(True))))
-        both = with_won(state, won._replace(arms_lost=every, none_lost=np.array(True)))
+        assert not emptied(with_won(state, won._replace(arms_rejected=every)))
+        assert not emptied(with_won(state, won._replace(none_rejected=np.array(True))))
+        both = with_won(state, won._replace(arms_rejected=every, none_rejected=np.array(True)))
         report = build_report(both, intervals=False)
         assert report.guarantee.codes == ("all_rejected",)
 
@@ -302,7 +302,7 @@ def test_arms_that_were_tried_on_the_same_items(tmp_path):
 def test_surplus_is_stated_per_arm_without_totals_of_the_round():
     """8 beyond the request for their arms, in a round of 90 of which 68 came: totals would contradict that."""
     for message in (Condition, Danger):
-        text = str(message("surplus", added=8, rounds=[1], came=68, asked=90))
+        text = str(message("surplus", added=8, rounds=[1], returned=68, asked=90))
         assert "8 results beyond the request for their arms (round 1)" in text
         assert "68" not in text
         assert "90" not in text

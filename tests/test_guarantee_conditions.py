@@ -117,7 +117,7 @@ class TestCounts:
         after = advance(problem, Wager(), trial, Batch(pulls, pulls * 0.1, pulls))
         others = np.where(silent, 0.0, 1.0).astype(bool)
         np.testing.assert_array_equal(after.kept.wealth.gains[others], trial.kept.wealth.gains[others])
-        np.testing.assert_array_equal(after.kept.wealth.lost[others], trial.kept.wealth.lost[others])
+        np.testing.assert_array_equal(after.kept.wealth.rejected[others], trial.kept.wealth.rejected[others])
         assert np.isfinite(after.kept.wealth.gains).all()
         assert np.isfinite(after.plan.pulls).all()
         assert (after.plan.pulls.sum(axis=-1) > 0).all()
@@ -202,7 +202,7 @@ class TestSeveralFiles:
             files = [Batch(n, noise_of(rng, n)) for n in cut(trial.plan._replace(parts=4))]
             for batch in tell(files):
                 trial = advance(problem, policy, trial, batch)
-            ever |= trial.kept.wealth.lost[:, 0]
+            ever |= trial.kept.wealth.rejected[:, 0]
         return int(ever.sum())
 
     def test_held_and_joined_they_are_one_batch(self):
@@ -390,7 +390,7 @@ def bets_by_rival(problem, policy, world, won, batches, seed):
         trial = advance(problem, policy, trial, world(rng, trial.plan, r))
         gain = trial.kept.wealth.gains - before.wealth.gains
         won = won + gain[..., None] * (rival[..., None] == np.arange(problem.arms))
-        happened |= trial.kept.wealth.lost[:, 0]
+        happened |= trial.kept.wealth.rejected[:, 0]
     return won, happened
 
 
@@ -476,7 +476,7 @@ class TestChangesOfMind:
         assert kept(int(left.happened.sum()), RUNS, 0.1)
         early = play(problem, Wager(first_pulls=10), normal(means), RUNS, 2, 1).trial
         assert broken(int((early.record.means.argmax(axis=-1) != 0).sum()), RUNS, 0.1)
-        assert (~early.kept.wealth.lost).sum(axis=-1).mean() > 2  # which the set says
+        assert (~early.kept.wealth.rejected).sum(axis=-1).mean() > 2  # which the set says
 
     @pytest.mark.long
     def test_peeking_is_free(self):

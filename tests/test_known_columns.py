@@ -47,9 +47,9 @@ def test_the_wealth_is_one_on_average_over_all_orders(question, known_arms, monk
     found = []
     for order in itertools.permutations(range(5)):
         rows, known = table[list(order)], KnownColumns.of(columns[list(order)], known_arms)
-        found.append(np.exp(log_wealth(folded(problem, rows, known, 4).purses.wealth)))
+        found.append(np.exp(log_wealth(folded(problem, rows, known, 4).wealth.log_wealth)))
     assert np.mean(found, axis=0) == pytest.approx(np.ones_like(found[0]), abs=1e-9)
-    without = np.exp(log_wealth(folded(problem, rows, None, 4).purses.wealth))
+    without = np.exp(log_wealth(folded(problem, rows, None, 4).wealth.log_wealth))
     assert not np.allclose(found[-1], without)
 
 
@@ -63,7 +63,7 @@ def test_what_is_known_of_later_items_does_not_change_the_bets():
     found = []
     for each in (columns, later):
         rows = np.column_stack([table[:, 0], each[:, 0]])
-        found.append(folded(problem, rows, KnownColumns.of(each, (1,)), 30).purses.wealth)
+        found.append(folded(problem, rows, KnownColumns.of(each, (1,)), 30).wealth.log_wealth)
     np.testing.assert_allclose(*found, rtol=1e-9)
 
 
@@ -78,7 +78,7 @@ def test_it_takes_fewer_results_where_the_column_explains_them(question):
         known = KnownColumns.of(np.column_stack([table[:, list(arms)], 1 - hard]), arms)
         problem = Problem(question, 2, delta=1e-12, noise=Binary())
         with_it, without = (folded(problem, table.astype(float), each, 200) for each in (known, None))
-        gains.append((log_wealth(with_it.purses.wealth) - log_wealth(without.purses.wealth)).max())
+        gains.append((log_wealth(with_it.wealth.log_wealth) - log_wealth(without.wealth.log_wealth)).max())
     assert np.mean(gains) > 1.0
 
 
@@ -87,16 +87,16 @@ def test_known_arms_are_out_at_once_if_another_known_one_is_ahead():
     table = (rng.random((50, 3)) < [0.5, 0.9, 0.2]).astype(float)
     known = KnownColumns.of(np.column_stack([table[:, 1:], table[:, 1]]), (1, 2))
     problem = Problem(BestArm(), 3, noise=Binary())
-    assert ListRule(50, known=known).start(problem, ()).purses.rejected.tolist() == [False, False, True]
+    assert ListRule(50, known=known).start(problem, ()).wealth.rejected.tolist() == [False, False, True]
     levels = Problem(Above(0.5), 3, noise=Binary())
-    assert ListRule(50, known=known).start(levels, ()).purses.shown.T.tolist() == [
+    assert ListRule(50, known=known).start(levels, ()).wealth.shown.T.tolist() == [
         [False, False],
         [True, False],
         [False, True],
     ]
     # an arm that cannot catch up any more is out for certain, long before the list is used up
     kept = folded(Problem(BestArm(), 3, delta=1e-12, noise=Binary()), np.where([1, 0, 0], 0.0, table), known, 10)
-    assert kept.purses.certain.tolist() == [True, False, True]
+    assert kept.wealth.certain.tolist() == [True, False, True]
 
 
 # --- studies
@@ -140,7 +140,7 @@ def test_a_study_with_an_arm_that_was_run_before(tmp_path, lower):
     )
     report = run_study(study, table)
     assert report.answer == "new"
-    assert report.whole == 300  # of the two that are run
+    assert report.list_results == 300  # of the two that are run
     assert report.results < 300
     old = report.arm_rows[0]
     assert (old.results, old.mean) == (150, pytest.approx(table.old.mean()))

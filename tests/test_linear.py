@@ -489,8 +489,8 @@ def test_the_command_line(printed, tmp_path):
     (found,) = printed("simulate", *uneven_ones, "--runs", 20)
     assert found["sample_lower_bound"] == pytest.approx(one["sample_lower_bound"], rel=1e-6)
     plan = ("--arms", "a,b,c", "--runs", 20, "--means", "1,0.5,0.6")
-    assert printed("plan", "-q", "best-arm", "--sigmas", "1,2,0.5", *plan)["rows"][0]["wrong"] == 0
-    assert printed("plan", "-q", "best-arm", "--sigma", 1, "--features", table, *plan)["rows"][0]["wrong"] == 0
+    assert printed("plan", "-q", "best-arm", "--sigmas", "1,2,0.5", *plan)["rows"][0]["error"] == 0
+    assert printed("plan", "-q", "best-arm", "--sigma", 1, "--features", table, *plan)["rows"][0]["error"] == 0
     assert "not linear" in printed("complexity", *asked[:3], "1,0.5,0.7", *asked[4:])
     assert "no row for the arm" in printed("plan", "-q", "best-arm", "--sigma", 1, "--features", table,
                                            "--arms", "a,b,d", "--means", "1,0.5,0.6")  # fmt: skip

@@ -68,7 +68,7 @@ def test_leads_are_positive_just_for_arms_that_are_out_and_exact_at_the_end():
     for n in (30, 60, 90):
         bounds, kept = bounds_after(problem, table[:n], 120)
         margins = bounds.margins()
-        np.testing.assert_array_equal(margins > 0, kept.purses.rejected)
+        np.testing.assert_array_equal(margins > 0, kept.wealth.rejected)
         assert (margins <= means.max() - means + 1e-9).all()
         assert (margins >= before - 1e-9).all()  # it is the same order: bounds only rise
         gaps = bounds.gap_to_leader(0, margins)
@@ -91,12 +91,12 @@ def test_differences_from_a_control_and_sides_of_levels(lower):
     true = table.mean(axis=0) - table[:, 1].mean()
     assert (lower_end - 1e-9 <= true).all()
     assert (true <= upper_end + 1e-9).all()
-    margins, shown = bounds.margins(), kept.purses.shown.ravel()
+    margins, shown = bounds.margins(), kept.wealth.shown.ravel()
     np.testing.assert_array_equal(margins > 0, shown)
     assert margins[shown].max() == pytest.approx(max(lower_end[0], -upper_end[0]), abs=0.05)
     problem = Problem(Above(0.6, lower_is_better=lower), 3, noise=Bounded(0, 1))
     bounds, kept = bounds_after(problem, table[:60], 100)
-    assert (bounds.margins() > 0).tolist() == kept.purses.shown.any(axis=0).tolist() == [True, False, False]
+    assert (bounds.margins() > 0).tolist() == kept.wealth.shown.any(axis=0).tolist() == [True, False, False]
 
 
 def test_the_report_says_by_how_much_an_arm_leads(tmp_path, monkeypatch):

@@ -70,8 +70,8 @@ def test_the_bets_are_those_of_the_specification(graded):
         rows = np.where(np.arange(60)[:, None] < place, table, np.nan)
         _, kept = folded(problem, rows)
         wealth, out = plain_wealth(table, place)
-        np.testing.assert_array_equal(kept.purses.rejected, out)
-        np.testing.assert_allclose(log_wealth(kept.purses.wealth)[~out], wealth[~out], rtol=1e-9, atol=1e-9)
+        np.testing.assert_array_equal(kept.wealth.rejected, out)
+        np.testing.assert_allclose(log_wealth(kept.wealth.log_wealth)[~out], wealth[~out], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("values", [(1, 1, 0, 0, 0), (1, 0.5, 0.25, 0, 0)])
@@ -88,7 +88,7 @@ def test_the_wealth_against_a_best_arm_is_one_on_average_over_all_orders(values,
             found = []
             for order in itertools.permutations(range(5)):
                 rows = np.where(np.arange(5)[:, None] < place, table[list(order)], np.nan)
-                found.append(math.exp(log_wealth(folded(problem, rows)[1].purses.wealth)[0]))
+                found.append(math.exp(log_wealth(folded(problem, rows)[1].wealth.log_wealth)[0]))
             mean[name] = float(np.mean(found))
         assert mean["tied"] == pytest.approx(1.0, abs=1e-6)
         assert mean["ahead"] < 1.0
@@ -103,10 +103,10 @@ def test_what_comes_later_does_not_change_the_bets():
     for one in (table, other):
         one[60] = np.nan
     first, second = (folded(problem, np.where(np.arange(80)[:, None] < 40, one, np.nan))[1] for one in (table, other))
-    np.testing.assert_array_equal(first.purses.wealth, second.purses.wealth)
+    np.testing.assert_array_equal(first.wealth.log_wealth, second.wealth.log_wealth)
     # results beyond a gap wait
     _, gap = folded(problem, table)
-    assert gap.place <= 60
+    assert gap.items <= 60
 
 
 def test_nothing_is_certain_while_the_null_may_still_be_true():
@@ -114,12 +114,12 @@ def test_nothing_is_certain_while_the_null_may_still_be_true():
     problem = Problem(BestArm(), 2, delta=1e-12, noise=Binary())
     table = np.array([[1, 0]] * 4 + [[0, 1]] * 4, dtype=float)
     rule, kept = folded(problem, np.where(np.arange(8)[:, None] < 4, table, np.nan))
-    assert not kept.purses.rejected.any()
+    assert not kept.wealth.rejected.any()
     rule, kept = folded(problem, table)
-    assert not kept.purses.rejected.any()
+    assert not kept.wealth.rejected.any()
     assert bool(rule.finished(problem, kept))
     rule, kept = folded(problem, np.where(np.arange(7)[:, None] < 4, table[:7], np.nan))
-    assert kept.purses.certain.tolist() == [False, True]
+    assert kept.wealth.certain.tolist() == [False, True]
 
 
 @pytest.mark.parametrize("table", [[[1, 0]], [[0, 0]], [[1, 0], [0, 1]], np.ones((30, 3)), np.zeros((12, 2))])
@@ -227,7 +227,7 @@ def test_a_study_from_new_to_report(storage):
     assert report.answer == "a"
     assert report.headline.startswith("On this list, a is best")
     assert report.guarantee.kept
-    assert report.results < report.whole == 360
+    assert report.results < report.list_results == 360
     assert "on this list of 120 items" in report.question_text
     assert f"{report.results} of 360 results of the whole list" in report.text()
     assert any("another winner is not known" in str(each) for each in report.notes)
@@ -284,7 +284,7 @@ def test_the_whole_list_at_once_is_counted(storage):
     report = study.tell(rows)
     sums = rows.groupby("arm").outcome.sum()
     best = sums.index[sums == sums.max()].tolist()
-    assert ([report.answer] if len(best) == 1 else list(report.tied)) == best
+    assert ([report.answer] if len(best) == 1 else list(report.tied_arms)) == best
     assert all(each.lower == pytest.approx(each.upper) for each in report.arm_rows)
 
 
@@ -294,7 +294,7 @@ def test_arms_that_tie_share_the_first_place(storage):
     study = create(storage, size=40)
     study.ask()
     report = study.tell(rows)
-    assert report.tied == ("a", "b", "c")
+    assert report.tied_arms == ("a", "b", "c")
     assert report.headline == "On this list, a, b and c share the first place: 50.0 %"
 
 
@@ -318,7 +318,7 @@ def test_the_rest_of_the_list_may_contradict_the_answer(storage):
     report = finish(study, rows)
     assert report.answer == "a"
     state = study.state
-    order, there = state.spec.list.ordered(state.spec.seed), ~np.isnan(state.trial.kept.told)
+    order, there = state.spec.list.ordered(state.spec.seed), ~np.isnan(state.trial.kept.results)
     told = {(ARMS[arm], order[place]) for place, arm in np.argwhere(there)}
     rest = rows[[(arm, item) not in told for arm, item in zip(rows.arm, rows["item"], strict=True)]].copy()
     rest["outcome"] = (rest.arm == "b").astype(int)
@@ -349,12 +349,12 @@ def test_arms_of_a_list_leave_and_join_for_reasons_that_are_unrelated_to_results
         "fresh", question=BestArm(), arms=spec.arms, noise=Binary(), list=spec.list, seed=spec.seed, storage=storage
     )
     fresh.ask()
-    told = study.state.trial.kept.told
+    told = study.state.trial.kept.results
     order = spec.list.ordered(spec.seed)
     same = [(arm, order[t], told[t, k]) for t, k in np.argwhere(~np.isnan(told)) for arm in [spec.arms[k]]]
     after = fresh.tell(pd.DataFrame(same, columns=["arm", "item", "outcome"]))
     assert after.answer == report.answer
-    np.testing.assert_array_equal(fresh.state.trial.kept.purses.wealth, study.state.trial.kept.purses.wealth)
+    np.testing.assert_array_equal(fresh.state.trial.kept.wealth.log_wealth, study.state.trial.kept.wealth.log_wealth)
 
 
 def test_the_arms_of_claims_about_a_list_are_fixed(storage):
@@ -526,7 +526,7 @@ def test_sides_are_shown_wrongly_in_at_most_delta(question):
 
 
 def wealth_of(process_kept):
-    return np.exp(log_wealth(process_kept.purses.wealth))
+    return np.exp(log_wealth(process_kept.wealth.log_wealth))
 
 
 @pytest.mark.parametrize(
@@ -555,8 +555,8 @@ def test_the_wealth_of_a_candidate_is_one_on_average_at_a_tie(monkeypatch):
     process_for.cache_clear()
     for order in itertools.permutations(range(5)):
         _, kept = folded(problem, np.where(np.arange(5)[:, None] < 4, rows[list(order)], np.nan))
-        inside = kept.purses.sets[0].argmax()
-        wealth = kept.purses.wealth[0, :, inside, 1 - inside]
+        inside = kept.wealth.candidates[0].argmax()
+        wealth = kept.wealth.log_wealth[0, :, inside, 1 - inside]
         found.append(float(np.exp(wealth).mean()))
     process_for.cache_clear()
     assert np.mean(found) == pytest.approx(1.0, abs=1e-6)
@@ -576,7 +576,7 @@ def test_arms_that_come_back_catch_up():
         rows = table[order]
         while not bool(trial.done):
             missing = policy.missing_entries(problem, trial)
-            found += bool((missing[: int(trial.kept.place)]).any())
+            found += bool((missing[: int(trial.kept.items)]).any())
             told = np.where(missing, rows[: len(missing)], np.nan)
             batch = Batch(missing.sum(axis=0) * 1.0, np.nansum(told, axis=0), rows=told)
             trial = advance(problem, policy, trial, batch)

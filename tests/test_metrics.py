@@ -194,8 +194,8 @@ def test_bounds_and_adjusted_e_values_agree_with_what_is_shown() -> None:
         problem, [each.gains for each in states_of(trial.kept)], [each.shown for each in states_of(trial.kept)]
     )
     assert lacks[0] is not None
-    assert trial.kept.elsewhere is not None
-    assert lacks[0].lack == trial.kept.elsewhere.lack
+    assert trial.kept.other_metrics is not None
+    assert lacks[0].shortfall == trial.kept.other_metrics.shortfall
 
 
 def test_metrics_are_not_independent() -> None:

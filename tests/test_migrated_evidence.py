@@ -51,8 +51,8 @@ def walk(question, noise, script, seed):
 def bet(problem, won, gains):
     """What was won after bets that paid this; what is settled is not bet on."""
     if isinstance(problem.question, BestArm):
-        gained = won.gains + np.where(won.lost, 0.0, gains[0])
-        return won._replace(gains=gained, lost=won.lost | (gained >= problem.goal))
+        gained = won.gains + np.where(won.rejected, 0.0, gains[0])
+        return won._replace(gains=gained, rejected=won.rejected | (gained >= problem.goal))
     gains[:, won.settled] = 0.0
     won = won._replace(above=won.above + gains[0], below=won.below + gains[1])
     return won._replace(settled=eprocess_for(problem).decided(problem, won))
@@ -130,9 +130,9 @@ def test_the_best_arm(script):
             if letter == ".":
                 against += np.where(before, 0.0, gains[0])[np.array(arms)[best]]
                 ever = np.maximum(ever, against)
-            before = np.isin(np.arange(EVER), np.array(arms)[won.lost])
+            before = np.isin(np.arange(EVER), np.array(arms)[won.rejected])
             right = ever < problem.goal - EXACT
             assert (won.gains[best] <= against + EXACT)[right].all()
-            assert not won.lost[best][right].any()
+            assert not won.rejected[best][right].any()
             assert (won.gains[~told] <= EXACT).all()
-            assert not won.lost[~told].any()
+            assert not won.rejected[~told].any()

@@ -209,15 +209,15 @@ class TestTheTests:
         means, sigmas = totals.sum(0) / counts.sum(0), base._sigmas(noise)
         each = base._deviance(noise, sigmas, totals / np.maximum(counts, 1), np.broadcast_to(means, counts.shape))
         assert held.deviance == pytest.approx((counts * each).sum(0))
-        assert held.cells.tolist() == [3, 4]
+        assert held.batches.tolist() == [3, 4]
 
     def test_arms_on_the_same_items(self):
         """They may depend on each other, so nothing is multiplied: ten arms that agree say no more than one."""
         rng = np.random.default_rng(4)
         rounds = [(rng.random(30) < rate).astype(float) for rate in (0.3, 0.6, 0.3, 0.6, 0.3)]
         same, alone = (kept_after(PairedBinary(), [batch_of([rows] * k) for rows in rounds]) for k in (10, 1))
-        assert same.apart == pytest.approx(alone.apart)
-        assert kept_after(Binary(), [batch_of([rows] * 10) for rows in rounds]).apart > 5 * alone.apart > 0
+        assert same.log_between == pytest.approx(alone.log_between)
+        assert kept_after(Binary(), [batch_of([rows] * 10) for rows in rounds]).log_between > 5 * alone.log_between > 0
 
 
 MODELS = {

@@ -369,11 +369,11 @@ class TestPasswords:
 class TestListAndLog:
     def test_list(self, here):
         (found,) = json.loads(shell(here, "list", "--json").stdout)
-        assert (found["name"], found["state"], found["answer"]) == ("checkout", "waiting", None)
+        assert (found["name"], found["state"], found["answer_text"]) == ("checkout", "waiting", None)
         assert (found["results"], found["pending"], found["budget"]) == (0, 30, 500)
-        assert found["since"] > found["created"][:10]
+        assert found["waiting_since"] > found["created"][:10]
         out = shell(here, "list").stdout
-        for words in ("waiting", "0 of 500", found["since"][:10]):
+        for words in ("waiting", "0 of 500", found["waiting_since"][:10]):
             assert words in out
 
     def test_a_study_that_cannot_be_read_does_not_hide_the_others(self, here):

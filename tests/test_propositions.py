@@ -42,7 +42,7 @@ def test_means_that_move_must_all_lie_in_one_cell() -> None:
         means = np.array([-0.1, 10.0]) if r % 2 == 0 else np.array([10.0, -0.1])
         pulls = trial.plan.pulls
         trial = advance(problem, policy, trial, Batch(pulls, rng.normal(pulls * means, np.sqrt(pulls))))
-    assert trial.kept.wealth.arms_lost.all()
+    assert trial.kept.wealth.arms_rejected.all()
     assert trial.done
     assert not final_answer(problem, policy, trial)
 

@@ -178,7 +178,11 @@ def test_the_same_in_every_format(tmp_path, tell):
     found = [read_results(each, ARMS, Normal(), columns=ORDERS, reading=reading, seed=3) for each in sources]
     for each in found:
         assert (each.counts.tolist(), each.totals.tolist()) == ([1, 2, 0], [15, 7, 0])
-        assert (each.ids, each.id_outcomes, each.waiting) == (found[0].ids, found[0].id_outcomes, found[0].waiting)
+        assert (each.ids, each.id_outcomes, each.waiting_ids) == (
+            found[0].ids,
+            found[0].id_outcomes,
+            found[0].waiting_ids,
+        )
 
 
 # --- rules

@@ -261,13 +261,13 @@ class TestMissing:
             report = study.tell(rows, missing="drop-out")
             assert (report.rounds, report.results) == (1, 57)
             assert Condition("missing_outcomes", number=3) in report.guarantee.conditions
-            assert study.state.facts.lost == {"a": 1, "b": 2}
+            assert study.state.facts.missing == {"a": 1, "b": 2}
             assert not any(each.code == "missing_differ" for each in report.dangers)
             study.ask()
             rows = {"arm": ["a", "b"] * 200, "outcome": np.arange(400.0) % 7}
             rows["outcome"][:80:2] = np.nan
             report = study.tell(rows, missing="ill", new=True)
-            assert study.state.facts.lost == {"a": 41, "b": 2}
+            assert study.state.facts.missing == {"a": 41, "b": 2}
             assert any(each.code == "missing_differ" for each in report.dangers)
 
     def test_a_file_with_nothing_else(self, tell):

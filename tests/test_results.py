@@ -529,7 +529,7 @@ def test_a_damaged_payload(tell):
         *[("totals", each) for each in ("<f8z:###", "<i3z:AA==", "<f8z:AAAA", [1, float("inf"), 0])],
         *[
             ("strata", each)
-            for each in (3, {}, {**payload["strata"], "totals": [1]}, {**payload["strata"], "width": 3})
+            for each in (3, {}, {**payload["strata"], "totals": [1]}, {**payload["strata"], "max_per_arm": 3})
         ],
         *[("form", "x"), ("distribution", "x"), ("parts", 0), ("seed", None), ("start", [1]), ("missing", [1])],
     ]

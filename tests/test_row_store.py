@@ -74,7 +74,7 @@ def test_the_best_arm_is_struck_off_in_the_first_batch_with_at_most_delta(order,
         values = rng.normal([[1e-6], [0.0]], 1.0, (2, 80))
         batch = read(cut_into_files(values, 20, order), Gaussian(1.0), int(rng.integers(2**53)))
         assert batch.parts.number == 4
-        wrong += bool(advance(problem, policy, begin(problem, policy), batch).kept.wealth.lost[0])
+        wrong += bool(advance(problem, policy, begin(problem, policy), batch).kept.wealth.rejected[0])
     assert wrong <= binom.isf(ALARM, runs, 0.05)
 
 

@@ -120,7 +120,7 @@ class TestMemory:
         gaps = [(i, j, means[i] - means[j]) for i in range(3) for j in range(3, 6)]
         pooled = [(means[i] + means[j]) / 2 for i, j, _ in gaps]
         roots = [
-            (found.critical * np.sqrt(12 * rate * (1 - rate)) - draws[:, i] + draws[:, j]) / gap
+            (found.critical_z * np.sqrt(12 * rate * (1 - rate)) - draws[:, i] + draws[:, j]) / gap
             for (i, j, gap), rate in zip(gaps, pooled, strict=True)
         ]
         assert found.samples == pytest.approx(np.quantile(np.max(roots, axis=0), 0.9) ** 2, rel=0.01)

@@ -116,7 +116,7 @@ def test_simulate_bets_as_the_definition_says(k, arms, lower):
     sigma, delta = 1.5, 0.05
     world = Recorder(sigma * np.linspace(0.6, 0.0, arms), sigma)
     question = TopK(k, lower_is_better=lower)
-    look = {"wealth": lambda trial: trial.kept.wealth.gains, "lost": lambda trial: trial.kept.wealth.lost}
+    look = {"wealth": lambda trial: trial.kept.wealth.gains, "lost": lambda trial: trial.kept.wealth.rejected}
     (runs,) = simulate(question, world, [Wager()], runs=1, delta=delta, noise=SubGaussian(sigma), seed=77, watch=look)
     goal, known, batches = math.log(1 / delta), None, []
     wealth = dict.fromkeys(itertools.combinations(range(arms), k), 0.0)
@@ -145,7 +145,7 @@ def states(k, arms, seed, runs=30):
     past = Batch(counts, rng.normal(0, 1, counts.shape) * counts)
     state = rule.warm_start(problem, rule.start(problem, (runs,)), past, None)
     gains = rng.normal(0, 2, state.wealth.gains.shape)
-    return problem, state._replace(wealth=state.wealth._replace(gains=gains, lost=gains > -1.0))
+    return problem, state._replace(wealth=state.wealth._replace(gains=gains, rejected=gains > -1.0))
 
 
 @pytest.mark.parametrize(("k", "arms"), [(1, 4), (2, 5), (3, 4), (3, 6)])
@@ -162,7 +162,7 @@ def test_every_open_set_has_a_pair_that_is_sampled_for(k, arms, monkeypatch):
         order = np.argsort(-means)
         need = {}
         for inside, won, lost in zip(
-            sets_of(arms, k).inside, state.wealth.gains[run], state.wealth.lost[run], strict=True
+            sets_of(arms, k).inside, state.wealth.gains[run], state.wealth.rejected[run], strict=True
         ):
             ahead, behind = next(i for i in order if not inside[i]), next(i for i in order[::-1] if inside[i])
             if not lost and not (inside == problem.question.answer(means)).all():
@@ -178,10 +178,10 @@ def test_an_arm_is_said_to_beat_another_only_if_it_does_in_every_open_set(k, arm
     eprocess, sets = eprocess_for(problem), sets_of(arms, k).inside
     shown = 0
     for run in range(40):
-        wealth = every.wealth._replace(gains=every.wealth.gains[run], lost=every.wealth.lost[run])
+        wealth = every.wealth._replace(gains=every.wealth.gains[run], rejected=every.wealth.rejected[run])
         past = every.known.past.map_sums(lambda each, run=run: each[run])
         state = EProcessRule().restore(problem, EProcessRule().save(problem, every)._replace(wealth=wealth, past=past))
-        open_ = sets[~wealth.lost]
+        open_ = sets[~wealth.rejected]
         for claim in eprocess.claims(problem, state, [str(i) for i in range(arms)]):
             one, other = claim.about.arms
             assert claim.shown == (open_[:, one] & ~open_[:, other]).all()

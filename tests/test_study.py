@@ -527,7 +527,7 @@ class TestResuming:
             *("asked", "told", "checkpoint", "decided"),
         ]
         assert entries[-1].at == entries[-2].at == entries[-3].at  # one transaction
-        assert entries[-1].payload == {"answer": 1, "words": "b is the best arm", "rounds": 2, "samples": 208}
+        assert entries[-1].payload == {"answer": 1, "answer_text": "b is the best arm", "rounds": 2, "samples": 208}
         assert all(entry.version == roundwise.__version__ for entry in entries)
 
     def test_batches_as_a_data_frame(self, decided):
@@ -566,7 +566,7 @@ class TestReplayThatDiffers:
 
     def test_a_sound_study_has_none(self, decided):
         audit = audit_entries(decided.entries())
-        assert (audit.plans, audit.counts, audit.verdicts, audit.differences) == (2, 2, 1, ())
+        assert (audit.plans, audit.checkpoints, audit.verdicts, audit.differences) == (2, 2, 1, ())
         assert audit.sound
 
     @pytest.mark.long
@@ -597,7 +597,7 @@ class TestReplayThatDiffers:
     def test_what_was_won(self, decided, tmp_path):
         def change(seq, kind, payload):
             if seq == 3:
-                payload["state"]["rule"]["saved"]["wealth"]["gains"]["is"][0] += 5
+                payload["state"]["rule"]["saved"]["wealth"]["gains"]["float"][0] += 5
 
         with self.changed(decided, tmp_path, change) as study:
             study.report()

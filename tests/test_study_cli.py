@@ -126,13 +126,13 @@ class TestCommands:
         assert "is over, undecided: the budget of 100 results is used up. Nothing was changed." in refused(
             "tell", "checkout", "3.csv"
         )
-        assert "2 plans, 2 counts and no verdict were recomputed" in works("verify", "checkout")
+        assert "2 plans, 2 checkpoints and no verdict were recomputed" in works("verify", "checkout")
         assert "is 0" in refused("new", "other", "-q", "best-arm", "--arms", "a,b", "--binary", "--budget", 0)
 
     def test_names_with_blanks_can_be_pasted(self, works):
         works("new", "my study", "-q", "best-arm", "--arms", "a b, c d ", "--binary")
         assert "`roundwise tell 'my study' FILE`" in works("ask", "my study")
-        assert works("ask", "my study", "--json")["results"] == {"a b": 30, "c d": 30}
+        assert works("ask", "my study", "--json")["asked"] == {"a b": 30, "c d": 30}
 
     @pytest.mark.long
     @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ class TestCommands:
         works("ask", "x")
         file = table(tmp_path / "1.csv", ("red", 30, 3), ("green", 30, 20), ("blue", 30, 28))
         works("tell", "x", file)
-        assert works("report", "x", "--json")["results"] == 90
+        assert works("report", "x", "--json")["asked"] == 90
 
     def test_control_is_named(self, works):
         works("new", "x", "--arms", "red,green,blue", "--binary", "-q", "statements", "--control", "red")
@@ -190,7 +190,7 @@ class TestCommands:
         works(*NEW, "--binary", "--policy", policy, "--max-round-size", 3000, "--min-per-arm", 10)
         for name in ("html", "md", "json"):
             works("report", "checkout", "--out", f"before.{name}")
-        pulls = works("ask", "checkout", "--json")["results"]
+        pulls = works("ask", "checkout", "--json")["asked"]
         assert sum(pulls.values()) <= 3000
         table(tmp_path / "1.csv", *((arm, n, n // 2) for arm, n in pulls.items()))
         works("tell", "checkout", "1.csv", "--json")
@@ -245,7 +245,8 @@ class TestCommands:
         assert found == {
             "study": "checkout",
             "entries": 11,
-            "rounds": 3,
+            "plans": 3,
+            "checkpoints": 3,
             "decided": False,
             "sound": True,
             "differences": [],

@@ -81,7 +81,7 @@ def test_what_can_do_harm_starts_with_no_more_than_its_share(question, arms):
     ledger = eprocess_for(problem)
     wealth, most = ledger.start(problem, ()), ledger.most_harmful(problem)
     assert np.ptp(wealth.comparisons.gains) == 0
-    assert most * math.exp(wealth.comparisons.gains[0]) + math.exp(wealth.bank) == pytest.approx(1.0)
+    assert most * math.exp(wealth.comparisons.gains[0]) + math.exp(wealth.reserve) == pytest.approx(1.0)
     seen = 0
     for _ in range(200):
         means, other = rng.normal(0, 0.5, arms), problem.question.answer(rng.normal(0, 0.5, arms))
@@ -336,7 +336,7 @@ def test_what_was_shown_once_stays_shown():
     first = state.alternative._replace(number=np.asarray(len(state.wealth.answers)), answer=np.zeros(1))
     assert ledger.of_candidate(problem, state.wealth, first)[1].tolist() == [True, False]
     visited = state.wealth._replace(
-        answers=np.zeros((1, 1)), gains=np.full((1, 2), -np.inf), lost=np.zeros((1, 2), dtype=bool)
+        answers=np.zeros((1, 1)), gains=np.full((1, 2), -np.inf), rejected=np.zeros((1, 2), dtype=bool)
     )
     nothing = stack_parts((Batch(np.zeros(3), np.zeros(3)),))
-    assert ledger.update(problem, state._replace(wealth=visited), nothing, True).lost[0].tolist() == [True, False]
+    assert ledger.update(problem, state._replace(wealth=visited), nothing, True).rejected[0].tolist() == [True, False]

@@ -298,7 +298,7 @@ def test_a_study_from_the_command_line(roundwise, here):
     assert f"Next: `roundwise {' '.join(own)} ask exam --storage sqlite:///own.db` says" in out
     code, out, err = elsewhere(here, *own, "ask", "exam", "--storage", URL, "--json")
     assert code == 0, err
-    assert json.loads(out)["results"] == {"ann": 10, "bob": 10, "cleo": 10}
+    assert json.loads(out)["asked"] == {"ann": 10, "bob": 10, "cleo": 10}
     code, _, err = roundwise("new", "other", "-q", "best-arm", "--arms", "a,b", "--noise", "marks", "--storage", URL)
     assert code == 2
     assert "There is no noise model called 'marks'" in err

@@ -159,7 +159,7 @@ NOISES = {
 
 def arm_0_rejected(problem):
     """Best arm: the cell of arm 0, which is among the best."""
-    return lambda trial: trial.kept.wealth.lost[..., 0]
+    return lambda trial: trial.kept.wealth.rejected[..., 0]
 
 
 def a_piece_rejected(problem):
@@ -167,7 +167,7 @@ def a_piece_rejected(problem):
 
     By Proposition 3 with this choice of one true piece for each answer, it has probability at most delta.
     """
-    return lambda trial: trial.kept.wealth.lost[..., 0].any(axis=-1)
+    return lambda trial: trial.kept.wealth.rejected[..., 0].any(axis=-1)
 
 
 def first_set_rejected(problem):
@@ -176,7 +176,7 @@ def first_set_rejected(problem):
 
     def event(trial):
         wealth = trial.kept.wealth
-        return wealth.lost[..., 0] if isinstance(wealth, SetsWealth) else pieces(trial)
+        return wealth.rejected[..., 0] if isinstance(wealth, SetsWealth) else pieces(trial)
 
     return event
 
@@ -186,7 +186,7 @@ def piece_of_arm_0_rejected(problem):
 
     def event(trial):
         won = trial.kept.wealth
-        return (won.lost[..., 0] & (won.answers[..., 0] > 0)).any(axis=-1)
+        return (won.rejected[..., 0] & (won.answers[..., 0] > 0)).any(axis=-1)
 
     return event
 
@@ -205,12 +205,12 @@ def half_the_arms_rejected(problem):
 
 def none_rejected(problem):
     """Minimum and any-above: the cell "no arm is beyond", just true."""
-    return lambda trial: trial.kept.wealth.none_lost
+    return lambda trial: trial.kept.wealth.none_rejected
 
 
 def arm_0_beyond_rejected(problem):
     """Minimum and any-above: the cell "arm 0 is beyond", just true."""
-    return lambda trial: trial.kept.wealth.arms_lost[..., 0]
+    return lambda trial: trial.kept.wealth.arms_rejected[..., 0]
 
 
 # name: the question for so many arms with a common mean, the event, how far all arms but the first are below the mean
@@ -566,7 +566,7 @@ class TestFront:
             trial = begin(problem, policy)
             for counts in (np.full(4, 100.0), np.array([50_000.0, 50_000.0, 4_000.0, 10.0])):
                 trial = advance(problem, policy, trial, Batch(counts, counts * means))
-            assert trial.kept.wealth.lost.tolist() == [False, False, True, True]
+            assert trial.kept.wealth.rejected.tolist() == [False, False, True, True]
             after = trial.record.counts + trial.plan.pulls
             assert trial.plan.pulls[2] == 0
             assert after[3] == pytest.approx(share * after.sum() / 4, rel=0.05)
@@ -764,7 +764,7 @@ class TestLimits:
             [Wager()],
             runs=200,
             noise=SIGMA_1,
-            watch={"open": lambda trial: (~trial.kept.wealth.lost).sum(axis=-1)},
+            watch={"open": lambda trial: (~trial.kept.wealth.rejected).sum(axis=-1)},
             **limit,
         )
         assert runs.summary.undecided > 0.5

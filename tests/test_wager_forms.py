@@ -53,7 +53,7 @@ def rejections(wrong):
     def event(trial):
         won = trial.kept.wealth
         here = np.apply_along_axis(wrong, -1, won.answers)
-        lost = np.take_along_axis(won.lost, np.maximum(here, 0)[..., None], axis=-1)[..., 0]
+        lost = np.take_along_axis(won.rejected, np.maximum(here, 0)[..., None], axis=-1)[..., 0]
         return (lost & (here >= 0)).any(axis=-1)
 
     return event
@@ -117,7 +117,7 @@ class TestCounts:
         rule, some = EProcessRule(), Batch(np.array([40.0, 40.0, 0.0]), np.array([80.0, 60.0, 0.0]))
         kept_after = rule.fold(problem, rule.start(problem, ()), Wager().first(problem, ()), some)
         kept_after = rule.fold(problem, kept_after, Wager().first(problem, ()), some)
-        assert kept_after.wealth.lost[0].all()
+        assert kept_after.wealth.rejected[0].all()
 
 
 class TestOneNormal:

@@ -122,7 +122,8 @@ def log_sum_exp(rows: Floats) -> Floats:
 
 LISTED = 100  # up to this many numbers are written out; more are packed
 LARGEST = 1 << 31  # bytes that a packed string may unfold to
-_KINDS = {"f": "float64", "i": "int64", "b": "bool"}
+_KINDS = {"f": "float", "i": "int", "b": "bool"}  # of NumPy, 64 bits of the first two, and how a record names them
+_TYPES = {"f": np.float64, "i": np.int64, "b": np.bool_}
 _SIZES = {  # the first that holds all numbers exactly is used
     "f": ("<u1", "<u2", "<u4", "<f4", "<f8"),
     "i": ("<u1", "<u2", "<u4", "<i8"),
@@ -138,7 +139,7 @@ def pack(tree: Any) -> Any:
     """Write a tree of (named) tuples, arrays, plain numbers, truth values and None as JSON.
 
     >>> pack((None, 2, np.array([1.0, np.inf])))
-    [None, 2, {'f': [2], 'is': [1, 'inf']}]
+    [None, 2, {'shape': [2], 'float': [1, 'inf']}]
     """
     if tree is None or isinstance(tree, bool | int):
         return tree
@@ -149,8 +150,9 @@ def pack(tree: Any) -> Any:
     if isinstance(tree, tuple):
         return [pack(each) for each in tree]
     if isinstance(tree, np.ndarray | np.generic):
-        found = {tree.dtype.kind: list(tree.shape), "is": pack_numbers(np.asarray(tree))}
-        return {**found, "single": True} if isinstance(tree, np.generic) else found
+        numbers = pack_numbers(np.asarray(tree))
+        found = {"shape": list(tree.shape), _KINDS[tree.dtype.kind]: numbers}
+        return {**found, "scalar": True} if isinstance(tree, np.generic) else found
     raise TypeError(f"A {type(tree).__name__} is no part of a tree of arrays.")
 
 
@@ -206,9 +208,9 @@ def _read(kind: Any, written: Any, like: Any) -> Any:
 
 
 def _from_array(written: Plain) -> Any:
-    ((kind, shape),) = [(key, written[key]) for key in written if key in _KINDS]
-    array = unpack_numbers(written["is"], kind).reshape([int(each) for each in shape])
-    return array[()] if written.get("single") else array
+    ((kind, name),) = [(kind, name) for kind, name in _KINDS.items() if name in written]
+    array = unpack_numbers(written[name], kind).reshape([int(each) for each in written["shape"]])
+    return array[()] if written.get("scalar") else array
 
 
 def pack_numbers(array: Array) -> list[float | int | str] | str:
@@ -218,11 +220,11 @@ def pack_numbers(array: Array) -> list[float | int | str] | str:
         raise TypeError(f"An array of {array.dtype} cannot be kept.")
     if array.size <= LISTED:
         return [_plain_number(each) if kind == "f" else each for each in array.reshape(-1).tolist()]
-    exact = array.astype(_KINDS[kind])
+    exact: Array = array.astype(_TYPES[kind])
     for size in _SIZES[kind]:
         with np.errstate(over="ignore", invalid="ignore"):
             small = exact.astype(size)
-        if small.astype(_KINDS[kind]).tobytes() == exact.tobytes():
+        if small.astype(_TYPES[kind]).tobytes() == exact.tobytes():
             break
     return f"{size}z:{_compress(small.tobytes())}"
 
@@ -232,11 +234,11 @@ def unpack_numbers(written: list[float | int | str] | str, kind: str = "f") -> A
     if isinstance(written, list):
         if kind != "f" and not all(isinstance(each, bool if kind == "b" else int) for each in written):
             raise ValueError(f"numbers of another kind than {kind}")
-        return np.array(written, dtype=_KINDS[kind])
+        return np.array(written, dtype=_TYPES[kind])
     size, _, text = written.partition("z:")
     if size not in _SIZES[kind]:
         raise ValueError(f"numbers of size {size!r}")
-    return np.frombuffer(_decompress(text), dtype=size).astype(_KINDS[kind])
+    return np.frombuffer(_decompress(text), dtype=size).astype(_TYPES[kind])
 
 
 def _plain_number(number: float) -> float | int | str:

@@ -882,7 +882,7 @@ Danger.table = {
         "because of the arm, and then comparisons are biased."
     ),
     "sample_ratio_mismatch": (
-        "Sample-ratio mismatch: the allocation differs from the plan ({chance:p}). {arm} has {came:count} results, "
+        "Sample-ratio mismatch: the allocation differs from the plan ({chance:p}). {arm} has {returned:count} results, "
         "{expected:count} were expected. Look for whatever assigns, loses or filters results by arm: if it depends on "
         "their values, comparisons are biased."
     ),

@@ -77,7 +77,7 @@ class CovariateSummary(NamedTuple):
     xx: float = 0.0
     xy: float = 0.0
     yy: float = 0.0
-    square: float = 0.0  # of how far arms lie apart within rounds: chi-squared by random assignment
+    chi_squared: float = 0.0  # of how far arms lie apart within rounds, by random assignment
     freedom: int = 0
 
     @quiet
@@ -87,7 +87,7 @@ class CovariateSummary(NamedTuple):
         some = round.counts >= ENOUGH
         n, x = round.counts[some], round.x[some]
         variance = round.xx[some].sum() / max(n.sum() - len(n), 1.0)
-        square, freedom = self.square, self.freedom
+        square, freedom = self.chi_squared, self.freedom
         if len(n) > 1 and variance > 0:
             square += float((n * (x - (n * x).sum() / n.sum()) ** 2).sum() / variance)
             freedom += len(n) - 1

@@ -354,9 +354,9 @@ class RecordedFiles:
     def waiting_units(self) -> tuple[Hashes, Floats]:
         """The ids whose windows were open in the last file, ascending, and the time of the first row of each."""
         last = next((each for each in reversed(self.told) if each.ids is not None), None)
-        if last is None or last.waiting is None or last.waiting_since is None:
+        if last is None or last.waiting_ids is None or last.waiting_since is None:
             return _NONE, np.zeros(0)
-        return unpack_hashes(last.waiting), unpack_numbers(last.waiting_since)
+        return unpack_hashes(last.waiting_ids), unpack_numbers(last.waiting_since)
 
     @cached_property
     def sums(self) -> ArmSums | None:
@@ -382,9 +382,9 @@ class RecordedFiles:
         starts = {*self.starts, *(each.start for each in self.told if each.start is not None)}
         found = marks(row_store.after(), [each.rows for each in {*starts, *taught}], arms, seed)
         for start, each in taught.items():
-            if found.get(start.rows) == start.mark:
+            if found.get(start.rows) == start.in_order:
                 raise _imported(name, each)
-        same = [each.rows for each in starts if found.get(each.rows) == each.mark]
+        same = [each.rows for each in starts if found.get(each.rows) == each.in_order]
         if same:
             raise refusal(
                 name,
@@ -431,7 +431,7 @@ class RecordedFiles:
         skipped, left = 0, {each.start for each in self.told if each.start is not None}
         while left and skipped < row_store.rows:
             known = marks(row_store.after(skipped), [each.rows for each in left], arms, seed)
-            same = [each for each in left if known.get(each.rows) == each.mark]
+            same = [each for each in left if known.get(each.rows) == each.in_order]
             if not same:
                 break
             longest = max(same, key=lambda start: start.rows)

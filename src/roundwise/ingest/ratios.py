@@ -21,7 +21,7 @@ class Linearization(NamedTuple):
 
     ratio: float  # R
     scales: Floats  # c_j (K)
-    own: bool = False  # whether some of it is taken from the rows it is applied to, which are then not bet on
+    from_own_rows: bool = False  # whether some of it is taken from the rows it is applied to, which are then not bet on
 
     def linearize(self, arms: Index, numerators: Floats, denominators: Floats) -> Floats:
         """The results of ids."""

@@ -212,16 +212,23 @@ class ValueSketch(NamedTuple):
         shares = np.bincount(np.unique(self.arms[alone], return_inverse=True)[1], self.counts[alone])
         return np.asarray(1.0 - ((shares / shares.sum()) ** self.counts[:, None]).sum(axis=1))
 
-    def payload(self) -> list[object]:
+    def payload(self) -> Plain:
         """The sketch as JSON."""
-        numbers = (pack_numbers(each.astype(np.float64)) for each in (self.counts, self.arms))
-        return [pack_hashes(self.values), *numbers, self.repeated, self.several, self.per_value]
+        return {
+            "values": pack_hashes(self.values),
+            "rows": pack_numbers(self.counts.astype(np.float64)),
+            "arms": pack_numbers(self.arms.astype(np.float64)),
+            "repeated": self.repeated,
+            "in_several_arms": self.several,
+            "rows_per_value": self.per_value,
+        }
 
     @classmethod
-    def from_payload(cls, payload: Sequence[Any]) -> ValueSketch:
+    def from_payload(cls, payload: Plain) -> ValueSketch:
         """The sketch that `payload` was made of; a ValueError where it contradicts itself."""
-        values, counts, arms = unpack_hashes(payload[0]), unpack_numbers(payload[1]), unpack_numbers(payload[2])
-        repeated, several, per_value = payload[3:]
+        values = unpack_hashes(payload["values"])
+        counts, arms = unpack_numbers(payload["rows"]), unpack_numbers(payload["arms"])
+        repeated, several, per_value = (payload[name] for name in ("repeated", "in_several_arms", "rows_per_value"))
         if len({len(values), len(counts), len(arms)}) > 1 or len(values) > _KEPT:
             raise ValueError("values, rows and arms that are not as many as each other")
         numbers = counts.astype(np.int64), arms.astype(np.uint64)
@@ -252,7 +259,7 @@ def sketches_payload(sketches: Mapping[str, ValueSketch]) -> Plain:
     return {title: each.payload() for title, each in sketches.items()}
 
 
-def sketches_from(payload: Mapping[str, Sequence[Any]]) -> dict[str, ValueSketch]:
+def sketches_from(payload: Mapping[str, Plain]) -> dict[str, ValueSketch]:
     """The sketches that were written down; a ValueError where they contradict themselves."""
     return {str(title): ValueSketch.from_payload(each) for title, each in payload.items()}
 
@@ -416,7 +423,7 @@ class Strata:
     def payload(self, size: int) -> Plain:
         """The strata of this many arms as JSON."""
         found: Plain = {
-            "width": self.width,
+            "max_per_arm": self.width,
             "sizes": pack_numbers(np.bincount(self.arms, minlength=size).astype(np.float64)),
             "totals": pack_numbers(self.totals),
         }
@@ -424,7 +431,7 @@ class Strata:
             found |= {"counts": pack_numbers(self.counts), "scatter": pack_numbers(self.scatter)}
         if self.items is not None:
             items, which = np.unique(self.items, return_inverse=True)
-            found |= {"items": pack_hashes(items), "item": pack_numbers(which.astype(np.float64))}
+            found |= {"items": pack_hashes(items), "item_indices": pack_numbers(which.astype(np.float64))}
         return found
 
     @classmethod
@@ -433,12 +440,12 @@ class Strata:
         sizes, totals = unpack_numbers(payload["sizes"]).astype(np.int64), unpack_numbers(payload["totals"])
         if (sizes < 0).any() or int(sizes.sum()) != len(totals):
             raise ValueError("rows that are not as many as was counted")
-        found = cls.of_values(np.repeat(np.arange(len(sizes)), sizes), totals, int(payload["width"]))
+        found = cls.of_values(np.repeat(np.arange(len(sizes)), sizes), totals, int(payload["max_per_arm"]))
         if payload.get("counts") is not None:
             counts, scatter = unpack_numbers(payload["counts"]), unpack_numbers(payload["scatter"])
             found = replace(found, counts=counts, scatter=scatter)
         if payload.get("items") is not None:
-            places = unpack_numbers(payload["item"]).astype(np.int64)
+            places = unpack_numbers(payload["item_indices"]).astype(np.int64)
             found = replace(found, items=unpack_hashes(payload["items"])[places])
         columns = [found.counts, found.scatter, *([] if found.items is None else [found.items])]
         if {len(each) for each in columns} != {len(totals)} or (found.counts < 0).any():
@@ -589,13 +596,15 @@ class Contradicted:
 
     def payload(self) -> Plain:
         """As it is recorded."""
-        return {"kinds": self.kinds, "lines": list(self.lines), "files": [list(each) for each in self.files]}
+        return {"kinds": self.kinds, "lines": list(self.lines), "files": [each._asdict() for each in self.files]}
 
     @classmethod
     def from_payload(cls, payload: Plain) -> Contradicted:
         """What the payload was made of."""
         kinds = {str(kind): int(payload["kinds"][kind]) for kind in _KINDS if kind in payload["kinds"]}
-        files = tuple(ContradictedFile(str(digest), str(name), int(rows)) for digest, name, rows in payload["files"])
+        files = tuple(
+            ContradictedFile(str(each["digest"]), str(each["name"]), int(each["rows"])) for each in payload["files"]
+        )
         if not kinds or min(*kinds.values(), *(each.rows for each in files), 1) < 1:
             raise ValueError("rows that contradict nothing")
         return cls(kinds, tuple(int(line) for line in payload["lines"]), files)
@@ -654,18 +663,13 @@ class FileStart(NamedTuple):
     """The rows of a file, as marks by which they are known again in another: keyed 64-bit hashes."""
 
     rows: int
-    mark: str  # of the rows in their order, which may be the start of another file
+    in_order: str  # mark of the rows in their order, which may be the start of another file
     in_any_order: str = ""  # of the same rows in any order; empty where other rows could be the same by chance
 
-    def plain(self) -> list[int | str]:
-        """As it is recorded."""
-        return [self.rows, self.mark, *([self.in_any_order] if self.in_any_order else [])]
-
     @classmethod
-    def from_plain(cls, written: Sequence[Any]) -> FileStart:
-        """What `plain` was made of."""
-        rows, *given = written
-        return cls(int(rows), *map(str, given))
+    def from_payload(cls, payload: Plain) -> FileStart:
+        """The marks that were written down."""
+        return cls(int(payload["rows"]), str(payload["in_order"]), str(payload["in_any_order"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -694,7 +698,7 @@ class Results:
     contradicted: Contradicted | None = None  # those of them that say something else
     ids: str | None = None  # packed hashes of the ids of all rows
     id_outcomes: str | list[float | int | str] | None = None  # packed hashes of the arm and outcome of each id
-    waiting: str | None = None  # packed hashes of the ids whose windows are open, which are not told yet
+    waiting_ids: str | None = None  # packed hashes of the ids whose windows are open, which are not told yet
     waiting_since: str | list[float | int | str] | None = None  # the time of the first row of each
     start: FileStart | None = None
     sketches: Mapping[str, ValueSketch] = field(default_factory=dict)  # of columns that may identify units, by title
@@ -772,7 +776,7 @@ _REQUIRED = ("name", "digest", "form", "rows", "counts", "totals", "parts", "see
 _TO_JSON: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("counts", "totals", "scatter", "missing"), pack_numbers),
     **dict.fromkeys(("limits", "times"), list),
-    "start": FileStart.plain,
+    "start": FileStart._asdict,
     "failed": FailedRequests.payload,
     "contradicted": Contradicted.payload,
     "sketches": sketches_payload,
@@ -789,7 +793,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "sigma": float,
     "limits": lambda ends: (float(ends[0]), float(ends[1])),
     "contradicted": Contradicted.from_payload,
-    "start": FileStart.from_plain,
+    "start": FileStart.from_payload,
     "failed": FailedRequests.from_payload,
     "sketches": sketches_from,
     "times": lambda times: (str(times[0]), str(times[1])),
@@ -828,7 +832,7 @@ def _check(found: Results) -> None:
         require(whole_numbers, f"{name} that are not whole numbers")
     same = found.id_outcomes is None or len(found.outcome_hashes) == len(found.id_hashes)
     require(same, "ids that are not as many as what is known of them")
-    require((found.waiting is None) == (found.waiting_since is None), "ids that wait, or since when, but not both")
+    require((found.waiting_ids is None) == (found.waiting_since is None), "ids that wait, or since when, but not both")
     require(all(len(each.counts) == size for each in found.metrics), "metrics of other arms")
     if found.costs is not None:
         both = (found.costs.counts, found.costs.totals)
@@ -845,7 +849,7 @@ def _check(found: Results) -> None:
         every = (*found.ratio, found.linearization.scales)
         require(all(each.shape == (size,) and np.isfinite(each).all() for each in every), "ratios of other arms")
         require(np.isfinite(found.linearization.ratio), "a ratio that is not finite")
-        require(found.parts == 1 or not found.linearization.own, "bets on rows that say themselves how")
+        require(found.parts == 1 or not found.linearization.from_own_rows, "bets on rows that say themselves how")
     if found.row_statistics is not None:
         require(found.row_statistics.fits(size), "statistics of other rows")
         require(np.array_equal(found.row_statistics.moments.counts, found.counts), "statistics of other rows")

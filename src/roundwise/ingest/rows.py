@@ -330,7 +330,7 @@ def read_results(
             reader.adjustment, reader.ratio = adjustment, ratio
             reader.refuse_direction(lower_is_better)
             found = reader.read()
-            if found.linearization is not None and found.linearization.own:
+            if found.linearization is not None and found.linearization.from_own_rows:
                 parts = 1  # earlier results alone may say how it is bet on
             found = replace(found, parts=parts, seed=seed)
         except OSError as error:
@@ -717,7 +717,7 @@ class FileReader:
             id_outcomes=pack_numbers(outcome_codes(self.arms, told_ids, self.seed).astype(np.float64))
             if with_ids
             else None,
-            waiting=None if units.closed.all() else pack_hashes(units.waiting.ids),
+            waiting_ids=None if units.closed.all() else pack_hashes(units.waiting.ids),
             waiting_since=None if units.closed.all() else pack_numbers(units.waiting.times),
             start=start,
             sketches=list_sketches(watches.values(), self.arms),

@@ -304,11 +304,11 @@ class RefutationState(NamedTuple):
     lower: Floats  # (K), of the means that are left, where the deviation is unknown
     upper: Floats  # (K)
     deviance: Floats  # (K), of the means of batches from those over all
-    cells: Floats  # (K), the means of batches that it is of
-    square: float = 0.0  # within batches and arms, in units of sigma^2
+    batches: Floats  # (K), the means of batches that it is of
+    squares: float = 0.0  # within batches and arms, in units of sigma^2
     rows: float = 0.0  # the results that it is of
-    apart: float = 0.0  # log of the most that was won on batches that lie apart
-    spread: float = 0.0  # log of the most that was won on results that vary too much
+    log_between: float = 0.0  # log of the most that was won on batches that lie apart
+    log_within: float = 0.0  # log of the most that was won on results that vary too much
 
     @classmethod
     def none(cls, arms: int) -> RefutationState:
@@ -321,12 +321,12 @@ class RefutationState(NamedTuple):
         """The arm whose batches lie furthest apart, if no means fit them all."""
         if (self.lower > self.upper).any():
             return int((self.lower - self.upper).argmax())
-        return int(self.deviance.argmax()) if self.apart >= BAR else None
+        return int(self.deviance.argmax()) if self.log_between >= BAR else None
 
     @property
     def spreading(self) -> bool:
         """Whether results vary more than sigma allows."""
-        return self.spread >= BAR
+        return self.log_within >= BAR
 
 
 @quiet
@@ -341,10 +341,10 @@ def update_refutation(noise: Noise, held: RefutationState, batch: Batch) -> Refu
     found = held._replace(counts=counts, totals=totals, scatter=held.scatter + within + squares)
     sigmas = _sigmas(noise)
     if sigmas is not None and batch.scatter is not None:
-        square = held.square + float((batch.scatter / sigmas**2).sum())
+        square = held.squares + float((batch.scatter / sigmas**2).sum())
         rows = held.rows + float(more.sum())
-        spread = max(held.spread, _log_mean(_TILTS * square / 2 + rows * _NORMAL))
-        found = found._replace(square=square, rows=rows, spread=spread)
+        spread = max(held.log_within, _log_mean(_TILTS * square / 2 + rows * _NORMAL))
+        found = found._replace(squares=square, rows=rows, log_within=spread)
     if sigmas is None and not noise.outcome.limited and not noise.outcome.counts:
         if not (noise.needs == "squares" and noise.estimates_variance):
             return found
@@ -353,11 +353,11 @@ def update_refutation(noise: Noise, held: RefutationState, batch: Batch) -> Refu
         upper = np.where(seen, np.fmin(held.upper, mean + radius), held.upper)
         return found._replace(lower=lower, upper=upper)
     between = more * _deviance(noise, sigmas, new, mean) + np.where(n > 0, n * _deviance(noise, sigmas, old, mean), 0.0)
-    deviance, cells = held.deviance + np.where(seen, between, 0.0), held.cells + seen
+    deviance, cells = held.deviance + np.where(seen, between, 0.0), held.batches + seen
     factors = _CHERNOFF if sigmas is None else _NORMAL
     logs = _TILTS[:, None] * deviance + factors[:, None] * cells
     logs = logs if noise.shares_items else logs.sum(axis=-1)  # arms are multiplied where they are independent
-    return found._replace(deviance=deviance, cells=cells, apart=max(held.apart, _log_mean(logs)))
+    return found._replace(deviance=deviance, batches=cells, log_between=max(held.log_between, _log_mean(logs)))
 
 
 def _sigmas(noise: Noise) -> Floats | None:

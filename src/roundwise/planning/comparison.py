@@ -39,7 +39,7 @@ class ComparedDesign:
     mean_samples: float
     all_true: float | None = None  # of claims: all that are true are shown
     claims: tuple[float, ...] = ()  # the power of each
-    enough: float | None = None  # budget for the power that is wanted
+    budget_needed: float | None = None  # budget for the power that is wanted
     by_row: tuple[float, ...] = ()  # the power in every row of the plan; () where it is the plan's own
 
     def plain(self) -> Plain:
@@ -84,13 +84,13 @@ def _compare_best_arm(
 
         enough = _enough(power_at, request)
         by_row = tuple(run_looks(request, each.expected, float(request.budget or 0), shape, number)[0] for each in rows)
-        found.append(ComparedDesign(name=name, power=power, mean_samples=mean, enough=enough, by_row=by_row))
+        found.append(ComparedDesign(name=name, power=power, mean_samples=mean, budget_needed=enough, by_row=by_row))
     found.append(
         ComparedDesign(
             name="roundwise",
             power=row.within_budget or 0.0,
             mean_samples=row.mean_samples,
-            enough=None if ours is None else float(ours.budget),
+            budget_needed=None if ours is None else float(ours.budget),
         )
     )
     return tuple(found)

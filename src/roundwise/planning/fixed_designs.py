@@ -74,8 +74,8 @@ class Looks:
     """A group-sequential design: as many looks as our study typically has rounds."""
 
     looks: int
-    most: float  # results if nothing is shown before the end
-    expected: float  # results on average, with these means
+    max_samples: float  # results if nothing is shown before the end
+    mean_samples: float  # results on average, with these means
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class FixedDesign:
     """One look at the end, shares fixed in advance."""
 
     samples: float  # in all
-    critical: float  # z
+    critical_z: float
     comparisons: int
     power: float
     method: str
@@ -131,10 +131,12 @@ def fixed_design(
         level, looks = problem.delta / number, min(looks, 20)
         inflation, expected = obrien_fleming(looks, level, power)
         once = needed(-ndtri(level))
-        sequential = Looks(looks=looks, most=factor * (once * inflation), expected=factor * (once * expected))
+        sequential = Looks(
+            looks=looks, max_samples=factor * (once * inflation), mean_samples=factor * (once * expected)
+        )
     return FixedDesign(
         samples=factor * samples,
-        critical=critical,
+        critical_z=critical,
         comparisons=number,
         power=power,
         method=method if number > 1 else "one look",

@@ -595,6 +595,9 @@ class Outlook:
         low, high = found.pop("between")
         found["more_rounds"] |= {"low": low, "high": high}
         found["claims"] = [{"claim": claim, "power": power} for claim, power in self.claims]
+        found["list_results_left"] = found.pop("left")
+        for name, keys in (("extension", ("budget", "power")), ("slowest", ("metric", "power"))):
+            found[name] = None if found[name] is None else dict(zip(keys, found[name], strict=True))
         return found | {"words": self.words}
 
     @property
@@ -711,7 +714,7 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     if listed is not None:  # what is missing is asked for again
         if told is not None and state.open_round is not None:
             trial, told = fold_round(settings, trial, state.summary, state.open_round)[0], None
-        rows, missing = trial.kept.told, 0.0
+        rows, missing = trial.kept.results, 0.0
         world: Environment = RestOfList(settings.noise, rows, len(listed))
         runs = runs_of_list(len(listed), len(settings.arms), runs)
         left = len(listed) * len(settings.arms) - int(np.sum(~np.isnan(rows)))

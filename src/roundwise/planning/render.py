@@ -116,11 +116,11 @@ def comparison_table(plan: StudyPlan) -> Table:
         table.append(["at least one that is true", *(share(each.power) for each in plan.compared)])
         table.append(["all that are true", *(_chance(each.all_true) for each in plan.compared)])
         return [*table, ["results on average", *(whole(each.mean_samples) for each in plan.compared)]]
-    needs = any(each.enough is not None for each in plan.compared)
+    needs = any(each.budget_needed is not None for each in plan.compared)
     head = ["design", "answer", "results on average"]
     table = [[*head, *([f"needs for {share(plan.request.power)}"] if needs else [])]]
     for each in plan.compared:
-        enough = ["-" if each.enough is None else whole(each.enough)] if needs else []
+        enough = ["-" if each.budget_needed is None else whole(each.budget_needed)] if needs else []
         table.append([each.name, share(each.power), whole(each.mean_samples), *enough])
     return table
 
@@ -258,8 +258,8 @@ def describe_fixed_design(row: PlanRow) -> str:
     if looks is None:
         return said
     return (
-        f"{said} With {looks.looks} looks (O'Brien-Fleming) it needs at most {whole(looks.most)}, and "
-        f"{whole(looks.expected)} on average."
+        f"{said} With {looks.looks} looks (O'Brien-Fleming) it needs at most {whole(looks.max_samples)}, and "
+        f"{whole(looks.mean_samples)} on average."
     )
 
 

@@ -80,7 +80,7 @@ class PlanRow(Forecast):
             "cost_p95": None if self.cost is None else self.cost.p95,
             "cost_mean": self.mean_cost,
             "within_budget": self.within_budget,
-            "wrong": self.wrong,
+            "error": self.wrong,
             "claims": [vars(each) for each in self.claims],
             "at_least_one": self.at_least_one,
             "all_true": self.all_true,

@@ -117,7 +117,7 @@ class StudyPlan:
             "target": self.target,
             "recommended": {
                 "policy": policy_words(self.request.policy, self.request),
-                "front": [each.plain() for each in self.front],
+                "tradeoff": [each.plain() for each in self.front],
                 "settings": {key: value for key, value in self.request.to_json().items() if key[:4] != "seed"},
             },
             "fixed_design": None if self.fixed_design is None else dataclasses.asdict(self.fixed_design),

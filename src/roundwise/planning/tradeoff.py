@@ -183,7 +183,7 @@ class TradeoffPoint(Forecast):
             "cost_mean": self.mean_cost,
             "days_mean": self.mean_days,
             "power": self.power,
-            "front": self.front,
+            "on_pareto_front": self.front,
             "recommended": self.recommended,
         }
 

@@ -66,7 +66,7 @@ class ConditionalPower(Policy):
         """The claims that can be shown, or where nothing is known of what is left, those that cost least."""
         every = list(zip(metrics_of(problem), states_of(trial.kept), strict=True))  # whose rows are the same
         if trial.plan.left is not None:
-            share = np.maximum.reduce([self._shares(sub, state.fed) for sub, state in every])
+            share = np.maximum.reduce([self._shares(sub, state.targeted) for sub, state in every])
             left = np.minimum(trial.plan.left, 2.0**53)
             pulls = np.where(total(share)[..., None] > 0, share / total(share)[..., None] * left[..., None], 0.0)
             return BatchPlan(whole(pulls), trial.plan.may_stop)
@@ -79,8 +79,8 @@ class ConditionalPower(Policy):
         least = np.where(share > 0, share, np.inf).min(axis=-1, keepdims=True)
         return np.asarray(np.ceil(self.first_pulls * share / least - 1e-9))
 
-    def _shares(self, problem: Problem, fed: Bools) -> Floats:
-        counted = counted_arms(squares_of(claims_of(problem).forms), fed)
+    def _shares(self, problem: Problem, targeted: Bools) -> Floats:
+        counted = counted_arms(squares_of(claims_of(problem).forms), targeted)
         return shares_of(counted, problem.noise.shares_items)
 
     def _open_ended(self, problem: Problem, kept: ClaimState, samples: Floats) -> Floats:

@@ -88,7 +88,7 @@ class Lockstep(Policy[BlockEdge]):
     def next(self, problem: Problem, trial: Trial[BlockEdge]) -> BatchPlan[BlockEdge]:
         """The rest of the block, or another one, without the results that were told already."""
         kept: ListState = trial.kept
-        edge = np.where(kept.place < trial.plan.memory.edge, trial.plan.memory.edge, self._edge(problem, kept))
+        edge = np.where(kept.items < trial.plan.memory.edge, trial.plan.memory.edge, self._edge(problem, kept))
         plan = trial.plan._replace(memory=BlockEdge(edge))
         pulls = self.missing_entries(problem, trial._replace(plan=plan)).sum(axis=-2, dtype=np.float64)
         found = BatchPlan(pulls, plan.may_stop, plan.memory)
@@ -97,19 +97,19 @@ class Lockstep(Policy[BlockEdge]):
     def missing_entries(self, problem: Problem, trial: Trial[BlockEdge]) -> Bools:
         kept, edge = trial.kept, trial.plan.memory.edge
         places = np.arange(int(edge.max(initial=0)))
-        told = kept.told[..., : len(places), :]
+        told = kept.results[..., : len(places), :]
         there = np.zeros((*edge.shape, len(places), problem.arms), dtype=np.bool_)
         there[..., : told.shape[-2], :] = ~np.isnan(told)
         open_ = np.asarray(~self.stopping.finished(problem, kept))
         block = open_[..., None] & (places < edge[..., None])  # an arm that comes back catches up
-        needed = self.stopping.process(problem).needed(kept.purses)
+        needed = self.stopping.process(problem).needed(kept.wealth)
         return np.asarray(block[..., None] & ~there & needed[..., None, :])
 
     def _edge(self, problem: Problem, kept: ListState) -> Floats:
         """The end of the next block: the median of what the open comparisons need. ()"""
-        size, place = float(self.size or 1), kept.place
+        size, place = float(self.size or 1), kept.items
         process = self.stopping.process(problem)
-        need = process.needs(kept.purses, place)
+        need = process.needs(kept.wealth, place)
         n = place[..., None]
         with np.errstate(divide="ignore", invalid="ignore"):
             clock = n / (1.0 - np.minimum(n / size, 1.0))  # of the Brownian motion that the bridge is made of
@@ -122,10 +122,10 @@ class Lockstep(Policy[BlockEdge]):
         some = np.asarray(need.open.any(axis=-1))
         edge = np.where(some, np.nanmedian(np.where(some[..., None], wanted, 0.0), axis=-1), place + 1.0)
         edge = np.ceil(np.where(edge > REST * size, size, edge))
-        arms = process.needed(kept.purses).sum(axis=-1)
+        arms = process.needed(kept.wealth).sum(axis=-1)
         edge = np.minimum(self._limit(np.maximum(edge, place + 1.0), place, arms), size)
-        told = (~np.isnan(kept.told)).sum(axis=-2, dtype=np.float64)
-        most = self._affordable(problem, told, process.needed(kept.purses))
+        told = (~np.isnan(kept.results)).sum(axis=-2, dtype=np.float64)
+        most = self._affordable(problem, told, process.needed(kept.wealth))
         return np.asarray(np.minimum(edge, place + most))
 
     def _affordable(self, problem: Problem, told: Floats, needed: Bools) -> Floats:

@@ -81,7 +81,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         units,
         None if question.control is None else settings.arms[question.control],
         name_answer(question, answer, settings.arms),
-        None if verdict is None else str(verdict["words"]),
+        None if verdict is None else str(verdict["answer_text"]),
         ended,
         share(1 - settings.delta) if ended and not guarantee.reasons else "",
         None if settings.list is None else "On this list",
@@ -104,11 +104,11 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         pending=0 if waiting is None else waiting.results,
         budget=settings.budget,
         rounds=int(state.trial.record.batches),
-        whole=_whole_list(settings),
-        tied=found.tied,
+        list_results=_whole_list(settings),
+        tied_arms=found.tied,
         cost=None if prices is None else float(np.dot(prices, state.record.counts)),
         max_cost=settings.max_cost,
-        whole_cost=None
+        list_cost=None
         if prices is None or settings.list is None
         else len(settings.list) * float(sum(np.delete(prices, settings.list.known_arms(settings.arms)))),
         cost_unit="" if settings.prices is not None else next(iter(state.facts.cost_units), ""),
@@ -218,7 +218,7 @@ def _tabulate_round(asked: Round) -> list[RoundRow]:
             asked=int(pulls),
             results=int(count),
             mean=float(total / count) if count else None,
-            counts=asked.counted,
+            counted=asked.counted,
         )
         for arm, pulls, count, total in zip(asked.arms, asked.pulls, came.counts, came.totals, strict=True)
         if pulls or count
@@ -378,7 +378,7 @@ def _list_arms(state: State) -> list[ArmRow]:
     """What came back of every arm; also what is recorded and does not count yet."""
     record, waiting = state.measured, state.awaited_round
     open_ = None if waiting is None or not waiting.files else waiting.whole
-    missing = dict(state.facts.lost)
+    missing = dict(state.facts.missing)
     for names, each in state.late_files:
         for name, lost in zip(names, [] if each.missing is None else each.missing.tolist(), strict=False):
             missing[name] = missing.get(name, 0) + int(lost)
@@ -521,7 +521,7 @@ def _size_claim(
         lower=lower if claim.lower is None else scale(claim.lower),
         upper=upper if claim.upper is None else scale(claim.upper),
         scale=claim.scale,
-        chance=claim.chance,
+        power=claim.chance,
         given_up=claim.given_up,
         margins=margin,
         arm=claim.left,

@@ -84,7 +84,7 @@ def draw_means_by_round(report: ReportData) -> Svg:
     for arm in ranked:
         results, total, points = 0, 0.0, []
         for cell in report.cells:
-            if cell.arm == arm.name and cell.counts and cell.mean is not None:
+            if cell.arm == arm.name and cell.counted and cell.mean is not None:
                 results, total = results + cell.results, total + cell.results * cell.mean
                 points.append((float(cell.round), total / results))
         if points:

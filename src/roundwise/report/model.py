@@ -201,7 +201,7 @@ class ClaimRow:
     upper: float | None = None
     scale: str | None = None  # what these are of, where it is neither a mean nor a difference of two
     margin: float | None = None  # that a ratio is claimed to exceed
-    chance: float | None = None  # a forecast, where a rule makes one
+    power: float | None = None  # a forecast that it is shown by the end, where a rule makes one
     log_adjusted: float | None = None  # of the e-value adjusted for all claims, whose bar is 1/delta
     single_lower: float | None = None  # bounds of single steps, which have no part in what is shown
     single_upper: float | None = None
@@ -270,7 +270,7 @@ class RoundRow:
     asked: int
     results: int
     mean: float | None
-    counts: bool  # whether the decision has seen it
+    counted: bool  # whether the decision has seen it
 
 
 class EvidenceHistory(NamedTuple):
@@ -300,11 +300,11 @@ class ReportData:
     pending: int  # that are recorded, of a round that is still open
     budget: int | None
     rounds: int  # that count
-    whole: int | None  # results of all arms on the whole list, of a study of one
-    tied: tuple[str, ...]  # arms that share the first place of a list
+    list_results: int | None  # results of all arms on the whole list, of a study of one
+    tied_arms: tuple[str, ...]  # arms that share the first place of a list
     cost: float | None  # of all results, by their prices or by what they cost on average
     max_cost: float | None  # that was allowed
-    whole_cost: float | None  # of the whole list
+    list_cost: float | None  # of the whole list
     cost_unit: str  # of both: tokens, or empty
     remaining: dict[str, int]  # results of the open round
     arm_rows: tuple[ArmRow, ...]  # in the order of the study
@@ -419,7 +419,7 @@ def _describe_entry(kind: str, payload: Plain, asked: float | None) -> str:
         EventKind.ROUND_CLOSED: f"the rest was given up: {why}",
         EventKind.CHECKPOINT: "counted",
         EventKind.TOLD_LATE: "recorded, after the decision",
-        "decided": f"decided: {payload.get('words', '?')}",
+        "decided": f"decided: {payload.get('answer_text', '?')}",
         "amended": f"{payload.get('name', '?')} {corrected}: {why}",
         "closed": f"closed: {why}",
     }

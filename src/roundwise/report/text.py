@@ -532,7 +532,7 @@ def round_table(report: ReportData) -> list[Column]:
         sums = found.setdefault(each.round, [0, 0, 0])
         for i, more in enumerate((each.asked, each.results, bool(each.results))):
             sums[i] += more
-        counted[each.round] = each.counts
+        counted[each.round] = each.counted
     rounds = list(found)[-MOST:]
     open_ = "after the decision" if report.status == "decided" else "still open"
     return [
@@ -580,8 +580,8 @@ def claim_table(report: ReportData) -> list[Column]:
     ]
     if any(size is not None for each in rows for size in (each.estimate, each.lower, each.upper)):
         columns.append(Column("so far", [_describe_size(report, each) for each in rows], kind="size"))
-    if any(each.chance is not None for each in rows):
-        chances = ["" if each.chance is None else f"{100 * each.chance:.0f} %" for each in rows]
+    if any(each.power is not None for each in rows):
+        chances = ["" if each.power is None else f"{100 * each.power:.0f} %" for each in rows]
         columns.append(Column("forecast", chances, True))
     return columns
 
@@ -685,16 +685,16 @@ def describe_extent(report: ReportData) -> str:
         before = f"{count(report.results - report.late)} in {within}"
         return f"{several(report.results, 'result')}, {before} and {count(report.late)} after the decision"
     came = several(report.results, "result")
-    if report.whole is not None:
-        part = share(round(report.results / report.whole, 3))
-        came = f"{count(report.results)} of {count(report.whole)} results of the whole list ({part})"
+    if report.list_results is not None:
+        part = share(round(report.results / report.list_results, 3))
+        came = f"{count(report.results)} of {count(report.list_results)} results of the whole list ({part})"
     if report.budget is not None:
         came = f"{count(report.results)} of at most {count(report.budget)} results"
     if report.cost is not None:
         most = "" if report.max_cost is None else f" of at most {number(report.max_cost)}"
         came += f", at a price of {number(report.cost)}{most} {report.cost_unit}".rstrip()
-    if report.whole_cost is not None and report.cost is not None:
-        came += f" ({share(report.cost / report.whole_cost)} of the whole list)"
+    if report.list_cost is not None and report.cost is not None:
+        came += f" ({share(report.cost / report.list_cost)} of the whole list)"
     waiting = f", and {count(report.pending)} of the open round, which do not count yet" if report.pending else ""
     return f"{came} in {within}{waiting}"
 

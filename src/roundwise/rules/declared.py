@@ -19,7 +19,7 @@ from roundwise.rules.base import StoppingRule
 class PlanFollowed(NamedTuple):
     """Whether every batch so far came back just as it was planned."""
 
-    exact: Bools  # ()
+    as_planned: Bools  # ()
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,15 @@ class Declared(StoppingRule[PlanFollowed]):
     def fold(self, problem: Problem, kept: PlanFollowed, plan: BatchPlan, batch: Batch) -> PlanFollowed:
         """Whether this batch, too, came back as planned: the same number of results of every arm."""
         _declaration(plan)
-        return PlanFollowed(np.asarray(kept.exact & (batch.counts == plan.pulls).all(axis=-1)))
+        return PlanFollowed(np.asarray(kept.as_planned & (batch.counts == plan.pulls).all(axis=-1)))
 
     def stops(self, problem: Problem, trial: Trial[Any, PlanFollowed]) -> Bools:
         """Whether an answer is declared, and may be."""
-        return np.asarray(_declaration(trial.plan).made & trial.kept.exact)
+        return np.asarray(_declaration(trial.plan).made & trial.kept.as_planned)
 
     def broken(self, problem: Problem, trial: Trial[Any, PlanFollowed]) -> Bools:
         """Whether some batch differed from its plan."""
-        return np.asarray(~trial.kept.exact)
+        return np.asarray(~trial.kept.as_planned)
 
     def answer(self, problem: Problem, trial: Trial[Any, PlanFollowed]) -> Answer:
         """The one that is declared."""

@@ -25,6 +25,7 @@ from roundwise.messages import Guarantee, Reason, Remedy
 from roundwise.model.problem import Record
 from roundwise.store import Entry, EventKind, Listing, check_chain, open_store, read_log, write_log
 from roundwise.study.fold import evidence
+from roundwise.study.guarantee import guarantee_of
 from roundwise.study.state import WRONG, State, replay
 from roundwise.study.study import Study, adjustment_of, load_study, overview, ratio_of
 
@@ -56,7 +57,7 @@ class Audit(NamedTuple):
     entries: int  # of the record,
     digest: str  # and that of the last
     plans: int  # that were computed again
-    counts: int
+    checkpoints: int
     verdicts: int
     differences: tuple[Difference, ...]
 
@@ -64,6 +65,16 @@ class Audit(NamedTuple):
     def sound(self) -> bool:
         """Whether nothing differs that was recorded by the rules of this version."""
         return not any(each.same_rules for each in self.differences)
+
+    def plain(self) -> Plain:
+        """What was found as JSON."""
+        return {
+            "study": self.state.name,
+            **{name: getattr(self, name) for name in ("entries", "digest", "plans", "checkpoints", "sound")},
+            "decided": self.state.decided is not None,
+            "differences": [each._asdict() for each in self.differences],
+            "guarantee": guarantee_of(self.state).plain(),
+        }
 
 
 def find_entry(entries: Sequence[Entry], digest: str) -> Entry:
@@ -107,8 +118,8 @@ def audit_entries(entries: Sequence[Entry], progress: Callable[[int], None] | No
     if state.decided is None and not state.ready and state.verdict() is not None:
         found.append(Difference(last.seq, last.version, rules, "a verdict follows, but was not recorded"))
     kinds = Counter(entry.kind for entry in entries)
-    plans, counts, verdicts = (kinds[each] for each in (EventKind.ASKED, EventKind.CHECKPOINT, EventKind.DECIDED))
-    return Audit(state, len(entries), last.digest, plans, counts, verdicts, tuple(found))
+    plans, folds, verdicts = (kinds[each] for each in (EventKind.ASKED, EventKind.CHECKPOINT, EventKind.DECIDED))
+    return Audit(state, len(entries), last.digest, plans, folds, verdicts, tuple(found))
 
 
 def _is_followed(entries: Sequence[Entry], i: int, kind: str) -> bool:
@@ -140,10 +151,10 @@ def _differences(state: State, entry: Entry) -> list[str]:
     elif entry.kind == EventKind.CHECKPOINT:
         after, again = f"after round {payload['round']}", state.fold()
         try:
-            mine, other = (unpack_array(each["claims"]["log_e"]) for each in (again, payload))
+            mine, other = (unpack_array(each["claims"]["log_evidence"]) for each in (again, payload))
             if not _close(mine, other):
                 words.append(f"{after} the log evidence was {_few(other)}, this version finds {_few(mine)}")
-            mine, other = (unpack_array(each["plan"]) for each in (again, payload))
+            mine, other = (unpack_array(each["next_pulls"]) for each in (again, payload))
             if not np.array_equal(mine, other):
                 words.append(f"{after} {_few(other)} was planned, this version plans {_few(mine)}")
             mine, other = (unpack(Record, each["state"]["record"]).totals for each in (again, payload))
@@ -176,7 +187,7 @@ def _other_adjustments(state: State, written: Plain) -> list[str]:
 def _contradictions(state: State, checkpoint: Plain) -> list[str]:
     """What does not agree within a checkpoint: the state, and what it says was won."""
     try:
-        if _close(evidence(state.spec, state.trial)[0], unpack_array(checkpoint["claims"]["log_e"])):
+        if _close(evidence(state.spec, state.trial)[0], unpack_array(checkpoint["claims"]["log_evidence"])):
             return []
     except (AttributeError, LookupError, TypeError, Unreadable):
         return []  # what cannot be read was said above

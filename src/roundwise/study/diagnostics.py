@@ -63,9 +63,9 @@ class Disagreement(NamedTuple):
 class Heterogeneity(NamedTuple):
     """How far batches were from what those before them led to expect, and where most of all."""
 
-    square: float = 0.0  # chi-squared if chance alone was at work
+    chi_squared: float = 0.0  # of this law if chance alone was at work
     freedom: int = 0  # its degrees of freedom
-    most: float = 0.0  # the largest residual, in standard deviations
+    largest_residual: float = 0.0  # in standard deviations
     arm: int = 0
     batch: int = 0
 
@@ -74,9 +74,9 @@ class Agreement(NamedTuple):
     """What is kept of the batches so far."""
 
     sums: Past  # of all results, without the batches one by one
-    used: Past  # of the arms that had enough results, weighed by 1/variance
-    held: RefutationState  # the means that are left
-    shifted: Heterogeneity = Heterogeneity()  # up to a shift of all arms together
+    weighted: Past  # of the arms that had enough results, by 1/variance
+    refutation: RefutationState  # tests of the noise model itself
+    up_to_shifts: Heterogeneity = Heterogeneity()  # of all arms together
     plain: Heterogeneity = Heterogeneity()
 
     @classmethod
@@ -95,24 +95,24 @@ def update_agreement(problem: Problem, so_far: Agreement, batch: Batch, number: 
     weighed = Batch(scale * counts, scale * totals)
     unit = 1.0 if _estimated(problem) else float(variance.max())
     shifted, plain = (
-        _further(so_far.used, weighed, unit, number, shifts, known)
-        for shifts, known in ((True, so_far.shifted), (False, so_far.plain))
+        _further(so_far.weighted, weighed, unit, number, shifts, known)
+        for shifts, known in ((True, so_far.up_to_shifts), (False, so_far.plain))
     )
-    used = so_far.used.plus(weighed) if counts.any() else so_far.used
-    return Agreement(sums, used, update_refutation(problem.noise, so_far.held, batch), shifted, plain)
+    used = so_far.weighted.plus(weighed) if counts.any() else so_far.weighted
+    return Agreement(sums, used, update_refutation(problem.noise, so_far.refutation, batch), shifted, plain)
 
 
 def find_disagreement(problem: Problem, so_far: Agreement, shifts: bool) -> Disagreement | None:
     """How well the batches agree, up to a `shift` of all arms together; None if that cannot be said."""
-    apart = so_far.shifted if shifts else so_far.plain
+    apart = so_far.up_to_shifts if shifts else so_far.plain
     if apart.freedom < 1:
         return None
-    chance = chi_squared_tail(apart.freedom, apart.square)
+    chance = chi_squared_tail(apart.freedom, apart.chi_squared)
     if _estimated(problem):  # the variances are estimates, too: one of all arms, or one of each
         from scipy.special import fdtrc
 
         variances, freedom = problem.noise.variances(so_far.sums), so_far.sums.freedom
-        ratio = apart.square / variances.max() / apart.freedom if variances.max() > 0 else math.nan
+        ratio = apart.chi_squared / variances.max() / apart.freedom if variances.max() > 0 else math.nan
         chance = fdtrc(apart.freedom, freedom.sum() if np.ptp(variances) == 0 else freedom.mean(), ratio)
     return Disagreement(float(chance), apart.arm, apart.batch) if math.isfinite(chance) else None
 
@@ -142,10 +142,10 @@ def _most(
     apart: Heterogeneity, single: Floats, square: float, freedom: int, arms: Places, number: int
 ) -> Heterogeneity:
     place = int(np.abs(single).argmax())
-    most, arm, batch = apart.most, apart.arm, apart.batch
+    most, arm, batch = apart.largest_residual, apart.arm, apart.batch
     if abs(single[place]) > most:
         most, arm, batch = float(abs(single[place])), int(arms[place]), number
-    return Heterogeneity(apart.square + square, apart.freedom + freedom, most, arm, batch)
+    return Heterogeneity(apart.chi_squared + square, apart.freedom + freedom, most, arm, batch)
 
 
 def _estimated(problem: Problem) -> bool:
@@ -241,7 +241,7 @@ class Splits(NamedTuple):
     True
     """
 
-    square: float = 0.0
+    chi_squared: float = 0.0
     freedom: int = 0
     asked: tuple[float, ...] = ()  # in all rounds, by arm
 
@@ -258,12 +258,12 @@ class Splits(NamedTuple):
         equal = np.full(len(shares), counts.mean())
         if chi_squared_tail(len(wanted) - 1, square) < SURPRISING <= split_p_value(equal, counts):
             return self.plus(equal, counts)
-        return found._replace(square=self.square + square, freedom=self.freedom + len(wanted) - 1)
+        return found._replace(chi_squared=self.chi_squared + square, freedom=self.freedom + len(wanted) - 1)
 
     @property
     def chance(self) -> float:
         """How likely chance alone splits results so differently."""
-        return chi_squared_tail(self.freedom, self.square) if self.freedom else 1.0
+        return chi_squared_tail(self.freedom, self.chi_squared) if self.freedom else 1.0
 
 
 def _share(drawn: Floats, seen: float) -> float:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -194,7 +194,7 @@ class Round:
             "amended": self.amended,
             "planned": None if self.planned is None else [int(each) for each in self.planned],
             "by_number": self.by_number,
-            "since": self.since,
+            "asked_at": self.since,
             "design": self.design,
         }
 
@@ -210,7 +210,7 @@ class Round:
             arms=arms,
             planned=None if payload["planned"] is None else read_pulls(payload["planned"], len(arms)),
             by_number=bool(payload["by_number"]),
-            since=str(payload["since"]),
+            since=str(payload["asked_at"]),
             design=payload["design"],
         )
 
@@ -231,15 +231,15 @@ class Surplus(NamedTuple):
 
     rounds: tuple[int, ...] = ()  # the first of those with such results
     asked: int = 0  # in all of those
-    came: int = 0
+    returned: int = 0
     added: int = 0  # beyond the plan, after others
 
     def plus(self, round: Round) -> Surplus:
         """With one more round."""
         if not (added := round.added):
             return self
-        asked, came = self.asked + int(round.pulls.sum()), self.came + round.results
-        return Surplus((*self.rounds, round.number)[:MOST], asked, came, self.added + added)
+        asked, returned = self.asked + int(round.pulls.sum()), self.returned + round.results
+        return Surplus((*self.rounds, round.number)[:MOST], asked, returned, self.added + added)
 
 
 class ArmTotal(NamedTuple):
@@ -249,6 +249,9 @@ class ArmTotal(NamedTuple):
     total: float = 0.0
 
 
+OfArm = TypeVar("OfArm", ArmTotal, ArmRatio)
+
+
 @dataclass(frozen=True)
 class StudySummary:
     """Facts about the rounds so far: few, however many rounds there were."""
@@ -256,14 +259,14 @@ class StudySummary:
     rounds: int = 0  # the number of the last one that was folded
     files: int = 0  # ever recorded, also those that were corrected or withdrawn
     last_file: str | None = None  # the name of the last one that counts
-    short: tuple[Facts, ...] = ()  # rounds closed although results were missing
-    more_short: int = 0  # beyond the ones that are kept
+    closed_early: tuple[Facts, ...] = ()  # rounds closed although results were missing
+    more_closed_early: int = 0  # beyond the ones that are kept
     notes: tuple[FileNote, ...] = ()
     sums_only: bool = False  # whether a file told no rows where the noise model has use for them
     deviation: str | None = None  # how a round first differed from its plan
     agreement: Agreement | None = None  # None if it cannot be read
     refolded: bool = False  # whether the wealth of earlier rules could not be read, and all was folded anew
-    lost: Mapping[str, int] = field(default_factory=dict)  # results without an outcome, by the name of the arm
+    missing: Mapping[str, int] = field(default_factory=dict)  # results without an outcome, by the name of the arm
     contradicted: Mapping[str, int] = field(default_factory=dict)  # by digest: results that later files contradict
     starts: tuple[FileStart, ...] = ()  # the rows of the last files, as marks
     shared_items: bool = False  # whether several arms were tried on the same items
@@ -282,7 +285,7 @@ class StudySummary:
 
     def plus(self, round: Round, late: bool = False) -> StudySummary:
         """With what the files of one more round brought; the decision has not seen it if it is `late`."""
-        files, lost, contradicted = round.files, dict(self.lost), self.contradicted
+        files, lost, contradicted = round.files, dict(self.missing), self.contradicted
         for arm, number in zip(round.arms, round.lost.tolist(), strict=True):
             if number:
                 lost[arm] = lost.get(arm, 0) + int(number)
@@ -302,7 +305,7 @@ class StudySummary:
             last_file=files[-1].name if files else self.last_file,
             notes=_few_notes((*self.notes, *(note for each in files for note in each.notes))),
             sums_only=self.sums_only or any(each.values is None for each in files),
-            lost=lost,
+            missing=lost,
             contradicted=contradicted,
             costs=costs,
             cost_units=tuple(sorted(units)),
@@ -310,11 +313,13 @@ class StudySummary:
             shared_items=self.shared_items or repeated,
             metrics=tuple(each.plus(round.of_metric(m), late) for m, each in enumerate(self.metrics)),
         )
-        if round.short and len(self.short) >= MOST:
-            found = replace(found, more_short=self.more_short + 1)
+        if round.short and len(self.closed_early) >= MOST:
+            found = replace(found, more_closed_early=self.more_closed_early + 1)
         elif round.short:
             numbers = {"missing": round.missing, "asked": int(round.pulls.sum())}
-            found = replace(found, short=(*self.short, {"round": round.number, **numbers, "why": round.closed_early}))
+            found = replace(
+                found, closed_early=(*self.closed_early, {"round": round.number, **numbers, "why": round.closed_early})
+            )
         if late:
             sums, batch = dict(self.late_sums), round.whole
             for arm, results, total in zip(round.arms, batch.counts.tolist(), batch.totals.tolist(), strict=True):
@@ -367,12 +372,14 @@ class StudySummary:
         return {
             **vars(self),
             "notes": [each.values() for each in self.notes],
-            "starts": [each.plain() for each in self.starts],
+            "starts": [each._asdict() for each in self.starts],
             "agreement": pack(self.agreement),
             "sketches": {title: each.payload() for title, each in self.sketches.items()},
             "row_checks": self.row_checks.payload(),
             "metrics": [each.payload() for each in self.metrics],
             "covariate": pack(self.covariate),
+            **{name: getattr(self, name)._asdict() for name in ("surplus", "splits")},
+            **{name: _plain_by_arm(getattr(self, name)) for name in ("late_sums", "costs", "ratios")},
         }
 
     @classmethod
@@ -382,31 +389,48 @@ class StudySummary:
         return cls(
             rounds=int(payload["rounds"]),
             files=int(payload["files"]),
-            last_file=payload.get("last_file"),
-            short=tuple(pick_keys(each, ("round", "missing", "asked", "why")) for each in payload["short"]),
-            more_short=int(payload["more_short"]),
+            last_file=payload["last_file"],
+            closed_early=tuple(
+                pick_keys(each, ("round", "missing", "asked", "why")) for each in payload["closed_early"]
+            ),
+            more_closed_early=int(payload["more_closed_early"]),
             notes=tuple(map(FileNote.from_values, payload["notes"])),
             sums_only=bool(payload["sums_only"]),
             deviation=payload["deviation"],
             agreement=_read_agreement(payload["agreement"], arms),
             refolded=bool(payload["refolded"]),
-            lost={str(arm): int(number) for arm, number in payload["lost"].items()},
+            missing={str(arm): int(number) for arm, number in payload["missing"].items()},
             contradicted={str(digest): int(number) for digest, number in payload["contradicted"].items()},
-            starts=tuple(map(FileStart.from_plain, payload["starts"])),
+            starts=tuple(map(FileStart.from_payload, payload["starts"])),
             shared_items=bool(payload["shared_items"]),
             sketches=sketches_from(payload["sketches"]),
-            surplus=Surplus(tuple(int(each) for each in surplus[0]), *(int(each) for each in surplus[1:])),
+            surplus=Surplus(
+                tuple(int(each) for each in surplus["rounds"]),
+                *(int(surplus[name]) for name in ("asked", "returned", "added")),
+            ),
             partitioned_rows=bool(payload["partitioned_rows"]),
             late_rounds=tuple(int(number) for number in payload["late_rounds"]),
-            late_sums={str(arm): ArmTotal(*map(float, each)) for arm, each in payload["late_sums"].items()},
-            splits=Splits(float(splits[0]), int(splits[1]), tuple(float(each) for each in splits[2])),
+            late_sums=_read_by_arm(ArmTotal, payload["late_sums"]),
+            splits=Splits(
+                float(splits["chi_squared"]), int(splits["freedom"]), tuple(float(each) for each in splits["asked"])
+            ),
             covariate=unpack(CovariateSummary, payload["covariate"]),
-            costs={str(arm): ArmTotal(*map(float, each)) for arm, each in payload.get("costs", {}).items()},
-            cost_units=tuple(map(str, payload.get("cost_units", ()))),
-            ratios={str(arm): ArmRatio(*map(float, each)) for arm, each in payload.get("ratios", {}).items()},
+            costs=_read_by_arm(ArmTotal, payload["costs"]),
+            cost_units=tuple(map(str, payload["cost_units"])),
+            ratios=_read_by_arm(ArmRatio, payload["ratios"]),
             row_checks=RowChecks.from_payload(payload["row_checks"], arms),
-            metrics=tuple(cls.from_payload(each, arms) for each in payload.get("metrics", ())),
+            metrics=tuple(cls.from_payload(each, arms) for each in payload["metrics"]),
         )
+
+
+def _plain_by_arm(sums: Mapping[str, Any]) -> Plain:
+    """Sums of each arm as JSON, by their names."""
+    return {arm: each._asdict() for arm, each in sums.items()}
+
+
+def _read_by_arm(kind: type[OfArm], payload: Mapping[str, Facts]) -> dict[str, OfArm]:
+    """The sums that `_plain_by_arm` wrote."""
+    return {str(arm): kind(**{name: float(value) for name, value in each.items()}) for arm, each in payload.items()}
 
 
 def pick_keys(entry: Mapping[str, object], keys: Sequence[str]) -> Plain:
@@ -449,7 +473,7 @@ def _read_agreement(written: object, arms: int) -> Agreement | None:
         _check_alike(found, none)
     except Unreadable:
         return None
-    return found if all(np.shape(each) in ((), (arms,)) for each in found.held) else None
+    return found if all(np.shape(each) in ((), (arms,)) for each in found.refutation) else None
 
 
 def is_past(past: Past) -> bool:
@@ -494,7 +518,7 @@ def start_summary(spec: StudySpec, past: Sequence[ArmResults] = ()) -> StudySumm
     return StudySummary(
         agreement=None if spec.list is not None else Agreement.none(len(spec.arms)),
         row_checks=RowChecks.none(len(spec.arms)),
-        covariate=covariate._replace(square=0.0, freedom=0),  # how alike arms were then says nothing of this study
+        covariate=covariate._replace(chi_squared=0.0, freedom=0),  # how alike arms were then says nothing of this study
         metrics=tuple(map(start_summary, spec.by_metric)),
     )
 
@@ -640,11 +664,11 @@ def checkpoint_payload(spec: StudySpec, trial: Trial, summary: StudySummary, stu
     return {
         "round": summary.rounds,
         "rules": RULES,
-        "claims": {"log_e": pack(won), "log_threshold": pack(bars), "shown": pack(shown)},
-        "plan": pack(trial.plan.pulls),
+        "claims": {"log_evidence": pack(won), "log_threshold": pack(bars), "shown": pack(shown)},
+        "next_pulls": pack(trial.plan.pulls),
         "state": {
             "record": pack(trial.record),
-            "rule": {"kind": rule.state_tag(problem), "saved": pack(rule.save(problem, trial.kept))},
+            "rule": {"tag": rule.state_tag(problem), "saved": pack(rule.save(problem, trial.kept))},
             "plan": pack(trial.plan),
             "done": bool(trial.done),
         },
@@ -671,7 +695,7 @@ def restore_trial(spec: StudySpec, payload: Facts) -> Trial:
         if not all(np.isfinite(each).all() for each in (record.counts, record.totals, record.batches)):
             raise Unreadable("numbers that are not finite")
         rule, written = spec.policy.stopping, state["rule"]
-        if written["kind"] != rule.state_tag(problem):
+        if written["tag"] != rule.state_tag(problem):
             raise Unreadable(f"the state of another rule ({written['kind']})")
         kept, like = None, rule.save(problem, rule.start(problem, ()))
         if like is not None:  # it continues with the wealth so far also where other rules earned it

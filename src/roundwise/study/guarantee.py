@@ -64,9 +64,9 @@ def _doubts(state: State) -> Iterator[Doubt]:
         yield Condition("covariate_differs", column=spec.columns.covariate, chance=chance)
     yield from contradicted_assumptions(state.row_checks)
     listed = spec.list is not None  # its bets wait for what is missing, whatever the order in which results come
-    if facts.short and not listed:
-        yield Condition("short_rounds", rounds=list(facts.short), more=facts.more_short)
-    if lost := sum(facts.lost.values()):
+    if facts.closed_early and not listed:
+        yield Condition("short_rounds", rounds=list(facts.closed_early), more=facts.more_closed_early)
+    if lost := sum(facts.missing.values()):
         yield Condition("given_up" if listed else "missing_outcomes", number=lost)
     for entry in state.amendments:
         about = {"name": entry["name"], "round": entry["round"], "why": entry["why"]}
@@ -88,7 +88,7 @@ def _doubts(state: State) -> Iterator[Doubt]:
     # every single result, however the next is chosen.
     if (surplus := facts.surplus).added and spec.policy.stopping.any_time and not listed:
         rounds = list(surplus.rounds)
-        yield Condition("surplus", added=surplus.added, rounds=rounds, came=surplus.came, asked=surplus.asked)
+        yield Condition("surplus", added=surplus.added, rounds=rounds, returned=surplus.returned, asked=surplus.asked)
     if spec.seed_given and facts.partitioned_rows:
         yield Condition("seed_chosen")
     if spec.list is not None and (spec.seed_given or spec.list.order == "given"):
@@ -109,7 +109,7 @@ def refutation_of(state: State) -> Reason | None:
     """
     if state.summary.agreement is None:
         return None
-    held = state.summary.agreement.held
+    held = state.summary.agreement.refutation
     moving = None if held.moving is None or moved_together(state) else state.spec.arms[held.moving]
     if not held.spreading and moving is None:
         return None
@@ -132,7 +132,7 @@ def _list_contradicts(state: State) -> Danger | None:
     spec, verdict = state.spec, state.decided
     if spec.list is None or verdict is None or not state.late_files:
         return None
-    told = state.trial.kept.told
+    told = state.trial.kept.results
     for names, file in state.late_files:
         later = Batch(file.counts, file.totals, rows=spec.list.rows([file], len(names), spec.seed))
         rows = of_arms(later, names, spec.arms).rows
@@ -163,7 +163,7 @@ def _cap_differs(state: State) -> Danger | None:
 
 
 def _missing_differ(state: State) -> Danger | None:
-    lost = state.facts.lost
+    lost = state.facts.missing
     if not any(lost.values()) or state.spec.list is not None:  # what is given up on a list helps no arm
         return None
     missing = np.array([float(lost.get(name, 0)) for name in state.spec.arms])
@@ -179,7 +179,7 @@ def _sample_ratio_mismatch(state: State) -> Danger | None:
     spec = state.spec
     if not spec.by_number or any(each.kind != "relaxed" for each in state.changes):
         return None
-    lost = np.array([float(state.summary.lost.get(name, 0)) for name in spec.arms])
+    lost = np.array([float(state.summary.missing.get(name, 0)) for name in spec.arms])
     came = state.trial.record.counts + lost
     if spec.split is not None:
         wanted = np.array(spec.split)
@@ -192,14 +192,14 @@ def _sample_ratio_mismatch(state: State) -> Danger | None:
     expected = came.sum() * wanted / wanted.sum()
     off = (came - expected) / np.sqrt(np.maximum(expected, 1.0))
     arm = int(np.abs(off).argmax())
-    numbers = {"came": int(came[arm]), "expected": round(float(expected[arm]))}
+    numbers = {"returned": int(came[arm]), "expected": round(float(expected[arm]))}
     return Danger("sample_ratio_mismatch", arm=spec.arms[arm], chance=chance, **numbers)
 
 
 def covariates_differ(state: State) -> float:
     """How likely chance alone lets mean covariates differ so much between arms, within rounds."""
     known = state.summary.covariate
-    return chi_squared_tail(known.freedom, known.square) if known.freedom else 1.0
+    return chi_squared_tail(known.freedom, known.chi_squared) if known.freedom else 1.0
 
 
 def bounds_hold(state: State) -> bool:
@@ -210,7 +210,7 @@ def bounds_hold(state: State) -> bool:
 def means_hold(state: State) -> bool:
     """Whether intervals of means may be shown: not either where no single means fit all rounds."""
     kept = state.summary.agreement
-    return kept is None or kept.held.moving is None
+    return kept is None or kept.refutation.moving is None
 
 
 def disagreeing(state: State) -> Disagreement | None:
@@ -313,7 +313,7 @@ def _another_winner(state: State) -> float | None:
     spec = state.spec
     if spec.list is None or spec.list.repeats == 1 or spec.question.name != "best-arm":
         return None
-    told, repeats = state.trial.kept.told, spec.list.repeats
+    told, repeats = state.trial.kept.results, spec.list.repeats
     values = np.full((len(spec.list), len(spec.arms)), np.nan)
     values[spec.list.places(spec.seed)[: len(told)]] = np.where(np.isfinite(told), told, np.nan)
     means = spec.question.sign * state.measured.means

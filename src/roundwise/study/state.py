@@ -155,7 +155,7 @@ class State:
             self._place_entries(self.recent[-1])
 
     def _apply_decided(self, payload: Plain, entry: Entry) -> None:
-        if not isinstance(payload["words"], str):
+        if not isinstance(payload["answer_text"], str):
             raise TypeError("no answer")
         question, arms = self.spec.question, self.spec.arms
         check_answer(question, arms, payload["answer"], question.answer_to_json(question.answer(np.zeros(len(arms)))))
@@ -371,7 +371,7 @@ class State:
         answer = final_answer(self.spec.problem, self.spec.policy, self.trial)
         return {
             "answer": question.answer_to_json(answer),
-            "words": self.spec.policy.stopping.answer_text(self.spec.problem, self.trial, self.spec.arms),
+            "answer_text": self.spec.policy.stopping.answer_text(self.spec.problem, self.trial, self.spec.arms),
             "rounds": int(record.batches),
             "samples": int(record.samples),
         }

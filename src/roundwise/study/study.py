@@ -873,13 +873,13 @@ def overview(state: State) -> Plain:
         "arms": len(spec.arms),
         "state": stands,
         "round": state.number + (stands == "open"),
-        "file": state.late_files[-1][1].name if state.late_files else state.facts.last_file,
-        "answer": None if verdict is None else verdict["words"],
+        "last_file": state.late_files[-1][1].name if state.late_files else state.facts.last_file,
+        "answer_text": None if verdict is None else verdict["answer_text"],
         "results": int(state.record.samples),
         "pending": 0 if waiting is None else waiting.results,
         "budget": spec.budget,
         "list": None if spec.list is None else spec.list.items_digest,
-        "since": None if waiting is None else waiting.since,
+        "waiting_since": None if waiting is None else waiting.since,
         "by": current_user(),
         "guarantee": guarantee_of(state).plain(),
     }
@@ -917,7 +917,7 @@ def ratio_of(state: State, arms: Sequence[str], replaces: Results | None) -> Rat
         return None
     files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
     told = [each.linearization for each in files if each.linearization is not None]
-    if told and (replaces is not None or not told[0].own):
+    if told and (replaces is not None or not told[0].from_own_rows):
         return told[0]
     known = state.summary.ratios
     for names, each in state.past:

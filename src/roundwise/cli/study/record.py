@@ -97,26 +97,15 @@ def verify(
     from roundwise._version import __version__
     from roundwise.store import open_store
     from roundwise.study.audit import audit_entries, find_entry
-    from roundwise.study.guarantee import guarantee_of
 
     with open_store(storage, create=False) as store:
         entries = store.read(name)
     known = None if digest is None else find_entry(entries, digest)
     with progress(len(entries) - 1, "recomputing") as advance:
         audit = audit_entries(entries, advance)
-    found = {
-        "study": name,
-        "entries": len(entries),
-        "digest": entries[-1].digest,
-        **({} if known is None else {"known": known.seq}),
-        "rounds": audit.counts,
-        "decided": audit.state.decided is not None,
-        "sound": audit.sound,
-        "differences": [each._asdict() for each in audit.differences],
-        "guarantee": guarantee_of(audit.state).plain(),
-    }
+    found = audit.plain() | ({} if known is None else {"digest_of_entry": known.seq})
     verdict = "the verdict" if audit.verdicts else "no verdict"
-    what = f"{several(audit.plans, 'plan')}, {several(audit.counts, 'count')} and {verdict}"
+    what = f"{several(audit.plans, 'plan')}, {several(audit.checkpoints, 'checkpoint')} and {verdict}"
     lines = [f"'{name}' is {'sound' if audit.sound else 'NOT sound'}: {len(entries)} entries, unbroken chain."]
     if audit.differences:
         lines.append(f"{what} were recomputed; {len(audit.differences)} differ:")

@@ -234,7 +234,7 @@ def ask(
     with load_study(name, storage) as study:
         render = None if requests.form is None else requests.read(study.state)
         asked, state = study.asking()
-    plain: dict[str, object] = {"study": name, "round": None, "results": {}, "remaining": {}}
+    plain: dict[str, object] = {"study": name, "round": None, "asked": {}, "remaining": {}}
     guarantee = guarantee_of(state)
     if asked is None:
         report = build_report(state, intervals=True)  # the headline that `tell` printed
@@ -253,7 +253,7 @@ def ask(
     if out is not None:
         write_file(out, render_csv(ASKED, [(arm, n) for arm, n in missing.items() if n]))
     if as_json:
-        asking = {"round": asked.number, "results": wanted, "remaining": missing, "status": "undecided"}
+        asking = {"round": asked.number, "asked": wanted, "remaining": missing, "status": "undecided"}
         print_json({**plain, **asking, "guarantee": guarantee.plain()})
         return
     if not guarantee.kept:
@@ -344,9 +344,9 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
     rows = []
     for each in found:
         came = count(each["results"]) + ("" if each["budget"] is None else f" of {count(each['budget'])}")
-        waiting = "" if each["since"] is None else f"since {each['since'][:16]}"
+        waiting = "" if each["waiting_since"] is None else f"since {each['waiting_since'][:16]}"
         mark = each["guarantee"]["status"]
-        stands = (each["answer"] or each["state"]) + ("" if mark == "kept" else f" ({mark})")
+        stands = (each["answer_text"] or each["state"]) + ("" if mark == "kept" else f" ({mark})")
         rows.append((each["name"], stands, came, waiting, each["changed"][:16], each["by"]))
     print_table(("study", "state or answer", "results", "waiting", "last change (UTC)", "by"), rows)
     say_text(f"Next: {shell_command('status NAME')} shows where one stands.")

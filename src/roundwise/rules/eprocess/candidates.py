@@ -61,14 +61,14 @@ class CandidateWealth(NamedTuple):
 
     answers: Floats  # (C, A), as numbers; -1 where there is no such candidate yet
     gains: Floats  # (C, P), log A_{S,p}, with the candidate's share of the bank; -inf where there is none
-    lost: Bools  # (C, P), it reached 1/delta at some time
-    bank: Floats  # (), log of the share for candidates to come
+    rejected: Bools  # (C, P), it reached 1/delta at some time
+    reserve: Floats  # (), log of the share for candidates to come
     comparisons: ComparisonWealth | None = None  # with a tolerance
 
     def extended(self, size: int) -> CandidateWealth:
         """With room for this many candidates."""
         answers, gains = _extended(self.answers, size, -1.0, -2), _extended(self.gains, size, -np.inf, -2)
-        return self._replace(answers=answers, gains=gains, lost=_extended(self.lost, size, False, -2))
+        return self._replace(answers=answers, gains=gains, rejected=_extended(self.rejected, size, False, -2))
 
 
 class PartitionWealth(NamedTuple):
@@ -76,12 +76,12 @@ class PartitionWealth(NamedTuple):
 
     answers: Floats  # (C, A, n)
     gains: Floats  # (C, Q, n)
-    bank: Floats  # (n)
+    reserve: Floats  # (n)
 
     def extended(self, size: int) -> PartitionWealth:
         """With room for this many candidates."""
         return PartitionWealth(
-            _extended(self.answers, size, -1.0, 0), _extended(self.gains, size, -np.inf, 0), self.bank
+            _extended(self.answers, size, -1.0, 0), _extended(self.gains, size, -np.inf, 0), self.reserve
         )
 
 
@@ -136,7 +136,7 @@ class CandidateEProcess(EProcess):
     @quiet
     def update(self, problem: Problem, state: RuleState, parts: Parts, shifts: bool) -> CandidateWealth:
         wealth, known, alternative = state
-        runs, several = wealth.bank.shape, parts.partitions
+        runs, several = wealth.reserve.shape, parts.partitions
 
         def to_columns(array: Array) -> Array:
             """Runs (C, Q), (Q) or () as columns: the same with all runs last, once for every partition."""
@@ -145,7 +145,7 @@ class CandidateEProcess(EProcess):
         def to_runs(array: Array) -> Array:
             return array.reshape(-1, *runs[::-1]).transpose().reshape((*runs, *array.shape[:-1]))
 
-        spread = [to_columns(each) for each in (wealth.answers, wealth.gains, wealth.bank)]
+        spread = [to_columns(each) for each in (wealth.answers, wealth.gains, wealth.reserve)]
         before: list[Floats] = []  # the candidate, the variance of its pieces, and what shifts add to it
         if shifts and known.past.batches > 1:
             without = form_variances(1.0 / np.maximum(known.past.counts, 1.0), alternative.forecast.pieces)
@@ -167,24 +167,24 @@ class CandidateEProcess(EProcess):
         most = max(len(each.answers) for each in found)
         each_part = zip(*(each.extended(most) for each in found), strict=True)
         after = _average(PartitionWealth(*(np.concatenate(each, axis=-1) for each in each_part)), several)
-        answers, gains, bank = (to_runs(each) for each in after)
-        lost = wealth.extended(len(after.answers)).lost | (gains >= problem.goal)
-        return wealth._replace(answers=answers, gains=gains, lost=lost, bank=bank)
+        answers, gains, reserve = (to_runs(each) for each in after)
+        rejected = wealth.extended(len(after.answers)).rejected | (gains >= problem.goal)
+        return wealth._replace(answers=answers, gains=gains, rejected=rejected, reserve=reserve)
 
     def of_candidate(self, problem: Problem, wealth: CandidateWealth, alternative: Candidate) -> tuple[Floats, Bools]:
         """log of the wealth against each piece of the candidate, and which have lost; a new one has its share. (P)"""
         wealth = wealth.extended(int(alternative.number.max(initial=0)) + 1)
         here = alternative.number[..., None, None]
         gains = np.take_along_axis(wealth.gains, here, axis=-2)[..., 0, :]
-        lost = np.take_along_axis(wealth.lost, here, axis=-2)[..., 0, :]
-        return np.where(np.isneginf(gains), (wealth.bank + math.log(OPENING))[..., None], gains), lost
+        rejected = np.take_along_axis(wealth.rejected, here, axis=-2)[..., 0, :]
+        return np.where(np.isneginf(gains), (wealth.reserve + math.log(OPENING))[..., None], gains), rejected
 
     def stops(self, problem: Problem, wealth: CandidateWealth) -> Bools:
-        return np.asarray(wealth.lost.all(axis=-1).any(axis=-1))
+        return np.asarray(wealth.rejected.all(axis=-1).any(axis=-1))
 
     def answer(self, problem: Problem, state: RuleState) -> Answer:
         """The first candidate of which all pieces have lost."""
-        first = state.wealth.lost.all(axis=-1).argmax(axis=-1)
+        first = state.wealth.rejected.all(axis=-1).argmax(axis=-1)
         return numbers_to_answer(
             problem, np.take_along_axis(state.wealth.answers, first[..., None, None], axis=-2)[..., 0, :]
         )
@@ -197,19 +197,19 @@ class CandidateEProcess(EProcess):
         pieces = question.halfspaces(answers, problem.arms)
         every = np.broadcast_to(means, (*visited.shape, problem.arms))
         worst = (form_values(every, pieces) - pieces.offsets).argmin(axis=-1)
-        lost = np.take_along_axis(wealth.lost, worst[..., None], axis=-1)[..., 0]
-        return np.asarray((visited & ~question.correct(answers, every) & lost).any(axis=-1))
+        rejected = np.take_along_axis(wealth.rejected, worst[..., None], axis=-1)[..., 0]
+        return np.asarray((visited & ~question.correct(answers, every) & rejected).any(axis=-1))
 
     @quiet
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """min sum n subject to sum_s f_s^2/n_s <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
-        gains, lost = self.of_candidate(problem, state.wealth, state.alternative)
-        return settle_pieces(problem, state.known, state.alternative.forecast, gains, lost)
+        gains, rejected = self.of_candidate(problem, state.wealth, state.alternative)
+        return settle_pieces(problem, state.known, state.alternative.forecast, gains, rejected)
 
     def _claimed(self, problem: Problem, state: RuleState) -> tuple[Answer, Floats, Bools]:
         """The candidate that won, else that of the estimates: its answer, wealth (P) and lost pieces (P). One run."""
         wealth, _, alternative = state
-        complete = wealth.lost.all(axis=-1)
+        complete = wealth.rejected.all(axis=-1)
         if complete.any():
             number = complete.argmax()
             alternative = alternative._replace(number=np.asarray(number), answer=wealth.answers[number])
@@ -227,7 +227,7 @@ class CandidateEProcess(EProcess):
         """
         from scipy.optimize import linprog
 
-        shown = np.flatnonzero(wealth.lost.all(axis=-1))
+        shown = np.flatnonzero(wealth.rejected.all(axis=-1))
         if len(shown) < 2:
             return False
         answers = [numbers_to_answer(problem, wealth.answers[c]) for c in shown]
@@ -256,10 +256,10 @@ class CandidateEProcess(EProcess):
 
 @quiet
 def settle_pieces(
-    problem: Problem, known: Estimates, forecast: FormEstimate, gains: Floats, lost: Bools
+    problem: Problem, known: Estimates, forecast: FormEstimate, gains: Floats, rejected: Bools
 ) -> RequiredPulls:
     """min sum n subject to sum_s f_s^2/n_s <= g_p^2 / (2 sigma^2 need_p) for all open pieces, from their wealth. (P)"""
-    open_, need, pieces = ~lost, problem.goal - gains, forecast.pieces
+    open_, need, pieces = ~rejected, problem.goal - gains, forecast.pieces
     distance = np.maximum(forecast.value, known.error(forecast))
     used = (pieces.coefficients != 0) & open_[..., None]
     index = np.where(used, pieces.arms, problem.arms)  # arms that are not used go to a place of their own
@@ -276,12 +276,12 @@ def settle_pieces(
 
 
 def claim_halfspaces(
-    problem: Problem, names: Sequence[str], answer: Answer, gains: Floats, lost: Bools
+    problem: Problem, names: Sequence[str], answer: Answer, gains: Floats, rejected: Bools
 ) -> list[ClaimStatus]:
     """The half-spaces of an answer, with the wealth against their complements. One run."""
     pieces = problem.question.halfspaces(answer, problem.arms)
     forms = zip(pieces.arms.tolist(), pieces.coefficients.tolist(), pieces.offsets.tolist(), strict=True)
-    rows = zip(problem.question.halfspace_texts(answer, names, problem.wording), gains, lost, forms, strict=True)
+    rows = zip(problem.question.halfspace_texts(answer, names, problem.wording), gains, rejected, forms, strict=True)
     return [
         ClaimStatus(text, float(gain), problem.goal, bool(out), about=LinearForm(tuple(arms), tuple(factors), offset))
         for text, gain, out, (arms, factors, offset) in rows
@@ -346,7 +346,7 @@ class _Accounts:
 
     def __init__(self, wealth: PartitionWealth, names: Floats) -> None:
         self.wealth = PartitionWealth(*(each.copy() for each in wealth))
-        self.names, n = names, wealth.bank.size
+        self.names, n = names, wealth.reserve.size
         self.confident: Bools = np.zeros((len(names), n), dtype=np.bool_)  # set by the gate
         self.current = np.full(n, -1)  # the candidate of each column, -1 if it was not opened
         self.changed = np.ones((len(names), n), dtype=np.bool_)
@@ -378,8 +378,8 @@ class _Accounts:
             number[new] = visited = (self.wealth.answers[:, 0, here] >= 0).sum(axis=0)
             self.wealth = self.wealth.extended(int(visited.max()) + 1)
             self.wealth.answers[visited, :, here] = wanted[:, new].T
-            self.wealth.gains[visited, :, here] = (math.log(OPENING) + self.wealth.bank[here])[:, None]
-            self.wealth.bank[here] += math.log(1.0 - OPENING)
+            self.wealth.gains[visited, :, here] = (math.log(OPENING) + self.wealth.reserve[here])[:, None]
+            self.wealth.reserve[here] += math.log(1.0 - OPENING)
         return number
 
 
@@ -387,12 +387,12 @@ def _average(wealth: PartitionWealth, partitions: int) -> PartitionWealth:
     """The wealth of each run, averaged over its partitions: column m * runs + i is partition m of run i."""
     if partitions == 1:
         return wealth
-    runs = wealth.bank.size // partitions
+    runs = wealth.reserve.size // partitions
     found = PartitionWealth(*(each[..., :runs].copy() for each in wealth))
-    amounts, bank = np.exp(found.gains), np.exp(found.bank)
+    amounts, reserve = np.exp(found.gains), np.exp(found.reserve)
     for m in range(1, partitions):
         here = slice(m * runs, (m + 1) * runs)
-        bank += np.exp(wealth.bank[here])
+        reserve += np.exp(wealth.reserve[here])
         for c in range(len(wealth.answers)):
             named = wealth.answers[c][:, here]
             some = np.flatnonzero(named[0] >= 0)
@@ -406,7 +406,7 @@ def _average(wealth: PartitionWealth, partitions: int) -> PartitionWealth:
             found.answers[number, :, some] = named[:, some].T
             amounts[number, :, some] += np.exp(wealth.gains[c][:, here][:, some]).T
     with np.errstate(divide="ignore"):
-        return PartitionWealth(found.answers, np.log(amounts / partitions), np.log(bank / partitions))
+        return PartitionWealth(found.answers, np.log(amounts / partitions), np.log(reserve / partitions))
 
 
 def most_of_each_arm(problem: Problem, pieces: Halfspaces, needs: Floats) -> Floats:
@@ -481,19 +481,19 @@ class LinearEProcess(CandidateEProcess):
         new = alternative.number >= (wealth.answers[..., 0] >= 0).sum(axis=-1)
         sure = (self.confidence(problem, state) >= LIKELY) & (known.past.counts > 0).any(axis=-1)
         live = ~new | sure
-        gains, lost = self.of_candidate(problem, wealth, alternative)
-        need = np.where(live[..., None] & ~lost, problem.goal - gains, 0.0)
+        gains, rejected = self.of_candidate(problem, wealth, alternative)
+        need = np.where(live[..., None] & ~rejected, problem.goal - gains, 0.0)
         gain = self._bet(problem, Batch(counts, totals), alternative.forecast, need)
         after = gains + gain
         # the sum may round to below the goal although the bet won what was needed
-        lost = lost | ((need > 0) & ((gain >= need) | (after >= problem.goal)))
+        rejected = rejected | ((need > 0) & ((gain >= need) | (after >= problem.goal)))
         here = alternative.number[..., None, None]
         found = wealth.extended(int(alternative.number.max(initial=0)) + 1)
-        found = CandidateWealth(found.answers.copy(), found.gains.copy(), found.lost.copy(), found.bank)
-        for array, value in zip(found[:3], (alternative.answer, after, lost), strict=True):
+        found = CandidateWealth(found.answers.copy(), found.gains.copy(), found.rejected.copy(), found.reserve)
+        for array, value in zip(found[:3], (alternative.answer, after, rejected), strict=True):
             kept = np.take_along_axis(array, here, axis=-2)[..., 0, :]
             np.put_along_axis(array, here, np.where(live[..., None], value, kept)[..., None, :], axis=-2)
-        return found._replace(bank=wealth.bank + np.where(live & new, math.log(1.0 - OPENING), 0.0))
+        return found._replace(reserve=wealth.reserve + np.where(live & new, math.log(1.0 - OPENING), 0.0))
 
     def _bet(self, problem: Problem, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
         """log e of the forms of the batch's means that are known best, as one part. (P)"""
@@ -528,10 +528,10 @@ class LinearEProcess(CandidateEProcess):
     @quiet
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """min sum n subject to c'V^-1 c <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
-        gains, lost = self.of_candidate(problem, state.wealth, state.alternative)
+        gains, rejected = self.of_candidate(problem, state.wealth, state.alternative)
         forecast, runs = state.alternative.forecast, gains.shape[:-1]
         distance = np.maximum(forecast.value, np.sqrt(problem.sigma**2 * forecast.leverage))
-        needs = np.where(~lost, distance**2 / (2 * problem.sigma**2 * (problem.goal - gains)), np.inf)
+        needs = np.where(~rejected, distance**2 / (2 * problem.sigma**2 * (problem.goal - gains)), np.inf)
         rows = self.basis * np.sqrt(problem.weighed(np.ones(problem.arms)))[:, None]
         forms = self._forms(problem, forecast.pieces, int(np.prod(runs, dtype=int)))
         _, pulls = solve_design(rows, forms, needs.reshape(len(forms), -1), ROUGH)

@@ -45,8 +45,8 @@ class BestArmWealth(NamedTuple):
     """log of the wealth against each cell, and which cells have lost."""
 
     gains: Floats  # (K), log E_i
-    lost: Bools  # (K), E_i reached 1/delta at some time
-    left: Floats = np.zeros(())  # (), how many arms left because of results
+    rejected: Bools  # (K), E_i reached 1/delta at some time
+    departed: Floats = np.zeros(())  # (), how many arms left because of results
 
 
 class Leader(NamedTuple):
@@ -79,9 +79,9 @@ class BestArmEProcess(EProcess):
     def choose(self, problem: Problem, wealth: BestArmWealth, known: Estimates) -> Leader:
         """The leader is the best-looking arm; one that has lost must look better by a standard error."""
         looks = np.where(known.past.counts > 0, problem.question.merits(known.means), -np.inf)
-        if wealth.lost.any():
+        if wealth.rejected.any():
             error = np.sqrt(known.variance[..., None] / np.maximum(known.past.counts, 1.0))
-            looks = np.where(wealth.lost, looks - error, looks)
+            looks = np.where(wealth.rejected, looks - error, looks)
         leader = looks.argmax(axis=-1)
         leads = one_hot(leader, problem.arms)
         follower = np.where(leads, -np.inf, looks).argmax(axis=-1)
@@ -106,21 +106,27 @@ class BestArmEProcess(EProcess):
             leads = one_hot(alternative.leader, problem.arms)
             added = np.where(leads, 0.0, alternative.lead.leverage - inverse - lead)
             extra = np.where(np.isfinite(added), np.maximum(added, 0.0), 0.0) * past.counts**2
-        wary = wealth.lost[..., :1]
+        wary = wealth.rejected[..., :1]
         if problem.arms > WARY and not first:
             wary = signal_share(known)[..., None] >= TOLD_APART
 
         def open_nulls(
-            view: PartsView, part_bets: PartBets, gains: Floats, lost: Bools, error: Floats, extra: Floats, wary: Bools
+            view: PartsView,
+            part_bets: PartBets,
+            gains: Floats,
+            rejected: Bools,
+            error: Floats,
+            extra: Floats,
+            wary: Bools,
         ) -> OpenNulls | None:
-            at = np.flatnonzero(~lost)
+            at = np.flatnonzero(~rejected)
             if not at.size:
                 return None
             looks = problem.question.merits(view.means)
-            looks = looks - lost * error if lost.any() and not first else looks.copy()
+            looks = looks - rejected * error if rejected.any() and not first else looks.copy()
             if first or view.data.before.counts.min() <= 0:
                 np.copyto(looks, -np.inf, where=~(view.inverse < 1e8))
-            n, place = looks.shape[-1], np.arange(len(looks))[:, None] * lost.size
+            n, place = looks.shape[-1], np.arange(len(looks))[:, None] * rejected.size
             lead = largest_arm(looks) * n + (place + np.arange(n))  # places in (P, K, n)
             looks.reshape(-1)[lead] = -np.inf
             follow = largest_arm(looks) * n + (place + np.arange(n))
@@ -152,38 +158,40 @@ class BestArmEProcess(EProcess):
                 variance = (spread.take(arm) + spread.take(rival)) / 2
             return OpenNulls(form, at, problem.goal, gate, add_shifts if late else None, variance)
 
-        others = (wealth.lost, error, extra, wary)
+        others = (wealth.rejected, error, extra, wary)
         after = bet_on_parts(problem, known, parts, shifts, open_nulls, wealth.gains, *others)
-        return BestArmWealth(after, wealth.lost | (after >= problem.goal), wealth.left)
+        return BestArmWealth(after, wealth.rejected | (after >= problem.goal), wealth.departed)
 
     def stops(self, problem: Problem, wealth: BestArmWealth) -> Bools:
-        return np.asarray(wealth.lost.sum(axis=-1) >= problem.arms - 1)
+        return np.asarray(wealth.rejected.sum(axis=-1) >= problem.arms - 1)
 
     def answer(self, problem: Problem, state: RuleState) -> Answer:
         """The arm that has not lost; if all have, the best-looking one."""
-        lost, means = state.wealth.lost, problem.question.merits(state.known.means)
-        return np.where(lost.all(axis=-1), means.argmax(axis=-1), np.where(lost, -np.inf, means).argmax(axis=-1))
+        rejected, means = state.wealth.rejected, problem.question.merits(state.known.means)
+        return np.where(
+            rejected.all(axis=-1), means.argmax(axis=-1), np.where(rejected, -np.inf, means).argmax(axis=-1)
+        )
 
     def without(self, problem: Problem, wealth: BestArmWealth, arm: int) -> BestArmWealth:
         """Each arm's wealth is cut to that of the arm (Proposition 22)."""
         gains = np.minimum(np.delete(wealth.gains, arm), wealth.gains[arm])
-        lost = (np.delete(wealth.lost, arm) & wealth.lost[arm]) | (gains >= problem.goal)
-        return BestArmWealth(gains, lost, wealth.left + 1.0)
+        rejected = (np.delete(wealth.rejected, arm) & wealth.rejected[arm]) | (gains >= problem.goal)
+        return BestArmWealth(gains, rejected, wealth.departed + 1.0)
 
     def with_arm(self, wealth: BestArmWealth) -> BestArmWealth:
         """It starts with the least that any arm has, at most 1 (Proposition 23)."""
         gains = np.append(wealth.gains, min(float(wealth.gains.min()), 0.0))
-        return BestArmWealth(gains, np.append(wealth.lost, False), wealth.left)
+        return BestArmWealth(gains, np.append(wealth.rejected, False), wealth.departed)
 
     def false_rejection(self, problem: Problem, wealth: BestArmWealth, means: Floats) -> Bools:
-        return wealth.lost[..., int(problem.question.merits(means).argmax())]
+        return wealth.rejected[..., int(problem.question.merits(means).argmax())]
 
     @quiet
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """min sum n subject to 1/n_leader + 1/n_i <= g_i^2 / (2 sigma^2 need_i) for all who are still in."""
         wealth, known, (leader, _, lead) = state
         leads = one_hot(leader, problem.arms)
-        open_ = ~wealth.lost & ~leads
+        open_ = ~wealth.rejected & ~leads
         distance = np.maximum(lead.value, known.error(lead))
         need = problem.goal - wealth.gains
         if problem.noise.shares_items:  # the items of the leader serve all: it needs as many as any other
@@ -195,12 +203,12 @@ class BestArmEProcess(EProcess):
 
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
         return [
-            ClaimStatus(f"{name} is not the best", float(gain), problem.goal, bool(lost), left=name)
-            for name, gain, lost in zip(names, state.wealth.gains, state.wealth.lost, strict=True)
+            ClaimStatus(f"{name} is not the best", float(gain), problem.goal, bool(rejected), left=name)
+            for name, gain, rejected in zip(names, state.wealth.gains, state.wealth.rejected, strict=True)
         ]
 
     def all_rejected(self, problem: Problem, wealth: BestArmWealth) -> bool:
-        return bool(wealth.lost.all())
+        return bool(wealth.rejected.all())
 
     def margins(self, bets: BetHistory) -> Floats:
         """How far each arm is behind the best one; 0 if it may be the best.
@@ -209,17 +217,17 @@ class BestArmEProcess(EProcess):
         rival for all batches, and its choice among all arms there were is paid for.
         """
         wealth, _, alternative = bets.end
-        if wealth.left:
+        if wealth.departed:
             ahead = _ahead(alternative.rival, bets.problem)
-            found = bets.bound(ahead, bets.bar_of_leader(float(wealth.left)))
+            found = bets.bound(ahead, bets.bar_of_leader(float(wealth.departed)))
         else:
             rivals = [_ahead(bet.alternative.rival, bets.problem) for bet in bets.placed]
             found = bets.bound(rivals[-1], bets.problem.goal, rivals)
-        return np.where(wealth.lost, match_decision(found, 0.0, wealth.lost), 0.0)
+        return np.where(wealth.rejected, match_decision(found, 0.0, wealth.rejected), 0.0)
 
     def gap_to_leader(self, bets: BetHistory, leader: int | None, margins: Floats) -> GapToLeader | None:
         leader = bets.leader if leader is None else leader
-        return GapToLeader(margins, None, bets.gap_to_leader(leader, float(bets.end.wealth.left)))
+        return GapToLeader(margins, None, bets.gap_to_leader(leader, float(bets.end.wealth.departed)))
 
 
 def _ahead(rival: NDArray[np.intp], problem: Problem) -> Halfspaces:
@@ -276,7 +284,7 @@ class AboveWealth(NamedTuple):
     above: Floats  # (K), L^+
     below: Floats  # (K), L^-
     settled: Bools  # (K), all sets that have the arm on the other side lost, at one time
-    gone: Floats = np.zeros(())  # (), what arms that left have lost, at most 0
+    log_departed: Floats = np.zeros(())  # (), what arms that left have lost, at most 0
 
 
 class LevelBets(NamedTuple):
@@ -349,8 +357,8 @@ class AboveEProcess(LevelEProcess):
                 if together and p:
                     every[at] = now
                     least = np.minimum(np.minimum(*every.reshape(2, *done.shape)), 0.0)
-                    lost = sum_arms(least[None])[0] + gone[0]  # on all arms, those that left included
-                    goal[:] = problem.goal + least.reshape(-1).take(place) - lost.take(run)
+                    rejected = sum_arms(least[None])[0] + gone[0]  # on all arms, those that left included
+                    goal[:] = problem.goal + least.reshape(-1).take(place) - rejected.take(run)
 
             return OpenNulls(
                 form,
@@ -364,7 +372,7 @@ class AboveEProcess(LevelEProcess):
             )
 
         both = np.concatenate([wealth.above, wealth.below], axis=-1)
-        rest = (wealth.settled, self._bars(problem, wealth), wealth.gone[..., None])
+        rest = (wealth.settled, self._bars(problem, wealth), wealth.log_departed[..., None])
         after = bet_on_parts(problem, known, parts, False, open_nulls, both, *rest, wide=2 * arms)
         wealth = wealth._replace(above=after[..., :arms], below=after[..., arms:])
         return wealth._replace(settled=self.decided(problem, wealth))
@@ -379,12 +387,12 @@ class AboveEProcess(LevelEProcess):
     def without(self, problem: Problem, wealth: AboveWealth, arm: int) -> AboveWealth:
         """The losses on the arm stay, whatever the others are (Proposition 22)."""
         above, below = np.delete(wealth.above, arm), np.delete(wealth.below, arm)
-        return AboveWealth(above, below, np.delete(wealth.settled, arm), wealth.gone + _least(wealth)[arm])
+        return AboveWealth(above, below, np.delete(wealth.settled, arm), wealth.log_departed + _least(wealth)[arm])
 
     def with_arm(self, wealth: AboveWealth) -> AboveWealth:
         """It starts with nothing (Proposition 23)."""
         above, below = np.append(wealth.above, 0.0), np.append(wealth.below, 0.0)
-        return AboveWealth(above, below, np.append(wealth.settled, False), wealth.gone)
+        return AboveWealth(above, below, np.append(wealth.settled, False), wealth.log_departed)
 
     def false_rejection(self, problem: Problem, wealth: AboveWealth, means: Floats) -> Bools:
         """Some arm is settled on the wrong side, or the set of the right sides has lost."""
@@ -394,7 +402,7 @@ class AboveEProcess(LevelEProcess):
         if not self.independent:
             return np.asarray(against)
         cell = np.where(high, wealth.below, np.where(low, wealth.above, 0.0 if self.tolerance else wealth.above))
-        return np.asarray(against | (total(cell) + wealth.gone >= problem.goal))
+        return np.asarray(against | (total(cell) + wealth.log_departed >= problem.goal))
 
     @quiet
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
@@ -438,7 +446,7 @@ class AboveEProcess(LevelEProcess):
 
     def all_rejected(self, problem: Problem, wealth: AboveWealth) -> bool:
         """The set that lost least has lost; with a tolerance no set need be true."""
-        least = total(np.minimum(wealth.above, wealth.below)) + wealth.gone
+        least = total(np.minimum(wealth.above, wealth.below)) + wealth.log_departed
         return self.independent and not self.tolerance and bool(least >= problem.goal)
 
     def means(self, bets: BetHistory) -> Interval:
@@ -465,7 +473,7 @@ def _least(wealth: AboveWealth) -> Floats:
 def _lost_by_others(wealth: AboveWealth) -> Floats:
     """For each arm the losses on all others, those that left included; at most 0."""
     least = _least(wealth)
-    return total(least)[..., None] - least + wealth.gone[..., None]
+    return total(least)[..., None] - least + wealth.log_departed[..., None]
 
 
 @dataclass(frozen=True)
@@ -497,17 +505,17 @@ class CrossedAboveEProcess(AboveEProcess):
 
     def without(self, problem: Problem, wealth: AboveWealth, arm: int) -> AboveWealth:
         """Open sides are cut to the least of the arm that leaves, so that the mean over true nulls does not rise."""
-        lost, higher = np.minimum(wealth.above, wealth.below)[arm], wealth.above > wealth.below
-        above = np.where(wealth.settled & higher, wealth.above, np.minimum(wealth.above, lost))
-        below = np.where(wealth.settled & ~higher, wealth.below, np.minimum(wealth.below, lost))
+        rejected, higher = np.minimum(wealth.above, wealth.below)[arm], wealth.above > wealth.below
+        above = np.where(wealth.settled & higher, wealth.above, np.minimum(wealth.above, rejected))
+        below = np.where(wealth.settled & ~higher, wealth.below, np.minimum(wealth.below, rejected))
         above, below, settled = np.delete(above, arm), np.delete(below, arm), np.delete(wealth.settled, arm)
-        return AboveWealth(above, below, settled, np.minimum(wealth.gone, lost))
+        return AboveWealth(above, below, settled, np.minimum(wealth.log_departed, rejected))
 
     def with_arm(self, wealth: AboveWealth) -> AboveWealth:
         """It starts with the smallest wealth there is, at most 1 and what any arm had that left (Proposition 18)."""
-        least = min(float(np.minimum(wealth.above, wealth.below).min()), float(wealth.gone))
+        least = min(float(np.minimum(wealth.above, wealth.below).min()), float(wealth.log_departed))
         above, below = np.append(wealth.above, least), np.append(wealth.below, least)
-        return AboveWealth(above, below, np.append(wealth.settled, False), wealth.gone)
+        return AboveWealth(above, below, np.append(wealth.settled, False), wealth.log_departed)
 
     def _in_goals(self, problem: Problem, wealth: AboveWealth) -> tuple[Floats, Bools]:
         """Wealth on both sides of each arm, and which are shown. (2, K) each"""
@@ -520,9 +528,9 @@ class BeyondLevelWealth(NamedTuple):
     """log of the wealth against "no arm is beyond", and against "this arm is beyond"."""
 
     none: Floats  # (), log E_0
-    none_lost: Bools  # ()
+    none_rejected: Bools  # ()
     arms: Floats  # (K), log E_j
-    arms_lost: Bools  # (K)
+    arms_rejected: Bools  # (K)
 
 
 class ExtremeArm(NamedTuple):
@@ -563,9 +571,9 @@ class BeyondLevelEProcess(LevelEProcess):
         wealth, known, _ = state
         first = not known.past.history
 
-        def open_nulls(view: PartsView, part_bets: PartBets, gains: Floats, lost: Bools) -> OpenNulls | None:
+        def open_nulls(view: PartsView, part_bets: PartBets, gains: Floats, rejected: Bools) -> OpenNulls | None:
             size, arms, n = view.means.shape
-            at = np.flatnonzero(~lost)
+            at = np.flatnonzero(~rejected)
             if not at.size:
                 return None
             beyond = self._heights(view.means)
@@ -586,25 +594,27 @@ class BeyondLevelEProcess(LevelEProcess):
         def join(arms: Array, none: Array) -> Array:
             return np.concatenate([arms.transpose(), none.transpose()[None]]).transpose()
 
-        gains, lost = join(wealth.arms, wealth.none), join(wealth.arms_lost, wealth.none_lost)
-        after = bet_on_parts(problem, known, parts, False, open_nulls, gains, lost)
-        lost |= after >= problem.goal
-        return BeyondLevelWealth(after[..., -1], lost[..., -1], after[..., :-1], lost[..., :-1])
+        gains, rejected = join(wealth.arms, wealth.none), join(wealth.arms_rejected, wealth.none_rejected)
+        after = bet_on_parts(problem, known, parts, False, open_nulls, gains, rejected)
+        rejected |= after >= problem.goal
+        return BeyondLevelWealth(after[..., -1], rejected[..., -1], after[..., :-1], rejected[..., :-1])
 
     def stops(self, problem: Problem, wealth: BeyondLevelWealth) -> Bools:
-        return np.asarray(wealth.none_lost | wealth.arms_lost.all(axis=-1))
+        return np.asarray(wealth.none_rejected | wealth.arms_rejected.all(axis=-1))
 
     def answer(self, problem: Problem, state: RuleState) -> Answer:
         """Yes if "no arm" has lost; if everything has lost, what the means say."""
         wealth, beyond = state.wealth, self._heights(state.known.past.means)
-        return np.where(wealth.none_lost & wealth.arms_lost.all(axis=-1), (beyond > 0).any(axis=-1), wealth.none_lost)
+        return np.where(
+            wealth.none_rejected & wealth.arms_rejected.all(axis=-1), (beyond > 0).any(axis=-1), wealth.none_rejected
+        )
 
     def false_rejection(self, problem: Problem, wealth: BeyondLevelWealth, means: Floats) -> Bools:
         """An arm that is beyond has been ruled out, or "no arm" although none is."""
         beyond = self._heights(means)
         if (beyond > self.tolerance).any():
-            return wealth.arms_lost[..., int(beyond.argmax())]
-        return wealth.none_lost if beyond.max() <= -self.tolerance else np.zeros_like(wealth.none_lost)
+            return wealth.arms_rejected[..., int(beyond.argmax())]
+        return wealth.none_rejected if beyond.max() <= -self.tolerance else np.zeros_like(wealth.none_rejected)
 
     @quiet
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
@@ -614,30 +624,30 @@ class BeyondLevelEProcess(LevelEProcess):
         chosen = np.arange(problem.arms) == alternative.arm[..., None]
         yes = (np.where(chosen, away, -np.inf).max(axis=-1) > 0)[..., None]
         need = np.where(yes, (problem.goal - wealth.none)[..., None], problem.goal - wealth.arms)
-        aimed = np.where(yes, chosen, ~wealth.arms_lost)
-        return RequiredPulls(np.where(aimed, self._pulls(known, need), 0.0), aimed | ~wealth.arms_lost)
+        aimed = np.where(yes, chosen, ~wealth.arms_rejected)
+        return RequiredPulls(np.where(aimed, self._pulls(known, need), 0.0), aimed | ~wealth.arms_rejected)
 
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
         """That some mean is beyond, and of each arm that it is not."""
         wealth, goal = state.wealth, problem.goal
         beyond = self._side(problem, not self.lower_is_better)
         some = f"some {problem.wording.mean} is {beyond}"
-        found = [ClaimStatus(some, float(wealth.none), goal, bool(wealth.none_lost))]
-        for arm, (name, gain, lost) in enumerate(zip(names, wealth.arms, wealth.arms_lost, strict=True)):
+        found = [ClaimStatus(some, float(wealth.none), goal, bool(wealth.none_rejected))]
+        for arm, (name, gain, rejected) in enumerate(zip(names, wealth.arms, wealth.arms_rejected, strict=True)):
             about = LinearForm((arm,), (1.0,), self._border(self.lower_is_better), below=not self.lower_is_better)
-            found.append(ClaimStatus(f"{name} is not {beyond}", float(gain), goal, bool(lost), about=about))
+            found.append(ClaimStatus(f"{name} is not {beyond}", float(gain), goal, bool(rejected), about=about))
         return found
 
     def all_rejected(self, problem: Problem, wealth: BeyondLevelWealth) -> bool:
-        return bool(wealth.none_lost and wealth.arms_lost.all())
+        return bool(wealth.none_rejected and wealth.arms_rejected.all())
 
     def means(self, bets: BetHistory) -> Interval:
         """No arm's bound passes the level before it is shown that some arm is beyond."""
         wealth, ends = bets.end.wealth, bets.of_means(bets.problem.goal)
         yes, no = self._sign * self._border(not self.lower_is_better), self._sign * self._border(self.lower_is_better)
         beyond, inner = ends[::-1] if self.lower_is_better else ends
-        beyond = beyond if wealth.none_lost else np.minimum(beyond, yes)
-        inner = match_decision(inner, -no, wealth.arms_lost)
+        beyond = beyond if wealth.none_rejected else np.minimum(beyond, yes)
+        inner = match_decision(inner, -no, wealth.arms_rejected)
         return interval(inner, beyond) if self.lower_is_better else interval(beyond, inner)
 
     def margins(self, bets: BetHistory) -> Floats:
@@ -645,6 +655,6 @@ class BeyondLevelEProcess(LevelEProcess):
         wealth, goal, arms = bets.end.wealth, bets.problem.goal, bets.problem.arms
         yes, no = self._sign * self._border(not self.lower_is_better), self._sign * self._border(self.lower_is_better)
         chosen = [means_of(arms, self._sign, bet.alternative.arm) for bet in bets.placed]
-        some = match_decision(bets.bound(chosen[-1], goal, chosen), yes, wealth.none_lost)
-        every = match_decision(bets.bound(means_of(arms, -self._sign), goal), -no, wealth.arms_lost)
+        some = match_decision(bets.bound(chosen[-1], goal, chosen), yes, wealth.none_rejected)
+        every = match_decision(bets.bound(means_of(arms, -self._sign), goal), -no, wealth.arms_rejected)
         return np.append(some - yes, every + no)

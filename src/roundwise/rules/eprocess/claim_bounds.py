@@ -57,12 +57,12 @@ _SLACK = 1e-12  # a bet that pays just what was needed must count
 BudgetBets = Callable[[Past, Batch, Halfspaces, Floats, Floats], Floats]  # past, batch, pieces, need, rho -> log e (L)
 
 
-class Elsewhere(NamedTuple):
+class OtherMetrics(NamedTuple):
     """What claims about other metrics take from the closed test (Proposition 32)."""
 
     weight: Floats  # (), of all of them
     unsettled: Floats  # (), of those of which something is not shown
-    lack: Floats  # (), what these lack, in units of 1/delta
+    shortfall: Floats  # (), what these lack, in units of 1/delta
 
 
 class ClaimStep(NamedTuple):
@@ -78,7 +78,7 @@ class ClaimStep(NamedTuple):
     pairs: Batch | None = None  # (K^2), of arms that share items
     parts: tuple[Batch, ...] = ()  # of a first batch, as it was partitioned first, where bounds need them
     cubes: Floats | None = None  # (K)
-    lack: Floats | None = None  # (), of claims about other metrics after it, with those open that were before it
+    shortfall: Floats | None = None  # (), of claims about other metrics after it, with those open that were before it
     least: Floats | None = None  # (), the log of what any open claim has after it, at most 0; None with one metric
 
     @property
@@ -173,23 +173,23 @@ class ClaimState(NamedTuple):
     leverage: Floats  # (L), the variance of that, per unit of the variance of a result
     error: Floats  # (L), its standard error
     spread: Floats  # (K), a guess at the variance of one result, on the scale of the forms
-    fed: Bools  # (J), which claims the next results should go to
+    targeted: Bools  # (J), which claims the next results should go to
     chances: Floats  # (J), that each is shown by the end; a forecast
     expected: Floats  # (), how many more will be; infinite without a budget
-    over: Bools  # (), the last batch was bet on
+    last_bet_done: Bools  # (), the last batch was bet on
     rounds: Floats  # (), how many batches had any result
     steps: tuple[ClaimStep, ...] = ()  # of one run, the first `MOST_STEPS`, for bounds; as they were, without padding
     tail: ClaimTail | None = None  # what goes on after these, for bounds
-    out: Bools | None = None  # (J), claims about arms that were left out, which are not fed any more
+    left_out: Bools | None = None  # (J), claims about arms that were left out, which no more results go to
     means: Floats | None = None  # (K), the estimates that values are made of; None before a batch
-    warm_started: Past | None = None  # the past with earlier data before it, if any were imported: no evidence (24)
+    past_with_imported: Past | None = None  # with earlier data before it, which are no evidence (24), if there are any
     metrics: tuple[ClaimState, ...] = ()  # the claims about further metrics
-    elsewhere: Elsewhere | None = None  # None where there is one metric
+    other_metrics: OtherMetrics | None = None  # None where there is one metric
 
     @property
     def seen(self) -> Past:
         """All that estimates and plans are made of: the past, and earlier data."""
-        return self.past if self.warm_started is None else self.warm_started
+        return self.past if self.past_with_imported is None else self.past_with_imported
 
     @property
     def had_budget(self) -> bool:
@@ -213,7 +213,7 @@ def weights_of(problem: Problem) -> Floats:
 def open_of(problem: Problem, kept: ClaimState) -> Bools:
     """The claims that may still be fed: neither side is shown, and no arm of theirs was left out. (J)"""
     unsettled = ~sides_of(problem, kept.shown).any(axis=-2)
-    return np.asarray(unsettled if kept.out is None else unsettled & ~kept.out)
+    return np.asarray(unsettled if kept.left_out is None else unsettled & ~kept.left_out)
 
 
 def compares(question: Claims) -> bool:
@@ -268,26 +268,26 @@ def join_claims(problem: Problem, gains: Sequence[Floats], shown: Sequence[Bools
     return JointClaims(joined(wealth, np.inf), joined(sides, True), weights, tuple(each.shape[-2:] for each in sides))
 
 
-def claims_elsewhere(problem: Problem, gains: Sequence[Floats], shown: Sequence[Bools]) -> list[Elsewhere | None]:
+def claims_elsewhere(problem: Problem, gains: Sequence[Floats], shown: Sequence[Bools]) -> list[OtherMetrics | None]:
     """For each metric what the claims about all others weigh and lack; None where there are no others."""
     every = metrics_of(problem)
     if len(every) == 1:
         return [None]
-    weight, unsettled, lack = [], [], []
+    weight, unsettled, shortfall = [], [], []
     for sub, own, known in zip(every, gains, shown, strict=True):
         weights, sides = weights_of(sub), sides_of(sub, known)
         least = least_of(wealth_in_goals(sides_of(sub, own), problem.goal), sides)
         weight.append(np.broadcast_to(total(weights), known.shape[:-1]))
         unsettled.append(open_weight(sides, weights))
-        lack.append(total(weights * np.maximum(1.0 - least, 0.0)))
+        shortfall.append(total(weights * np.maximum(1.0 - least, 0.0)))
     others = [[i for i in range(len(every)) if i != m] for m in range(len(every))]
     return [
-        Elsewhere(*(sum_rows(np.array([each[i] for i in rest])) for each in (weight, unsettled, lack)))
+        OtherMetrics(*(sum_rows(np.array([each[i] for i in rest])) for each in (weight, unsettled, shortfall)))
         for rest in others
     ]
 
 
-def closing_bars(problem: Problem, gains: Floats, shown: Bools, elsewhere: Floats | float = 0.0) -> Floats:
+def closing_bars(problem: Problem, gains: Floats, shown: Bools, other_metrics: Floats | float = 0.0) -> Floats:
     """log of what each line must reach for the closed test, given what the other claims have. (L)
 
     Claims about other metrics lack `elsewhere`.
@@ -297,14 +297,16 @@ def closing_bars(problem: Problem, gains: Floats, shown: Bools, elsewhere: Float
         bars = problem.goal + lost_by_others(own, sides)
     else:
         weights = weights_of(problem)
-        lack = missing_wealth(wealth_in_goals(own, problem.goal), sides, weights) + elsewhere
-        bars = problem.goal + np.log1p(lack / weights)
+        shortfall = missing_wealth(wealth_in_goals(own, problem.goal), sides, weights) + other_metrics
+        bars = problem.goal + np.log1p(shortfall / weights)
     return np.concatenate([bars] * sides.shape[-2], axis=-1)
 
 
 def lines_of(problem: Problem, kept: ClaimState) -> tuple[Floats, Floats]:
     """log of what was won for each line, and of what it must reach now. (L) each"""
-    bars = closing_bars(problem, kept.gains, kept.shown, 0.0 if kept.elsewhere is None else kept.elsewhere.lack)
+    bars = closing_bars(
+        problem, kept.gains, kept.shown, 0.0 if kept.other_metrics is None else kept.other_metrics.shortfall
+    )
     return kept.gains, np.where(kept.shown, np.minimum(bars, kept.gains), bars)
 
 
@@ -391,7 +393,7 @@ def pad_steps(steps: Sequence[ClaimStep], arms: int, number: int, lines: int) ->
         joined[:before] = s
         bars, gains, shown = (pad_lines(each, before, number) for each in (step.bars, step.gains, step.shown))
         batch, parts = _pad_batch(step.batch, arms), tuple(_pad_batch(each, arms) for each in step.parts)
-        others = batch.cubes, step.lack, step.least
+        others = batch.cubes, step.shortfall, step.least
         found.append(ClaimStep(*batch[:3], step.rho, bars, gains, shown, batch.pairs, parts, *others))
     return PaddedSteps(tuple(found[::-1]), joined)
 
@@ -487,7 +489,7 @@ def _families(problem: Problem, kept: ClaimState, every: PaddedSteps) -> Iterato
     both = _both_sides(question)
     for k, first in enumerate(each for each in every.families if each < len(every.steps)):
         own = every.joined == first
-        heavy = total(weights[own]) + (0.0 if kept.elsewhere is None else kept.elsewhere.weight)
+        heavy = total(weights[own]) + (0.0 if kept.other_metrics is None else kept.other_metrics.weight)
         bars = np.tile(problem.goal + k * math.log(2) + np.log(heavy / weights[own]), 2)
         lines = np.tile(own, 2)
         pieces = select_pieces(both, lines)
@@ -536,7 +538,7 @@ def _bet_on_values(
     need = np.where(closed | ~np.isfinite(logs), 0.0, step.bars - logs)
     logs = logs + budget_bets(past, step.batch, question.bets(())._replace(offsets=values), need, step.rho)
     gains = np.minimum(logs.min(axis=0), step.gains) if question.odds else step.gains
-    bars = closing_bars(problem, gains, closed, 0.0 if step.lack is None else step.lack)
+    bars = closing_bars(problem, gains, closed, 0.0 if step.shortfall is None else step.shortfall)
     return logs, np.where(closed, -np.inf, logs - bars + _SLACK)
 
 
@@ -555,8 +557,8 @@ def _replay_values(
         yield logs, excess
         past, shown = past.plus(step.batch), step.shown
         gains = np.minimum(logs, step.gains) if claims_of(problem).odds else step.gains
-        elsewhere = 0.0 if step.least is None else float(step.least)
-        least = float(np.where(shown | (joined > s), 0.0, gains).min(initial=elsewhere))
+        other_metrics = 0.0 if step.least is None else float(step.least)
+        least = float(np.where(shown | (joined > s), 0.0, gains).min(initial=other_metrics))
 
 
 def _agreeing_bounds(problem: Problem, kept: ClaimState, every: PaddedSteps, budget_bets: BudgetBets) -> Floats:
@@ -686,7 +688,7 @@ def describe_claims(
     last = kept.past.history
     pulls = last[-1][0] if last and not trial.plan.pulls.any() else trial.plan.pulls
     left_out = ((question.forms != 0) & (pulls == 0)).any(axis=-1)  # no results of this batch are for it
-    left_out = left_out if kept.out is None else left_out | kept.out
+    left_out = left_out if kept.left_out is None else left_out | kept.left_out
     found = []
     for i, words in enumerate(question.claim_texts(names)):
         j, opposite = i % number, i >= number

@@ -168,8 +168,8 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         )  # fmt: skip
         kept = kept._replace(metrics=tuple(self.start(each, runs) for each in problem.metrics))
         every = states_of(kept)
-        elsewhere = claims_elsewhere(problem, [each.gains for each in every], [each.shown for each in every])
-        first, *others = (each._replace(elsewhere=rest) for each, rest in zip(every, elsewhere, strict=True))
+        other_metrics = claims_elsewhere(problem, [each.gains for each in every], [each.shown for each in every])
+        first, *others = (each._replace(other_metrics=rest) for each, rest in zip(every, other_metrics, strict=True))
         return self.update_forecast(problem, first._replace(metrics=tuple(others)), None)._replace(means=None)
 
     def fold(self, problem: Problem, kept: ClaimState, plan: BatchPlan, batch: Batch) -> ClaimState:
@@ -179,7 +179,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         gains, before = [each.gains for each in bets], [each.shown for each in states]
         shown = self._shown(problem, gains, before)
         least = least_wealth([each._replace(gains=g, shown=s) for each, g, s in zip(states, gains, shown, strict=True)])
-        lacks, elsewhere = claims_elsewhere(problem, gains, before), claims_elsewhere(problem, gains, shown)
+        lacks, other_metrics = claims_elsewhere(problem, gains, before), claims_elsewhere(problem, gains, shown)
         left = None
         if plan.left is not None:
             beyond = np.maximum(batch.counts.sum(axis=-1) - plan.pulls.sum(axis=-1), 0.0)  # more than was asked for
@@ -187,9 +187,9 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         found = []
         for m, (sub, state, own, bet) in enumerate(zip(every, states, batches, bets, strict=True)):
             rest = lacks[m]
-            lack = None if rest is None else rest.lack
-            after = self._settle(sub, state, plan, own, bet, shown[m], lack, least if len(every) > 1 else None)
-            found.append(self._forecast_metric(sub, after._replace(elsewhere=elsewhere[m]), left))
+            shortfall = None if rest is None else rest.shortfall
+            after = self._settle(sub, state, plan, own, bet, shown[m], shortfall, least if len(every) > 1 else None)
+            found.append(self._forecast_metric(sub, after._replace(other_metrics=other_metrics[m]), left))
         return found[0]._replace(metrics=tuple(found[1:]))
 
     def _bet(self, problem: Problem, kept: ClaimState, batch: Batch, plan: BatchPlan) -> _MetricBets:
@@ -214,7 +214,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         batch: Batch,
         bet: _MetricBets,
         shown: Bools,
-        lack: Floats | None,
+        shortfall: Floats | None,
         least: Floats | None,
     ) -> ClaimState:
         """The state of the claims about one metric after the closed test.
@@ -230,7 +230,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         if batch.counts.ndim == 1:  # bounds are of one run
             share = np.asarray(np.nan) if rho is None else rho
             sums = batch.counts, batch.totals, batch.scatter
-            step = ClaimStep(*sums, share, bars, gains, shown, batch.pairs, (), batch.cubes, lack, least)
+            step = ClaimStep(*sums, share, bars, gains, shown, batch.pairs, (), batch.cubes, shortfall, least)
             steps, tail = update_history(problem, kept, step, parts_of(batch), partial(self.budget_bets, problem))
         return kept._replace(
             gains=gains,
@@ -238,8 +238,8 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
             batch=np.where(new, after[..., None], kept.batch),
             samples=np.where(new, total(past.counts)[..., None], kept.samples),
             past=past,
-            warm_started=None if kept.warm_started is None else kept.warm_started.plus(batch),
-            over=kept.over if plan.last is None else kept.over | (plan.last & (size > 0)),
+            past_with_imported=None if kept.past_with_imported is None else kept.past_with_imported.plus(batch),
+            last_bet_done=kept.last_bet_done if plan.last is None else kept.last_bet_done | (plan.last & (size > 0)),
             rounds=after,
             steps=steps,
             tail=tail,
@@ -248,7 +248,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
     def warm_start(self, problem: Problem, kept: ClaimState, batch: Batch, left: Floats | None) -> ClaimState:
         """With earlier results known, of which nothing is won: they teach estimates, and so who is fed. (24)"""
         taught = [
-            each._replace(warm_started=each.seen.plus(own))
+            each._replace(past_with_imported=each.seen.plus(own))
             for each, own in zip(states_of(kept), (batch, *batch.metrics), strict=True)
         ]
         return self.update_forecast(problem, taught[0]._replace(metrics=tuple(taught[1:])), left)
@@ -264,9 +264,9 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
 
     def with_budget(self, problem: Problem, kept: ClaimState, left: Floats) -> ClaimState:
         """After another budget was said, which leaves this many results: every claim keeps its wealth."""
-        again = np.zeros_like(kept.over)
-        others = tuple(each._replace(over=again) for each in kept.metrics)
-        return self.update_forecast(problem, kept._replace(over=again, metrics=others), left)
+        again = np.zeros_like(kept.last_bet_done)
+        others = tuple(each._replace(last_bet_done=again) for each in kept.metrics)
+        return self.update_forecast(problem, kept._replace(last_bet_done=again, metrics=others), left)
 
     def why_final(self, problem: Problem, kept: ClaimState) -> str | None:
         """Say why no budget lets it continue; None if an unsettled claim has wealth left. One run."""
@@ -301,7 +301,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         if claims_of(problem).independent:
             bars = problem.goal + lost_by_others(sides_of(problem, kept.gains), shown)
         else:
-            heavy = open_weight(shown, weights) + (0.0 if kept.elsewhere is None else kept.elsewhere.unsettled)
+            heavy = open_weight(shown, weights) + (0.0 if kept.other_metrics is None else kept.other_metrics.unsettled)
             whole = problem.goal + np.log(np.maximum(heavy, 1e-300))
             bars = (whole.transpose() - np.log(weights).reshape(-1, *[1] * whole.ndim)).transpose()
         return np.concatenate([bars] * shown.shape[-2], axis=-1)
@@ -309,7 +309,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         """Everything is shown, the last batch was bet on, or nothing more can be expected."""
         kept = trial.kept
-        return np.asarray(self.finished(problem, kept) | kept.over | (_expected(kept) < HOPELESS))
+        return np.asarray(self.finished(problem, kept) | kept.last_bet_done | (_expected(kept) < HOPELESS))
 
     def finished(self, problem: Problem, kept: ClaimState) -> Bools:
         """Whether of every claim one side is shown, or an arm of it was left out. ()"""
@@ -322,7 +322,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         if self.finished(problem, kept):
             return _all_shown(problem, kept)
         left = trial.plan.left
-        if kept.over or (left is not None and left + trial.plan.pulls.sum(axis=-1) <= 0):
+        if kept.last_bet_done or (left is not None and left + trial.plan.pulls.sum(axis=-1) <= 0):
             return "the budget is used"
         return "nothing more is to be expected of the results that are left" if _expected(kept) < HOPELESS else None
 
@@ -379,8 +379,8 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         for m, (sub, kept) in enumerate(zip(metrics_of(problem), states_of(trial.kept), strict=True)):
             own = trial._replace(kept=kept)
             forecast = self.forecast(sub, own)
-            if kept.warm_started is not None:  # sizes are those of the results
-                own = own._replace(kept=self._forecast_metric(sub, kept._replace(warm_started=None), None))
+            if kept.past_with_imported is not None:  # sizes are those of the results
+                own = own._replace(kept=self._forecast_metric(sub, kept._replace(past_with_imported=None), None))
             bets = partial(self.budget_bets, sub)
             found += [each._replace(metric=m) for each in describe_claims(sub, own, names, bets, forecast, adjusted[m])]
         return found
@@ -397,8 +397,8 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         if items is None and not question.odds:
             kept = self._unshifted(kept, pieces, form_variances(1.0 / kept.seen.counts, pieces))
         need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
-        fed = self.conditional_power(problem, kept, left).fed & open_of(problem, kept) & ~kept.over
-        return power_by_line(question.forms, pieces, fed, need, kept.value, kept.error, kept.spread, left, items)
+        targeted = self.conditional_power(problem, kept, left).targeted & open_of(problem, kept) & ~kept.last_bet_done
+        return power_by_line(question.forms, pieces, targeted, need, kept.value, kept.error, kept.spread, left, items)
 
     def evidence(self, problem: Problem, trial: Trial, names: Sequence[str]) -> tuple[Floats, Floats, Bools]:
         """log of what was won for each line, of what it must reach now, and whether it is shown. (L) each"""
@@ -471,7 +471,9 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         found = self.conditional_power(problem, kept if plain else self._unshifted(kept, pieces, pooled), left)
         some = left > 0  # of nothing, nothing is to be expected
         return kept._replace(
-            fed=found.fed, chances=found.chances * some[..., None], expected=np.where(some, found.expected, 0.0)
+            targeted=found.targeted,
+            chances=found.chances * some[..., None],
+            expected=np.where(some, found.expected, 0.0),
         )
 
     def _unshifted(self, kept: ClaimState, pieces: Halfspaces, pooled: Floats) -> ClaimState:
@@ -530,8 +532,8 @@ def with_claims(
     states, start = states_of(kept), least_wealth(states_of(kept))
     every = zip(metrics_of(before), states, metrics_of(after), strict=True)
     found = [_with_claims(rule, old, state, new, start) for old, state, new in every]
-    elsewhere = claims_elsewhere(after, [each.gains for each in found], [each.shown for each in found])
-    first, *others = (each._replace(elsewhere=rest) for each, rest in zip(found, elsewhere, strict=True))
+    other_metrics = claims_elsewhere(after, [each.gains for each in found], [each.shown for each in found])
+    first, *others = (each._replace(other_metrics=rest) for each, rest in zip(found, other_metrics, strict=True))
     return rule.update_forecast(after, first._replace(metrics=tuple(others)), left)
 
 
@@ -559,12 +561,12 @@ def _with_claims(
         batch=placed(kept.batch),
         samples=placed(kept.samples),
         past=pad_past(kept.past, more),
-        warm_started=None if kept.warm_started is None else pad_past(kept.warm_started, more),
-        over=kept.over,
+        past_with_imported=None if kept.past_with_imported is None else pad_past(kept.past_with_imported, more),
+        last_bet_done=kept.last_bet_done,
         rounds=kept.rounds,
         steps=kept.steps,
         tail=None if kept.tail is None else kept.tail.padded(old.number, new.number, more),
-        out=None if kept.out is None else placed(kept.out),
+        left_out=None if kept.left_out is None else placed(kept.left_out),
     )
 
 
@@ -574,7 +576,7 @@ def left_out(
     """Return the state in which claims about these arms are not fed any more; their wealth stays in rule (R)."""
     every = zip(metrics_of(problem), states_of(kept), strict=True)
     first, *others = (
-        state._replace(out=np.asarray(((claims_of(sub).forms != 0) & arms).any(axis=-1))) for sub, state in every
+        state._replace(left_out=np.asarray(((claims_of(sub).forms != 0) & arms).any(axis=-1))) for sub, state in every
     )
     return rule.update_forecast(problem, first._replace(metrics=tuple(others)), left)
 

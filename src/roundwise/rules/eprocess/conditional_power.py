@@ -25,7 +25,7 @@ _SAME = 1e-11  # sums of chances that differ by less are the same: then fewer cl
 class PowerForecast(NamedTuple):
     """Which claims to feed, how likely each is then shown by the end, and how many are expected to be."""
 
-    fed: Bools  # (J)
+    targeted: Bools  # (J)
     chances: Floats  # (J), 0 where it is shown
     expected: Floats  # (), of those that are not shown yet
 
@@ -40,10 +40,10 @@ def squares_of(forms: Floats) -> Floats:
     return np.asarray((forms / np.abs(forms).max(axis=-1, keepdims=True)) ** 2)
 
 
-def counted_arms(squares: Floats, fed: Bools) -> Floats:
+def counted_arms(squares: Floats, targeted: Bools) -> Floats:
     """How often each arm is in the claims that are fed, by the squares of its coefficients. (J, K),(J)->(K)"""
-    counted = zeros((*fed.shape[:-1], squares.shape[-1]))
-    rows, which = counted.transpose(), fed.transpose()
+    counted = zeros((*targeted.shape[:-1], squares.shape[-1]))
+    rows, which = counted.transpose(), targeted.transpose()
     for claim, arm in np.argwhere(squares).tolist():
         rows[arm] += which[claim] * squares[claim, arm]
     return counted
@@ -75,9 +75,9 @@ def forecast_power(
     variances, amount = variances.reshape(-1, variances.shape[-1]), left.reshape(-1)
     apart = None if items is None else items.reshape(-1, items.shape[-1])
 
-    def chances(fed: Bools) -> Floats:
+    def chances(targeted: Bools) -> Floats:
         """Of the claims that are fed the larger of the chances of their sides. (J)"""
-        found = lines.chances(_spread(counted_arms(squares, fed), amount, variances, pieces, apart), fed)
+        found = lines.chances(_spread(counted_arms(squares, targeted), amount, variances, pieces, apart), targeted)
         return np.asarray(found.reshape(-1, number, found.shape[-1]).max(axis=0).transpose())
 
     everything = chances(unfinished)
@@ -97,11 +97,11 @@ def forecast_power(
     still = np.flatnonzero(amount == 0)
     if still.size:  # the chances do not depend on the number
         size[still] = _fewest(everything[still], rank[still], unfinished[still])
-    fed = rank < size[..., None]
-    found = every[np.maximum(size, 1) - 1, np.arange(len(size))] if centre is None else chances(fed)
-    found = np.where(fed, np.where((amount == 0)[:, None], everything, found), 0.0)
+    targeted = rank < size[..., None]
+    found = every[np.maximum(size, 1) - 1, np.arange(len(size))] if centre is None else chances(targeted)
+    found = np.where(targeted, np.where((amount == 0)[:, None], everything, found), 0.0)
     return PowerForecast(
-        fed.reshape(*left.shape, number), found.reshape(*left.shape, number), total(found).reshape(left.shape)
+        targeted.reshape(*left.shape, number), found.reshape(*left.shape, number), total(found).reshape(left.shape)
     )
 
 
@@ -201,7 +201,7 @@ def _rows(lines: Array) -> Array:
 def power_by_line(
     forms: Floats,
     pieces: Halfspaces,
-    fed: Bools,
+    targeted: Bools,
     need: Floats,
     value: Floats,
     error: Floats,
@@ -213,6 +213,6 @@ def power_by_line(
 
     0 for a claim that is not fed. One run only. (L)
     """
-    spread = _spread(counted_arms(squares_of(forms), fed), left, variances, pieces, items)
+    spread = _spread(counted_arms(squares_of(forms), targeted), left, variances, pieces, items)
     lines = _Lines(value, error, need, np.broadcast_to(left > 0, value.shape), len(forms))
-    return lines.chances(spread, fed[None])[:, 0]
+    return lines.chances(spread, targeted[None])[:, 0]

@@ -124,8 +124,8 @@ class DesignedBestArm(BestArmEProcess, DesignedEProcess):
     @quiet
     def pay_look(self, problem: Problem, state: RuleState, look: Look, batch: Batch) -> BestArmWealth:
         wealth, known, sign = state.wealth, state.known, problem.question.sign
-        open_ = ~wealth.lost & (wealth.gains > -np.inf)
-        level = np.where(wealth.lost, 1.0, np.exp(np.minimum(wealth.gains - problem.goal, 0.0)))
+        open_ = ~wealth.rejected & (wealth.gains > -np.inf)
+        level = np.where(wealth.rejected, 1.0, np.exp(np.minimum(wealth.gains - problem.goal, 0.0)))
         nulls = BestArmNulls(
             (1 - look.cash) * level,
             open_,
@@ -142,25 +142,25 @@ class DesignedBestArm(BestArmEProcess, DesignedEProcess):
             paid = _pay_by_pairs(problem, known, look, nulls, batch)
         paid = np.minimum(paid + look.cash * level, 1.0)
         gains = np.where(open_, np.log(paid) + problem.goal, wealth.gains)
-        return wealth._replace(gains=gains, lost=wealth.lost | (open_ & (paid >= FULL)))
+        return wealth._replace(gains=gains, rejected=wealth.rejected | (open_ & (paid >= FULL)))
 
     def settle(self, problem: Problem, state: RuleState, lead: Floats) -> Settling:
         """min sum n subject to sigma^2 (1/n_leader + 1/n_i) <= (lead / missing_i)^2 for all who are open."""
         wealth, known, leader = state.wealth, state.known, state.alternative.leader
         leads = one_hot(leader, problem.arms)
-        alive = ~wealth.lost & ~leads & (wealth.gains > -np.inf)  # on a level of 0 results are wasted
-        open_ = np.where(alive.any(axis=-1, keepdims=True), alive, ~wealth.lost & ~leads)
+        alive = ~wealth.rejected & ~leads & (wealth.gains > -np.inf)  # on a level of 0 results are wasted
+        open_ = np.where(alive.any(axis=-1, keepdims=True), alive, ~wealth.rejected & ~leads)
         lacks = missing(np.exp(np.clip(wealth.gains - problem.goal, -700.0, 0.0)))
         costs = np.where(open_, (lead[..., None] / lacks) ** 2 / known.variance[..., None], np.inf)
         rivals = np.maximum(open_.sum(axis=-1, keepdims=True), 1)
         return Settling(solve_star(costs, leads), np.where(leads, np.sqrt(rivals), open_))
 
     def open_levels(self, problem: Problem, state: RuleState) -> Floats:
-        rivals = ~state.wealth.lost & ~one_hot(state.alternative.leader, problem.arms)
+        rivals = ~state.wealth.rejected & ~one_hot(state.alternative.leader, problem.arms)
         return np.exp(np.minimum(state.wealth.gains[rivals] - problem.goal, 0.0))
 
     def hopeless(self, problem: Problem, wealth: BestArmWealth) -> list[int]:
-        dead = np.flatnonzero(np.isneginf(wealth.gains) & ~wealth.lost)
+        dead = np.flatnonzero(np.isneginf(wealth.gains) & ~wealth.rejected)
         return dead.tolist() if dead.size > 1 else []
 
     def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:
@@ -377,7 +377,7 @@ class DesignedAbove(AboveEProcess, DesignedEProcess):
 
     def _bars(self, problem: Problem, wealth: AboveWealth) -> Floats:
         """log 1/w at the start; `gone` is how many arms left, whose levels nobody gets."""
-        ever = (problem.arms + wealth.gone)[..., None]
+        ever = (problem.arms + wealth.log_departed)[..., None]
         if problem.noise.shares_items:
             return np.broadcast_to(problem.goal + np.log(ever), wealth.above.shape)
         return np.broadcast_to(-np.log(-np.expm1(math.log1p(-problem.delta) / ever)), wealth.above.shape)
@@ -392,7 +392,7 @@ class DesignedAbove(AboveEProcess, DesignedEProcess):
 
     def without(self, problem: Problem, wealth: AboveWealth, arm: int) -> AboveWealth:
         above, below = np.delete(wealth.above, arm), np.delete(wealth.below, arm)
-        return AboveWealth(above, below, np.delete(wealth.settled, arm), wealth.gone + 1.0)
+        return AboveWealth(above, below, np.delete(wealth.settled, arm), wealth.log_departed + 1.0)
 
     def _levels(self, problem: Problem, wealth: AboveWealth) -> Floats:
         """Of both sides of each arm. (2K)"""
@@ -441,7 +441,7 @@ class DesignedBeyond(BeyondLevelEProcess, DesignedEProcess):
     def pay_look(self, problem: Problem, state: RuleState, look: Look, batch: Batch) -> BeyondLevelWealth:
         wealth, known, arms, seen = state.wealth, state.known, np.arange(problem.arms), batch.counts > 0
         none, each = (np.exp(np.minimum(gains - problem.goal, 0.0)) for gains in (wealth.none, wealth.arms))
-        open_ = ~wealth.arms_lost & seen & (each > 0)
+        open_ = ~wealth.arms_rejected & seen & (each > 0)
         short = _on_sides(self, arms, np.zeros(arms.shape, dtype=np.bool_), seen.shape)
         paid = _pay_sides(problem, known, look, batch, short, np.where(open_, (1 - look.cash) * each, 0.0))
         paid = np.minimum(paid + look.cash * each, 1.0)
@@ -456,13 +456,13 @@ class DesignedBeyond(BeyondLevelEProcess, DesignedEProcess):
         else:  # the level is split among the arms
             some = total(_pay_sides(problem, known, look, batch, beyond, weights * stake[..., None]))
         some = np.minimum(some + look.cash * none, 1.0)
-        open_none = ~wealth.none_lost & seen.any(axis=-1) & (none > 0)
+        open_none = ~wealth.none_rejected & seen.any(axis=-1) & (none > 0)
         won = np.where(open_none, np.log(some) + problem.goal, wealth.none)
         return BeyondLevelWealth(
             won,
-            wealth.none_lost | (open_none & (some >= FULL)),
+            wealth.none_rejected | (open_none & (some >= FULL)),
             gains,
-            wealth.arms_lost | (open_ & (paid >= FULL)),
+            wealth.arms_rejected | (open_ & (paid >= FULL)),
         )
 
     def _weights(self, counts: Floats, means: Floats, lead: Floats, variance: Floats) -> Floats:
@@ -488,7 +488,7 @@ class DesignedBeyond(BeyondLevelEProcess, DesignedEProcess):
     def settle(self, problem: Problem, state: RuleState, lead: Floats) -> Settling:
         """For yes and for no, by their chances: one arm beyond by the lead, all others short by it, or none beyond."""
         wealth, known = state.wealth, state.known
-        open_, unit = ~wealth.arms_lost, (known.variance / lead**2)[..., None]
+        open_, unit = ~wealth.arms_rejected, (known.variance / lead**2)[..., None]
         ratio = 2 * known.past.counts * self._heights(known.past.means) * (lead / known.variance)[..., None]
         odds = np.logaddexp.reduce(ratio, axis=-1) - math.log(problem.arms)
         yes = (1 / (1 + np.exp(-np.clip(odds, -700, 700))))[..., None]
@@ -500,8 +500,8 @@ class DesignedBeyond(BeyondLevelEProcess, DesignedEProcess):
         return Settling(yes * one * likely + (1 - yes) * needs, open_.astype(np.float64))
 
     def hopeless(self, problem: Problem, wealth: BeyondLevelWealth) -> list[int]:
-        dead = np.isneginf(wealth.arms) & ~wealth.arms_lost
-        none = bool(np.isneginf(wealth.none) and not wealth.none_lost)
+        dead = np.isneginf(wealth.arms) & ~wealth.arms_rejected
+        none = bool(np.isneginf(wealth.none) and not wealth.none_rejected)
         return [0, *(1 + np.flatnonzero(dead)).tolist()] if none and dead.any() else []
 
     def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:

@@ -89,7 +89,7 @@ class DesignedTopK(DesignedEProcess):
         return SetsWealth(*state.wealth)
 
     def stops(self, problem: Problem, wealth: SetsWealth) -> Bools:
-        return np.asarray(wealth.lost.sum(axis=-1) >= wealth.lost.shape[-1] - 1)
+        return np.asarray(wealth.rejected.sum(axis=-1) >= wealth.rejected.shape[-1] - 1)
 
     def answer(self, problem: Problem, state: RuleState) -> Answer:
         return best_looking_set(problem, self.k, state)
@@ -97,7 +97,7 @@ class DesignedTopK(DesignedEProcess):
     def false_rejection(self, problem: Problem, wealth: SetsWealth, means: Floats) -> Bools:
         merits, sets = problem.question.merits(np.asarray(means)), sets_of(problem.arms, self.k).inside
         right = np.where(sets, merits, np.inf).min(axis=-1) >= np.where(sets, -np.inf, merits).max(axis=-1)
-        return np.asarray((wealth.lost & right).any(axis=-1))
+        return np.asarray((wealth.rejected & right).any(axis=-1))
 
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         lead = self.shown_lead(problem, total(state.known.past.counts), state.known.variance)
@@ -108,7 +108,7 @@ class DesignedTopK(DesignedEProcess):
         return claim_halfspaces(problem, names, *claim_pairs(problem, self.k, state))
 
     def all_rejected(self, problem: Problem, wealth: SetsWealth) -> bool:
-        return bool(wealth.lost.all())
+        return bool(wealth.rejected.all())
 
     def margins(self, bets: BetHistory) -> Floats:
         """Of each pair of the answer, from bets on all pairs: which they are is paid for."""
@@ -137,8 +137,8 @@ class DesignedTopK(DesignedEProcess):
     @quiet
     def _pay_some(self, problem: Problem, state: RuleState, look: Look, batch: Batch) -> SetsWealth:
         wealth, known = state.wealth, state.known
-        open_ = ~wealth.lost & (wealth.gains > -np.inf)
-        level = np.where(wealth.lost, 1.0, np.exp(np.minimum(wealth.gains - problem.goal, 0.0)))
+        open_ = ~wealth.rejected & (wealth.gains > -np.inf)
+        level = np.where(wealth.rejected, 1.0, np.exp(np.minimum(wealth.gains - problem.goal, 0.0)))
         scale = (look.lead / known.variance)[..., None]
         scores = arm_scores(known.past.counts, problem.question.merits(known.means), scale, state.alternative.answer)
         times = self._expected_gaps(problem, known, look.lead, scores)
@@ -151,7 +151,7 @@ class DesignedTopK(DesignedEProcess):
             paid = self._pay_by_pairs(problem, known, look, batch, scores, times, stake)
         paid = np.minimum(paid + look.cash * level, 1.0)
         gains = np.where(open_, np.log(paid) + problem.goal, wealth.gains)
-        return SetsWealth(gains, wealth.lost | (open_ & (paid >= FULL)))
+        return SetsWealth(gains, wealth.rejected | (open_ & (paid >= FULL)))
 
     def settle(self, problem: Problem, state: RuleState, lead: Floats) -> Settling:
         """For each arm the most that a set needs that has it on the other side, and differs from the top k by a pair.
@@ -159,7 +159,7 @@ class DesignedTopK(DesignedEProcess):
         sigma^2 (1/n_in + 1/n_out) <= (lead / missing)^2 with n_in = n_out sqrt(outside/inside).
         """
         wealth, answer, sets = state.wealth, state.alternative.answer, sets_of(problem.arms, self.k).inside
-        alive = ~wealth.lost & (wealth.gains > -np.inf)
+        alive = ~wealth.rejected & (wealth.gains > -np.inf)
         near = (answer.astype(np.float64) @ sets.T == self.k - 1) & alive
         near = np.where(near.any(axis=-1, keepdims=True), near, alive)
         lacks = np.where(near, missing(np.exp(np.clip(wealth.gains - problem.goal, -700.0, 0.0))) ** 2, 0.0)
@@ -172,7 +172,7 @@ class DesignedTopK(DesignedEProcess):
         return Settling(np.where(answer, ratio * each, each), (most > 0).astype(np.float64))
 
     def hopeless(self, problem: Problem, wealth: SetsWealth) -> list[int]:
-        dead = np.isneginf(wealth.gains) & ~wealth.lost
+        dead = np.isneginf(wealth.gains) & ~wealth.rejected
         return list(range(self.k * (problem.arms - self.k))) if dead.sum() > 1 else []
 
     def shown_lead(self, problem: Problem, budget: Floats, variance: Floats) -> Floats:

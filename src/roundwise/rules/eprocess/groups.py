@@ -28,7 +28,7 @@ class BestGroupEProcess(BestArmEProcess):
 
     def stops(self, problem: Problem, wealth: BestArmWealth) -> Bools:
         """All cells that have not lost are of one group."""
-        left = [(~wealth.lost & self.question.in_group(g)).any(axis=-1) for g in range(len(self.question.names))]
+        left = [(~wealth.rejected & self.question.in_group(g)).any(axis=-1) for g in range(len(self.question.names))]
         return np.asarray(np.sum(left, axis=0) <= 1)
 
     def answer(self, problem: Problem, state: RuleState) -> Answer:
@@ -45,8 +45,8 @@ class BestGroupEProcess(BestArmEProcess):
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """As for the best arm; the other arms of the leader's group need none."""
         own, leads = self._own(state.alternative.leader), one_hot(state.alternative.leader, problem.arms)
-        lost = state.wealth.lost | (own & ~leads)
-        return super().required_pulls(problem, state._replace(wealth=state.wealth._replace(lost=lost)))
+        lost = state.wealth.rejected | (own & ~leads)
+        return super().required_pulls(problem, state._replace(wealth=state.wealth._replace(rejected=lost)))
 
     def gap_to_leader(self, bets: BetHistory, leader: int | None, margins: Floats) -> GapToLeader | None:
         return EProcess.gap_to_leader(self, bets, leader, margins)

@@ -47,7 +47,7 @@ class SetsWealth(NamedTuple):
     """log of the wealth against each set, in the order of `sets_of`, and which have lost."""
 
     gains: Floats  # (C)
-    lost: Bools  # (C)
+    rejected: Bools  # (C)
 
 
 class LeadingSet(NamedTuple):
@@ -191,16 +191,16 @@ class SetEProcess(EProcess):
         wealth, known, _ = state
         several, first = parts.partitions, not known.past.history
         data, means = parts_data(known.past, parts), None if first else columns(known.means, several)
-        found, lost = columns(wealth.gains, several).copy(), columns(wealth.lost, several)
+        found, rejected = columns(wealth.gains, several).copy(), columns(wealth.rejected, several)
         size, arms, n = data.counts.shape
         wide = len(found) * (1 if data.rows is None else len(data.rows.values))
         for here in chunks(size, max(arms, wide), n):
             view = view_parts(data.at(here), None if means is None else means[:, here], shifts)
             flat = found[:, here].reshape(-1)
-            self._bet(problem, view, flat, np.flatnonzero(~lost[:, here]), first)
+            self._bet(problem, view, flat, np.flatnonzero(~rejected[:, here]), first)
             found[:, here] = flat.reshape(len(found), -1)
         after = average_partitions(found, wealth.gains.shape[:-1], several)
-        return SetsWealth(after, wealth.lost | (after >= problem.goal))
+        return SetsWealth(after, wealth.rejected | (after >= problem.goal))
 
     def _bet(self, problem: Problem, view: PartsView, flat: Floats, at: Index, first: bool) -> None:
         """Bring the log of the wealth against the sets at some places of (C, n) up to date."""
@@ -222,7 +222,7 @@ class SetEProcess(EProcess):
         flat[at] = own
 
     def stops(self, problem: Problem, wealth: SetsWealth) -> Bools:
-        return np.asarray(wealth.lost.sum(axis=-1) >= wealth.lost.shape[-1] - 1)
+        return np.asarray(wealth.rejected.sum(axis=-1) >= wealth.rejected.shape[-1] - 1)
 
     def answer(self, problem: Problem, state: RuleState) -> Answer:
         return best_looking_set(problem, self.k, state)
@@ -230,7 +230,7 @@ class SetEProcess(EProcess):
     def false_rejection(self, problem: Problem, wealth: SetsWealth, means: Floats) -> Bools:
         """The set of the best has lost."""
         right = (sets_of(problem.arms, self.k).inside == problem.question.answer(means)).all(axis=-1)
-        return wealth.lost[..., int(right.argmax())]
+        return wealth.rejected[..., int(right.argmax())]
 
     def required_pulls(self, problem: Problem, state: RuleState) -> RequiredPulls:
         """Settle every open set S by the best arm that leads and is not in S, and the last arm of S.
@@ -241,8 +241,8 @@ class SetEProcess(EProcess):
         merits = columns(problem.question.merits(state.known.means), 1)
         order = np.argsort(-merits, axis=0, kind="stable")
         rank = np.argsort(order, axis=0)
-        gains, lost = columns(state.wealth.gains, 1), columns(state.wealth.lost, 1)
-        which, run = np.divmod(np.flatnonzero(~lost), lost.shape[1])
+        gains, rejected = columns(state.wealth.gains, 1), columns(state.wealth.rejected, 1)
+        which, run = np.divmod(np.flatnonzero(~rejected), rejected.shape[1])
         # sorted ranks of the members, from the best; if those of the rest are known, from the last
         ranks = rank[sets.members[which].T, run]
         ranks = np.sort(problem.arms - 1 - ranks if sets.of_rest else ranks, axis=0)
@@ -256,7 +256,7 @@ class SetEProcess(EProcess):
         inside = columns(answer, 1)
         row, column = np.cumsum(inside, axis=0) - 1, np.cumsum(~inside, axis=0) - 1
         place = row[order[ahead, run], run] * (problem.arms - self.k) + column[order[behind, run], run]
-        least = np.full((self.k * (problem.arms - self.k), lost.shape[1]), np.inf)
+        least = np.full((self.k * (problem.arms - self.k), rejected.shape[1]), np.inf)
         np.minimum.at(least, (place, run), gains[which, run])
         least = average_partitions(least, state.wealth.gains.shape[:-1], 1)
         return settle_pieces(problem, state.known, state.alternative.forecast, least, np.isposinf(least))
@@ -265,7 +265,7 @@ class SetEProcess(EProcess):
         return claim_halfspaces(problem, names, *claim_pairs(problem, self.k, state))
 
     def all_rejected(self, problem: Problem, wealth: SetsWealth) -> bool:
-        return bool(wealth.lost.all())
+        return bool(wealth.rejected.all())
 
     def margins(self, bets: BetHistory) -> Floats:
         answer, _, shown = claim_pairs(bets.problem, self.k, bets.end)
@@ -283,9 +283,9 @@ def _log_chance(view: PartsView, part_bets: PartBets, order: Index, k: int) -> F
 
 def best_looking_set(problem: Problem, k: int, state: RuleState) -> Answer:
     """The best-looking set among those that have not lost, or of all if all have."""
-    sets, lost = sets_of(problem.arms, k).inside, state.wealth.lost
+    sets, rejected = sets_of(problem.arms, k).inside, state.wealth.rejected
     merits = problem.question.merits(state.known.means) @ sets.T.astype(np.float64)
-    merits = np.where(lost & ~lost.all(axis=-1, keepdims=True), -np.inf, merits)
+    merits = np.where(rejected & ~rejected.all(axis=-1, keepdims=True), -np.inf, merits)
     return sets[merits.argmax(axis=-1)]
 
 
@@ -299,4 +299,4 @@ def claim_pairs(problem: Problem, k: int, state: RuleState) -> tuple[Answer, Flo
     better, worse = pieces.arms[:, :: -1 if problem.question.lower_is_better else 1].T
     against = ~sets[:, better] | sets[:, worse]  # (C, P)
     gains = np.where(against, state.wealth.gains[:, None], np.inf).min(axis=0)
-    return answer, gains, np.asarray((state.wealth.lost[:, None] | ~against).all(axis=0))
+    return answer, gains, np.asarray((state.wealth.rejected[:, None] | ~against).all(axis=0))

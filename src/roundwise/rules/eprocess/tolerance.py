@@ -77,7 +77,7 @@ class ToleranceEProcess(CandidateEProcess):
         logs = np.zeros((*runs, self._drifts(problem), self.comparisons(problem).offsets.size))
         gains = self._sum_drifts(problem, logs)
         begun = ComparisonWealth(logs, gains, gains >= problem.goal)
-        return found._replace(bank=found.bank + math.log1p(-SHARE), comparisons=begun)
+        return found._replace(reserve=found.reserve + math.log1p(-SHARE), comparisons=begun)
 
     def _named(self, problem: Problem, wealth: CandidateWealth, known: Estimates) -> Answer:
         """One of many: the answer whose worst comparison has most; the top k of the estimates (else they get stuck)."""
@@ -92,12 +92,12 @@ class ToleranceEProcess(CandidateEProcess):
 
     def of_candidate(self, problem: Problem, wealth: CandidateWealth, alternative: Candidate) -> tuple[Floats, Bools]:
         """With the wealth of its comparisons; LEAST_NEED is missing at least as long as one is not shown."""
-        gains, lost = super().of_candidate(problem, wealth, alternative)
+        gains, rejected = super().of_candidate(problem, wealth, alternative)
         places = self.places(problem, numbers_to_answer(problem, alternative.answer))
         _, own, shown = _of_comparisons(wealth)
         together = np.logaddexp(gains, np.take_along_axis(own, places, axis=-1))
-        lost = lost | np.take_along_axis(shown, places, axis=-1)
-        return np.where(lost, together, np.minimum(together, problem.goal - LEAST_NEED)), lost
+        rejected = rejected | np.take_along_axis(shown, places, axis=-1)
+        return np.where(rejected, together, np.minimum(together, problem.goal - LEAST_NEED)), rejected
 
     @quiet
     def update(self, problem: Problem, state: RuleState, parts: Parts, shifts: bool) -> CandidateWealth:
@@ -120,8 +120,8 @@ class ToleranceEProcess(CandidateEProcess):
         places = self.places(problem, numbers_to_answer(problem, np.where(visited[..., None], found.answers, like)))
         out = np.take_along_axis(shown[..., None, :], places, axis=-1)
         own = np.take_along_axis(gains[..., None, :], places, axis=-1)
-        lost = found.lost | (visited[..., None] & (out | (np.logaddexp(found.gains, own) >= problem.goal)))
-        return self._add_shown(problem, found._replace(lost=lost), past, shifts)
+        rejected = found.rejected | (visited[..., None] & (out | (np.logaddexp(found.gains, own) >= problem.goal)))
+        return self._add_shown(problem, found._replace(rejected=rejected), past, shifts)
 
     def _add_shown(self, problem: Problem, wealth: CandidateWealth, past: Past, shifts: bool) -> CandidateWealth:
         """An answer whose comparisons are all shown is a candidate with nothing of its own, if no other has won."""
@@ -137,7 +137,7 @@ class ToleranceEProcess(CandidateEProcess):
             wealth = wealth.extended(int(np.where(safe, number, 0).max(initial=0)) + 1)
             new = safe[..., None] & (np.arange(wealth.answers.shape[-2]) == number[..., None])
             answers = np.where(new[..., None], names[..., None, :], wealth.answers)
-            wealth = wealth._replace(answers=answers, lost=wealth.lost | new[..., None])
+            wealth = wealth._replace(answers=answers, rejected=wealth.rejected | new[..., None])
         return wealth
 
     def false_rejection(self, problem: Problem, wealth: CandidateWealth, means: Floats) -> Bools:
@@ -150,12 +150,12 @@ class ToleranceEProcess(CandidateEProcess):
         """Between what settles the candidate at least cost, and alike where arms tie (docs/wager.md)."""
         found = super().required_pulls(problem, state)
         known, forecast, tolerance = state.known, state.alternative.forecast, problem.question.tolerance
-        gains, lost = self.of_candidate(problem, state.wealth, state.alternative)
+        gains, rejected = self.of_candidate(problem, state.wealth, state.alternative)
         lead, error = forecast.value - tolerance, known.error(forecast)
         gap = np.maximum(lead, 0.0)
         gap = gap * gap**2 / np.maximum(gap**2 + 2 * error**2, 1e-300)
         spread = problem.noise.difference_variances(known.past, forecast.pieces)
-        each = np.where(lost, 0.0, 2 * spread * (problem.goal - gains) / (gap + tolerance) ** 2)
+        each = np.where(rejected, 0.0, 2 * spread * (problem.goal - gains) / (gap + tolerance) ** 2)
         amount = np.maximum(total(each), 1e-300)
         tie = (total(each * tolerance / (gap + tolerance)) / amount) ** 2
         unsure = -np.expm1(total(log_phi(lead / error)))

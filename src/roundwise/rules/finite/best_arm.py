@@ -20,47 +20,47 @@ from roundwise.rules.finite.known import lead_parts
 from roundwise.rules.finite.process import FiniteProcess, ItemRow, Need
 
 
-class BestArmPurses(NamedTuple):
+class ListBestArmWealth(NamedTuple):
     """Sums over the places so far, and the wealth against each arm."""
 
     low: Floats  # (K), sums of results, failed requests as 0
     high: Floats  # (K), the same with failed requests as 1
-    apart: Floats  # (K, K), sums of squared differences on items with both results
-    wealth: Floats  # (6, K), logs, one for each size of bets
+    squared_differences: Floats  # (K, K), sums of squared differences on items with both results
+    log_wealth: Floats  # (6, K), logs, one for each size of bets
     rejected: Bools  # (K), for good
     certain: Bools  # (K), by arithmetic
 
 
-class BestArmProcess(FiniteProcess[BestArmPurses]):
+class BestArmProcess(FiniteProcess[ListBestArmWealth]):
     """Arm i is rejected once the bets on its witness, the best other arm so far, have won 1/delta (L1)."""
 
     tag = "list-best-arm"
 
-    def start(self, runs: tuple[int, ...], arms: int) -> BestArmPurses:
+    def start(self, runs: tuple[int, ...], arms: int) -> ListBestArmWealth:
         none = np.zeros((*runs, arms), dtype=np.bool_)
         nothing = zeros((*runs, arms))
-        purses = BestArmPurses(
+        wealth = ListBestArmWealth(
             nothing, nothing, np.zeros((*runs, arms, arms)), np.zeros((*runs, len(LEADS), arms)), none, none
         )
-        out = self._beaten_by_known(purses, np.zeros((*runs, 1)))
-        return purses._replace(rejected=out, certain=out)
+        out = self._beaten_by_known(wealth, np.zeros((*runs, 1)))
+        return wealth._replace(rejected=out, certain=out)
 
-    def _beaten_by_known(self, purses: BestArmPurses, place: Floats) -> Bools:
+    def _beaten_by_known(self, wealth: ListBestArmWealth, place: Floats) -> Bools:
         """Which arms end below one whose results on the whole list are known, whatever is left. (K)"""
         if self.known is None or not self.known.arms:
-            return np.zeros_like(purses.rejected)
+            return np.zeros_like(wealth.rejected)
         totals = self.size * self.known.means[:-1]
-        most = purses.high + (self.size - place)
+        most = wealth.high + (self.size - place)
         most[..., list(self.known.arms)] = totals
         return np.asarray(most < totals.max() - ROUNDING * self.size)
 
-    def _stakes(self, purses: BestArmPurses, row: ItemRow) -> Stakes:
+    def _stakes(self, wealth: ListBestArmWealth, row: ItemRow) -> Stakes:
         """The lead of its witness over each arm on this item, and what is known of it from those before."""
-        witness, place = self._witnesses(purses), row.place[..., None]
+        witness, place = self._witnesses(wealth), row.place[..., None]
         stakes = Stakes(
             np.take_along_axis(row.low, witness, axis=-1) - row.high,
-            np.take_along_axis(purses.low, witness, axis=-1) - purses.high,
-            self._variance(purses, witness, place),
+            np.take_along_axis(wealth.low, witness, axis=-1) - wealth.high,
+            self._variance(wealth, witness, place),
             (place >= EARLY) & row.there,
             np.full(witness.shape, -1.0),
         )
@@ -72,45 +72,46 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
         cross = np.take_along_axis(by_column, parts.column[..., None], axis=-1)[..., 0]
         return self.known.adjust(stakes, place, row.control, cross, parts)
 
-    def step(self, purses: BestArmPurses, row: ItemRow) -> BestArmPurses:
-        place, stakes = row.place[..., None], self._stakes(purses, row)
+    def step(self, wealth: ListBestArmWealth, row: ItemRow) -> ListBestArmWealth:
+        place, stakes = row.place[..., None], self._stakes(wealth, row)
         mean = left_mean(self.size, place, 0.0, stakes.total)
         stretch = np.broadcast_to(self.size / (self.size - place), mean.shape)
         factors = log_factors(stakes.y, mean, stakes.low, stakes.variance, stretch)
-        bets = stakes.bets & ~purses.rejected
-        wealth = purses.wealth + np.where(bets[..., None, :], factors, 0.0)
+        bets = stakes.bets & ~wealth.rejected
+        logs = wealth.log_wealth + np.where(bets[..., None, :], factors, 0.0)
         seen, x = row.seen, row.low
         both = seen[..., :, None] & seen[..., None, :]
-        purses = purses._replace(
-            low=purses.low + x,
-            high=purses.high + row.high,
-            apart=purses.apart + np.where(both, np.square(x[..., :, None] - x[..., None, :]), 0.0),
-            wealth=wealth,
+        wealth = wealth._replace(
+            low=wealth.low + x,
+            high=wealth.high + row.high,
+            squared_differences=wealth.squared_differences
+            + np.where(both, np.square(x[..., :, None] - x[..., None, :]), 0.0),
+            log_wealth=logs,
         )
-        won = log_wealth(wealth) >= self.goal
-        witness = self._witnesses(purses)  # of the arms that were open before this place
-        lead = np.take_along_axis(purses.low, witness, axis=-1) - purses.high
-        certain = is_certain(self.size, place + 1.0, 0.0, lead, -1.0) & ~purses.rejected
-        certain |= self._beaten_by_known(purses, place + 1.0) & ~purses.rejected
-        return purses._replace(rejected=purses.rejected | won | certain, certain=purses.certain | certain)
+        won = log_wealth(logs) >= self.goal
+        witness = self._witnesses(wealth)  # of the arms that were open before this place
+        lead = np.take_along_axis(wealth.low, witness, axis=-1) - wealth.high
+        certain = is_certain(self.size, place + 1.0, 0.0, lead, -1.0) & ~wealth.rejected
+        certain |= self._beaten_by_known(wealth, place + 1.0) & ~wealth.rejected
+        return wealth._replace(rejected=wealth.rejected | won | certain, certain=wealth.certain | certain)
 
-    def conclude(self, purses: BestArmPurses, low: Floats, high: Floats) -> BestArmPurses:
+    def conclude(self, wealth: ListBestArmWealth, low: Floats, high: Floats) -> ListBestArmWealth:
         beaten = low.max(axis=-1, keepdims=True) > high + ROUNDING * self.size
-        return purses._replace(low=low, high=high, rejected=beaten, certain=beaten)
+        return wealth._replace(low=low, high=high, rejected=beaten, certain=beaten)
 
-    def _witnesses(self, purses: BestArmPurses) -> NDArray[np.intp]:
+    def _witnesses(self, wealth: ListBestArmWealth) -> NDArray[np.intp]:
         """For each arm the other open one with the largest sum, the first in a tie. (K)"""
-        sums = np.where(purses.rejected, -1.0, purses.low)
+        sums = np.where(wealth.rejected, -1.0, wealth.low)
         first = sums.argmax(axis=-1)[..., None]
         arms = np.arange(sums.shape[-1])
         second = np.where(arms == first, -2.0, sums).argmax(axis=-1)[..., None]
         return np.asarray(np.where(arms == first, second, first))
 
-    def _variance(self, purses: BestArmPurses, witness: NDArray[np.intp], place: Floats) -> Floats:
-        squares = np.take_along_axis(purses.apart, witness[..., None], axis=-1)[..., 0]
+    def _variance(self, wealth: ListBestArmWealth, witness: NDArray[np.intp], place: Floats) -> Floats:
+        squares = np.take_along_axis(wealth.squared_differences, witness[..., None], axis=-1)[..., 0]
         return np.asarray((0.5 + squares) / (place + 2.0))
 
-    def margins(self, purses: BestArmPurses, rows: ItemRow) -> Floats:
+    def margins(self, wealth: ListBestArmWealth, rows: ItemRow) -> Floats:
         """How far each arm is behind the best, at least; 0 if it may be the best. An arm that is out is bet on, too."""
         there = np.logical_and.accumulate(rows.there, axis=0)
         low, high = (np.where(there, each, 0.0).sum(axis=0) for each in (rows.low, rows.high))
@@ -128,46 +129,46 @@ class BestArmProcess(FiniteProcess[BestArmPurses]):
         if found:
             y, total, variance, bets, low = (np.array(each) for each in zip(*found, strict=True))
             least = lower_ends(Stakes(y, total, variance, bets, low), self.size, (least, most), self.goal)
-        return np.where(purses.rejected, match_decision(least, 0.0, purses.rejected), 0.0)
+        return np.where(wealth.rejected, match_decision(least, 0.0, wealth.rejected), 0.0)
 
-    def needed(self, purses: BestArmPurses) -> Bools:
-        return ~purses.rejected
+    def needed(self, wealth: ListBestArmWealth) -> Bools:
+        return ~wealth.rejected
 
-    def settled(self, purses: BestArmPurses) -> Bools:
-        return np.asarray((~purses.rejected).sum(axis=-1) <= 1)
+    def settled(self, wealth: ListBestArmWealth) -> Bools:
+        return np.asarray((~wealth.rejected).sum(axis=-1) <= 1)
 
-    def open_at_end(self, purses: BestArmPurses) -> Bools:
-        failed = ((purses.high > purses.low) & ~purses.rejected).any(axis=-1)
-        return np.asarray(failed & ~self.settled(purses))
+    def open_at_end(self, wealth: ListBestArmWealth) -> Bools:
+        failed = ((wealth.high > wealth.low) & ~wealth.rejected).any(axis=-1)
+        return np.asarray(failed & ~self.settled(wealth))
 
-    def needs(self, purses: BestArmPurses, place: Floats) -> Need:
-        witness, n = self._witnesses(purses), np.maximum(place, 1.0)[..., None]
-        lead = (np.take_along_axis(purses.low, witness, axis=-1) - purses.high) / n
-        leader = np.arange(lead.shape[-1]) == np.where(purses.rejected, -1.0, purses.low).argmax(axis=-1)[..., None]
-        variance = self._variance(purses, witness, place[..., None])
-        return Need(lead, variance, self.goal - log_wealth(purses.wealth), ~purses.rejected & ~leader)
+    def needs(self, wealth: ListBestArmWealth, place: Floats) -> Need:
+        witness, n = self._witnesses(wealth), np.maximum(place, 1.0)[..., None]
+        lead = (np.take_along_axis(wealth.low, witness, axis=-1) - wealth.high) / n
+        leader = np.arange(lead.shape[-1]) == np.where(wealth.rejected, -1.0, wealth.low).argmax(axis=-1)[..., None]
+        variance = self._variance(wealth, witness, place[..., None])
+        return Need(lead, variance, self.goal - log_wealth(wealth.log_wealth), ~wealth.rejected & ~leader)
 
-    def answer(self, purses: BestArmPurses) -> Answer:
+    def answer(self, wealth: ListBestArmWealth) -> Answer:
         """The first of the arms that are left; of all, if all were rejected, the one with the least evidence."""
-        left = ~purses.rejected
+        left = ~wealth.rejected
         every = ~left.any(axis=-1, keepdims=True)
-        sums = np.where(left, purses.low, -1.0)
-        return np.asarray(np.where(every, -log_wealth(purses.wealth), sums).argmax(axis=-1))
+        sums = np.where(left, wealth.low, -1.0)
+        return np.asarray(np.where(every, -log_wealth(wealth.log_wealth), sums).argmax(axis=-1))
 
-    def answer_text(self, problem: Problem, purses: BestArmPurses, names: Sequence[str]) -> str:
-        left = [name for name, out in zip(names, purses.rejected, strict=True) if not out]
+    def answer_text(self, problem: Problem, wealth: ListBestArmWealth, names: Sequence[str]) -> str:
+        left = [name for name, out in zip(names, wealth.rejected, strict=True) if not out]
         if len(left) < 2:
-            return super().answer_text(problem, purses, names)
+            return super().answer_text(problem, wealth, names)
         return f"{few(left)} share the first place on this list"
 
-    def claims(self, purses: BestArmPurses, names: Sequence[str]) -> list[ClaimStatus]:
-        won = np.where(purses.certain, np.inf, log_wealth(purses.wealth))
+    def claims(self, wealth: ListBestArmWealth, names: Sequence[str]) -> list[ClaimStatus]:
+        won = np.where(wealth.certain, np.inf, log_wealth(wealth.log_wealth))
         return [
             ClaimStatus(f"{name} is not the best", float(each), self.goal, bool(shown), left=name)
-            for name, each, shown in zip(names, won, purses.rejected, strict=True)
+            for name, each, shown in zip(names, won, wealth.rejected, strict=True)
         ]
 
-    def wrong(self, purses: BestArmPurses, means: Floats) -> Bools:
+    def wrong(self, wealth: ListBestArmWealth, means: Floats) -> Bools:
         """Whether a given best arm, the first, is rejected."""
         best = means.argmax(axis=-1)[..., None]
-        return np.asarray(np.take_along_axis(purses.rejected, best, axis=-1)[..., 0])
+        return np.asarray(np.take_along_axis(wealth.rejected, best, axis=-1)[..., 0])

@@ -25,22 +25,22 @@ SHARE = 0.8  # of what is left that each of them takes
 FIRST, AGAIN = 16, 1.5  # the place at which one is named first, and the factor to the next
 
 
-class CandidatePurses(NamedTuple):
+class ListCandidateWealth(NamedTuple):
     """Sums over the places that each arm has, the candidates, and the wealth against each pair of the present one."""
 
     low: Floats  # (K), sums of results, failed requests as 0
     high: Floats  # (K), the same with failed requests as 1
-    apart: Floats  # (K, K), sums of squared differences on items with both results
-    counted: Floats  # (K), places
-    sets: Bools  # (C, K), the candidates
-    named: Floats  # (), how many there are
-    now: Floats  # (), the number of the present one; -1 before the first
-    wealth: Floats  # (C, 6, K, K), logs, of the arm inside over the arm outside
-    met: Bools  # (C, K, K), for good
-    exact: Bools  # (), whether only arithmetic on all arms is left
+    squared_differences: Floats  # (K, K), sums of squared differences on items with both results
+    items: Floats  # (K), on which each was tried
+    candidates: Bools  # (C, K), sets of arms
+    number: Floats  # (), how many there are
+    current: Floats  # (), the number of the present one; -1 before the first
+    log_wealth: Floats  # (C, 6, K, K), logs, of the arm inside over the arm outside
+    shown: Bools  # (C, K, K), for good
+    by_arithmetic: Bools  # (), whether only arithmetic on all arms is left
 
 
-class CandidateProcess(FiniteProcess[CandidatePurses]):
+class CandidateProcess(FiniteProcess[ListCandidateWealth]):
     """The arms with the largest means of a list, up to a tolerance."""
 
     tag = "list-candidates"
@@ -51,151 +51,152 @@ class CandidateProcess(FiniteProcess[CandidatePurses]):
         places = [math.ceil(FIRST * AGAIN**k) for k in range(60) if FIRST * AGAIN**k < size]
         self.places = np.array(places, dtype=np.float64)
 
-    def start(self, runs: tuple[int, ...], arms: int) -> CandidatePurses:
+    def start(self, runs: tuple[int, ...], arms: int) -> ListCandidateWealth:
         nothing, pair = zeros((*runs, arms)), (*runs, CANDIDATES, arms, arms)
-        wealth = np.zeros((*runs, CANDIDATES, len(LEADS), arms, arms))
+        logs = np.zeros((*runs, CANDIDATES, len(LEADS), arms, arms))
         sets = np.zeros((*runs, CANDIDATES, arms), dtype=np.bool_)
         one = np.zeros(runs)
         none, exact = np.zeros(pair, dtype=np.bool_), np.zeros(runs, dtype=np.bool_)
         apart = np.zeros((*runs, arms, arms))
-        return CandidatePurses(nothing, nothing, apart, nothing, sets, one, one - 1.0, wealth, none, exact)
+        return ListCandidateWealth(nothing, nothing, apart, nothing, sets, one, one - 1.0, logs, none, exact)
 
-    def _pairs(self, purses: CandidatePurses) -> Bools:
+    def _pairs(self, wealth: ListCandidateWealth) -> Bools:
         """The pairs of the present candidate, the first inside and the second outside. (K, K)"""
-        inside = self._take(purses.sets, purses)
-        return inside[..., :, None] & ~inside[..., None, :] & (purses.now >= 0)[..., None, None]
+        inside = self._take(wealth.candidates, wealth)
+        return inside[..., :, None] & ~inside[..., None, :] & (wealth.current >= 0)[..., None, None]
 
-    def _take(self, values: Array, purses: CandidatePurses) -> Array:
+    def _take(self, values: Array, wealth: ListCandidateWealth) -> Array:
         """What there is of the present candidate. (C, ...)->(...)"""
-        at = np.maximum(purses.now, 0.0).astype(np.intp)
+        at = np.maximum(wealth.current, 0.0).astype(np.intp)
         places = at.reshape(*at.shape, *(1,) * (values.ndim - at.ndim))
         return np.take_along_axis(values, places, axis=at.ndim).squeeze(axis=at.ndim)
 
-    def _put(self, values: Array, new: Array, purses: CandidatePurses) -> Array:
+    def _put(self, values: Array, new: Array, wealth: ListCandidateWealth) -> Array:
         """The same with something else of the present candidate. (C, ...),(...)->(C, ...)"""
-        at = np.arange(CANDIDATES) == purses.now[..., None]
+        at = np.arange(CANDIDATES) == wealth.current[..., None]
         at = at.reshape(*at.shape, *(1,) * (values.ndim - at.ndim))
-        return np.where(at, np.expand_dims(new, purses.now.ndim), values)
+        return np.where(at, np.expand_dims(new, wealth.current.ndim), values)
 
-    def _open(self, purses: CandidatePurses) -> Bools:
-        return self._pairs(purses) & ~self._take(purses.met, purses)
+    def _open(self, wealth: ListCandidateWealth) -> Bools:
+        return self._pairs(wealth) & ~self._take(wealth.shown, wealth)
 
-    def _name(self, purses: CandidatePurses, due: Bools) -> CandidatePurses:
+    def _name(self, wealth: ListCandidateWealth, due: Bools) -> ListCandidateWealth:
         """Make the arms that look best the candidate, where that is due and there is room for one more."""
-        means = purses.low / np.maximum(purses.counted, 1.0)
+        means = wealth.low / np.maximum(wealth.items, 1.0)
         wanted = largest_mask(means, np.full(means.shape[:-1], self.number))
-        known = (purses.sets == wanted[..., None, :]).all(axis=-1)
-        known &= np.arange(CANDIDATES) < purses.named[..., None]
+        known = (wealth.candidates == wanted[..., None, :]).all(axis=-1)
+        known &= np.arange(CANDIDATES) < wealth.number[..., None]
         there = known.any(axis=-1)
-        now = np.where(there, known.argmax(axis=-1), purses.named)
-        new = due & ~there & (purses.named < CANDIDATES)
-        purses = purses._replace(now=np.where(due & (there | new), now, purses.now))
-        sets = np.where(new[..., None, None], self._put(purses.sets, wanted, purses), purses.sets)
-        return purses._replace(sets=sets, named=purses.named + new)
+        now = np.where(there, known.argmax(axis=-1), wealth.number)
+        new = due & ~there & (wealth.number < CANDIDATES)
+        wealth = wealth._replace(current=np.where(due & (there | new), now, wealth.current))
+        sets = np.where(new[..., None, None], self._put(wealth.candidates, wanted, wealth), wealth.candidates)
+        return wealth._replace(candidates=sets, number=wealth.number + new)
 
-    def step(self, purses: CandidatePurses, row: ItemRow) -> CandidatePurses:
+    def step(self, wealth: ListCandidateWealth, row: ItemRow) -> ListCandidateWealth:
         place = row.place
-        purses = self._name(purses, np.isin(place, self.places))
+        wealth = self._name(wealth, np.isin(place, self.places))
         # what else was told must not matter: it could depend on results at later places
-        present = self.needed(purses) & row.there & (purses.counted == place[..., None])
+        present = self.needed(wealth) & row.there & (wealth.items == place[..., None])
         both = present[..., :, None] & present[..., None, :]
         shape = both.shape
         flat = (*shape[:-2], shape[-1] ** 2)
-        total = purses.low[..., :, None] - purses.high[..., None, :]
+        total = wealth.low[..., :, None] - wealth.high[..., None, :]
         n = place[..., None, None]
         mean = left_mean(self.size, n, self.bound, total)
-        variance = (0.5 + purses.apart) / (n + 2.0)
+        variance = (0.5 + wealth.squared_differences) / (n + 2.0)
         y = row.low[..., :, None] - row.high[..., None, :]
         stretch = np.broadcast_to(self.size / (self.size - n), shape)
         y, mean, variance, stretch = (each.reshape(flat) for each in (y, mean, variance, stretch))
         factors = log_factors(y, mean, -1.0, variance, stretch)
-        bets = (self._open(purses) & both)[..., None, :, :]
-        wealth = self._take(purses.wealth, purses) + np.where(
+        bets = (self._open(wealth) & both)[..., None, :, :]
+        logs = self._take(wealth.log_wealth, wealth) + np.where(
             bets, factors.reshape(*bets.shape[:-3], -1, *shape[-2:]), 0.0
         )
         seen = row.seen[..., :, None] & row.seen[..., None, :] & both
-        purses = purses._replace(
-            low=purses.low + np.where(present, row.low, 0.0),
-            high=purses.high + np.where(present, row.high, 0.0),
-            apart=purses.apart + np.where(seen, np.square(row.low[..., :, None] - row.low[..., None, :]), 0.0),
-            counted=purses.counted + present,
-            wealth=self._put(purses.wealth, wealth, purses),
+        wealth = wealth._replace(
+            low=wealth.low + np.where(present, row.low, 0.0),
+            high=wealth.high + np.where(present, row.high, 0.0),
+            squared_differences=wealth.squared_differences
+            + np.where(seen, np.square(row.low[..., :, None] - row.low[..., None, :]), 0.0),
+            items=wealth.items + present,
+            log_wealth=self._put(wealth.log_wealth, logs, wealth),
         )
-        return self._meet(purses)
+        return self._meet(wealth)
 
-    def _meet(self, purses: CandidatePurses) -> CandidatePurses:
+    def _meet(self, wealth: ListCandidateWealth) -> ListCandidateWealth:
         """Which pairs of the present candidate have won by now, or are certain."""
-        wealth = self._take(purses.wealth, purses)
-        flat = wealth.reshape(*wealth.shape[:-2], -1)
-        won = log_wealth(flat).reshape(*wealth.shape[:-3], *wealth.shape[-2:])
-        share = math.log(SHARE) + math.log(1 - SHARE) * np.maximum(purses.now, 0.0)
+        logs = self._take(wealth.log_wealth, wealth)
+        flat = logs.reshape(*logs.shape[:-2], -1)
+        won = log_wealth(flat).reshape(*logs.shape[:-3], *logs.shape[-2:])
+        share = math.log(SHARE) + math.log(1 - SHARE) * np.maximum(wealth.current, 0.0)
         met = won + share[..., None, None] >= self.goal
-        left = np.maximum(self.size - purses.counted, 0.0)
-        least = (purses.low[..., :, None] - purses.high[..., None, :]) - left[..., None, :]
+        left = np.maximum(self.size - wealth.items, 0.0)
+        least = (wealth.low[..., :, None] - wealth.high[..., None, :]) - left[..., None, :]
         certain = least >= self.size * self.bound - ROUNDING * self.size
-        now = self._take(purses.met, purses) | ((met | certain) & self._pairs(purses))
-        return purses._replace(met=self._put(purses.met, now, purses))
+        now = self._take(wealth.shown, wealth) | ((met | certain) & self._pairs(wealth))
+        return wealth._replace(shown=self._put(wealth.shown, now, wealth))
 
-    def close(self, purses: CandidatePurses) -> CandidatePurses:
+    def close(self, wealth: ListCandidateWealth) -> ListCandidateWealth:
         """At the end of the list: the candidate of arithmetic, or all arms if there is no room for it."""
-        complete = (purses.counted >= self.size).all(axis=-1)
-        after = self._meet(self._name(purses, ~self.settled(purses) & ~purses.exact))
-        means = after.low / np.maximum(after.counted, 1.0)
+        complete = (wealth.items >= self.size).all(axis=-1)
+        after = self._meet(self._name(wealth, ~self.settled(wealth) & ~wealth.by_arithmetic))
+        means = after.low / np.maximum(after.items, 1.0)
         wanted = largest_mask(means, np.full(means.shape[:-1], self.number))
-        same = np.asarray((self._take(after.sets, after) == wanted).all(axis=-1))
+        same = np.asarray((self._take(after.candidates, after) == wanted).all(axis=-1))
         lost = ~same & ~self.settled(after)
-        return after._replace(exact=after.exact | lost | complete)
+        return after._replace(by_arithmetic=after.by_arithmetic | lost | complete)
 
-    def conclude(self, purses: CandidatePurses, low: Floats, high: Floats) -> CandidatePurses:
-        full = np.full_like(purses.counted, float(self.size))
-        return purses._replace(low=low, high=high, counted=full, exact=np.ones_like(purses.exact))
+    def conclude(self, wealth: ListCandidateWealth, low: Floats, high: Floats) -> ListCandidateWealth:
+        full = np.full_like(wealth.items, float(self.size))
+        return wealth._replace(low=low, high=high, items=full, by_arithmetic=np.ones_like(wealth.by_arithmetic))
 
-    def recount(self, purses: CandidatePurses, rows: ItemRow) -> CandidatePurses:
+    def recount(self, wealth: ListCandidateWealth, rows: ItemRow) -> ListCandidateWealth:
         """With the sums of the needed arms over all places so far: those that came back were not counted on some."""
         x, seen = np.where(rows.seen, rows.low, 0.0), rows.seen.astype(np.float64)
         squares = np.swapaxes(x * x, -1, -2) @ seen
         apart = squares + np.swapaxes(squares, -1, -2) - 2 * np.swapaxes(x, -1, -2) @ x
-        whole = np.asarray(rows.there.all(axis=-2)) & self.needed(purses)
+        whole = np.asarray(rows.there.all(axis=-2)) & self.needed(wealth)
         pair = whole[..., :, None] & whole[..., None, :]
-        return purses._replace(
-            low=np.where(whole, rows.low.sum(axis=-2), purses.low),
-            high=np.where(whole, rows.high.sum(axis=-2), purses.high),
-            apart=np.where(pair, np.maximum(apart, 0.0), purses.apart),
-            counted=np.where(whole, rows.place[..., None], purses.counted),
+        return wealth._replace(
+            low=np.where(whole, rows.low.sum(axis=-2), wealth.low),
+            high=np.where(whole, rows.high.sum(axis=-2), wealth.high),
+            squared_differences=np.where(pair, np.maximum(apart, 0.0), wealth.squared_differences),
+            items=np.where(whole, rows.place[..., None], wealth.items),
         )
 
-    def lags(self, purses: CandidatePurses, place: Floats) -> Bools:
-        return np.asarray(self.needed(purses) & (purses.counted < place[..., None]))
+    def lags(self, wealth: ListCandidateWealth, place: Floats) -> Bools:
+        return np.asarray(self.needed(wealth) & (wealth.items < place[..., None]))
 
-    def needed(self, purses: CandidatePurses) -> Bools:
-        open_ = self._open(purses)
+    def needed(self, wealth: ListCandidateWealth) -> Bools:
+        open_ = self._open(wealth)
         arms = open_.any(axis=-1) | open_.any(axis=-2)
-        return np.asarray(arms | (purses.now < 0)[..., None] | purses.exact[..., None])
+        return np.asarray(arms | (wealth.current < 0)[..., None] | wealth.by_arithmetic[..., None])
 
-    def settled(self, purses: CandidatePurses) -> Bools:
-        shown = (purses.now >= 0) & ~self._open(purses).any(axis=(-1, -2)) & ~purses.exact
-        return np.asarray(shown | (purses.exact & (purses.counted >= self.size).all(axis=-1)))
+    def settled(self, wealth: ListCandidateWealth) -> Bools:
+        shown = (wealth.current >= 0) & ~self._open(wealth).any(axis=(-1, -2)) & ~wealth.by_arithmetic
+        return np.asarray(shown | (wealth.by_arithmetic & (wealth.items >= self.size).all(axis=-1)))
 
-    def ended(self, purses: CandidatePurses, place: Floats) -> Bools:
-        return self.settled(purses)
+    def ended(self, wealth: ListCandidateWealth, place: Floats) -> Bools:
+        return self.settled(wealth)
 
-    def _exact_set(self, purses: CandidatePurses) -> Bools:
+    def _exact_set(self, wealth: ListCandidateWealth) -> Bools:
         """The best arms of the whole list: by the middle of what each can be, which finds a certain set."""
-        return largest_mask(purses.low + purses.high, np.full(purses.low.shape[:-1], self.number))
+        return largest_mask(wealth.low + wealth.high, np.full(wealth.low.shape[:-1], self.number))
 
-    def open_at_end(self, purses: CandidatePurses) -> Bools:
-        inside = self._exact_set(purses)
-        worst = np.where(inside, purses.low, np.inf).min(axis=-1) - np.where(inside, -np.inf, purses.high).max(axis=-1)
-        return np.asarray(purses.exact & (worst < self.size * self.bound - ROUNDING * self.size))
+    def open_at_end(self, wealth: ListCandidateWealth) -> Bools:
+        inside = self._exact_set(wealth)
+        worst = np.where(inside, wealth.low, np.inf).min(axis=-1) - np.where(inside, -np.inf, wealth.high).max(axis=-1)
+        return np.asarray(wealth.by_arithmetic & (worst < self.size * self.bound - ROUNDING * self.size))
 
-    def needs(self, purses: CandidatePurses, place: Floats) -> Need:
+    def needs(self, wealth: ListCandidateWealth, place: Floats) -> Need:
         n, flat = np.maximum(place, 1.0)[..., None, None], (*place.shape, -1)
-        lead = (purses.low[..., :, None] - purses.high[..., None, :]) / n - self.bound
-        wealth = self._take(purses.wealth, purses)
-        won = log_wealth(wealth.reshape(*wealth.shape[:-2], -1))
-        share = math.log(SHARE) + math.log(1 - SHARE) * np.maximum(purses.now, 0.0)
-        variance = (0.5 + purses.apart) / (place[..., None, None] + 2.0)
-        open_ = self._open(purses).reshape(flat)
+        lead = (wealth.low[..., :, None] - wealth.high[..., None, :]) / n - self.bound
+        logs = self._take(wealth.log_wealth, wealth)
+        won = log_wealth(logs.reshape(*logs.shape[:-2], -1))
+        share = math.log(SHARE) + math.log(1 - SHARE) * np.maximum(wealth.current, 0.0)
+        variance = (0.5 + wealth.squared_differences) / (place[..., None, None] + 2.0)
+        open_ = self._open(wealth).reshape(flat)
         some = np.asarray(open_.any(axis=-1))[..., None]
         return Need(
             lead.reshape(flat),
@@ -204,18 +205,18 @@ class CandidateProcess(FiniteProcess[CandidatePurses]):
             np.where(some, open_, (lead < np.inf).reshape(flat)),
         )
 
-    def answer(self, purses: CandidatePurses) -> Answer:
-        chosen = self._exact_set(purses)
-        exact = purses.exact[..., None]
-        return self.question.answer_from_set(np.where(exact, chosen, self._take(purses.sets, purses)))
+    def answer(self, wealth: ListCandidateWealth) -> Answer:
+        chosen = self._exact_set(wealth)
+        exact = wealth.by_arithmetic[..., None]
+        return self.question.answer_from_set(np.where(exact, chosen, self._take(wealth.candidates, wealth)))
 
-    def claims(self, purses: CandidatePurses, names: Sequence[str]) -> list[ClaimStatus]:
+    def claims(self, wealth: ListCandidateWealth, names: Sequence[str]) -> list[ClaimStatus]:
         """That no arm outside is better than one inside, for each pair of the present candidate."""
-        inside = self._take(purses.sets, purses) if purses.now >= 0 else np.zeros(len(names), dtype=np.bool_)
-        wealth = self._take(purses.wealth, purses)
-        won = log_wealth(wealth.reshape(len(LEADS), -1)).reshape(len(names), len(names))
-        met = self._take(purses.met, purses) | (bool(purses.exact) and bool(self.settled(purses)))
-        share = math.log(SHARE) + math.log(1 - SHARE) * max(float(purses.now), 0.0)
+        inside = self._take(wealth.candidates, wealth) if wealth.current >= 0 else np.zeros(len(names), dtype=np.bool_)
+        logs = self._take(wealth.log_wealth, wealth)
+        won = log_wealth(logs.reshape(len(LEADS), -1)).reshape(len(names), len(names))
+        met = self._take(wealth.shown, wealth) | (bool(wealth.by_arithmetic) and bool(self.settled(wealth)))
+        share = math.log(SHARE) + math.log(1 - SHARE) * max(float(wealth.current), 0.0)
         sign = -1.0 if self.flips else 1.0
         worse = "above" if self.flips else "below"
         return [

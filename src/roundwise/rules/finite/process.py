@@ -14,7 +14,7 @@ from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus
 from roundwise.rules.finite.known import Control, KnownColumns
 
-Purses = TypeVar("Purses")  # a named tuple of arrays
+Wealth = TypeVar("Wealth")  # a named tuple of arrays
 
 
 class ItemRow(NamedTuple):
@@ -41,7 +41,7 @@ class Need(NamedTuple):
     open: Bools  # (J)
 
 
-class FiniteProcess(ABC, Generic[Purses]):
+class FiniteProcess(ABC, Generic[Wealth]):
     """The wealth against every wrong answer about a list of `size` items, item after item in its random order.
 
     All arrays have the runs first. What `step` bets depends on earlier places alone.
@@ -56,68 +56,68 @@ class FiniteProcess(ABC, Generic[Purses]):
         self.size, self.goal, self.flips = size, goal, flips  # whether lower results are better
 
     @abstractmethod
-    def start(self, runs: tuple[int, ...], arms: int) -> Purses:
+    def start(self, runs: tuple[int, ...], arms: int) -> Wealth:
         """The state before the first item."""
 
     @abstractmethod
-    def step(self, purses: Purses, row: ItemRow) -> Purses:
+    def step(self, wealth: Wealth, row: ItemRow) -> Wealth:
         """The state after one more item: bets on it, and what is certain after it."""
 
     @abstractmethod
-    def conclude(self, purses: Purses, low: Floats, high: Floats) -> Purses:
+    def conclude(self, wealth: Wealth, low: Floats, high: Floats) -> Wealth:
         """The state once every result is there: arithmetic decides. The sums are of the whole list, as in `ItemRow`."""
 
     @abstractmethod
-    def needed(self, purses: Purses) -> Bools:
+    def needed(self, wealth: Wealth) -> Bools:
         """Which arms must have a result at the next place. (K)"""
 
-    def lags(self, purses: Purses, place: Floats) -> Bools:
+    def lags(self, wealth: Wealth, place: Floats) -> Bools:
         """Which needed arms have not been counted on all places before this one: they were not needed there. (K)"""
-        return np.zeros_like(self.needed(purses))
+        return np.zeros_like(self.needed(wealth))
 
-    def recount(self, purses: Purses, rows: ItemRow) -> Purses:
+    def recount(self, wealth: Wealth, rows: ItemRow) -> Wealth:
         """The state with the sums of all arms that have results on all places so far; rows have an axis of places."""
-        return purses
+        return wealth
 
-    def close(self, purses: Purses) -> Purses:
+    def close(self, wealth: Wealth) -> Wealth:
         """The state at the end of the list."""
-        return purses
+        return wealth
 
-    def ended(self, purses: Purses, place: Floats) -> Bools:
+    def ended(self, wealth: Wealth, place: Floats) -> Bools:
         """Whether there is an answer: shown, or because the list is used up. ()"""
-        return np.asarray(self.settled(purses) | (place >= self.size))
+        return np.asarray(self.settled(wealth) | (place >= self.size))
 
-    def open_at_end(self, purses: Purses) -> Bools:
+    def open_at_end(self, wealth: Wealth) -> Bools:
         """Whether requests that failed leave the answer open where the list is used up. ()"""
-        return np.zeros_like(self.settled(purses))
+        return np.zeros_like(self.settled(wealth))
 
     @abstractmethod
-    def settled(self, purses: Purses) -> Bools:
+    def settled(self, wealth: Wealth) -> Bools:
         """Whether there is an answer before the end of the list. ()"""
 
     @abstractmethod
-    def needs(self, purses: Purses, place: Floats) -> Need:
+    def needs(self, wealth: Wealth, place: Floats) -> Need:
         """What is still to be won."""
 
     @abstractmethod
-    def answer(self, purses: Purses) -> Answer:
+    def answer(self, wealth: Wealth) -> Answer:
         """The answer; that of arithmetic at the end of the list."""
 
     @abstractmethod
-    def claims(self, purses: Purses, names: Sequence[str]) -> list[ClaimStatus]:
+    def claims(self, wealth: Wealth, names: Sequence[str]) -> list[ClaimStatus]:
         """What must be shown. One run."""
 
-    def margins(self, purses: Purses, rows: ItemRow) -> Floats | None:
+    def margins(self, wealth: Wealth, rows: ItemRow) -> Floats | None:
         """By how much each claim holds at least, in units of the range; rows have an axis of places. One run."""
         return None
 
-    def answer_text(self, problem: Problem, purses: Purses, names: Sequence[str]) -> str:
+    def answer_text(self, problem: Problem, wealth: Wealth, names: Sequence[str]) -> str:
         """The answer in words. One run."""
-        return f"{problem.question.answer_text(self.answer(purses), names)} on this list"
+        return f"{problem.question.answer_text(self.answer(wealth), names)} on this list"
 
-    def wrong(self, purses: Purses, means: Floats) -> Bools:
+    def wrong(self, wealth: Wealth, means: Floats) -> Bools:
         """Whether something is rejected that is true of these means of the list. ()
 
         By default nothing is known to be: errors then show in the answer alone.
         """
-        return np.zeros_like(self.settled(purses))
+        return np.zeros_like(self.settled(wealth))

@@ -33,9 +33,9 @@ from roundwise.rules.finite.statements import LevelProcess, Statement, Statement
 class ListState(NamedTuple):
     """What was told, and how far the bets are."""
 
-    told: Floats  # (n, K), results by place, as far as any was told; nan where there is none
-    place: Floats  # (), items that were bet on
-    purses: Any
+    results: Floats  # (n, K), by place, as far as any were told; nan where there is none
+    items: Floats  # (), how many were bet on
+    wealth: Any  # of the process, a named tuple
 
 
 @dataclass(frozen=True)
@@ -76,47 +76,47 @@ class ListRule(StoppingRule[ListState]):
         """Take in what was told, and bet on the items whose results are all there."""
         if batch.rows is None:
             return kept
-        single = kept.place.ndim == 0
+        single = kept.items.ndim == 0
         state = tree_map(lambda each: each[None], kept) if single else kept
-        told = merge_rows(state.told, batch.rows[None] if single else batch.rows)
-        state = self._bet(problem, state._replace(told=told))
+        told = merge_rows(state.results, batch.rows[None] if single else batch.rows)
+        state = self._bet(problem, state._replace(results=told))
         return tree_map(lambda each: each[0], state) if single else state
 
     @quiet
     def _bet(self, problem: Problem, state: ListState) -> ListState:
-        process, (told, place, purses) = self.process(problem), state
+        process, (told, place, wealth) = self.process(problem), state
         if told.shape[-2] == self.size and np.isfinite(told).all():  # the whole list is known: no need to bet
             whole = self._scale(problem, told, process.flips)
-            purses = process.conclude(purses, whole[0].sum(axis=-2), whole[1].sum(axis=-2))
-            return ListState(told, np.full_like(place, self.size), purses)
+            wealth = process.conclude(wealth, whole[0].sum(axis=-2), whole[1].sum(axis=-2))
+            return ListState(told, np.full_like(place, self.size), wealth)
         known, cross = self.known, None
         if known is not None:
             before = self._scale(problem, told[..., : int(place.min(initial=told.shape[-2])), :], process.flips)[0]
             cross = known.cross_sums(before)
         prefix = np.logical_and.accumulate(~np.isnan(told), axis=-2).sum(axis=-2)  # places up to the first gap, (K)
         for t in range(int(place.min(initial=told.shape[-2])), told.shape[-2] + 1):
-            here = (place == t) & ~process.settled(purses)
-            lags = here[..., None] & process.lags(purses, place)
+            here = (place == t) & ~process.settled(wealth)
+            lags = here[..., None] & process.lags(wealth, place)
             if (back := (lags & (prefix >= t)).any(axis=-1)).any():  # arms that were not needed for a while
                 rows = ItemRow(place, *self._scale(problem, told[..., :t, :], process.flips))
-                purses = tree_where(back, process.recount(purses, rows), purses)
+                wealth = tree_where(back, process.recount(wealth, rows), wealth)
             if t == told.shape[-2]:
                 break
-            goes_on = here & ((prefix > t) | ~process.needed(purses)).all(axis=-1)
+            goes_on = here & ((prefix > t) | ~process.needed(wealth)).all(axis=-1)
             row = ItemRow(place, *self._scale(problem, told[..., t, :], process.flips))
             if known is not None and cross is not None:
                 row = row._replace(control=known.at(t, cross))
                 cross = cross + row.low[..., None] * known.at(t, cross).now
             if goes_on.any():
-                after = process.step(purses, row)
-                purses = after if goes_on.all() else tree_where(goes_on, after, purses)
+                after = process.step(wealth, row)
+                wealth = after if goes_on.all() else tree_where(goes_on, after, wealth)
                 place = place + goes_on
             elif (place <= t).all():
                 break
         at_end = np.asarray(place >= self.size)
         if at_end.any():
-            purses = tree_where(at_end, process.close(purses), purses)
-        return ListState(told, place, purses)
+            wealth = tree_where(at_end, process.close(wealth), wealth)
+        return ListState(told, place, wealth)
 
     def _scale(self, problem: Problem, values: Floats, flips: bool) -> tuple[Floats, Floats, Bools, Bools]:
         """Results in [0, 1], failed ones as 0 and as 1, turned around or not; which there are, and which are known."""
@@ -127,7 +127,7 @@ class ListRule(StoppingRule[ListState]):
 
     def finished(self, problem: Problem, kept: ListState) -> Bools:
         """Whether nothing more is asked for: there is an answer, or the list is used up. ()"""
-        return self.process(problem).ended(kept.purses, kept.place)
+        return self.process(problem).ended(kept.wealth, kept.items)
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         return np.asarray(self.finished(problem, trial.kept) & ~self.broken(problem, trial))
@@ -135,18 +135,18 @@ class ListRule(StoppingRule[ListState]):
     def broken(self, problem: Problem, trial: Trial) -> Bools:
         """Whether the list is used up, and requests that failed leave the answer open. ()"""
         process, kept = self.process(problem), trial.kept
-        return np.asarray((kept.place >= self.size) & process.open_at_end(kept.purses))
+        return np.asarray((kept.items >= self.size) & process.open_at_end(kept.wealth))
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
-        return self.process(problem).answer(trial.kept.purses)
+        return self.process(problem).answer(trial.kept.wealth)
 
     def answer_text(self, problem: Problem, trial: Trial, names: Sequence[str]) -> str:
-        return self.process(problem).answer_text(problem, trial.kept.purses, names)
+        return self.process(problem).answer_text(problem, trial.kept.wealth, names)
 
     def false_rejection(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
         process, (low, high) = self.process(problem), problem.noise.mean_range
         x = (np.broadcast_to(means, trial.record.counts.shape) - low) / (high - low)
-        return process.wrong(trial.kept.purses, 1.0 - x if process.flips else x)
+        return process.wrong(trial.kept.wealth, 1.0 - x if process.flips else x)
 
     def doubt(self, problem: Problem) -> None:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
@@ -164,7 +164,7 @@ class ListRule(StoppingRule[ListState]):
         )
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
-        return self.process(problem).claims(trial.kept.purses, names)
+        return self.process(problem).claims(trial.kept.wealth, names)
 
     def standing(self, problem: Problem, trial: Trial) -> TrialStatus:
         return TrialStatus(compares=True)
@@ -186,14 +186,14 @@ class ListRule(StoppingRule[ListState]):
 
     def _means(self, problem: Problem, kept: ListState) -> Interval:
         (low, high), goal = problem.noise.mean_range, problem.goal + math.log(2.0)
-        rows = ItemRow(kept.place, *self._scale(problem, kept.told, flips=False))
+        rows = ItemRow(kept.items, *self._scale(problem, kept.results, flips=False))
         lower = fixed_ends(rows.low, rows.there, rows.seen, self.size, (0.0, 1.0), goal, True)
         minus = fixed_ends(-rows.high, rows.there, rows.seen, self.size, (-1.0, 0.0), goal, True)
         return Interval(low + (high - low) * lower, low - (high - low) * minus)
 
     def _margins(self, problem: Problem, kept: ListState) -> Floats | None:
         process, (low, high) = self.process(problem), problem.noise.mean_range
-        found = process.margins(kept.purses, ItemRow(kept.place, *self._scale(problem, kept.told, process.flips)))
+        found = process.margins(kept.wealth, ItemRow(kept.items, *self._scale(problem, kept.results, process.flips)))
         return None if found is None else (high - low) * found
 
     def _gap_to_leader(
@@ -202,7 +202,7 @@ class ListRule(StoppingRule[ListState]):
         """The margins, and how far each arm is behind the leader at most; that the data chose it is paid for."""
         if problem.question.name != "best-arm":
             return None
-        who = int(kept.purses.low.argmax()) if leader is None else leader
+        who = int(kept.wealth.low.argmax()) if leader is None else leader
         goal = problem.goal + math.log(max(problem.arms - 1, 1))
         ahead = self._differences(problem, kept, who, 1.0, self.process(problem).flips, goal)
         return GapToLeader(margins, None, np.where(np.arange(problem.arms) == who, 0.0, -ahead))
@@ -217,7 +217,7 @@ class ListRule(StoppingRule[ListState]):
     ) -> Floats:
         """How far each arm is above another at least; with a negative sign, how far below. (K)"""
         low, high = problem.noise.mean_range
-        rows = ItemRow(kept.place, *self._scale(problem, kept.told, flips))
+        rows = ItemRow(kept.items, *self._scale(problem, kept.results, flips))
         one = slice(other, other + 1)
         y = rows.low - rows.high[:, one] if sign > 0 else rows.low[:, one] - rows.high
         there, seen = rows.there & rows.there[:, one], rows.seen & rows.seen[:, one]

@@ -33,17 +33,17 @@ class Statement(NamedTuple):
     label: str
 
 
-class StatementPurses(NamedTuple):
+class ListStatementWealth(NamedTuple):
     """Sums over the places so far of y, the form or its negative, and the wealth for each side of each statement."""
 
     sums: Floats  # (2, J)
     squares: Floats  # (J), of items with all results
-    wealth: Floats  # (2, 6, J), logs
+    log_wealth: Floats  # (2, 6, J), logs
     shown: Bools  # (2, J), for good
     certain: Bools  # (2, J), by arithmetic
 
 
-class StatementProcess(FiniteProcess[StatementPurses]):
+class StatementProcess(FiniteProcess[ListStatementWealth]):
     """Statements `forms . means > bounds[0]` and their opposites `< bounds[1]`, of results in [0, 1].
 
     Args:
@@ -96,7 +96,7 @@ class StatementProcess(FiniteProcess[StatementPurses]):
         down, up = (np.where(own, 0.0, each).sum(axis=-1) for each in (self.down, self.up))
         return KnownPart(np.stack([column, column]), np.stack([share, -share]), np.stack([down, -up]))
 
-    def start(self, runs: tuple[int, ...], arms: int) -> StatementPurses:
+    def start(self, runs: tuple[int, ...], arms: int) -> ListStatementWealth:
         two, number = (*runs, 2, len(self.weights)), len(self.weights)
         certain = np.zeros(two, dtype=np.bool_)
         if self.known is not None:  # what is about known arms alone
@@ -104,8 +104,8 @@ class StatementProcess(FiniteProcess[StatementPurses]):
             means[list(self.known.arms)] = self.known.means[:-1]
             alone = ~(self.of_arms & (self.known.column_of(arms) < 0)).any(axis=-1)
             certain |= alone & self._certain(self.size * self._values(means, means), np.full((1, 1), float(self.size)))
-        wealth = np.zeros((*runs, 2, len(LEADS), number))
-        return StatementPurses(np.zeros(two), np.zeros((*runs, number)), wealth, certain, certain)
+        logs = np.zeros((*runs, 2, len(LEADS), number))
+        return ListStatementWealth(np.zeros(two), np.zeros((*runs, number)), logs, certain, certain)
 
     def _values(self, low: Floats, high: Floats) -> Floats:
         """y of both sides, with failed requests at their worst. (K)->(2, J)"""
@@ -113,27 +113,27 @@ class StatementProcess(FiniteProcess[StatementPurses]):
         below = -(high @ self.up.T + low @ self.down.T)
         return np.stack([above, below], axis=-2)
 
-    def step(self, purses: StatementPurses, row: ItemRow) -> StatementPurses:
-        place, open_ = row.place[..., None, None], ~self._closed(purses)
+    def step(self, wealth: ListStatementWealth, row: ItemRow) -> ListStatementWealth:
+        place, open_ = row.place[..., None, None], ~self._closed(wealth)
         y = self._values(row.low, row.high)
-        mean = left_mean(self.size, place, self.bounds, purses.sums)
-        variance = np.broadcast_to(self._variance(purses, place)[..., None, :], y.shape)
+        mean = left_mean(self.size, place, self.bounds, wealth.sums)
+        variance = np.broadcast_to(self._variance(wealth, place)[..., None, :], y.shape)
         stretch = np.broadcast_to(self.size / (self.size - place), y.shape)
-        stakes = Stakes(y, purses.sums, variance, open_[..., None, :], self.low)
+        stakes = Stakes(y, wealth.sums, variance, open_[..., None, :], self.low)
         if self.known is not None and row.control is not None:
             sums = row.control.cross.swapaxes(-1, -2) @ (self.up + self.down).T  # (Q, J)
             cross = sums[..., self.known_part.column[0], np.arange(y.shape[-1])][..., None, :] * [[1.0], [-1.0]]
             stakes = self.known.adjust(stakes, place, row.control, cross, self.known_part)
         factors = log_factors(stakes.y, mean, stakes.low, stakes.variance, stretch)
-        wealth = purses.wealth + np.where(open_[..., None, None, :], factors, 0.0)
+        logs = wealth.log_wealth + np.where(open_[..., None, None, :], factors, 0.0)
         complete = (row.seen[..., None, :] | ~self.of_arms).all(axis=-1)
-        purses = purses._replace(
-            sums=np.where(open_[..., None, :], purses.sums + y, purses.sums),
-            squares=purses.squares + np.where(complete & open_, y[..., 0, :] ** 2, 0.0),
-            wealth=wealth,
+        wealth = wealth._replace(
+            sums=np.where(open_[..., None, :], wealth.sums + y, wealth.sums),
+            squares=wealth.squares + np.where(complete & open_, y[..., 0, :] ** 2, 0.0),
+            log_wealth=logs,
         )
-        certain = self._certain(purses.sums, place + 1.0) & open_[..., None, :]
-        return self._show(purses._replace(certain=purses.certain | certain))
+        certain = self._certain(wealth.sums, place + 1.0) & open_[..., None, :]
+        return self._show(wealth._replace(certain=wealth.certain | certain))
 
     def _certain(self, sums: Floats, place: Floats) -> Bools:
         """What arithmetic says by now; a side that holds at its bound, too, is certain there."""
@@ -142,55 +142,55 @@ class StatementProcess(FiniteProcess[StatementPurses]):
         at = least >= self.size * self.bounds - ROUNDING * self.size
         return np.asarray(np.where(self.sharp, above, at))
 
-    def _show(self, purses: StatementPurses) -> StatementPurses:
+    def _show(self, wealth: ListStatementWealth) -> ListStatementWealth:
         """What is shown by now: by arithmetic, or by rule (R)."""
-        shown = purses.shown | purses.certain
-        wealth = wealth_in_goals(log_wealth(purses.wealth), self.goal)
+        shown = wealth.shown | wealth.certain
+        logs = wealth_in_goals(log_wealth(wealth.log_wealth), self.goal)
         sides = slice(0, self.sides)
-        shown[..., sides, :] |= reject_closed(wealth[..., sides, :], shown[..., sides, :], self.weights)
-        return purses._replace(shown=shown)
+        shown[..., sides, :] |= reject_closed(logs[..., sides, :], shown[..., sides, :], self.weights)
+        return wealth._replace(shown=shown)
 
-    def _closed(self, purses: StatementPurses) -> Bools:
-        return np.asarray(purses.shown.any(axis=-2))
+    def _closed(self, wealth: ListStatementWealth) -> Bools:
+        return np.asarray(wealth.shown.any(axis=-2))
 
-    def _variance(self, purses: StatementPurses, place: Floats) -> Floats:
+    def _variance(self, wealth: ListStatementWealth, place: Floats) -> Floats:
         n = place[..., 0, :]
-        about = np.where(self.compares, 0.0, purses.sums[..., 0, :] ** 2 / np.maximum(n, 1.0))
-        variance = (0.5 + np.maximum(purses.squares - about, 0.0)) / (n + 2.0)
+        about = np.where(self.compares, 0.0, wealth.sums[..., 0, :] ** 2 / np.maximum(n, 1.0))
+        variance = (0.5 + np.maximum(wealth.squares - about, 0.0)) / (n + 2.0)
         return np.asarray(np.where(self.compares, variance, np.maximum(variance, LEAST)))
 
-    def conclude(self, purses: StatementPurses, low: Floats, high: Floats) -> StatementPurses:
+    def conclude(self, wealth: ListStatementWealth, low: Floats, high: Floats) -> ListStatementWealth:
         sums = self._values(low, high)
         certain = self._certain(sums, np.full((*sums.shape[:-2], 1, 1), float(self.size)))
-        return purses._replace(sums=sums, certain=certain, shown=certain.copy())
+        return wealth._replace(sums=sums, certain=certain, shown=certain.copy())
 
-    def needed(self, purses: StatementPurses) -> Bools:
-        return np.asarray((~self._closed(purses)[..., :, None] & self.of_arms).any(axis=-2))
+    def needed(self, wealth: ListStatementWealth) -> Bools:
+        return np.asarray((~self._closed(wealth)[..., :, None] & self.of_arms).any(axis=-2))
 
-    def settled(self, purses: StatementPurses) -> Bools:
-        return np.asarray(self._closed(purses).all(axis=-1))
+    def settled(self, wealth: ListStatementWealth) -> Bools:
+        return np.asarray(self._closed(wealth).all(axis=-1))
 
-    def needs(self, purses: StatementPurses, place: Floats) -> Need:
+    def needs(self, wealth: ListStatementWealth, place: Floats) -> Need:
         n = np.maximum(place, 1.0)[..., None, None]
-        leads = purses.sums / n - self.bounds
+        leads = wealth.sums / n - self.bounds
         if self.sides == 1:
             leads[..., 1, :] = -np.inf
         side = leads.argmax(axis=-2)[..., None, :]
-        won = np.take_along_axis(log_wealth(purses.wealth), side, axis=-2)[..., 0, :]
-        open_ = ~self._closed(purses)
+        won = np.take_along_axis(log_wealth(wealth.log_wealth), side, axis=-2)[..., 0, :]
+        open_ = ~self._closed(wealth)
         crowd = np.log(np.maximum(open_.sum(axis=-1), 1))[..., None]
         lead = np.take_along_axis(leads, side, axis=-2)[..., 0, :]
-        return Need(lead, self._variance(purses, place[..., None, None]), self.goal + crowd - won, open_)
+        return Need(lead, self._variance(wealth, place[..., None, None]), self.goal + crowd - won, open_)
 
-    def answer(self, purses: StatementPurses) -> Answer:
+    def answer(self, wealth: ListStatementWealth) -> Answer:
         """What is shown: the statements, then their opposites if these can be shown."""
-        return np.concatenate([purses.shown[..., k, :] for k in range(self.sides)], axis=-1)
+        return np.concatenate([wealth.shown[..., k, :] for k in range(self.sides)], axis=-1)
 
-    def claims(self, purses: StatementPurses, names: Sequence[str]) -> list[ClaimStatus]:
+    def claims(self, wealth: ListStatementWealth, names: Sequence[str]) -> list[ClaimStatus]:
         sides = slice(0, self.sides)
-        won = np.where(purses.certain, np.inf, log_wealth(purses.wealth))[sides]
-        wealth = wealth_in_goals(log_wealth(purses.wealth), self.goal)[sides]
-        lack = np.log1p(missing_wealth(wealth, purses.shown[sides], self.weights) / self.weights)
+        won = np.where(wealth.certain, np.inf, log_wealth(wealth.log_wealth))[sides]
+        logs = wealth_in_goals(log_wealth(wealth.log_wealth), self.goal)[sides]
+        lack = np.log1p(missing_wealth(logs, wealth.shown[sides], self.weights) / self.weights)
         found = []
         for side in range(self.sides):
             for j, each in enumerate(self.describe(names)):
@@ -200,16 +200,16 @@ class StatementProcess(FiniteProcess[StatementPurses]):
                         each.opposite if side else each.words,
                         float(won[side, j]),
                         float(self.goal + lack[j]),
-                        bool(purses.shown[side, j]),
+                        bool(wealth.shown[side, j]),
                         about=about,
                         label=each.label,
                         opposite=bool(side),
-                        given_up=bool(self._closed(purses)[j] and not purses.shown[side, j]),
+                        given_up=bool(self._closed(wealth)[j] and not wealth.shown[side, j]),
                     )
                 )
         return found
 
-    def margins(self, purses: StatementPurses, rows: ItemRow) -> Floats:
+    def margins(self, wealth: ListStatementWealth, rows: ItemRow) -> Floats:
         """From the bound to the end of what is ruled out on each side; above 0 just where the side is shown."""
         y = self._values(rows.low, rows.high)
         there, seen = ((each[..., None, :] | ~self.of_arms).all(axis=-1) for each in (rows.there, rows.seen))
@@ -217,13 +217,13 @@ class StatementProcess(FiniteProcess[StatementPurses]):
         for side in range(2):
             ends = self.low[side], -self.low[1 - side]
             found[side] = fixed_ends(y[:, side], there, seen, self.size, ends, self.goal, ~self.compares)
-        return (match_decision(found, self.bounds, purses.shown) - self.bounds)[: self.sides].ravel()
+        return (match_decision(found, self.bounds, wealth.shown) - self.bounds)[: self.sides].ravel()
 
-    def wrong(self, purses: StatementPurses, means: Floats) -> Bools:
+    def wrong(self, wealth: ListStatementWealth, means: Floats) -> Bools:
         """Whether a side is shown that is false of these means of the list, in [0, 1]."""
         y = self._values(means, means)
         true = np.where(self.sharp, y > self.bounds + 1e-9, y >= self.bounds - 1e-9)
-        return np.asarray((purses.shown & ~true)[..., : self.sides, :].any(axis=(-1, -2)))
+        return np.asarray((wealth.shown & ~true)[..., : self.sides, :].any(axis=(-1, -2)))
 
 
 class LevelProcess(StatementProcess):
@@ -231,26 +231,26 @@ class LevelProcess(StatementProcess):
 
     tag = "list-levels"
 
-    def open_at_end(self, purses: StatementPurses) -> Bools:
-        return ~self.settled(purses)
+    def open_at_end(self, wealth: ListStatementWealth) -> Bools:
+        return ~self.settled(wealth)
 
-    def answer(self, purses: StatementPurses) -> Answer:
-        return np.asarray(purses.shown[..., 0, :])
+    def answer(self, wealth: ListStatementWealth) -> Answer:
+        return np.asarray(wealth.shown[..., 0, :])
 
-    def claims(self, purses: StatementPurses, names: Sequence[str]) -> list[ClaimStatus]:
+    def claims(self, wealth: ListStatementWealth, names: Sequence[str]) -> list[ClaimStatus]:
         """Of each arm the side that is shown, or has more evidence."""
-        every, sides = super().claims(purses, names), self._sides(purses).tolist()
+        every, sides = super().claims(wealth, names), self._sides(wealth).tolist()
         return [
             every[arm + side * len(names)]._replace(opposite=False, label=None, given_up=False)
             for arm, side in enumerate(sides)
         ]
 
-    def margins(self, purses: StatementPurses, rows: ItemRow) -> Floats:
-        every, sides = super().margins(purses, rows), self._sides(purses)
+    def margins(self, wealth: ListStatementWealth, rows: ItemRow) -> Floats:
+        every, sides = super().margins(wealth, rows), self._sides(wealth)
         return every[np.arange(len(sides)) + sides * len(sides)]
 
-    def _sides(self, purses: StatementPurses) -> NDArray[np.intp]:
+    def _sides(self, wealth: ListStatementWealth) -> NDArray[np.intp]:
         """0 for above, 1 for not above. (K)"""
-        won = np.where(purses.certain, np.inf, log_wealth(purses.wealth))
-        below = purses.shown[1] | (~purses.shown[0] & (won[1] > won[0]))
+        won = np.where(wealth.certain, np.inf, log_wealth(wealth.log_wealth))
+        below = wealth.shown[1] | (~wealth.shown[0] & (won[1] > won[0]))
         return below.astype(np.intp)
