@@ -42,9 +42,10 @@ with (
 #
 #     round 1, 1600 runs: Not decided yet. Any of the 4 arms may be the best; -O3 -flto (0.9323 s) leads
 #     round 2, 291 runs: Not decided yet. -O3 -flto (0.931 s) or -O3 (0.9978 s) is the best; -O2 and -Os are out
-#     round 3, 208 runs: Not decided yet. -O3 -flto (0.9376 s) or -O3 (1.001 s) is the best; -O2 and -Os are out
-#     round 4, 210 runs: -O3 -flto is fastest: 0.9362 s; the next is -O3 (1.007 s)
-#     With 2309 results of 4 arms in 4 rounds, allocated by the wager policy (roundwise 1.0.0rc1), the study concluded
+#     round 3, 198 runs: Not decided yet. -O3 -flto (0.948 s) or -O3 (1.006 s) is the best; -O2 and -Os are out
+#     round 4, 388 runs: Not decided yet. -O3 -flto (0.949 s) or -O3 (1.003 s) is the best; -O2 and -Os are out
+#     round 5, 258 runs: -O3 -flto is fastest: 0.9447 s; the next is -O3 (1 s)
+#     With 2735 results of 4 arms in 5 rounds, allocated by the wager policy (roundwise 1.0.0rc1), the study concluded
 #         that -O3 -flto is the best arm; the probability of a wrong conclusion is in large samples at most 5 % at any
 #         number of rounds, assuming that results follow any law with a finite variance, which is estimated from
 #         earlier results, provided that the order of the rows is unrelated to their values (the seed of the random

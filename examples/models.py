@@ -50,7 +50,7 @@ with (
 # It prints:
 #
 #     round 1, 160 answers: Not decided yet. Any of the 8 arms may be the best; ada (75.0 %) leads
-#     round 2, 704 answers: Not decided yet. ada (70.6 %), curie (52.3 %) or fermi (49.3 %) is the best; bell, dirac,
-#         euler, gauss and hertz are out
-#     round 3, 88 answers: ada is best: 71.6 %; the next is bell (57.7 %)
-#     952 answers to 197 questions; the benchmark has 12000.
+#     round 2, 703 answers: Not decided yet. ada (70.6 %), dirac (55.6 %), curie (52.3 %) or fermi (50.0 %) is the
+#         best; bell, euler, gauss and hertz are out
+#     round 3, 87 answers: ada is best: 71.1 %; the next is bell (57.7 %)
+#     950 answers to 194 questions; the benchmark has 12000.

@@ -45,4 +45,4 @@ for runs in simulate(BestArm(), GaussianArms(RandomGaps()), policies, runs=200, 
 #     policy     samples  batches  wrong  samples / lower bound
 #     gaps         34927      6.0   0.0%      14.2
 #     PET         322271      8.0   0.0%     130.9
-#     Wager         6910      4.8   0.0%       2.8
+#     Wager         7055      4.8   0.0%       2.8

@@ -29,6 +29,7 @@ from roundwise.model.estimates import Past
 from roundwise.model.problem import advance, begin
 from roundwise.noise.bets import PartForm, PartsData
 from roundwise.rules.eprocess import bet_sizes
+from roundwise.rules.eprocess.bet_sizes import ALONE
 from roundwise.rules.eprocess.engine import settle_parts, table_cells
 
 # ------------------------------------------------------------------------------------------------------------ the table
@@ -36,13 +37,13 @@ from roundwise.rules.eprocess.engine import settle_parts, table_cells
 
 @pytest.mark.long
 def test_the_table_that_is_shipped_is_the_one_that_is_made() -> None:
-    for shipped, jump in zip(bet_sizes.shipped(), bet_sizes.JUMPS.values(), strict=True):
-        assert np.abs(shipped.astype(int) - bet_sizes.nodes(jump).astype(int)).max() <= 1
+    for shipped, sizing in zip(bet_sizes.shipped(), bet_sizes.TABLES.values(), strict=True):
+        assert np.abs(shipped.astype(int) - bet_sizes.nodes(sizing).astype(int)).max() <= 1
 
 
-@pytest.mark.parametrize("jump", bet_sizes.JUMPS)
-def test_stakes_and_slopes_are_allowed(jump: int) -> None:
-    table = bet_sizes.slopes(jump)
+@pytest.mark.parametrize("number", bet_sizes.TABLES)
+def test_stakes_and_slopes_are_allowed(number: int) -> None:
+    table = bet_sizes.slopes(number)
     assert table.slope.size == table.stake.size == math.prod(bet_sizes.SHAPE)
     assert (table.slope >= 0).all()
     assert (table.stake >= np.float32(0.001)).all()
@@ -51,22 +52,22 @@ def test_stakes_and_slopes_are_allowed(jump: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("z", "ratio", "need", "jump"),
+    ("z", "ratio", "need", "sizing"),
     [
-        (*each, jump)
-        for each, jump in zip(
+        (*each, sizing)
+        for each, sizing in zip(
             itertools.product((-1.0, 0.5, 3.0, 7.0), (0.1, 1.0, 8.0), (0.3, 2.0, 4.0)),
-            itertools.cycle((4.0, 1.5, 12.0, 4.0)),
+            itertools.cycle(bet_sizes.TABLES.values()),
             strict=False,
         )
     ],
 )
-def test_the_payoff_that_is_replicated(z: float, ratio: float, need: float, jump: float) -> None:
+def test_the_payoff_that_is_replicated(z: float, ratio: float, need: float, sizing: bet_sizes.Sizing) -> None:
     """E_0 f = 1, and lam and gam are its first two sensitivities: by quadrature, y by a search of its own."""
     x = np.linspace(-14.0, 14.0, 200_001)
     weights = (x[1] - x[0]) * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-    stakes = np.exp(bet_sizes.log_stakes(np.array([z])))[:, 0]
-    q = np.array([0.0, *np.minimum(bet_sizes.DRIFTS * math.sqrt(ratio), bet_sizes.SUREST)])
+    drifts, logs = sizing.log_stakes(np.array([z]))
+    stakes, q = np.exp(logs)[:, 0], np.array([0.0, *np.minimum(drifts * math.sqrt(ratio), bet_sizes.SUREST)])
 
     def mixture(at):
         return (stakes[:, None] * np.exp(q[:, None] * at - q[:, None] ** 2 / 2)).sum(axis=0)
@@ -78,10 +79,10 @@ def test_the_payoff_that_is_replicated(z: float, ratio: float, need: float, jump
     low, high = float(stats.norm.isf(math.exp(-need))), 40.0
     for _ in range(80):
         y = (low + high) / 2
-        low, high = (y, high) if jump * level(y) * mixture(np.array([y]))[0] < math.exp(need) else (low, y)
+        low, high = (y, high) if sizing.X * level(y) * mixture(np.array([y]))[0] < math.exp(need) else (low, y)
     payoff = np.where(x >= y, math.exp(need), level(y) * mixture(x))
     assert (payoff * weights).sum() == pytest.approx(1.0, abs=1e-3)  # it jumps, between points of the grid
-    lam, pi = bet_sizes.replicated(np.array([z]), np.array([ratio]), np.array([need]), jump)
+    lam, pi = bet_sizes.replicated(np.array([z]), np.array([ratio]), np.array([need]), sizing)
     first, second = (payoff * weights * x).sum(), (payoff * weights * (x * x - 1)).sum()
     assert lam[0] == pytest.approx(first, abs=0.005)
     assert pi[0] == pytest.approx(min(first**2 / second, 1.0) if second > first**2 else 1.0, abs=0.005)
@@ -217,12 +218,14 @@ def test_t(size: float, dof: int) -> None:
 # ---------------------------------------------------------------------------------------- the kernel and a plain loop
 
 
-def one_bet(goal: float, gain: float, z: float, ratio: float, share: float, new: float, variance: float) -> float:
+def one_bet(
+    goal: float, gain: float, z: float, ratio: float, share: float, new: float, variance: float, table_number: int
+) -> float:
     """log E after a part, for Gaussian bets: the definition of docs/wager.md, with the entry of the table."""
     need = goal - gain
     if need <= 0:
         return gain
-    table = bet_sizes.slopes()
+    table = bet_sizes.slopes(table_number)
     i = int(np.clip(round_half_up(8 * z + 24), 0, 104))
     mantissa, exponent = math.frexp(ratio / share)
     j = int(np.clip(round_half_up(4 * (exponent - 1 + 2 * mantissa - 1 + 8)), 0, 52))
@@ -275,17 +278,17 @@ def test_extremes_and_levels_as_a_plain_loop() -> None:
                     if rows[i] and abs(now[i]) * math.sqrt(N[i]) >= 0.5:
                         goal = problem.goal - (least.sum() - least[i])
                         z, v = sign * now[i] * math.sqrt(N[i]), 1 / rows[i]
-                        mine[i] = one_bet(goal, mine[i], z, rows[i] / N[i], share[p], sign * new[i], v)
+                        mine[i] = one_bet(goal, mine[i], z, rows[i] / N[i], share[p], sign * new[i], v, 0)
             else:
                 if rows[j]:
                     z = side * now[j] * math.sqrt(N[j])
-                    none = one_bet(problem.goal, none, z, rows[j] / N[j], share[p], side * new[j], 1 / rows[j])
+                    v = 1 / rows[j]
+                    none = one_bet(problem.goal, none, z, rows[j] / N[j], share[p], side * new[j], v, ALONE)
                 for i in range(arms):
                     if rows[i]:
                         z = -side * now[i] * math.sqrt(N[i])
-                        each[i] = one_bet(
-                            problem.goal, each[i], z, rows[i] / N[i], share[p], -side * new[i], 1 / rows[i]
-                        )
+                        v = 1 / rows[i]
+                        each[i] = one_bet(problem.goal, each[i], z, rows[i] / N[i], share[p], -side * new[i], v, ALONE)
             N, T = N + rows, T + sums
         won = advance(problem, Wager(), trial, batch).kept.wealth
         if isinstance(question, Above):

@@ -48,7 +48,7 @@ from roundwise.model.estimates import signal_share
 from roundwise.model.problem import BatchPlan, advance, begin, final_answer
 from roundwise.noise import bets
 from roundwise.questions.lower_bounds import sample_lower_bound
-from roundwise.rules.eprocess.bet_sizes import slopes
+from roundwise.rules.eprocess.bet_sizes import ALONE, slopes
 from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
 from roundwise.rules.eprocess.sets import SetsWealth
 from roundwise.solvers.halfspaces import pairs
@@ -588,10 +588,10 @@ class TestFront:
         kept = EProcessRule().fold(problem, kept, BatchPlan(first.counts, np.asarray(True)), first)
         parts = Parts(np.full((1, 2, 2), 25.0), np.array([[[20.0, 12.0], [3.0, 9.0]]]))
         batch = Batch(np.full(2, 50.0), np.array([32.0, 12.0]), parts=parts)
-        plan = BatchPlan(batch.counts, np.asarray(True), jump=jump)
+        plan, table = BatchPlan(batch.counts, np.asarray(True), jump=jump), jump or ALONE
         found = EProcessRule().fold(problem, kept, plan, batch).wealth.gains
-        monkeypatch.setattr("roundwise.rules.eprocess.engine.slopes", lambda other, own=slopes: own(jump))
-        expected = EProcessRule().fold(problem, kept, plan._replace(jump=0), batch).wealth.gains
+        monkeypatch.setattr("roundwise.rules.eprocess.engine.slopes", lambda other, own=slopes: own(table))
+        expected = EProcessRule().fold(problem, kept, plan._replace(jump=-1 if jump == 1 else 1), batch).wealth.gains
         assert found.tolist() == expected.tolist()
         assert (found != 0).any()
 

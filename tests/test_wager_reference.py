@@ -5,11 +5,13 @@ sizes from the formulas of that page, too. It sees the very parts that `simulate
 have the same evidence after each, stop after the same one and give the same answer.
 """
 
+import itertools
 import math
 from functools import cache
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from roundwise import BestArm, GaussianArms, SubGaussian, Wager, simulate
@@ -36,8 +38,11 @@ class Recorder(GaussianArms):
 @cache
 def coarse_table(X):
     """lambda and pi at the coarse nodes, in whole numbers of their units."""
-    edges = 4 * np.sinh(np.linspace(math.asinh(0.2 / 4), math.asinh(44 / 4), 21))
-    u, prior = np.diff(edges) / np.diff(np.log(edges)), np.diff(np.log(edges))
+    least, density = (0.3, lambda u: u**-0.5) if X == 3 else (0.2, lambda u: 1 / u)
+    edges = 4 * np.sinh(np.linspace(math.asinh(least / 4), math.asinh(44 / 4), 21))
+    cells = list(itertools.pairwise(edges))
+    prior = np.array([quad(density, *cell)[0] for cell in cells])
+    u = np.array([quad(lambda x: x * density(x), *cell)[0] for cell in cells]) / prior
     z, L, root = np.meshgrid(np.arange(-3, 10.1, 0.5), np.arange(-8, 5.1, 0.5), np.arange(0, 5.1, 0.25), indexing="ij")
     r = 2.0 ** np.floor(L) * (1 + L - np.floor(L))
     need = np.maximum(root, 0.1) ** 2
@@ -138,7 +143,7 @@ def evidence_after(wealth, lost, known, leader, counts, totals, sigma, goal, X):
     """The log wealth after the parts of one partition; `known` is None in the first batch."""
     wealth, (K, P) = list(wealth), counts.shape
     N, mu = (np.zeros(K), np.zeros(K)) if known is None else (known.N, known.mu)
-    wary = known is not None and K > 100 and known.signal(sigma) >= 0.25
+    wary = known is not None and K > 10 and known.signal(sigma) >= 0.5
     for p in range(P):
         c, t, kappa = counts[:, :p].sum(axis=1), totals[:, :p].sum(axis=1), 1 - ((P - p - 1) / (P - p)) ** 2
         if known is None and p == 0:
@@ -164,7 +169,7 @@ def evidence_after(wealth, lost, known, leader, counts, totals, sigma, goal, X):
             k_i, k_a = counts[i, p], counts[a, p]
             if lost[i] or wealth[i] >= goal or not (k_i and k_a):
                 continue
-            if wary and z[i] < 3 and right < math.log(0.2):
+            if wary and z[i] < 2.5 and right < math.log(0.35):
                 continue
             d = 1 / k_i + 1 / k_a
             score = (totals[a, p] / k_a - totals[i, p] / k_i) / (sigma * math.sqrt(d))
@@ -193,7 +198,7 @@ def wager(K, sigma, delta, first_pulls=30, price=None):
     """Yields the pulls of the next batch; is sent what came back; returns the answer and the evidence."""
     goal, wealth, lost, batches, known, leader = math.log(1 / delta), [0.0] * K, [False] * K, [], None, 0
     each = None if price is None else price / K
-    bold = 4 if each is None or each >= 20 else 1.5
+    bold = 3 if each is None or each >= 20 else 1.5
     pulls = [float(math.ceil(max(first_pulls, each or 0)))] * K
     while True:
         n, t, counts, totals = yield pulls
@@ -225,7 +230,8 @@ def wager(K, sigma, delta, first_pulls=30, price=None):
                 cap = 6 * min(max(total**2 / sum(x * x for x in want.values()) / 25, 1), 4)
             crowd = 0.4 * math.sqrt(min(K, 100)) * -log_chance * known.signal(sigma) ** 4
             least = max(least, min(crowd, cap))
-        size = min(max((1 + growth) / 3 * total, least * N), max(growth, least) * N)
+        two = 8 * (1 - math.exp(log_chance)) if K == 2 and price is None else 0
+        size = min(max((1 + growth) / 3 * total, least * N), max(growth, least, two) * N)
         due = 0.05 * min(1, math.sqrt(10 / K)) * (N + size) / K
         pulls = []
         for i in range(K):
@@ -237,9 +243,11 @@ def wager(K, sigma, delta, first_pulls=30, price=None):
 CASES = {
     "two arms": ([0.3, 0.0], {}),
     "two hard arms": ([0.05, 0.0], {}),
+    "two arms, far apart": ([0.9, 0.0], {}),
     "five": ([1.0, 0.9, 0.8, 0.5, 0.0], {}),
     "five near the top": ([0.2, 0.17, 0.15, 0.15, 0.1], {}),
     "ten": (np.linspace(1.0, 0.1, 10).tolist(), {}),
+    "thirty": (np.linspace(1.0, 0.0, 30).tolist(), {}),
     "ten, cheap batches": (np.linspace(1.0, 0.1, 10).tolist(), {"price": 150}),
     "ten, dear batches": (np.linspace(1.0, 0.1, 10).tolist(), {"price": 4000}),
     "three, first batch large": ([0.5, 0.3, 0.3], {"first_pulls": 200}),

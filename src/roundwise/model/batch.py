@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Floats
 
 FIRST_PARTS, PARTS = 4, 12  # of the first batch, and of every later one
+LIVE_PARTS = 24  # of the later ones of a live study under Wager: it can take the time
 FIRST_PARTITIONS, PARTITIONS, FEWEST = 2048, 256, 8  # of a live study's first batch, of a later one, and at the least
 _ROOM = 1_000_000  # rows times partitions that are sorted at once, and entries of tables that are made
 _AT_ONCE = 50_000  # rows times partitions that are worked on together

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, quiet, total, tree_map, tree_take, tree_where, zeros
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, join_parts
+from roundwise.model.batch import PARTS, Batch, join_parts
 from roundwise.model.problem import BatchPlan, Declaration, Memory, Problem, Record, Trial
 from roundwise.questions import BestArm, Complexity
 from roundwise.questions.base import RankingQuestion
@@ -38,6 +38,7 @@ class Policy(ABC, Generic[Memory]):
         max_batch: The most pulls of a batch, if the policy has such a limit.
         min_per_arm: The least pulls of an arm that is pulled at all.
         needs_sigma: Whether the noise model must have a known sigma.
+        live_parts: Into how many parts later rounds of a live study are cut, if the first one is.
     """
 
     if TYPE_CHECKING:  # fields or class attributes of each policy
@@ -53,6 +54,7 @@ class Policy(ABC, Generic[Memory]):
     max_batch: float | None = None
     min_per_arm: float = 0.0
     needs_sigma: ClassVar[bool] = False
+    live_parts: ClassVar[int] = PARTS  # of a later batch of a live study, if its first one is bet on in parts
     looks: int | None = None  # the most batches that it is planned for, if that is said
     plans_budget: ClassVar[bool] = False  # whether it sizes its batches for a budget by itself
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
 from roundwise.arrays import Floats, quiet, total
-from roundwise.model.batch import FIRST_PARTS, PARTS
+from roundwise.model.batch import FIRST_PARTS, LIVE_PARTS, PARTS
 from roundwise.model.estimates import CROWD, Estimates, Past, signal_share
 from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, oriented, whole
@@ -28,6 +29,7 @@ CONTENDERS, WIDER = (
     25.0,
     4.0,
 )  # more contenders than this, of more than CROWD arms, widen that by up to WIDER
+TWO = 8.0  # two arms: a batch may have this many times the samples so far, times the chance that the leader is wrong
 SHARED = 2 / 3  # of the first batch, where arms share items
 SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far
 LIKELY = 1.5  # the last planned batch is this times what settles everything if leads are one standard error smaller
@@ -64,6 +66,7 @@ class Wager(Policy):
     min_per_arm: float = 0.0
     looks: int | None = None
     name = "wager"
+    live_parts: ClassVar[int] = LIVE_PARTS
 
     def __post_init__(self) -> None:
         checked(1 <= self.first_pulls <= 2**53, f"`first_pulls` is {self.first_pulls:g}, but must be at least 1.")
@@ -123,10 +126,13 @@ class Wager(Policy):
         least = np.minimum(np.maximum(SMALLEST, -UNSURE * np.expm1(confidence)), growth)
         if self.batch_price is None and eprocess.shifts:
             least = np.maximum(least, self._crowd(problem, kept.known, wanted.pulls, confidence))
+        most = np.maximum(growth, least)
+        if problem.arms == 2 and eprocess.shifts and self.batch_price is None and self.growth is None:
+            most = np.maximum(most, -TWO * np.expm1(confidence))
         aim, alike = (1 + growth) / 3, np.asarray(UNIFORM)
         if wanted.tie is not None:  # settled all at once, and more alike
             aim, alike = (1 - wanted.tie) * aim + wanted.tie, (UNIFORM + TIED * wanted.tie)[..., None]
-        size = np.clip(aim * need, least * samples, np.maximum(growth, least) * samples)
+        size = np.clip(aim * need, least * samples, most * samples)
         size = np.maximum(size, lacking)
         if self.looks is not None:
             size = np.maximum(size, self._towards_the_last(problem, trial, need, samples, confidence))

@@ -26,7 +26,6 @@ from roundwise.ingest.duplicates import numbered_digest, sums_of_arms
 from roundwise.ingest.ratios import Linearization, RatioSums, add_ratios, ratio_sums
 from roundwise.ingest.row_checks import contradicted_assumptions
 from roundwise.messages import FileNote, Remedy, several
-from roundwise.model.batch import PARTS
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import to_spec
 from roundwise.noise import Noise
@@ -285,8 +284,9 @@ class Study:
     ) -> Results:
         """The same by one metric, that of the state."""
         spec = state.spec_at(number)
-        parts = spec.limited_policy.first(spec.problem, ()).parts
-        parts = max(parts, min(spec.noise.most_parts, PARTS)) if parts > 1 and number > 1 else parts
+        policy = spec.limited_policy
+        parts = policy.first(spec.problem, ()).parts
+        parts = max(parts, min(spec.noise.most_parts, policy.live_parts)) if parts > 1 and number > 1 else parts
         results = read_results(
             source,
             arms or spec.arms,

@@ -136,7 +136,7 @@ def _joined_cubes(counts: Floats, totals: Floats, scatter: Floats, cubes: Floats
 SMALL = 0.15  # a batch that adds no more than this share to what is known of any form is bet on as a whole
 VALUES = 32  # and so is one of rows, if those before had more distinct values than this: it takes too long otherwise
 SOONER, BOLD = 0.05, 0.3  # one that adds no more to a form than this times the batches before it, and this at most,
-# is bet on with less to jump for (`slopes.JUMPS`)
+# is bet on with less to jump for (`bet_sizes.TABLES`)
 SHORT = 0.4  # standard errors by which the aim falls short of what the estimate promises
 RESERVE = 0.0004  # times bar^3: how far ahead of the results drifts join what is aimed
 _POINTS = 16  # of the grid

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Array, Bools, Floats, one_hot, quiet, total, zeros
 from roundwise.model.batch import Parts
-from roundwise.model.estimates import CROWD, Estimates, FormEstimate, signal_share
+from roundwise.model.estimates import Estimates, FormEstimate, signal_share
 from roundwise.model.problem import Problem
 from roundwise.noise.bets import Index, PartBets, PartForm
 from roundwise.questions.base import Answer, near_words
@@ -34,9 +34,10 @@ from roundwise.rules.eprocess.engine import (
 )
 from roundwise.solvers.halfspaces import Halfspaces, pairs
 
-CLEAR = 3.0  # standard errors: a lead that is bet on even if it is unsure who leads
-SURE = 0.2  # the chance that the leader is right, as the past sees it, from which on every lead is bet on
-TOLD_APART = 0.25  # with more than CROWD arms: the share of signal in their differences from which on bets are wary
+WARY = 10  # with more arms than this, bets are wary once their differences are mostly signal
+TOLD_APART = 0.5  # the share of signal in them from which on they are
+CLEAR = 2.5  # standard errors: a lead that is bet on even if it is unsure who leads
+SURE = 0.35  # the chance that the leader is right, as the past sees it, from which on every lead is bet on
 GATE, FIRST_GATE = 0.5, 2.0  # standard errors off a level from which on a part is bet on: if one arm loses, all do
 
 
@@ -106,7 +107,7 @@ class BestArmEProcess(EProcess):
             added = np.where(leads, 0.0, alternative.lead.leverage - inverse - lead)
             extra = np.where(np.isfinite(added), np.maximum(added, 0.0), 0.0) * past.counts**2
         wary = wealth.lost[..., :1]
-        if problem.arms > CROWD and not first:
+        if problem.arms > WARY and not first:
             wary = signal_share(known)[..., None] >= TOLD_APART
 
         def open_nulls(
@@ -139,7 +140,7 @@ class BestArmEProcess(EProcess):
                     live = sum_arms(np.where(own, 0.0, log_phi(z)).reshape(looks.shape)) >= LIKELY
                     live[0] = False
                     return live[:, run]
-                if problem.arms <= CROWD or not wary.any():
+                if problem.arms <= WARY or not wary.any():
                     return None
                 sums = [np.bincount(run, row, n) for row in np.where(own, 0.0, log_phi(z))]
                 return (z >= CLEAR) | (np.array(sums) >= math.log(SURE))[:, run] | ~wary[0, run]
@@ -359,6 +360,7 @@ class AboveEProcess(LevelEProcess):
                 variance=variance,
                 by_level=True,
                 switch=others,
+                alone=False,
             )
 
         both = np.concatenate([wealth.above, wealth.below], axis=-1)

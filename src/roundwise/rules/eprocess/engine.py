@@ -49,6 +49,7 @@ from roundwise.noise.bets import (
 from roundwise.questions.base import Answer
 from roundwise.rules.base import ClaimStatus, GapToLeader, Interval
 from roundwise.rules.eprocess.bet_sizes import (
+    ALONE,
     BOLDEST_PART,
     LEAST_RATIO,
     NEED_STEPS,
@@ -313,14 +314,14 @@ def settle_parts(
     log_factor: LogFactor,
     live: Bools | None,
     switch: Switch | None = None,
-    jump: int = 0,
+    table: int = 0,
 ) -> Floats:
     """log of the wealth against each null after all parts, (c): the one loop over parts.
 
     z and past variance over that of the part are (P, c), and are used up. A null that has lost is not bet on further;
-    `live` says where there is something to bet on, and `jump` how bold bets are (`bet_sizes.JUMPS`).
+    `live` says where there is something to bet on, and `table` how bold bets are (`bet_sizes.TABLES`).
     """
-    table, kappa = slopes(jump), part_shares_of_rest(len(z))
+    sizes, kappa = slopes(table), part_shares_of_rest(len(z))
     ratio *= (1.0 / kappa)[:, None]
     few = None
     if ratio.min(initial=1.0) < LEAST_RATIO:  # below the table slopes fall with the square root
@@ -346,7 +347,7 @@ def settle_parts(
         np.minimum(need, SHAPE[2] - 0.5, out=need)
         at = need.astype(np.int64)
         at += place[p]
-        q = table.slope.take(at, mode="clip") * wider[p]  # float32 times a NumPy float64: float64
+        q = sizes.slope.take(at, mode="clip") * wider[p]  # float32 times a NumPy float64: float64
         if few is not None:
             q *= few[p]
         np.minimum(q, BOLDEST_PART, out=q)
@@ -357,7 +358,7 @@ def settle_parts(
         np.minimum(x, 600.0, out=x)
         np.exp(x, out=x)
         x -= 1.0
-        x *= table.stake.take(at, mode="clip")
+        x *= sizes.stake.take(at, mode="clip")
         x += 1.0
         gains += np.log(x, out=x)
     return gains
@@ -397,6 +398,7 @@ class OpenNulls(NamedTuple):
     variance: Floats | float | None = None  # of a result, for z; None: of the arms of the form, weighted
     by_level: bool = False  # whether forms of one arm are bets on a level, from the results of that arm alone
     switch: Switch | None = None
+    alone: bool = True  # whether what is lost on one null is lost for no other: such bets may be bolder
 
 
 def bet_on_parts(
@@ -466,7 +468,8 @@ def bet_on_nulls(bets: OpenNulls, flat: Floats, view: PartsView, part_bets: Part
     log_factor = bet_of_form(part_bets, form, new, leverage, level)
     before /= leverage
     everywhere = None if live.all() else live
-    flat[at] = settle_parts(goal, flat.take(at), z, before, log_factor, everywhere, bets.switch, view.data.jump)
+    table = ALONE if bets.alone and not view.data.jump else view.data.jump
+    flat[at] = settle_parts(goal, flat.take(at), z, before, log_factor, everywhere, bets.switch, table)
 
 
 def guess_variance(form: PartForm, part_bets: PartBets, view: PartsView, level: Floats | None) -> Floats | float:
