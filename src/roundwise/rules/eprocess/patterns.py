@@ -100,13 +100,12 @@ class PatternEProcess(EProcess):
                 return None
             size, arms, n = view.means.shape
             which, run = np.divmod(at, n)
-            spread = view.inverse * part_bets.variances
-            margins = view.means[:, ahead] - view.means[:, behind] - levels[:, None]
-            scores = margins / np.sqrt(spread[:, ahead] + spread[:, behind])  # (P, m, n)
-            clear = np.abs(scores)[:, :, run].transpose(0, 2, 1)  # (P, c, m)
-            differ = (scores > 0)[:, :, run].transpose(0, 2, 1) != patterns[which]
-            leads = ~differ.any(axis=-1, keepdims=True)
-            least = np.where(differ | leads, clear, np.inf).argmin(axis=-1)  # (P, c)
+            margins = view.means[:, ahead] - view.means[:, behind] - levels[:, None]  # (P, m, n)
+            leads = np.abs(margins) / np.sqrt(view.inverse[:, ahead] + view.inverse[:, behind])
+            clear = leads[:, :, run].transpose(0, 2, 1)  # (P, c, m)
+            differ = (margins > 0)[:, :, run].transpose(0, 2, 1) != patterns[which]
+            same = ~differ.any(axis=-1, keepdims=True)
+            least = np.where(differ | same, clear, np.inf).argmin(axis=-1)  # (P, c)
             holds = patterns[which, least]  # what the pattern says of it, against which is bet
             place = np.arange(size)[:, None] * (arms * n) + run
             pair = [each[least] * n + place for each in (ahead, behind)]
@@ -114,7 +113,9 @@ class PatternEProcess(EProcess):
             form = PartForm([high, low], None, np.where(holds, -levels[least], levels[least]))
             live = None
             if first:  # bet on once the pattern that leads is more likely right than wrong
-                live = (sum_arms(log_phi(np.abs(scores))) >= LIKELY)[:, run]
+                spread = view.inverse * part_bets.variances
+                scores = np.abs(margins) / np.sqrt(spread[:, ahead] + spread[:, behind])
+                live = (sum_arms(log_phi(scores)) >= LIKELY)[:, run]
                 live[0] = False
             return OpenNulls(form, at, problem.goal, None if live is None else lambda z: live)
 
@@ -141,7 +142,9 @@ class PatternEProcess(EProcess):
         answer, forecast = state.alternative
         patterns, (gains, lost) = patterns_of(len(self.question.forms)), state.wealth
         differ = answer[..., None, :] != patterns
-        clear = forecast.value / state.known.error(forecast)
+        inverse = 1.0 / np.maximum(state.known.past.counts, 1e-9)  # as in `update` before the first part
+        ahead, behind = self.arms
+        clear = np.abs(self.question.heights(state.known.means)) / np.sqrt(inverse[..., ahead] + inverse[..., behind])
         by = np.where(differ, clear[..., None, :], np.inf).argmin(axis=-1)[..., None] == np.arange(patterns.shape[1])
         open_ = (differ.any(axis=-1) & ~lost)[..., None] & by  # (C, m)
         least = np.where(open_, gains[..., None], np.inf).min(axis=-2)
