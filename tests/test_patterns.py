@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from roundwise import BernoulliArms, Binary, GaussianArms, Gaussian, Normal, Statements, SubGaussian, Wager, simulate
+from roundwise import BernoulliArms, Binary, Gaussian, GaussianArms, Normal, Statements, SubGaussian, Wager, simulate
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, Problem
 from roundwise.rules.eprocess.candidates import CandidateEProcess
@@ -47,8 +47,11 @@ def test_bets_against_the_true_pattern_are_fair_and_others_win(noise):
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("noise", "world"),
-    [(SubGaussian(1.0), GaussianArms([0.0, 0.5, -0.4])), (Normal(), GaussianArms([0.0, 0.5, -0.4])),
-     (Binary(), BernoulliArms([0.4, 0.7, 0.2]))],
+    [
+        (SubGaussian(1.0), GaussianArms([0.0, 0.5, -0.4])),
+        (Normal(), GaussianArms([0.0, 0.5, -0.4])),
+        (Binary(), BernoulliArms([0.4, 0.7, 0.2])),
+    ],
     ids=("sub-gaussian", "normal", "binary"),
 )
 def test_it_answers_rightly_with_fewer_results_than_candidates(noise, world):
