@@ -107,27 +107,31 @@ def statistics_of(rows):
 
 
 def first_findings(noise, batches, arms=2):
-    """For each check and each of many arms, of studies of so many, the rows after which it found something."""
-    known, found = None, {}
+    """For each check and each study of so many arms, the rows of an arm after which it found something."""
+    known, found, shape = RowStatistics.none(len(batches[0])), {}, (-1, arms)
     for rows in batches:
         new = statistics_of(rows)
-        if known is None:
-            known, before = (
-                RowStatistics(new.moments, Repetition.none(len(rows)).plus(new.repetition)),
-                np.zeros(len(rows)),
-            )
-        else:
-            before, moments = known.moments.counts, known.moments.plus(new.moments, own_means=True)
-            known = RowStatistics(moments, known.repetition.plus(new.repetition))
-        if "deviations" in noise.row_checks:  # which compares the arms of a study with each other
-            studies = [Moments(*each) for each in zip(*(each.reshape(-1, arms) for each in known.moments), strict=True)]
-            apart = np.concatenate([row_checks.deviations_test(each).chances for each in studies])
+        before, moments = known.moments.counts, known.moments.plus(new.moments, own_means=True)
+        first = not before.any()
+        known = RowStatistics(moments, (Repetition.none(len(rows)) if first else known.repetition).plus(new.repetition))
+        by_study = [Moments(*(each.reshape(shape) for each in some)) for some in (new.moments, moments)]
         tests = row_checks._tests(noise, known)
-        levels = levels_of_checks(before, known.moments.counts, arms * len(tests))
+        number = row_checks._number_of_tests(noise, arms)
+        levels = levels_of_checks(before, moments.counts, number)
+        joint = levels_of_checks(before.reshape(shape).sum(axis=-1), moments.counts.reshape(shape).sum(axis=-1), number)
+        hits = {}
         for check, test in tests.items():
-            chances = apart if check == "deviations" else test().chances
-            when = found.setdefault(check, np.full(len(rows), np.inf))
-            found[check] = np.where((chances < levels) & np.isinf(when), known.moments.counts, when)
+            if check == "deviations":  # which compares the arms of a study with each other
+                studies = [Moments(*each) for each in zip(*by_study[1], strict=True)]
+                chances = np.concatenate([row_checks.deviations_test(each).chances for each in studies])
+            else:
+                chances = test().chances
+            hits[check] = (chances < levels).reshape(shape).any(axis=1)
+        for check, test in row_checks.joint_tests(noise, *by_study).items():
+            hits[f"joint {check}"] = test.chances < joint
+        for check, hit in hits.items():
+            when = found.setdefault(check, np.full(len(hit), np.inf))
+            found[check] = np.where(hit & np.isinf(when), moments.counts[::arms], when)
     return found
 
 
@@ -138,7 +142,7 @@ def measure_checks(runs):
         for start in range(0, runs, 2000):
             size = 2 * min(2000, runs - start)
             for check, when in first_findings(noise, [draw(rng, (size, n)) for n in DOUBLING]).items():
-                found.setdefault(check, []).append(np.isfinite(when).reshape(-1, 2).any(axis=1))
+                found.setdefault(check, []).append(np.isfinite(when))
         every = {check: np.concatenate(each) for check, each in found.items()}
         each = ", ".join(f"{check} {int(any_.sum())}" for check, any_ in every.items())
         print(f"{law}: {int(np.logical_or.reduce(list(every.values())).sum())} of {runs} ({each})", flush=True)
@@ -151,7 +155,7 @@ def measure_kept(runs):
         batches = [np.stack([draw(rng, n) for _ in range(runs) for draw in pair]) for n in DOUBLING[:5]]
         shares = []
         for noise in (Normal(), EqualVariances()):
-            when = np.minimum.reduce(list(first_findings(noise, batches).values())).reshape(-1, 2).min(axis=1)
+            when = np.minimum.reduce(list(first_findings(noise, batches).values()))
             shares.append(" / ".join(f"{(when > rows).mean():.3f}" for rows in (40, 80, 160, 320)))
         print(f"{law}: normal {shares[0]}; one deviation {shares[1]}", flush=True)
 

@@ -33,7 +33,9 @@ QUESTIONS = {
     "odds, futility": "claims --control a --margin-is odds-ratio --margin 1.1 --futility 2",
     "ratio": "claims --control a --margin-is ratio --margin 1.05",
 }
-NOISES = ("--binary", "--range 0 1", "--sigma 0.5", "--sigma 0.5 --normal", "--normal", "--counts")
+NOISES = ("--binary", "--range 0 1", "--sigma 0.5", "--sigma 0.5 --normal", "--normal", "--counts", "--large-sample",
+          "--cap 0.7", "--max-variance 0.3", "--normal --equal-variances")  # fmt: skip
+CAP = 0.7
 NAMES = {"binary": "--binary", "bounded": "--range 0 1", "normal": "--normal", "poisson": "--counts"}
 KEYS = {"none": "", "id": "--id-column key", "item": "--item-column key", "wide": "--items"}
 
@@ -58,8 +60,10 @@ class Life:
             self._tables(arms)
             self.question, self.noise = question or draw(list(QUESTIONS)), noise or draw(NOISES)
             self.keys = keys or draw(["none", "none", "id", "id", "item", "wide"])
+            self.lower = draw([False, False, True])
             self.means = {arm: draw([0.4, 0.4, 0.1, 0.25, 0.55, 0.7]) for arm in "abcdefgh"}
             words = f"--question {QUESTIONS[self.question]} {self.noise} {KEYS[self.keys]} --delta {draw(['5%', 0.2])}"
+            words += " --lower-is-better" if self.lower else ""
             words += draw(["", " --budget 300", " --budget 900", " --budget 900 --lead 0.2 --looks 3"])
             words += draw(["", " --round-size 60", " --round-size 151"])
             words += draw(["", " --split equal", " --split " + ":".join(draw("123") for _ in arms)])
@@ -79,7 +83,7 @@ class Life:
         with import_study(record, storage=self.storage) as study:
             self.name, settings, report = study.name, study.state.spec, study.report()
         self.noise = NAMES.get(settings.noise.name, "--sigma 0.5")
-        self.question, self.keys = settings.question.name, "none"
+        self.question, self.keys, self.lower = settings.question.name, "none", settings.question.lower_is_better
         self.means = dict.fromkeys("abcdefgh", 0.4)
         self.doubted |= not report.guarantee.kept
         for arm in report.arm_rows:
@@ -131,7 +135,7 @@ class Life:
         if self.random.random() < 0.7 and self.looked(lambda study: study.state.open_round) is None:
             self.does("ask s", lambda study: study.ask())
         kinds = {"tell": 12, "change": 3, "amend": 2, "over": 1.5, "extend": 1, "redesign": 1}
-        kinds |= {"end": 1, "past": 1, "move": 1}
+        kinds |= {"end": 1, "past": 1, "move": 1, "relax": 1}
         self.anew = False
         getattr(self, self.random.choices(list(kinds), list(kinds.values()))[0])()
 
@@ -221,6 +225,10 @@ class Life:
         """Another budget."""
         budget = self.random.choice([100, 600, 2000])
         self.anew |= self.does(f"extend s --budget {budget} --yes", lambda study: study.extend(budget))
+
+    def relax(self):
+        """It goes on as large-sample, which is refused unless rows contradict its noise model."""
+        self.anew |= self.does("relax s --why skewed --yes", lambda study: study.relax("skewed"))
 
     def redesign(self):
         """Another design, or none."""

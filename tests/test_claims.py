@@ -258,3 +258,9 @@ def test_nothing_true_costs_nothing():
     ):
         assert found.value == 0
         assert found.weights.tolist() == [1 / 3] * 3
+
+
+def test_one_arm_against_a_control_is_one_question():
+    assert Claims.against_control("ab", "b").question_text("ab") == "Does a beat b?"
+    lower = Claims.against_control("ab", "a", 0.1, lower_is_better=True)
+    assert lower.question_text("ab") == "Is b below a by more than 0.1?"

@@ -275,7 +275,10 @@ class TestWhereItStands:
             "conditions": [{"code": "rule", "message": "x is y", "text": "x is y"}],
             "reasons": [{"code": "rule", "message": each, "text": each} for each in "uv"],
             "approximations": [],
+            "shapes": [],
         }
+        assert str(Guarantee.of([], ["normal"])) == "kept if results are normal"
+        assert str(Guarantee.of([Condition("rule", text="x is y")], ["normal"])).startswith("conditional on")
 
 
 def test_arms_that_were_tried_on_the_same_items(tmp_path):

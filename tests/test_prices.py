@@ -91,7 +91,7 @@ def test_prices_are_learnt_from_what_results_cost(tmp_path):
     assert pulls[0] / pulls[1] == pytest.approx(5, rel=0.02)
     assert others[0] == others[1]
     assert learnt.report().cost == 2600
-    assert "at a price of 2600 in 1 round" in " ".join(learnt.report().text().split())
+    assert "at a price of 2 600 in 1 round" in " ".join(learnt.report().text().split())
     assert [each.log_evidence for each in learnt.report().claim_rows] == [
         each.log_evidence for each in plain.report().claim_rows
     ]
@@ -116,8 +116,8 @@ def test_costs_of_a_list_and_their_unit(tmp_path):
     report = study.tell(tmp_path / "a.jsonl", columns=columns)
     assert report.cost is None  # what b costs is not known
     report = study.tell(tmp_path / "b.jsonl", columns=columns)
-    assert (report.cost, report.whole_cost, report.cost_unit) == (8000, 40_000, "tokens")
-    assert "at a price of 8000 tokens (20 % of the whole list)" in " ".join(study.report().text().split())
+    assert (report.cost, report.list_cost, report.cost_unit) == (8000, 40_000, "tokens")
+    assert "at a price of 8 000 tokens (20 % of the whole list)" in " ".join(study.report().text().split())
     assert study.report().plain()["cost_unit"] == "tokens"
 
 

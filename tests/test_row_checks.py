@@ -13,6 +13,7 @@ from roundwise.ingest.row_checks import (
     RowChecks,
     RowCounter,
     RowStatistics,
+    _find,
     _find_together,
     levels_of_checks,
 )
@@ -56,7 +57,7 @@ def test_tests_of_normality_are_scipys():
                 upper = stats.kurtosistest(values, alternative="greater").pvalue
                 assert kurtosis.chances[0] == pytest.approx(2 * upper, rel=1e-6, abs=1e-300)
             else:
-                assert kurtosis.chances[0] == 1
+                assert kurtosis.chances[0] > 0.3  # flat samples: nothing is said of them
 
 
 def test_other_tests_are_scipys():
@@ -121,8 +122,8 @@ def test_shifts_of_large_rounds_are_left_out():
 # --- false alarms and power
 
 
-def alarms(draw, noise, runs, batches, arms=2, seed=0):
-    """For each of many arms the rows after which a check first found something, at the levels of a study of `arms`."""
+def alarms(draw, noise, runs, batches, arms=2, seed=0, joint=True):
+    """For each of many arms the rows after which a check first found something of it, or of all arms of its study."""
     rng, found = np.random.default_rng(seed), []
     for start in range(0, runs, 2000):
         size = min(2000, runs - start)
@@ -131,10 +132,14 @@ def alarms(draw, noise, runs, batches, arms=2, seed=0):
             file = count(*draw(rng, (size, n)))
             before, moments = known.moments, known.moments.plus(file.moments, own_means=n >= FIRST)
             known = RowStatistics(moments, known.repetition.plus(file.repetition))
-            tests = row_checks._tests(noise, known)
-            levels = levels_of_checks(before.counts, moments.counts, arms * len(tests))
-            for test in tests.values() if levels.any() else ():
+            number = row_checks._number_of_tests(noise, arms)
+            levels = levels_of_checks(before.counts, moments.counts, number)
+            for test in row_checks._tests(noise, known).values() if levels.any() else ():
                 when = np.where(test().chances < levels, np.minimum(when, moments.counts), when)
+            joined = [Moments(*(x.reshape(-1, arms) for x in each)) for each in (before, file.moments, moments)]
+            levels = levels_of_checks(*(each.counts.sum(axis=-1) for each in joined[::2]), number)
+            for test in row_checks.joint_tests(noise, *joined[1:]).values() if joint and levels.any() else ():
+                when = np.where(np.repeat(test.chances < levels, arms), np.minimum(when, moments.counts), when)
         found.append(when)
     return np.concatenate(found)
 
@@ -192,9 +197,27 @@ def baskets(share, rng, size):
 )
 def test_power(draw, noise, median, most):
     """The rows of an arm after which half, and 95 %, of the studies are told (docs/guarantee.md)."""
-    when = alarms(draw, noise, 300, SCHEDULES["doubling"], seed=2)
+    when = alarms(draw, noise, 300, SCHEDULES["doubling"], seed=2, joint=False)
     assert np.quantile(when, 0.5, method="lower") <= median
     assert np.quantile(when, 0.95, method="lower") <= most
+
+
+def test_arms_that_are_skewed_alike_are_found_together():
+    """Gamma(2) rows of two arms after 80 of each: found in 28 of 60 studies alone, in 47 together."""
+    rng = np.random.default_rng(28)
+    found = {False: 0, True: 0}
+    for _ in range(60):
+        files = [count(*rng.gamma(2.0, size=(2, n))) for n in (20, 20, 40)]
+        for joint in found:
+            checks, known = (), RowStatistics.none(2)
+            for file in files:
+                before, moments = known.moments.counts, known.moments.plus(file.moments, own_means=True)
+                known = RowStatistics(moments, known.repetition.plus(file.repetition))
+                checks += tuple(_find(Normal(), before, known, "xy", checks))
+                if joint:
+                    checks += tuple(_find_together(Normal(), before, file.moments, moments, checks))
+            found[joint] += bool(checks)
+    assert found == {False: 28, True: 47}
 
 
 # --- studies
@@ -245,7 +268,7 @@ def test_a_contradiction_is_said_everywhere_and_stays(make):
     for text in (str(report.guarantee), report.top(), report.text(), report.html(), report.markdown()):
         assert said in text.replace("\n", " ") or "contradict the assumption that results are normal" in text
     assert report.text().index("contradict") < report.text().index(report.headline)
-    assert "Go on as large-sample" in report.text()
+    assert "To continue without this assumption" in report.text()
     assert any(each["code"] == "rows_contradict" for each in report.plain()["guarantee"]["conditions"])
     run(study, rng, 3, 40, old=lambda n: rng.normal(size=n), premium=lambda n: rng.normal(size=n))
     assert "rows_contradict" in study.report().guarantee.codes
@@ -382,7 +405,7 @@ def test_counts_of_all_arms_together_are_checked_from_the_first_plate():
         values = rng.poisson(means).astype(float)
         counter = RowCounter(np.full(4, 6.0), values.sum(axis=1))
         counter.add(np.repeat(np.arange(4), 6), values.ravel(), np.tile(np.arange(6), 4))
-        return [each.arm for each in _find_together(Poisson(), np.zeros(4), counter.statistics().moments, ())]
+        return [each.arm for each in _find_together(Poisson(), np.zeros(4), *[counter.statistics().moments] * 2, ())]
 
     assert all(found(440 * rng.gamma(51.0, 1 / 51.0, (4, 6))) == [TOGETHER] for _ in range(20))
     assert not any(found(np.full((4, 6), mean)) for mean in (5.0, 440.0) for _ in range(60))

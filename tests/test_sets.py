@@ -187,3 +187,13 @@ def test_an_arm_is_said_to_beat_another_only_if_it_does_in_every_open_set(k, arm
             assert claim.shown == (open_[:, one] & ~open_[:, other]).all()
             shown += claim.shown and len(open_) > 1
     assert shown  # also while several sets are open
+
+
+@pytest.mark.parametrize(("k", "arms"), [(1, 5), (3, 7), (5, 7), (2, 24), (4, 5)])
+def test_sums_over_sets_and_their_places(k, arms):
+    sets, rng = sets_of(arms, k), np.random.default_rng(k)
+    values = rng.normal(size=(3, arms, 2))
+    inside = sets.inside != sets.of_rest
+    np.testing.assert_allclose(sets.sum_members(values), np.einsum("ca,pan->pcn", inside, values), atol=1e-12)
+    members = rng.permuted(np.tile(sets.members, (3, 1, 1)), axis=2)  # in any order
+    np.testing.assert_array_equal(sets.number(members.transpose(0, 2, 1)), np.tile(np.arange(len(inside)), (3, 1)))

@@ -746,10 +746,11 @@ def test_past_results_fill_in_the_plan(own):
         "id_column": "visitor",
         "time_column": "day",
         "empty": "missing",
+        "lead": "2 points",
     }
     sent = {"past": ("past.csv", "\n".join(rows).encode())}
     text = html.unescape(post(own, "/plan/pilot", fields, files=sent).text.replace("\N{NO-BREAK SPACE}", " "))
-    for id_, value in {"missing": "5 %", "per_day": "20"}.items():
+    for id_, value in {"missing": "5 %", "per_day": "20", "lead": "10 % of baseline"}.items():
         assert f'name="{id_}" value="{value}"' in text
     assert 'value="normal" selected' in text or 'value="large-sample" selected' in text
     assert "From past.csv (140 results): mean" in text

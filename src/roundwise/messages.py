@@ -155,17 +155,21 @@ class Guarantee:
         conditions: what must be true in addition to the noise model, and cannot be seen in the record.
         reasons: what voids it.
         approximations: why it holds in large samples only.
+        shapes: laws that the results are assumed to have, which no number of rows confirms: "normal", "poisson".
     """
 
     conditions: tuple[Doubt, ...] = ()
     reasons: tuple[Doubt, ...] = ()
     approximations: tuple[Doubt, ...] = ()
+    shapes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, doubts: Sequence[Doubt]) -> Guarantee:
+    def of(cls, doubts: Sequence[Doubt], shapes: Sequence[str] = ()) -> Guarantee:
         """Return the guarantee with these doubts."""
-        kinds = (Condition, Reason, Approximation)
-        return cls(*(tuple(each for each in doubts if isinstance(each, kind)) for kind in kinds))
+        conditions, reasons, approximations = (
+            tuple(each for each in doubts if isinstance(each, kind)) for kind in (Condition, Reason, Approximation)
+        )
+        return cls(conditions, reasons, approximations, tuple(shapes))
 
     @property
     def status(self) -> GuaranteeStatus:
@@ -193,12 +197,20 @@ class Guarantee:
         'conditional on the assumption that a holds; and that b holds'
         >>> str(Guarantee(reasons=(Reason("rule", text="c failed"),)))
         'void because c failed'
+        >>> str(Guarantee(shapes=("normal",)))
+        'kept if results are normal'
         """
         if self.reasons:
             return f"void because {'; and because '.join(map(str, self.reasons))}"
         said = [f"conditional on the assumption that {self.provided}"] if self.conditions else []
         said += [each.caveat for each in self.approximations]
-        return "; and ".join(said) or "kept"
+        return "; and ".join(said) or f"kept{self.proviso}"
+
+    @property
+    def proviso(self) -> str:
+        """What it rests on where nothing is said against it: " if results are normal"; empty without a shape."""
+        said = " and ".join(_ASSUMPTIONS[each][0] for each in self.shapes)
+        return f" if {said}" if said and self.kept else ""
 
     @property
     def provided(self) -> str:
@@ -212,6 +224,7 @@ class Guarantee:
             "conditions": [each.plain() for each in self.conditions],
             "reasons": [each.plain() for each in self.reasons],
             "approximations": [each.plain() for each in self.approximations],
+            "shapes": list(self.shapes),
         }
 
 
@@ -474,17 +487,18 @@ def _refutation(*, spreading: bool, moving: str | None, false_alarm: float) -> s
 _ASSUMPTIONS = {  # what rows may contradict, and what to do about it
     "normal": (
         "results are normal",
-        "Go on as large-sample with {@relax}; or start a new study with {@cap} if single large values should not "
-        "decide.",
+        "To continue without this assumption, use {@relax}; or start a new study with {@cap} if single large values "
+        "should not decide.",
     ),
     "equal_variances": ("all arms vary alike", "Start a new study without {@equal_variances}."),
     "sigma": (
         "sigma is the standard deviation of the results",
-        "Go on as large-sample with {@relax}; or start a new study with {@normal}, which takes no sigma.",
+        "To continue without this assumption, use {@relax}; or start a new study with {@normal}, which takes no sigma.",
     ),
     "poisson": (
         "counts vary as Poisson counts do",
-        "Go on as large-sample with {@relax}; or start a new study with {@normal} if most counts are above 20.",
+        "To continue without this assumption, use {@relax}; or start a new study with {@normal} if most counts are "
+        "above 20.",
     ),
 }
 _ROW_FINDINGS: dict[str, str] = {

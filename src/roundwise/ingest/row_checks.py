@@ -10,8 +10,9 @@ Moments are taken about the means of rounds that have enough rows, so a shift of
 - *Sigma*: a chi-squared law by its Chernoff bound (x e^(1-x))^(nu/2), x = s^2/sigma^2, which holds above sigma also for
   sub-Gaussian rows, as E exp(t Y^2) <= (1 - 2 t sigma^2)^(-1/2).
 - *Dispersion* of counts (half the level): the sum of squares over the mean is chi-squared for means from 2 on. Below,
-  the pairs C = sum x (x - 1)/2 have mean T (T - 1)/(2 N) given the total T; C/(1 + mean) is nearly Poisson. Arms with
-  few rows each are also checked together, as one arm more: within the round in which all have 20, 40, 80, ... rows.
+  the pairs C = sum x (x - 1)/2 have mean T (T - 1)/(2 N) given the total T; C/(1 + mean) is nearly Poisson.
+- *All arms together*, as one arm more, when they have 20, 40, 80, ... rows: the sum of their scores of skewness, and of
+  kurtosis, over the root of their number; and the dispersion within the round, where arms may have few rows each.
 
 The statistics that they need are a few numbers per arm. Moments of files and rounds are combined by the pairwise
 formulas (Pebay 2008), so nothing grows with the record.
@@ -34,7 +35,7 @@ from roundwise.noise.base import RowCheck
 if TYPE_CHECKING:
     from roundwise.ingest.record import Results
 
-TOGETHER = "all arms"  # whose rows of one round are checked together
+TOGETHER = "all arms"  # whose rows are checked together
 LARGE_COUNTS = 5.0  # mean from which few rows of an arm have a chi-squared sum of squares
 FIRST = 20  # rows of an arm from which the value is taken whose repetitions are counted, and rows of the first check
 FALSE_ALARM = 1e-3  # the probability that any check of a study under a true model finds something, at most
@@ -51,6 +52,7 @@ ASSUMPTIONS: dict[RowCheck, str] = {  # what a check tests: codes of `messages.p
     "sigma": "sigma",
     "dispersion": "poisson",
 }
+_JOINT: tuple[RowCheck, ...] = ("skewness", "kurtosis", "dispersion")  # checked of all arms together, too
 
 
 # --- statistics of rows
@@ -325,7 +327,7 @@ class RowChecks(NamedTuple):
         statistics = RowStatistics(moments, reduce(Repetition.plus, (each.repetition for each in told), repetition))
         smallest = np.minimum(self.smallest, np.where(round.counts > 0, round.counts, np.inf))
         findings = self.findings + tuple(_find(noise, before.counts, statistics, arms, self.findings))
-        findings += tuple(_find_together(noise, before.counts, round, self.findings))
+        findings += tuple(_find_together(noise, before.counts, round, moments, findings))
         if (smallest < ENOUGH * np.nan_to_num(moments.skewness) ** 2).any():
             findings = tuple(each._replace(matters=True) for each in findings)
         return RowChecks(statistics, smallest, findings[:MOST], unchecked)
@@ -373,31 +375,40 @@ class CheckResult(NamedTuple):
 
 
 @quiet
-def skewness_test(moments: Moments) -> CheckResult:
-    """D'Agostino's test of normality by the skewness, two-sided (Biometrika 57, 1970)."""
-    from scipy.special import ndtr
-
+def skewness_scores(moments: Moments) -> Floats:
+    """The skewness of each arm as a normal score (D'Agostino, Biometrika 57, 1970). (K)"""
     n, skewness = np.maximum(moments.counts, 8.0), moments.skewness
     y = skewness * np.sqrt((n + 1) * (n + 3) / (6 * (n - 2)))
     beta = 3 * (n**2 + 27 * n - 70) * (n + 1) * (n + 3) / ((n - 2) * (n + 5) * (n + 7) * (n + 9))
     w = np.sqrt(2 * (beta - 1)) - 1
-    z = np.arcsinh(y * np.sqrt((w - 1) / 2)) / np.sqrt(0.5 * np.log(w))
-    return CheckResult(2 * ndtr(-np.abs(z)), skewness)
+    return np.asarray(np.arcsinh(y * np.sqrt((w - 1) / 2)) / np.sqrt(0.5 * np.log(w)))
 
 
 @quiet
-def kurtosis_test(moments: Moments) -> CheckResult:
-    """The test of normality by the kurtosis, upper (Anscombe and Glynn, Biometrika 70, 1983)."""
-    from scipy.special import ndtr
-
+def kurtosis_scores(moments: Moments) -> Floats:
+    """The kurtosis of each arm as a normal score (Anscombe and Glynn, Biometrika 70, 1983). (K)"""
     n, kurtosis = np.maximum(moments.counts, 8.0), moments.kurtosis
     deviation = np.sqrt(24 * n * (n - 2) * (n - 3) / ((n + 1) ** 2 * (n + 3) * (n + 5)))
     x = (kurtosis - 3 * (n - 1) / (n + 1)) / deviation
     beta = 6 * (n**2 - 5 * n + 2) / ((n + 7) * (n + 9)) * np.sqrt(6 * (n + 3) * (n + 5) / (n * (n - 2) * (n - 3)))
     a = 6 + 8 / beta * (2 / beta + np.sqrt(1 + 4 / beta**2))
-    z = (1 - 2 / (9 * a) - np.cbrt((1 - 2 / a) / (1 + x * np.sqrt(2 / (a - 4))))) / np.sqrt(2 / (9 * a))
-    # its cube root turns over for flat samples, of which nothing is said
-    return CheckResult(np.where(kurtosis > 3, 2 * ndtr(-z), 1.0), kurtosis)
+    turn = 1 + x * np.sqrt(2 / (a - 4))  # the cube root turns over for flat samples: these have the score -4
+    z = (1 - 2 / (9 * a) - np.cbrt((1 - 2 / a) / turn)) / np.sqrt(2 / (9 * a))
+    return np.where(turn > 0, np.maximum(z, -4.0), np.where(np.isnan(turn), np.nan, -4.0))
+
+
+def skewness_test(moments: Moments) -> CheckResult:
+    """The test of normality by the skewness, two-sided."""
+    from scipy.special import ndtr
+
+    return CheckResult(2 * ndtr(-np.abs(skewness_scores(moments))), moments.skewness)
+
+
+def kurtosis_test(moments: Moments) -> CheckResult:
+    """The test of normality by the kurtosis, upper, at half the level."""
+    from scipy.special import ndtr
+
+    return CheckResult(np.minimum(2 * ndtr(-kurtosis_scores(moments)), 1.0), moments.kurtosis)
 
 
 def repetition_test(repetition: Repetition) -> CheckResult:
@@ -477,23 +488,47 @@ def _find(
 def _number_of_tests(noise: Noise, arms: int) -> int:
     """How many tests a study has at a time."""
     tests = [check for check in noise.row_checks if check in ASSUMPTIONS]
-    return arms * len(tests) + ("dispersion" in tests and arms > 1)
+    return arms * len(tests) + (sum(check in _JOINT for check in tests) if arms > 1 else 0)
 
 
 @quiet
-def _find_together(noise: Noise, before: Floats, round: Moments, known: Sequence[Finding]) -> list[Finding]:
-    """Whether the counts of all arms together vary more than Poisson counts in a round; such as wells of a plate."""
-    from scipy.special import chdtrc
+def joint_tests(noise: Noise, round: Moments, moments: Moments) -> dict[RowCheck, CheckResult]:
+    """What is checked of all arms together, in a round or in all, of many studies at once. (..., K) -> (...)"""
+    from scipy.special import chdtrc, ndtr
 
-    arms, rows = len(before), round.counts.sum()
-    if "dispersion" not in noise.row_checks or arms == 1 or any(each.arm == TOGETHER for each in known):
+    found: dict[RowCheck, CheckResult] = {}
+    if "skewness" in noise.row_checks:
+        enough = (moments.counts >= FIRST) & (moments.second > 0)
+        rows, root = np.where(enough, moments.counts, 0.0).sum(axis=-1), np.sqrt(enough.sum(axis=-1))
+        scores = [np.where(enough, each(moments), 0).sum(axis=-1) / root for each in (skewness_scores, kurtosis_scores)]
+        skewness, kurtosis = (
+            np.where(enough, each * moments.counts, 0.0).sum(axis=-1) / rows
+            for each in (moments.skewness, moments.kurtosis)
+        )
+        found["skewness"] = CheckResult(2 * ndtr(-np.abs(scores[0])), skewness)
+        found["kurtosis"] = CheckResult(2 * ndtr(-scores[1]), kurtosis)
+    if "dispersion" in noise.row_checks:
+        large = round.means >= LARGE_COUNTS
+        square = np.where(large, round.second / round.means, 0.0).sum(axis=-1)
+        freedom = np.where(large, round.freedom, 0.0).sum(axis=-1)
+        found["dispersion"] = CheckResult(2 * chdtrc(freedom, square), square / freedom)
+    return found
+
+
+def _find_together(
+    noise: Noise, before: Floats, round: Moments, moments: Moments, known: Sequence[Finding]
+) -> list[Finding]:
+    """What is found of all arms together, beyond what is found of single arms."""
+    arms, first, rows = len(before), before.sum(), before.sum() + round.counts.sum()
+    (level,) = levels_of_checks(first[None], rows[None], _number_of_tests(noise, arms))
+    if arms == 1 or not level:
         return []
-    (level,) = levels_of_checks(before.sum(keepdims=True), before.sum() + rows[None], _number_of_tests(noise, arms))
-    some = round.means >= LARGE_COUNTS
-    square, freedom = (round.second / round.means)[some].sum(), round.freedom[some].sum()
-    if not freedom or 2 * chdtrc(freedom, square) >= level:
-        return []
-    return [Finding(TOGETHER, "dispersion", float(min(square / freedom, HUGE)), None, int(rows), True)]
+    seen = {each.check for each in known}
+    return [
+        Finding(TOGETHER, check, float(np.minimum(test.sizes, HUGE)), None, int(rows), check != "skewness")
+        for check, test in joint_tests(noise, round, moments).items()
+        if test.chances < level and check not in seen
+    ]
 
 
 def levels_of_checks(before: Floats, counts: Floats, tests: int) -> Floats:

@@ -32,6 +32,7 @@ from roundwise.noise.budget_bets import drift_budget_bet
 from roundwise.noise.payoffs import FULL, LookAim
 from roundwise.solvers.halfspaces import Family, Halfspaces
 
+AssumedShape = Literal["normal", "poisson"] | None  # of the law of results
 Needs = Literal["sums", "squares", "cubes", "rows"]
 RowCheck = Literal["skewness", "kurtosis", "repeated", "deviations", "sigma", "dispersion", "ends", "cut"]
 FixedSizeBet = Callable[[Floats], Floats]  # offsets (P) -> log e-values of each size, which fall in the offset (k, P)
@@ -92,6 +93,7 @@ class Noise(ABC):
     shares_items: ClassVar[bool] = False  # whether arms are tried on the same items
     merges_arms: ClassVar[bool] = False  # whether results of several arms can be bet on as if they were of one
     row_checks: ClassVar[tuple[RowCheck, ...]] = ()  # of single rows against the model (ingest/row_checks.py)
+    shape: ClassVar[AssumedShape] = None  # that results are assumed to have, and rows may refute
     looks_in_parts: ClassVar[bool] = True  # whether designed looks are bet on part by part: their law is not known
     monotone_budget_bets: ClassVar[bool] = False  # whether budget bets win less the larger the offset (Proposition 17)
 

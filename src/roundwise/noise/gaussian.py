@@ -18,7 +18,7 @@ from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past, all_arms, arm_of, form_values, form_variances
-from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise, Outcome, RowCheck
+from roundwise.noise.base import UNTRUE, AssumedShape, FixedSizeBet, Needs, Noise, Outcome, RowCheck
 from roundwise.noise.bets import (
     HUGE,
     NO_ROWS,
@@ -89,6 +89,7 @@ class _KnownSigma(Noise):
     looks_in_parts: ClassVar[bool] = False
     monotone_budget_bets: ClassVar[bool] = True
     outcome: ClassVar[Outcome] = Outcome(normal=True)
+    shape: ClassVar[AssumedShape] = "normal"
     row_checks: ClassVar[tuple[RowCheck, ...]] = ("skewness", "kurtosis", "repeated", "sigma")
 
     def budget_bet(
@@ -250,6 +251,7 @@ class Normal(Noise):
 
     looks_in_parts: ClassVar[bool] = False
     name: ClassVar[str] = "normal"
+    shape: ClassVar[AssumedShape] = "normal"
     row_checks: ClassVar[tuple[RowCheck, ...]] = ("skewness", "kurtosis", "repeated")
     monotone_budget_bets: ClassVar[bool] = True
     needs: ClassVar[Needs] = "squares"

@@ -12,7 +12,7 @@ import numpy as np
 from roundwise.arrays import Floats, quiet, sum_rows, total, zeros
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past, all_arms, arm_of
-from roundwise.noise.base import FixedSizeBet, Noise, Outcome, RowCheck, Scale
+from roundwise.noise.base import AssumedShape, FixedSizeBet, Noise, Outcome, RowCheck, Scale
 from roundwise.noise.bets import (
     EDGE,
     MOST,
@@ -42,6 +42,7 @@ class Poisson(Noise):
 
     looks_in_parts: ClassVar[bool] = False
     name: ClassVar[str] = "poisson"
+    shape: ClassVar[AssumedShape] = "poisson"
     merges_arms: ClassVar[bool] = True
     outcome: ClassVar[Outcome] = Outcome(
         0.0, whole=True, wrong="is not a number of events: it must be a whole number of at least 0."

@@ -293,6 +293,9 @@ class Claims(HalfspaceQuestion):
             listed = ", ".join(words[:6]) + (", ..." if len(words) > 6 else "")
             return f"Which of {self.number} claims can be shown ({listed})?"
         by = f" by more than {wording.gap(self.margin)}" if self.margin else ""
+        if len(names) == 2:
+            asked = ("Is {} below" if self.lower_is_better else "Does {} beat").format(names[1 - self.control])
+            return f"{asked} {names[self.control]}{by}?"
         verb = "are below" if self.lower_is_better else "beat"
         return f"Which of {len(names) - 1} arms {verb} {names[self.control]}{by}, each by itself?"
 

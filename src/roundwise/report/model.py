@@ -38,6 +38,11 @@ class Units(NamedTuple):
         return RATE_WORDING if self.rates else wording_in_unit(self.unit)
 
     @property
+    def sign_first(self) -> bool:
+        """Whether the unit stands before a number: of two, it is written with the first."""
+        return self.unit in CURRENCIES and bool(self.unit)
+
+    @property
     def lowest(self) -> str:
         """What an arm is that has the lowest mean."""
         if self.rates or not self.unit:
@@ -53,7 +58,9 @@ class Units(NamedTuple):
         return points(gap, side, unit) if self.rates else self._plain(gap, side, unit)
 
     def _plain(self, value: float, side: Side, unit: bool) -> str:
-        if self.decimals is None:
+        if self.decimals is None and self.sign_first and 0.1 <= abs(value) < 1000:
+            text = f"{rounded(value, 2, side):.2f}"
+        elif self.decimals is None:
             text = number(value, side)
         elif (shown := rounded(value, self.decimals, side)) or abs(value) < TINY:
             text = f"{shown:.{self.decimals}f}"

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from roundwise.messages import GuaranteeStatus, count, day, few, several, visible
+from roundwise.messages import number as amount
 from roundwise.questions import Above, BestArm, BestGroup, Claims, Linear, Question, SomeBeyond
 from roundwise.questions.claims import ODDS
 from roundwise.report.model import (
@@ -318,7 +319,10 @@ def explain_meaning(report: ReportData) -> list[str]:
     elif report.guarantee.status is GuaranteeStatus.VOID:
         sure = "There is no guarantee; the red box says why. Treat the results as a hint."
     if report.status == "decided":
-        advice = "You can act on it. More results make the numbers more precise but do not change the answer."
+        act = "You can act on it. "
+        if report.guarantee.status in (GuaranteeStatus.CONDITIONAL, GuaranteeStatus.VOID):
+            act = "Check what the red box says before you act on it. "
+        advice = f"{act}More results make the numbers more precise but do not change the answer."
     elif report.status == "closed":
         advice = "The study was closed. Report everything that is still possible, not just the leader."
     elif report.results and report.claim_rows and report.claim_rows[0].arm is not None:
@@ -359,12 +363,10 @@ def arm_table(report: ReportData, most: int = MOST) -> list[Column]:
     means, ends = [], []
     for each in arms:
         say: Say = units.value
-        bare: Say = partial(units.value, unit=False)
         if units.rates:  # bounds have the decimals of the mean
             say = partial(per_cent, digits=max(decimals(each.mean or 0.0), least))
-            bare = partial(say, unit=False)
         means.append("-" if each.mean is None else say(each.mean) + (" *" if each.widened else ""))
-        ends.append(_describe_interval(say, bare, each.lower, each.upper))
+        ends.append(_describe_interval(say, units.sign_first, each.lower, each.upper))
     columns.append(Column(units.wording.mean, means, True))
     if any(each.lower is not None or each.upper is not None for each in every):
         complete = all(each.lower is not None and each.upper is not None for each in arms)
@@ -394,12 +396,13 @@ def arm_table(report: ReportData, most: int = MOST) -> list[Column]:
     return columns
 
 
-def _describe_interval(
-    say: Callable[..., str], bare: Callable[..., str], lower: float | None, upper: float | None
-) -> str:
+def _describe_interval(say: Say, sign_first: bool, lower: float | None, upper: float | None) -> str:
+    """From the lower to the upper bound; the unit is written once."""
     if lower is None:
         return "no bound yet" if upper is None else f"at most {say(upper, 'up')}"
-    return f"at least {say(lower, 'down')}" if upper is None else f"{bare(lower, 'down')} to {say(upper, 'up')}"
+    if upper is None:
+        return f"at least {say(lower, 'down')}"
+    return f"{say(lower, 'down', unit=sign_first)} to {say(upper, 'up', unit=not sign_first)}"
 
 
 def _describe_difference(report: ReportData, arm: ArmRow) -> str:
@@ -441,7 +444,7 @@ def _describe_gap(report: ReportData, arm: ArmRow) -> str:
     least = arm.gap_to_best_lower if arm.gap_to_leader_lower is None else arm.gap_to_leader_lower
     if least is None or least <= 0:
         return "no bound yet" if most is None else f"at most {gap(most, 'up')}"
-    return f"at least {gap(least, 'down')}" if most is None else f"{gap(least, 'down', False)} to {gap(most, 'up')}"
+    return _describe_interval(gap, report.units.sign_first, least, most)
 
 
 def _describe_place(report: ReportData, arm: ArmRow, row: ClaimRow | None) -> str:
@@ -691,10 +694,10 @@ def describe_extent(report: ReportData) -> str:
     if report.budget is not None:
         came = f"{count(report.results)} of at most {count(report.budget)} results"
     if report.cost is not None:
-        most = "" if report.max_cost is None else f" of at most {number(report.max_cost)}"
-        came += f", at a price of {number(report.cost)}{most} {report.cost_unit}".rstrip()
+        most = "" if report.max_cost is None else f" of at most {amount(report.max_cost)}"
+        came += f", at a price of {amount(report.cost)}{most} {report.cost_unit}".rstrip()
     if report.list_cost is not None and report.cost is not None:
-        came += f" ({share(report.cost / report.list_cost)} of the whole list)"
+        came += f" ({share(round(report.cost / report.list_cost, 3))} of the whole list)"
     waiting = f", and {count(report.pending)} of the open round, which do not count yet" if report.pending else ""
     return f"{came} in {within}{waiting}"
 
@@ -705,7 +708,7 @@ def describe_error(report: ReportData) -> str:
         return f"an error of {share(report.delta)} was aimed at, without a guarantee"
     under = ", under the conditions above" if report.guarantee.conditions else ""
     large = " in large samples" if report.guarantee.approximations else ""
-    return f"wrong with probability at most {share(report.delta)}{large}{under}"
+    return f"wrong with probability at most {share(report.delta)}{large}{report.guarantee.proviso}{under}"
 
 
 def describe_history(report: ReportData) -> str:

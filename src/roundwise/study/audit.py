@@ -209,13 +209,13 @@ DAMAGED: Plain = {  # what `overview` says of a study
     "arms": 0,
     "state": "damaged",
     "round": 0,
-    "file": None,
-    "answer": None,
+    "last_file": None,
+    "answer_text": None,
     "results": 0,
     "pending": 0,
     "budget": None,
     "list": None,
-    "since": None,
+    "waiting_since": None,
     "by": "?",
 }
 

@@ -44,7 +44,8 @@ def guarantee_of(state: State) -> Guarantee:
         for each in _doubts(state.of_metric(m)):
             if each.code not in WHOLE_STUDY and each not in once:
                 doubts.append(type(each)("metric", metric=metric.name, about=each.values()))
-    return Guarantee.of(doubts)
+    models = (state.spec.noise, *(each.noise for each in state.spec.metrics))
+    return Guarantee.of(doubts, sorted({shape for each in models if (shape := each.shape) is not None}))
 
 
 def _doubts(state: State) -> Iterator[Doubt]:

@@ -902,23 +902,27 @@ def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps([verb, words, contents], sort_keys=True, default=str).encode()).hexdigest()
 
 
+def files_of_round(state: State, replaces: Results | None) -> Sequence[Results]:
+    """The files of the open round, or the one that is replaced: what they were read by holds for all of the round."""
+    if replaces is not None:
+        return [replaces]
+    return () if state.open_round is None else state.open_round.files
+
+
 def adjustment_of(state: State, replaces: Results | None) -> Adjustment | None:
     """What results of the open round are adjusted by: the same in all files of a round; None without a covariate."""
-    if state.spec.columns.covariate is None:
-        return None
-    files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
-    told = [each.covariate.adjustment for each in files if each.covariate is not None]
-    return told[0] if told else state.summary.covariate.adjustment
+    told = (each.covariate.adjustment for each in files_of_round(state, replaces) if each.covariate is not None)
+    return next(told, None if state.spec.columns.covariate is None else state.summary.covariate.adjustment)
 
 
 def ratio_of(state: State, arms: Sequence[str], replaces: Results | None) -> RatioSums | Linearization | None:
     """The sums of earlier rounds, which say how ids become results, or how those of the round did; None: no ratio."""
     if state.spec.columns.denominator is None:
         return None
-    files = [replaces] if replaces is not None else [] if state.open_round is None else state.open_round.files
-    told = [each.linearization for each in files if each.linearization is not None]
-    if told and (replaces is not None or not told[0].from_own_rows):
-        return told[0]
+    told = (each.linearization for each in files_of_round(state, replaces) if each.linearization is not None)
+    first = next(told, None)
+    if first is not None and (replaces is not None or not first.from_own_rows):
+        return first
     known = state.summary.ratios
     for names, each in state.past:
         known = known if each.ratio is None else add_ratios(known, names, each.ratio)

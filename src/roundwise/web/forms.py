@@ -87,7 +87,7 @@ LABELS = {  # of the fields that are numbers
 PACE = 0.05  # how far results a round may be from results a day times days
 COLUMN_ROLES = ("arm", "outcome", "denominator", "id", "time", "item", "covariate")
 WHOLE = ("k", "round", "budget")
-EMPTY = {"refused": "is an error in the file", "zero": "counts as 0", "missing": "is missing: not known"}
+EMPTY = {"refused": "are an error in the file", "zero": "count as 0", "missing": "are missing: not known"}
 TWO_ARMS = {"refused": "is an error in the file", "left-out": "is left out"}
 UNITS = {"": "an error", "sum": "their sum", "mean": "their mean", "max": "the largest", "any": "yes if any is not 0"}
 LONGEST = 20_000  # letters of a field
@@ -271,6 +271,8 @@ class Form:
             fields["skewness"] = f"{spread.skewness:.3g}"
         if question.level is None:
             fields["baseline"] = f"{100 * spread.mean:.4g} %" if noise.outcome.rates else f"{spread.mean:.4g}"
+        if not noise.outcome.rates and self.lead.strip().endswith("points"):  # those of a rate, such as the example's
+            fields["lead"] = "10 % of baseline"
         if past.per_day is not None and not self.days.strip():
             fields["per_day"] = f"{past.per_day:.0f}"
         return replace(self, **fields), f"{describe_past(past, noise)} {describe_caps(past, noise)}".strip()

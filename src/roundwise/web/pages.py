@@ -23,7 +23,7 @@ def describe_state(each: Plain) -> str:
     """Where a study of `list_studies` stands."""
     state, number = each["state"], each.get("round") or 0
     if state == "decided":
-        return f"decided: {each['answer']}"
+        return f"decided: {each['answer_text']}"
     if state == "waiting":
         return f"running, round {number}: waiting for {'the rest' if each['pending'] else 'results'}"
     words = {"open": f"running, round {number} can begin", "over": "ended, undecided", "closed": "closed"}

@@ -179,6 +179,7 @@ def forecast(request: Request, sent: FormData) -> Response:
         policy=policy_words(found.request.policy, found.request),
         planned=form.fingerprint,
         bars=_bars(found),
+        bars_title=_bars_title(found),
         quick=quick,
         metrics=1 + len(form.metrics),
     )
@@ -200,25 +201,30 @@ def _plan(request: Request, form: Form, quick: bool) -> StudyPlan:
 
 
 def _bars(plan: StudyPlan) -> list[tuple[str, str, float]]:
-    """Results on average of this study and of textbook designs, and how often there is an answer: bars in per cent."""
+    """This study and textbook designs: the power of each with the budget, else the results; bars in per cent."""
     row, fixed = plan.row, plan.row.fixed
     if plan.compared:
-        chance = "shows a true claim" if row.claims else "answers"
-        found = [
-            (each.name, f"{whole(each.mean_samples)} on average, {chance} in {share(each.power)}", each.mean_samples)
+        return [
+            (each.name, f"{share(each.power)}, with {whole(each.mean_samples)} results on average", 100 * each.power)
             for each in reversed(plan.compared)
         ]
-    elif fixed is None or plan.request.budget is not None or not math.isfinite(row.samples.p95):
+    if fixed is None or plan.request.budget is not None or not math.isfinite(row.samples.p95):
         return []
-    else:
-        typical, late = row.samples.typical, row.samples.p95
-        found = [
-            ("roundwise", f"typically {whole(typical)}", typical),
-            ("roundwise, 19 of 20 studies", f"at most {whole(late)}", late),
-            (f"fixed design, {fixed.method}", f"{whole(fixed.samples)}, power {share(fixed.power)}", fixed.samples),
-        ]
+    typical, late = row.samples.typical, row.samples.p95
+    found = [
+        ("roundwise", f"typically {whole(typical)}", typical),
+        ("roundwise, 19 of 20 studies", f"at most {whole(late)}", late),
+        (f"fixed design, {fixed.method}", f"{whole(fixed.samples)}, power {share(fixed.power)}", fixed.samples),
+    ]
     most = max(results for *_, results in found)
     return [(name, words, 100 * results / most) for name, words, results in found]
+
+
+def _bars_title(plan: StudyPlan) -> str:
+    if not plan.compared:
+        return f"Results, for {plan.row.expected.given}"
+    what = "A true claim" if plan.row.claims else "An answer"
+    return f"{what} within {number(plan.request.budget or 0)}, for {plan.row.expected.given}"
 
 
 def _forecast_table(plan: StudyPlan) -> Table:

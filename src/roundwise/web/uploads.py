@@ -189,6 +189,7 @@ class UploadPreview:
     gaps: Sequence[str] = ()  # what is suspicious about rows without a result
     complete: bool = False
     rules: str = ""  # by which rows become results
+    of_items: bool = False  # whether rows are recognised by their items
 
 
 router = Pages()
@@ -331,6 +332,7 @@ def preview_upload(study: Study, upload: Upload, given: dict[str, str]) -> Uploa
         gaps=_describe_gaps(spec.arms, counted, np.array(lost, dtype=float)),
         complete=not after.remaining,
         rules=spec.reading_words,
+        of_items=spec.list is not None or spec.noise.shares_items,
     )
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, lru_cache
 from itertools import combinations
-from operator import add
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from roundwise.rules.eprocess.bounds import BetHistory
 from roundwise.rules.eprocess.candidates import bound_margins, claim_halfspaces, settle_pieces
 from roundwise.rules.eprocess.engine import (
     LIKELY,
+    MOST,
     EProcess,
     OpenNulls,
     PartsView,
@@ -63,6 +64,28 @@ class Sets(NamedTuple):
     inside: Bools  # (C, K)
     members: Index  # (C, M), the arms of the set, or of the rest if that has fewer
     of_rest: bool
+    steps: list[tuple[Index, Index]]  # each member added to sets of those before it: their places, and the member
+    places: Index  # of the sets in the order of their largest members
+
+    def number(self, members: Index) -> Index:
+        """The place of the set with these members, in any order. (P, M, n)->(P, n)"""
+        return self.places.take(_rank(np.sort(members, axis=1), self.inside.shape[-1]))
+
+    def sum_members(self, values: Floats) -> Floats:
+        """Sums over the members of every set. (P, K, n)->(P, C, n)"""
+        (_, arms), *steps = self.steps
+        found = values.take(arms, axis=1)
+        for before, arms in steps:
+            found = found.take(before, axis=1)
+            found += values.take(arms, axis=1)
+        return found
+
+
+def _rank(members: Index, arms: int) -> Index:
+    """Rank sets in the order of their largest members, the next largest, and so on. (P, M, n)->(P, n)"""
+    sizes = np.arange(members.shape[1])
+    ways = np.array([[comb(arm, size + 1) for arm in range(arms)] for size in sizes])
+    return np.asarray(ways[sizes[:, None], members].sum(axis=1))
 
 
 @lru_cache(maxsize=16)
@@ -73,7 +96,13 @@ def sets_of(arms: int, k: int) -> Sets:
     members = np.array(subsets[::-1] if few < k else subsets)
     inside = np.zeros((len(members), arms), dtype=np.bool_)
     np.put_along_axis(inside, members, True, axis=1)
-    return Sets(inside != (few < k), members, few < k)
+    steps, before = [], {(): 0}
+    for size in range(1, few + 1):
+        after = list(dict.fromkeys(tuple(each) for each in members[:, :size].tolist()))
+        steps.append((np.array([before[each[:-1]] for each in after]), np.array([each[-1] for each in after])))
+        before = {each: place for place, each in enumerate(after)}
+    ranks = _rank(members.T[None], arms)[0]
+    return Sets(inside != (few < k), members, few < k, steps, np.argsort(ranks))
 
 
 @dataclass(frozen=True)
@@ -109,19 +138,34 @@ class Merge:
     @cached_property
     def _leading(self) -> tuple[Index, Index, list[Index]]:
         """Where a null is about the set that leads: part, null, and the arms that are compared."""
-        part, null = np.nonzero(self._sum_sides(self._top)[:, 0] == 0)
-        return part, null, [self.order[part, rank, self.run[null]] for rank in (self.k, self.k - 1)]
+        n = self.order.shape[-1]
+        null = np.full(len(self.sets.members) * n, -1)
+        null[self.at] = np.arange(self.at.size)
+        members = self.order[:, self.k :] if self.sets.of_rest else self.order[:, : self.k]
+        null = null.take(self.sets.number(members) * n + np.arange(n))
+        part, run = np.nonzero(null >= 0)
+        return part, null[part, run], [self.order[part, rank, run] for rank in (self.k, self.k - 1)]
 
     def _sum_sides(self, values: Floats) -> Floats:
         leading = values * self._top
         found = np.empty((len(values), 2, self.at.size))
         for side, each in enumerate((leading, values - leading)):
-            flat = each.reshape(len(each), -1)
-            own = reduce(add, [flat.take(places, axis=1) for places in self._places])
+            own = self._sum_members(each)
             if side == self.sets.of_rest:
-                np.subtract(sum_arms(each).take(self.run, axis=1), own, out=own)
+                own = sum_arms(each).take(self.run, axis=1) - own
             found[:, side] = own
         return found
+
+    def _sum_members(self, values: Floats) -> Floats:
+        """Sums over the members of each null's set, or those of the rest. (P, K, n)->(P, c)"""
+        if self.at.size == len(self.sets.members) * self.order.shape[-1]:
+            return self.sets.sum_members(values).reshape(len(values), -1)
+        rows = np.ascontiguousarray(values.reshape(len(values), -1).T)  # taken for all parts together
+        first, *others = self._places
+        found = rows.take(first, axis=0)
+        for places in others:
+            found += rows.take(places, axis=0)
+        return found.T
 
     @cached_property
     def _places(self) -> list[Index]:
@@ -150,6 +194,30 @@ class MergedParts(PartsData):
         """Within the arms: that their means differ adds nothing to the variance of a mean of fixed counts."""
         scatter, freedom = self.single.scatter_so_far
         return self.merge(scatter), self.merge(freedom)
+
+
+@dataclass(frozen=True)
+class SidesForm(PartForm):
+    """A exceeds B, or B exceeds A: the two arms of `MergedParts`, whose values are not looked up one by one."""
+
+    sign: float = field(kw_only=True)
+
+    @classmethod
+    def of_nulls(cls, parts: int, nulls: int, lower: bool) -> SidesForm:
+        """The form of each null, in each part."""
+        ahead = np.arange(parts)[:, None] * (2 * nulls) + np.arange(nulls)
+        sides = [ahead, ahead + nulls]
+        return cls(sides[::-1] if lower else sides, None, np.zeros(ahead.shape), sign=-1.0 if lower else 1.0)
+
+    def take(self, some: Index) -> PartForm:
+        return PartForm(self.places, None, self.offsets).take(some)
+
+    def of(self, values: Floats) -> Floats:
+        found = values[:, 0] - values[:, 1]
+        return np.negative(found, out=found) if self.sign < 0 else found
+
+    def squares(self, values: Floats) -> Floats:
+        return np.asarray(values[:, 0] + values[:, 1])
 
 
 def merge_arms(view: PartsView, merge: Merge) -> PartsView:
@@ -211,10 +279,10 @@ class SetEProcess(EProcess):
             at = at[np.asarray(live.any(axis=0))[at % n]]
         if not at.size:
             return
+        if at.size > MOST * flat.size:  # nothing is bet against those that have lost: they need nothing
+            at = np.arange(flat.size)
         merged = merge_arms(view, Merge(sets_of(problem.arms, self.k), order, self.k, at))
-        ahead = np.arange(len(order))[:, None] * (2 * at.size) + np.arange(at.size)
-        sides = [ahead, ahead + at.size]
-        form = PartForm(sides[::-1] if problem.question.lower_is_better else sides, None, np.zeros(ahead.shape))
+        form = SidesForm.of_nulls(len(order), at.size, problem.question.lower_is_better)
         gate = None if live is None else live[:, at % n]
         own = flat.take(at)
         bets = OpenNulls(form, np.arange(at.size), problem.goal, None if gate is None else lambda z: gate)
