@@ -325,13 +325,13 @@ ROUNDS = 30  # a round takes 4 times the pulls of the one before: no run gets pa
 class OptBBAIState(NamedTuple):
     """Where the algorithm stands; axis -1 of the last three is the round, from 1."""
 
-    stage: Floats  # 1, 2, 3 (the last time in stage II), 4 (a round of elimination) or 5 (a check)
+    stage: Floats  # 1, 2, 3 (stage II, to be repeated), 4 (a round of elimination) or 5 (a check)
     round: Floats  # r
     left: Floats  # (K): the round in which the arm was eliminated, 0 if it is still in
     spent: Floats  # (ROUNDS): B_r, pulls of all rounds up to r
     doubted: Floats  # (ROUNDS): l_r, how often round r was checked; ln gamma_r = 2^l_r ln delta_r
     checking: Floats  # (ROUNDS): 1 if the plan checks round r
-    weights: Floats  # (K): w*(b) of the last time in stage II
+    weights: Floats = np.zeros(())  # (K): w*(b) of the last time in stage II
 
     def was_in(self, r: int) -> Bools:
         """The arms that were in round r. (K)"""
@@ -383,15 +383,15 @@ class OptBBAI(BBAI[OptBBAIState]):
         memory, found = self._checked(memory, means)
         second, weights = self._second_stage(problem, trial.record)
         moved = (np.abs(weights - memory.weights) > 1 / math.sqrt(problem.arms)).any(axis=-1)
-        again, settled = stage <= 2, (self.version == 1) | ((stage == 2) & ~moved)
-        passed = (stage == 3) & self._passes(problem, trial.record)
+        again, settled = (stage == 1) | (stage == 3), (self.version == 1) | ((stage == 3) & ~moved)
+        passed = (stage == 2) & self._passes(problem, trial.record)
         alone = (stage >= 4) & ((memory.left == 0).sum(axis=-1) == 1)
         declared = np.where(passed, oriented(problem, trial.record).means.argmax(axis=-1), found)
         declared = np.where(alone & (declared < 0), (memory.left == 0).argmax(axis=-1), declared)
 
         checks = (stage == 4) & memory.checking.any(axis=-1)
         r = memory.round + (~again & ~checks)
-        stages = np.where(again, np.where(settled, 3.0, 2.0), np.where(checks, 5.0, 4.0))
+        stages = np.where(again, np.where(settled, 2.0, 3.0), np.where(checks, 5.0, 4.0))
         memory = memory._replace(stage=stages, round=r, weights=np.where(again[..., None], weights, memory.weights))
         pulls = np.where(memory.left == 0, self.round_pulls(problem, r, np.zeros(r.shape))[..., None], 0.0)
         pulls = np.where(checks[..., None], self._check_pulls(problem, memory), pulls)

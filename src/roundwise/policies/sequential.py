@@ -23,7 +23,7 @@ from roundwise.policies.base import (
     ranking,
     undeclared,
 )
-from roundwise.questions import BestArm, SomeBeyond
+from roundwise.questions import AnyAbove, BestArm, MinimumBelow
 from roundwise.questions.base import largest_mask
 from roundwise.questions.best_arm import complexity_of_gaps
 from roundwise.rules import GLR, Declared, StoppingRule
@@ -184,6 +184,9 @@ class TopTwo(RankingPolicy[LeaderState]):
         return BatchPlan(counts - trial.record.counts, trial.plan.may_stop, LeaderState(led, pulled))
 
 
+BEYOND = (AnyAbove.name, MinimumBelow.name)
+
+
 class Weighed(NamedTuple):
     """The weights that pulls were tracked by, added up."""
 
@@ -222,7 +225,7 @@ class StickyTrackAndStop(Policy[Weighed]):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         question = problem.question
-        fits = question.name == BestArm.name or (isinstance(question, SomeBeyond) and not question.tolerance)
+        fits = question.name == BestArm.name or (question.name in BEYOND and not question.tolerance)
         answers = "'best-arm', and 'any-above' or 'minimum-below' without a tolerance"
         checked(fits, f"The policy '{self.name}' answers {answers} only.")
 
@@ -245,12 +248,12 @@ class StickyTrackAndStop(Policy[Weighed]):
         """w* of the first answer in the region, at the estimates; alike if it is wrong there. (K)"""
         question, counts, arms = problem.question, record.counts, np.arange(problem.arms)
         room = 2 * problem.sigma**2 * self.region * np.log(np.maximum(record.samples, 1.0))[..., None]
-        if not isinstance(question, SomeBeyond):
+        if question.name not in BEYOND:
             means = oriented(problem, record).means
             leads = arms == (cost_of_leading(counts, means) <= room).argmax(axis=-1)[..., None]
             gaps = np.where(leads, means, 0.0).sum(axis=-1, keepdims=True) - means + question.tolerance
             return complexity_of_gaps(gaps, leads, np.ones(leads.shape[:-1], dtype=np.bool_), 1.0).weights
-        beyond = question.beyond(record.means)
+        beyond = question.merits(record.means - (question.level or 0.0))
         witness = cost_of_leading(counts, beyond, 0.0) <= room
         first = arms == witness.argmax(axis=-1)[..., None]
         shown = (first & (beyond > 0)).any(axis=-1, keepdims=True)  # with no witness in the region, it is no

@@ -150,11 +150,6 @@ class SomeBeyond(LevelQuestion):
         """The means and the level as for "below"."""
         return self.side * finite(means), self.side * self.level
 
-    def beyond(self, means: ArrayLike) -> Floats:
-        """How far beyond the level each mean is. (K)->(K)"""
-        seen, level = self._sides(means)
-        return level - seen
-
     def answer(self, means: ArrayLike) -> Answer:
         seen, level = self._sides(means)
         return np.asarray(seen.min(axis=-1) < level)
