@@ -28,7 +28,6 @@ from roundwise.rules.eprocess.candidates import CandidateEProcess, LinearEProces
 from roundwise.rules.eprocess.cells import AboveEProcess, BestArmEProcess, BeyondLevelEProcess, CrossedAboveEProcess
 from roundwise.rules.eprocess.engine import EProcess, RuleState
 from roundwise.rules.eprocess.groups import BestGroupEProcess
-from roundwise.rules.eprocess.patterns import MOST_COMPARISONS, PatternEProcess, compares_pairs
 from roundwise.rules.eprocess.sets import MOST_SETS, SetEProcess
 from roundwise.rules.eprocess.tolerance import (
     MOST,
@@ -228,9 +227,6 @@ def _(question: Largest, problem: Problem) -> EProcess:
 
 @_build_eprocess.register
 def _(question: Statements, problem: Problem) -> EProcess:
-    few = len(question.forms) <= MOST_COMPARISONS and compares_pairs(question)
-    if few and not question.tolerance and not problem.noise.shares_items:
-        return PatternEProcess(question)
     return _build_candidates(problem, StatementToleranceEProcess)
 
 
