@@ -169,7 +169,7 @@ OTHERS = {
 
 
 def other(kind, seed, examples=()):
-    """The bytes of one input that is no table of results; `examples` are of kinds that are not among `OTHERS`."""
+    """The bytes of one input that is not a table of results; `examples` are of kinds that are not among `OTHERS`."""
     rng = np.random.default_rng([hash_of(kind), seed])
     if kind == "book":
         return _book_damaged(_book(("name", *ARMS), [("good", 0.1, 0.12, 0.3), ("bad", "10%", "1", 0)]), rng)

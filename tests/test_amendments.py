@@ -144,7 +144,7 @@ class TestBudgets:
             return
         assert kept.gains == pytest.approx(before + math.log(0.02))
         said = study.effect("extend", budget=2000)
-        assert said.startswith("This keeps the guarantee: what was shown stays shown, and what is open goes on with")
+        assert said.startswith("This keeps the guarantee: what was shown stays shown, and open claims continue with")
         assert f"at most {0.02 * math.exp(before.max()):.2g} : 1" in said
         assert study.extend(2000).status == "undecided"
         assert study.state.decided is None
@@ -575,7 +575,7 @@ class TestWhatIsSaid:
         study.amend(first, sums(placebo=(100, 5), low=(100, 90), high=(100, 95)), "typing error")
         assert study.report().status == "decided"
         _after_the_decision(study, 300)
-        with pytest.raises(InputError, match="decided for good|after 's' ended"):
+        with pytest.raises(InputError, match="finally decided|after 's' ended"):
             study.extend(1200)
 
     def test_earlier_data_are_in_the_report(self, make):

@@ -44,8 +44,8 @@ def test_an_inspect_log(tmp_path):
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        ({"x": "tiny"}, "'tiny', which is no arm"),
-        ({"small": "large"}, "is an arm of its own"),
+        ({"x": "tiny"}, "'tiny', which is not an arm"),
+        ({"small": "large"}, "is itself an arm"),
         ("org/small", "Give them as THEIRS=ARM"),
     ],
 )

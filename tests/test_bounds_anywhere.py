@@ -195,7 +195,7 @@ def test_a_centre_of_your_own() -> None:
     assert promise(problem, means, 1.0, 9.0, centre=Centre(np.full(3, 0.001), 0.0)) == known  # with its true spread
     found = overview(problem, means, gamma=9.0, centre=Centre(np.full(3, 0.001), 0.0))
     assert found.expected_batches == expected_batches(known) > 1
-    with pytest.raises(InputError, match="This is no centre"):
+    with pytest.raises(InputError, match="This is not a centre"):
         promise(problem, means, 1.0, 9.0, centre=Centre(np.array([0.0, 0.1, 0.2]), 0.0))
     with pytest.raises(InputError, match="proved for one"):
         promise(Problem(BestArm(1.0), 3), means, 1.0, 9.0, centre=Centre(np.zeros(3), 0.0))

@@ -76,7 +76,7 @@ class TestDigests:
         with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), seed=2) as other:
             other.ask()
         roundwise("verify", "s")
-        assert "somebody wrote it anew" in roundwise("verify", "s", "--digest", digest, code=2)
+        assert "was rewritten" in roundwise("verify", "s", "--digest", digest, code=2)
         with pytest.raises(DataError, match="No entry of 's'"):
             verify_study("s", digest=digest)
 

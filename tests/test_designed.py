@@ -363,10 +363,10 @@ def test_a_level_of_0_is_dead():
     assert rule.why_final(problem, one.kept) is None
     assert "used up the level" in rule.why_final(problem, two.kept)
     said = rule.effect_of_budget(problem, one, 600, ["a", "b", "c"])
-    assert said.endswith("No results can show any more that a is not the best.")
+    assert said.endswith("Results can no longer show that a is not the best.")
     more = rule.effect_of_budget(problem, trial, 3000, ["a", "b", "c"])
     assert "about 100 %" in more
-    assert "can show any more" not in more
+    assert "can no longer show" not in more
     plan = policy.next(problem, two)  # and no result is wasted on it
     assert np.isfinite(plan.pulls).all()
     after = advance(problem, policy, two._replace(plan=plan), Batch(plan.pulls, 0.1 * plan.pulls))

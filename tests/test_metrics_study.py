@@ -262,7 +262,7 @@ def test_only_claims_against_one_control_have_metrics(tmp_path: Path) -> None:
         )  # fmt: skip
     with pytest.raises(InputError, match="positive"):
         Metric("a", Binary())
-    with pytest.raises(InputError, match="no metric"):
+    with pytest.raises(InputError, match="not a metric"):
         parse_metric("latency", "guardrail")
 
 

@@ -158,7 +158,7 @@ def test_from_here(works, tmp_path):
         (("plan", "--study", "nobody"), "There are no studies"),
         (("new", "x"), "--question"),
         (("new", "x", "--from-plan", "none.json"), "There is no file"),
-        (("new", "x", "--from-plan", "wrong.json"), "is no plan"),
+        (("new", "x", "--from-plan", "wrong.json"), "is not a plan"),
         (("new", "x", "--from-plan", "wrong.json", "--arms", "a,b"), "Give either --from-plan"),
     ],
 )

@@ -101,7 +101,7 @@ def test_what_is_no_question_is_refused_in_one_sentence():
     class Duck:
         name = "duck"
 
-    with pytest.raises(InputError, match=r"^A 'Duck' is no question: derive its class from roundwise\.Question\.$"):
+    with pytest.raises(InputError, match=r"^A 'Duck' is not a question: derive its class from roundwise\.Question\.$"):
         Problem(Duck(), 3)
     with pytest.raises(InputError, match=r"derive the class from roundwise\.Question"):
         check_class("question", Duck)
@@ -111,7 +111,7 @@ def test_what_a_question_lacks_is_said():
     class Half(Question):
         pass
 
-    with pytest.raises(InputError, match="'Half' is no question: .* `name`, `answer`, `complexity`, `evidence`"):
+    with pytest.raises(InputError, match="'Half' is not a question: .* `name`, `answer`, `complexity`, `evidence`"):
         check_class("question", Half)
     with pytest.raises(TypeError, match="abstract"):
         Half()

@@ -155,7 +155,7 @@ def test_a_window(tell):
             tell(wrong, told=[kept], **rules)
     with pytest.raises(DataError, match="still open for all 1"):
         tell(orders("1,placebo,10,2026-05-01"), **rules)
-    with pytest.raises(DataError, match=r"line 2: 'soon' is no time"):
+    with pytest.raises(DataError, match=r"line 2: 'soon' is not a time"):
         tell(orders("1,placebo,10,soon"), **rules)
 
 
@@ -246,7 +246,7 @@ def test_an_id_whose_rows_come_in_two_files(make, metrics):
     more = [("u1", "a", 7.0, 2, "2026-05-05"), ("u4", "b", 3.0, 1, "2026-05-05"), ("u9", "a", 0.0, 0, "2026-05-08")]
     words = {"arms": ("a", "b"), "noise": Normal(), "round_size": 20, "columns": ORDERS, "metrics": metrics}
     words["question"] = Claims.against_control(["a", "b"], 0)
-    study = make("no window", reading=Reading(id_result="sum"), **words)
+    study = make("not a window", reading=Reading(id_result="sum"), **words)
     study.ask()
     study.tell(day_file(*ids))
     report = study.tell(day_file(*more))

@@ -1,4 +1,4 @@
-"""Studies that go on as large-sample once their rows contradict the noise model (Proposition 34)."""
+"""Studies that continue as large-sample once their rows contradict the noise model (Proposition 34)."""
 
 import html
 
@@ -193,7 +193,7 @@ def test_moments_of_files_are_those_of_their_rows(told):
 def wrong_after_the_alarm(law, runs, n, rounds, delta, seed):
     """Of so many studies of a tie: in how many the best is ruled out after the alarm, and how many were told.
 
-    Rounds have n rows an arm. The study goes on as large-sample if rows of the first contradict the normal model.
+    Rounds have n rows an arm. The study continues as large-sample if rows of the first contradict the normal model.
     """
     rng, laws, means, told = np.random.default_rng(seed), SKEWED_LAWS[law], np.array([1.0001, 1.0]), []
     for _ in range(runs):

@@ -96,7 +96,7 @@ def test_harnesses(study):
     ("form", "template", "item", "message"),
     [
         ("csv", None, "t/1", "no form 'csv'"),
-        ("lm-eval", None, "q1", "'q1' is no document"),
+        ("lm-eval", None, "q1", "'q1' is not a document"),
         ("openai-batch", None, "q1", "--template"),
         ("openai-batch", {"input": "hello"}, "q1", "All requests are the same"),
         ("anthropic-batch", {"messages": "{item}"}, "x" * 80, "shorter ids"),

@@ -601,7 +601,7 @@ class TestReplayThatDiffers:
 
         with self.changed(decided, tmp_path, change) as study:
             study.report()
-            assert any("holds other evidence than was said" in words for _, words in self.differences(study))
+            assert any("contradicts its stated evidence" in words for _, words in self.differences(study))
 
     def test_a_verdict(self, decided, tmp_path):
         def change(seq, kind, payload):

@@ -142,7 +142,7 @@ class TestCommands:
             (("--range", 1, 3), "Every result lies between 1 and 3."),
             (("--sigma", 2), "tails no heavier than normal with standard deviation 2"),
             (("--sigma", 2, "--normal"), "normal with standard deviation 2, exactly"),
-            (("--normal",), "a standard deviation of its own for each arm"),
+            (("--normal",), "an unknown mean and standard deviation for each arm"),
             (("--normal", "--equal-variances"), "the same, unknown standard deviation"),
             (("--counts",), "Poisson counts"),
             (("--sigmas", "1,2,0.5"), "normal with standard deviations 1, 2, 0.5, exactly"),
@@ -476,7 +476,7 @@ class TestMistakes:
         out = works("drop", "checkout", "blue", "--why", "sold out", "--yes")
         assert "This keeps the guarantee, at a price" in out
         works("close", "checkout", "--why", "enough")  # nothing is lost by it
-        assert "looking at results and going on is always allowed" in refused("reopen", "checkout", "--why", "x")
+        assert "you may always look at results and continue" in refused("reopen", "checkout", "--why", "x")
 
     def test_closing_says_what_is_not_counted(self, works, refused, first, tmp_path):
         works("ask", "checkout")

@@ -2,7 +2,7 @@
 
 A page has blocks `py`, which begin with the name of the file that they are, and blocks `shell-session`: commands, each
 followed by lines that must be printed in this order. `...` stands for any lines, `<digest>` for a digest. When rules
-change, `python tests/test_tutorials.py` puts the lines that are printed now in the place of those that were; then read
+change, `python tests/test_tutorials.py` puts the lines that are printed now in place of those that were; then read
 the pages.
 """
 

@@ -108,7 +108,7 @@ def test_plain_data_and_back(recipes):
         ("my_polic:Doubling", "'my_polic'"),
         ("broken:Doubling", "'broken'"),
         ("my_policy:Doublin", "'my_policy'.*'Doublin'"),
-        ("my_policy:np", "There is no class|'my_policy:np' is no dataclass"),
+        ("my_policy:np", "There is no class|'my_policy:np' is not a dataclass"),
         ("my_policy:everywhere", "'my_policy:everywhere'"),
         ("my_question:Podium", "derive the class from roundwise.Policy"),
         ("my_policy:Doubling:star=3", "'my_policy:Doubling'.*'star'"),
@@ -324,7 +324,7 @@ def test_a_record_of_others_imports_and_runs_nothing(here, name, kind):
         payload[kind] = {"name": name, "args": ["touch", "ran"], "command": "touch ran"}
 
     forged = rechained(entries, change)
-    with pytest.raises(DataError, match="which is not imported|is no dataclass|is no (question|noise model|policy)"):
+    with pytest.raises(DataError, match="which is not imported|is not a dataclass|is no (question|noise model|policy)"):
         replay(forged)
     if name == "evil:Run":
         write_log(here / "s.jsonl", forged)

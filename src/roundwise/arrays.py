@@ -166,7 +166,7 @@ def unpack(kind: type[Tree], written: Any, like: Any = None) -> Tree:
     except (AttributeError, KeyError, NameError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise Unreadable(repr(error)) from None
     if not isinstance(found, kind):
-        raise Unreadable(f"a {type(found).__name__} in the place of a {kind.__name__}")
+        raise Unreadable(f"a {type(found).__name__} in place of a {kind.__name__}")
     return found
 
 

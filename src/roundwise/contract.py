@@ -1,7 +1,7 @@
-"""What classes of a user's own must return, checked on small examples before they are used.
+"""Contracts of user-defined classes, checked on small examples before use.
 
 A wrong return value would otherwise show late (a run that never stops, an answer that cannot be recorded) or not at
-all (a guarantee that does not hold). What is built in is held to the same by the tests.
+all (a guarantee that does not hold). Built-in classes pass the same checks in the tests.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXACT = 1e-9
 
 
 def check_classes(problem: Problem, policy: Policy) -> None:
-    """Raise an InputError where a class of the user's own returns what it must not."""
+    """Raise an InputError where a user-defined class violates its contract."""
     if is_user_defined(policy):
         check_class("policy", type(policy))
     inner = policy.inner
@@ -55,7 +55,7 @@ def check_classes(problem: Problem, policy: Policy) -> None:
 
 
 def is_user_defined(thing: object) -> bool:
-    """Whether its class is not of this package."""
+    """Whether its class is defined outside this package."""
     return type(thing).__module__.partition(".")[0] != "roundwise"
 
 
@@ -85,7 +85,7 @@ def _check_shape(what: str, name: str, value: object, shape: tuple[int, ...]) ->
 
 
 def check_threshold(threshold: Threshold, problem: Problem) -> None:
-    """It is a positive number after any results, never falls with them, and `at` bounds it."""
+    """Check that a threshold is positive, never decreases with more results, and is bounded by `at`."""
     what = f"threshold '{threshold.name}'"
     rows = np.repeat(np.array(_COUNTS)[:, None], problem.arms, axis=1)
     uneven = rows.copy()
@@ -111,7 +111,7 @@ def check_threshold(threshold: Threshold, problem: Problem) -> None:
 
 
 def check_doubt(what: str, doubt: object) -> None:
-    """It is None, a reason or a condition."""
+    """Check that a doubt is None, a reason or a condition."""
     if not (doubt is None or isinstance(doubt, Doubt)):
         refuse(what, f"`doubt` returns {_show(doubt)}", "it must return None, a `Reason` or a `Condition`")
 
@@ -120,7 +120,7 @@ def check_doubt(what: str, doubt: object) -> None:
 
 
 def check_question(question: Question, problem: Problem) -> None:
-    """Its answers can be recorded and are right where it says so; its pieces are as many as they must be."""
+    """Check that answers can be recorded and are correct where claimed, and that the number of pieces is right."""
     if question.features is not None:  # means are not free
         return
     what, arms = f"question '{question.name}'", problem.arms
@@ -185,7 +185,9 @@ def _instances(question: Question, problem: Problem) -> Floats:
 
 
 def _check_pieces(question: Question, what: str, means: Floats, answers: Answer) -> None:
-    """Half-spaces hold together just where their answer is right, and no more are needed than are declared."""
+    """Check that half-spaces hold jointly exactly where their answer is right, and that none beyond the declared ones
+    is needed.
+    """
     arms, some = means.shape[-1], means[:_CROSSED]
     declared = question.pieces(arms)
     assert declared is not None
@@ -227,7 +229,7 @@ def _holding(pieces: Halfspaces, means: Floats) -> Bools:
 
 
 def check_noise(noise: Noise) -> None:
-    """Its constants are numbers, and its bets are numbers whose mean is at most 1 wherever that can be computed."""
+    """Check that constants and bets are numbers, and that bets have mean at most 1 wherever that can be computed."""
     what, outcome = f"noise model '{noise.name}'", noise.outcome
     sigma = noise.known_sigma
     if sigma is not None and not (sigma > 0 and math.isfinite(sigma)):
@@ -301,7 +303,7 @@ def _wealth(noise: Noise, question: Question, pilot: Batch, batch: Batch) -> Any
 
 
 def _sums(low: float, width: float, rows: Floats, successes: Floats) -> tuple[Floats, Floats]:
-    """Totals and scatter of results that are low, or so often high."""
+    """Totals and scatter of results of which `successes` are high and the rest low."""
     return low * rows + width * successes, width**2 * successes * (1.0 - successes / rows)
 
 
@@ -309,7 +311,7 @@ def _sums(low: float, width: float, rows: Floats, successes: Floats) -> tuple[Fl
 
 
 def check_policy(policy: Policy, problem: Problem) -> None:
-    """What it plans first, for one run and for several, is a batch that can be pulled."""
+    """Check that the first plan, for one run and for several, is a batch that can be pulled."""
     what = f"policy '{policy.name}'"
     for runs in ((), (3,)):
         check_plan(what, policy.first(problem, runs), (*runs, problem.arms))

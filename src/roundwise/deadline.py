@@ -1,8 +1,8 @@
-"""How long work may go on: the caller sets a budget, and loops that may take long check whether to continue.
+"""CPU budgets: the caller sets one, and long loops check whether to continue.
 
-The budget is time of the processor, not of the clock: a busy machine makes nobody give up. Where nobody set one, as on
-the command line, there is none. Neither error is a `RoundwiseError`: nothing was wrong with what was asked, and nobody
-who has something else to say in that case may catch them.
+The budget is CPU time, not wall time, so a busy machine causes no timeouts. Without one, as on the command line, there
+is no limit. Neither error is a `RoundwiseError`: the request was valid, and handlers of user mistakes must not catch
+them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextvars import ContextVar
 
 
 class CancelledError(Exception):
-    """Nobody waits for the result any more."""
+    """The caller no longer waits for the result."""
 
 
 class OverBudgetError(Exception):
@@ -23,7 +23,7 @@ class OverBudgetError(Exception):
 
 
 class Deadline:
-    """A budget of processor time for one piece of work, and whether somebody still waits for it."""
+    """A CPU budget for one piece of work, which its caller may also cancel."""
 
     def __init__(self, seconds: float, cancelled: threading.Event | None = None) -> None:
         self.seconds = seconds
@@ -33,7 +33,7 @@ class Deadline:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """What this thread does meanwhile is done within the budget, and within that of the work it is a part of."""
+        """Apply the budget to this thread within the block, nested in that of the surrounding work."""
         self._end, self._around = time.thread_time() + self.seconds, _CURRENT.get()
         before = _CURRENT.set(self)
         try:
@@ -48,7 +48,7 @@ class Deadline:
         return self._end is not None and time.thread_time() > self._end
 
     def check(self) -> None:
-        """Raise an error where nobody waits any more, or the time is used up."""
+        """Raise an error if the work was cancelled or the budget is used up."""
         if self._around is not None:
             self._around.check()
         if self.cancelled.is_set():
@@ -61,7 +61,7 @@ _CURRENT: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 
 def check_deadline() -> None:
-    """Raise an error where the work at hand should not go on; to be called in every loop that may take seconds."""
+    """Raise an error if the current work should stop; called in every loop that may take seconds."""
     deadline = _CURRENT.get()
     if deadline is not None:
         deadline.check()

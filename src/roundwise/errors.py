@@ -1,4 +1,4 @@
-"""What roundwise raises.
+"""The exceptions of roundwise.
 
     RoundwiseError
     ├── InputError                 a value, option or name that cannot be used (also a ValueError)
@@ -25,7 +25,7 @@ from roundwise.messages import LONGEST, Remedy
 
 
 class RoundwiseError(Exception):
-    """Everything that roundwise raises on purpose.
+    """Base class of every exception that roundwise raises on purpose.
 
     Args:
         message: what was found and where, and what is required.
@@ -53,11 +53,11 @@ class StudyExistsError(InputError):
 
 
 class StudyStateError(InputError):
-    """What a study cannot take as it stands: no round is open, or it was recorded before."""
+    """The study's state does not allow it: no round is open, or it is already recorded."""
 
 
 class UnknownStudyError(InputError):
-    """A name under which nothing is kept."""
+    """No study has this name."""
 
 
 class DamagedError(DataError):
@@ -69,7 +69,7 @@ class StoreError(RoundwiseError):
 
 
 class ConflictError(StoreError):
-    """Somebody else wrote first; nothing was changed."""
+    """Another process wrote first; nothing was changed."""
 
 
 COMPARED = 20  # names that are compared letter by letter with one that is not known

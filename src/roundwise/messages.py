@@ -1,6 +1,5 @@
-"""What roundwise says, as values: a code with fields, rendered for a surface from the tables at the end of this file.
-
-Nothing reads these texts back. Code looks at codes, fields and statuses; a change of wording breaks nothing.
+"""Messages as values: a code with fields, rendered for a surface from the tables at the end of this file. No code reads
+rendered text, so a change of wording breaks nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _CONTROL = re.compile(
 
 
 def visible(text: str, longest: int | None = None) -> str:
-    r"""Text that a terminal or a page only shows: what would steer it is written out, what is endless is cut.
+    r"""Text made safe for a terminal or a page: control characters are escaped, long text is cut.
 
     >>> visible("a\x1b[31mb"), visible("x" * 9, longest=5)
     ('a\\x1b[31mb', 'xxxxx... (9 letters)')
@@ -40,7 +39,7 @@ def visible(text: str, longest: int | None = None) -> str:
 
 
 class Surface(StrEnum):
-    """Who reads: somebody who writes Python, is at the command line, sees a page, or sends requests to the API."""
+    """Where a message is shown: in Python, on the command line, on a page, or in the API."""
 
     PYTHON = "python"
     SHELL = "shell"
@@ -104,7 +103,7 @@ class Message:
 
 
 class GuaranteeStatus(StrEnum):
-    """What became of the guarantee of a study."""
+    """The status of the guarantee of a study."""
 
     KEPT = "kept"
     APPROXIMATE = "approximate"  # it holds in large samples
@@ -113,7 +112,7 @@ class GuaranteeStatus(StrEnum):
 
 
 class Doubt(Message):
-    """Something that stands between a study and its guarantee: an approximation, a condition or a reason."""
+    """A doubt about the guarantee: an approximation, a condition or a reason."""
 
     __slots__ = ()
     voids: ClassVar[bool] = False  # whether there is no guarantee
@@ -121,7 +120,7 @@ class Doubt(Message):
 
     @property
     def caveat(self) -> str:
-        """What it does to the guarantee."""
+        """The status that it implies."""
         return f"{self.before} {self}"
 
 
@@ -191,7 +190,7 @@ class Guarantee:
         return tuple(each.code for each in (*self.approximations, *self.conditions, *self.reasons))
 
     def __str__(self) -> str:
-        """What became of it, to be read after "The guarantee is".
+        """The status in words, to follow "The guarantee is".
 
         >>> str(Guarantee((Condition("rule", text="a holds"), Condition("rule", text="b holds"))))
         'conditional on the assumption that a holds; and that b holds'
@@ -257,14 +256,14 @@ class Remedy:
 
 
 class Severity(StrEnum):
-    """Whether a note endangers the guarantee, or is good to know."""
+    """Whether a note endangers the guarantee or is informative."""
 
     DANGER = "danger"
     INFO = "info"
 
 
 class Note(Message):
-    """Something that readers of a report should know."""
+    """A note for readers of a report."""
 
     __slots__ = ()
     severity: ClassVar[Severity] = Severity.INFO
@@ -303,7 +302,7 @@ class Danger(Note):
 
     @classmethod
     def of(cls, doubt: Doubt) -> Danger | None:
-        """Return what to tell people about a doubt; None if the doubt says it all."""
+        """Return the note about a doubt; None if the doubt itself says enough."""
         code = doubt.fields["about"]["code"] if doubt.code == "metric" else doubt.code
         return cls(doubt.code, **doubt.fields) if code in cls.table else None
 
@@ -512,7 +511,7 @@ _ROW_FINDINGS: dict[str, str] = {
 
 
 def _row_findings(findings: Sequence[Fields]) -> str:
-    """Whose rows say what: "premium (skewness 9.1, value 0 in 99 % of rows)"."""
+    """The findings by arm: "premium (skewness 9.1, value 0 in 99 % of rows)"."""
     arms: dict[str, list[str]] = {}
     skewed = {each["arm"] for each in findings if each["check"] == "skewness"}  # of those the kurtosis says no more
     for each in findings:
@@ -599,7 +598,7 @@ def _after_decision(*, results: float, recounted: bool, claims: bool) -> str:
 
 def _design(budget: int | None, lead: str | None) -> str:
     if budget is None:
-        return "to go on until it is decided"
+        return "to continue until it is decided"
     return f"for {count(budget)} results{'' if lead is None else f' and a lead of {lead}'}"
 
 
@@ -681,7 +680,7 @@ Note.table = {
         + (f" {several(rounds, 'more round')} at most." if rounds else "")
     ),
     "relaxed": (
-        "After round {after} the noise model {noise} was given up ({why}): the study went on as large-sample, with "
+        "After round {after} the noise model {noise} was given up ({why}): the study continued as large-sample, with "
         "nothing shown or ruled out. Rounds up to then tell how much results vary; evidence and intervals are made of "
         "those after it."
     ),
@@ -845,7 +844,7 @@ Condition.table = {
 Reason.table = {
     "metric": lambda *, metric, about: f"{Reason.from_values(about)} (metric {metric})",
     "rule": "{text}",  # in the words of a stopping rule
-    "unproved_rule": "the policy stops by a rule of its own, for which no proof is stated",
+    "unproved_rule": "the policy stops by its own rule, for which no proof is stated",
     "unproved_threshold": "the threshold {threshold} has no proof",
     "normal_only": "this threshold is proved for normal rewards with known sigma",
     "shared_items": "arms share items, and this rule requires independent results of different arms",
@@ -954,7 +953,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "create": ("`create_study`", "`roundwise new`", "“New study”"),
     "import_past": ("`import_past`", "`roundwise import-past`", "“Import earlier data”"),
     "extend": ("`study.extend(N)`", "`roundwise extend`", "“Change the budget”"),
-    "relax": ("`study.relax(REASON)`", "`roundwise relax`", "“Go on as large-sample”"),
+    "relax": ("`study.relax(REASON)`", "`roundwise relax`", "“Continue as large-sample”"),
     "import": ("`import_study`", "`roundwise import`", "`roundwise import`"),
     "export": ("`export_study`", "`roundwise export`", "`roundwise export`"),
     "plan": ("`plan`", "`roundwise plan`", "`roundwise plan`"),
@@ -999,7 +998,7 @@ IN_REQUESTS: dict[str, str] = {  # what to send to the API; without an entry, th
     "create": "`POST .../studies`",
     "import": "`POST .../records`",
     "export": "`GET .../record`",
-    "plan": "`roundwise plan`",  # named where the server refuses what is too large
+    "plan": "`roundwise plan`",  # named where the server refuses large files
     "plan_file": "`POST .../plan`",
     **{
         name: f"`POST .../{name.replace('_', '-')}`"

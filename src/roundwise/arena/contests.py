@@ -1,4 +1,4 @@
-"""Contests (fixed, a user's own, real outcomes that are replayed), and who takes part in them."""
+"""Contests (built-in, user-defined, replayed real outcomes) and their entrants."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ AGAINST_CONTROL = 14  # arms up to which real tests are also asked what beats th
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """A question about an instance, and the results that may be spent on it."""
+    """A question about an instance, and the sample budget."""
 
     name: str
     source: str
@@ -72,7 +72,7 @@ class Contest:
 
     @property
     def question(self) -> str:
-        """What kind of question it is."""
+        """The kind of question."""
         return self.problem.question.name
 
     @property
@@ -85,7 +85,7 @@ class Contest:
 
     @property
     def gap(self) -> float | None:
-        """How far the best arms are ahead of the others, for policies that must be told; None if nobody could say."""
+        """How far the best arms are ahead of the others, for policies that need it; None if it is unknown."""
         k = self.problem.question.number_sought
         if k is None:
             return None
@@ -95,13 +95,13 @@ class Contest:
 
 
 def fixed(delta: float = 0.05) -> list[Contest]:
-    """The contests that come with roundwise."""
+    """The built-in contests."""
     text = files("roundwise.arena").joinpath("contests.toml").read_text()
     return _read(tomllib.loads(text), Path(), FIXED, delta)
 
 
 def own(path: Path, delta: float = 0.05) -> list[Contest]:
-    """The contests of a user's file, written like ours."""
+    """The contests of a user's file, in the format of the built-in ones."""
     return _read(read_toml(path), path, path.stem, delta)
 
 
@@ -129,8 +129,8 @@ def replayed(folder: Path, delta: float = 0.05, max_arms: int = 300) -> list[Con
     """The contests of a folder of real outcomes: those that its `instances.csv` lists, and tests against a control.
 
     The table has the columns file, instance, question (best arm, top-k, threshold, any-above) and param (k or level);
-    each file has the columns instance, arm, outcome, count. Where a column n_total says how many results were really
-    spent, tests of few options are also asked what beats the first of them, within that budget.
+    each file has the columns instance, arm, outcome, count. Where a column n_total has the original sample size, tests
+    of few options also get the question which arms beat the first one, within that budget.
     """
     head, rows = read_rows(folder / LISTED, ("file", "instance", "question", "param"))
     contests, seen = [], set()
@@ -209,7 +209,7 @@ class Entrant:
     knows_bound: bool = False  # has a fixed budget: FIXED_BUDGET lower bounds
 
     def enter(self, contest: Contest) -> Policy | None:
-        """The policy, made for a contest; None where it does not take part."""
+        """The policy, configured for a contest; None where it does not enter."""
         policy: Policy = self.policy
         if contest.question == "claims" and not self.claims:
             return None
@@ -250,5 +250,5 @@ BUILT_IN: tuple[Entrant, ...] = (
 
 
 def entrants(own: Sequence[str] = ()) -> tuple[Entrant, ...]:
-    """All that are built in, and a user's own, written as on the command line."""
+    """All built-in policies, and user-defined ones in the notation of the command line."""
     return (*BUILT_IN, *(Entrant(words, from_spec("policy", words, trusted=True)) for words in own))

@@ -1,4 +1,4 @@
-"""The arena as one HTML page that stands alone, as a page of the docs, and as a picture."""
+"""The arena as a self-contained HTML page, as a page of the docs, and as a figure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def draw_arena(found: Sequence[Standing]) -> list[Chart]:
 
 @dataclass(frozen=True)
 class RankingColumn:
-    """A heading, and the cell of a row: as it is sorted, and as it is shown."""
+    """A column: its heading, sort key and displayed text."""
 
     heading: str
     key: str
@@ -127,7 +127,7 @@ def docs_page(rows: Sequence[Plain], about: str, command: str, picture: str) -> 
 
 
 def _table(rows: Sequence[Plain]) -> tuple[list[str], list[list[str]]]:
-    """Titles and rows: of the columns that say something."""
+    """Titles and rows of the columns that are not empty."""
     used = [each for each in STANDINGS[1:] if any(row.get(each.key) is not None for row in rows)]
     return [each.heading for each in used], [[_cell(row, each) for each in used] for row in rows]
 
@@ -155,7 +155,7 @@ def _cell(row: Plain, column: RankingColumn) -> str:
 
 
 def _cells(columns: Sequence[RankingColumn], rows: Sequence[Plain]) -> Plain:
-    """A table for the page: its columns that say something, and each row with the values that it is sorted by."""
+    """A table for the page: its non-empty columns, and each row with its sort keys."""
     used = [each for each in columns if any(row.get(each.key) is not None for row in rows)]
     lines = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""What the arena found: each entrant over all contests of a kind, and which algorithm to take, in words."""
+"""Standings of the arena: each entrant over all contests of a kind, and which algorithm to choose, in words."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Standing:
 
     @property
     def broken(self) -> bool:
-        """Whether it is wrong more often than is allowed, beyond one chance in a thousand."""
+        """Whether its error exceeds delta significantly (p < 0.001)."""
         return binomial_p_value(self.errors, self.runs, self.delta) < 1e-3
 
     def plain(self) -> Plain:
@@ -62,7 +62,7 @@ class Standing:
 
 
 def standings(rows: Sequence[Plain]) -> list[Standing]:
-    """Everyone in every kind of contest, the most frugal first; near-ties count for errors only."""
+    """Every entrant in every kind of contest, fewest samples first; near-ties count for errors only."""
     found = []
     for kind in [each for each in KINDS if any(row["question"] == each for row in rows)]:
         here = [row for row in rows if row["question"] == kind]
@@ -97,7 +97,7 @@ def _standing(kind: str, name: str, rows: Sequence[Plain], frugal: dict[str, flo
 
 
 def _place(each: Standing) -> tuple[bool, bool, float, float]:
-    """Those that are wrong too often last, and before them the yardsticks."""
+    """Entrants with too many errors last, and before them the baselines."""
     return each.broken, each.sequential, -(each.shown or 0.0), each.over_bound or math.inf
 
 

@@ -1,4 +1,4 @@
-"""Running the arena: every entrant in every contest that it can enter, stored as it goes, with what came out."""
+"""Running the arena: every entrant in every contest that it can enter, with results stored on the way."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Matches:
 
 @dataclass(frozen=True)
 class ArenaResult:
-    """What came out of the arena.
+    """The results of the arena.
 
     Attributes:
         rows: One row for each match: contest, entrant, samples, batches, error and time.

@@ -1,4 +1,4 @@
-"""Every shape of a question, every law, every rule that claims a guarantee: measured, or refused with a sentence."""
+"""Every shape of a question, every law, every rule with a guarantee: measured, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNCOMPARABLE = "Arms of different, unknown deviations cannot be compared: the mo
 
 
 class Experiment(ABC):
-    """What is counted: how often a true null is rejected, a wrong answer given, or a true value excluded."""
+    """An experiment whose errors are counted: a true null rejected, a wrong answer given, or a true value excluded."""
 
     @abstractmethod
     def __call__(self, runs: int, rng: Generator) -> int:
@@ -67,7 +67,7 @@ class CalibrationCell:
 
 @dataclass(frozen=True)
 class Refused:
-    """A combination that cannot be asked for, or for which nothing is promised: the sentence says why."""
+    """A combination that is not possible or has no guarantee; the sentence says why."""
 
     part: str
     row: str
@@ -174,7 +174,7 @@ def _combine(shape: Shape, law: Law, rule: Rule, case: Case) -> CalibrationCell 
 
 
 def _why_unclaimed(shape: Shape, law: Law, rule: Rule, problem: Problem) -> str | None:
-    """Why nothing is promised, or None."""
+    """Why there is no guarantee, or None."""
     if law.covers == SINGLE != shape.about:
         return UNCOMPARABLE
     if law.covers == DIFFERENCES != shape.about:
@@ -182,9 +182,7 @@ def _why_unclaimed(shape: Shape, law: Law, rule: Rule, problem: Problem) -> str 
     if law.covers == DIFFERENCES and not rule.shifts:
         return "Where all arms of a batch move together, only bets on differences within a batch promise anything."
     if rule.batches is not None and (shape.arms > FEW_ARMS or law.noise.shares_items):
-        return (
-            f"Hundreds of batches are counted with up to {FEW_ARMS} arms, each with items of its own: they take long."
-        )
+        return f"Hundreds of batches are counted with up to {FEW_ARMS} arms, each with separate items: they take long."
     if shape.arms > rule.max_arms:
         return f"Counted with up to {rule.max_arms} arms only, for the time it takes."
     if law.noise.shares_items and shape.arms > MOST_OF_ITEMS:

@@ -1,4 +1,4 @@
-"""What must be caught: what went wrong once, rules known to be wrong, holes of the live path, studies in danger."""
+"""Controls that must be detected: past bugs, rules known to be wrong, holes in the live path, violated assumptions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def reproductions() -> Iterator[CalibrationCell]:
 
 
 def conditions() -> Iterator[CalibrationCell]:
-    """Policies that promise under a condition only, where it is just met: a lead as large as the gap that they know."""
+    """Policies with a conditional guarantee, where the condition is just met: a lead as large as the known gap."""
     gap = 0.5
     near, lead = BestArm(tolerance=gap), gap + TINY
     asked: dict[str, tuple[Question, Sequence[float], Policy]] = {
@@ -86,7 +86,7 @@ def conditions() -> Iterator[CalibrationCell]:
 
 
 def controls() -> Iterator[CalibrationCell]:
-    """Rules and worlds that break the promise: counted as the others, and caught."""
+    """Rules and worlds that break the guarantee: counted like the others, and detected."""
 
     def cell(row: str, column: str, found: Simulated) -> CalibrationCell:
         return CalibrationCell("controls", row, column, 0.05, 10.0, found, must_fail=True)
@@ -122,7 +122,7 @@ FILES_OF_8: dict[str, Tell] = {
 
 
 def _thirty(study: Study, rows: Rows, rng: Generator) -> None:
-    """No more than thirty rows, then the round is settled."""
+    """At most thirty rows, then the round is closed."""
     submit(study, rows.take(slice(30)), over="the rest was lost in the post")
 
 

@@ -2,7 +2,7 @@
 
 Ties of two arms, one mean on a level, a single claim at its margin: there the union over wrong answers costs nothing.
 The thresholds of the likelihood ratio and the rules of other authors are far below their bounds everywhere; for those
-the cells show how far. A row is a rule, a column a cell of it.
+the cells show the distance. A row is a rule, a column one of its cells.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ OTHERS: dict[str, tuple[Policy, int]] = {
 
 
 def _studies() -> Iterator[CalibrationCell]:
-    """Whole studies: told in every way, and changed under way."""
+    """Whole studies: results recorded in every way, and the study amended on the way."""
     asked = (shape_of("best of 2, tie"), shape_of("any above, just"))
     told = tuple(LiveStudies(way, NORMAL, asked, 3, STUDIES) for way in WAYS)
     yield CalibrationCell(PART, "studies: told in every way", NORMAL.name, STUDIES, FEW, Mixed(told), chunk=20)

@@ -46,7 +46,7 @@ from roundwise.simulation.replay import Replay
 
 @dataclass(frozen=True)
 class Setting:
-    """What is assumed of results, and where means lie: shapes place them in units about the centre."""
+    """The assumption about results, and the location of means: shapes place them in units about the center."""
 
     name: str
     noise: Noise
@@ -60,7 +60,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Law(Setting):
-    """A setting, and a world with given means in which its assumption is just true."""
+    """A setting, and a world with given means at the edge of its assumption."""
 
     world: Callable[[Floats], Environment]
     each: Callable[[int], Noise] | None = None  # what is assumed of K arms, where arms differ
@@ -136,7 +136,7 @@ class TwoPoint(Arms):
 
 @dataclass(frozen=True, eq=False)
 class RareValues(Arms):
-    """Of variance 1: nearly always a little below the mean, one result in a hundred ten deviations above it."""
+    """Variance 1: 99 % of results lie a little below the mean, 1 % ten deviations above it."""
 
     sigma: float = 1.0
     rare: ClassVar[float] = 0.01

@@ -1,4 +1,4 @@
-"""Real studies, told in every way that people tell results, and changed under way; their record is in memory only."""
+"""Real studies, in memory, with results recorded in every way that people do, and amended on the way."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NullStore:
 
 
 class InMemoryStudy(Study):
-    """A study by all the rules of studies, whose state is held in memory instead of replayed from a log."""
+    """A study whose state is held in memory instead of replayed from a log."""
 
     def __init__(self, settings: StudySpec) -> None:
         super().__init__("study", NullStore())  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ class InMemoryStudy(Study):
         return self._now
 
     def _report(self, state: State) -> Any:
-        """None: nobody reads it."""
+        """None: no caller reads it."""
 
 
 # ------------------------------------------------------------------------------------------------ ways to tell results
@@ -106,7 +106,7 @@ def is_open(study: Study) -> bool:
 
 
 def submit(study: Study, rows: Rows, over: str | None = None) -> None:
-    """Tell one file, if there is anything to put into it; then, if given, why the rest will not come."""
+    """Record one file, if it has rows; then, if given, close the round with this reason."""
     if len(rows.outcomes):
         tell_table(study, arm=rows.arms, outcome=rows.outcomes)
     if over is not None and is_open(study):
@@ -141,7 +141,7 @@ def late_files(study: Study, rows: Rows, rng: Generator) -> None:
 
 
 def settled_short(study: Study, rows: Rows, rng: Generator) -> None:
-    """What came, and that the rest will not."""
+    """The results so far; then the round is closed."""
     submit(study, rows, over="the rest was lost in the post")
 
 
@@ -180,7 +180,7 @@ def amended(study: Study, rows: Rows, rng: Generator) -> None:
 
 
 def amend(study: Study, rows: Rows | None, why: str) -> None:
-    """Put these rows in the place of the last file, or nothing."""
+    """Replace the last file by these rows, or withdraw it."""
     told = study.state.rounds[-1].files[-1].digest
     if rows is None:
         study.amend(told, None, why, new=True)
@@ -387,7 +387,7 @@ def _drop(which: int) -> Change:
 
 
 def _add(offset: float) -> Change:
-    """One arm joins after each of the first rounds, because something leads."""
+    """One arm joins after each of the first rounds, because of the current leader."""
 
     def change(study: InMemoryStudy, means: Means) -> None:
         if study.state.decided is None and len(means) < 5:
@@ -410,7 +410,7 @@ def _exchange(study: InMemoryStudy, means: Means) -> None:
 
 
 def _extend(study: InMemoryStudy, means: Means) -> None:
-    """A larger budget whenever the end of the present one is near and something is open."""
+    """A larger budget whenever the present one is nearly used up and something is open."""
     state = study.state
     budget, open_ = state.spec.budget, not bool(np.all(state.trial.kept.shown))
     if budget is not None and open_ and state.record.samples + 30 > budget and budget < 200:
@@ -418,7 +418,7 @@ def _extend(study: InMemoryStudy, means: Means) -> None:
 
 
 def _teach(study: InMemoryStudy, means: Means, rng: Generator) -> None:
-    """Earlier results of another world, in which the last arm is far ahead."""
+    """Imported earlier results of another world, in which the last arm is far ahead."""
     arms = np.repeat(list(means), 20)
     values = rng.normal(np.repeat([0.0] * (len(means) - 1) + [1.0], 20), 1.0)
     with_file(study.import_past, arm=arms, outcome=values)
@@ -462,7 +462,7 @@ def changes(part: str, row: str, delta: float, weight: float) -> Iterator[Calibr
 
 
 def reproductions() -> Iterator[CalibrationCell]:
-    """A hole as it was found: with a tolerance, arms that leave gave those that joined evidence out of nothing."""
+    """A hole as it was found: with a tolerance, arms that left gave newcomers spurious evidence."""
     found = _changed(Above(NORMAL.centre, 1.0), [0] * 10, Wager(first_pulls=20), 0.05, change=_exchange)
     row = "two arms join and ten leave, above within a tolerance"
     yield CalibrationCell("reproductions", row, "Wager", 0.05, 0.2, found, chunk=20)

@@ -1,4 +1,4 @@
-"""Counting in every cell, on all cores, stored as it goes: an interrupted calibration goes on where it was."""
+"""Error counts of every cell, on all cores, stored on the way: an interrupted calibration resumes."""
 
 from __future__ import annotations
 
@@ -145,16 +145,14 @@ class CellCount:
         return self.p_value < cell_level(cells)
 
     def as_expected(self, cells: int) -> bool:
-        """Kept where it is promised; broken where it must be."""
+        """Whether the bound is kept where it must be, and broken where it must be."""
         return self.broken(cells) == self.cell.must_fail
 
 
 @dataclass(frozen=True)
 class RuleCount:
-    """All cells of one rule together.
-
-    If the rule keeps its promise in each, the sum over cells of one delta has at most the tail of a binomial
-    distribution; several deltas share the level.
+    """All cells of one rule together. If the rule keeps its bound in each, the sum over cells of one delta has at most
+    the tail of a binomial distribution; several deltas share the level.
     """
 
     rule: str
@@ -260,7 +258,7 @@ def calibrate(
         progress: Called with the number of runs that were just finished.
 
     Returns:
-        The counts, and the cells that could not be counted; `list_problems` says what is not as it should be.
+        The counts, and the cells that could not be counted; `list_problems` lists what is not as expected.
     """
     cells = select_cells(runs, only).cells
     where = None if folder is None else Path(folder)
@@ -278,7 +276,7 @@ def measure_cells(
 ) -> CalibrationResult:
     """Every cell with its count; what the folder already holds is not counted again.
 
-    A block that raises, or whose worker dies, is tried once more, alone; then its cell has failed. Others go on.
+    A block that raises, or whose worker dies, is retried once, alone; then its cell has failed. The others continue.
     """
     sizes, stored = sizes_of(cells, runs), Stored(folder, runs, seed)
     by_digest = {cell.digest: cell for cell in cells}
@@ -338,7 +336,7 @@ def _counted(
 
 
 def _alone(job: CountingJob) -> int | str:
-    """One job in a process of its own."""
+    """One job in a separate process."""
     with ProcessPoolExecutor(1, initializer=follow_parent) as pool:
         try:
             return pool.submit(_count, job).result()
@@ -356,7 +354,7 @@ def _count(job: CountingJob) -> int | str:
     rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(int(job.digest, 16), job.block)))
     try:
         return _KNOWN[job.digest].count(job.runs, rng)
-    except Exception as error:  # whatever it is, it is reported, and other cells go on
+    except Exception as error:  # any exception is reported, and other cells continue
         return f"{type(error).__name__}: {error}"
 
 

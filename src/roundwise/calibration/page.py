@@ -1,4 +1,4 @@
-"""What a calibration found: tables for the terminal, a page with a picture for the docs, everything as JSON."""
+"""Reports of a calibration: tables for the terminal, a page with a figure for the docs, everything as JSON."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class RepeatedTest(Threshold):
-    """Two arms: stop as soon as a z test at the level delta is significant. What people do, and must not."""
+    """Two arms: stop as soon as a z test at the level delta is significant. A common mistake."""
 
     name = "repeated-test"
 

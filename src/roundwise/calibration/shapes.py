@@ -31,7 +31,7 @@ TINY = 1e-6
 NEAR = 0.5  # a tolerance, in units
 BEYOND = NEAR + TINY
 DIFFERENCES = "differences"  # only they matter, so a shift of all arms is harmless
-SINGLE = "one arm at a time"  # every statement is about one arm, so each arm may have a deviation of its own
+SINGLE = "one arm at a time"  # every statement is about one arm, so deviations may differ
 Asked = tuple[Question, Floats]
 
 

@@ -118,14 +118,14 @@ def _main() -> None:
 
 
 def loaded() -> None:
-    """From here on Ctrl-C is an exception, as Python has it: what was recorded must be said."""
+    """From here on Ctrl-C raises KeyboardInterrupt, so that the command can report what was recorded."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @cache
 def commands() -> Callable[..., object]:
-    """All commands; they are put together once a process, which takes longer than most of them."""
+    """All commands; built once per process, because that takes longer than most of them."""
     for name in COMMANDS:
         import_module(f"roundwise.cli.{name}")  # registers what it has
     found = typer.main.get_command(app)
@@ -156,23 +156,23 @@ def misused(found: str, command: str) -> str:
 
 
 def fail(sentence: str) -> NoReturn:
-    """Say what is wrong and leave with exit code 2; with 3, if something was recorded before."""
+    """Print the error and exit with code 2, or 3 if something was recorded before."""
     done = take_recorded()
     complain(sentence if done is None else f"{done}, but: {sentence}")
     sys.exit(2 if done is None else 3)
 
 
 def unprinted(error: Exception) -> NoReturn:
-    """Standard output is full or closed: what was recorded stays so, and is no error of the user's."""
+    """Standard output is full or closed: what was recorded stays recorded, and it is not the user's error."""
     why = getattr(error, "strerror", None) or str(error) or "it is closed"
-    if sys.stdout is not None:  # what is left in its buffer would only complain again at the end
+    if sys.stdout is not None:  # its buffer would only raise again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     quiet = isinstance(error, BrokenPipeError) or isinstance(error.__cause__, BrokenPipeError)
     leave(141 if quiet else 1, f"could not print ({why})", quiet)
 
 
 def leave(code: int, why: str, quiet: bool = True) -> NoReturn:
-    """Leave early; if something was recorded before, say so, with exit code 3."""
+    """Exit early; if something was recorded before, report it, with exit code 3."""
     done = take_recorded()
     if done is not None:
         complain(f"{done}, but {why}.")

@@ -1,4 +1,4 @@
-"""`roundwise bounds`: what any algorithm must pay on an instance, and what PET is promised to pay."""
+"""`roundwise bounds`: lower bounds for any algorithm on an instance, and upper bounds for PET."""
 
 from __future__ import annotations
 

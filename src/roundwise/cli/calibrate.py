@@ -1,4 +1,4 @@
-"""`roundwise calibrate`: is the guarantee kept, in every combination?"""
+"""`roundwise calibrate`: error rates of every rule."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _recorded: list[str] = []  # what this command has recorded so far, for the case
 
 
 def recorded(what: str) -> None:
-    """Remember that something was recorded: whatever happens from now on, it was."""
+    """Remember that something was recorded, whatever happens from now on."""
     _recorded.append(what)
 
 
@@ -200,7 +200,7 @@ def _beside(path: Path) -> Path:
 
 
 def _ours(path: Path) -> bool:
-    """Whether a file is as roundwise wrote it, or empty: where anybody added a column or a row, it may hold results."""
+    """Whether a file is as roundwise wrote it, or empty: with an added column or row it may hold results."""
     from roundwise.report.export import MARK
     from roundwise.simulation.tables import ours_as_parquet
 

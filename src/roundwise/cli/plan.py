@@ -1,4 +1,4 @@
-"""`roundwise plan`: what a study will take, before the first result or from where it stands."""
+"""`roundwise plan`: forecasts of a study, before the first result or while it is running."""
 
 from __future__ import annotations
 

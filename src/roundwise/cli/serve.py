@@ -47,7 +47,7 @@ def serve(
     if missing:
         raise InputError(f"The page needs the extra 'serve' ({missing[0]} is missing): pip install 'roundwise[serve]'.")
     with ExitStack() as stack:
-        gc.disable()  # nothing of what is imported until it listens is ever rubbish
+        gc.disable()  # objects imported before it listens never become garbage
         stack.callback(gc.enable)
         from roundwise.store import open_store
         from roundwise.web.app import Application

@@ -1,4 +1,4 @@
-"""`roundwise simulate`: run policies many times in a fake or replayed world."""
+"""`roundwise simulate`: many runs of policies in a simulated or replayed environment."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _world(
     sigma: float | None,
     sigmas: str | None = None,
 ) -> tuple[Environment, Noise | None]:
-    """The world that the options describe, and what is assumed of it unless that is all that is true."""
+    """The environment that the options describe, and the noise model to assume where it differs."""
     if (means is None) == (data is None):
         raise InputError("Give either --means or --data.")
     for flag, given in (("--instance", instance is not None), ("--without-replacement", without_replacement)):

@@ -93,7 +93,7 @@ def _connect(cluster: str | None) -> AbstractContextManager[Client | None]:
 
 
 def _print_rows(rows: list[Plain]) -> None:
-    """A table of policies for each problem; what all problems share is said once."""
+    """A table of policies for each problem; settings that all problems share are printed once."""
     labels = {key: word for key, word in LABELS.items() if len({row[key] for row in rows}) > 1}
     runs = {row["runs"] for row in rows}
     same = [_label(LABELS, key, rows[0]) for key in LABELS if key not in labels]

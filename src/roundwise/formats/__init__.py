@@ -1,6 +1,4 @@
-"""Tables as people keep them: text with any delimiter, gzip, JSON, Excel, Parquet, data frames.
-
-`opening` makes a `sheets.Sheet` of whatever was given (`text`, `books`), which hands out its cells in chunks; `cells`
-says what stands in one; `rows` is the whole of a small table. `words` are for messages, `held` is what nobody may open.
-Nothing heavy is imported before it is used.
+"""Tables of any format: delimited text, gzip, JSON, Excel, Parquet, data frames. `readers` opens a source as a
+`sheet.Sheet`, which yields its cells in chunks; `small_table` reads a whole small table; `sources` knows the files of
+other tools; `messages` has refusals. Heavy libraries are imported on first use.
 """

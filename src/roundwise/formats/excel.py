@@ -1,7 +1,7 @@
-"""Excel workbooks (.xlsx): the cells of the first sheet, read as they stand in the file, row by row.
+"""Excel workbooks (.xlsx): the cells of the first sheet, row by row.
 
-A workbook is a zip of XML. Nothing is built for cells that are not there, so one in the last corner of a sheet costs
-nothing; and nothing but Python's own library is needed.
+A workbook is a zip of XML. Missing cells take no memory, so one in the last corner of a sheet costs nothing. Only the
+standard library is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Refusals of a user's table: nothing of it reaches the screen but a few printable letters (`shown`)."""
+"""Refusals of a user's table, of which only a few printable letters reach the screen (`shown`)."""
 
 from __future__ import annotations
 

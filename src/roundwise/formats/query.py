@@ -1,6 +1,5 @@
-"""Results from a database: the rows of a query, written to a file that is read as every other one.
-
-A file and not a data frame, so that telling the same rows again is noticed.
+"""Results from a database: the rows of a query, written to a file that is read like any other. It is a file, not a data
+frame, so that the same rows recorded twice are detected.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class QueryFile(os.PathLike[str]):
 
 @contextmanager
 def query_file(sql: str, database: str | None) -> Iterator[QueryFile]:
-    """Run a query, and yield the file of its rows, which is there for the time of the block.
+    """Run a query, and yield a temporary file of its rows.
 
     Args:
         sql: The query.
@@ -70,7 +69,7 @@ def _rows(sql: str, database: str | None) -> Iterator[tuple[object, ...]]:
 
 
 def _connection(database: str | None) -> tuple[Callable[[], Any], type[Exception]]:
-    """What connects to a database, so that a query can change nothing in it, and what its errors are."""
+    """A read-only connection to a database, and its error class."""
     if database is not None and database.startswith(("postgresql://", "postgres://")):
         psycopg = _imported("psycopg", "PostgreSQL", "store")
         return lambda: psycopg.connect(database, options="-c default_transaction_read_only=on"), psycopg.Error

@@ -56,7 +56,7 @@ from roundwise.messages import list_quoted
 
 BLOCK = 1 << 20  # bytes read at once
 ROWS = 2000  # rows that `csv` hands over at once; many more, and Python's garbage collector takes half of the time
-_LONGEST = 1 << 24  # bytes of one line, beyond which this is no table
+_LONGEST = 1 << 24  # bytes of one line, beyond which this is not a table
 _KINDS = {
     b"\x1f\x8b": ("is compressed twice", "Unpack it first."),
     b"PK\x03\x04": ("is a compressed workbook or archive", "Unpack it first."),
@@ -344,7 +344,9 @@ def _object(name: str, line: int, text: str) -> Plain:
     except (ValueError, RecursionError) as error:
         raise _not_json(f"{name}, line {line}", error) from None
     if not isinstance(found, dict):
-        raise refusal(f"{name}, line {line}", 'this is no object such as {"arm": "a", "outcome": 1}.', "Correct it.")
+        raise refusal(
+            f"{name}, line {line}", 'this is not an object such as {"arm": "a", "outcome": 1}.', "Correct it."
+        )
     return {str(key).strip(): cell for key, cell in found.items()}
 
 
@@ -373,7 +375,7 @@ def _document(about: File, blocks: Blocks, line: str) -> Sheet:
     members = found if isinstance(found, list) else [found]
     if members and (source := source_of(members[0])) is not None:
         if not all(isinstance(each, dict) for each in members):
-            raise damaged(name, source.title, ValueError("a member is no object"))
+            raise damaged(name, source.title, ValueError("a member is not an object"))
         return source_sheet(source, about, enumerate(members, 1), lambda: digest, "row")
     if isinstance(found, dict):
         tables = [each for each in found.values() if isinstance(each, list) and each and isinstance(each[0], dict)]
@@ -388,7 +390,7 @@ def _document(about: File, blocks: Blocks, line: str) -> Sheet:
     if not all(isinstance(each, dict) for each in found):
         raise refusal(
             name,
-            "this JSON is no table.",
+            "this JSON is not a table.",
             'Give a list of objects such as [{"arm": "a", "outcome": 1}, ...], or one object a line.',
         )
     header = list(dict.fromkeys(str(key) for each in found for key in each))
@@ -540,7 +542,7 @@ def _cells(name: str, column: Any) -> Sequence[Any]:
 def sheet_of(
     source: object, path: str, name: str, known: set[str], stack: ExitStack, wanted: Wanted | None = None
 ) -> Sheet:
-    """The table in whatever was given; a source that was sent by somebody else has limits."""
+    """Open any source as a table; uploaded sources have limits."""
     limits: Limits | None = getattr(source, "limits", None)
     wanted = wanted or Wanted()
     found = _sheet(source, path, name, known, stack, limits, wanted)

@@ -1,4 +1,4 @@
-"""What to run next, in the form of a harness or a batch API, so that `tell` understands what comes back.
+"""The next round in the format of an evaluation harness or a batch API, whose answers `tell` can read.
 
 The name of a request to a batch API says the arm and the item in at most 64 letters of `[A-Za-z0-9_-]`.
 """
@@ -90,7 +90,7 @@ def render_requests(
         form: One of `FORMATS`.
         requests: What to run.
         template: The body of a request to a batch API, with `{column}` for the cells of an item.
-        models: What Inspect or a batch API calls an arm, where that is not its name.
+        models: The model of each arm, where it differs from the arm's name.
         prompts: Cells of each arm, which fill the template, too.
 
     Returns:
@@ -150,7 +150,9 @@ def _lm_eval_samples(requests: Sequence[Request]) -> str:
     for each in requests:
         task, _, document = each.item.rpartition("/")
         if not task or not document.isdecimal():
-            raise DataError(f"The item {quoted(each.item)} is no document of a task. Call items TASK/DOC_ID: parity/3.")
+            raise DataError(
+                f"The item {quoted(each.item)} is not a document of a task. Call items TASK/DOC_ID: parity/3."
+            )
         found.setdefault(task, []).append(int(document))
     return json.dumps(found) + "\n"
 
@@ -168,7 +170,7 @@ def _batch(form: str, requests: Sequence[Request], template: Any, model: str) ->
 
 
 def _filled(node: Any, cells: Mapping[str, str]) -> Any:
-    """A template with the cells of an item in the place of {column}."""
+    """Fill each {column} of a template with the cell of an item."""
     if isinstance(node, dict):
         return {key: _filled(each, cells) for key, each in node.items()}
     if isinstance(node, list):

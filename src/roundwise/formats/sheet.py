@@ -30,9 +30,9 @@ HOLDERS: list[Callable[[Path], bool]] = []  # each says whether it holds a file;
 
 
 def not_open(path: Path) -> None:
-    """Raise an error where a path is the file of a store that is open in this process (or SQLite's beside it).
-
-    Reading it would drop the locks of SQLite, writing would destroy it: ask before a file is opened that a user named.
+    """Raise an error if a path is a store file that is open in this process (or one of SQLite's files next to it).
+    Reading it would drop SQLite's locks and writing would destroy it, so every user-named file is checked before it is
+    opened.
     """
     if any(holds(path) for holds in HOLDERS):
         raise InputError(
@@ -49,7 +49,7 @@ _LONGEST = 400  # letters of a number
 
 
 def blank(cell: object) -> bool:
-    """Whether a cell of any table holds nothing."""
+    """Whether a cell is empty."""
     if isinstance(cell, str):
         return not cell or cell.isspace()
     return cell is None or (isinstance(cell, float) and cell != cell) or type(cell).__name__ in ("NAType", "NaTType")
@@ -211,7 +211,7 @@ class _Kind:
 
 
 class Problems:
-    """What was found wrong with a table so far."""
+    """The problems found in a table so far."""
 
     def __init__(self, name: str, unit: str) -> None:
         self.name, self.unit = name, unit
@@ -236,7 +236,7 @@ class Problems:
         said: Callable[[int], tuple[str, str]],
         arms: NDArray[np.int64] | None = None,
     ) -> None:
-        """The lines that are wrong; `said` makes of a place what was found there, and the remedy."""
+        """Add lines that are wrong; `said` maps a place to what was found there, and the remedy."""
         places = np.flatnonzero(wrong)
         if not len(places):
             return
@@ -339,20 +339,20 @@ def digest_of(file: BinaryIO) -> str:
 
 
 def unreadable(name: str, error: Exception) -> DataError:
-    """The operating system refused."""
+    """The error for a file that the operating system refused to open."""
     reason = getattr(error, "strerror", None) or str(error)
     remedy = "Nothing was recorded; make it readable and try again."
     return refusal(shown(name, 200), f"cannot be read ({shown(reason, 200)}).", remedy)
 
 
 def damaged(name: str, what: str, error: Exception) -> DataError:
-    """A file of a known kind that cannot be read as such."""
+    """The error for a damaged file of a known kind."""
     reason = shown(str(error).strip().partition("\n")[0] or type(error).__name__, 160)
     return refusal(name, f"cannot be read as {what} ({reason}).", "If the file was cut or damaged, write it again.")
 
 
 def empty(name: str) -> DataError:
-    """A file without a table."""
+    """The error for a file without a table."""
     return DataError(f"{name} is empty. Give a table with a header and at least one more line.")
 
 
@@ -380,7 +380,7 @@ REMEDY = "Nothing was recorded; give it in several files."
 
 
 def too_large(name: str) -> DataError:
-    """A small file that holds more than may be unpacked."""
+    """The error for a small file that unpacks to more than the limit."""
     return DataError(f"{name} is too large when it is unpacked. {REMEDY}")
 
 
@@ -392,7 +392,7 @@ class Limits:
     rows: int
 
     def check(self, name: str, unpacked: int, rows: int) -> None:
-        """Refuse a file that says itself how much is in it."""
+        """Refuse a file whose declared size exceeds the limits."""
         if rows > self.rows:
             raise DataError(f"{name} has over {self.rows} rows. {REMEDY}")
         if unpacked > self.unpacked:

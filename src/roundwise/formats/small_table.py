@@ -1,4 +1,4 @@
-"""A table that is not large, whole: its rows, and what stands in them by the names of their columns."""
+"""A small table: its rows, and their cells by column name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Writing:
-    """How the numbers of a table are written: with a point or with a comma, and not now so, now so."""
+    """Whether numbers use a decimal point or a decimal comma, consistently."""
 
     def __init__(self, sheet: Sheet) -> None:
         self.comma, self.unit = sheet.decimal_comma, sheet.unit
@@ -112,7 +112,7 @@ def _titles(sheet: Sheet, needed: Sequence[str]) -> list[str]:
             raise DataError(f"{sheet.top}: no column {quoted(column)}. The table needs {shown(','.join(needed), 200)}.")
     twice = next((title for title, times in Counter(titles).items() if title and times > 1), None)
     if twice is not None:
-        raise DataError(f"{sheet.top}: two columns are called {quoted(twice)}. Give every column a name of its own.")
+        raise DataError(f"{sheet.top}: two columns are called {quoted(twice)}. Give every column a unique name.")
     return titles
 
 

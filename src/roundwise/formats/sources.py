@@ -39,7 +39,7 @@ _FAILURES = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the study and the user say of a file: its arms, and the names of columns."""
+    """What the study and the user declare about a file: its arms, and column names."""
 
     arms: Sequence[str] = ()
     columns: dict[str, str] = field(default_factory=dict)  # "arm", "outcome", "item", ...
@@ -148,7 +148,7 @@ class File(NamedTuple):
 
 @dataclass
 class Found:
-    """The rows of a file, and what is known of all of them."""
+    """The rows of a file, and what applies to all of them."""
 
     rows: list[Row]
     lower_is_better: bool | None = None
@@ -361,7 +361,7 @@ def _read_promptfoo(file: File, objects: Objects) -> Found:
 
 
 def _promptfoo_arms(file: File, results: Sequence[dict[str, Any]]) -> Callable[[dict[str, Any]], str]:
-    """What a result's arm is called: the naming under which most are arms of the study, or else what differs."""
+    """The arm of each result: by the naming under which most are arms of the study, or else by what differs."""
 
     def prompt(each: dict[str, Any]) -> str:
         return str(each["prompt"].get("label") or each["prompt"]["raw"])

@@ -37,14 +37,14 @@ _SUM_TITLES = {  # of sums of 0/1 outcomes, taken only if there is one of each a
 }
 _SUMS = ("count", "total", "successes", "squares")
 _EXTRAS = ("id", "time", "item", "covariate", "denominator", "cost")  # columns that a table of any form may have
-_TO_COME = "remaining"  # a column of what is asked for: a round is no table of results
+_TO_COME = "remaining"  # a column of what is asked for: a round is not a table of results
 
 
 WATCH = "watch "  # before the title of a column that is not used but may identify units, as a role
 
 
 class ColumnLayout(NamedTuple):
-    """Where the columns are, by what they mean."""
+    """The positions of the columns, by role."""
 
     form: Literal["rows", "sums", "successes", "wide"]
     places: dict[str, int]  # "arm", "outcome", ..., "id", "time", "item"; in a wide table also the name of each arm
@@ -62,7 +62,7 @@ Guess = Callable[[str, Sequence[int]], list[int]]  # "arm" or "outcome", and pla
 
 
 def known_titles(columns: Columns, arms: Collection[str]) -> set[str]:
-    """Everything a header may say, in small letters: it tells the delimiter of a text table."""
+    """All titles a header may have, in lower case; they determine the delimiter of a text table."""
     known = {name for name, others in _NAMES.items() for name in (name, *others)}
     known |= {name.strip().casefold() for name in columns.payload().values()}
     return known | {arm.casefold() for arm in arms}
@@ -260,7 +260,7 @@ class TellKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class TellOptions:
-    """What was said of a file, beside what is fixed in the study."""
+    """The options of one `tell`, in addition to the settings of the study."""
 
     columns: Columns | None = None  # names of columns; those of the study where there is none
     ignore_arms: str | Sequence[str] = ()  # names (a list, or with commas between them) that are no arms; "*" for all
@@ -268,7 +268,7 @@ class TellOptions:
     missing: str | None = None  # why rows have no outcome: they are then counted as missing
     empty: Empty | None = None  # what rows without an outcome are; None: what the study says
     failed: bool = False  # of a list: rows without an outcome are given up, and not asked for again
-    cumulative: bool = False  # it is a running total: what is recorded is taken off
+    cumulative: bool = False  # a running total: what is recorded is subtracted
     new: bool = False  # all of it is new, whatever it looks like
 
     def __post_init__(self) -> None:
@@ -285,7 +285,7 @@ class TellOptions:
             raise InputError("`columns` must be Columns(arm=..., outcome=..., id=..., ...).")
 
     def plain(self) -> Plain:
-        """What was said, as JSON."""
+        """The options as JSON."""
         said = {key: value for key, value in vars(self).items() if value not in (None, (), "", False, {})}
         if self.columns is not None:
             said["columns"] = self.columns.payload()
@@ -302,13 +302,13 @@ Index = NDArray[np.int64]
 
 EVERY = "*"  # for `--ignore-arms`: all that are not of this study
 WRONG, IGNORED, BLANK = -1, -2, -3  # in place of the number of an arm
-_TOLD = 20  # names that are no arms which are told
+_TOLD = 20  # unknown names that an error lists
 _REMEMBERED = 100_000  # different names
 _LONG = 5  # letters of a name in which one is easily lost
 
 
 class ArmNames:
-    """The arms of the study, and what became of other names."""
+    """The arms of the study, and the other names found in a file."""
 
     any_name: ClassVar[bool] = False  # whether rows of any name count, and there need be no column of names
 
@@ -317,12 +317,14 @@ class ArmNames:
         self.index = {arm: i for i, arm in enumerate(self.arms)}
         if len(self.index) < len(arms):
             twice = next(arm for i, arm in enumerate(self.arms) if self.index[arm] != i)
-            raise InputError(f"Two arms are called '{twice}'. Give every arm a name of its own.")
+            raise InputError(f"Two arms are called '{twice}'. Give every arm a unique name.")
         for theirs, arm in others.items():
             if arm not in self.arms:
-                raise InputError(f"The name {quoted(theirs)} stands for {quoted(arm)}, which is no arm of this study.")
+                raise InputError(
+                    f"The name {quoted(theirs)} stands for {quoted(arm)}, which is not an arm of this study."
+                )
             if self.index.setdefault(theirs, self.index[arm]) != self.index[arm]:
-                raise InputError(f"The name {quoted(theirs)} stands for {quoted(arm)}, but is an arm of its own.")
+                raise InputError(f"The name {quoted(theirs)} stands for {quoted(arm)}, but is itself an arm.")
         self._ignored = {name.strip() for name in ignored}
         both = self._ignored & self.index.keys()
         if both:
@@ -379,12 +381,12 @@ class ArmNames:
         return next(iter(difflib.get_close_matches(name, self.arms[:2000], n=1, cutoff=0.5)), None)
 
     def refuse_others(self, problems: Problems) -> None:
-        """Put down all names that are no arms; raise an error if none of the table is one."""
+        """Record all names that are not arms as problems; raise an error if the table has no arm."""
         unknown = self._unknown
         if not unknown:
             return
         near = {name: self.nearest(name) for name in list(unknown)[:_TOLD]}
-        slips = any(self.nearest(name, exact=True) for name in near)  # each of which is told the right name
+        slips = any(self.nearest(name, exact=True) for name in near)  # of which each gets a suggestion
         if not self.matched and not slips:
             raise refusal(
                 f"{problems.name}, {problems.unit} {self._unknown_lines[0]}",
@@ -410,7 +412,7 @@ class ArmNames:
 
 
 class AnyName(ArmNames):
-    """The name of one arm, and all other names as a second: of a file that need not have the arms of a study."""
+    """One named arm, and all other names as a second one: for files that need not have the arms of a study."""
 
     any_name: ClassVar[bool] = True
 

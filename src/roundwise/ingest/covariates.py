@@ -21,7 +21,7 @@ ENOUGH = 20  # rows an arm from which a comparison of mean covariates is nearly 
 
 
 class Adjustment(NamedTuple):
-    """What is taken off results: slope times how far the covariate lies from the centre."""
+    """The adjustment of results: slope times the distance of the covariate from the center."""
 
     slope: float = 0.0
     centre: float = 0.0
@@ -44,7 +44,7 @@ class CovariateSums(NamedTuple):
 
     @classmethod
     def of(cls, arms: Index, x: Floats, y: Floats, size: int, adjustment: Adjustment) -> CovariateSums:
-        """The sums of rows; those without a covariate say nothing."""
+        """The sums of rows; those without a covariate are ignored."""
         known = ~np.isnan(x)
         arms, x, y = arms[known], x[known], y[known]
         counts = np.bincount(arms, minlength=size).astype(np.float64)
@@ -70,7 +70,7 @@ class CovariateSums(NamedTuple):
 
 
 class CovariateSummary(NamedTuple):
-    """What is known of the covariate from all rounds: sums within arms and rounds, and how alike the arms are."""
+    """The covariate over all rounds: sums within arms and rounds, and whether arms agree."""
 
     rows: float = 0.0
     total: float = 0.0  # of the covariates
@@ -99,7 +99,7 @@ class CovariateSummary(NamedTuple):
 
     @property
     def adjustment(self) -> Adjustment:
-        """What the next round is adjusted by: the regression within arms and rounds."""
+        """The adjustment of the next round: the regression within arms and rounds."""
         slope = self.xy / self.xx if self.xx > 0 else 0.0
         return Adjustment(slope, self.total / self.rows if self.rows else 0.0)
 

@@ -1,9 +1,9 @@
 """Nothing is counted twice: how a new file is compared with the recorded ones.
 
-What is told is new, with exceptions that are certain. The same contents are refused (`Study.tell`), recorded ids are
-skipped, of a `cumulative` file the difference counts, and a file that begins with the rows of a recorded one is refused
-until the user says that it is new. A file whose sums could be a running total counts, with a warning. Nothing is
-guessed about values that come as Python objects.
+Every row is new, with certain exceptions. Identical contents are refused (`Study.tell`), recorded ids are skipped, a
+`cumulative` file counts by its difference, and a file that begins with the rows of a recorded one is refused until the
+user declares it new. Sums that could be a running total count, with a warning. There are no guesses about Python
+objects.
 
 Rows are recognised by keyed 64-bit hashes, so that neither files nor ids are kept: among a million ids two different
 ones collide with probability 3e-8, and a row is then skipped.
@@ -130,7 +130,7 @@ def could_repeat(rows: Chunks) -> bool:
 
 
 def numbered_digest(digest: str, file: int) -> str:
-    """A digest of its own for a file whose contents are recorded, or could come again."""
+    """A separate digest for a file whose contents are recorded, or could recur by chance."""
     return hashlib.sha256(f"{digest}, file {file}".encode()).hexdigest()
 
 
@@ -227,7 +227,7 @@ class Ids:
         return self._chunks[0]
 
     def refuse(self, reading: Reading) -> None:
-        """Put down ids in several arms, and those with several rows of one, unless there is a rule for them."""
+        """Record ids in several arms, and several rows of one id, as problems, unless the study has a rule for them."""
         rows = self.rows
         order = np.argsort(rows.ids, kind="stable")
         new = np.ones(len(order), dtype=np.bool_)
@@ -294,7 +294,7 @@ class Ids:
 
 
 def contradictions(rows: IdRows, recorded: RecordedFiles, arms: Sequence[str], seed: int) -> Contradicted | None:
-    """What rows whose ids are recorded, one for each, say that the record does not; None if nothing."""
+    """The recorded ids whose rows disagree with the record; None if there are none."""
     ids, known = recorded.outcomes
     if not len(ids) or not len(rows.ids):
         return None
@@ -325,7 +325,7 @@ def contradictions(rows: IdRows, recorded: RecordedFiles, arms: Sequence[str], s
 
 @dataclass(frozen=True)
 class RecordedFiles:
-    """All results that a study holds, and how many results it waits for."""
+    """The recorded results of a study, and the number of results it waits for."""
 
     told: Sequence[Results] = ()
     waiting: Floats | None = None  # (K)
@@ -334,7 +334,7 @@ class RecordedFiles:
     items: Hashes | None = None  # of earlier rounds, ascending; None where it does not matter
     listed: Hashes | None = None  # items that there may be, ascending; None where there may be any
     repeats: bool = False  # whether an item may have several, by their number
-    past: Sequence[Results] = ()  # what was imported to teach: never evidence
+    past: Sequence[Results] = ()  # imported past files: never evidence
     is_recorded: Callable[[str], bool] = lambda digest: False  # whether a file that is not here has these contents
 
     @cached_property
@@ -377,7 +377,7 @@ class RecordedFiles:
         return among(_NONE if self.items is None else self.items, items)
 
     def refuse_start(self, name: str, row_store: RowStore, arms: Sequence[str], seed: int) -> None:
-        """Raise an error where a file begins with the rows of one that is recorded, or was imported to teach."""
+        """Raise an error if a file begins with the rows of a recorded or imported file."""
         taught = {each.start: each for each in self.past if each.start is not None}
         starts = {*self.starts, *(each.start for each in self.told if each.start is not None)}
         found = marks(row_store.after(), [each.rows for each in {*starts, *taught}], arms, seed)
@@ -406,7 +406,7 @@ class RecordedFiles:
             )
 
     def refuse_taught(self, name: str, digest: str) -> None:
-        """Raise an error where a file has the contents of one that was imported to teach."""
+        """Raise an error if a file has the contents of an imported past file."""
         for each in self.past:
             if each.digest == digest:
                 raise _imported(name, each)
@@ -441,7 +441,7 @@ class RecordedFiles:
         if skipped != recorded:
             raise refusal(
                 name,
-                f"it begins with {skipped} of the {recorded} rows that are recorded, so it is no running total.",
+                f"it begins with {skipped} of the {recorded} rows that are recorded, so it is not a running total.",
                 Remedy(
                     "The rows of a running total must come in the order in which they were recorded; with a column of "
                     "ids ({@id_column}) any order will do."
@@ -450,14 +450,14 @@ class RecordedFiles:
         return skipped
 
     def difference(self, name: str, file: ArmSums, noise: Noise, zero_one: bool) -> ArmSums:
-        """What a running total brings beyond what is recorded; an error where it cannot be one."""
+        """The difference of a running total to the record; an error if it cannot be one."""
         if self.sums is None or not self.sums.counts.any():
             return file
         low, high = (0.0, 1.0) if zero_one else (noise.outcome.low, noise.outcome.high)
         if not file.contains(self.sums, low, high):
             raise refusal(
                 name,
-                "this is no running total: some arm has less than what is recorded.",
+                "this is not a running total: some arm has less than what is recorded.",
                 Remedy("Give the sums of everything since the study began, or leave out {@cumulative}."),
             )
         rest = file.minus(self.sums)
@@ -514,13 +514,13 @@ def _imported(name: str, past: Results) -> DataError:
 
 
 def nothing_new(name: str, rows: int, but: FileNote | None = None) -> DataError:
-    """All that a file brings is recorded, `but` some of it differs from the record."""
+    """The error for a file without new rows, some of which (`but`) differ from the record."""
     differs = "" if but is None else f" {but.text}"
     return DataError(f"{name} brings nothing new: all of its {rows} rows are recorded.{differs} Nothing was changed.")
 
 
 def sums_of_arms(files: Iterable[tuple[Sequence[str], Results]], wanted: Sequence[str]) -> list[Results]:
-    """The files, each with the arms that it was told for, as sums of the arms that are wanted."""
+    """The files, each with its own list of arms, as sums for the arms `wanted`."""
     return [each if list(names) == list(wanted) else _sums_of_arms(each, names, wanted) for names, each in files]
 
 

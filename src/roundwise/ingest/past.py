@@ -1,4 +1,4 @@
-"""The results of a past file, read by the rules of a study that is being planned; it need not have the same arms."""
+"""The results of a past file, read by the rules of a planned study; its arms may differ."""
 
 from __future__ import annotations
 

@@ -27,17 +27,17 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a user's tables are called, where they have names of their own.
+    """The column names of a user's tables, where they differ from the standard ones.
 
     Args:
-        arm: Of the arms.
-        outcome: Of the results.
-        id: Of one row, user or patient: no id counts twice.
-        time: Of times.
-        item: Of what several arms were tried on: a question, a plate.
-        covariate: Of a number known of each id before the study, to adjust for.
-        denominator: Of what outcomes are divided by, in all: revenue per session.
-        cost: Of what each result cost.
+        arm: Column of the arms.
+        outcome: Column of the results.
+        id: Column of unit ids (rows, users, patients): no id counts twice.
+        time: Column of times.
+        item: Column of the items that several arms are tried on: questions, plates.
+        covariate: Column of a number known of each id before the study, to adjust for.
+        denominator: Column by whose total the total outcome is divided: revenue per session.
+        cost: Column of the cost of each result.
 
     >>> Columns(arm="variant").over(Columns(arm="group", outcome="converted")).payload()
     {'arm': 'variant', 'outcome': 'converted'}
@@ -70,17 +70,17 @@ class Columns:
 
 @dataclass(frozen=True)
 class Reading:
-    """Rules by which rows become results: first of empty outcomes, then of ids, then of shares.
+    """Rules by which rows become results, applied in this order: empty outcomes, ids, shares.
 
     Args:
-        empty: What a row without an outcome is: "refused", "zero" or "missing".
-        id_result: The result of all rows of an id: their "sum", "mean" or "max", or "any"; None: an id has one row.
-        id_window: How long after the first row of an id rows count, e.g. "7d" or "36h"; None: all do.
-        mixed_ids: What happens to an id with rows of several arms: it is "refused" or "left-out".
+        empty: Treatment of rows without an outcome: "refused", "zero" or "missing".
+        id_result: How the rows of an id are combined: "sum", "mean", "max" or "any"; None: an id has one row.
+        id_window: The time after the first row of an id in which rows count, e.g. "7d" or "36h"; None: no limit.
+        mixed_ids: Treatment of ids with rows of several arms: "refused" or "left-out".
         share_above: A result is 1 if its value is above this one, else 0.
         share_below: A result is 1 if its value is below this one, else 0.
         failed_is: On a list, the result of a request that failed; None: it is asked for again.
-        arm_names: What other tools call arms: {"org/small-2026": "small"}, or as text "org/small-2026=small".
+        arm_names: Other names of arms: {"org/small-2026": "small"}, or as text "org/small-2026=small".
 
     >>> Reading(id_result="sum", id_window="7d").words
     'Rows of one id are one result, their sum within 7d of the first.'
@@ -102,7 +102,7 @@ class Reading:
             value = vars(self)[name]
             if value not in known and not (value is None and name == "id_result"):
                 raise InputError(
-                    f"'{value}' is no rule for {name.replace('_', ' ')}.",
+                    f"'{value}' is not a rule for {name.replace('_', ' ')}.",
                     Remedy(f"Give {{@{name}}} as one of {', '.join(dict.fromkeys(known))}."),
                 )
         if self.id_window is not None:
@@ -110,7 +110,7 @@ class Reading:
                 raise InputError("A window needs a rule for the rows in it.", Remedy("Add {@id_result}."))
             if _WINDOW.fullmatch(self.id_window.strip().lower()) is None or not self.window > 0:
                 raise InputError(
-                    f"'{self.id_window}' is no window.", Remedy("Give {@id_window} as a number with m, h, d or w.")
+                    f"'{self.id_window}' is not a window.", Remedy("Give {@id_window} as a number with m, h, d or w.")
                 )
         for cut in (self.share_above, self.share_below, self.failed_is):
             if cut is not None and not math.isfinite(cut):
@@ -126,7 +126,7 @@ class Reading:
 
     @property
     def shares(self) -> bool:
-        """Whether results are 1 beyond a value, and else 0."""
+        """Whether results are 1 beyond a value and 0 otherwise."""
         return self.share_above is not None or self.share_below is not None
 
     def of_columns(self, columns: Columns) -> Reading:
@@ -141,7 +141,7 @@ class Reading:
         return {name: value for name, value in asdict(self).items() if value != vars(usual)[name]}
 
     def results(self, values: Floats) -> Floats:
-        """What values count as; nan stays."""
+        """Apply the rules to values; nan stays."""
         if not self.shares:
             return values
         beyond = values > self.share_above if self.share_above is not None else values < self.share_below  # type: ignore[operator]
@@ -169,7 +169,7 @@ class Reading:
 
 
 def parse_arm_names(given: str | Mapping[str, str]) -> dict[str, str]:
-    """What other tools call arms, as text or as a mapping; a name may have = in it, an arm may not.
+    """Parse other names of arms, from text or a mapping; a name may contain =, an arm may not.
 
     >>> parse_arm_names("org/small=small, org/large=large")
     {'org/small': 'small', 'org/large': 'large'}

@@ -1,7 +1,7 @@
-"""What one file brought, as a study records it; its rows; and the files of a round as one batch in random parts.
+"""The results of a file as a study records them, and the files of a round as one batch in random parts.
 
-Each part of a batch is bet on with what the parts before it showed, so parts must be independent: that needs an order
-unrelated to the values (docs/why-the-guarantee-holds.md, "Parts and dealings"), and files often come sorted. A
+Each part of a batch is bet on with the parts before it as its past, so parts must be independent: that needs an order
+unrelated to the values (docs/why-the-guarantee-holds.md, "Parts and random partitions"), and files are often sorted. A
 row therefore draws a number from the seed, the number of its file, its arm and its place among the arm's rows.
 
 - Up to `width_for` rows of an arm are kept one by one, in the order of the numbers they drew: a random one.
@@ -194,7 +194,7 @@ class ValueSketch(NamedTuple):
         return float(chances.sum()) >= _BY_CHANCE and 10 * (self.arms == _SEVERAL).sum() <= chances.sum()
 
     def _crosses_by_chance(self) -> bool:
-        """Whether about as many values are in several arms as if rows had been dealt to arms at random.
+        """Whether about as many values are in several arms as if rows had been assigned to arms at random.
 
         Or there is one value for each arm: the column describes the arms.
         """
@@ -497,7 +497,7 @@ def keep_rows(rows: Chunks, counts: Floats, seed: int, file: int, width: int | N
 
 
 def places_in_arm(arms: Index, seen: Index) -> Index:
-    """The place of each row among those of its arm; `seen`, how many there were before, is brought up to date."""
+    """The place of each row among those of its arm; `seen`, how many there were before, is updated."""
     order = np.argsort(arms, kind="stable")
     ordered = arms[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
@@ -533,7 +533,7 @@ def pool_strata(files: Sequence[Strata], size: int, seed: int) -> Strata:
 
 
 class RowStore:
-    """Rows put aside to be gone through once more: few in memory, many in a temporary file."""
+    """Rows kept for a second pass: few in memory, many in a temporary file."""
 
     def __init__(self) -> None:
         self._file: Any = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by `close`
@@ -562,7 +562,7 @@ class RowStore:
             skipped = max(skipped - size, 0)
 
     def close(self) -> None:
-        """Give memory and file back."""
+        """Release memory and file."""
         self._file.close()
 
 
@@ -582,7 +582,7 @@ class ContradictedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Contradicted:
-    """Rows whose id is recorded, and that say something else than the record; they were skipped."""
+    """Rows with a recorded id that contradict the record; they were skipped."""
 
     kinds: dict[str, int]  # how many of each of the kinds above
     lines: tuple[int, ...]  # the first of them
@@ -616,7 +616,7 @@ class Contradicted:
 
 
 class CostSums(NamedTuple):
-    """What results of each arm cost, as far as that was told. (K) each"""
+    """The costs of each arm's results, where they were recorded. (K) each"""
 
     counts: Floats  # results whose cost is known
     totals: Floats
@@ -674,7 +674,7 @@ class FileStart(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """What one file (or data frame) brought."""
+    """The results of one file or data frame."""
 
     name: str  # as the user gave it
     digest: str  # sha256 of the contents
@@ -689,20 +689,20 @@ class Results:
     needs_cubes: bool = False  # it asks for their skewness
     limits: tuple[float, float] | None = None  # between which they lie, if it does
     paired: bool = False  # the noise model compares arms on the items of both
-    parts: int = 1  # into how many parts the batch is to be dealt
-    seed: int = 0  # of the dealing
+    parts: int = 1  # the number of random parts of the batch
+    seed: int = 0  # of the random partition
     missing: Floats | None = None  # (K), rows without an outcome
     missing_reason: str | None = None  # in the user's words
-    failed: FailedRequests | None = None  # of a list: which of them are without an outcome for good
+    failed: FailedRequests | None = None  # of a list: requests given up
     skipped: int = 0  # rows that were recorded before
     contradicted: Contradicted | None = None  # those of them that say something else
     ids: str | None = None  # packed hashes of the ids of all rows
     id_outcomes: str | list[float | int | str] | None = None  # packed hashes of the arm and outcome of each id
-    waiting_ids: str | None = None  # packed hashes of the ids whose windows are open, which are not told yet
+    waiting_ids: str | None = None  # packed hashes of the ids whose windows are open, which are not counted yet
     waiting_since: str | list[float | int | str] | None = None  # the time of the first row of each
     start: FileStart | None = None
     sketches: Mapping[str, ValueSketch] = field(default_factory=dict)  # of columns that may identify units, by title
-    same_call: bool = False  # it was told in one call with the file before it
+    same_call: bool = False  # recorded in one call with the file before it
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
     notes: tuple[FileNote, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
     sigma: float | None = None  # the deviation of one result, where sums are of exactly normal ones
@@ -868,7 +868,7 @@ def _check(found: Results) -> None:
 
 _FEWEST, _MOST, _ROOM = 64, 4096, 1_000_000  # points of a table: at least, at most, and over all arms
 _DRAWN = 10**9 - 1  # results of an arm from which NumPy draws without replacement
-_WRITTEN_OUT = 1 << 20  # 0/1 results that are made rows again, to be dealt together with other rows
+_WRITTEN_OUT = 1 << 20  # 0/1 sums that become rows again, to be partitioned with other rows
 
 
 def batch_of(results: Sequence[Results], number: int = 1) -> Batch:
@@ -928,9 +928,8 @@ def _sum_cubes(results: Sequence[Results], whole: Batch) -> Floats:
 
 
 def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts | None:
-    """The batch of this number in this many parts, by random dealings of all its rows; None where sums alone are known.
-
-    The same files give the same dealings each time.
+    """The batch of this number in this many parts, by random partitions of all its rows; None where only sums are
+    known. The same files always give the same partitions.
     """
     seed = results[0].seed
     nothing = np.zeros(len(results[0].counts))
@@ -982,7 +981,7 @@ def _zero_one(parts: Parts | None, tables: bool) -> Parts | None:
 def strata_of(results: Sequence[Results]) -> Strata | None:
     """All rows of a batch (or strata of them), arm after arm in random order; None if a file has sums only.
 
-    Sums of 0/1 results are rows in no special order: a dealing permutes them.
+    Sums of 0/1 results are rows in arbitrary order: a partition permutes them.
     """
     found = []
     for each in results:

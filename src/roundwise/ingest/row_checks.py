@@ -41,7 +41,7 @@ FIRST = 20  # rows of an arm from which the value is taken whose repetitions are
 FALSE_ALARM = 1e-3  # the probability that any check of a study under a true model finds something, at most
 MOST = 30  # findings that are kept
 ENOUGH = 128.0  # rows of an arm in every round, times its squared skewness, from which its bets are nearly exact
-HUGE = 1e9  # sizes beyond are not told apart
+HUGE = 1e9  # larger sizes are not distinguished
 CROWDED = 0.1  # share of rows at an end of the range that is worth a note
 
 ASSUMPTIONS: dict[RowCheck, str] = {  # what a check tests: codes of `messages.py`
@@ -284,7 +284,7 @@ def _commonest(first: Floats) -> Floats:
 
 
 class Finding(NamedTuple):
-    """What the rows of an arm say against an assumption."""
+    """Evidence in the rows of an arm against an assumption."""
 
     arm: str
     check: str
@@ -295,7 +295,7 @@ class Finding(NamedTuple):
 
 
 class RowChecks(NamedTuple):
-    """What is kept of the rows of a study, and what was found."""
+    """Row statistics of a study, and the findings so far."""
 
     statistics: RowStatistics
     smallest: Floats  # (K), rows of an arm in the smallest round that has any; inf before the first
@@ -551,7 +551,7 @@ def check_once(noise: Noise, statistics: RowStatistics, arms: Sequence[str]) -> 
     )
 
 
-# --- what is said of it
+# --- its notes
 
 
 def contradicted_assumptions(checks: RowChecks) -> list[Condition]:
@@ -565,7 +565,7 @@ def contradicted_assumptions(checks: RowChecks) -> list[Condition]:
 
 
 def notes_on_rows(noise: Noise, checks: RowChecks, arms: Sequence[str]) -> list[Note]:
-    """What else there is to say of rows: what does not matter, what could not be checked, what lies at an end."""
+    """Notes on rows: harmless findings, unchecked rows, values at an end of the range."""
     found = []
     mild = [each for each in checks.findings if not each.matters]
     if mild and not contradicted_assumptions(checks):

@@ -1,4 +1,6 @@
-"""Read results: open, recognise, check every line, add up. All of a file is read, or a DataError lists the problems."""
+"""Read results: open, detect columns, check every line, add up. A file is read completely, or a DataError lists its
+problems.
+"""
 
 from __future__ import annotations
 
@@ -300,7 +302,7 @@ def read_results(
         source: A file or a data frame.
         arms: The names of the arms.
         noise: The noise model.
-        parts: Into how many parts its batch is to be dealt.
+        parts: The number of random parts of its batch.
         whole: Whether the batch is bet on as a whole, too.
         seed: Of the study; rows are kept in an order drawn from it and `file`.
         file: The number of the file in the study.
@@ -310,10 +312,10 @@ def read_results(
         ratio: Where the study is about a ratio, the sums of earlier rounds, or how ids become results.
         lower_is_better: Whether the study looks for low means, so that a file that says otherwise is refused.
         options: What the user says about this file.
-        recorded: What the study holds already.
+        recorded: The recorded results of the study.
 
     Returns:
-        What the file brought.
+        The results of the file.
 
     Raises:
         DataError: If the file cannot be read, with every kind of problem in it.
@@ -377,7 +379,7 @@ class FileReader:
         self._rest: Iterator[Chunk] | None = None
 
     def refuse_direction(self, lower_is_better: bool | None) -> None:
-        """Raise a DataError where the file says that other means are better than those that the study looks for."""
+        """Raise a DataError if the file declares the other direction of improvement."""
         stated = self.sheet.lower_is_better
         if None in (stated, lower_is_better) or stated is lower_is_better:
             return
@@ -594,7 +596,7 @@ class FileReader:
             squares = np.full_like(n, np.nan) if amounts.scatter is None else amounts.scatter
             zero_one &= np.isclose(squares, ones - ones * (ones / np.maximum(n, 1.0)), rtol=1e-9, atol=1e-9)
         checked = bool(zero_one.all()) and not ASSUMPTIONS.keys().isdisjoint(self.noise.row_checks)
-        # sums of results with one, exactly known deviation are dealt as normal ones
+        # sums of results with one exactly known deviation are partitioned as normal ones
         exact = self.noise.outcome.normal and np.ndim(self.noise.sigma) == 0
         return Results(
             sheet.name,
@@ -617,9 +619,8 @@ class FileReader:
             raise DataError(f"{self.sheet.name} has a header but no results. Give one line for each result or arm.")
 
     def _digest(self, repeatable: bool) -> str:
-        """By which contents are known again; what is `repeatable` by chance has a digest of its own each time.
-
-        So a Python loop that tells a few results at a time is never stopped because they came out the same.
+        """The digest that identifies contents; contents that are `repeatable` by chance get a new one each time, so a
+        Python loop that records a few results at a time is never stopped because they coincide.
         """
         own = self.contents.hex() if self.contents is not None else ""
         digest = own if self.sheet.digest is None else self.sheet.digest()
@@ -834,7 +835,7 @@ class FileReader:
         return items
 
     def _read_ids(self, lines: ArmLines, items: Hashes | None) -> Hashes | None:
-        """What must not count twice: an id, or else an item with its arm."""
+        """The keys that must not count twice: an id, or an item with its arm."""
         role = "id" if "id" in lines.columns else "item"
         if role not in lines.columns:
             return None
@@ -859,7 +860,7 @@ class FileReader:
         lines.refuse(
             "times",
             np.isnan(times),
-            lambda k: f"{quoted(cells[k])} is no time.",
+            lambda k: f"{quoted(cells[k])} is not a time.",
             f"Write times as 2026-05-04 or 2026-05-04 09:13: the window of {self.reading.id_window} needs them.",
         )
         self.latest = max(self.latest, float(np.nanmax(times, initial=-math.inf)))
@@ -951,7 +952,7 @@ class FileReader:
             self.sheet.note("empty_zero", rows=self.zeros)
 
     def _tell_units(self, units: IdResults, told: IdRows, title: str, row_store: RowStore) -> None:
-        """Put one row for each id that is told into a row store, in the order of their first rows."""
+        """Write one row for each complete id into a row store, in the order of their first rows."""
         rule, several_arms = self.reading, units.several_arms[units.closed]
         self._refuse_incomplete_units(units)
         told, first = told.only(~several_arms), units.first[units.closed][~several_arms]
@@ -1017,7 +1018,7 @@ class FileReader:
 
 
 class ColumnPreview(NamedTuple):
-    """The columns of a table; those it could not be read by are taken for nothing."""
+    """The columns of a table; those that were not understood are ignored."""
 
     header: tuple[str, ...]
     taken: dict[str, str]  # "arm", "outcome", "count", ... and the title of the column

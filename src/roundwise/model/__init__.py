@@ -1,1 +1,1 @@
-"""The problem, one trial of it, a batch of results, and what the batches so far say about the means."""
+"""The problem, its trial, batches of results, and the estimates from past batches."""

@@ -1,7 +1,7 @@
 """Batches of results, the parts they are cut into, and random partitions of their rows.
 
-A part is bet on with what the parts before it showed (docs/why-the-guarantee-holds.md, "Parts and dealings"). All are
-named tuples of arrays with the arms on the last axis, so that runs can be taken from them.
+A part is bet on with the parts before it as its past (docs/why-the-guarantee-holds.md, "Parts and random partitions").
+All are named tuples of arrays with the arms on the last axis, so that runs can be taken from them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 
 class Batch(NamedTuple):
-    """What came back: how often each arm was really pulled, and the sum of its rewards.
+    """The results of a batch: how often each arm was pulled, and the sum of its rewards.
 
     Attributes:
         counts: Results of each arm, (K).
@@ -45,8 +45,9 @@ class Batch(NamedTuple):
         pairs: Where arms were tried on the same items, the differences of every two of them as results of K^2 arms:
             number a K + b is the result of a minus that of b, on each item that both were tried on.
         cubes: sum (x - mean)^3 within each arm, (K), for noise models that need it.
-        metrics: The same rows by further metrics, each a batch of its own.
-        rows: Of a finite list, the result of every arm on the item at each place, (places, K); nan where there is none.
+        metrics: The same rows by further metrics, one batch each.
+        rows: For a finite list, the result of every arm on the item at each place, (places, K); nan where there is
+            none.
     """
 
     counts: Floats
@@ -104,7 +105,7 @@ class ValueTable(NamedTuple):
     counts: Floats  # (K, V)
 
     def among(self, values: Floats) -> ValueTable:
-        """The same with a list of values, in order, that has all of its own."""
+        """The same table over a longer ordered list of values."""
         counts = np.zeros((*self.counts.shape[:-1], len(values)))
         places = np.broadcast_to(np.searchsorted(values, self.values)[..., None, :], self.counts.shape)
         np.put_along_axis(counts, places, self.counts, axis=-1)

@@ -1,4 +1,4 @@
-"""What was known before a batch: estimates and their variances, protected against shifts that hit a whole batch.
+"""Estimates and their variances before a batch, robust to shifts of whole batches.
 
 A result of arm j in batch r is mu_j + s_r + noise, where the shift s_r (a season, a new grader) is common to all arms.
 Least squares over both removes the shifts from every difference of means. The system to solve has the size of the
@@ -24,7 +24,7 @@ _LOOSE = 1e-9  # a prior on the shifts, so wide that it matters only where a shi
 
 
 class EarlierBatches(NamedTuple):
-    """Batches that are no longer kept one by one: what they say of differences within batches.
+    """Batches that are no longer kept one by one, as the normal equations of differences within batches.
 
     The normal equations of the means once the shift s_r of every batch is eliminated: A mu = b up to a constant.
     """
@@ -155,7 +155,7 @@ def skewness_of(scatter: Floats, freedom: Floats, cubes: Floats, cubed: Floats) 
 
 
 class FormEstimate(NamedTuple):
-    """What the past says of some forms of the means: their estimate, and its variance per unit of sigma^2."""
+    """The estimate of some forms of the means, and its variance per unit of sigma^2."""
 
     pieces: Halfspaces  # (P, S)
     value: Floats  # (P), less the offset
@@ -217,7 +217,7 @@ class ArmMeanFit(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """What was known before a batch: estimates, what their variance needs, and the past they come from."""
+    """The estimates before a batch, their covariance structure, and the past they come from."""
 
     past: Past
     means: Floats  # (K), without the shifts (then known up to a constant)
@@ -226,7 +226,7 @@ class Estimates(NamedTuple):
 
     @quiet
     def forecast(self, pieces: Halfspaces) -> FormEstimate:
-        """What the past says of these forms."""
+        """The estimates of these forms from the past."""
         spread = form_variances(1.0 / self.past.counts, pieces)
         leverage = spread if self.fit is None else self.fit.leverage(spread, pieces)
         return FormEstimate(pieces, form_values(self.means, pieces) - pieces.offsets, leverage)
@@ -248,7 +248,7 @@ def signal_share(known: Estimates) -> Floats:
 
 
 def estimate_from(past: Past, variance: Floats, shifts: bool) -> Estimates:
-    """What the past tells; with `shifts`, means from differences within batches only."""
+    """Estimates from the past; with `shifts`, from differences within batches only."""
     if not shifts or past.batches < 2:
         return Estimates(past, past.means, variance)
     return _known_by_batch(past, variance) if past.earlier is None else _known_by_arm(past, past.earlier, variance)

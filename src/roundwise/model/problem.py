@@ -1,9 +1,9 @@
-"""The problem to be solved, and the trial that solves it: the one loop that a live study and a simulation share.
+"""The problem, and the trial that solves it: the one loop that a live study and a simulation share.
 
 trial = begin(problem, policy)          # trial.plan.pulls says how often to pull each arm
 while not trial.done.all():
     trial = advance(problem, policy, trial, batch)
-conclusion(problem, policy, trial)      # the answer
+final_answer(problem, policy, trial) # the answer
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from roundwise.noise import Gaussian, Noise
 from roundwise.questions import Complexity, Question
 from roundwise.questions.base import RATE_WORDING, Answer, Wording, wording_in_unit
 
-if TYPE_CHECKING:  # of a policy and of a stopping rule: named tuples of arrays, of any kind where it is not said which
+if TYPE_CHECKING:  # states of a policy and a stopping rule: named tuples of arrays
     from typing_extensions import TypeVar
 
     from roundwise.policies.base import Policy
@@ -40,14 +40,14 @@ class Problem:
     """A question asked of a number of arms: find the answer with error probability at most delta.
 
     Args:
-        question: What is asked about the means.
+        question: The question about the means.
         arms: K, how many arms there are.
         delta: The error probability.
-        noise: What is assumed of the rewards.
+        noise: The noise model of the rewards.
         unit: That of the rewards, where they are written for people.
-        metrics: Claims about further metrics of the same rows, each with a noise model of its own: the error
-            probability is that of all claims together (Proposition 32).
-        prices: What a result of each arm costs: they change what is asked for, never a bet.
+        metrics: Claims about further metrics of the same rows, each with its own noise model: the error probability is
+            that of all claims together (Proposition 32).
+        prices: The price of a result of each arm: prices affect the allocation, never a bet.
 
     >>> from roundwise.questions import BestArm
     >>> Problem(BestArm(), arms=10, delta=0.05).sigma
@@ -67,7 +67,7 @@ class Problem:
             raise InputError("Prices are positive numbers, one for each arm.")
         if not isinstance(self.question, Question):
             raise InputError(
-                f"A '{type(self.question).__name__}' is no question: derive its class from roundwise.Question."
+                f"A '{type(self.question).__name__}' is not a question: derive its class from roundwise.Question."
             )
         check_delta(self.delta)
         if not float(self.arms).is_integer():
@@ -88,7 +88,7 @@ class Problem:
         return self.noise.sigma
 
     def weighed(self, counts: Floats) -> Floats:
-        """Counts in results of deviation sigma: N_i sigma^2/sigma_i^2, where arms have deviations of their own."""
+        """Counts in results of deviation sigma: N_i sigma^2/sigma_i^2, where arms have different deviations."""
         return counts if self.noise.arm_sigmas is None else counts * (self.sigma / self.noise.arm_sigmas) ** 2
 
     def evidence(self, counts: Floats, means: Floats) -> Floats:
@@ -96,11 +96,11 @@ class Problem:
         return self.question.evidence(self.weighed(counts), means, self.sigma)
 
     def verdict(self, counts: Floats, means: Floats) -> Answer:
-        """The answer that the evidence is for."""
+        """The answer with the most evidence."""
         return self.question.verdict(self.weighed(counts), means)
 
     def fitted(self, counts: Floats, means: Floats) -> Floats:
-        """What is known of the means, from those of the arms."""
+        """The fitted means, given those of the arms."""
         return self.question.fit_means(self.weighed(counts), means)
 
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0) -> Complexity:
@@ -117,7 +117,7 @@ class Problem:
 
     @property
     def goal(self) -> float:
-        """ln(1/delta): how much must be won against a wrong answer."""
+        """ln(1/delta): the log wealth at which a null is rejected."""
         return math.log(1 / self.delta)
 
 
@@ -161,10 +161,10 @@ class BatchPlan(NamedTuple, Generic[Memory]):
         memory: What the policy must remember, a named tuple of arrays; None if nothing.
         parts: Into how many parts of the order in which rows came the batch is cut.
         declared: The answer, in every plan of a policy that stops by its own rule.
-        left: Results that will be asked for after this batch, where a budget says how many, ().
-        last: Whether it was said before its results that this batch is the last, ().
-        looks: How many batches are planned after this one, where a design says how many, ().
-        jump: How bold the bets on its parts are: 0 as usual, -1 less, 1 more.
+        left: Results left for later batches, where there is a budget, ().
+        last: Whether this batch was declared the last before its results, ().
+        looks: The number of batches planned after this one, in a designed study, ().
+        jump: The boldness of the bets on its parts: 0 usual, -1 less, 1 more.
 
     >>> from roundwise import BestArm, Problem, Wager
     >>> Wager().first(Problem(BestArm(), arms=2), runs=()).pulls
@@ -183,12 +183,12 @@ class BatchPlan(NamedTuple, Generic[Memory]):
 
 
 def budget_before(plan: BatchPlan) -> Floats | None:
-    """How many results will be asked for with this batch and after it, where a budget says how many. ()"""
+    """The results of this batch and all later ones, where there is a budget. ()"""
     return None if plan.left is None else np.asarray(plan.left + plan.pulls.sum(axis=-1))
 
 
 class Record(NamedTuple):
-    """Everything that came back so far, as sums."""
+    """All results so far, as sums."""
 
     counts: Floats
     totals: Floats
@@ -215,7 +215,7 @@ class Trial(NamedTuple, Generic[Memory, Kept]):
     """An experiment under way, in one run or many.
 
     Attributes:
-        record: Everything that came back so far, as sums.
+        record: All results so far, as sums.
         batch: The last batch.
         plan: The next batch; while a policy plans, the one just pulled.
         kept: The state of the stopping rule.
@@ -240,6 +240,9 @@ def begin(problem: Problem, policy: Policy[Memory], runs: tuple[int, ...] = ()) 
         problem: The question, the number of arms, delta and the noise model.
         policy: How to sample, and when to stop.
         runs: The shape of independent runs, () for one experiment.
+
+    Returns:
+        The trial; its `plan` is the first batch.
     """
     policy.check(problem)
     nothing = zeros((*runs, problem.arms))
@@ -259,7 +262,10 @@ def advance(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batc
         problem: The problem of the trial.
         policy: The policy of the trial.
         trial: The trial before the batch.
-        batch: What came back for `trial.plan`; it may be more or less than planned.
+        batch: The results of `trial.plan`; there may be more or fewer than planned.
+
+    Returns:
+        The trial; its `plan` is the next batch, unless it is `done`.
     """
     trial = _step(problem, policy, trial, batch)
     for _ in range(100):
@@ -286,6 +292,9 @@ def final_answer(problem: Problem, policy: Policy, trial: Trial) -> Answer:
         problem: The problem of the trial.
         policy: The policy of the trial.
         trial: The trial.
+
+    Returns:
+        The answer of each run, in the form of the question.
     """
     return policy.stopping.answer(problem, trial)
 

@@ -34,7 +34,8 @@ POINTED = re.compile(r"\s*[1-9]\d{0,2}(\.\d{3})+\s*")  # 140.000: a hundred and 
 
 
 def parse_quantity(value: str | float, what: str = "the number") -> float:
-    """A number as people write it: per cent, points (hundredths), commas between thousands, a part of another number.
+    """Parse a number in any usual notation: per cent, points (hundredths), thousands separators, a share of another
+    number.
 
     >>> parse_quantity("30%"), parse_quantity("2 points"), parse_quantity("20 000"), parse_quantity("10%-of-30%")
     (0.3, 0.02, 20000.0, 0.03)
@@ -88,7 +89,7 @@ class _Text(str):
 
 
 class _Reader(NamedTuple):
-    """What a setting of one type must be."""
+    """How a setting of one type is read and checked."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -285,7 +286,7 @@ def class_name(thing: Thing) -> str:
     if module == "__main__" or _find_attribute(module, path) is not own:
         raise InputError(
             f"The class '{module}:{path}' cannot be found again from elsewhere, like all classes of a script, a "
-            "notebook or a function. Put it into a module of its own, for example my_rules.py, and import that."
+            "notebook or a function. Put it into its own module, for example my_rules.py, and import that."
         )
     return f"{module}:{path}"
 
@@ -311,7 +312,7 @@ def find_class(kind: Kind, name: str, trusted: bool = False) -> type[Any]:
         classes = [key for key, each in vars(sys.modules[module]).items() if dataclasses.is_dataclass(each)]
         raise unknown(f"class in the module '{module}'", path, classes)
     if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
-        raise InputError(f"'{name}' is no dataclass, so it cannot be a {word}.")
+        raise InputError(f"'{name}' is not a dataclass, so it cannot be a {word}.")
     check_class(kind, found)
     return found
 

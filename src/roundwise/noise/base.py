@@ -178,7 +178,7 @@ class Noise(ABC):
         """Return the model for arms that are tried on the same items."""
         raise InputError(
             f"The noise model '{self.name}' has no bets on items that several arms are tried on. Use 0/1 results, "
-            "a range, or normal results of unknown deviation; or try every arm on items of its own."
+            "a range, or normal results of unknown deviation; or try every arm on separate items."
         )
 
     def without_items(self) -> Noise:

@@ -50,7 +50,7 @@ from roundwise.noise.paired import ITEMS, PairedNoise, at_pairs
 from roundwise.noise.payoffs import LookAim
 from roundwise.solvers.halfspaces import BinaryFamily, Family, Halfspaces
 
-_OWN = 400.0  # degrees of freedom from which on an arm has a variance of its own; fewer scatter too much
+_OWN = 400.0  # degrees of freedom from which an arm's own variance is used; with fewer it is too noisy
 _FEW = 64  # distinct values up to which a table is worked on for all elements at once
 _DISCORDANT = np.array([-1.0, 0.0, 1.0])  # what 0/1 results of two arms on one item can differ by
 
@@ -58,6 +58,10 @@ _DISCORDANT = np.array([-1.0, 0.0, 1.0])  # what 0/1 results of two arms on one 
 @dataclass(frozen=True)
 class Bounded(Noise):
     """Rewards that always lie in [low, high].
+
+    Args:
+        low: The smallest possible result.
+        high: The largest possible result.
 
     >>> Bounded(1, 3).sigma
     1.0

@@ -56,6 +56,9 @@ def _check_sigma(sigma: float) -> None:
 class SubGaussian(Noise):
     """Any rewards that are sigma-sub-Gaussian, as the paper assumes; an upper bound on sigma is enough.
 
+    Args:
+        sigma: The sub-Gaussian constant, or an upper bound on it.
+
     >>> SubGaussian(2.0).sigma
     2.0
     """
@@ -119,6 +122,9 @@ class _KnownSigma(Noise):
 @dataclass(frozen=True)
 class Gaussian(_KnownSigma):
     """Normal rewards with exactly this standard deviation: an upper bound is not enough.
+
+    Args:
+        sigma: The exact standard deviation of one result.
 
     >>> Gaussian(0.5).sigma
     0.5
@@ -257,7 +263,7 @@ class Normal(Noise):
     needs: ClassVar[Needs] = "squares"
     most_parts: ClassVar[int] = 4  # of a batch: each arm of each has its own deviation, from rows enough to tell
     flags: ClassVar[tuple[str, ...]] = ("--normal",)
-    words: ClassVar[str] = "Results are normal with a mean and a standard deviation of its own for each arm, unknown."
+    words: ClassVar[str] = "Results are normal with an unknown mean and standard deviation for each arm."
     few_rows: ClassVar[float] = 8.0
     least_need: ClassVar[float] = math.log(2)  # budget bets towards less are valid of exact t statistics only
 

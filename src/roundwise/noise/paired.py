@@ -44,7 +44,7 @@ def check_forms(pieces: Halfspaces) -> None:
     if not (pieces.pairs or (is_pair(pieces) | single_arms(pieces)[0]).all()):
         raise InputError(
             "With items that several arms are tried on, a statement must be about one arm or the difference of two; "
-            "for others try every arm on items of its own."
+            "for others try every arm on separate items."
         )
 
 

@@ -104,7 +104,7 @@ def payoffs_by_cell(
 class LookAim(NamedTuple):
     """What a look is bet on for; all of it is fixed before the results."""
 
-    gap: Floats | None  # (P), by how much each form exceeds its offset; None: as much as what is left can just show
+    gap: Floats | None  # (P), by how much each form exceeds its offset; None: as much as the rest can just show
     looks_left: Floats  # (P), after this one
     rho: Floats  # (P), the share of this look in all results to come
     price: float

@@ -48,7 +48,7 @@ class PlanAlternative:
 def find_alternatives(
     request: PlanRequest, row: PlanRow, enough: BudgetProposal | None = None
 ) -> tuple[PlanAlternative, ...]:
-    """What could be asked where this row is out of reach, and a budget that is enough; nothing where it is not."""
+    """Easier questions and a sufficient budget where this row is out of reach; otherwise none."""
     dear = row.samples.p95 > SENSIBLE if row.within_budget is None else row.within_budget < ENOUGH
     if not dear:
         return ()
@@ -97,7 +97,7 @@ def _easier_questions(request: PlanRequest, row: PlanRow) -> Iterator[PlanAltern
 
 
 def _simulate(request: PlanRequest, means: tuple[float, ...]) -> Ends | None:
-    """Runs of another question; None where there is nothing to find, or the policy does not fit."""
+    """Simulate another question; None where it has no answer at these means, or the policy does not support it."""
     if not np.isfinite(request.question.complexity(np.asarray(means)).value):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a fixed design needs, and what no method can stay below.
+"""Sample sizes of fixed designs, and the lower bound for any method.
 
 A fixed design has fixed shares, one look at the end and no betting. Normal approximations, as in every textbook of
 sample sizes: for each comparison j that the right answer consists of, with gap_j > 0 between what is compared and its
@@ -44,7 +44,7 @@ CHUNK = 2**21  # draws times comparisons that are kept at a time
 MOST_FORMS = 2**24  # comparisons times arms: beyond these there is no fixed design to speak of
 EACH = 5  # results of every arm at least: with fewer the normal approximation says nothing
 MOST_COMPARISONS = 20_000  # of an answer: of the top 100 among 200 there are 10 000
-MOST_ARMS = 2_000  # of a plan that somebody waits for
+MOST_ARMS = 2_000  # of an interactive plan
 
 
 def check_size(question: Question, arms: int) -> None:
@@ -237,7 +237,7 @@ def _bisect(below: Callable[[float], bool], low: float, high: float, steps: int)
 
 @lru_cache(maxsize=256)
 def obrien_fleming(looks: int, level: float, power: float) -> tuple[float, float]:
-    """By how much the results grow at most, and shrink on average, against one look (one-sided, no futility).
+    """Inflation factor and relative expected sample size against one look (one-sided, no futility).
 
     >>> [round(each, 4) for each in obrien_fleming(5, 0.025, 0.9)]
     [1.0265, 0.7503]

@@ -1,6 +1,6 @@
-"""What lies ahead: many runs of one study in an assumed world, from its start or from where it stands, to its end.
+"""Forecasts: many simulated runs of one study, from its start or its present state to its end.
 
-Budget, round and split are honoured because it is the same policy that a study asks (`policies.base.Rounds`). A
+Budget, round size and split are honored because the policy is the one of the study (`policies.base.Rounds`). A
 running study is forecast in worlds that its data allow; a status and a report show one line of that.
 
 The data allow draws around the estimates. Arms come from one normal law of unknown mean and deviation (a hierarchy), so
@@ -73,7 +73,7 @@ def partitions_for(problem: Problem, first: bool, most: float = 0.0) -> int | No
     """How many random partitions the first round, or a later one, gets: a study draws 2048 and 256.
 
     A bet wins the average over partitions, which grows with their number; a few show most of it. With many arms the
-    first round is a small share of all results, so fewer do (docs/planning.md, "How far to trust it"). Items are drawn
+    first round is a small share of all results, so fewer do (docs/measured.md, "Forecasts"). Items are drawn
     one by one, and partitioned as simulations do it; `most` results of an arm may be too many to partition.
     """
     if problem.noise.shares_items or most > MOST_PARTITIONED:
@@ -88,7 +88,7 @@ class Ends(NamedTuple):
     counts: Floats  # (runs, K), asked for from here on; infinite where no end was seen
     rounds: Floats  # (runs), from here on
     decided: Bools  # (runs), there is an answer; of claims, all true ones were shown
-    correct: Bools  # (runs), nothing false was said
+    correct: Bools  # (runs), nothing false was shown
     shown: Bools  # (runs, J), claims that were shown; those about further metrics come last
     true: Bools  # (runs, J), claims that are true
     truth: Floats  # (runs, K)
@@ -125,7 +125,7 @@ def join_ends(parts: Sequence[Ends]) -> Ends:
 
 
 def no_end(arms: int, claims: int) -> Ends:
-    """One run that goes on for ever."""
+    """One run that never ends."""
     found = _open_ends(zeros((1, arms)), np.zeros((1, claims), dtype=np.bool_))
     return found._replace(correct=np.ones(1, dtype=np.bool_), steps=1)
 
@@ -137,7 +137,7 @@ def _open_ends(truth: Floats, true: Bools) -> Ends:
 
 
 class ForecastStart(NamedTuple):
-    """Where a study stands: its trial, and what came back so far for the outstanding round."""
+    """The state of a study: its trial, and the results so far of the outstanding round."""
 
     trial: Trial  # of one run, ()
     told: Batch | None = None
@@ -266,7 +266,7 @@ def _repeat_trial(policy: Policy, trial: Trial, runs: int) -> Trial:
 def _complete_round(
     problem: Problem, environment: Environment[Now], rng: np.random.Generator, world: Now, pulls: Floats, told: Batch
 ) -> tuple[Batch, Now]:
-    """An outstanding round: the rest of it, with what has come already."""
+    """An outstanding round: its rest, with the results so far."""
     before = tree_map(lambda array: np.repeat(array[None], len(pulls), axis=0), told._replace(parts=None))
     rest = np.maximum(pulls - before.counts, 0.0)
     batch, world = environment.pull(rng, world, rest, problem.noise.needs)
@@ -328,7 +328,7 @@ class ResultsSoFar:
 
 
 class LeadPrior(NamedTuple):
-    """What a study that is designed for a lead expects: its arms in one of these patterns, g leads apart.
+    """The prior of a study designed for a lead: its arms in one of these patterns, g leads apart.
 
     g has a half-normal prior.
     """
@@ -489,7 +489,7 @@ def quantile(values: Floats, levels: Sequence[float]) -> list[float]:
 
 
 def quantiles(values: Floats) -> Quantiles:
-    """Typical, and in 19 of 20."""
+    """The median and the 95 % quantile."""
     typical, p95 = quantile(values, (0.5, 0.95))
     return Quantiles(typical=typical, p95=p95)
 
@@ -568,7 +568,7 @@ NOTHING = Quantiles(typical=0.0, p95=0.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """What a running study will still take."""
+    """The forecast of a running study."""
 
     study: str
     results: int  # counted so far
@@ -583,7 +583,7 @@ class Outlook:
     within_budget: float | None = None  # chance of an answer with what is left; of claims, of a true one
     claims: tuple[tuple[str, float], ...] = ()  # each, and the chance that it is shown in the end
     slowest: tuple[str, float] | None = None  # of several metrics, and the chance that a true claim of it is shown
-    missing: float = 0.0  # share of the results that did not come back so far, and is expected to go on
+    missing: float = 0.0  # share of results missing so far, expected to stay
     days: Quantiles | None = None
     cost: Quantiles | None = None
     left: int | None = None  # results that a list still has
@@ -674,15 +674,14 @@ def _spread(amount: Quantiles) -> str:
 
 
 def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None = None) -> Outlook:
-    """Forecast what a study will still take: means are drawn from what its data allow, and it goes on from there.
-
-    As many results are expected to be missing as were so far.
+    """Forecast the rest of a running study, with means drawn from the posterior. The missing share is expected to stay
+    as it is.
 
     Args:
-        state: Where the study stands: `study.state`.
+        state: The state of the study: `study.state`.
         runs: Number of simulated studies.
         seed: Seed of the simulations.
-        costs: What results, rounds and days cost.
+        costs: The price of results and rounds, and the days they take.
     """
     several, listed = bool(state.spec.metrics), state.spec.list
     settings, record = state.spec if several or listed is not None else state.spec.alone, state.trial.record
@@ -711,7 +710,7 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     if ended is None and state.open_round is not None and state.open_round.files and not several:
         told = state.open_round.batch
     prior = LeadPrior.of(settings.question, len(settings.arms), settings.lead)
-    if listed is not None:  # what is missing is asked for again
+    if listed is not None:  # missing results are asked for again
         if told is not None and state.open_round is not None:
             trial, told = fold_round(settings, trial, state.summary, state.open_round)[0], None
         rows, missing = trial.kept.results, 0.0
@@ -782,7 +781,7 @@ def _chances_of_metrics(settings: StudySpec, ends: Ends) -> dict[str, float]:
 
 
 def _collect_data(state: State, told: Batch | None) -> ResultsSoFar:
-    """All that came back, also for the outstanding round; squares as far as the stopping rule keeps them."""
+    """All results, including those of the outstanding round; squares where the stopping rule keeps them."""
     record, past = state.trial.record, state.spec.policy.stopping.past(state.trial.kept)
     scatter, freedom = (None, None) if past is None or not past.freedom.any() else (past.scatter, past.freedom)
     skewness = None if past is None or past.cubes is None else np.nan_to_num(past.skewness, posinf=0.0)
@@ -797,7 +796,7 @@ def _collect_data(state: State, told: Batch | None) -> ResultsSoFar:
 
 
 def outlook_line(state: State, *, runs: int = LINE_RUNS) -> str | None:
-    """One line for a status, or None where there is nothing to go by yet, or too many arms to be quick."""
+    """One line for a status; None without data, or with too many arms to be quick."""
     arms = len(state.spec.arms)
     if arms > MANY_ARMS:
         return None
@@ -809,19 +808,19 @@ def outlook_line(state: State, *, runs: int = LINE_RUNS) -> str | None:
 
 
 def report_ahead(study: Study) -> Report:
-    """The report of a study, with the line that says what is still to come."""
+    """The report of a study, with its forecast in one line."""
     return dataclasses.replace(study.report(), forecast=outlook_line(study.state))
 
 
 def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
-    """One line for a study without results: what it takes with a lead that is not small."""
+    """One line for a study without results: the forecast with a lead that is not small."""
     if settings.metrics:
         return None
     settings = settings if settings.list is not None else settings.alone
     question, noise = settings.question, settings.noise
     low, high = noise.mean_range
     if noise.outcome.clip or noise.outcome.counts or (settings.lead is not None and noise.estimates_variance):
-        return None  # what a lead in units of the results takes depends on a mean or a deviation that nobody has said
+        return None  # the forecast of a lead in units of the results needs a mean or a deviation that was not declared
     unit = "standard deviations of a result" if noise.estimates_variance else settings.unit or ""
     middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
     try:
@@ -849,7 +848,7 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
 
 
 def takes_line(row: Scenario, results: float, rounds: float) -> str:
-    """What a study takes in this scenario: "if the lead is 2 points, about 900 results in 3 rounds"."""
+    """The forecast in this scenario: "if the lead is 2 points, about 900 results in 3 rounds"."""
     if not math.isfinite(results):
         return f"if {row.condition}, no end in sight"
     return f"if {row.condition}, about {whole(results)} results in {plural(rounds, 'round')}"

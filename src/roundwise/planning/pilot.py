@@ -1,4 +1,4 @@
-"""What past results say of those to come: baseline, spread, skewness, missing share, traffic, and a noise model.
+"""Estimates from past results: baseline, spread, skewness, missing share, traffic, and a noise model.
 
 The model follows the question tree of docs/which-model.md, as far as a file can answer it.
 """
@@ -61,7 +61,7 @@ class Pilot:
         return PilotMoments(float(values.mean()), deviation, skewness, cut)
 
     def doubt(self, noise: Noise) -> str | None:
-        """What these results say against a noise model, as a clause; None if nothing."""
+        """Evidence in these results against a noise model, as a clause; None if there is none."""
         found = contradicted_assumptions(check_once(noise, self._statistics, [self.file]))
         return str(found[0]) if found else None
 
@@ -99,7 +99,7 @@ class Pilot:
         return [Capped(each, floor) for each in sorted(found) if self.values.mean() < each < self.values.max()]
 
     def plain(self, noise: Noise) -> Plain:
-        """What was taken from the file under this noise model, as JSON."""
+        """The estimates from the file under this noise model, as JSON."""
         about = {"file": self.file, "results": self.results, "of_control": self.of_control, "missing": self.missing}
         proposed, why = self.proposed
         about |= {"days": self.days, "per_day": self.per_day} | self.spread(noise)._asdict()

@@ -1,4 +1,5 @@
-"""How a plan is made: a few runs of every row with guessed settings, shown at once; the best settings; then the rest.
+"""Making a plan: a few runs of every row with guessed settings, shown immediately; then the best settings; then more
+runs.
 
 Every number follows from the request and the seed, never from the clock.
 """
@@ -79,10 +80,9 @@ def plan(
     quick: bool = False,
     progress: Progress | None = None,
 ) -> StudyPlan:
-    """Forecast what a study will take, and choose the settings that cost least.
-
-    Say what you expect in one of three ways: a `baseline` with a ladder of `leads`, the `means`, or a `scenario` file.
-    Numbers may be text, such as "30%" or "2 points".
+    """Forecast the results, rounds, days and cost of a study, and choose the cheapest settings. Describe what you
+    expect in one of three ways: a `baseline` with a ladder of `leads`, the `means`, or a `scenario` file. Numbers may
+    be text, such as "30%" or "2 points".
 
     Args:
         question: Question to answer.
@@ -110,8 +110,8 @@ def plan(
             0, 1/2, 3/4, 1, 3/2 and 2 times `lead`; chosen if there is none.
         means: Scenario mean of every arm.
         scenario: CSV file with a column per arm and a row per scenario.
-        pilot: File or data frame of past results, read by `columns` and `reading`: what is not said of baseline,
-            deviation, skewness, missing share and results per day is taken from it. Arms may be others, or none.
+        pilot: File or data frame of past results, read by `columns` and `reading`: baseline, deviation, skewness,
+            missing share and results per day are taken from it unless given. Its arms may differ.
         target: Row that the settings are optimized for: its lead, or the name of the scenario (default: `lead`).
         sample_cost: Price of a result: one number, or one per arm.
         round_cost: Price of a round.
@@ -149,9 +149,8 @@ def plan(
 
 
 def plan_request(request: PlanRequest, quick: bool = False, progress: Progress | None = None) -> StudyPlan:
-    """Forecast what the requested study will take; see `plan`.
-
-    First numbers with guessed settings, then the best settings, more runs, and alternatives if the target is too dear.
+    """Forecast the requested study; see `plan`. First numbers with guessed settings, then the best settings, more runs,
+    and alternatives if the target is out of reach.
     """
     request.check()  # `create_study` would refuse the same
     if request.metrics:
@@ -256,7 +255,7 @@ def _target_row(expected: Sequence[Scenario], request: PlanRequest) -> int:
         if near:
             return near[0]
         if target is not None:
-            raise InputError(f"`target` is {target!r}, which is no row of this plan: {', '.join(labels)}.")
+            raise InputError(f"`target` is {target!r}, which is not a row of this plan: {', '.join(labels)}.")
     if ahead:
         return ahead[len(ahead) // 2]
     return next((i for i, each in enumerate(expected) if has_answer(request, each)), 0)  # not the null

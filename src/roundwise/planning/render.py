@@ -43,7 +43,7 @@ def row_lines(plan: StudyPlan) -> list[str]:
 
 
 def row_table(plan: StudyPlan) -> Table:
-    """What it takes, a line for each row."""
+    """The forecast table, one line per row."""
     costs, first, budget = plan.request.costs, plan.rows[0], plan.request.budget
     head = [HEADS[first.expected.measure] if first.expected.lead is not None else "if"]
     if budget is None:
@@ -90,7 +90,7 @@ def power_table(plan: StudyPlan) -> Table:
 
 
 def front_table(plan: StudyPlan) -> Table:
-    """What other settings take."""
+    """The table of other settings."""
     costs, power = plan.request.costs, any(each.power is not None for each in plan.front)
     head = ["settings", "results on average", "rounds on average"]
     head += ["days"] if costs.timed else []
@@ -126,7 +126,7 @@ def comparison_table(plan: StudyPlan) -> Table:
 
 
 def cap_table(plan: StudyPlan) -> Table:
-    """What a cap changes."""
+    """The table of caps."""
     budget = plan.request.budget
     needed = ["typical results", "19 in 20"] if budget is None else [f"answer within {number(budget)}"]
     table = [["cap", "mean", "spread", "cut from the total", *needed]]
@@ -139,7 +139,7 @@ def cap_table(plan: StudyPlan) -> Table:
 
 
 def metric_table(plan: StudyPlan) -> Table:
-    """What each metric needs."""
+    """The table of metrics."""
     request = plan.request
     head = ["metric", "role", "assumed gain", f"needs for {share(request.power)}"]
     table = [[*head, *([] if request.budget is None else [f"a true claim within {number(request.budget)}"])]]
@@ -151,7 +151,7 @@ def metric_table(plan: StudyPlan) -> Table:
 
 
 def describe_compared(plan: StudyPlan) -> str:
-    """The head of that table."""
+    """The heading of that table."""
     return f"Designs with {number(plan.request.budget or 0)} results, for {plan.row.expected.given}"
 
 
@@ -168,7 +168,7 @@ def align(table: Table) -> list[str]:
 
 
 def describe_question(plan: StudyPlan) -> str:
-    """What is planned: the question and the error."""
+    """The question and the error probability."""
     request = plan.request
     limit = "at most" if request.noise.approximation is None else "in large samples at most"
     return f"Plan of '{request.name}': {asked_in_words(request)} Error {limit} {request.delta:g}."
@@ -222,7 +222,7 @@ def describe_metrics(plan: StudyPlan) -> str:
 
 
 def describe_cap(plan: StudyPlan) -> str:
-    """The head of the table of caps."""
+    """The heading of the table of caps."""
     return f"What a cap changes, for {plan.row.expected.given} without it and the same share of the mean with it:"
 
 
@@ -232,7 +232,7 @@ def describe_budget_limit(plan: StudyPlan) -> str:
 
 
 def describe_comparison(plan: StudyPlan) -> str:
-    """What others need in the row that matters: a fixed design, one with looks, and any method at all."""
+    """Sample sizes for the target row: a fixed design, a group-sequential one, and the lower bound."""
     row = plan.row
     said = [] if row.fixed is None or plan.compared else [describe_fixed_design(row)]
     if plan.row.claims and plan.compared:
@@ -264,12 +264,12 @@ def describe_fixed_design(row: PlanRow) -> str:
 
 
 def describe_plan(plan: StudyPlan) -> str:
-    """What the table says, as one would tell it to a colleague."""
+    """The table in plain sentences."""
     return f"{_describe_rows(plan)} {_describe_wait(plan)}".rstrip()
 
 
 def _describe_wait(plan: StudyPlan) -> str:
-    """What each arm needs before anything is concluded about it; empty where no model waits."""
+    """The results that each arm needs before it is bet on; empty where the model has no gate."""
     skewness = plan.request.skewness
     needed = plan.request.problem.noise.rows_at_skewness(np.asarray(skewness))
     if needed is None:
@@ -356,7 +356,7 @@ def _describe_proposals(plan: StudyPlan) -> str:
 
 
 def _describe_use(plan: StudyPlan) -> str:
-    """What the study uses of its budget, in the row that matters."""
+    """The part of the budget that the study uses, in the target row."""
     row = plan.row
     time = "" if row.days is None else f" ({plural(row.days.p95, 'day')})"
     money = "" if row.cost is None else f", at a cost of {whole(row.cost.p95)}"
@@ -395,7 +395,7 @@ def describe_protocol(plan: StudyPlan) -> str:
 
 
 def _describe_looks(plan: StudyPlan) -> str:
-    """When results are looked at, and who gets how many."""
+    """The interim looks, and the allocation."""
     request = plan.request
     first = int(request.acting.first(request.problem, ()).pulls.sum())
     most, fixed = most_in_a_round(request.acting), as_rounds(request.acting).size is not None
@@ -428,7 +428,7 @@ def _describe_changes(plan: StudyPlan) -> str:
 
 
 def _describe_power(plan: StudyPlan) -> str:
-    """What simulations say of the row that matters; nothing where studies do not end."""
+    """Simulated power in the target row; empty where studies do not end."""
     request, row = plan.request, plan.row
     if not row.ends:
         return ""

@@ -1,4 +1,4 @@
-"""What is planned: a study, what is expected of its arms, and what it costs."""
+"""The request for a plan: a study, expected means and costs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Scenario:
     """One row of a plan: what the means might be."""
 
     means: tuple[float, ...]
-    lead: float | None = None  # by how much what is sought is ahead; None where means were given
+    lead: float | None = None  # the lead of the right answer; None where means were given
     measure: Measure = "lead"  # what that number is: a lead, a distance from a level, the largest effect
     rates: bool = False  # whether means are rates, so that leads are in points
     unit: str = ""  # of leads that are no points
@@ -120,7 +120,7 @@ def needs_deviation(noise: Noise) -> bool:
 
 
 def measure_of(question: Question) -> Measure:
-    """What a lead is for this question."""
+    """The quantity that a lead means for this question."""
     if question.level is not None:
         return "distance"
     return "lead" if question.reference_arm is None else "largest effect"
@@ -290,13 +290,13 @@ class PlanRequest(StudySpec):
     runs: int = setting("whole", "Number of simulated studies per row.", 2000)
     seed: int = setting("whole", "Seed of the simulations: the same seed gives the same plan.", 1, least=0)
 
-    budget_open: bool = False  # a lead was said, but no budget: the planner proposes one
+    budget_open: bool = False  # a lead without a budget: the planner proposes one
     past: Pilot | None = None  # what was taken from the pilot
     metric_skewness: dict[str, float] | None = None  # of further metrics, from the pilot
 
     @classmethod
     def declare(cls, **settings: Any) -> Self:
-        """Build the request from what a person declares; what is not said is taken from the pilot, if there is one."""
+        """Build the request from declared settings; those not given are taken from the pilot, if there is one."""
         source = settings.get("pilot")
         if source is None:
             return super().declare(**settings)
@@ -397,7 +397,7 @@ class PlanRequest(StudySpec):
 
     @property
     def costs(self) -> Costs:
-        """What results, rounds and days cost."""
+        """The prices of results and rounds, and days."""
         sample = self.prices if self.sample_cost is None else self.sample_cost
         return Costs(sample=sample, round=self.round_cost, days=self.round_days, per_day=self.per_day)
 
@@ -420,7 +420,7 @@ class PlanRequest(StudySpec):
         return found
 
     def world(self, means: Sequence[float] | Sequence[Sequence[float]]) -> Environment:
-        """Results as they would come back; of several rows of means, run i has that of i modulo their number."""
+        """The simulated world; with several rows of means, run i has row i modulo their number."""
         rows = np.asarray(means, dtype=np.float64)
         if self.list is not None or self.noise.shares_items:
             items = ExchangeableItems(

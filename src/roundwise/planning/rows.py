@@ -1,4 +1,4 @@
-"""The rows of a plan: what a study takes if these were the means, from runs that are added set by set."""
+"""The rows of a plan: forecasts at given means, from sets of simulated runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Power:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRow(Forecast):
-    """What a study takes if these were the means: until its answer, or its budget is used."""
+    """The forecast at these means, until the answer or the end of the budget."""
 
     expected: Scenario
     runs: int

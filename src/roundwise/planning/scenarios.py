@@ -223,7 +223,7 @@ class ExchangeableItems(ItemEnvironment[ItemsState]):
 
 
 class ListWorldState(NamedTuple):
-    """The whole list of each run, in its order, and what was told of it."""
+    """The whole list of each run, in its order, and what was recorded of it."""
 
     means: Floats  # (K), of the list
     table: Floats  # (N, K)
@@ -245,7 +245,8 @@ class ListWorld(Environment[ListWorldState]):
 class ExchangeableList(ListWorld):
     """Lists of such items on which the arms have just their means, up to half an item: arms of one mean tie.
 
-    Over the whole list the luck of every arm is 1/(2 N), 3/(2 N), ..., in the order of the item or in one of its own.
+    Over the whole list the luck of every arm is 1/(2 N), 3/(2 N), ..., in the order of the item or in an independent
+    one.
     """
 
     items: ExchangeableItems
@@ -279,14 +280,14 @@ class ExchangeableList(ListWorld):
 
 @dataclass(frozen=True, eq=False)
 class RestOfList(ListWorld):
-    """What a list may still hold, given what was told of it: items like those seen (the Polya posterior).
+    """The rest of a list given its recorded entries: items like those seen (the Polya posterior).
 
-    The seen rows have weights drawn from a flat Dirichlet law, and the others are drawn with these. An arm that lacks
-    a result there gets one of its own.
+    The seen rows have weights drawn from a flat Dirichlet law, and the others are drawn with these. An arm that lacks a
+    result there gets an independent one.
     """
 
     noise: Noise
-    told: Floats  # (n, K), by place; nan where nothing was told
+    told: Floats  # (n, K), by place; nan where nothing is recorded
     size: int
 
     def __post_init__(self) -> None:

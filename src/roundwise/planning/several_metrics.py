@@ -1,7 +1,6 @@
-"""What each metric of a study needs: the main one, guardrails and secondary metrics.
-
-How the metrics of a row go together is not known, so each is planned alone, with delta divided by their number: the bar
-of its claims is then as high as in the study. A study has what it needs when the slowest of them has.
+"""Sample sizes by metric: the main one, guardrails and secondary metrics. The correlation of metrics is not known, so
+each is planned alone, with delta divided by their number: the bar of its claims is then as high as in the study. A
+study has what it needs when the slowest of them has.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ RUNS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class MetricNeed:
-    """What it takes to show a true claim about one metric."""
+    """The sample size that shows a true claim about one metric."""
 
     name: str  # empty for the main metric
     role: str
@@ -37,7 +36,7 @@ class MetricNeed:
 
 
 def plan_metrics(request: PlanRequest, main: PlanRequest, expected: Scenario) -> tuple[MetricNeed, ...]:
-    """What the main metric needs in this row, and what the others need, in the order of the study.
+    """The needs of all metrics in this row, in the order of the study.
 
     Guardrails are forecast with arms that are all alike; a secondary metric with a gain that is the same share of its
     baseline as that of the main metric, beyond its margin.

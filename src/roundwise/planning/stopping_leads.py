@@ -61,7 +61,7 @@ def find_stopping_leads(request: PlanRequest, row: PlanRow) -> tuple[StoppingLea
 
 
 def _find_own(request: PlanRequest, row: PlanRow, looks: int) -> tuple[float | None, ...]:
-    """The smallest lead that ends the study by each look: all leads are tried at once, each in a run of its own."""
+    """The smallest lead that ends the study by each look: all leads are tried together, one run each."""
     problem, policy, lead = request.problem, request.acting, float(row.expected.lead or 1.0)
     leads = lead * LARGEST * np.arange(1, TRIED + 1) / TRIED
     means = np.asarray(row.expected.means)

@@ -1,4 +1,4 @@
-"""A plan: what a study will take, in numbers, words, a page and a figure, and the command that creates it."""
+"""A plan: forecasts and settings in numbers, words, a page and a figure, and the command that creates the study."""
 
 from __future__ import annotations
 
@@ -59,14 +59,28 @@ PLAN_FORMAT = "roundwise plan 1"
 
 @dataclass(frozen=True, kw_only=True)
 class StudyPlan:
-    """What a study will take: a row for everything that is expected, the settings to use, words to copy."""
+    """The forecast of a study: a row per scenario, recommended settings, and text for a protocol.
+
+    Attributes:
+        request: The planned study, expected means and costs.
+        rows: The forecast of each scenario.
+        target: The index of the row that the settings are chosen for.
+        front: Settings with their results and rounds, the recommended one marked.
+        alternatives: Easier questions, where the target is out of reach.
+        budgets: The budget for each power.
+        compared: Textbook designs with the same budget.
+        caps: The effect of caps, for a pilot of any shape.
+        metrics: The results that each metric needs.
+        runs: The number of simulated studies per row.
+        boundary: The lead that ends a designed study at each look.
+    """
 
     request: PlanRequest  # with the recommended settings
     rows: tuple[PlanRow, ...]
     target: int  # the row that the settings are chosen for
     front: tuple[TradeoffPoint, ...]
     alternatives: tuple[PlanAlternative, ...]
-    budgets: tuple[BudgetProposal, ...]  # by power, where a lead was said without a budget
+    budgets: tuple[BudgetProposal, ...]  # by power, for a lead without a budget
     compared: tuple[ComparedDesign, ...]  # textbook designs with the same budget, and ours last
     caps: tuple[CapEffect, ...]  # what a cap changes, from a pilot; the first is without one
     metrics: tuple[MetricNeed, ...]  # what each needs, the main one first, where there are several
@@ -85,12 +99,12 @@ class StudyPlan:
 
     @property
     def fixed_design(self) -> FixedDesign | None:
-        """What a fixed design needs in that row."""
+        """The sample size of a fixed design in that row."""
         return self.row.fixed
 
     @property
     def lower_bound(self) -> float | None:
-        """What no method can stay below in that row."""
+        """The lower bound on results in that row."""
         return self.row.lower_bound
 
     @cached_property
@@ -163,7 +177,7 @@ class StudyPlan:
         return "\n".join([*blocks, prose(f"For a protocol. {self.protocol}"), "", f"Create it: {self.command}"])
 
     def html(self) -> str:
-        """The plan as a page of its own."""
+        """The plan as a self-contained page."""
         charts = [chart.render() for chart in draw_plan(self)]
         return render_page("plan_page.html", **self._page_values(), charts=charts)
 
@@ -219,12 +233,12 @@ def read_plan(path: Path) -> tuple[StudySpec, str]:
     except FileNotFoundError:
         raise DataError(f"There is no file {path}.", Remedy("Write a plan with {@plan_file}.")) from None
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError):
-        raise DataError(f"{path} is no plan.", Remedy("Write one with {@plan_file}.")) from None
+        raise DataError(f"{path} is not a plan.", Remedy("Write one with {@plan_file}.")) from None
     return settings, forecast
 
 
 def _new_command(request: PlanRequest) -> str | None:
-    """The words of `roundwise new` that create the study; None where they need a file."""
+    """The `roundwise new` command that creates the study; None where it needs a file."""
     try:
         question, noise = _question_options(request), _noise_options(request)
     except InputError:  # a class that cannot be found again

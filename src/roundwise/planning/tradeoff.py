@@ -123,7 +123,7 @@ def _as_wager(request: PlanRequest, expected: Scenario) -> list[PlanRequest]:
 
 
 def policy_words(policy: Policy, request: PlanRequest | None = None) -> str:
-    """A policy as on the command line, without what has options of its own: limits, and the design of a request.
+    """A policy in command-line notation, without settings that have their own options: limits, and the design.
 
     >>> policy_words(Wager(batch_price=300, max_batch=50))
     'wager:batch_price=300'
@@ -142,7 +142,7 @@ def policy_words(policy: Policy, request: PlanRequest | None = None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TradeoffPoint(Forecast):
-    """A policy with its settings, and what it takes."""
+    """A policy with its settings, and its forecast."""
 
     request: PlanRequest
     power: float | None  # with a budget: chance of an answer within it; of claims, that a true one is shown

@@ -1,4 +1,4 @@
-"""How to sample: the paper's algorithms, elimination in rounds, sequential yardsticks, and our own; `base` first."""
+"""Sampling policies: the paper's algorithms, elimination in rounds, sequential baselines, and our own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,16 @@ POLICIES: dict[str, type[Policy]] = {
 
 
 def usual_policy(question: Question, budget: bool = False, arms: int = 2) -> Policy:
-    """The policy for a question where none is named; with a budget, one made for it, unless it has too many arms."""
+    """The policy for a question where none is named; with a budget, one made for it, unless it has too many arms.
+
+    Args:
+        question: The question of the study.
+        budget: Whether the study has a budget.
+        arms: The number of arms.
+
+    Returns:
+        `ConditionalPower` for claims, `Designed` with a budget where it supports the question, else `Wager`.
+    """
     if question.separate_claims:
         return ConditionalPower()
     cells = designed_eprocess(question) if budget else None

@@ -30,7 +30,7 @@ LOOKS = 10  # rounds that a budget is cut into, where a policy looks ahead to it
 
 
 class Policy(ABC, Generic[Memory]):
-    """How to sample: a policy of your own defines `name`, `stopping`, `first` and `next`.
+    """The base class of sampling policies: a subclass defines `name`, `stopping`, `first` and `next`.
 
     Attributes:
         name: The name on the command line.
@@ -55,22 +55,42 @@ class Policy(ABC, Generic[Memory]):
     min_per_arm: float = 0.0
     needs_sigma: ClassVar[bool] = False
     live_parts: ClassVar[int] = PARTS  # of a later batch of a live study, if its first one is bet on in parts
-    looks: int | None = None  # the most batches that it is planned for, if that is said
+    looks: int | None = None  # the largest planned number of batches, if declared
     plans_budget: ClassVar[bool] = False  # whether it sizes its batches for a budget by itself
 
     def check(self, problem: Problem) -> None:
-        """Raise an InputError if the policy, or its stopping rule, does not fit the problem."""
+        """Raise an InputError if the policy, or its stopping rule, does not fit the problem.
+
+        Args:
+            problem: The problem to be solved.
+        """
         if self.needs_sigma:
             _ = problem.sigma  # an InputError where it is unknown
         self.stopping.check(problem)
 
     @abstractmethod
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Memory]:
-        """Return the first batch of each run; `runs` is the shape before the axis of arms, () for a live study."""
+        """Return the first batch of each run; `runs` is the shape before the axis of arms, () for a live study.
+
+        Args:
+            problem: The problem to be solved.
+            runs: The shape of independent runs, () for one experiment.
+
+        Returns:
+            The plan of the first batch.
+        """
 
     @abstractmethod
     def next(self, problem: Problem, trial: Trial[Memory]) -> BatchPlan[Memory]:
-        """Return the next batch; `trial.plan` is the one just pulled, `trial.batch` what came back for it."""
+        """Return the next batch; `trial.plan` is the one just pulled, `trial.batch` its results.
+
+        Args:
+            problem: The problem to be solved.
+            trial: The trial after the last batch.
+
+        Returns:
+            The plan of the next batch.
+        """
 
     def with_limits(self, max_batch: float | None, min_per_arm: float) -> Policy:
         """Return the policy with these limits; by default, each of its plans is pulled in several batches."""
@@ -86,10 +106,10 @@ class Policy(ABC, Generic[Memory]):
         self, size: int, strict: bool, known: KnownColumns | None = None, max_cost: float | None = None
     ) -> Policy:
         """Return the policy for a finite list of this many items; by default there is none."""
-        raise InputError(f"A list has a policy of its own, 'lockstep': leave out '{self.name}'.")
+        raise InputError(f"A list has its own policy, 'lockstep': leave out '{self.name}'.")
 
     def missing_entries(self, problem: Problem, trial: Trial[Memory]) -> Bools | None:
-        """Of a list, which results of the batch that is planned were not told yet, (places, K); None without a list."""
+        """For a list, the results of the planned batch that are not recorded yet, (places, K); None without a list."""
         return None
 
     @property
@@ -101,7 +121,7 @@ class Policy(ABC, Generic[Memory]):
 class RankingPolicy(Policy[Memory]):
     """A policy for the best arms: best arm and, with `sets`, top-k.
 
-    Where lower is better, what it reads as means are their negatives (`oriented`).
+    Where lower is better, it works with negated means (`oriented`).
     """
 
     sets: ClassVar[bool] = True
@@ -137,7 +157,7 @@ class WrappedPolicy(Policy):
 
 
 class Split(NamedTuple):
-    """The plan under way, what is left of it after the planned batch, and what came back for it before that."""
+    """The current plan, the part left after the planned batch, and the results so far."""
 
     plan: BatchPlan
     left: Floats  # (K)
@@ -149,10 +169,10 @@ class Limited(WrappedPolicy):
     """At most `max_batch` pulls in a batch, and at least `min_per_arm` of an arm that is pulled at all.
 
     The stopping rule is asked only when a whole plan of the policy has been pulled, as without limits, and the policy
-    is then shown what came back for all of that plan, as one batch.
+    then sees all results of that plan as one batch.
 
     Args:
-        policy: The policy within.
+        policy: The wrapped policy.
         max_batch: The most pulls of a batch.
         min_per_arm: The least pulls of an arm that is pulled at all.
     """
@@ -217,7 +237,7 @@ class Rounds(WrappedPolicy):
     the end that is less than half a round is added to the last one.
 
     Args:
-        policy: The policy within.
+        policy: The wrapped policy.
         budget: The most results in all.
         round_size: How many results each batch has.
         split: The shares of the arms in all results.
@@ -246,7 +266,7 @@ class Rounds(WrappedPolicy):
         self.policy.check(problem)
         checked(
             self.stopping.any_time or (self.round_size is None and self.split is None),
-            f"The policy '{self.name}' has rounds of its own: a size or a split goes with a policy that may look "
+            f"The policy '{self.name}' plans its own rounds: a size or a split goes with a policy that may look "
             "after any round, such as 'wager'.",
         )
         if self.split is not None:
@@ -278,7 +298,7 @@ class Rounds(WrappedPolicy):
         return self._fit(plan, oriented(problem, trial.record), trial.plan.memory.cut)
 
     def own_plan(self, plan: BatchPlan) -> BatchPlan:
-        """The plan of the policy within, as that policy sees it: with what is left of the budget."""
+        """The wrapped policy's own plan, with the budget that is left."""
         own: BatchPlan = plan.memory.plan
         return own._replace(left=plan.left, last=plan.last, looks=plan.looks)
 
@@ -291,7 +311,7 @@ class Rounds(WrappedPolicy):
     def asked(self, plan: BatchPlan, record: Record, pulls: Floats) -> BatchPlan:
         """A plan whose batch was asked for with these pulls: what is left after them, and whether they are the last.
 
-        Only rules that look ahead need it: what other rules make of a batch does not depend on what is left.
+        Only rules that look ahead need it.
         """
         if self.budget is None or not self._looks_ahead:
             return plan
@@ -317,7 +337,7 @@ class Rounds(WrappedPolicy):
         elif (pulls.sum(axis=-1) > room).any():
             pulls = apportion_pulls(pulls, room, 0.0, so_far=record)
         declared = plan.declared
-        if declared is not None:  # what is proved of its own batches does not hold of one that was cut
+        if declared is not None:  # its proof does not cover a batch that was cut
             declared = declared._replace(made=declared.made & ~cut)
         memory = RoundState(plan, np.asarray(cut | (pulls != plan.pulls).any(axis=-1)))
         found = plan._replace(pulls=pulls, memory=memory, declared=declared)
@@ -340,7 +360,7 @@ def as_rounds(policy: Policy) -> Rounds:
 
 
 def round_of(plan: BatchPlan) -> RoundState:
-    """What the policy within planned, and whether any of its plans was cut."""
+    """The wrapped policy's plans, and whether any of them was cut."""
     return plan.memory if isinstance(plan.memory, RoundState) else RoundState(plan, np.zeros_like(plan.may_stop))
 
 

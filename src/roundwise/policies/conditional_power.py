@@ -19,16 +19,14 @@ from roundwise.solvers import program
 from roundwise.solvers.shared_arm import CheapestLimits, find_shared_arm, solve_cheapest
 
 SMALLEST = 0.2  # without a budget a batch is at least this share of all samples so far
-UNIFORM = 0.3  # share of it that goes to all that are fed alike
+UNIFORM = 0.3  # share of it that is split equally among the sampled arms
 
 
 @dataclass(frozen=True)
 class ConditionalPower(Policy):
-    """For questions of claims: feed the claims that can still be shown, and their control as sqrt(their number).
-
-    Within a budget (`Rounds`) the claims to feed are those with the largest sum of chances to be shown by its end,
-    updated after every batch. Without one, a batch is sized so that the claims that cost least are shown, if the
-    estimates are right.
+    """For questions of claims: sample for the claims that can still be shown, and their control with sqrt(their number)
+    shares. Within a budget (`Rounds`) these are the claims with the largest total conditional power, updated after
+    every batch. Without one, a batch is sized so that the claims that cost least are shown, if the estimates are right.
 
     Args:
         first_pulls: Pulls of each arm in the first batch, where no round size is given.
@@ -63,7 +61,7 @@ class ConditionalPower(Policy):
 
     @quiet
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
-        """The claims that can be shown, or where nothing is known of what is left, those that cost least."""
+        """Sample for the claims that can be shown, or, without a budget, for the cheapest."""
         every = list(zip(metrics_of(problem), states_of(trial.kept), strict=True))  # whose rows are the same
         if trial.plan.left is not None:
             share = np.maximum.reduce([self._shares(sub, state.targeted) for sub, state in every])

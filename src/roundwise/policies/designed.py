@@ -16,7 +16,7 @@ from roundwise.rules.eprocess.designed import EXTENSION_VALUE, DesignedRule
 from roundwise.rules.eprocess.designed_cells import DesignedEProcess
 from roundwise.rules.eprocess.designed_parts import PARTS_OF_MORE, PARTS_OF_TWO
 
-LOOKS = 5  # where no number is said
+LOOKS = 5  # the default number
 LOOKS_AFTER_OPEN = (
     3  # where one is said and no lead, so many looks at least follow the batches that are spent as without
 )
@@ -29,7 +29,7 @@ ROOM = 2.0  # a look is at most this multiple of what would settle everything, o
 class Designed(Policy):
     """At most `budget` results in at most `looks` batches, made for the smallest lead that matters.
 
-    Where no lead is said, large ones must show early: the first 15 % of the budget are spent as `Wager` does, and the
+    Without a lead, large ones must show early: the first 15 % of the budget are spent as `Wager` does, and the
     rest in four batches (at least three, if `looks` are said), for the lead that the budget can just show.
 
     Args:
@@ -97,26 +97,26 @@ class Designed(Policy):
         fewest = 2.0 if problem.noise.needs == "squares" else 1.0
         each = max(fewest, math.floor(part / problem.arms + 1e-9), math.ceil(self.min_per_arm))
         pulls = everywhere(runs, problem.arms, each)
-        if self._looks == 1:  # all of the budget: a rest would be a look of its own
+        if self._looks == 1:  # all of the budget: a rest would need another look
             pulls[..., : max(int(part - each * problem.arms), 0)] += 1
         plan = self._announce(problem, pulls, np.full(runs, float(self.budget)), np.full(runs, self._looks - 1.0))
         return plan._replace(parts=FIRST_PARTS) if cells.deals_first_look(problem) else plan
 
     @property
     def _looks(self) -> int:
-        """How many looks there must be: more than said where a batch is limited."""
+        """The number of looks: more than declared where a batch is limited."""
         assert self.budget is not None
         looks = self.looks or LOOKS
         return looks if self.max_batch is None else max(looks, math.ceil(self.budget / self.max_batch))
 
     def _opens(self, cells: DesignedEProcess, batches: Floats | float) -> Bools:
-        """Whether the next batch may be spent as without a budget: no lead is said, and looks enough are left. ()"""
+        """Whether the next batch may be spent as without a budget: there is no lead, and enough looks are left. ()"""
         room = math.inf if self.looks is None else self._looks - LOOKS_AFTER_OPEN
         return np.asarray(self.lead is None and cells.opens) & np.asarray(batches < room)
 
     @quiet
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
-        """What settles all that is open, in equal parts over the looks left; all that is left in the last one."""
+        """Results that settle everything open, split equally over the looks left; all the rest in the last one."""
         assert self.budget is not None
         left = np.maximum(self.budget - trial.record.samples, 0.0)
         cells = self.stopping.eprocess(problem)
@@ -160,7 +160,7 @@ class Designed(Policy):
         return plan._replace(left=left - total(plan.pulls), last=never, looks=np.full(left.shape, np.inf))
 
     def _announce(self, problem: Problem, pulls: Floats, left: Floats, looks: Floats) -> BatchPlan:
-        """A plan that says, before its results, what is left after it and whether it is the last."""
+        """A plan that declares, before its results, the remaining budget and whether it is the last."""
         parts = PARTS if self.lead is None else PARTS_OF_TWO if problem.arms == 2 else PARTS_OF_MORE
         parts = min(parts, problem.noise.most_parts) if problem.noise.looks_in_parts else 1
         after = np.maximum(left - total(pulls), 0.0)

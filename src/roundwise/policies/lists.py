@@ -37,7 +37,7 @@ class Lockstep(Policy[BlockEdge]):
         size: N, the number of items of the list.
         strict: Whether the answer must be ahead of all other arms, at half of delta for each.
         known: Columns that are known of the whole list.
-        max_cost: The most that all results may cost, by the prices of the problem.
+        max_cost: The largest total cost, by the prices of the problem.
         max_batch: The most results of a batch.
     """
 
@@ -86,7 +86,7 @@ class Lockstep(Policy[BlockEdge]):
         return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), BlockEdge(edge))
 
     def next(self, problem: Problem, trial: Trial[BlockEdge]) -> BatchPlan[BlockEdge]:
-        """The rest of the block, or another one, without the results that were told already."""
+        """The rest of the block, or the next one, without results already recorded."""
         kept: ListState = trial.kept
         edge = np.where(kept.items < trial.plan.memory.edge, trial.plan.memory.edge, self._edge(problem, kept))
         plan = trial.plan._replace(memory=BlockEdge(edge))

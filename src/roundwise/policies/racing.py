@@ -318,7 +318,7 @@ class Agarwal(RankingPolicy[RoundsLeft]):
 
     gap: float = 0.1
     rounds: int = 2
-    stopping: StoppingRule = field(default=Declared())  # replaced: what is proved depends on the gap
+    stopping: StoppingRule = field(default=Declared())  # replaced: the proof depends on the gap
     name = "agarwal"
 
     def __post_init__(self) -> None:

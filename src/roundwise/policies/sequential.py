@@ -1,6 +1,6 @@
-"""Sequential yardsticks: algorithms that decide pull by pull, or `batch` pulls at a time.
+"""Sequential baselines: algorithms that decide pull by pull, or `batch` pulls at a time.
 
-With the smallest batch they are the originals; larger ones show what batches cost.
+With the smallest batch they are the originals; larger ones show the cost of batching.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ NARROWEST = 0.25  # but so much of them is always allowed
 UNSURE = 2.0  # beta: a batch is at least this share of all samples so far, times the chance that the leader is wrong
 CROWDED = 0.4  # the same while many arms are near the top, times the doubt and sqrt(K), K at most CROWD
 TIED = 0.15  # that share grows by up to this where a tolerance decides
-WIDEST = 6.0  # a batch is at most this times the samples so far, if no growth is said
+WIDEST = 6.0  # a batch is at most this times the samples so far, if no growth is set
 CONTENDERS, WIDER = (
     25.0,
     4.0,
@@ -111,7 +111,7 @@ class Wager(Policy):
         kept, counts, eprocess = trial.kept, trial.record.counts, self.stopping.eprocess(problem)
         wanted = eprocess.required_pulls(problem, kept)
         samples, prices = np.maximum(trial.record.samples, 1.0), _scaled_prices(problem)
-        if problem.prices:  # money in the place of samples
+        if problem.prices:  # money in place of samples
             samples = np.maximum(total(prices * counts), 1.0)
         lacking = np.zeros_like(samples)
         if (needed := problem.noise.rows_before_bets(kept.known.past)) is not None:  # before which bets are not placed

@@ -104,7 +104,7 @@ class Question(ABC):
     number_sought: int | None = None  # k, where the arms with the k largest means are sought
     features: Floats | None = None  # (K, d), if the means are linear in features of the arms
     has_border: ClassVar[bool] = False  # whether `border_point` is known
-    separate_claims: ClassVar[bool] = False  # whether claims are shown one at a time, each for good (`Claims`)
+    separate_claims: ClassVar[bool] = False  # whether claims are shown one at a time, permanently (`Claims`)
     accepts_arm_changes: ClassVar[bool] = False  # whether arms may leave and join a running study
     nearest_answer_first: ClassVar[bool] = False  # whether the first right answer has the most evidence
 
@@ -122,7 +122,9 @@ class Question(ABC):
 
     @property
     def seeks_better(self) -> bool:
-        """Whether it looks for better arms, so that it matters which means are: not with levels or forms of its own."""
+        """Whether it compares arms by merit, so that the direction matters: not for levels or forms that state their
+        own.
+        """
         return self.reference_arm is not None or (self.level is None and self.levels is None)
 
     @property
@@ -153,10 +155,25 @@ class Question(ABC):
 
     @abstractmethod
     def answer(self, means: ArrayLike) -> Answer:
-        """The answer if these were the means: an index, a mask or indices for each run. (K)->..."""
+        """The answer if these were the means: an index, a mask or indices for each run. (K)->...
+
+        Args:
+            means: The means of all arms, (..., K).
+
+        Returns:
+            The answer of each run.
+        """
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether the answer is right for these means, in each run."""
+        """Whether the answer is right for these means, in each run.
+
+        Args:
+            answer: The answer of each run.
+            means: The true means, (..., K).
+
+        Returns:
+            A truth value for each run.
+        """
         values = finite(means)
         same = np.asarray(answer == self.answer(values))
         return np.asarray(same.all(axis=tuple(range(values.ndim - 1, same.ndim))))
@@ -192,11 +209,29 @@ class Question(ABC):
 
     @abstractmethod
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
-        """The generalised likelihood ratio of the answer at `means` against all others. (K),(K)->()"""
+        """The generalised likelihood ratio of the answer at `means` against all others. (K),(K)->()
+
+        Args:
+            counts: The number of results of each arm, (..., K).
+            means: The empirical means, (..., K).
+            sigma: The deviation of one result.
+
+        Returns:
+            The evidence in nats, one number per run.
+        """
 
     @abstractmethod
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
-        """T* and w*, or with a radius the worst case over the ball. (K)->(),(K)"""
+        """T* and w*, or with a radius the worst case over the ball. (K)->(),(K)
+
+        Args:
+            means: The true means, (..., K).
+            radius: The radius of the ball around them.
+            sigma: The deviation of one result.
+
+        Returns:
+            The complexity T* and the optimal shares w*.
+        """
 
     def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
         """T_i, the complexity of "i is right", of right answers i; nan beyond. The smallest is among them. (K)->(A)"""
@@ -227,7 +262,15 @@ class Question(ABC):
         return None
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """The half-spaces whose intersection is where the answer is right; their complements are the pieces."""
+        """The half-spaces whose intersection is where the answer is right; their complements are the pieces.
+
+        Args:
+            answer: The answer of each run.
+            arms: K, the number of arms.
+
+        Returns:
+            The half-spaces, one piece per comparison.
+        """
         raise InputError(f"The answers of '{self.name}' are no intersections of half-spaces.")
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
@@ -261,7 +304,7 @@ class Question(ABC):
         return (np.flatnonzero(found) if found.ndim and found.dtype == np.bool_ else found).tolist()
 
     def answer_names(self, arms: Sequence[str]) -> Sequence[str]:
-        """What the indices of an answer stand for: the question's own names, or the arms."""
+        """The names of an answer's indices: those of the question, or of the arms."""
         return self.names or arms
 
     def halfspace_texts(self, answer: Answer, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> list[str]:

@@ -32,6 +32,10 @@ class BestArm(RankingQuestion, ScoreQuestion):
     which need not be the one with the largest mean (docs/bounds.md). Formulas are for the largest mean: where lower is
     better, they are of the negatives of the means.
 
+    Args:
+        tolerance: Any arm within this of the best is a right answer.
+        lower_is_better: Whether the best arm has the lowest mean.
+
     >>> question = BestArm()
     >>> int(question.answer([1.0, 0.9, 0.8]))
     0

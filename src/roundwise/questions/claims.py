@@ -1,4 +1,4 @@
-"""Claims about the means that are shown one at a time, each for good: forms, levels, opposites and their words."""
+"""Claims about the means, each shown separately and permanently: forms, levels, opposites and their words."""
 
 from __future__ import annotations
 
@@ -334,7 +334,8 @@ class Claims(HalfspaceQuestion):
         return np.stack(each, axis=-1)
 
     def holds(self, means: ArrayLike) -> Bools:
-        """What may be shown at these means: a form on its level is not above it, nor below a futility margin.
+        """The claims that may be shown at these means: a form on its level is not above it, nor below a futility
+        margin.
 
         Where the margin is the level itself, or sides are two, the opposite is "not above it": one of the two is true.
         """
@@ -421,7 +422,7 @@ def describe_claim(form: Floats, level: float, odds: bool, names: Sequence[str],
 
 
 def describe_scale(form: Floats, level: float, odds: bool, names: Sequence[str]) -> str | None:
-    """What the size of a claim is the size of, where it is neither a mean nor the difference that its words compare."""
+    """The quantity that the size of a claim measures, where it is neither a mean nor the difference in its words."""
     if odds:
         return ODDS
     plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)

@@ -40,6 +40,13 @@ class Statements(SidesQuestion):
     `names` are the names of the statements in reports. With `lower_is_better` every statement compares an arm with one
     control, `control - arm > level`: it reads "the arm is below the control".
 
+    Args:
+        forms: The coefficients of each statement, one row per statement.
+        levels: The level of each statement.
+        names: Names of the statements in reports.
+        tolerance: Statements whose form is within this of the level may be answered either way.
+        lower_is_better: Whether statements are that forms lie below their levels.
+
     >>> beats_control = Statements.against_control(arms=3, control=0, margin=0.1)
     >>> beats_control.answer([1.0, 1.05, 1.3]).tolist()
     [False, True]
@@ -174,6 +181,13 @@ class Largest(ScoreQuestion):
 
     With a tolerance any score is right that is within it of the largest.
 
+    Args:
+        forms: The coefficients of each score, one row per score.
+        offsets: A constant added to each score.
+        names: Names of the scores in reports.
+        tolerance: Any score within this of the largest is a right answer.
+        lower_is_better: Whether the smallest score is sought.
+
     >>> pairs = Largest([[1, 1, 0], [0, 1, 1]], names=("first two", "last two"))
     >>> int(pairs.answer([1.0, 0.5, 0.9]))
     0
@@ -302,7 +316,7 @@ def name_or_count(arms: int | Sequence[str]) -> tuple[list[str], int]:
     names = [str(each) for each in arms]
     twice = next((each for i, each in enumerate(names) if each in names[:i]), None)
     if twice is not None:
-        raise InputError(f"There are two arms called '{twice}'. Give every arm a name of its own.")
+        raise InputError(f"There are two arms called '{twice}'. Give every arm a unique name.")
     return names, len(names)
 
 

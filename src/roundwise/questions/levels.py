@@ -73,6 +73,11 @@ class Above(LevelQuestion, SidesQuestion):
 
     With a tolerance an arm whose mean is within it of the level may be on either side.
 
+    Args:
+        level: The level with which means are compared.
+        tolerance: Arms whose mean is within this of the level may be put on either side.
+        lower_is_better: Whether the question is which arms lie below the level.
+
     >>> Above(0.5).answer([1.0, 0.9, 0.2]).tolist()
     [True, True, False]
     >>> float(Above(0.5).complexity([1.0, 0.0]).value)
@@ -276,6 +281,10 @@ class MinimumBelow(SomeBeyond):
 
     With a tolerance both are right where the smallest mean is within it of the level.
 
+    Args:
+        level: The level with which the smallest mean is compared.
+        tolerance: Both answers are right while the smallest mean is within this of the level.
+
     >>> question = MinimumBelow(0.6)
     >>> bool(question.answer([0.5, 0.6]))
     True
@@ -299,6 +308,11 @@ class MinimumBelow(SomeBeyond):
 @dataclass(frozen=True)
 class AnyAbove(SomeBeyond):
     """Is any mean above the level, or below it if `lower_is_better`? Yes (True) or no; tolerance as for `MinimumBelow`.
+
+    Args:
+        level: The level with which means are compared.
+        tolerance: Both answers are right while the best mean is within this of the level.
+        lower_is_better: Whether the question is whether any arm lies below the level.
 
     >>> bool(AnyAbove(0.55).answer([0.5, 0.6]))
     True

@@ -32,6 +32,10 @@ from roundwise.solvers.halfspaces import Complexity, Halfspaces
 class Linear(HalfspaceQuestion):
     """A question asked of arms with features: the mean of arm i is features[i] . theta, theta unknown.
 
+    Args:
+        question: The question about the arms' means.
+        features: The features of each arm, one row per arm; means are linear in them.
+
     >>> from roundwise.questions import BestArm
     >>> question = Linear(BestArm(), [[1, 0], [0, 1], [0.9, 0.2]])
     >>> [round(float(x), 3) for x in question.fit_means(np.array([10.0, 10.0, 0.0]), np.array([1.0, 0.5, 0.0]))]

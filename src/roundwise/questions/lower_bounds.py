@@ -55,12 +55,12 @@ def shared_lower_bound(complexities: ArrayLike, delta: float, ways: ArrayLike | 
 def cost_lower_bound(
     question: Question, means: ArrayLike, delta: float, prices: ArrayLike, sigma: float = 1.0
 ) -> Floats:
-    """What no delta-correct algorithm spends less than on average, where a result of arm i costs `prices[i]`.
+    """The lower bound on the expected cost of any delta-correct algorithm, where a result of arm i costs `prices[i]`.
 
     In n' = c n an arm of price c is one of price 1 whose variance is c times as large (docs/bounds.md).
 
     >>> from roundwise.questions import BestArm
-    >>> round(float(cost_lower_bound(BestArm(), [1.0, 0.0], 0.05, [1.0, 4.0])), 2)  # (1 + 2)^2 in the place of 4
+    >>> round(float(cost_lower_bound(BestArm(), [1.0, 0.0], 0.05, [1.0, 4.0])), 2)  # (1 + 2)^2 in place of 4
     47.7
     """
     deviations = sigma * np.sqrt(np.asarray(prices, dtype=np.float64))
@@ -73,7 +73,7 @@ def lower_bound_at(
     """The lower bound at these means, whether one answer is right or more.
 
     Args:
-        question: What is asked.
+        question: The question.
         means: The true means. (K)
         delta: The error probability.
         sigma: The deviation of the rewards.

@@ -43,6 +43,11 @@ class TopK(RankingQuestion):
 
     With a tolerance a set is right if no arm outside exceeds an arm inside by more than that.
 
+    Args:
+        k: The number of arms to find.
+        tolerance: A set is right if no arm outside exceeds one inside by more than this.
+        lower_is_better: Whether the best arms have the lowest means.
+
     >>> TopK(2).answer([0.2, 1.0, 0.9]).tolist()
     [False, True, True]
     >>> float(TopK(2, tolerance=0.2).count_right_answers([1.0, 0.8, 0.7, 0.0]))  # the first and either of the next

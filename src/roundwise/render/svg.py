@@ -210,7 +210,7 @@ class Chart:
         )
 
     def draw_point(self, x: float, y: float, kind: str, shape: str = CIRCLE, title: str = "", name: str = "") -> None:
-        """Draw a marker, with a `title` to hover over and a `name` beside it."""
+        """Draw a marker, with a `title` on hover and a `name` next to it."""
         inside = [element("title", title)] if title else []
         inside.append(element("path", d=shape))
         if name:

@@ -1,4 +1,6 @@
-"""One report for the terminal, Markdown, HTML, JSON, notebooks, PDF, Excel and CSV: `build` says what, others how."""
+"""One report for the terminal, Markdown, HTML, JSON, notebooks, PDF, Excel and CSV: `build` computes it, the other
+modules render it.
+"""
 
 from roundwise.report.build import build_report
 from roundwise.report.export import Report

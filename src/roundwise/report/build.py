@@ -174,7 +174,7 @@ def _name_metric(settings: StudySpec, claim: ClaimStatus) -> ClaimStatus:
 def _list_metrics(
     state: State, claims: Sequence[ClaimStatus], primary: Sequence[ClaimRow], units: Units, intervals: bool
 ) -> list[MetricRow]:
-    """What is claimed of all metrics, arm by arm; nothing where there is one."""
+    """The claims of all metrics, arm by arm; empty with a single metric."""
     settings = state.spec
     if not settings.metrics:
         return []
@@ -375,7 +375,7 @@ def measure(
 
 
 def _list_arms(state: State) -> list[ArmRow]:
-    """What came back of every arm; also what is recorded and does not count yet."""
+    """The results of every arm, including recorded ones that do not count yet."""
     record, waiting = state.measured, state.awaited_round
     open_ = None if waiting is None or not waiting.files else waiting.whole
     missing = dict(state.facts.missing)
@@ -477,7 +477,7 @@ def _compare_with_leader(state: State, arms: Sequence[ArmRow]) -> None:
 
 
 def _is_positive(state: State, arm: ArmRow) -> bool:
-    """Whether something can be told in per cent of the mean of an arm."""
+    """Whether relative sizes make sense: the mean of an arm is positive."""
     bounded = state.spec.noise.outcome.low >= 0 or (arm.lower is not None and arm.lower > 0)
     return bounded and arm.mean is not None and arm.mean > 0
 
@@ -592,7 +592,7 @@ def _other_than_control(state: State, form: LinearForm | None) -> str | None:
 
 
 def _form_of(state: State, claim: ClaimStatus) -> LinearForm | None:
-    """What a claim is about; that a statement does not hold is about the same quantity as that it holds."""
+    """The form that a claim is about; a statement and its negation have the same one."""
     form, question = claim.about, state.spec.question
     if form is None or question.forms is None or question.levels is None or question.separate_claims:
         return form

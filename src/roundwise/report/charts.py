@@ -110,7 +110,7 @@ def _colors(report: ReportData, names: Sequence[str]) -> dict[str, int]:
     """The color of each arm: that of the claim about it in the chart of evidence, else one that is free."""
     claims = {each.claim: each.arm or each.compares for each in report.claim_rows}
     drawn = choose_courses(report)
-    grey = _rules_out_arms(report)  # what is out
+    grey = _rules_out_arms(report)  # rejected arms
     taken = {claims.get(each.claim): i for i, each in enumerate(drawn) if not (grey and each.shown)}
     left = iter([i for i in range(len(drawn) + len(names)) if i not in taken.values()])
     return {name: (taken[name] if name in taken else next(left)) % SERIES for name in names}

@@ -59,7 +59,7 @@ def list_metric_rows(
 
 
 def decide_arms(rows: Sequence[MetricRow]) -> list[ArmDecision]:
-    """Decide on each arm: to ship it takes the primary claim and every guardrail; secondary metrics have no say."""
+    """Decide on each arm: shipping needs the primary claim and every guardrail; secondary metrics do not count."""
     found = []
     for arm in dict.fromkeys(each.arm for each in rows):
         own = [each for each in rows if each.arm == arm and each.role != "secondary"]

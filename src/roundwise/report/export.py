@@ -155,7 +155,7 @@ def _escape(text: str) -> str:
 
 
 class ReportView:
-    """What templates show of a report: each part in words, made when a template asks for it."""
+    """The view of a report for templates: each part in words, rendered on demand."""
 
     def __init__(self, report: ReportData) -> None:
         self.report = report
@@ -208,7 +208,23 @@ class ReportView:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report(ReportData):
-    """Everything there is to say about a study, for a screen, a page, a notebook, a spreadsheet or a program."""
+    """The full report of a study, for terminals, pages, notebooks, spreadsheets and programs.
+
+    Attributes:
+        study: The name of the study.
+        status: "undecided", "decided" or "closed".
+        answer: The answer by name; None while there is none.
+        headline: The answer with its size, or what is open.
+        results: The number of results that count.
+        remaining: The results still missing in the open round, by arm.
+        arm_rows, claim_rows, metric_rows: The rows of the tables.
+        decisions: With several metrics, the decision on each arm.
+        guarantee: The status of the guarantee, with its conditions and reasons.
+        dangers, notes: What endangers the guarantee, and what is good to know.
+        next: What to do next.
+        forecast: The rest of the study in one line, where it was forecast.
+        digest: The digest that identifies the record.
+    """
 
     @property
     def arms(self) -> Frame:
@@ -217,12 +233,12 @@ class Report(ReportData):
 
     @property
     def claims(self) -> Frame:
-        """What must be shown as a data frame (needs pandas)."""
+        """The claims as a data frame (needs pandas)."""
         return make_frame(TABLES["claims"], list_records(self, "claims"))
 
     @property
     def by_round(self) -> Frame:
-        """What every round brought of every arm as a data frame (needs pandas)."""
+        """The results by round and arm as a data frame (needs pandas)."""
         return make_frame(TABLES["rounds"], list_records(self, "rounds"))
 
     def plain(self) -> Plain:

@@ -1,4 +1,4 @@
-"""What a report holds: arms, claims, rounds, files and the entries of a record; and how its numbers are written."""
+"""The contents of a report: arms, claims, rounds, files and log entries; and the format of its numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Units(NamedTuple):
 
     @property
     def wording(self) -> Wording:
-        """The word for a mean, and how levels, margins and tolerances are written, which somebody chose."""
+        """The word for a mean, and the format of declared levels, margins and tolerances."""
         return RATE_WORDING if self.rates else wording_in_unit(self.unit)
 
     @property
@@ -44,7 +44,7 @@ class Units(NamedTuple):
 
     @property
     def lowest(self) -> str:
-        """What an arm is that has the lowest mean."""
+        """The word for an arm with the lowest mean."""
         if self.rates or not self.unit:
             return f"has the lowest {self.wording.mean}"
         known = "is fastest" if self.unit in TIMES else "is cheapest" if self.unit in CURRENCIES else None
@@ -210,7 +210,7 @@ class ClaimRow:
     margin: float | None = None  # that a ratio is claimed to exceed
     power: float | None = None  # a forecast that it is shown by the end, where a rule makes one
     log_adjusted: float | None = None  # of the e-value adjusted for all claims, whose bar is 1/delta
-    single_lower: float | None = None  # bounds of single steps, which have no part in what is shown
+    single_lower: float | None = None  # single-step bounds, which do not affect the decision
     single_upper: float | None = None
     given_up: bool = False  # whether no more results go to it
     margins: float | None = None  # by how much it holds, at least
@@ -223,7 +223,7 @@ class ClaimRow:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricRow:
-    """What is claimed of one arm by one of several metrics."""
+    """The claim about one arm in one of several metrics."""
 
     arm: str
     metric: str
@@ -244,7 +244,7 @@ class MetricRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmDecision:
-    """What follows from all metrics for one arm."""
+    """The decision on one arm from all metrics."""
 
     arm: str
     decision: Literal["ship", "do not ship", "undecided"]
@@ -270,7 +270,7 @@ class FileRow:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundRow:
-    """What one round brought of one arm."""
+    """The results of one arm in one round."""
 
     round: int
     arm: str
@@ -293,7 +293,7 @@ class EvidenceHistory(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ReportData:
-    """Everything there is to say about a study."""
+    """All data of a report."""
 
     study: str
     question: str  # its name
@@ -333,10 +333,10 @@ class ReportData:
     guarantee: Guarantee
     sentence: str  # for a protocol or a paper
     next: str
-    forecast: str | None = None  # what is still to come, where somebody looked ahead: "about 1 to 3 more rounds"
+    forecast: str | None = None  # the forecast, if one was made: "about 1 to 3 more rounds"
     reproduce: str
     policy: str
-    allocated: str  # who said how many results of each arm there are
+    allocated: str  # who chose the allocation
     created: str | None  # ISO 8601, UTC
     changed: str | None
     waiting_since: str | None  # the time from which results or a next step are waited for
@@ -346,7 +346,7 @@ class ReportData:
 
     @property
     def waiting(self) -> tuple[Note, ...]:
-        """The notes that say what a conclusion waits for; these stand next to the headline."""
+        """Notes on what a conclusion waits for, shown next to the headline."""
         return tuple(each for each in self.notes if each.code in ("collecting", "few_rows"))
 
     @property

@@ -44,7 +44,7 @@ _TOGETHER = re.compile(r"`[^`]*`|\d %|± \d")  # commands that people copy; numb
 
 
 class Findings(NamedTuple):
-    """What a headline is made of."""
+    """The facts behind a headline."""
 
     question: Question
     arms: Sequence[ArmRow]  # the best first
@@ -60,7 +60,7 @@ class Findings(NamedTuple):
 
     @property
     def open(self) -> str:
-        """What claims are that are not shown."""
+        """The word for claims that are not shown."""
         return "not shown" if self.ended else "open"
 
     def sized(self, arm: ArmRow) -> str:
@@ -112,7 +112,7 @@ def name_answer(question: Question, answer: Any, arms: Sequence[str]) -> Any:
 
 
 def describe_open(found: Findings) -> str:
-    """What is shown and what is still open."""
+    """The part of a headline on shown and open claims."""
     if not any(each.results for each in found.arms):
         early = sum(each.pending for each in found.arms)
         if early == 1:
@@ -296,7 +296,7 @@ def describe_odds_of_error(delta: float) -> str:
 
 
 def explain_meaning(report: ReportData) -> list[str]:
-    """What is known, how sure it is and what to do, for somebody who decides and reads no statistics."""
+    """The result, its certainty and the next step, for decision makers without statistics."""
     out, every = [each.name for each in report.arm_rows if each.place == "out"], len(report.arm_rows)
     if report.status == "decided":
         known = "The study is decided: the answer above is final."
@@ -305,9 +305,9 @@ def explain_meaning(report: ReportData) -> list[str]:
     elif out:
         are = "is" if len(out) == 1 else "are"
         left = f"{count(every - len(out))} of {count(every)}"
-        known = f"{few(out, 4)} {are} out for good; {left} are still in the running."
+        known = f"{few(out, 4)} {are} out; {left} are still in the running."
     elif any(each.shown for each in report.claim_rows):
-        known = "Some claims are shown for good; the rest are still open."
+        known = "Some claims are shown permanently; the rest are still open."
     else:
         known = "Nothing is ruled out yet: the current leader may lead by chance."
     often = describe_odds_of_error(report.delta)
@@ -351,7 +351,7 @@ def as_rows(columns: Sequence[Column]) -> Table:
 
 
 def arm_table(report: ReportData, most: int = MOST) -> list[Column]:
-    """The arms, the best first: only the columns that have something to say."""
+    """The arms, best first, without empty columns."""
     every, units = report.ranked, report.units
     arms = every[:most]
     shares = [each.mean for each in arms if each.mean is not None]
@@ -464,13 +464,13 @@ def _at_least(report: ReportData, bound: float) -> str:
 
 
 def list_decisions(decisions: Sequence[ArmDecision]) -> list[str]:
-    """What to do with the arms on which there is a decision, one sentence each."""
+    """The decisions on arms, one sentence each."""
     found = [each for each in decisions if each.decision != "undecided"]
     return [f"{each.decision.capitalize()} {each.arm}: {each.why}." for each in found]
 
 
 def decision_table(report: ReportData) -> list[Column]:
-    """What follows for each arm from all metrics, and why."""
+    """The table of decisions on arms, with reasons."""
     return [
         Column("arm", [each.arm for each in report.decisions]),
         Column("decision", [each.decision for each in report.decisions]),
@@ -479,7 +479,7 @@ def decision_table(report: ReportData) -> list[Column]:
 
 
 def metric_table(report: ReportData) -> list[Column]:
-    """What is claimed of every metric, arm by arm."""
+    """The table of metrics, arm by arm."""
     rows = report.metric_rows
     return [
         Column("arm", [each.arm for each in rows]),
@@ -553,21 +553,21 @@ EVIDENCE = (
 )
 BOUNDS = " Bounds are one-sided, {units}; each is wrong with at most twice the error probability of the study."
 ONE_BY_ONE = (
-    "Each line is shown on its own, and for good, once the odds won for it reach the odds needed, which fall as other "
-    "lines are shown. The study stops when {settled}, when its budget is used up, or when the rest of the budget is "
-    "unlikely to show more. What is open then has been neither shown nor refuted. Intervals of arms have a level of "
+    "Each line is shown separately and permanently, once the odds won for it reach the odds needed. These fall as "
+    "other lines are shown. The study stops when {settled}, when its budget is used up, or when the rest of the budget "
+    "is unlikely to show more. What is open then has been neither shown nor refuted. Intervals of arms have a level of "
     "their own: where one seems to contradict a line here, the line counts."
 )
 ALL_BOUNDS = " Bounds are one-sided, {units}; the notes say what they guarantee."
 
 
 def has_claim_table(report: ReportData) -> bool:
-    """Whether claims have a table of their own; those that rule out arms stand with the arms."""
+    """Whether claims have a separate table; those that rule out arms are shown with the arms."""
     return bool(report.claim_rows) and report.claim_rows[0].arm is None
 
 
 def claim_table(report: ReportData) -> list[Column]:
-    """What must or can be shown, with the size of each."""
+    """The table of claims, with sizes."""
     rows: Sequence[ClaimRow] = report.claim_rows
     rows = rows if len(rows) <= MOST else sorted(rows, key=lambda each: each.log_evidence)[:MOST]
     needed = [odds(each.log_threshold) for each in rows]
@@ -671,13 +671,13 @@ def render_text(report: ReportData, width: int | None) -> str:
 
 
 def render_top(report: ReportData) -> list[str]:
-    """What became of the guarantee, unless it was kept, what endangers it, and then the headline."""
+    """The status of the guarantee unless kept, the dangers, and the headline."""
     dangers = [f"Danger: {each}" for each in report.dangers]
     return [visible(each) for each in [*describe_guarantee(report), *dangers, sentence(report.headline)]]
 
 
 def describe_guarantee(report: ReportData) -> list[str]:
-    """What became of the guarantee, as a sentence, unless it was kept."""
+    """The status of the guarantee as a sentence, unless it is kept."""
     return [] if report.guarantee.kept else [f"The guarantee is {report.guarantee}."]
 
 
@@ -733,7 +733,7 @@ def describe_dates(report: ReportData) -> str:
 
 
 def describe_outstanding(report: ReportData) -> str:
-    """What is still to come of the open round."""
+    """The results still missing in the open round."""
     names = [f"{arm} {count(n)}" for arm, n in report.remaining.items()]
     return f"{', '.join(names[:30])}{', ...' if len(names) > 30 else ''}"
 
@@ -751,7 +751,7 @@ def describe_places(report: ReportData) -> str:
 
 
 def list_facts(report: ReportData) -> list[tuple[str, str]]:
-    """What was asked, how much came back, and what was promised."""
+    """The question, the number of results, and the guarantee."""
     error, allocation = describe_error(report), report.allocated
     facts = {
         "Question": report.question_text,

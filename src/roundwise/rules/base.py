@@ -54,13 +54,13 @@ class ClaimStatus(NamedTuple):
     opposite: bool = False  # whether it says that another claim does not hold
     scale: str | None = None  # what the sizes are of, if of no mean or difference; "odds ratio": they are its logarithm
     adjusted: float | None = None  # log of the e-value adjusted for all claims: the bar of all is 1/delta
-    single_lower: float | None = None  # bounds that take no part in what is shown, nor it in them
+    single_lower: float | None = None  # bounds that do not affect the decision
     single_upper: float | None = None
     metric: int = 0  # that it is about, where there are several
 
 
 class TrialStatus(NamedTuple):
-    """What else a rule has to say of a trial."""
+    """Further status of a trial under a rule."""
 
     compares: bool = False  # whether a shift of all arms together does not matter to the decision
     all_rejected: bool = False  # whether every answer has been ruled out: the right one, too
@@ -116,20 +116,51 @@ class StoppingRule(ABC, Generic[Kept]):
         """Raise an InputError if the rule does not fit the problem."""
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
-        """Return the state before the first batch: None or a named tuple of arrays."""
+        """Return the state before the first batch: None or a named tuple of arrays.
+
+        Args:
+            problem: The problem to be solved.
+            runs: The shape of independent runs, () for one experiment.
+        """
         return None  # type: ignore[return-value]
 
     def fold(self, problem: Problem, kept: Kept, plan: BatchPlan, batch: Batch) -> Kept:
-        """Return the state after a batch with this plan."""
+        """Return the state after a batch with this plan.
+
+        Args:
+            problem: The problem to be solved.
+            kept: The state before the batch.
+            plan: The plan of the batch, fixed before its results.
+            batch: The results.
+
+        Returns:
+            The state after the batch.
+        """
         return kept
 
     @abstractmethod
     def stops(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
-        """Whether to stop now, before the plan of the trial is pulled."""
+        """Whether to stop now, before the plan of the trial is pulled.
+
+        Args:
+            problem: The problem to be solved.
+            trial: The trial, whose plan is not pulled yet.
+
+        Returns:
+            A truth value for each run.
+        """
 
     @abstractmethod
     def answer(self, problem: Problem, trial: Trial[Any, Kept]) -> Answer:
-        """Return the answer to give when it stops."""
+        """Return the answer to give when it stops.
+
+        Args:
+            problem: The problem to be solved.
+            trial: A trial that is done.
+
+        Returns:
+            The answer of each run, in the form of the question.
+        """
 
     def answer_text(self, problem: Problem, trial: Trial[Any, Kept], names: Sequence[str]) -> str:
         """Say the answer in words. One run."""
@@ -218,7 +249,7 @@ class StoppingRule(ABC, Generic[Kept]):
         return []
 
     def standing(self, problem: Problem, trial: Trial[Any, Kept]) -> TrialStatus:
-        """Return what else there is to say of the trial."""
+        """Return the further status of the trial."""
         return TrialStatus()
 
     def notes(self, problem: Problem, trial: Trial[Any, Kept]) -> list[Note]:

@@ -26,9 +26,9 @@ class PlanFollowed(NamedTuple):
 class Declared(StoppingRule[PlanFollowed]):
     """Stop when the policy declares an answer, `plan.declared`, if every batch came back as planned.
 
-    What is proved of such a rule is proved of its own batches, so it does not decide on one that was cut, is short, or
-    has more than was asked. There is a guarantee only if `proof` says where it is proved, under the `condition`
-    if there is one; a `caveat` says why there is none although there is a proof, of something else.
+    Such rules are proved for their own batches, so they do not decide on one that was cut or whose counts differ from
+    the plan. There is a guarantee only if `proof` says where it is proved, under the `condition` if there is one; a
+    `caveat` says why there is none although there is a proof, of something else.
     """
 
     caveat: str | None = None

@@ -23,6 +23,9 @@ class GLR(StoppingRule[None]):
 
     That is the answer at the empirical means, or, where several may be right, the one with the most evidence.
 
+    Args:
+        threshold: The threshold of the evidence; see `roundwise.thresholds`.
+
     >>> GLR().threshold.name
     'lemma-3.2'
     """
@@ -59,7 +62,7 @@ class GLR(StoppingRule[None]):
         return problem.verdict(trial.record.counts, trial.record.means)
 
     def doubt(self, problem: Problem) -> Doubt | None:
-        """What the threshold says of itself; arms that share items are not what it is proved for."""
+        """The doubt of the threshold; it is not proved for arms that share items."""
         return self.threshold.doubt(problem) if not problem.noise.shares_items else Reason("shared_items")
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:

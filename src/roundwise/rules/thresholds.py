@@ -36,11 +36,27 @@ class Threshold(ABC):
 
     @abstractmethod
     def value(self, problem: Problem, counts: Floats) -> Floats:
-        """The threshold after these counts; more of them never make it smaller. (K)->()"""
+        """The threshold after these counts; more of them never make it smaller. (K)->()
+
+        Args:
+            problem: The problem, with its delta.
+            counts: The number of results of each arm, (..., K).
+
+        Returns:
+            The threshold of each run, in nats.
+        """
 
     @abstractmethod
     def at(self, problem: Problem, samples: float) -> float:
-        """The largest value after this many samples, however they were spread over arms that all have some."""
+        """The largest value after this many samples, however they were spread over arms that all have some.
+
+        Args:
+            problem: The problem, with its delta.
+            samples: The total number of results.
+
+        Returns:
+            The largest threshold at this total, in nats.
+        """
 
     @abstractmethod
     def doubt(self, problem: Problem) -> Doubt | None:

@@ -66,7 +66,7 @@ class Environment(ABC, Generic[Now]):
 
         @property
         def noise(self) -> Noise:
-            """What may rightly be assumed of the rewards."""
+            """The noise model that is true of the rewards."""
 
     shares_items: ClassVar[bool] = False  # whether several arms are tried on the same items
 
@@ -96,11 +96,26 @@ class Environment(ABC, Generic[Now]):
 
     @abstractmethod
     def initial_state(self, rng: Generator, runs: int) -> Now:
-        """Return the state for a number of runs, a named tuple of arrays; `.means` is the truth, (runs, K)."""
+        """Return the state for a number of runs, a named tuple of arrays; `.means` is the truth, (runs, K).
+
+        Args:
+            rng: The generator of random numbers of these runs.
+            runs: The number of runs.
+        """
 
     @abstractmethod
     def pull(self, rng: Generator, state: Now, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Now]:
-        """Return what comes back for these pulls, (runs, K), in the detail that is needed, and the state after it."""
+        """Return what comes back for these pulls, (runs, K), in the detail that is needed, and the state after it.
+
+        Args:
+            rng: The generator of random numbers of these runs.
+            state: The state of each run.
+            pulls: How often to pull each arm, (runs, K).
+            needs: The detail that the noise model needs: "sums", "squares", "cubes" or "rows".
+
+        Returns:
+            The batch, and the state after it.
+        """
 
     def pull_parts(
         self, rng: Generator, state: Now, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
@@ -256,6 +271,9 @@ class FamilyArms(Arms):
 class BernoulliArms(FamilyArms):
     """0/1 outcomes. `means` are K rates, or a function (rng, runs) -> (runs, K) for random instances.
 
+    Args:
+        means: The rate of each arm, (K), or of each arm and run, (runs, K).
+
     >>> BernoulliArms([0.02, 0.03]).noise.sigma
     0.5
     """
@@ -275,7 +293,11 @@ class BernoulliArms(FamilyArms):
 
 @dataclass(frozen=True, eq=False)
 class PoissonArms(FamilyArms):
-    """Counts of events. `means` are K rates per pull, or a function (rng, runs) -> (runs, K) for random instances."""
+    """Counts of events. `means` are K rates per pull, or a function (rng, runs) -> (runs, K) for random instances.
+
+    Args:
+        means: The mean count of each arm, (K), or of each arm and run, (runs, K).
+    """
 
     noise: Noise = field(default_factory=Poisson, init=False)
 

@@ -1,6 +1,6 @@
 """Many runs of policies in a simulated or replayed environment: in lockstep, in blocks.
 
-Runs come in blocks of a fixed size, each with random generators of its own that depend on the seed and the number of
+Runs come in blocks of a fixed size, each with its own random generators, which depend on the seed and the number of
 the block only. No arithmetic mixes runs, so blocks may be stacked to be computed faster: the numbers are the same
 however many are computed at once, and where.
 
@@ -58,7 +58,7 @@ class RunSettings(NamedTuple):
 
     @property
     def load(self) -> int:
-        """What one run takes, in arms: where they share items, or within a tolerance, every two of them count."""
+        """The memory of one run, in arms: with shared items or a tolerance, every pair counts."""
         arms = self.problem.arms
         if self.problem.noise.shares_items:
             return 40 * arms**2
@@ -86,7 +86,7 @@ class RunBlock(NamedTuple):
 def check_place(workers: int, cluster: Cluster | None) -> None:
     """Raise an InputError unless it is clear where to compute."""
     if check_whole_number("workers", workers, 1) > 1 and cluster is not None:
-        raise InputError("Give either `workers` or `cluster`: a cluster has workers of its own.")
+        raise InputError("Give either `workers` or `cluster`: a cluster has its own workers.")
 
 
 def split_into_blocks(setting: RunSettings) -> Iterator[RunBlock]:

@@ -1,4 +1,4 @@
-"""What happened in many runs, and in a few numbers: means with their errors, quantiles, what the error rate can be."""
+"""Results of many runs, and their summary: means with standard errors, quantiles, and bounds on the error rate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True, kw_only=True)
 class Runs:
-    """What happened in each run of one policy. Arrays have one value for each run unless it says otherwise.
+    """The outcome of each run of one policy. Arrays have one value for each run unless it says otherwise.
 
     Attributes:
         policy: The name of the policy.

@@ -247,7 +247,7 @@ def digest_own_code(question: Question, noise: Noise, policy: Policy) -> dict[st
 
 
 def _read_tables(found: Plain, key: str, path: Path, make: Callable[[Plain], Made]) -> list[Made]:
-    """What each table of this name describes."""
+    """Parse each table of this name."""
     tables = found.get(key, [])
     tables = [tables] if isinstance(tables, dict) else tables
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
@@ -428,7 +428,7 @@ def _read_replay(table: Plain, path: Path) -> tuple[str, Plain, Replay]:
 
 
 class SweepResult(NamedTuple):
-    """What a sweep found.
+    """The result of a sweep.
 
     Attributes:
         rows: One row for each cell: question, instance, noise, policy, delta and seed, and its runs in a few numbers.

@@ -51,7 +51,7 @@ class Place(NamedTuple):
     executor: Executor
     slots: Callable[[], int]  # how many bundles are worked on at once: workers come and go
     pickle: Callable[[object], bytes]  # how a bundle is pickled: here, so that no worker chokes on what it cannot read
-    check: Callable[[], None]  # raises a ClusterError if nobody is there to work
+    check: Callable[[], None]  # raises a ClusterError if there are no workers
 
 
 def done(
@@ -61,7 +61,7 @@ def done(
     workers: int = 1,
     cluster: Cluster | None = None,
 ) -> Iterator[tuple[int, Made]]:
-    """What `work` makes of each of `number` jobs, with the place of the job in the list, as they are done.
+    """Yield the place and result of each of `number` jobs, as they finish.
 
     `work` is called with some jobs at a time and returns one result for each. Every slot is kept busy with one bundle
     under way and one waiting.

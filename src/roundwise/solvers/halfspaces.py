@@ -35,7 +35,9 @@ class Pieces(NamedTuple):
 
 
 class Halfspaces(NamedTuple):
-    """What makes an answer right: sum_s factors[p, s] means[arms[p, s]] > offsets[p] for every piece p."""
+    """The half-spaces on whose intersection an answer is right: sum_s factors[p, s] means[arms[p, s]] > offsets[p] for
+    every piece p.
+    """
 
     arms: NDArray[np.intp]  # (P, S)
     factors: Floats | None  # (P, S); None for pairs: 1 and -1

@@ -1,4 +1,5 @@
-"""The complexity of the best arm in the divergences of its own family, O(K) (Garivier and Kaufmann 2016, Theorem 5).
+"""The complexity of the best arm in the divergences of an exponential family, O(K) (Garivier and Kaufmann 2016, Theorem
+5).
 
 Let arm 1 be the best and n_b = x_b n_1. To make b as good as 1 costs n_1 g_b(x_b), where g_b(x) = KL(mu_1, lambda) +
 x KL(mu_b, lambda), and lambda is the common mean of the two: it rises with x, is concave, and g_b' = KL(mu_b, lambda).

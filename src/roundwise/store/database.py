@@ -113,7 +113,7 @@ class Address:
 
     @property
     def key(self) -> Hashable:
-        """What tells stores apart: the file itself, whatever it is called, or the address of a database."""
+        """The identity of a store: the file itself, whatever its name, or the address of a database."""
         return identity(self.file) if self.file else self.url.render_as_string(hide_password=False)
 
     def describe(self, error: BaseException) -> str:
@@ -307,7 +307,7 @@ POSTGRESQL_ERRORS: tuple[Described, ...] = (
     (
         ("57014", "25P03", "25P04"),
         StoreError,
-        "The server of {place} stopped this because it took too long or somebody cancelled it ({detail}). {intact} "
+        "The server of {place} stopped this because it took too long or was cancelled ({detail}). {intact} "
         "Repeat, or ask for a longer time there.",
     ),
     (
@@ -374,7 +374,7 @@ def _open_file(file: Path, mode: str) -> Opened:
 def _open_readable(file: Path) -> Callable[[], Opened]:
     """What opens a file beside which nothing can be written: as it is, or a copy where its log holds something.
 
-    Nobody can write to it meanwhile; and every entry is checked against the one before it.
+    No process can write to it meanwhile, and every entry is checked against the one before it.
     """
     log = _beside(file, "-wal")
     if not log.exists() or not log.stat().st_size:
@@ -432,7 +432,7 @@ class Access:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A transaction that sees the store as of one moment, and blocks nobody."""
+        """A transaction that sees a snapshot of the store, and blocks no other."""
         options = {} if self.address.file else {"isolation_level": "REPEATABLE READ"}
         with self._connection() as connection, connection.execution_options(**options).begin():
             self._look()
@@ -481,7 +481,7 @@ class Access:
                         yield connection
                     except Exception:
                         raise
-                    except BaseException:  # interrupted anywhere: nobody knows what the connection was at
+                    except BaseException:  # interrupted anywhere: the state of the connection is unknown
                         if not self.lost:
                             connection.invalidate()  # while it is ours: once back in the pool it may be another's
                         raise
@@ -519,7 +519,7 @@ class Access:
     def _look(self, done: str = "Nothing was changed") -> None:
         """Raise an error where the file or its log, by name, are not those that the connection has open.
 
-        What is written then goes to a file that nobody else will find.
+        Otherwise writes would go to a file that no other process finds.
         """
         if self.pid != os.getpid():
             raise StoreError(f"This process was forked while {self.address.place} was written. Nothing was changed.")
@@ -543,7 +543,7 @@ class Access:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
     def _settle(self, connection: sa.Connection) -> None:
-        """Bring what was committed from the log into the file itself, as far as nobody reads what it would replace.
+        """Bring what was committed from the log into the file itself, except pages that a reader still needs.
 
         Under the lock of writers: before SQLite 3.51.3 a commit during a checkpoint may spoil the log ("WAL-reset
         bug"). A writer that does not get that lock at once leaves it to the other, and what fails here is as safe in
@@ -633,7 +633,7 @@ class Access:
 
 
 class Gate:
-    """What every use of a database passes, any number at once, and which is shut during a fork."""
+    """A gate that all uses of a database pass concurrently, and that is shut during a fork."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()  # of an RLock: a finalizer may come in between
@@ -655,7 +655,7 @@ class Gate:
             self._changed.notify_all()
 
     def shut(self) -> None:
-        """Let nobody in, and wait until the others are out; not for ever, and not for this thread itself."""
+        """Block new uses and wait for current ones to end, with a timeout; this thread's own do not count."""
         me = threading.get_ident()
         with self._changed:
             self._changed.wait_for(lambda: self._forking is None, timeout=2 * PATIENCE)  # another thread forks
@@ -717,7 +717,7 @@ class Registry:
         return bool(found)
 
     def finish(self, access: Access) -> None:
-        """Close the connections where nobody uses them: neither a store, nor a thread that is still at it."""
+        """Close the connections if they are unused, by stores and by threads."""
         with self.gate, self.lock:
             if access.users == 0 and not access.busy and not access.lost:
                 self.accesses = {key: each for key, each in self.accesses.items() if each is not access}
@@ -732,7 +732,7 @@ class Registry:
                 access.keep_open()
 
     def holds(self, path: Path) -> bool:
-        """Whether a path is that of a database in use here, or of a file of SQLite beside it."""
+        """Whether a path is that of a database in use here, or of one of SQLite's files next to it."""
         found = identity(path)
         with self.gate, self.lock:
             files = [access.address.file for access in self.accesses.values() if access.address.file]
@@ -762,7 +762,7 @@ _registry = Registry()
 def registry() -> Registry:
     """That of this process."""
     global _registry
-    if _registry.pid != os.getpid():  # a fork that Python was not told of
+    if _registry.pid != os.getpid():  # a fork that bypassed Python
         _registry = _registry.inherited()
     return _registry
 
@@ -800,7 +800,7 @@ STUDY = sa.Table(
     sa.Column("entries", sa.Integer, nullable=False),
     sa.Column("digest", sa.Text, nullable=False),  # of the last entry: a log that lost its end is noticed
     sa.Column("checkpoint", sa.Integer, nullable=False),  # the last entry that holds all of the state, or 0
-    sa.Column("overview", sa.Text, nullable=False),  # JSON, for lists of studies; empty if nobody wrote one
+    sa.Column("overview", sa.Text, nullable=False),  # JSON, for lists of studies; empty if there is none
 )
 ENTRY = sa.Table(
     "roundwise_entry",
@@ -932,7 +932,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Give back files and connections, which other stores of this process may go on using."""
+        """Give back files and connections, which other stores of this process may continue to use."""
         if self._access is not None:
             self._access = None
             self._finalizer()
@@ -967,7 +967,7 @@ class Store:
     def put(self, entries: Sequence[Entry], overview: Facts | None = None) -> Listing:
         """Take in a whole log, as it was exported."""
         if not entries:
-            raise InputError("A log without entries is no study.")
+            raise InputError("A log without entries is not a study.")
         check_chain(entries)
         name = _check_name(entries[0].study)
         if any(entry.study != name for entry in entries):
@@ -1136,7 +1136,7 @@ class Store:
             except IntegrityError:
                 raise StudyExistsError(
                     f"There is already a study called '{first.study}' in {self.address.place}. Nothing was changed; "
-                    "choose another name, or go on with that study."
+                    "choose another name, or continue that study."
                 ) from None
             number = connection.execute(sa.select(STUDY.c.id).where(STUDY.c.name == first.study)).scalar_one()
             self._add(connection, number, entries)

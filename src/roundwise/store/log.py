@@ -23,7 +23,7 @@ from roundwise.messages import option
 
 
 class EventKind(StrEnum):
-    """What can happen to a study. The payload of each is a plain JSON object; nothing in it names a Python class."""
+    """The kinds of entries in a study's log. Payloads are plain JSON objects and never name Python classes."""
 
     CREATED = "created"  # the settings
     ASKED = "asked"  # round, pulls, planned, by_number, rules: the plan of a round
@@ -35,10 +35,10 @@ class EventKind(StrEnum):
     AMENDED = "amended"  # replaces, name, round, results, why: one file, corrected or (results null) withdrawn
     DROPPED = "dropped"  # arm, why, unrelated, after: an arm left after that round
     ADDED = "added"  # arm, why, unrelated, after: an arm joined
-    RELAXED = "relaxed"  # why, after: the study goes on as large-sample after that round
+    RELAXED = "relaxed"  # why, after: the study continues as large-sample after that round
     EXTENDED = "extended"  # budget
     REDESIGNED = "redesigned"  # policy, budget, lead, looks: of every round whose results come after it
-    PAST_IMPORTED = "past_imported"  # results: earlier data that teach and are no evidence
+    PAST_IMPORTED = "past_imported"  # results: earlier data, which guide the allocation and are no evidence
     NOTED = "noted"  # text
     CLOSED = "closed"  # why
     REOPENED = "reopened"  # why
@@ -152,8 +152,8 @@ def check_chain(entries: Sequence[Entry], after: Head | None = None) -> None:
 
 
 def search_keys(kind: str, payload: Plain) -> list[str]:
-    """What an entry can be found by: the contents of a file it tells, and the key of the request that recorded it."""
-    if kind in (EventKind.CREATED, EventKind.CHECKPOINT):  # made by no request of their own
+    """The search keys of an entry: the contents of its file, and the key of the request that recorded it."""
+    if kind in (EventKind.CREATED, EventKind.CHECKPOINT):  # not made by separate requests
         return []
     try:
         results = payload.get("results") if kind in (EventKind.TOLD, EventKind.AMENDED, EventKind.TOLD_LATE) else None
@@ -168,7 +168,7 @@ _WRITER: ContextVar[str | None] = ContextVar("writer", default=None)
 
 @contextmanager
 def written_by(name: str | None) -> Iterator[None]:
-    """What is recorded meanwhile is recorded as written by somebody else than the account; None changes nothing."""
+    """Within the block, entries are recorded under this author instead of the account; None changes nothing."""
     before = _WRITER.set(name or _WRITER.get())
     try:
         yield
@@ -186,7 +186,7 @@ def current_user() -> str:
 
 
 def restore_advice(what: str = "Restore it") -> str:
-    """What to do about a log or a file that is no longer as it was written."""
+    """The remedy for a log or file that changed after it was written."""
     return f"{what} from a backup or an export ({option('import')})."
 
 
@@ -223,7 +223,9 @@ def log_lines(entries: Sequence[Entry], study: str | None = None) -> Iterator[st
 
 
 def refuse_database(path: Path) -> None:
-    """Raise an error where a path is a database of SQLite, or a file of SQLite beside one: no place for an output."""
+    """Raise an error where a path is an SQLite database, or one of SQLite's files next to it, which must not be
+    overwritten.
+    """
     ends = [end for end in ("-wal", "-shm", "-journal") if path.name.endswith(end)]
     for each in (path, *(path.with_name(path.name.removesuffix(end)) for end in ends)):
         not_open(each)  # then it may be looked at: this process has no locks on it

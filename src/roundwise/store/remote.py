@@ -1,7 +1,6 @@
-"""Studies behind a server (`roundwise serve`): read whole, so that a reader can check them; told by its API.
-
-Requests are tried again where that is safe, and the server's sentences become the errors that a local study raises.
-Nothing but Python's own library is needed.
+"""Studies behind a server (`roundwise serve`): read completely, so that clients can check them; changed through its
+API. Requests are retried where that is safe, and the server's messages become the exceptions of a local study. Only the
+standard library is used.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server answered."""
+    """The answer of a server."""
 
     status: int
     kind: str  # of the content

@@ -1,6 +1,6 @@
 """Live studies: named, durable experiments.
 
-`study` says what may be told and what may change; `state` replays the log as facts, `fold` does the mathematics when a
+`study` has the public methods and their checks; `state` replays the log as facts, `fold` does the mathematics when a
 round is complete, `amendments` has the rules by which arms leave and join, `audit` verifies, exports and lists.
 """
 

@@ -1,9 +1,9 @@
-"""Arms that leave and join a study under way, and a noise model that is given up, by rules that keep a guarantee.
+"""Changes of a running study that keep a guarantee: arms that leave or join, and a relaxed noise model.
 
 If the reason has nothing to do with any result, the study is what it would have been with the other list of arms from
-the beginning: all batches are counted anew. If it may have, what was won is carried on by the rules of
+the beginning: all batches are recomputed. If it may have, what was won is carried on by the rules of
 docs/why-the-guarantee-holds.md (Propositions 22 and 23), which exist for some questions only. A study whose rows
-contradict its noise model may go on as large-sample, once, with nothing won (Proposition 34).
+contradict its noise model may continue as large-sample, once, with nothing won (Proposition 34).
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def check_change(spec: StudySpec, change: Change) -> None:
 
 
 def effect_of_change(spec: StudySpec, change: Change) -> str:
-    """What a change does to the guarantee, in one sentence."""
+    """The effect of a change on the guarantee, in one sentence."""
     check_change(spec, change)
     arm = change.arm
     if spec.question.separate_claims and change.kind == "added" and not change.unrelated:
@@ -192,7 +192,7 @@ def _with_claim(spec: StudySpec, trial: Trial, change: Change) -> tuple[StudySpe
 
 
 def _without_arm(spec: StudySpec, trial: Trial, change: Change) -> tuple[StudySpec, Trial]:
-    """The claims of one arm are not fed any more, and stay in the sum as they are (Proposition 18)."""
+    """Drop an arm of claims: it is no longer sampled, and its claims stay in the sum as they are (Proposition 18)."""
     after = dataclasses.replace(spec, left_out=(*spec.left_out, change.arm))
     left = budget_before(trial.plan)
     trial = trial._replace(kept=_feed_others(after, trial.kept, left))
@@ -203,7 +203,7 @@ def _without_arm(spec: StudySpec, trial: Trial, change: Change) -> tuple[StudySp
 
 
 def _feed_others(spec: StudySpec, kept: ClaimState, left: Floats | None) -> ClaimState:
-    """The state in which the claims of arms that are left out are not fed."""
+    """The state in which dropped arms are no longer sampled."""
     rule = spec.policy.stopping
     assert isinstance(rule, ClosedTestingRule)
     return left_out(rule, spec.problem, kept, np.isin(spec.arms, spec.left_out), left)

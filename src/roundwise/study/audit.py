@@ -1,4 +1,4 @@
-"""The record of a study: audits, exports, imports, lists, and what happened.
+"""The record of a study: audits, exports, imports, lists and logs.
 
 In an audit everything is computed again from the beginning, and every difference is listed. Nothing else compares: what
 was asked, told, counted and decided are facts. A difference is no fault of the study, if another version recorded it:
@@ -51,7 +51,7 @@ class Difference(NamedTuple):
 
 
 class Audit(NamedTuple):
-    """What was found."""
+    """The result of an audit."""
 
     state: State
     entries: int  # of the record,
@@ -78,10 +78,8 @@ class Audit(NamedTuple):
 
 
 def find_entry(entries: Sequence[Entry], digest: str) -> Entry:
-    """The entry with this digest (or its first letters), which somebody kept; an InputError if there is none.
-
-    The chain alone proves nothing: without a key anybody can compute it again. A digest that was kept elsewhere fixes
-    all entries up to its own.
+    """The entry with this digest (or its first letters), kept outside the store; an InputError if there is none. The
+    chain alone proves nothing, since anyone can recompute it; a digest kept elsewhere fixes all entries up to it.
     """
     start = digest.strip().lower()
     if len(start) < SHORTEST or not set(start) <= set("0123456789abcdef"):
@@ -89,8 +87,8 @@ def find_entry(entries: Sequence[Entry], digest: str) -> Entry:
     found = next((entry for entry in entries if entry.digest.startswith(start)), None)
     if found is None:
         raise DataError(
-            f"No entry of '{entries[0].study}' has the digest {start}: this is not the record that it was taken of, or "
-            "somebody wrote it anew. Compare it with an export that you kept."
+            f"No entry of '{entries[0].study}' has the digest {start}: this is not the record it was taken from, or "
+            "the record was rewritten. Compare it with an export that you kept."
         )
     return found
 
@@ -130,7 +128,7 @@ def _is_followed(entries: Sequence[Entry], i: int, kind: str) -> bool:
 
 
 def _differences(state: State, entry: Entry) -> list[str]:
-    """What this version, from what was recorded before an entry, computes differently from it."""
+    """The differences between a recorded entry and what this version computes from the entries before it."""
     payload, words = entry.payload, list[str]()
     if entry.kind == EventKind.ASKED:
         recorded = np.asarray(payload["pulls"], dtype=np.float64)
@@ -140,7 +138,7 @@ def _differences(state: State, entry: Entry) -> list[str]:
     elif entry.kind == EventKind.TOLD:
         words += _other_adjustments(state, payload["results"])
     elif entry.kind == EventKind.RELAXED and not contradicted_assumptions(state.row_checks):
-        words.append("the study went on as large-sample, but no rows contradicted its noise model")
+        words.append("the study continued as large-sample, but no rows contradicted its noise model")
     elif entry.kind == EventKind.DECIDED:
         verdict = state.verdict()
         mine = "none" if verdict is None else verdict["answer"]
@@ -185,13 +183,13 @@ def _other_adjustments(state: State, written: Plain) -> list[str]:
 
 
 def _contradictions(state: State, checkpoint: Plain) -> list[str]:
-    """What does not agree within a checkpoint: the state, and what it says was won."""
+    """Contradictions within a checkpoint: its state against its stated evidence."""
     try:
         if _close(evidence(state.spec, state.trial)[0], unpack_array(checkpoint["claims"]["log_evidence"])):
             return []
     except (AttributeError, LookupError, TypeError, Unreadable):
-        return []  # what cannot be read was said above
-    return [f"after round {checkpoint['round']} the state that was recorded holds other evidence than was said"]
+        return []  # unreadable entries are reported above
+    return [f"after round {checkpoint['round']} the state that was recorded contradicts its stated evidence"]
 
 
 def _close(one: Floats, other: Floats) -> bool:
@@ -225,6 +223,9 @@ def list_studies(storage: str | None = None) -> list[Plain]:
 
     Args:
         storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+
+    Returns:
+        A mapping for each study: name, state, answer, results, budget, guarantee and dates.
     """
     rows = []
     with open_store(storage, create=False) as store:
@@ -251,7 +252,7 @@ def import_entries(
     """
     check_chain(entries)
     if not entries:
-        raise InputError("A log without entries is no study.")
+        raise InputError("A log without entries is not a study.")
     state = replay(entries)
     try:
         about = overview(state)
@@ -281,6 +282,9 @@ def verify_study(name: str, storage: str | None = None, digest: str | None = Non
         name: The name of the study.
         storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
         digest: The digest of a report that was kept: raise an error unless the record still contains it.
+
+    Returns:
+        The audit, whose `sound` says whether the record is unchanged and complete; `differences` lists the rest.
     """
     with open_store(storage, create=False) as store:
         entries = store.read(name)
@@ -296,6 +300,9 @@ def export_study(name: str, path: str | Path, storage: str | None = None) -> Pat
         name: The name of the study.
         path: The file to write.
         storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+
+    Returns:
+        The path of the file.
     """
     with open_store(storage, create=False) as store:
         entries = store.read(name)
@@ -310,6 +317,9 @@ def import_study(path: str | Path, storage: str | None = None, unsound: bool = F
         path: The exported file.
         storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
         unsound: Accept a record that this version recomputes differently.
+
+    Returns:
+        The imported study.
     """
     listing = import_entries(read_log(Path(path)), storage, unsound)
     return load_study(listing.name, storage)
@@ -321,6 +331,9 @@ def study_log(name: str, storage: str | None = None) -> list[Event]:
     Args:
         name: The name of the study.
         storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+
+    Returns:
+        The entries of the record, in order.
     """
     from roundwise.report import list_events
 

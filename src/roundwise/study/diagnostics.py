@@ -71,7 +71,7 @@ class Heterogeneity(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """What is kept of the batches so far."""
+    """The statistics of the batches so far."""
 
     sums: Past  # of all results, without the batches one by one
     weighted: Past  # of the arms that had enough results, by 1/variance
@@ -103,7 +103,7 @@ def update_agreement(problem: Problem, so_far: Agreement, batch: Batch, number: 
 
 
 def find_disagreement(problem: Problem, so_far: Agreement, shifts: bool) -> Disagreement | None:
-    """How well the batches agree, up to a `shift` of all arms together; None if that cannot be said."""
+    """How well the batches agree, up to a `shift` of all arms together; None if that cannot be tested."""
     apart = so_far.up_to_shifts if shifts else so_far.plain
     if apart.freedom < 1:
         return None

@@ -57,7 +57,7 @@ class Round:
 
     number: int  # from 1
     pulls: Floats  # (K)
-    files: tuple[Results, ...] = ()  # what was told; changed by `set_files` alone
+    files: tuple[Results, ...] = ()  # the recorded files; changed by `set_files` alone
     closed_early: str | None = None  # why the rest will not come, in the user's words
     amended: bool = False  # it was complete when one of its files was corrected or withdrawn, and stays so
     counted: bool = False  # whether the decision has seen it
@@ -67,17 +67,17 @@ class Round:
     since: str = ""  # when it was asked for
     design: Plain | None = None  # of the study (`StudySpec.design`), as it was last set before any result of this round
     entries: Bools | None = None  # (places, K), of a list: what was asked for; None where only numbers are
-    rows: Floats | None = None  # (n, K), of a list: what was told, by place
+    rows: Floats | None = None  # (n, K), of a list: recorded results, by place
     order: tuple[str, ...] = ()  # of a list: what each place is
     _batch: Batch | None = field(default=None, init=False, repr=False, compare=False)
 
     def set_files(self, files: Sequence[Results]) -> None:
-        """Replace what was told."""
+        """Replace the recorded files."""
         self.files, self._batch = tuple(files), None
 
     @property
     def table(self) -> list[tuple[str, int]]:
-        """What is still to be done: (arm, pulls) for every arm of which results are missing."""
+        """The outstanding results: (arm, pulls) for every arm that lacks some."""
         return [(arm, int(n)) for arm, n in zip(self.arms, self.outstanding, strict=True) if n > 0]
 
     @property
@@ -110,7 +110,7 @@ class Round:
 
     @property
     def lacking(self) -> Bools:
-        """Of a list, which entries were asked for and not told yet. (places, K)"""
+        """For a list, the entries that were asked for and not recorded yet. (places, K)"""
         assert self.entries is not None
         found = self.entries.copy()
         if self.rows is not None:
@@ -149,7 +149,7 @@ class Round:
 
     @property
     def added(self) -> int:
-        """Results beyond the plan that were told after others, in a later call: those may be known."""
+        """Surplus results recorded in a later call, when earlier ones may be known."""
         came, before, found = np.zeros_like(self.pulls), np.zeros_like(self.pulls), 0.0
         for each in self.files:
             before = before if each.same_call else came
@@ -166,14 +166,14 @@ class Round:
 
     @property
     def batch(self) -> Batch:
-        """What came back as one batch, in random parts; worked out once."""
+        """The results as one batch in random parts; computed once."""
         if self._batch is None:
             self._batch = batch_of(self.files, self.number) if self.files else self.whole
         return self._batch
 
     @property
     def whole(self) -> Batch:
-        """What came back, in no parts: for all but bets."""
+        """The results as one batch without parts: for everything but bets."""
         if self._batch is not None:
             return self._batch._replace(parts=None)
         nothing = np.zeros_like(self.pulls)
@@ -227,7 +227,7 @@ def read_pulls(written: object, arms: int) -> Floats:
 
 
 class Surplus(NamedTuple):
-    """Results beyond the plan that were told after others of the same round, which may have been seen."""
+    """Surplus results recorded after others of the same round, which may have been seen."""
 
     rounds: tuple[int, ...] = ()  # the first of those with such results
     asked: int = 0  # in all of those
@@ -262,7 +262,7 @@ class StudySummary:
     closed_early: tuple[Facts, ...] = ()  # rounds closed although results were missing
     more_closed_early: int = 0  # beyond the ones that are kept
     notes: tuple[FileNote, ...] = ()
-    sums_only: bool = False  # whether a file told no rows where the noise model has use for them
+    sums_only: bool = False  # whether a file had sums where the noise model could use rows
     deviation: str | None = None  # how a round first differed from its plan
     agreement: Agreement | None = None  # None if it cannot be read
     refolded: bool = False  # whether the wealth of earlier rules could not be read, and all was folded anew
@@ -272,13 +272,13 @@ class StudySummary:
     shared_items: bool = False  # whether several arms were tried on the same items
     sketches: Mapping[str, ValueSketch] = field(default_factory=dict)  # of columns that may identify units, by title
     surplus: Surplus = field(default_factory=Surplus)
-    partitioned_rows: bool = False  # whether the order of rows decided which part each was dealt to, given the seed
+    partitioned_rows: bool = False  # whether row order decided the part of each row, given the seed
     late_rounds: tuple[int, ...] = ()  # rounds that no decision has seen: folded anew, an earlier one decided
     late_sums: Mapping[str, ArmTotal] = field(default_factory=dict)  # what they brought, by the name of the arm
     splits: Splits = field(default_factory=Splits)  # of rounds that are a number of results
     covariate: CovariateSummary = field(default_factory=CovariateSummary)
     costs: Mapping[str, ArmTotal] = field(default_factory=dict)  # what results cost, by the name of the arm
-    cost_units: tuple[str, ...] = ()  # in which that was told
+    cost_units: tuple[str, ...] = ()  # in which it was recorded
     ratios: Ratios = field(default_factory=dict)  # what numerators and denominators add up to
     row_checks: RowChecks = field(default_factory=lambda: RowChecks.none(0))
     metrics: tuple[StudySummary, ...] = ()  # of the same rounds by each further metric
@@ -334,7 +334,7 @@ class StudySummary:
         )
 
     def mean_costs(self, arms: Sequence[str]) -> Floats | None:
-        """What a result of each arm costs on average; None where that is not known of all, in one unit. (K)"""
+        """The mean cost of a result of each arm; None unless all are known, in one unit. (K)"""
         known = [self.costs.get(arm, ArmTotal()) for arm in arms]
         if len(self.cost_units) != 1 or not all(each.results for each in known):
             return None
@@ -539,7 +539,7 @@ def fold_round(spec: StudySpec, trial: Trial, summary: StudySummary, round: Roun
 
 
 def list_rows(spec: StudySpec, round: Round) -> Floats | None:
-    """What was told of a list in a round, by place; None without a list. (n, K)"""
+    """The recorded results of a list in a round, by place; None without a list. (n, K)"""
     return None if spec.list is None else spec.list.rows(round.files, len(round.arms), spec.seed)
 
 
@@ -723,4 +723,4 @@ def _check_alike(found: Any, like: Any) -> None:
     elif isinstance(like, int | float):
         fits = isinstance(found, int | float)
     if not fits:
-        raise Unreadable(f"what cannot stand in the place of a {type(like).__name__}")
+        raise Unreadable(f"what cannot stand in place of a {type(like).__name__}")

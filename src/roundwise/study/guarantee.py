@@ -40,7 +40,7 @@ def guarantee_of(state: State) -> Guarantee:
     """Return what became of the guarantee of a study."""
     doubts = list(_doubts(state))
     once = [each for each in doubts if each.code in SAID_ONCE]
-    for m, metric in enumerate(state.spec.metrics):  # a wrong model of one metric is a false bet in the common purse
+    for m, metric in enumerate(state.spec.metrics):  # a wrong model of one metric is a false bet in the common sum
         for each in _doubts(state.of_metric(m)):
             if each.code not in WHOLE_STUDY and each not in once:
                 doubts.append(type(each)("metric", metric=metric.name, about=each.values()))
@@ -64,7 +64,7 @@ def _doubts(state: State) -> Iterator[Doubt]:
     if (chance := covariates_differ(state)) < SURPRISING:
         yield Condition("covariate_differs", column=spec.columns.covariate, chance=chance)
     yield from contradicted_assumptions(state.row_checks)
-    listed = spec.list is not None  # its bets wait for what is missing, whatever the order in which results come
+    listed = spec.list is not None  # its bets wait for missing results, whatever their order
     if facts.closed_early and not listed:
         yield Condition("short_rounds", rounds=list(facts.closed_early), more=facts.more_closed_early)
     if lost := sum(facts.missing.values()):
@@ -129,7 +129,7 @@ def dangers_of(state: State, guarantee: Guarantee) -> list[Danger]:
 
 
 def _list_contradicts(state: State) -> Danger | None:
-    """Where results told after the decision complete the list, arithmetic may say that the answer is wrong."""
+    """Where later results complete the list, arithmetic may contradict the answer."""
     spec, verdict = state.spec, state.decided
     if spec.list is None or verdict is None or not state.late_files:
         return None
@@ -165,7 +165,7 @@ def _cap_differs(state: State) -> Danger | None:
 
 def _missing_differ(state: State) -> Danger | None:
     lost = state.facts.missing
-    if not any(lost.values()) or state.spec.list is not None:  # what is given up on a list helps no arm
+    if not any(lost.values()) or state.spec.list is not None:  # requests given up on a list help no arm
         return None
     missing = np.array([float(lost.get(name, 0)) for name in state.spec.arms])
     chance = missing_p_value(state.record.counts, missing)
@@ -221,13 +221,13 @@ def disagreeing(state: State) -> Disagreement | None:
 
 
 def disagreement_of(state: State, shifts: bool) -> Disagreement | None:
-    """How well the batches agree, up to a `shift` of all arms together; None if that cannot be said."""
+    """How well the batches agree, up to a `shift` of all arms together; None if that cannot be tested."""
     kept = state.summary.agreement
     return None if kept is None else find_disagreement(state.spec.problem, kept, shifts)
 
 
 def standing(state: State) -> TrialStatus:
-    """What else the rule has to say of it."""
+    """Its further status under the rule."""
     return state.spec.policy.stopping.standing(state.spec.problem, state.trial)
 
 

@@ -65,7 +65,7 @@ class ItemList:
         if not items:
             raise InputError("The list of items is empty. Give at least one item.")
         if not all(items):
-            raise InputError(f"Item {items.index('') + 1} of the list has no id. Give every item an id of its own.")
+            raise InputError(f"Item {items.index('') + 1} of the list has no id. Give every item a unique id.")
         if self.order not in ("random", "given"):
             raise InputError(f"The order of the list is {self.order!r}, but must be random or given.")
         if len(set(hash_ids(items, 0).tolist())) < len(items):
@@ -112,7 +112,7 @@ class ItemList:
 
     @property
     def flags(self) -> list[str]:
-        """The options of a command that make the list; FILE where it has ids of its own."""
+        """The options of a command that make the list; FILE where its ids are not numbers."""
         numbered = self.items == numbered_items(len(self.items))
         found = ["--list-size", str(len(self.items))] if numbered else ["--list", "FILE"]
         found += ["--repeats", str(self.repeats)] if self.repeats > 1 else []
@@ -122,7 +122,7 @@ class ItemList:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """What an arm is tried on, one after the other: the items, or every repeat of every item."""
+        """The entries that an arm is tried on, in order: the items, or every repeat of every item."""
         if self.repeats == 1:
             return self.items
         return tuple(f"{item}{REPEAT}{k}" for item in self.items for k in range(1, self.repeats + 1))
@@ -155,7 +155,7 @@ class ItemList:
         return hashlib.sha256("\n".join(self.ordered(seed)).encode()).hexdigest()
 
     def rows(self, files: Sequence[Results], arms: int, seed: int) -> Floats:
-        """What files told, by place: nan where there is nothing, inf where a request was given up. (n, K)"""
+        """The recorded results by place: nan where there is none, inf where a request was given up. (n, K)"""
         found = np.full((len(self), arms), np.nan)
         known = self.hashes(seed)[self.places(seed)]
         order = np.argsort(known)

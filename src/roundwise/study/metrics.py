@@ -110,7 +110,7 @@ def parse_metric(text: str, role: Role, trusted: bool = False) -> Metric:
     model, *settings = (word.strip() for word in rest.split(","))
     if not name or not model:
         raise InputError(
-            f"'{text}' is no metric. Give its name and noise model, for example latency:large-sample,column=ms,lower,"
+            f"'{text}' is not a metric. Give its name and noise model, as in latency:large-sample,column=ms,lower,"
             "margin=20."
         )
     own: dict[str, Any] = {"lower_is_better": "lower" in settings}

@@ -41,7 +41,7 @@ ValueType = Literal[
 
 
 class SpecField(NamedTuple):
-    """What every surface needs to know about a setting, beyond its name and default."""
+    """The declaration of a setting for every surface, beyond its name and default."""
 
     type: ValueType
     help: str  # one line, a noun phrase
@@ -223,7 +223,7 @@ class StudySpec:
             "arms": list(self.arms),
             "noise": to_spec(self.noise),
             "delta": self.delta,
-            "policy": None if self.list is not None else to_spec(self.policy),  # a list has one of its own
+            "policy": None if self.list is not None else to_spec(self.policy),  # a list has its own
             "max_round_size": self.max_round_size,
             "min_per_arm": self.min_per_arm,
             "budget": self.budget,
@@ -294,7 +294,7 @@ class StudySpec:
 
     @property
     def design(self) -> Plain:
-        """What rounds are planned for, as JSON: it may change before any round."""
+        """The design of future rounds as JSON; it may change before any round."""
         policy = self.policy if self.list is None else self.policy.with_list(len(self.list), self.list.strict)
         return {"policy": to_spec(policy), "budget": self.budget, "lead": self.lead, "looks": self.looks}
 
@@ -359,7 +359,7 @@ class StudySpec:
 
     @property
     def assumed(self) -> str:
-        """What is assumed of the results, in sentences."""
+        """The noise model in sentences."""
         return self.noise.words if self.list is None else ITEM_LIST_WORDS
 
     def _check_reading(self) -> None:
@@ -514,11 +514,11 @@ def arm_names(names: Sequence[str]) -> tuple[str, ...]:
         found = f"A study needs at least two arms; found {len(trimmed)}."
         raise InputError(found, Remedy("Name them, for example {@arms_example}."))
     if not all(trimmed):
-        raise InputError("An arm has no name. Give every arm a name of its own.")
+        raise InputError("An arm has no name. Give every arm a unique name.")
     for name in trimmed:
         if not name.isprintable():
             raise InputError(f"The arm name {name!r} has characters that cannot be printed. Choose another name.")
     if len(set(trimmed)) < len(trimmed):
         twice = next(name for name, count in Counter(trimmed).items() if count > 1)
-        raise InputError(f"There are two arms called '{twice}'. Give every arm a name of its own.")
+        raise InputError(f"There are two arms called '{twice}'. Give every arm a unique name.")
     return trimmed

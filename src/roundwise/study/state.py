@@ -75,7 +75,7 @@ class State:
         self.remarks: list[Plain] = []
         self.stale = False  # whether all rounds must be folded anew
         self.pending_changes: list[Change] = []  # since the checkpoint
-        self.files_since = 0  # files told since the checkpoint
+        self.files_since = 0  # files recorded since the checkpoint
         self.checkpoint: Plain | None = None  # the last one
         self.recent: list[Round] = []  # the rounds from the checkpoint on
         self.read_before: Callable[[], State] | None = None  # reads the whole log; None if that was done
@@ -166,7 +166,7 @@ class State:
         self.files_since += 1
 
     def _apply_amended(self, payload: Plain, entry: Entry) -> None:
-        """Put the corrected results in the place of the old ones; what was counted must be folded anew."""
+        """Replace results by the corrected ones; counted rounds must be folded again."""
         old, corrected = payload["replaces"], payload["results"]
         here = any(file.digest == old for each in self.recent for file in each.files)
         for each in self.recent if here else self.rounds:
@@ -198,7 +198,7 @@ class State:
             self.pending_changes.append(change)
         if (open_ := self.open_round) is None:
             return
-        # nothing was told of the open round: it is asked of the arms there are now
+        # the open round has no results: it is asked of the present arms
         names = with_arms(self.spec, names_after(self.spec, change)).arms
         pulls = of_arms(Batch(open_.pulls, open_.pulls), open_.arms, names).counts
         if change.kind == "dropped" and change.arm in names:
@@ -211,7 +211,7 @@ class State:
         open_.pulls, open_.arms, open_.planned, open_.entries = pulls, names, None, None
 
     def _apply_relaxed(self, payload: Plain, entry: Entry) -> None:
-        """What was decided or won is given up; the open round, of which nothing was told, stays as it was asked for."""
+        """Discard decisions and wealth; the open round, without results, stays as asked."""
         change = Change.from_payload({**payload, "kind": entry.kind, "arm": "", "unrelated": False})
         self.changes.append(change)
         self.pending_changes.append(change)
@@ -226,11 +226,11 @@ class State:
         if open_ is not None and not open_.files:
             open_.design = spec.design
         self.put(spec, trial, self.summary)
-        self.decided = None  # what was shown stays shown, and what is open goes on
+        self.decided = None  # what was shown stays shown, and open claims continue
 
     def _apply_past_imported(self, payload: Plain, entry: Entry) -> None:
         spec = self.spec
-        if self.read_before is not None and not self._past:  # those before the checkpoint teach, too
+        if self.read_before is not None and not self._past:  # those before the checkpoint are past data, too
             self._past = self.read_before().past[: self.past_files]
         self._past.append((spec.arms, self._read_results(spec.arms, payload["results"])))
         self.put(spec, fold.start_trial(spec, self._past), fold.start_summary(spec, self._past))
@@ -245,14 +245,14 @@ class State:
         self.closed = None
 
     def _place_entries(self, open_: Round) -> None:
-        """Say which entries of a list a round asks for, and what was told of them."""
+        """Set the entries of a list that a round asks for, and their recorded results."""
         if self.spec.list is not None:
             open_.entries = fold.asked_entries(self.spec, self.trial, open_.pulls)
             open_.rows = fold.list_rows(self.spec, open_)
             open_.order = self.spec.list.ordered(self.spec.seed)
 
     def _read_results(self, arms: tuple[str, ...], payload: Plain) -> Results:
-        """What a file brought, for the arms there were; a ValueError where there cannot be such results."""
+        """The results of a file for the arms at that time; a ValueError if they are impossible."""
         results = Results.from_payload(payload)
         if len(results.counts) != len(arms):
             raise ValueError("results of other arms")
@@ -283,7 +283,7 @@ class State:
 
     @property
     def trial(self) -> Trial:
-        """What came back, what is planned next, and whether it may stop."""
+        """The trial: results so far, next plan, and whether it may stop."""
         if self._trial is None:
             assert self.checkpoint is not None
             try:
@@ -313,7 +313,7 @@ class State:
         return self._summary
 
     def put(self, spec: StudySpec, trial: Trial, summary: StudySummary) -> None:
-        """Put a trial in the place of the old one, with its spec and summary."""
+        """Replace the trial, with its spec and summary."""
         self.spec, self._trial, self._summary = spec, trial, summary
 
     def fold(self) -> Plain:
@@ -422,7 +422,7 @@ class State:
 
     @property
     def partial_round(self) -> Round | None:
-        """The open round, if results of it were told; once all is decided those came after that."""
+        """The open round, if it has results; after a decision these are late results."""
         open_ = self.open_round
         return None if open_ is None or not open_.files or self.ended else open_
 
@@ -488,7 +488,7 @@ class State:
 
     @property
     def contradicted(self) -> int:
-        """Results that count and are contradicted by files that were told after them."""
+        """Counted results that later files contradict."""
         found = self.facts.contradicted
         for _, file in self.late_files:
             found = fold.with_contradicted(found, file)
@@ -497,7 +497,7 @@ class State:
 
     @property
     def row_checks(self) -> RowChecks:
-        """What single rows say of the noise model; those that came after the decision say it, too."""
+        """The row checks, including rows recorded after the decision."""
         found, arms = self.summary.row_checks, self.spec.arms
         for names, file in self.late_files:
             found = found.plus(self.spec.noise, [file], names, arms)
@@ -505,7 +505,7 @@ class State:
 
     @property
     def relaxed(self) -> Change | None:
-        """The change by which the study goes on as large-sample, if it was made."""
+        """The change that relaxed the study to large-sample, if any."""
         return next((each for each in self.changes if each.kind == "relaxed"), None)
 
     def spec_at(self, round: int) -> StudySpec:
@@ -535,7 +535,7 @@ class State:
 
     @property
     def over(self) -> str | None:
-        """Why nothing more is asked for although there is no answer and nobody closed the study."""
+        """Why the study is over without an answer although it was not closed."""
         if self.open_round is not None or self.trial.done or self.decided is not None:
             return None
         policy, budget = self.spec.policy, self.spec.budget

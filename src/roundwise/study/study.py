@@ -85,7 +85,7 @@ class Study:
         self.close()
 
     def close(self) -> None:
-        """Let go of the storage; the study goes on when it is loaded again."""
+        """Release the storage; the study continues when it is loaded again."""
         self.store.close()
 
     # --- looking
@@ -194,7 +194,16 @@ class Study:
     def preview(
         self, *sources: object, round_over: str | None = None, **words: Unpack[TellKeywords]
     ) -> tuple[list[Results], Report]:
-        """What these sources would bring, and the report after them; nothing is recorded."""
+        """Read sources as `tell` would, and return the report after them; nothing is recorded.
+
+        Args:
+            sources: As for `tell`.
+            round_over: As for `tell`.
+            **words: As for `tell`.
+
+        Returns:
+            The results read from each source, and the report that recording them would give.
+        """
         options, read = TellOptions(**words), list[Results]()
 
         def step(state: State) -> tuple[Events, Callable[[State], Report]]:
@@ -207,15 +216,22 @@ class Study:
         return read, result(state)
 
     def close_round(self, why: str) -> Report:
-        """Close the open round although results are missing: they will not come."""
+        """Close the open round although results are missing: they will not come.
+
+        Args:
+            why: The reason, kept in the record.
+
+        Returns:
+            The report after the round is counted.
+        """
         return self.tell(round_over=why)
 
     def _read_sources(
         self, state: State, sources: Sequence[object], round_over: str | None, options: TellOptions
     ) -> tuple[list[Results], Events]:
-        """What was read, and the events that record it."""
+        """The results read from the sources, and the events that record them."""
         read: list[Results] = []
-        for i, source in enumerate(sources, 1):  # a file told before says so
+        for i, source in enumerate(sources, 1):  # an earlier file has it
             found = self._read_source(state, source, state.number, state.files + i, options, read)
             read.append(replace(found, same_call=i > 1))
         for i, results in enumerate(read):
@@ -257,7 +273,7 @@ class Study:
         replaces: Results | None = None,
         arms: tuple[str, ...] | None = None,
     ) -> Results:
-        """What a file brought to a round, beyond what is recorded, and what was read `before` it in the same call."""
+        """Read one file of a round; recorded rows, and those read `before` it in the same call, do not count again."""
         named = Columns() if options.columns is None else options.columns
         for role, what in (("covariate", "covariate to adjust for"), ("denominator", "denominators")):
             if role in named.payload() and role not in state.spec.columns.payload():
@@ -315,7 +331,7 @@ class Study:
         if recorded is None:
             return results
         renamed = replace(results, digest=numbered_digest(results.digest, file))
-        if results.ids is not None and results.rows:  # ids say what is new, as when a file before it was withdrawn
+        if results.ids is not None and results.rows:  # ids identify new rows, as when an earlier file was withdrawn
             return renamed
         if not options.new:
             new = Remedy("If these are new results that came out the same, use {@new}.")
@@ -379,7 +395,7 @@ class Study:
         return self._record("amend", asked, step, [] if source is None else [source])
 
     def _find_recorded(self, state: State, name: str) -> tuple[int, Results]:
-        """The round and the results of a file that was told, by its name or the start of its digest."""
+        """The round and results of a recorded file, found by name or the start of its digest."""
         every = [(each.number, file) for each in state.rounds for file in each.files]
         found = [
             (number, each)
@@ -396,7 +412,14 @@ class Study:
         return found[0]
 
     def end(self, why: str) -> Report:
-        """End the study before it is decided; what has not been ruled out is reported."""
+        """End the study before it is decided; what has not been ruled out is reported.
+
+        Args:
+            why: The reason, kept in the record.
+
+        Returns:
+            The final report.
+        """
         check_reason(why)
 
         def step(state: State) -> Events:
@@ -407,17 +430,41 @@ class Study:
         return self._record("end", {"why": why}, step)
 
     def drop(self, arm: str, why: str, unrelated: bool = False) -> Report:
-        """Leave an arm out from here on; `unrelated` says that the reason does not depend on any result."""
+        """Leave an arm out from here on; `unrelated` says that the reason does not depend on any result.
+
+        Args:
+            arm: The name of the arm.
+            why: The reason, kept in the record.
+            unrelated: Whether the reason is unrelated to any result; then all rounds are recomputed without the arm.
+
+        Returns:
+            The report after the change.
+        """
         return self._change_arms("drop", arm, why, unrelated)
 
     def add(self, arm: str, why: str = "", unrelated: bool = False) -> Report:
-        """Add an arm; `unrelated` says that the reason does not depend on any result."""
+        """Add an arm; `unrelated` says that the reason does not depend on any result.
+
+        Args:
+            arm: The name of the new arm.
+            why: The reason, kept in the record.
+            unrelated: Whether the reason is unrelated to any result; then all rounds are recomputed with the arm.
+
+        Returns:
+            The report after the change.
+        """
         return self._change_arms("add", arm, why, unrelated)
 
     def relax(self, why: str) -> Report:
-        """Go on as large-sample from here, once, after rows contradicted the noise model.
+        """Continue as large-sample from here, once, after rows contradicted the noise model.
 
         Nothing is won or ruled out any more; earlier rows tell how much results vary. The guarantee is approximate.
+
+        Args:
+            why: The reason, kept in the record.
+
+        Returns:
+            The report after the change.
         """
         check_reason(why)
 
@@ -429,14 +476,21 @@ class Study:
         return self._record("relax", {"why": why}, step)
 
     def extend(self, budget: int) -> Report:
-        """Set the number of results allowed in all."""
+        """Set the number of results allowed in all.
+
+        Args:
+            budget: The number of results allowed in the whole study.
+
+        Returns:
+            The report after the change.
+        """
         return self._record("extend", {"budget": budget}, lambda state: self._extended(state, budget))
 
     def redesign(self, budget: int | None = None, lead: float | str | None = None, looks: int | None = None) -> Report:
-        """Design the study anew from here on: for a budget, a lead and a number of looks, or for none.
+        """Redesign the rest of the study for a budget, a lead and a number of looks, or for none.
 
         Args:
-            budget: the number of results allowed in all; None: the study goes on until it is decided.
+            budget: the number of results allowed in all; None: the study continues until it is decided.
             lead: the smallest lead that matters, in units of the results.
             looks: the number of rounds that the rest of the budget is planned for.
         """
@@ -444,10 +498,17 @@ class Study:
         return self._record("redesign", said, lambda state: self._redesigned(state, budget, lead, looks))
 
     def import_past(self, source: object) -> Report:
-        """Let earlier data teach where to look; they are no evidence, and must not be told again as results."""
+        """Use earlier data to plan the first rounds; they are no evidence, and must not be recorded as results.
+
+        Args:
+            source: A file or a data frame of earlier results.
+
+        Returns:
+            The report after the import.
+        """
 
         def step(state: State) -> Events:
-            self._check_teachable(state)
+            self._check_importable(state)
 
             def read(spec: StudySpec) -> Results:
                 results = read_results(
@@ -460,7 +521,7 @@ class Study:
                     adjustment=None if spec.columns.covariate is None else Adjustment(),
                     ratio=None if spec.columns.denominator is None else ratio_sums({}, spec.arms),
                 )
-                # ids stay, so that no row is told again
+                # ids stay, so that no row is recorded again
                 return replace(results, strata=None, id_outcomes=None, row_statistics=None)
 
             slim = replace(read(state.spec), metrics=tuple(map(read, state.spec.by_metric)))
@@ -471,12 +532,26 @@ class Study:
         return self._record("import_past", {}, step, [source])
 
     def reopen(self, why: str) -> Report:
-        """Go on with a study that was closed undecided."""
+        """Go on with a study that was closed undecided.
+
+        Args:
+            why: The reason, kept in the record.
+
+        Returns:
+            The report of the open study.
+        """
         check_reason(why)
         return self._record("reopen", {"why": why}, lambda state: self._reopened(state, why))
 
     def note(self, text: str) -> Report:
-        """Record a remark."""
+        """Record a remark.
+
+        Args:
+            text: The text of the remark.
+
+        Returns:
+            The report with the remark.
+        """
         if not text.strip():
             raise InputError("The note is empty. Nothing was changed.")
         return self._record("note", {"text": text}, lambda state: [(EventKind.NOTED, {"text": text})])
@@ -489,10 +564,18 @@ class Study:
         self.store.remove(self.name, expected=state.seq)
 
     def effect(self, what: str, **words: Any) -> str:
-        """What a change does to the guarantee, in one sentence, before it is done; an InputError if it cannot be done.
+        """The effect of a change on the guarantee, in one sentence, before it is made; an InputError if it is
+        impossible.
 
         `what` is the name of the method: drop, add, relax, extend, redesign, import_past, reopen, remove, note, end,
         close_round, amend.
+
+        Args:
+            what: The name of the method.
+            **words: The arguments of the method.
+
+        Returns:
+            The effect in one sentence.
         """
         if what not in EFFECTS:
             raise unknown("change", what, EFFECTS)
@@ -505,8 +588,8 @@ class Study:
                 won, _, shown = evidence(state.spec, state.trial)
                 left = math.exp(min(won[~shown].max(), 700.0))
                 return (
-                    "This keeps the guarantee: what was shown stays shown, and what is open goes on with what it has, "
-                    f"at most {left:.2g} : 1. Had this budget been said at first, more might be shown."
+                    "This keeps the guarantee: what was shown stays shown, and open claims continue with their wealth, "
+                    f"at most {left:.2g} : 1. With this budget from the start, more might be shown."
                 )
             rule = state.spec.policy.stopping
             said = rule.effect_of_budget(state.spec.problem, state.trial, words["budget"], state.spec.arms) or said
@@ -518,7 +601,7 @@ class Study:
         elif what == "relax":
             self._check_relaxable(state)
         elif what == "import_past":
-            self._check_teachable(state)
+            self._check_importable(state)
         elif what == "reopen":
             self._reopened(state, "")
         elif what == "remove":
@@ -566,7 +649,7 @@ class Study:
         self._check_not_closed(state)
         if state.relaxed is not None:
             raise InputError(
-                f"The study '{self.name}' went on as large-sample after round {state.relaxed.after} already. That is "
+                f"The study '{self.name}' continued as large-sample after round {state.relaxed.after} already. That is "
                 "possible once: every further start could be wrong with probability delta again. Nothing was changed."
             )
         relaxed_spec(state.spec)
@@ -583,7 +666,7 @@ class Study:
             )
         if state.late_sums.counts.any():
             raise InputError(
-                f"Results were told after '{self.name}' was decided: it cannot go on. Nothing was changed.",
+                f"Results were told after '{self.name}' was decided: it cannot continue. Nothing was changed.",
                 Remedy("Create a study with {@large_sample}, and give it these results with {@import_past}."),
             )
 
@@ -593,11 +676,11 @@ class Study:
         if state.decided is not None or rule.uses_budget:
             why = rule.why_final(state.spec.problem, state.trial.kept)
             if why is not None:
-                what = "is decided for good" if state.decided is not None else "can no longer be decided"
+                what = "is finally decided" if state.decided is not None else "can no longer be decided"
                 raise InputError(f"The study '{self.name}' {what}: {why}. Nothing was changed.")
         if state.decided is not None and state.late_sums.counts.any():
             raise InputError(
-                f"Results were told after '{self.name}' ended, which no claim was bet on before: it cannot go on. "
+                f"Results were told after '{self.name}' ended, which no claim was bet on before: it cannot continue. "
                 "Nothing was changed."
             )
         if state.partial_round is not None:
@@ -678,9 +761,7 @@ class Study:
         if state.closed is None:
             raise InputError(f"The study '{self.name}' is not closed. Nothing was changed.")
         if state.decided is not None:
-            raise InputError(
-                f"The study '{self.name}' is decided: there is nothing to go on with. Nothing was changed."
-            )
+            raise InputError(f"The study '{self.name}' is decided: there is nothing to continue. Nothing was changed.")
         return [(EventKind.REOPENED, {"why": why})]
 
     def _check_removable(self, state: State) -> None:
@@ -690,16 +771,16 @@ class Study:
                 Remedy("To end it, use {@end}.", study=self.name),
             )
 
-    def _check_teachable(self, state: State) -> None:
+    def _check_importable(self, state: State) -> None:
         self._check_not_closed(state)
         if state.files or state.late_files or state.summary.rounds:
             raise InputError(
-                f"The study '{self.name}' has results: earlier data may teach only what comes before the first of "
+                f"The study '{self.name}' has results: earlier data can only be imported before the first of "
                 "them. Nothing was changed."
             )
         if not state.spec.policy.stopping.learns:
             raise InputError(
-                f"Earlier data teach nothing to the policy {state.spec.policy.name}, whose rule counts all results "
+                f"The policy {state.spec.policy.name} cannot use earlier data, because its rule counts all results "
                 "alike. Nothing was changed.",
                 Remedy("Use {@wager}."),
             )
@@ -778,7 +859,7 @@ class Study:
         return self.state
 
     def _work_out(self, state: State, step: Step[Made]) -> tuple[Events, Callable[[State], Made]]:
-        """What the step and what follows from it would record; the state is brought up to date with it."""
+        """The entries of a step and its consequences; the state is updated with them."""
         before = self._follow(state)  # of a log that ends before what follows from it
         new, result = step(state)
         if not new:
@@ -787,7 +868,7 @@ class Study:
         return [*before, *new, *self._follow(state)], result
 
     def _follow(self, state: State) -> list[tuple[str, Plain]]:
-        """What follows from the state: the checkpoint of what is complete, and the verdict."""
+        """The consequences of the state: the checkpoint of a complete round, and the verdict."""
         found: list[tuple[str, Plain]] = []
         if state.ready:
             found.append((EventKind.CHECKPOINT, state.fold()))
@@ -810,7 +891,7 @@ class Study:
 
 
 class RemoteStudy(Study):
-    """A study that a server keeps: read and computed here, from its record, and asked, told and changed there.
+    """A study on a server: its record is read and computed here, and every change is made there.
 
     What records has a key: where the connection is lost the request is sent again, and recorded once.
     """
@@ -936,7 +1017,7 @@ def check_reason(why: str) -> None:
 
 
 def options_for_metric(options: TellOptions, results: Results) -> TellOptions:
-    """What is said of a file where a further metric is read: another column, and no rows that may be known already.
+    """The options for reading a further metric of a file: another column, and no duplicate check.
 
     Ids, items and running totals say which rows are new; otherwise the `results` of the first metric were looked at.
     """
@@ -1010,13 +1091,13 @@ EFFECTS = {  # on the guarantee, of every change
         "budget, until the study is decided."
     ),
     "import_past": (
-        "This keeps the guarantee: earlier data decide what is bet on, never what was won. None of these rows may be "
-        "told as results later."
+        "This keeps the guarantee: earlier data guide bets and are never evidence. None of these rows may be recorded "
+        "as results later."
     ),
-    "reopen": "This keeps the guarantee: looking at results and going on is always allowed.",
+    "reopen": "This keeps the guarantee: you may always look at results and continue.",
     "remove": "There is no guarantee to keep: the study has no results. Its record is erased, and its name is free.",
     "note": "A note does nothing to the guarantee.",
-    "close_round": "The guarantee then rests on the assumption that what is missing has nothing to do with its values.",
+    "close_round": "The guarantee then rests on the assumption that what is missing is unrelated to its values.",
     "amend": (
         "All rounds are counted anew; the guarantee then rests on the assumption that the correction has nothing to "
         "do with what results showed."
@@ -1162,6 +1243,9 @@ def load_study(name: str, storage: str | None = None) -> Study:
     Args:
         name: The name of the study.
         storage: Where studies are kept, by default ROUNDWISE_STORAGE or roundwise.db in the current folder.
+
+    Returns:
+        The study; on a server, a `RemoteStudy`.
     """
     store = open_store(storage, create=False)
     try:
@@ -1173,5 +1257,5 @@ def load_study(name: str, storage: str | None = None) -> Study:
 
 
 def _of(name: str, store: Records) -> Study:
-    """The study, told by way of a server where there is one."""
+    """The study; on a server a `RemoteStudy`."""
     return Study(name, store) if store.server is None else RemoteStudy(name, store, store.server)

@@ -273,7 +273,7 @@ def worst_case_over(question: Question, instances: ArrayLike, sigma: float = 1.0
 
 @dataclass(frozen=True)
 class Promise:
-    """What is promised of an algorithm's samples, and for which instance batches are counted.
+    """A bound on an algorithm's samples, and the instance for which batches are counted.
 
     On every Gaussian instance with complexity between `easiest` and `complexity`, the algorithm is promised to
     need at most gamma T* ln(1/delta) samples: on average, or, if `tail` is given, up to that probability.
@@ -352,7 +352,7 @@ def _check_centre(question: Question, means: Floats, centre: Centre) -> float:
     error = scaling_error(question, means, Centre(values, spread))
     if not error < 1e-5:
         raise InputError(
-            f"This is no centre: moving the means away from it does not divide T* by the square of the factor "
+            f"This is not a centre: moving the means away from it does not divide T* by the square of the factor "
             f"(relative error {error:.2g}). Give a point on the border of every wrong answer."
         )
     return spread
@@ -779,7 +779,7 @@ def failure_bound(policy: PET, r: int) -> float:
 
 
 def phase_cost(policy: PET, problem: Problem, settled: int, failures: Collection[int] = ()) -> Cost:
-    """What PET pays at most if E_r fails in just these phases (Lemma 3.7, proved for r from 0)."""
+    """The largest cost of PET if E_r fails in exactly these phases (Lemma 3.7, proved for r from 0)."""
     return _cost(policy, problem, settled, lambda r: float(r in failures), max([settled, *failures]))
 
 
@@ -856,7 +856,7 @@ def _cost(policy: PET, problem: Problem, settled: int, failure: Callable[[int], 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Overview:
-    """What any algorithm must pay on an instance, and what PET is promised to pay."""
+    """Lower bounds for any algorithm on an instance, and upper bounds for PET."""
 
     complexity: float  # T*
     estimation_radius: float  # b(mu)

@@ -86,8 +86,8 @@ TRACKED: dict[str, tuple[Question, list[float]]] = {
 def experiments() -> list[PaperExperiment]:
     """The random best-arm instances of Figures 3a and 3b, the minimum-threshold instance of Figure 3c, and our own.
 
-    Wager runs with the paper's algorithms; a threshold that needs normal rewards of known variance is an experiment of
-    its own (Wager makes the same bets with and without that assumption). The last ones are instances on which PET
+    Wager runs with the paper's algorithms; a threshold that needs normal rewards of known variance is a separate
+    experiment (Wager makes the same bets with and without that assumption). The last ones are instances on which PET
     enters its second batch.
 
     The text calls Figure 3c a thresholding bandit and its caption "min. threshold"; as the former an arm lies on
@@ -150,7 +150,7 @@ def cut_off(runs: Runs) -> Bools:
 
 
 def claims(results: Results) -> list[PaperFinding]:
-    """What the paper says, and what was measured."""
+    """The claims of the paper, and the measurements."""
     return [*_best_arm(results["best-arm"]), rare_long_runs(results["minimum-threshold"]), *_everywhere(results)]
 
 

@@ -1,8 +1,7 @@
-"""The REST API, `/api/v1`: what looks, what records, and the description of both, for machines and as a page.
-
-Studies and arms go by their names, never by indices. Every request that records may have an `Idempotency-Key`: sent
-again, it records nothing and is answered as before; with another request the key is refused. What records has threads
-of its own, so that nobody who looks holds up a result.
+"""The REST API, `/api/v1`: read and write endpoints, and their OpenAPI description. Studies and arms are named, never
+numbered. Every request that records may have an `Idempotency-Key`: sent again, it records nothing and is answered as
+before; with another request the key is refused. What records has threads of its own, so that nobody who looks holds up
+a result.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ PROBLEMS = {
     401: "A token is needed.",
     403: "The token does not allow this, or the request comes from another site.",
     404: "There is no such study.",
-    409: "Somebody else was first, the name is taken, or no round is open. Nothing was changed.",
+    409: "Someone else was first, the name is taken, or no round is open. Nothing was changed.",
     413: "The request is too large.",
     421: "The server has another name.",
     422: "It was not accepted; the sentence says why. Nothing was changed.",
@@ -162,7 +161,7 @@ def status(request: Request, response: Response, name: Name) -> Plain:
 
 @get(f"{ONE}/forecast", VIEW, "studies", SLOW)
 def forecast(request: Request, name: Name) -> Plain:
-    """What it will still take, in one line; null where nothing can be said."""
+    """The forecast of the rest in one line; null where there is none."""
     with study_of(request, name) as study:
         return {"study": name, "forecast": reports_of(request).forecast(study) or None}
 
@@ -182,7 +181,7 @@ def report(
 
 @get(f"{ONE}/log", VIEW, "record")
 def log(request: Request, name: Name) -> list[Plain]:
-    """What happened: every entry of the record, when, by whom, which file, how many rows."""
+    """The log: every entry of the record with time, author, file and rows."""
     with study_of(request, name) as study:
         return [each.plain() for each in list_events(study.entries())]
 
@@ -241,7 +240,7 @@ def effect(
     lead: Annotated[str | None, Query(max_length=100)] = None,
     looks: Annotated[int | None, Query(ge=1, le=100)] = None,
 ) -> Plain:
-    """What a change would do to the guarantee, in one sentence; an error where it cannot be done."""
+    """The effect of a change on the guarantee, in one sentence; an error if it is impossible."""
     words: Plain = {}
     if what in ("drop", "add"):
         words = {"arm": arm, "why": "asked beforehand", "unrelated": unrelated}
@@ -259,7 +258,7 @@ PlanOptions = Annotated[str, Form(max_length=1_000_000, description="The setting
 
 @post("/plan", UPLOAD, "studies", SLOW)
 def planned(request: Request, body: NewPlan) -> Response:
-    """What a study will take: results, rounds, days and cost, and the settings to use. Nothing is recorded."""
+    """A plan: results, rounds, days, cost and recommended settings. Nothing is recorded."""
     return _plan(body)
 
 
@@ -288,13 +287,13 @@ STREAM = answers("text/event-stream", "Events `changed`: a study, its entries, i
 
 @get("/events", VIEW, "events", **STREAM)
 async def every(request: Request) -> Response:
-    """What changes in any study, as it happens."""
+    """A stream of changes in all studies."""
     return StreamingResponse(request.app.state.changes.listen(), media_type="text/event-stream")
 
 
 @get(f"{ONE}/events", VIEW, "events", **STREAM)
 async def one(request: Request, name: Name) -> Response:
-    """What changes in one study: an event at once with where it stands, and one whenever its record grows."""
+    """A stream of one study: its state now, and an event whenever its record grows."""
 
     def stands() -> RecordChange:
         with study_of(request, name) as study:
@@ -308,7 +307,7 @@ async def one(request: Request, name: Name) -> Response:
 # --- what records
 
 Files = Annotated[list[UploadFile], File(alias="file", description=FILE)]
-Options = Annotated[str, Form(max_length=100_000, description="What is said of the files: options of `tell` as JSON.")]
+Options = Annotated[str, Form(max_length=100_000, description="Options of `tell` for the files, as JSON.")]
 
 
 @post("/studies", MANAGE, "studies", WRITERS, status_code=201)
@@ -369,14 +368,14 @@ def tell_files(request: Request, name: Name, files: Files = [], options: Options
 
 @post(f"{ONE}/results/preview", UPLOAD, "rounds", WRITERS)
 def preview(request: Request, name: Name, body: RowsBody) -> Plain:
-    """What recording results that are in the request would bring and change; nothing is recorded."""
+    """Preview the effect of recording results in the request; nothing is recorded."""
     with study_of(request, name) as study:
         return _preview(study, [body.table()], body)
 
 
 @post(f"{ONE}/files/preview", UPLOAD, "rounds", WRITERS)
 def preview_files(request: Request, name: Name, files: Files, options: Options = "{}") -> Plain:
-    """What recording files would bring and change; nothing is recorded."""
+    """Preview the effect of recording files; nothing is recorded."""
     said = parse_options(TellBody, options)
     with on_disk(name, files) as sources, study_of(request, name) as study:
         return _preview(study, sources, said)
@@ -417,7 +416,7 @@ def _add_verb(verb: Callable[..., Report], body_type: type[Body], role: str, gro
 
 
 for verb in (
-    (Study.close_round, ReasonBody, UPLOAD, "rounds", "Count the open round although results are missing for good."),
+    (Study.close_round, ReasonBody, UPLOAD, "rounds", "Count the open round although results are missing."),
     (Study.drop, ArmBody, MANAGE, "changes", "Leave an arm out from here on."),
     (Study.add, ArmBody, MANAGE, "changes", "Take in one more arm."),
     (
@@ -425,7 +424,7 @@ for verb in (
         ReasonBody,
         MANAGE,
         "changes",
-        "Go on as large-sample, once, after rows contradict the noise model.",
+        "Continue as large-sample, once, after rows contradict the noise model.",
     ),
     (Study.extend, BudgetBody, MANAGE, "changes", "Allow more results (or fewer) than were planned."),
     (
@@ -508,5 +507,5 @@ async def _not_understood(request: Request, error: RequestValidationError) -> Re
 
 @get("/docs", VIEW, "studies", include_in_schema=False)
 def docs(request: Request) -> Response:
-    """What the API does, as a page."""
+    """The API documentation as a page."""
     return page(request, "api.html", schema=request.app.openapi(), groups=GROUPS)

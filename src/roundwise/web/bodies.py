@@ -1,4 +1,4 @@
-"""What requests to the API hold. What is not known is refused, so that no misspelt word goes unheard."""
+"""Request bodies of the API. Unknown fields are refused, so that misspellings do not pass unnoticed."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class ProblemDetails(BaseModel):
     type: str = "about:blank"
     title: str
     status: int
-    detail: str = Field(examples=["There is no study called 'chekout'. Did you mean 'checkout'?"])
+    detail: str = Field(examples=["There is not a study called 'chekout'. Did you mean 'checkout'?"])
     error: str = Field(default="", examples=["UnknownStudyError"])
 
 
 class Body(BaseModel):
-    """What a request may hold."""
+    """The base class of request bodies."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 TITLE: Any = (str | None, None)
 Titles: Any = create_model("Titles", __base__=Body, **{each.name: TITLE for each in fields(Columns)})
-Titles.__doc__ = "What columns are called, where they have names of their own."
+Titles.__doc__ = "Column names, where they differ from the standard ones."
 
 
 class Rules(Body):
@@ -137,7 +137,7 @@ class NewPlan(declared_by(PlanRequest)):  # type: ignore[misc]  # its fields are
 
 
 class FileBody(Body):
-    """What is said of results: the options of `Study.tell`."""
+    """The options of `Study.tell`."""
 
     columns: Titles | None = Field(default=None, description="Names of the columns, by what they hold.")
     ignore_arms: str | Annotated[list[str], Field(max_length=10_000)] = Field(
@@ -160,7 +160,7 @@ class FileBody(Body):
 
 
 class TellBody(FileBody):
-    """What is said of the results that are told."""
+    """The options for results in the request."""
 
     round_over: Why | None = None
 
@@ -211,7 +211,7 @@ class BudgetBody(Body):
 
 
 class DesignBody(Body):
-    """What a study is designed for from here on; without a budget for none."""
+    """The design of the rest of a study; none without a budget."""
 
     budget: int | None = Field(default=None, ge=1, lt=2**53)
     lead: float | str | None = Field(default=None, description="Smallest lead that matters: 0.02, 2%, 10%-of-30%.")

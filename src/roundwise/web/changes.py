@@ -40,7 +40,7 @@ class ChangeForm(NamedTuple):
     serious: bool = False
 
     def arguments(self, given: Given, source: Source) -> dict[str, Any]:
-        """What the method is called with."""
+        """The arguments of the method."""
         found: dict[str, Any] = {}
         for field in self.fields:
             found[field.name] = given.get(field.name, "")
@@ -107,7 +107,7 @@ def change(request: Request, name: str, kind: str) -> Response:
 
 @router.post("/studies/{name}/change/{kind}/effect", MANAGE)
 def effect(request: Request, name: str, kind: str, sent: FormData) -> Response:
-    """What a change would do to the guarantee as the form stands: a part of the page."""
+    """The effect of a change as filled in, as a page fragment."""
     with study_of(request, name) as found:
         said, refused = _effect(found, kind, texts(sent))
     return page(request, "effect.html", effect=said, refused=refused)
@@ -136,7 +136,7 @@ def _known(kind: str) -> ChangeForm:
 
 
 def _effect(study: Study, kind: str, given: Given) -> tuple[str, str]:
-    """What a change does to the guarantee, or why it is refused; neither while a field is empty that it depends on."""
+    """The effect of a change, or why it is refused; empty while a required field is empty."""
     each = _known(kind)
     depends = next((field for field in each.fields if field.name in ("arm", "budget")), None)
     if depends is not None and depends.required and not given.get(depends.name, "").strip():

@@ -226,7 +226,7 @@ class Form:
 
     @property
     def fingerprint(self) -> str:
-        """What a recommendation depends on: a form that was changed since has another one."""
+        """The fingerprint of the fields that a recommendation depends on."""
         return hashlib.sha256(repr(replace(self, name="", policy="", planned="")).encode()).hexdigest()[:16]
 
     def request(self, runs: int) -> PlanRequest:

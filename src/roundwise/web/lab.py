@@ -113,7 +113,7 @@ def _draw_boxes(found: list[tuple[str, Floats]], what: str) -> Svg:
 
 
 class LabResult(NamedTuple):
-    """What a job of the lab found."""
+    """The result of a lab job."""
 
     compared: list[Comparison]
     claims: list[paper.PaperFinding]  # what the paper says, where it was run again

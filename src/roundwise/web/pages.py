@@ -105,5 +105,5 @@ def studies(request: Request) -> Response:
 
 @router.get("/help", VIEW)
 def help_page(request: Request) -> Response:
-    """What the page is, in a few words."""
+    """The help page."""
     return page(request, "help.html")

@@ -228,7 +228,7 @@ def _bars_title(plan: StudyPlan) -> str:
 
 
 def _forecast_table(plan: StudyPlan) -> Table:
-    """What the study takes, a row for each scenario: results, and below them the days, or else the rounds."""
+    """The forecast, one row per scenario: results, and below them days or rounds."""
     budget, first, costs = plan.request.budget, plan.rows[0], plan.request.costs
 
     def describe(results: float, rounds: float, ends: bool) -> str:

@@ -20,7 +20,7 @@ TITLES = {
     403: "not allowed",
     404: "not there",
     405: "not done this way",
-    409: "somebody else was first",
+    409: "someone else was first",
     411: "how long is it?",
     413: "too large",
     415: "not understood",

@@ -137,7 +137,7 @@ async def _http(request: Request, error: HTTPException) -> Response:
 
 
 async def _gone(request: Request, error: ClientDisconnect) -> Response:
-    return Response(status_code=400)  # nobody reads it, and nothing of it belongs into the log
+    return Response(status_code=400)  # the client is gone; nothing to log
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

@@ -53,7 +53,7 @@ class _Turn:
 
 
 class ReportCache:
-    """What readers get, computed once for all of them."""
+    """Reports computed once for all readers."""
 
     def __init__(self) -> None:
         self._latest: OrderedDict[Key, _Latest] = OrderedDict()
@@ -147,7 +147,7 @@ class ReportCache:
         return self.compute_once(study, ("file", ending, table, forecast), make)
 
     def forecast(self, study: Study) -> str:
-        """What the study will still take, in one line; empty if that cannot be forecast in time."""
+        """The forecast of the rest in one line; empty if it takes too long."""
 
         def make() -> str:
             from roundwise.planning import outlook_line  # slow to import, and the server should be up soon

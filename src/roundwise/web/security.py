@@ -92,7 +92,7 @@ def parse_tokens(text: str) -> tuple[tuple[str, str], ...]:
                 "digits, such as `python -c 'import secrets; print(secrets.token_urlsafe())'` draws."
             )
         if token in (each for _, each in found):
-            raise InputError("One token is given twice. Give each role tokens of its own.")
+            raise InputError("One token is given twice. Give each role its own tokens.")
         found.append((role, token))
     return tuple(found)
 
@@ -163,7 +163,7 @@ class AccessControl:
         return 0.0 if self.busy else time.monotonic() - self.answered
 
     def form_secret(self, key: str) -> str:
-        """What a form of this session must send back."""
+        """The CSRF token of this session's forms."""
         return hmac.new(self.secret, key.encode(), hashlib.sha256).hexdigest()
 
     def key_of(self, headers: Headers) -> str:
@@ -287,7 +287,7 @@ async def _drained(receive: Receive, most: int) -> None:
         with move_on_after(IDLE):
             message = await receive()
         total += len(message.get("body", b""))
-        if not message.get("more_body"):  # all of it came, nothing more comes, or nobody is there
+        if not message.get("more_body"):  # complete, closed, or disconnected
             return
 
 

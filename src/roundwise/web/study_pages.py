@@ -74,12 +74,12 @@ class NextRound(NamedTuple):
     to_come: int
     rows: list[tuple[str, str, int, int]]  # arm, share, results, to come
     by_number: bool
-    fixed: bool  # whether the study has a split of its own
+    fixed: bool  # whether the study has a fixed split
     equal: int  # results of each arm in an equal split
 
 
 class StudyView(ReportView):
-    """What the page of a study shows.
+    """The view of a study page.
 
     Args:
         state: The study as it stands.
@@ -253,7 +253,7 @@ def _view(request: Request, study: Study, forecast: bool = True) -> StudyView:
 
 @router.get("/studies/{name}/forecast", VIEW, by=SLOW)
 def forecast(request: Request, name: str) -> Response:
-    """What it will still take: a part of the page."""
+    """The forecast as a page fragment."""
     with study_of(request, name) as found:
         line = reports_of(request).forecast(found)
     return HTMLResponse(escape(line) or "no forecast yet")

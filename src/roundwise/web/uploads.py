@@ -90,12 +90,12 @@ class Table(dict[str, list[Any]]):
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict) or not all(isinstance(each, list) for each in found.values()):
-            raise DataError(f"{shown(name)} is no data frame as it is sent: lists by column, as JSON.")
+            raise DataError(f"{shown(name)} is not a data frame as it is sent: lists by column, as JSON.")
         return cls(shown(name, 200), found)
 
 
 def _write(folder: str, name: str, content: bytes, study: str) -> Upload:
-    """Write an upload to a folder under a random name that keeps a plain ending of its own."""
+    """Write an upload to a folder under a random name with its own plain file ending."""
     plain = PurePath(name.replace("\\", "/")).name or "upload"
     suffix = PurePath(plain).suffix.lower()
     suffix = suffix if suffix[1:].isalnum() and len(suffix) <= 9 else ""
@@ -162,7 +162,7 @@ class StagedUploads:
 
 
 class ArmPreview(NamedTuple):
-    """What a file adds to one arm."""
+    """The results that a file adds to one arm."""
 
     name: str
     new: int
@@ -243,7 +243,7 @@ def record(request: Request, name: str, sent: FormData) -> Response:
 
 
 def _recall(request: Request) -> dict[str, str]:
-    """What was said of the last file."""
+    """The options of the last file."""
     found = dict(parse_qsl(request.cookies.get(REMEMBERED, "")[:4000]))
     return {field: value for field, value in found.items() if field in KEPT or field.startswith("column_")}
 
@@ -355,7 +355,7 @@ def _describe_gaps(arms: Sequence[str], counts: Floats, missing: Floats) -> list
 
 
 def _describe_changes(before: Report, after: Report) -> list[str]:
-    """What would change, in sentences."""
+    """The changes in sentences."""
     said = []
     if after.remaining:
         left = count(sum(after.remaining.values()))

@@ -101,8 +101,8 @@ def add(
 @app.command(rich_help_panel=STUDIES)
 @grouped
 def relax(name: Name, why: Why, options: ChangeOptions) -> None:
-    """Go on as large-sample, once, after rows contradicted the noise model."""
-    _change(name, options, "relax", f"'{name}' goes on as large-sample", why=why)
+    """Continue as large-sample, once, after rows contradicted the noise model."""
+    _change(name, options, "relax", f"'{name}' continues as large-sample", why=why)
 
 
 @app.command(rich_help_panel=STUDIES)

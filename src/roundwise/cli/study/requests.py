@@ -102,7 +102,7 @@ class RequestOptions(NamedTuple):
         except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"{self.template} cannot be read as JSON ({error}). Give the body of a request.") from None
         if not isinstance(found, dict):
-            raise DataError(f"{self.template} is no JSON object. Give the body of a request.")
+            raise DataError(f"{self.template} is not a JSON object. Give the body of a request.")
         return found
 
     def _read_prompts(self, arms: tuple[str, ...]) -> dict[str, dict[str, str]]:
@@ -122,5 +122,7 @@ class RequestOptions(NamedTuple):
         pairs = [each.partition("=") for each in (self.model_of or "").split(",") if each.strip()]
         unknown = [arm.strip() for arm, equals, model in pairs if arm.strip() not in arms or not equals or not model]
         if unknown:
-            raise InputError(f"--model-of names '{unknown[0]}', which is no arm of this study. Give it as arm=model.")
+            raise InputError(
+                f"--model-of names '{unknown[0]}', which is not an arm of this study. Give it as arm=model."
+            )
         return {arm.strip(): model.strip() for arm, _, model in pairs}

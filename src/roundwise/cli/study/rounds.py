@@ -89,9 +89,8 @@ Yes = Annotated[bool, option("--yes", "Skip the confirmation.")]
 
 
 def agreed(effect: str, yes: bool) -> str:
-    """Say what a change does to the guarantee and ask; without a terminal `--yes` is required.
-
-    Returns what is left to be said once it is done: the same, if nobody was asked.
+    """Print the effect of a change on the guarantee and ask for confirmation; without a terminal `--yes` is required.
+    Returns the text to print afterwards: the effect, if there was no question.
     """
     if yes:
         return effect
@@ -104,7 +103,7 @@ def agreed(effect: str, yes: bool) -> str:
 
 
 def end_with_report(study: Study, done: str) -> None:
-    """Make the report after recording the full one; from then on `done` is recorded, whatever happens."""
+    """Build the report once the entry is recorded; from then on `done` is recorded, whatever happens."""
     study.full_reports, study.on_recorded = True, lambda: recorded(done)
 
 
@@ -127,7 +126,7 @@ def show_report(report: Report, as_json: bool, before: str = "") -> None:
 
 
 def guarantee(read: Callable[[], Sequence[Entry]]) -> dict[str, object]:
-    """What became of the guarantee of a study; there is none where its record cannot be read or replayed."""
+    """The guarantee of a study; None where its record cannot be read or replayed."""
     from roundwise.study import replay
     from roundwise.study.guarantee import guarantee_of
 
@@ -369,7 +368,7 @@ def report(
     if out is not None and kind not in ENDINGS:
         raise InputError(f"'{out}' must end in {', '.join(ENDINGS)}.")
     if table not in TABLES:
-        raise InputError(f"There is no table '{table}'. Give --table {', '.join(TABLES)}.")
+        raise InputError(f"There is not a table '{table}'. Give --table {', '.join(TABLES)}.")
     check_output(out, theirs=False)
     if kind == ".pdf":
         find_printer()

@@ -1,4 +1,4 @@
-"""How much to bet on a part of a batch: stake and slope by past z, past variance over that of the rest, and need.
+"""The size of bets on a part of a batch: stake and slope by past z, ratio of variances, and need.
 
 What is still needed, l, is a conditional level e^-l for the rest of the batch. The payoff wanted at its end, of the
 standardised rest Z, is f(Z) = B = e^l from y on, and c e_mix(Z) below, with E_0 f = 1 for a normal Z: a test of that

@@ -72,7 +72,7 @@ def parts_to_batches(past: Past, parts: Parts, pieces: Halfspaces, shape: tuple[
 
 
 def _known(past: Past, parts: Batch) -> Past:
-    """What was known before each part."""
+    """The estimates before each part."""
 
     def before(start: Floats, each: Floats) -> Floats:
         return start[..., None, None, :] + np.cumsum(each, axis=-2) - each
@@ -120,7 +120,7 @@ def _halved(values: Floats) -> Floats:
 
 
 def _between(counts: Floats, totals: Floats) -> Floats:
-    """What the difference of the means of two neighbours adds to their scatter."""
+    """The scatter between the means of two neighbors."""
     means = totals / np.maximum(counts, 1.0)
     both = counts[..., ::2] * counts[..., 1::2] / np.maximum(_halved(counts), 1.0)
     return both * (means[..., ::2] - means[..., 1::2]) ** 2
@@ -156,7 +156,7 @@ class ScheduledBets(NamedTuple):
 
 
 class _Stand(NamedTuple):
-    """What is known of the forms before a batch, and how much it will tell. (P) each"""
+    """The estimates of the forms before a batch, and its information. (P) each"""
 
     estimate: Floats
     past: Floats  # variance of the estimate
@@ -397,7 +397,7 @@ _GONE = -1e300  # log of the wealth of a drift that was moved
 
 
 class PlacedBet(NamedTuple):
-    """What may be bet on: results, and what was won, known and chosen before them."""
+    """Results to bet on, with wealth, estimates and alternative before them."""
 
     wealth: Any
     known: Estimates
@@ -507,7 +507,7 @@ class BetHistory:
 
 
 def interval(lower: Floats, minus: Floats) -> Interval:
-    """What lies between bounds from below of values and of their negatives."""
+    """The intervals between lower bounds on values and on their negatives."""
     return Interval(lower, np.maximum(lower, -minus))
 
 

@@ -111,7 +111,7 @@ class CandidateEProcess(EProcess):
     """
 
     shifts: bool
-    best: bool = False  # whether each is an arm, said not to be exceeded by any other by more than a tolerance
+    best: bool = False  # whether each answer is an arm that no other exceeds by more than a tolerance
     tag = "candidates"
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> CandidateWealth:
@@ -262,7 +262,7 @@ def settle_pieces(
     open_, need, pieces = ~rejected, problem.goal - gains, forecast.pieces
     distance = np.maximum(forecast.value, known.error(forecast))
     used = (pieces.coefficients != 0) & open_[..., None]
-    index = np.where(used, pieces.arms, problem.arms)  # arms that are not used go to a place of their own
+    index = np.where(used, pieces.arms, problem.arms)  # unused arms go to a dummy place
     unfinished = np.zeros((*open_.shape[:-1], problem.arms + 1), dtype=np.bool_)
     np.put_along_axis(unfinished, index.reshape(*open_.shape[:-1], -1), True, axis=-1)
     if problem.noise.shares_items:

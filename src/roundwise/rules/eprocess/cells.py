@@ -257,7 +257,7 @@ class LevelEProcess(EProcess):
         return (means - self.level) * self._sign
 
     def _border(self, above: bool) -> float:
-        """From where on an arm may be said to be above the level, or below."""
+        """The border of an answer: the level less its tolerance."""
         return self.level - self.tolerance if above else self.level + self.tolerance
 
     def _side(self, problem: Problem, above: bool) -> str:
@@ -412,7 +412,7 @@ class AboveEProcess(LevelEProcess):
         return RequiredPulls(self._pulls(known, need), ~wealth.settled)
 
     def _bars(self, problem: Problem, wealth: AboveWealth) -> Floats:
-        """What a side of each arm must reach. (K)"""
+        """The bar of a side of each arm. (K)"""
         return problem.goal - _lost_by_others(wealth)
 
     def decided(self, problem: Problem, wealth: AboveWealth) -> Bools:
@@ -491,7 +491,7 @@ class CrossedAboveEProcess(AboveEProcess):
     adding = ": {arm} starts with the least that any arm has on a side, and nothing else changes."
 
     def _bars(self, problem: Problem, wealth: AboveWealth) -> Floats:
-        """What settles an arm whatever the others do."""
+        """The bar that settles an arm whatever the others do."""
         return np.full(wealth.above.shape, problem.goal + math.log(problem.arms))
 
     def decided(self, problem: Problem, wealth: AboveWealth) -> Bools:

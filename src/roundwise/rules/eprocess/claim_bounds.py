@@ -49,7 +49,7 @@ MOST_STEPS = 12  # batches that are kept one by one for bounds
 BELOW, ABOVE = 6.0, 4.0  # standard errors about the estimate between which values are followed
 FINE, COARSE = 256, 96  # values of a line whose bets have one drift, and of one whose bets have several or are exact
 GONE = -1e30  # log of nothing
-_STALE = 21.0  # values are laid out anew once all of them are this many standard errors apart
+_STALE = 21.0  # the grid is refined once all values are this many standard errors apart
 _LATER = (6, 0.9, 3.0)  # drifts, step and tail of the ladder for the results after the first batches
 ODDS_BELOW, ODDS_STEPS = 4.0, 256  # how far below its level a log odds ratio is followed, and in how many steps
 _SLACK = 1e-12  # a bet that pays just what was needed must count
@@ -58,7 +58,7 @@ BudgetBets = Callable[[Past, Batch, Halfspaces, Floats, Floats], Floats]  # past
 
 
 class OtherMetrics(NamedTuple):
-    """What claims about other metrics take from the closed test (Proposition 32)."""
+    """The part of the closed test that belongs to claims about other metrics (Proposition 32)."""
 
     weight: Floats  # (), of all of them
     unsettled: Floats  # (), of those of which something is not shown
@@ -83,12 +83,12 @@ class ClaimStep(NamedTuple):
 
     @property
     def batch(self) -> Batch:
-        """What came back, as sums."""
+        """The results as sums."""
         return Batch(self.counts, self.totals, self.scatter, pairs=self.pairs, cubes=self.cubes)
 
 
 class WealthGrid(NamedTuple):
-    """What was won against values at equal distances, and the largest up to which all were once exceeded."""
+    """Wealth against values at equal distances, and the largest value up to which all were once exceeded."""
 
     low: Floats  # (P)
     high: Floats  # (P)
@@ -107,7 +107,7 @@ class WealthGrid(NamedTuple):
         return np.minimum(self.low[:, None] + (self.high - self.low)[:, None] * share, self.high[:, None])
 
     def laid(self, low: Floats, high: Floats, error: Floats) -> WealthGrid:
-        """With values between other ends where those there are have become too few: each as the next one above it."""
+        """Refine the grid between other ends: each new value starts with the wealth of the next one above it."""
         apart = self.high - self.low
         anew = (apart > _STALE * error) & (high > low)
         found = self._replace(low=np.where(anew, low, self.low), high=np.where(anew, high, self.high))
@@ -139,7 +139,7 @@ def largest_exceeded(exceeded: Bools, values: Floats) -> Floats:
 
 
 class ClaimTail(NamedTuple):
-    """What goes on after the first batches, of claims there were by then: from below, then from above."""
+    """The state of bounds after the first batches, for claims that existed by then: lower bounds, then upper ones."""
 
     track: WealthGrid | None  # (2J) lines; None where there are no such bounds
     bars: Floats  # (2J)
@@ -179,7 +179,7 @@ class ClaimState(NamedTuple):
     last_bet_done: Bools  # (), the last batch was bet on
     rounds: Floats  # (), how many batches had any result
     steps: tuple[ClaimStep, ...] = ()  # of one run, the first `MOST_STEPS`, for bounds; as they were, without padding
-    tail: ClaimTail | None = None  # what goes on after these, for bounds
+    tail: ClaimTail | None = None  # the state of bounds after these steps
     left_out: Bools | None = None  # (J), claims about arms that were left out, which no more results go to
     means: Floats | None = None  # (K), the estimates that values are made of; None before a batch
     past_with_imported: Past | None = None  # with earlier data before it, which are no evidence (24), if there are any
@@ -211,7 +211,7 @@ def weights_of(problem: Problem) -> Floats:
 
 
 def open_of(problem: Problem, kept: ClaimState) -> Bools:
-    """The claims that may still be fed: neither side is shown, and no arm of theirs was left out. (J)"""
+    """The claims that may still be sampled: neither side is shown, and none of their arms was dropped. (J)"""
     unsettled = ~sides_of(problem, kept.shown).any(axis=-2)
     return np.asarray(unsettled if kept.left_out is None else unsettled & ~kept.left_out)
 
@@ -406,7 +406,7 @@ def _padded_steps(problem: Problem, kept: ClaimState) -> PaddedSteps:
 
 
 def guess(problem: Problem, shape: tuple[int, ...]) -> Past:
-    """What is taken as the past before any: one result in the middle of the range, if there is one."""
+    """The prior past: one result in the middle of the range, if there is one."""
     nothing, (low, high) = Past.none(shape), problem.noise.mean_range
     if not (math.isfinite(low) and math.isfinite(high)):
         return nothing
@@ -440,7 +440,7 @@ def parts_of(batch: Batch) -> tuple[Batch, ...]:
 
 
 def _units_of(step: ClaimStep) -> Floats:
-    """What each arm would have at the budget, if shares stayed the same; an arm that has none yet, an equal one. (K)"""
+    """The counts at the budget if shares stayed the same; an arm without results gets an equal share. (K)"""
     share = np.where(step.counts > 0, step.counts, step.counts.mean())
     return np.maximum(share / max(float(step.rho), 1e-300), 1e-300)
 
@@ -448,7 +448,7 @@ def _units_of(step: ClaimStep) -> Floats:
 def _wealth_towards_budget(
     problem: Problem, steps: Sequence[ClaimStep], pieces: Halfspaces, bars: Floats, first: int
 ) -> WealthAgainst:
-    """Bets with one drift that reaches the bar at the budget; whatever the claims have shown, they go on."""
+    """Bets with one drift that reaches the bar at the budget; they continue whatever was shown."""
     past, units, drifts = guess(problem, steps[first].counts.shape), _units_of(steps[first]), np.sqrt(2 * bars)[None]
     bets: list[FixedSizeBet] = []
     for number, step in enumerate(steps):
@@ -512,7 +512,7 @@ def select_pieces(pieces: Halfspaces, lines: Bools) -> Halfspaces:
     return Halfspaces(pieces.arms[lines], factors, pieces.offsets[lines], pieces.pairs)
 
 
-# --- bounds that agree with what is shown (17b)
+# --- bounds that agree with the decision (17b)
 
 
 def _bounds_use_wealth(problem: Problem, kept: ClaimState) -> bool:
@@ -528,7 +528,7 @@ def _whole(kept: ClaimState) -> bool:
 def _bet_on_values(
     problem: Problem, budget_bets: BudgetBets, past: Past, step: ClaimStep, closed: Bools, values: Floats, logs: Floats
 ) -> tuple[Floats, Floats]:
-    """Bet again as in a step, with values in the place of levels. (L), of odds (G, L)
+    """Bet again as in a step, with values in place of levels. (L), of odds (G, L)
 
     What is `closed` before the batch, shown or not there yet, is not bet on. Returned are the log of the wealth, and
     its excess over what rule (R) asked for after the batch: at the level itself this is rule (R). What is won on odds
@@ -615,7 +615,7 @@ def _around(problem: Problem, past: Past, pieces: Halfspaces, ends: Floats) -> t
 
 @quiet
 def _update_tail(problem: Problem, kept: ClaimState, step: ClaimStep, budget_bets: BudgetBets) -> ClaimTail:
-    """What bounds are made of after a batch that is not kept by itself; `kept` is before it."""
+    """Update the state of bounds after a batch that is not kept individually; `kept` is the state before it."""
     tail = _start_tail(problem, kept, budget_bets) if kept.tail is None else kept.tail
     if tail.track is not None:
         both = _both_sides(claims_of(problem))
@@ -643,7 +643,7 @@ def _update_tail(problem: Problem, kept: ClaimState, step: ClaimStep, budget_bet
 
 
 def _start_tail(problem: Problem, kept: ClaimState, budget_bets: BudgetBets) -> ClaimTail:
-    """What was won against values about the ends in the batches that are kept, to go on with."""
+    """Start the tail: wealth against values near the ends, from the batches that are kept."""
     question, every, budget = claims_of(problem), _padded_steps(problem, kept), kept.had_budget
     both, lines = _both_sides(question), 2 * question.number
     low, high, _ = _around(problem, kept.past, both, np.full(lines, -np.inf))

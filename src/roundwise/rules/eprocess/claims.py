@@ -102,7 +102,7 @@ def _fed(pieces: Halfspaces, counts: Floats) -> Bools:
 
 
 def _add_shifts(extra: Floats, units: Floats, before: Floats) -> Floats:
-    """What the shifts of earlier batches add to the variance of each form, given what it is without."""
+    """Add the variance due to shifts of earlier batches to that of each form."""
     found = (before * units) ** 2 * extra
     return np.where(np.isfinite(found), found, 0.0)
 
@@ -147,7 +147,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
                 raise InputError("Claims on shared items are not independent: leave out `independent`.")
             if question.odds:
                 raise InputError(
-                    "Odds and risk ratios need items of its own for every arm: with shared items, use differences."
+                    "Odds and risk ratios need separate items for every arm: with shared items, use differences."
                 )
             check_forms(question.bets(()))
 
@@ -193,7 +193,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         return found[0]._replace(metrics=tuple(found[1:]))
 
     def _bet(self, problem: Problem, kept: ClaimState, batch: Batch, plan: BatchPlan) -> _MetricBets:
-        """What the claims about one metric have after the batch."""
+        """The wealth of the claims about one metric after the batch."""
         question = claims_of(problem)
         size = np.asarray(batch.counts.sum(axis=-1))
         bars = self.bars(problem, kept)
@@ -246,7 +246,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         )
 
     def warm_start(self, problem: Problem, kept: ClaimState, batch: Batch, left: Floats | None) -> ClaimState:
-        """With earlier results known, of which nothing is won: they teach estimates, and so who is fed. (24)"""
+        """Start with earlier results as past, without wealth: they set estimates, and so the allocation. (24)"""
         taught = [
             each._replace(past_with_imported=each.seen.plus(own))
             for each, own in zip(states_of(kept), (batch, *batch.metrics), strict=True)
@@ -263,7 +263,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         return kept._replace(steps=(), tail=None, metrics=tuple(map(self.without_history, kept.metrics)))
 
     def with_budget(self, problem: Problem, kept: ClaimState, left: Floats) -> ClaimState:
-        """After another budget was said, which leaves this many results: every claim keeps its wealth."""
+        """Return the state under another budget, which leaves this many results: every claim keeps its wealth."""
         again = np.zeros_like(kept.last_bet_done)
         others = tuple(each._replace(last_bet_done=again) for each in kept.metrics)
         return self.update_forecast(problem, kept._replace(last_bet_done=again, metrics=others), left)
@@ -327,7 +327,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         return "nothing more is to be expected of the results that are left" if _expected(kept) < HOPELESS else None
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
-        """What is shown."""
+        """The mask of shown claims."""
         return np.asarray(trial.kept.shown)
 
     def false_rejection(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
@@ -342,8 +342,8 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
     def describe(self, delta: float) -> str:
         """Products of bets, and the closed test."""
         return (
-            "Each claim has evidence of its own, the product of the pay-offs of bets that are fixed before each round; "
-            f"it is shown, for good, when the closed test over all claims reaches 1/{delta:g}."
+            "Each claim has its own evidence, the product of the payoffs of bets that are fixed before each round; "
+            f"it is shown, permanently, when the closed test over all claims reaches 1/{delta:g}."
         )
 
     def standing(self, problem: Problem, trial: Trial) -> TrialStatus:
@@ -415,7 +415,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         return np.where(last & (size > 0), 1.0, share)
 
     def _open_ended(self, problem: Problem, kept: ClaimState, batch: Batch, bars: Floats) -> Floats:
-        """What each line has after the bets of other questions, with the past as prior: on parts, if there are any."""
+        """The wealth of each line after bets without a budget: in parts, if there are any."""
         question, past = claims_of(problem), kept.seen
         pieces, shifts = question.bets(batch.counts.shape[:-1]), compares(question)
         forecast = FormEstimate(pieces, kept.value, kept.leverage)
@@ -428,7 +428,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         return bet_on_claims(problem, known, forecast, batch.parts or stack_parts((batch,)), kept.gains, bars, shifts)
 
     def _shown(self, problem: Problem, gains: Sequence[Floats], shown: Sequence[Bools]) -> Sequence[Bools]:
-        """What is shown of each metric: one closed test of all claims (Proposition 32)."""
+        """The claims shown for each metric: one closed test of all claims (Proposition 32)."""
         if claims_of(problem).independent:
             sides = sides_of(problem, gains[0]), sides_of(problem, shown[0])
             return [reject_independent(*sides, problem.goal).reshape(shown[0].shape)]
@@ -491,7 +491,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         return kept._replace(value=np.where(agrees, value, kept.value), error=np.where(agrees, error, kept.error))
 
     def conditional_power(self, problem: Problem, kept: ClaimState, left: Floats) -> PowerForecast:
-        """What can be expected of this many results."""
+        """The conditional power with this many results left."""
         question = claims_of(problem)
         need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
         sides = sides_of(problem, kept.shown)
@@ -527,7 +527,7 @@ def with_claims(
     """Return the state of a question with more claims, and perhaps more arms, after those there are; of every metric.
 
     A claim that joins starts with the smallest wealth that is open, at most 1, whatever the reason. `left` results are
-    still to come. What bounds are made of stays: those of the claims there are go on.
+    still to come. The state of bounds stays: those of the claims there are go on.
     """
     states, start = states_of(kept), least_wealth(states_of(kept))
     every = zip(metrics_of(before), states, metrics_of(after), strict=True)
@@ -573,7 +573,7 @@ def _with_claims(
 def left_out(
     rule: ClosedTestingRule, problem: Problem, kept: ClaimState, arms: Bools, left: Floats | None = None
 ) -> ClaimState:
-    """Return the state in which claims about these arms are not fed any more; their wealth stays in rule (R)."""
+    """Return the state in which these arms are no longer sampled; the wealth of their claims stays in rule (R)."""
     every = zip(metrics_of(problem), states_of(kept), strict=True)
     first, *others = (
         state._replace(left_out=np.asarray(((claims_of(sub).forms != 0) & arms).any(axis=-1))) for sub, state in every

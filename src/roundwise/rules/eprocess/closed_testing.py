@@ -16,12 +16,12 @@ _SLACK = 1e-12  # relative: a bet that pays just what was needed must count
 
 
 def wealth_in_goals(gains: Floats, goal: float) -> Floats:
-    """What was won, in units of 1/delta."""
+    """Wealth in units of 1/delta."""
     return np.exp(np.minimum(gains - goal, _MOST))
 
 
 def reject_closed(wealth: Floats, shown: Bools, weights: Floats) -> Bools:
-    """What is shown by now: rule (R), repeated until nothing changes. `(D, J),(D, J),(J)->(D, J)`
+    """The claims shown by now: rule (R), repeated until nothing changes. `(D, J),(D, J),(J)->(D, J)`
 
     A claim is shown if w_j (X_j - 1) is at least what all other claims lack, w_i max(1 - X_i, 0), each counted with the
     smaller of its sides that are not shown.
@@ -55,7 +55,7 @@ def lost_by_others(gains: Floats, shown: Bools) -> Floats:
 
 
 def missing_wealth(wealth: Floats, shown: Bools, weights: Floats) -> Floats:
-    """What the claims other than each lack. `(D, J),(D, J),(J)->(J)`"""
+    """The wealth that all other claims lack, for each claim. `(D, J),(D, J),(J)->(J)`"""
     lack = weights * np.maximum(1.0 - least_of(wealth, shown), 0.0)
     return total(lack)[..., None] - lack
 

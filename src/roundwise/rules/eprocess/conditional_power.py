@@ -1,7 +1,6 @@
-"""Conditional power: how likely each claim is to be shown with the results that are left. It promises nothing.
-
-If the first k claims around one arm (a control), in some order, are fed, the control has sqrt(k) times the results of
-each other arm: so the information of every claim is known for every k without counting arms (`_sums_around`).
+"""Conditional power: the probability that each claim is shown with the results left. No guarantee depends on it. If the
+first k claims around one arm (a control), in some order, are sampled, the control has sqrt(k) times the results of each
+other arm: so the information of every claim is known for every k without counting arms (`_sums_around`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from roundwise.solvers.shared_arm import SharedArm, find_shared_arm
 Index = NDArray[np.intp]
 
 _FEW = 8  # claims up to which the chances of every number of them are computed
-_SAME = 1e-11  # sums of chances that differ by less are the same: then fewer claims are fed
+_SAME = 1e-11  # sums of chances that differ by less are the same: then fewer claims are sampled
 
 
 class PowerForecast(NamedTuple):
@@ -31,7 +30,7 @@ class PowerForecast(NamedTuple):
 
 
 def shares_of(squares: Floats, items: bool = False) -> Floats:
-    """In which proportions claims of these arms are fed: sqrt of how often an arm is in them; alike on shared items."""
+    """The shares of the arms of sampled claims: sqrt of how often an arm occurs in them; equal on shared items."""
     return np.where(squares > 0, 1.0, 0.0) if items else np.sqrt(squares)
 
 
@@ -41,7 +40,7 @@ def squares_of(forms: Floats) -> Floats:
 
 
 def counted_arms(squares: Floats, targeted: Bools) -> Floats:
-    """How often each arm is in the claims that are fed, by the squares of its coefficients. (J, K),(J)->(K)"""
+    """How often each arm occurs in the sampled claims, by the squares of its coefficients. (J, K),(J)->(K)"""
     counted = zeros((*targeted.shape[:-1], squares.shape[-1]))
     rows, which = counted.transpose(), targeted.transpose()
     for claim, arm in np.argwhere(squares).tolist():
@@ -76,7 +75,7 @@ def forecast_power(
     apart = None if items is None else items.reshape(-1, items.shape[-1])
 
     def chances(targeted: Bools) -> Floats:
-        """Of the claims that are fed the larger of the chances of their sides. (J)"""
+        """The larger of the chances of the two sides of each sampled claim. (J)"""
         found = lines.chances(_spread(counted_arms(squares, targeted), amount, variances, pieces, apart), targeted)
         return np.asarray(found.reshape(-1, number, found.shape[-1]).max(axis=0).transpose())
 
@@ -86,7 +85,7 @@ def forecast_power(
     many = unfinished.sum(axis=-1)
     centre = find_shared_arm(forms) if apart is None and number > _FEW else None
     most = max(int(many.max(initial=0)), 1)
-    if centre is None:  # by how many are fed
+    if centre is None:  # by the number of sampled claims
         every = np.array([*(chances(rank < np.minimum(k, many)[:, None]) for k in range(1, most)), everything])
         sums = total(every)
     else:
@@ -108,7 +107,7 @@ def forecast_power(
 def _sums_around(
     centre: SharedArm, forms: Floats, order: Index, variances: Floats, left: Floats, lines: _Lines
 ) -> Floats:
-    """The sum of the chances of the first k claims around one arm if these are fed, for every k. (J, n)"""
+    """The total conditional power of the first k claims around one arm if these are sampled, for every k. (J, n)"""
     from scipy.special import ndtr
 
     rows, every, squares = order.transpose(), np.arange(len(forms)), squares_of(forms)
@@ -209,9 +208,8 @@ def power_by_line(
     left: Floats,
     items: Floats | None = None,
 ) -> Floats:
-    """How likely each line is to be shown if `left` results are shared among the arms of the claims that are `fed`.
-
-    0 for a claim that is not fed. One run only. (L)
+    """The conditional power of each line if `left` results are shared among the arms of the claims that are `fed`
+    (sampled). 0 for the others. One run only. (L)
     """
     spread = _spread(counted_arms(squares_of(forms), targeted), left, variances, pieces, items)
     lines = _Lines(value, error, need, np.broadcast_to(left > 0, value.shape), len(forms))

@@ -36,7 +36,7 @@ from roundwise.rules.eprocess.rule import EProcessRule
 FEW_ARMS, MORE_ARMS = (
     0.05,
     0.1,
-)  # what a look is worth, as a share of an answer, if no price is said: up to 3 arms, more
+)  # default price of a look, as a share of the value of an answer: up to 3 arms, more
 EXTENSION_VALUE = 0.3  # what one more look than planned is worth: an extension then gains most of what it could
 MOST_LOOKS = 20.0  # that payoffs look ahead
 
@@ -156,7 +156,7 @@ class DesignedRule(EProcessRule):
             f"{problem.delta:g}). With {more:,.0f} more results the chance of an answer is about "
             f"{100 * chance:.0f} %, if the lead is {problem.wording.gap(float(lead))}."
         )
-        return f"{said} No results can show any more that {'; '.join(dead)}." if dead else said
+        return f"{said} Results can no longer show that {'; '.join(dead)}." if dead else said
 
     @staticmethod
     def looks_left(plan: BatchPlan, size: Floats) -> Floats:

@@ -34,10 +34,10 @@ from roundwise.rules.eprocess.designed_parts import Look, pay_in_parts
 from roundwise.rules.eprocess.engine import EProcess, PartsView, RuleState
 from roundwise.solvers.halfspaces import Halfspaces, pairs
 
-DEALT, DEALS = 5, 256  # arms from which on the first look of rates is dealt, and how often
+DEALT, DEALS = 5, 256  # number of arms from which the first look of rates is partitioned, and the number of partitions
 LEAST_WEIGHT = 0.02  # of a rival that is bet on
 NEAREST, FURTHEST = 0.5, 2.5  # times the lead: between these the drift follows the estimates
-POWER_LEFT = 1.6448536269514722  # z of the power, 95 %, with which a look should settle what is open
+POWER_LEFT = 1.6448536269514722  # z of the power, 95 %, with which a look should settle everything open
 STEEPEST = 16.0  # sqrt of the ratio of two counts in a look, up to which they are compared
 LEADS = (1e-9, 1e3)  # in standard deviations of a result: beyond, a lead is only a matter of rounding
 REACH = 8.0  # standard deviations over which the law of the largest lead is integrated
@@ -370,7 +370,7 @@ class DesignedAbove(AboveEProcess, DesignedEProcess):
     """
 
     tag = "above-levels"
-    independent: ClassVar[bool] = False  # each side has a bar of its own
+    independent: ClassVar[bool] = False  # each side has its own bar
     uniform = 0.5
     dropping = ": {arm} is no longer asked about, and nothing else changes."
     adding: ClassVar[str | None] = None  # its level would have to come from the others

@@ -52,7 +52,7 @@ class Look(NamedTuple):
     sigma: Floats  # (), a guess
     looks_left: Floats  # (), after this one
     rho: Floats  # (), the share of this look in all that is to come
-    said: bool  # whether the lead was said, or follows from the budget
+    said: bool  # whether the lead was declared, or follows from the budget
     price: float
     extension_value: float
 

@@ -74,13 +74,13 @@ class RequiredPulls(NamedTuple):
     """The pulls that would settle everything that is still open, if the estimates were true."""
 
     pulls: Floats  # (K)
-    unfinished: Bools  # (K), arms of what is still open
+    unfinished: Bools  # (K), arms of open nulls
     tie: Floats | None = None  # (), how much a tolerance decides, from 0 to 1; None without one
     least: Floats | None = None  # (K), pulls of each arm in the next batch, at least, if there is room
 
 
 class RuleState(NamedTuple):
-    """The state of an e-process between batches; wealth and alternative are named tuples of its own."""
+    """The state of an e-process between batches; wealth and alternative are its named tuples."""
 
     wealth: Any
     known: Estimates

@@ -42,7 +42,7 @@ from roundwise.solvers.halfspaces import Halfspaces
 
 
 class SavedState(NamedTuple):
-    """What the record of a study keeps of the rule's state."""
+    """The part of the rule's state that a study records."""
 
     wealth: Any
     past: Past
@@ -78,7 +78,7 @@ class EProcessRule(StoppingRule[RuleState]):
     def check(self, problem: Problem) -> None:
         if problem.question.separate_claims:
             raise InputError(
-                f"The question '{problem.question.name}' has a rule of its own: use the policy 'conditional-power'."
+                f"The question '{problem.question.name}' has its own rule: use the policy 'conditional-power'."
             )
         self.eprocess(problem)
         if problem.noise.shares_items and problem.question.pieces(problem.arms) is not None:
@@ -145,7 +145,7 @@ class EProcessRule(StoppingRule[RuleState]):
 
     def describe(self, delta: float) -> str:
         return (
-            "The evidence against every wrong answer is the product of the pay-offs of bets that are fixed before each "
+            "The evidence against every wrong answer is the product of the payoffs of bets that are fixed before each "
             f"round; an answer is excluded when it reaches {1 / delta:.0f} : 1 (1/{delta:g})."
         )
 
@@ -193,7 +193,7 @@ class EProcessRule(StoppingRule[RuleState]):
 
 @lru_cache(maxsize=256)
 def eprocess_for(problem: Problem) -> EProcess:
-    """Return the e-process of the question; that of its half-spaces where it has none of its own."""
+    """Return the e-process of the question; by default the one of its half-spaces."""
     return _build_eprocess(problem.question, problem)
 
 
@@ -242,7 +242,7 @@ def _build_candidates(problem: Problem, tolerant: type[ToleranceEProcess] | None
 
 
 @_build_eprocess.register
-def _(question: Above, problem: Problem) -> EProcess:  # products over arms, where they have items of their own
+def _(question: Above, problem: Problem) -> EProcess:  # products over arms, without shared items
     own = CrossedAboveEProcess if problem.noise.shares_items else AboveEProcess
     return own(question.level, question.tolerance, question.lower_is_better)
 

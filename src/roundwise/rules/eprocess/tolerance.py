@@ -124,7 +124,7 @@ class ToleranceEProcess(CandidateEProcess):
         return self._add_shown(problem, found._replace(rejected=rejected), past, shifts)
 
     def _add_shown(self, problem: Problem, wealth: CandidateWealth, past: Past, shifts: bool) -> CandidateWealth:
-        """An answer whose comparisons are all shown is a candidate with nothing of its own, if no other has won."""
+        """An answer whose comparisons are all shown is a candidate without wealth, if no other has won."""
         known = estimate_from(past, problem.noise.variance(past), shifts)
         for answer in (problem.question.answer(past.means), self._named(problem, wealth, known)):
             places = self.places(problem, answer)

@@ -27,7 +27,7 @@ class ListBestArmWealth(NamedTuple):
     high: Floats  # (K), the same with failed requests as 1
     squared_differences: Floats  # (K, K), sums of squared differences on items with both results
     log_wealth: Floats  # (6, K), logs, one for each size of bets
-    rejected: Bools  # (K), for good
+    rejected: Bools  # (K), permanent
     certain: Bools  # (K), by arithmetic
 
 

@@ -18,7 +18,7 @@ CELLS = 500_000  # places times values that are worked on together
 
 
 class Stakes(NamedTuple):
-    """What may be bet on at each place, and what was known of it before. (n, J)"""
+    """The values bet on at each place, and the known quantities before it. (n, J)"""
 
     y: Floats
     total: Floats  # of y before

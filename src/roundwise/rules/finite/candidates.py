@@ -36,7 +36,7 @@ class ListCandidateWealth(NamedTuple):
     number: Floats  # (), how many there are
     current: Floats  # (), the number of the present one; -1 before the first
     log_wealth: Floats  # (C, 6, K, K), logs, of the arm inside over the arm outside
-    shown: Bools  # (C, K, K), for good
+    shown: Bools  # (C, K, K), permanent
     by_arithmetic: Bools  # (), whether only arithmetic on all arms is left
 
 
@@ -96,7 +96,7 @@ class CandidateProcess(FiniteProcess[ListCandidateWealth]):
     def step(self, wealth: ListCandidateWealth, row: ItemRow) -> ListCandidateWealth:
         place = row.place
         wealth = self._name(wealth, np.isin(place, self.places))
-        # what else was told must not matter: it could depend on results at later places
+        # other results must not matter: they could depend on results at later places
         present = self.needed(wealth) & row.there & (wealth.items == place[..., None])
         both = present[..., :, None] & present[..., None, :]
         shape = both.shape

@@ -20,7 +20,7 @@ PRIOR = 10.0  # items on which a control variate is taken to explain nothing
 
 
 class Control(NamedTuple):
-    """What is known of the columns before a place, and their values at it; they are centred."""
+    """The known columns before a place, and their values at it; centered."""
 
     now: Floats  # (Q)
     left: Floats  # (Q), mean over the items left, with this one
@@ -87,7 +87,7 @@ class KnownColumns:
         return np.swapaxes(x, -1, -2) @ self._centred[: x.shape[-2]]
 
     def at(self, place: int, cross: Floats) -> Control:
-        """What is known before a place."""
+        """The control variate before a place."""
         past = self._past[place]
         return Control(self._centred[place], -past / (len(self.columns) - place), past, cross)
 

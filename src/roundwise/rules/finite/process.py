@@ -1,4 +1,4 @@
-"""What the e-processes of all questions about a list have in common."""
+"""The base class of e-processes for questions about a list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Wealth = TypeVar("Wealth")  # a named tuple of arrays
 class ItemRow(NamedTuple):
     """The results of all arms on the item at one place, in [0, 1], higher is better.
 
-    A request that failed for good has the least value where a high one would speak for a statement, and the largest
+    A request that failed permanently has the least value where a high one would speak for a statement, and the largest
     where a low one would.
     """
 
@@ -33,7 +33,7 @@ class ItemRow(NamedTuple):
 
 
 class Need(NamedTuple):
-    """What is open, for the planner: one entry for each comparison that must be settled."""
+    """Open comparisons, for the planner: one entry for each that must be settled."""
 
     lead: Floats  # (J), as far as it is known
     variance: Floats  # (J), of one value
@@ -97,7 +97,7 @@ class FiniteProcess(ABC, Generic[Wealth]):
 
     @abstractmethod
     def needs(self, wealth: Wealth, place: Floats) -> Need:
-        """What is still to be won."""
+        """The wealth still needed."""
 
     @abstractmethod
     def answer(self, wealth: Wealth) -> Answer:
@@ -105,7 +105,7 @@ class FiniteProcess(ABC, Generic[Wealth]):
 
     @abstractmethod
     def claims(self, wealth: Wealth, names: Sequence[str]) -> list[ClaimStatus]:
-        """What must be shown. One run."""
+        """The claims to be shown. One run."""
 
     def margins(self, wealth: Wealth, rows: ItemRow) -> Floats | None:
         """By how much each claim holds at least, in units of the range; rows have an axis of places. One run."""

@@ -1,6 +1,6 @@
 """The rule for questions about a finite list: bets without replacement, item after item in its random order.
 
-The state holds every result that was told, by place. The bets go on to the first place at which an arm that is still
+The state holds every result that was told, by place. The bets proceed to the first place at which an arm that is still
 needed has no result (the prefix rule), so that neither the order in which results came nor what was asked for when has
 any part in them (docs/why-the-guarantee-holds.md, Propositions 50 to 53).
 """
@@ -31,7 +31,7 @@ from roundwise.rules.finite.statements import LevelProcess, Statement, Statement
 
 
 class ListState(NamedTuple):
-    """What was told, and how far the bets are."""
+    """The recorded results, and the place that the bets have reached."""
 
     results: Floats  # (n, K), by place, as far as any were told; nan where there is none
     items: Floats  # (), how many were bet on
@@ -73,7 +73,7 @@ class ListRule(StoppingRule[ListState]):
         return ListState(told, np.zeros(runs), self.process(problem).start(runs, problem.arms))
 
     def fold(self, problem: Problem, kept: ListState, plan: BatchPlan, batch: Batch) -> ListState:
-        """Take in what was told, and bet on the items whose results are all there."""
+        """Add the recorded results, and bet on the items whose results are complete."""
         if batch.rows is None:
             return kept
         single = kept.items.ndim == 0
@@ -158,7 +158,7 @@ class ListRule(StoppingRule[ListState]):
     def describe(self, delta: float) -> str:
         return (
             "The items are tried in a random order that was drawn at the start. The evidence against every wrong "
-            "answer is the product of the pay-offs of bets on one item after the other, each about what is left of the "
+            "answer is the product of the payoffs of bets on one item after the other, each about what is left of the "
             f"list; an answer is excluded when it reaches {1 / delta:.0f} : 1 (1/{delta:g}), or when no results on the "
             "items left could make it right."
         )
@@ -225,7 +225,7 @@ class ListRule(StoppingRule[ListState]):
 
 
 def merge_rows(told: Floats, rows: Floats) -> Floats:
-    """What was told by place, with more of it; what was told first stays. (n, K),(m, K)->(max(n, m), K)"""
+    """Merge recorded results by place; the first result of a place stays. (n, K),(m, K)->(max(n, m), K)"""
     some = (~np.isnan(rows)).any(axis=(*range(rows.ndim - 2), -1))
     rows = rows[..., : int(np.flatnonzero(some)[-1]) + 1 if some.any() else 0, :]
     places = max(told.shape[-2], rows.shape[-2])

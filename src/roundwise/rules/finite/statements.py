@@ -1,7 +1,7 @@
 """Which arms are above a level on a list, and which claims hold there? One e-process for each side of each statement.
 
 A side is shown by rule (R) (Proposition 13), asked after every item, or by arithmetic. What is settled stops
-for good, so that all e-processes in the sum of (R) stand at one place (Proposition 52).
+permanently, so that all e-processes in the sum of (R) stand at one place (Proposition 52).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ListStatementWealth(NamedTuple):
     sums: Floats  # (2, J)
     squares: Floats  # (J), of items with all results
     log_wealth: Floats  # (2, 6, J), logs
-    shown: Bools  # (2, J), for good
+    shown: Bools  # (2, J), permanent
     certain: Bools  # (2, J), by arithmetic
 
 
@@ -136,14 +136,14 @@ class StatementProcess(FiniteProcess[ListStatementWealth]):
         return self._show(wealth._replace(certain=wealth.certain | certain))
 
     def _certain(self, sums: Floats, place: Floats) -> Bools:
-        """What arithmetic says by now; a side that holds at its bound, too, is certain there."""
+        """The sides certain by arithmetic; a side that also holds at its bound is certain there."""
         above = is_certain(self.size, place, self.bounds, sums, self.low)
         least = sums + (self.size - place) * self.low
         at = least >= self.size * self.bounds - ROUNDING * self.size
         return np.asarray(np.where(self.sharp, above, at))
 
     def _show(self, wealth: ListStatementWealth) -> ListStatementWealth:
-        """What is shown by now: by arithmetic, or by rule (R)."""
+        """The sides shown by now: by arithmetic, or by rule (R)."""
         shown = wealth.shown | wealth.certain
         logs = wealth_in_goals(log_wealth(wealth.log_wealth), self.goal)
         sides = slice(0, self.sides)
@@ -183,7 +183,7 @@ class StatementProcess(FiniteProcess[ListStatementWealth]):
         return Need(lead, self._variance(wealth, place[..., None, None]), self.goal + crowd - won, open_)
 
     def answer(self, wealth: ListStatementWealth) -> Answer:
-        """What is shown: the statements, then their opposites if these can be shown."""
+        """The mask of shown statements, then of their opposites if these can be shown."""
         return np.concatenate([wealth.shown[..., k, :] for k in range(self.sides)], axis=-1)
 
     def claims(self, wealth: ListStatementWealth, names: Sequence[str]) -> list[ClaimStatus]:
