@@ -4,9 +4,7 @@ Answered within the budget, mean results in F (the fixed design with equal count
 of 90 %), and looks; then, in five times as many runs, how often a true null is rejected where that is most likely,
 with plans that stay and with plans that change, at random or because of results. The budget will not be extended
 (`extension_value=0`), as in the prototype; errors are those of the default. A cell is marked where its power is three
-standard errors below that of the prototype, or its mean three standard errors above; rows that the prototype ran
-otherwise are run as it did, too: at its price of a look, and with a last look that takes no more than would settle
-everything.
+standard errors below that of the prototype, or its mean three standard errors above.
 
 `--live N` runs live studies beside their plan, and says how often forecasts on the way come true; `--speed` how much
 longer simulations take than those of Wager.
@@ -34,7 +32,7 @@ from roundwise import (
     plan,
     simulate,
 )
-from roundwise.arrays import total, tree_take
+from roundwise.arrays import tree_take
 from roundwise.environments import PoissonArms, Replay
 from roundwise.model.problem import advance, begin
 from roundwise.noise import Bounded, Poisson, SubGaussian
@@ -54,16 +52,16 @@ FIXED = {  # sigma^2/lead^2
     "any-above": 119.8,
     "top-k": 556.4,
 }  # sigma^2/lead^2
-BEST = [  # arms, budget in F, looks; of the prototype: price of a look (0.1: sparing last look), power, mean and runs
-    (2, 1.05, 3, 0.05, 0.903, 0.767, 10_000), (2, 1.2, 3, 0.05, 0.931, 0.816, 10_000),
-    (2, 1.05, 5, 0.05, 0.894, 0.696, 10_000), (2, 1.2, 5, 0.05, 0.925, 0.737, 10_000),
-    (3, 0.9, 3, 0.05, 0.906, 0.691, 10_000), (3, 1.0, 3, 0.05, 0.934, 0.735, 10_000),
-    (3, 0.9, 5, 0.05, 0.904, 0.638, 10_000), (3, 1.0, 5, 0.05, 0.936, 0.673, 10_000),
-    (4, 0.8, 3, 0.05, 0.896, 0.661, 10_000), (4, 1.0, 3, 0.05, 0.957, 0.727, 10_000),
-    (4, 0.85, 5, 0.1, 0.914, 0.589, 10_000), (4, 0.9, 5, 0.1, 0.930, 0.600, 10_000),
-    (10, 0.65, 3, 0.05, 0.899, 0.577, 10_000), (10, 0.8, 3, 0.05, 0.969, 0.648, 10_000),
-    (10, 0.65, 5, 0.1, 0.925, 0.466, 10_000), (10, 0.75, 5, 0.1, 0.957, 0.485, 10_000),
-    (20, 0.6, 5, 0.1, 0.935, 0.404, 10_000), (20, 0.7, 5, 0.1, 0.965, 0.416, 10_000),
+BEST = [  # arms, budget in F, looks; power, mean and runs of the prototype
+    (2, 1.05, 3, 0.903, 0.767, 10_000), (2, 1.2, 3, 0.931, 0.816, 10_000),
+    (2, 1.05, 5, 0.894, 0.696, 10_000), (2, 1.2, 5, 0.925, 0.737, 10_000),
+    (3, 0.9, 3, 0.906, 0.691, 10_000), (3, 1.0, 3, 0.934, 0.735, 10_000),
+    (3, 0.9, 5, 0.904, 0.638, 10_000), (3, 1.0, 5, 0.936, 0.673, 10_000),
+    (4, 0.8, 3, 0.896, 0.661, 10_000), (4, 1.0, 3, 0.957, 0.727, 10_000),
+    (4, 0.85, 5, 0.914, 0.589, 10_000), (4, 0.9, 5, 0.930, 0.600, 10_000),
+    (10, 0.65, 3, 0.899, 0.577, 10_000), (10, 0.8, 3, 0.969, 0.648, 10_000),
+    (10, 0.65, 5, 0.925, 0.466, 10_000), (10, 0.75, 5, 0.957, 0.485, 10_000),
+    (20, 0.6, 5, 0.935, 0.404, 10_000), (20, 0.7, 5, 0.965, 0.416, 10_000),
 ]  # fmt: skip
 RATES = [  # rates, F, budget in F; power, mean and runs of the prototype, which deals its first look for three or more
     ((0.35, 0.30), 3006, 1.05, 0.895, 0.692, 10_000),
@@ -81,19 +79,6 @@ OTHERS = [  # question, means in leads, budget in F; power, mean and runs of the
     (TopK(3), [1, 1, 1, *[0] * 7], 0.8, 0.889, 0.598, 4000),
     (TopK(3), [1, 1, 1, *[0] * 7], 0.9, 0.938, 0.616, 4000),
 ]
-
-
-class Sparing(Designed):
-    """The last look takes no more than would settle everything with 95 %."""
-
-    def next(self, problem, trial):
-        """Scale the last look down."""
-        plan = super().next(problem, trial)
-        left = np.maximum(self.budget - trial.record.samples, 0.0)
-        lead = self.stopping.planned_lead(problem, trial.kept, trial.record.samples + left)
-        need = total(self.stopping.eprocess(problem).settle(problem, trial.kept, lead).pulls)
-        share = np.where(plan.last, np.clip(need / np.maximum(total(plan.pulls), 1.0), 1e-6, 1.0), 1.0)
-        return plan._replace(pulls=np.ceil(plan.pulls * share[..., None]))
 
 
 def show_cell(name, question, env, noise, policy, fixed, runs, prototype):
@@ -168,32 +153,20 @@ def count_false_rejections(question, env, noise, policy, runs, lost, change=stay
 def show_power(runs):
     """Print the tables of power and mean results."""
     print("| case | prototype | measured | looks |\n|---|---|---|---|")
-    for arms, share, looks, price, *prototype in BEST:
+    for arms, share, looks, *prototype in BEST:
         fixed, env = FIXED[arms] / LEAD**2, GaussianArms(LEAD * (np.arange(arms) == 0))
-        words = {"budget": int(share * fixed), "lead": LEAD, "looks": looks, "extension_value": 0.0}
-        name = f"best of {arms}, {share} F, {looks} looks"
-        show_cell(name, BestArm(), env, Gaussian(1.0), Designed(**words), fixed, runs, prototype)
-        if arms > 3:
-            policy = (Sparing if price > 0.05 else Designed)(**words, price=price)
-            name = f"the same, {'sparing last look' if price > 0.05 else 'price of a look 0.05'}"
-            show_cell(name, BestArm(), env, Gaussian(1.0), policy, fixed, runs, prototype)
+        policy = Designed(budget=int(share * fixed), lead=LEAD, looks=looks, extension_value=0.0)
+        show_cell(
+            f"best of {arms}, {share} F, {looks} looks", BestArm(), env, Gaussian(1.0), policy, fixed, runs, prototype
+        )
     for rates, fixed, share, *prototype in RATES:
-        words = {"budget": int(share * fixed), "lead": rates[0] - rates[1], "extension_value": 0.0}
-        name, case = f"rates {rates[0]}, {len(rates) - 1} of {rates[1]}, {share} F", (BernoulliArms(rates), Binary())
-        show_cell(name, BestArm(), *case, Designed(**words), fixed, runs, prototype)
-        if len(rates) > 2:
-            name, policy = "the same, sparing last look", Sparing(**words, price=0.1)
-            show_cell(name, BestArm(), *case, policy, fixed, runs, prototype)
+        policy = Designed(budget=int(share * fixed), lead=rates[0] - rates[1], extension_value=0.0)
+        name = f"rates {rates[0]}, {len(rates) - 1} of {rates[1]}, {share} F"
+        show_cell(name, BestArm(), BernoulliArms(rates), Binary(), policy, fixed, runs, prototype)
     for question, means, share, *prototype in OTHERS:
         fixed, env = FIXED[question.name] / LEAD**2, GaussianArms(LEAD * np.array(means))
-        words, name = (
-            {"budget": int(share * fixed), "lead": LEAD, "extension_value": 0.0},
-            f"{question.name} {means}, {share} F",
-        )
-        show_cell(name, question, env, Gaussian(1.0), Designed(**words), fixed, runs, prototype)
-        if not isinstance(question, AnyAbove):
-            name, policy = "the same, sparing last look", Sparing(**words)
-            show_cell(name, question, env, Gaussian(1.0), policy, fixed, runs, prototype)
+        policy = Designed(budget=int(share * fixed), lead=LEAD, extension_value=0.0)
+        show_cell(f"{question.name} {means}, {share} F", question, env, Gaussian(1.0), policy, fixed, runs, prototype)
 
 
 def show_errors(runs):

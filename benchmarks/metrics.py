@@ -23,10 +23,19 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.calibration.skewed import SKEWED_LAWS
+from roundwise.calibration.skewed import SKEWED_LAWS, SkewedArms
 from roundwise.ingest import read_results, row_checks
 from roundwise.ingest.ratios import ratio_sums
-from roundwise.ingest.row_checks import FIRST, Moments, Repetition, RowStatistics, levels_of_checks
+from roundwise.ingest.row_checks import (
+    FIRST,
+    Moments,
+    Repetition,
+    RowChecks,
+    RowStatistics,
+    contradicted_assumptions,
+    levels_of_checks,
+)
+from roundwise.policies import Rounds
 from roundwise.study.fold import Round, fold_round, start_summary, start_trial
 from roundwise.study.spec import StudySpec
 
@@ -160,6 +169,64 @@ def measure_kept(runs):
         print(f"{law}: normal {shares[0]}; one deviation {shares[1]}", flush=True)
 
 
+# --- times under the normal model
+
+
+def with_outliers(rng, n):
+    """Log-normal times of which 5 % are half as long again."""
+    times = rng.lognormal(-(0.05**2) / 2, 0.05, n)
+    times[rng.random(n) < 0.05] *= 1.5
+    return times / 1.025
+
+
+def log_normal(sigma):
+    return lambda rng, n: rng.lognormal(-(sigma**2) / 2, sigma, n)
+
+
+TIMES = {
+    **{f"log-normal {a:g} : {b:g}": (a, b) for a, b in ((0.05, 0.05), (0.1, 0.1), (0.3, 0.3), (0.3, 0.1), (0.5, 0.1))},
+    "outliers in both": (with_outliers, with_outliers),
+    "outliers in the first": (with_outliers, 0.05),
+    "outliers in the second": (0.05, with_outliers),
+    "t with 3 degrees : gamma": SKEWED_LAWS["t with 3 degrees : gamma"],
+}
+
+
+def wrong_and_kept(rng, pair, seed, rounds=15):
+    """Whether a study in rounds of 20 ends with the wrong arm, and whether it does so without a finding."""
+    spec = StudySpec.declare(question=BestArm(), arms=ARMS, noise=Normal(), round_size=20, seed=seed)
+    trial, summary, checks = start_trial(spec), start_summary(spec), RowChecks.none(2)
+    for number in range(1, rounds + 1):
+        pulls = trial.plan.pulls.astype(int)
+        rows = np.concatenate([law(rng, n) * mean for law, n, mean in zip(pair, pulls, (1.0001, 1.0), strict=True)])
+        parts = spec.noise.most_parts if number > 1 else spec.limited_policy.first(spec.problem, ()).parts
+        table = {"arm": np.repeat(ARMS, pulls).tolist(), "outcome": rows}
+        file = read_results(table, ARMS, spec.noise, parts=parts, seed=seed, file=number)
+        checks = checks.plus(spec.noise, [file], ARMS, ARMS)
+        asked = Round(number, trial.plan.pulls, (file,), arms=tuple(ARMS), design=spec.design)
+        trial, summary, _ = fold_round(spec, trial, summary, asked)
+        if trial.done:
+            break
+    wrong = trial.done and int(spec.policy.stopping.answer(spec.problem, trial)) == 1
+    return wrong, wrong and not contradicted_assumptions(checks)
+
+
+def measure_times(runs):
+    """Wrong answers of `Normal` about two arms that differ by 0.01 %, and those without a finding."""
+    for name, pair in TIMES.items():
+        laws = tuple(log_normal(each) if isinstance(each, float) else each for each in pair)
+        shares = []
+        for lower in (False, True):
+            world = SkewedArms(laws, np.array([0.9999 if lower else 1.0001, 1.0]))
+            for policy in (Rounds(Wager(), None, 20, None), Wager()):
+                words = {"runs": runs, "noise": Normal(), "seed": 27, "max_batches": 15, "max_samples": 3000}
+                (found,) = simulate(BestArm(lower_is_better=lower), world, [policy], **words)
+                shares.append(f"{(found.decided & ~found.correct).mean():.3f}")
+        rng = np.random.default_rng(27)
+        live = np.sum([wrong_and_kept(rng, laws, 1 + run) for run in range(runs // 2)], axis=0)
+        print(f"{name}: {' / '.join(shares)}; live {live[0]} wrong, {live[1]} kept, of {runs // 2}", flush=True)
+
+
 # --- own variances and covariates
 
 
@@ -215,6 +282,7 @@ PARTS = {
     "ratios": measure_ratios,
     "checks": measure_checks,
     "kept": measure_kept,
+    "times": measure_times,
     "variances": measure_variances,
     "covariates": measure_covariates,
 }

@@ -379,7 +379,7 @@ def test_a_level_of_0_is_dead():
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("rates", [(0.3, 0.3, 0.3), (0.3, 0.2, 0.3)])
 def test_sides_of_a_level_keep_the_product_of_all_that_is_not_staked(rates, last):
-    """Proposition D7, by enumeration: E prod (1 - f_j) >= prod (1 - w_j) over the true nulls "at most the level"."""
+    """Proposition 47, by enumeration: E prod (1 - f_j) >= prod (1 - w_j) over the true nulls "at most the level"."""
     rule, problem = DesignedRule(lead=0.2, extension_value=0.3), Problem(Above(0.3), 3, 0.1, Binary())
     kept, counts = rule.start(problem, ()), (11, 10, 12)
     left = np.asarray(0.0 if last else 60.0)
@@ -502,6 +502,11 @@ def test_a_budget_makes_a_designed_study(tmp_path):
     assert more.guarantee.status == "kept"
     assert verify_study("tiles", storage=storage).sound
     study.close()
+
+
+def test_a_look_costs_less_where_there_are_few():
+    assert [Designed(budget=900, looks=looks).stopping.price for looks in (3, 4, None)] == [0.05, None, None]
+    assert Designed(budget=900, looks=3, price=0.2).stopping.price == 0.2
 
 
 def test_words_that_do_not_fit(tmp_path):

@@ -150,7 +150,7 @@ def _in_parts(counts, values, chances):
     ],
 )
 def test_bounded_looks_in_parts_keep_the_level(counts, values, chances, question, looks):
-    """Proposition D6, by enumeration at equal means: a first look, and one with a past that was all the other way."""
+    """Proposition 46, by enumeration at equal means: a first look, and one with a past that was all the other way."""
     counts, values = np.array(counts), np.array(values, dtype=float)
     arms = counts.shape[1]
     batch, chance = _in_parts(counts, values, np.array(chances))
@@ -169,7 +169,7 @@ def test_bounded_looks_in_parts_keep_the_level(counts, values, chances, question
 @pytest.mark.parametrize("looks", [0.0, 3.0])
 @pytest.mark.parametrize("counts", [[(8, 8), (3, 3)], [(2, 100), (1, 50)], [(100, 2), (50, 1)]])
 def test_sub_gaussian_looks_in_parts_keep_the_level(counts, looks):
-    """Proposition D6 where Lemma 1 is an equality, and for two-point laws; two arms, two parts, by quadrature."""
+    """Proposition 46 where Lemma 1 is an equality, and for two-point laws; two arms, two parts, by quadrature."""
     counts, problem = np.array(counts, float), Problem(BestArm(), 2, 0.1, SubGaussian(2.0))
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     for z, chance in ((nodes, weights / weights.sum()), (np.array([-1.0, 1.0]), np.full(2, 0.5))):
@@ -197,7 +197,7 @@ def test_sub_gaussian_looks_in_parts_keep_the_level(counts, looks):
 @pytest.mark.parametrize("looks", [0.0, 3.0])
 @pytest.mark.parametrize("rate", [0.2, 0.5])
 def test_a_dealt_first_look_keeps_the_level(rate, looks):
-    """Proposition D5, by enumeration: one result of each of five arms tells who leads, two or three are bet on."""
+    """Proposition 45, by enumeration: one result of each of five arms tells who leads, two or three are bet on."""
     counts = np.array([[1, 1, 1, 1, 1], [3, 2, 2, 2, 2]])
     batch, chance = _in_parts(counts, np.array([0.0, 1.0]), np.tile((1 - rate, rate), (5, 1)))
     batch = batch._replace(parts=batch.parts._replace(scatter=None, table=None))
@@ -288,7 +288,7 @@ def test_counts_against_a_level(mean, above):
     "noise", [Gaussian(1.0), EqualVariances(), Normal(), Binary(), Poisson(), Bounded(0.0, 9.0), SubGaussian(2.0)]
 )
 def test_the_side_of_an_arm_is_paid_by_its_own_results(noise, looks):
-    """Proposition D7 multiplies over arms: a payoff that saw the rows of another arm would break it."""
+    """Proposition 47 multiplies over arms: a payoff that saw the rows of another arm would break it."""
     rng, rule = np.random.default_rng(2), DesignedRule(lead=0.3)
     problem = Problem(Above(0.4), 3, 0.1, noise)
     env = BernoulliArms([0.4] * 3)
@@ -339,7 +339,7 @@ def test_sides_of_a_level_start_at_what_their_product_allows():
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("counts", [(40, 40, 40), (3, 150, 20), (150, 3, 3)])
 def test_the_law_of_the_largest_height(counts, lower):
-    """Proposition D8 at its border: the last look is a test of exactly its level, with weights from any past."""
+    """Proposition 48 at its border: the last look is a test of exactly its level, with weights from any past."""
     rng, runs, rule = np.random.default_rng(6), 20_000, DesignedRule(lead=0.4, extension_value=0.0)
     problem, counts = Problem(AnyAbove(0.2, lower_is_better=lower), 3, 0.1, Gaussian(1.0)), np.array(counts, float)
     sums = counts * 0.2 + np.sqrt(counts) * rng.standard_normal((runs, 3))

@@ -180,7 +180,7 @@ def test_a_budget_that_is_used_up(make):
     (note,) = [each for each in report.notes if each.code == "levels"]
     assert [words for words, _ in note.fields["levels"]] == ["b is not the best", "a is not the best"]
     assert note.fields["rounds"] == 4
-    assert "4 more rounds at most" in str(note)
+    assert "At most 4 more rounds" in str(note)
     while study.ask() is not None:
         report = rates(study, a=0.4, b=0.39, c=0.2)
     ended = "Undecided within the budget of 900 results. a (39.9 %) or b (38.7 %) is the best (95 %); c is out"

@@ -18,6 +18,7 @@ from roundwise import (
     Bounded,
     Claims,
     ConditionalPower,
+    Designed,
     Gaussian,
     InputError,
     Largest,
@@ -35,7 +36,7 @@ from roundwise import (
 )
 from roundwise.environments import BernoulliArms, GaussianArms, PoissonArms, Replay
 from roundwise.model.batch import Batch, ValueTable
-from roundwise.model.problem import BatchPlan
+from roundwise.model.problem import BatchPlan, advance, begin
 from roundwise.model.spec import to_spec
 from roundwise.policies import POLICIES
 from roundwise.questions import QUESTIONS
@@ -119,6 +120,21 @@ def test_the_mirror_image_has_the_same_answer_evidence_and_complexity(number, se
         assert (border is None) == (mirrored is None)
         if border is not None:
             near(np.abs(mirrored + means[0]).max(), np.abs(border - means[0]).max(), atol=1e-8)  # one of the nearest
+
+
+def test_a_designed_look_of_an_odd_size_is_split_the_same_way_in_both_directions():
+    odd, policy = 0, Designed(budget=1001, lead=0.5)
+    for lead in (0.02, 0.05, 0.1, 0.15, 0.2, 0.25):
+        pulls = []
+        for sign in (1.0, -1.0):
+            problem = Problem(BestArm(lower_is_better=sign < 0), 2, 0.05, Gaussian(1.0))
+            trial = begin(problem, policy)
+            first = trial.plan.pulls
+            trial = advance(problem, policy, trial, Batch(first, sign * first * [2.0, 2.0 + lead]))
+            pulls.append(trial.plan.pulls.tolist())
+        assert pulls[0] == pulls[1]
+        odd += pulls[0][0] != pulls[0][1]
+    assert odd  # otherwise nothing was tested
 
 
 def test_odds_and_ratios_are_of_the_control_over_the_arm():

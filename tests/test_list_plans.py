@@ -122,7 +122,7 @@ def test_a_study_of_a_list_stays_within_what_it_may_cost(tmp_path):
     assert "of at most 600" in " ".join(report.text().split())
     for wrong, said in (
         ({"max_cost": 12}, "one item costs more"),
-        ({"max_cost": 50, "prices": None}, "goes with prices"),
+        ({"max_cost": 50, "prices": None}, "in place of a budget"),
     ):
         with pytest.raises(InputError, match=said):
             create_study("other", **settings | wrong, storage=storage)

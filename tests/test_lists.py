@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roundwise import Above, AnyAbove, BestArm, Binary, Bounded, Claims, Normal, TopK, simulate
+from roundwise import Above, AnyAbove, BestArm, Binary, Bounded, Claims, Columns, Normal, TopK, simulate
 from roundwise.errors import DataError, InputError
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, Problem, advance, begin
@@ -128,6 +128,19 @@ def test_small_and_uniform_lists_are_answered(table):
     (runs,) = simulate(BestArm(), ListReplay(table), [Lockstep(len(table))], runs=20, noise=Binary())
     assert runs.decided.all()
     assert runs.correct.all()
+
+
+def test_each_of_several_arms_that_tie_is_right():
+    """Of the two best the second ties with the third, on every item: no answer about them is wrong."""
+    rng = np.random.default_rng(1)
+    one = (rng.random(40) < 0.5).astype(float)
+    table = np.stack([one, one, np.minimum(one + (np.arange(40) < 5), 1), np.zeros(40)], axis=1)
+    for question in (TopK(2), BestArm(), TopK(2, lower_is_better=True)):
+        (runs,) = simulate(question, ListReplay(table), [Lockstep(40)], runs=30)
+        assert runs.decided.all()
+        assert runs.correct.all()
+    (runs,) = simulate(TopK(2), ListReplay(table[:, [0, 3, 2]]), [Lockstep(40)], runs=5)
+    assert not ListRule(40).correct(runs.problem, np.array([True, True, False]), table[:, [0, 3, 2]].mean(axis=0))
 
 
 def errors(table, runs, seed=1):
@@ -325,6 +338,34 @@ def test_the_rest_of_the_list_may_contradict_the_answer(storage):
     report = study.tell(rest)
     assert any("the answer is wrong: b is the best arm" in str(each) for each in report.dangers)
     assert report.answer == "a"
+
+
+def test_an_arm_may_be_ahead_of_the_leader_until_the_answer_is_there(storage):
+    study = create(storage, size=60)
+    study.tell(due(study, drawn(60, (0.6, 0.55, 0.1))))
+    report = study.report()
+    assert report.status == "undecided"
+    behind = [arm for arm in report.arm_rows if arm.gap_to_leader_upper]
+    assert behind
+    assert all(arm.lift_upper is None or arm.lift_upper > 0 for arm in behind)
+
+
+def test_an_arm_that_ties_with_the_answer_does_not_contradict_it(storage):
+    rows = drawn(rates=(0.55, 0.8, 0.5))
+    study = create(storage)
+    report = finish(study, rows)
+    assert report.answer == "b"
+    state = study.state
+    order, there = state.spec.list.ordered(state.spec.seed), ~np.isnan(state.trial.kept.results)
+    told = {(ARMS[arm], order[place]) for place, arm in np.argwhere(there)}
+    rest = rows[[(arm, item) not in told for arm, item in zip(rows.arm, rows["item"], strict=True)]].copy()
+    rest["outcome"] = 0
+    behind = rows.drop(rest.index).groupby("arm").outcome.sum()
+    of_a = rest.index[rest.arm == "a"]
+    rest.loc[of_a[: behind["b"] - behind["a"]], "outcome"] = 1
+    report = study.tell(rest)
+    assert not report.dangers
+    assert verify_study("evals", storage).sound
 
 
 def test_arms_of_a_list_leave_and_join_for_reasons_that_are_unrelated_to_results(storage):
@@ -610,3 +651,18 @@ def test_questions_that_cannot_be_asked_of_a_list(storage):
     for question in (AnyAbove(0.5), Claims.against_control(3, 0, 2.0, scale="odds-ratio")):
         with pytest.raises(InputError):
             create_study("e", question=question, arms=ARMS, noise=Binary(), list=10, storage=storage)
+
+
+def test_a_study_on_shared_items_says_what_it_saved(storage):
+    study = create_study(
+        "evals", question=BestArm(), arms=ARMS, noise=Binary(), columns=Columns(item="item"), prices="1,4,9",
+        storage=storage,
+    )  # fmt: skip
+    study.ask()
+    rows = drawn(100).query("arm != 'c' or item < 'q5'")
+    report = study.tell(rows)
+    rest = int((rows.arm == "c").sum())
+    assert (report.items, report.results, report.items_cost) == (100, 200 + rest, 1400)
+    said = " ".join(report.text().replace(chr(160), " ").split())
+    assert f"{200 + rest} results ({(200 + rest) / 3:.1f} % of running all arms on 100 items)" in said
+    assert "% of all arms on these items)" in said

@@ -126,7 +126,7 @@ def test_the_help_has_it_first_of_planning():
 @pytest.mark.long
 def test_from_here(works, tmp_path):
     new = works("new", "checkout", "--question", "best-arm", "--arms", "red,green,blue", "--binary")
-    assert "Forecast: if the lead is 5 points, about" in new
+    assert "Forecast: if the lead is 5 points around 50 %, about" in new
     works("ask", "checkout")
     (tmp_path / "r.csv").write_text("arm,count,successes\nred,30,20\ngreen,30,12\nblue,30,9\n")
     works("tell", "checkout", "r.csv")

@@ -75,6 +75,27 @@ def test_a_study_says_what_was_spent(tmp_path):
         create_study("f", question=BestArm(), arms=["a", "b"], noise=Binary(), prices="a=1", storage=storage)
 
 
+def test_a_study_stays_within_what_it_may_cost(tmp_path):
+    """Two equal arms: the last round is cut to the money that is left, and the study ends undecided."""
+    rng = np.random.default_rng(2)
+    storage, settings = f"sqlite:///{tmp_path / 's.db'}", {"question": BestArm(), "arms": ["a", "b"]}
+    settings |= {"noise": Binary(), "prices": "a=1,b=4"}
+    study = create_study("e", **settings, max_cost=1000, storage=storage)
+    while (asked := study.ask()) is not None:
+        pulls = asked.pulls.astype(int)
+        assert (pulls > 0).all()
+        study.tell({"arm": ["a", "b"], "count": pulls.tolist(), "successes": rng.binomial(pulls, 0.5).tolist()})
+    report = study.report()
+    assert report.status == "undecided"
+    assert 950 < report.cost <= 1000
+    assert "another round would cost more than 1000 in all" in report.headline
+    assert report.max_cost == 1000
+    assert verify_study("e", storage).sound
+    for wrong in ({"prices": None}, {"budget": 500}):
+        with pytest.raises(InputError, match="in place of a budget"):
+            create_study("f", **settings | {"max_cost": 9} | wrong, storage=storage)
+
+
 def told_costs(storage, **settings):
     """A study whose second round was planned, after 100 results of each arm that cost 1 and 25."""
     study = create_study("evals", question=BestArm(), arms=["a", "b"], noise=Binary(), storage=storage, **settings)

@@ -342,6 +342,8 @@ class TestPaths:
     def test_a_path_follows_names_and_numbers(self):
         given = {"a": [{"b.c": 1}, {"b": {"c": 2}}], "x.y": {"z": 3}}
         assert [follow(given, path) for path in ("a.0.b.c", "a.1.b.c", "x.y.z")] == [1, 2, 3]
+        assert [follow(given, path) for path in ("a[0].b.c", "a[1].b.c")] == [1, 2]
+        assert follow({"a[0]": 3, "a": [4]}, "a[0]") == 3
         assert all(follow(given, path) is Absent for path in ("a.2.b", "a.b", "q", "", "a.0.b.c.d", "a.-1.b"))
 
     def test_a_star_is_one_row_for_each_member(self, read):
@@ -352,6 +354,9 @@ class TestPaths:
         document = json.dumps({"done": {"runs": runs}})
         columns = {"arm": "done.runs.*.model", "outcome": "done.runs.*.answers.*.ok", "item": "done.runs.*.answers.*.q"}
         assert read(document, **columns)[0] == [("a", 1, 1), ("a", 0, 2), ("b", None, 1)]
+        assert read(document, **{role: path.replace(".*", "[*]") for role, path in columns.items()})[0] == [
+            ("a", 1, 1), ("a", 0, 2), ("b", None, 1)
+        ]  # fmt: skip
         with pytest.raises(DataError, match="no list at 'done.rows.*'"):
             read(document, arm="done.rows.*.model", outcome="done.rows.*.ok")
         with pytest.raises(DataError, match="another list"):
@@ -377,7 +382,11 @@ class TestPaths:
         assert Pattern.parse("key:<{arm}>").names("<a>>") == {"arm": "a>"}
         assert Pattern.parse("key:aa{arm}aa").names("aaa") is None
         assert Pattern.parse("key:" + "{}|" * 50 + "{arm}").names("|" * 100_000) == {"arm": "|" * 99_900}
-        for wrong in ("key:{item}", "key:{arm}{item}", "key:{arm}|{arm}"):
+        repeats = Pattern.parse("key:{item}#{repeat}|{arm}")
+        assert repeats.names("q#2|a") == {"item": "q", "repeat": "2", "arm": "a"}
+        rows, sheet = read("key,score\nq1#2|a,1\n", "r.csv", arm="key:{item}#{repeat}|{arm}")
+        assert (rows[0][2:], sheet.header[-1]) == (("a", "q1", "2"), "repeat")
+        for wrong in ("key:{repeat}|{arm}", "key:{item}", "key:{arm}{item}", "key:{arm}|{arm}"):
             with pytest.raises(RoundwiseError, match="needs {arm} once"):
                 Pattern.parse(wrong)
 

@@ -514,6 +514,24 @@ class TestNew:
             payload = study.entries()[0].payload
         assert (payload["question"]["name"], payload["noise"]["name"]) == names
 
+    @pytest.mark.parametrize("question", ["best-arm", "top-k", "above", "any-above"])
+    def test_a_budget_a_lead_and_looks_design_a_study(self, own, question):
+        """Before, the form had no field for rounds, and of questions about a level it left out the lead."""
+        level = {"level": "30 %", "baseline": ""} if "above" in question else {}
+        form = {
+            **self.FORM,
+            **level,
+            "arms": "A\nB\nC\nD",
+            "question": question,
+            "tolerance": "",
+            "splitting": "adaptive",
+        }
+        form |= {"round": "", "days": "", "per_day": "", "budget": "3000", "lead": "5 points", "looks": "4"}
+        assert post(own, "/new", form).status_code == 303
+        with load_study("my study", own.storage) as study:
+            spec = study.state.spec
+        assert (spec.policy.name, spec.budget, spec.lead, spec.looks) == ("designed", 3000, 0.05, 4)
+
     def test_a_question_and_a_noise_model_of_ones_own(self, own, recipes):
         """By name, where the server was started with their modules; the menus have them."""
         mine = {"question": "my_question:Podium", "noise": "my_noise:Marks:most=5"}

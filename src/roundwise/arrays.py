@@ -185,26 +185,37 @@ def _types_of_fields(kind: Any) -> dict[str, Any]:
 
 
 def _read(kind: Any, written: Any, like: Any) -> Any:
-    """Read a tree whose type is only a hint where its JSON says enough: numbers, arrays, lists."""
-    if written is None or isinstance(written, bool | int):
-        return written
+    """Read a tree just as its type says; what may be anything (`Any`, a type variable) is like what it stands for."""
     origin, args = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, types.UnionType):
-        named = [each for each in args if _is_named(get_origin(each) or each)]
-        return _read(named[0] if named else next(each for each in args if each is not type(None)), written, like)
+        if written is None and types.NoneType in args:
+            return None
+        some = [each for each in args if each is not types.NoneType]
+        named = [each for each in some if _is_named(get_origin(each) or each)]
+        return _read((named or some)[0], written, like)
     if isinstance(kind, TypeVar) or kind is Any:
-        origin = type(like)
-    if isinstance(written, list):
-        if origin is tuple and len(args) == len(written) and Ellipsis not in args:
-            return tuple(_read(hint, each, None) for hint, each in zip(args, written, strict=True))
-        return tuple(_read(args[0] if args else Any, each, None) for each in written)
+        origin, args = type(like), ()
     if _is_named(origin):
         fields = _types_of_fields(origin)
         inside = like._asdict() if isinstance(like, origin) else {}
         return origin(**{name: _read(fields[name], each, inside.get(name)) for name, each in written.items()})
-    if "number" in written:
+    if origin is tuple and Ellipsis in args:
+        return tuple(_read(args[0], each, None) for each in written)
+    if origin is tuple:
+        hints = args or [type(each) for each in like]
+        others = like or [None] * len(hints)
+        return tuple(_read(*each) for each in zip(hints, written, others, strict=True))
+    if origin is np.ndarray or issubclass(origin, np.generic):
+        found = _from_array(written)
+        of = get_args(args[1])[0] if len(args) > 1 else None
+        if of is not Any and of is not None and not np.issubdtype(found.dtype, of):
+            raise TypeError(f"an array of {found.dtype} in the place of {of.__name__}")
+        return found
+    if origin is float and isinstance(written, dict):
         return float(written["number"])
-    return _from_array(written)
+    if type(written) is not origin and not (origin is float and type(written) is int):
+        raise TypeError(f"{written!r} in the place of a {origin.__name__}")
+    return written
 
 
 def _from_array(written: Plain) -> Any:

@@ -94,8 +94,10 @@ class Message:
 
     @classmethod
     def from_values(cls, values: Fields) -> Self:
-        """Return the message with these values; a KeyError if it has no known code."""
-        return cls(values["code"], **{name: value for name, value in values.items() if name not in ("code", "message")})
+        """Return the message with these values; a KeyError, TypeError or ValueError if it is none."""
+        found = cls(values["code"], **{name: each for name, each in values.items() if name not in ("code", "message")})
+        str(found)  # every field that its text needs is there
+        return found
 
     def plain(self) -> dict[str, Any]:
         """Return the message as JSON for programs and people: code, message, fields."""
@@ -674,10 +676,10 @@ Note.table = {
     "arm_dropped": _arm_changed("dropped"),
     "arm_added": _arm_changed("added"),
     "levels": lambda *, levels, rounds: (
-        "Level left (what is to be shown is shown at 1): "
+        "Level left (a statement is shown when it reaches 1): "
         + few([f"{words} {f'{level:.2g}' if level >= 0.001 else 'below 0.001'}" for words, level in levels], 6)
         + "."
-        + (f" {several(rounds, 'more round')} at most." if rounds else "")
+        + (f" At most {several(rounds, 'more round')}." if rounds else "")
     ),
     "relaxed": (
         "After round {after} the noise model {noise} was given up ({why}): the study continued as large-sample, with "

@@ -169,6 +169,7 @@ DECLARED: dict[str, dict[str, Any]] = {
     "list, largest cost": {
         "noise": Binary(), "round_size": None, "list": 60, "prices": {"a": 1, "b": 5, "c": 20}, "max_cost": 800,
     },
+    "largest cost": {"noise": Binary(), "prices": {"a": 1, "b": 5, "c": 20}, "max_cost": 2500},
     "list, known": {
         "noise": Binary(), "round_size": None,
         "list": {"size": 60, "known": {"score": [k % 7 / 7 for k in range(60)]}},

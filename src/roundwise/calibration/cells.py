@@ -124,7 +124,7 @@ class Simulated(Experiment):
 def is_wrong(problem: Problem, policy: Policy, trial: Trial, means: Floats) -> Bools:
     """Where a wrong answer would be given now, or a true null is rejected."""
     truth = np.broadcast_to(means, trial.record.counts.shape)
-    wrong = trial.done & ~problem.question.correct(final_answer(problem, policy, trial), truth)
+    wrong = trial.done & ~policy.stopping.correct(problem, final_answer(problem, policy, trial), truth)
     return np.asarray(wrong | policy.stopping.false_rejection(problem, trial, means))
 
 

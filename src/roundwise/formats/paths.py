@@ -1,11 +1,12 @@
 """Places in nested JSON.
 
-`response.body.score` is a member of a member, `choices.0.text` one of a list; `results.*.score` is one row for each
-member of `results`.
+`response.body.score` is a member of a member, `choices.0.text` or `choices[0].text` one of a list; `results.*.score` or
+`results[*].score` is one row for each member of `results`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,14 +20,26 @@ class Absent:
     """What `follow` finds where there is nothing."""
 
 
+def plain_path(path: str) -> str:
+    """The path with dots in place of brackets.
+
+    >>> plain_path("runs[*].choices[0].text")
+    'runs.*.choices.0.text'
+    """
+    return re.sub(r"\[(\d{1,9}|\*)\]", r".\1", path)
+
+
 def follow(node: Any, path: str) -> Any:
-    """Return what is at a path of names and numbers; `Absent` where nothing is. Names may have dots in them.
+    """Return what is at a path; `Absent` where nothing is. Names may have dots and brackets in them.
 
     >>> follow({"response": {"choices": [{"text": "yes"}], "a.b": 1}}, "response.choices.0.text")
     'yes'
     >>> follow({"response": {"choices": [], "a.b": 1}}, "response.a.b")
     1
     """
+    if isinstance(node, dict) and path in node:
+        return node[path]
+    path = plain_path(path)
     while len(path) <= LONGEST:
         if isinstance(node, dict) and path in node:
             return node[path]
@@ -52,7 +65,7 @@ def _has(node: list[Any] | dict[str, Any], name: str) -> bool:
 
 def is_starred(path: str) -> bool:
     """Whether a path has one row for each member of a list."""
-    return STAR in path.split(".")
+    return STAR in plain_path(path).split(".")
 
 
 def nested_rows(name: str, document: Any, paths: Sequence[str]) -> list[dict[str, object]]:
@@ -85,7 +98,7 @@ def nested_rows(name: str, document: Any, paths: Sequence[str]) -> list[dict[str
 def _pieces(path: str) -> list[str]:
     """The path between its stars: of `a.*.b.*.c` a, b and c."""
     found: list[list[str]] = [[]]
-    for part in path.split("."):
+    for part in plain_path(path).split("."):
         if part == STAR:
             found.append([])
         else:

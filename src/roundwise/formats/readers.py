@@ -334,7 +334,7 @@ def _paths(about: File, objects: Sequence[Plain], header: Collection[str]) -> li
 def _cell(given: Plain, title: str) -> object:
     if title in given:
         return given[title]
-    found = follow(given, title) if "." in title else None
+    found = follow(given, title) if "." in title or "[" in title else None
     return None if found is Absent else found
 
 

@@ -58,7 +58,7 @@ class Wanted:
 
 
 class Pattern(NamedTuple):
-    """A text that holds the names of an arm and an item.
+    """A text that holds the names of an arm and an item, and the number of a repeat.
 
     >>> Pattern.parse("custom_id:{item}|{arm}").names("q17|small")
     {'item': 'q17', 'arm': 'small'}
@@ -66,7 +66,7 @@ class Pattern(NamedTuple):
 
     path: str  # where the text is
     texts: tuple[str, ...]  # before, between and after the names
-    roles: tuple[str, ...]  # "arm", "item", or empty for what is left out
+    roles: tuple[str, ...]  # "arm", "item", "repeat", or empty for what is left out
 
     @classmethod
     def parse(cls, text: str) -> Pattern | None:
@@ -75,12 +75,13 @@ class Pattern(NamedTuple):
         if not colon or "{" not in pattern:
             return None
         pattern = pattern[1:-1] if len(pattern) > 1 and pattern[0] == pattern[-1] == '"' else pattern
-        parts = re.split(r"\{(arm|item|)\}", pattern)
+        parts = re.split(r"\{(arm|item|repeat|)\}", pattern)
         texts, roles = tuple(parts[::2]), tuple(parts[1::2])
-        if sorted(filter(None, roles)) not in (["arm"], ["arm", "item"]) or not all(texts[1:-1]):
+        known = (["arm"], ["arm", "item"], ["arm", "item", "repeat"])
+        if sorted(filter(None, roles)) not in known or not all(texts[1:-1]):
             raise InputError(
-                f"The pattern {quoted(pattern)} needs {{arm}} once, {{item}} at most once, and text between them: for "
-                "example custom_id:{item}|{arm}."
+                f"The pattern {quoted(pattern)} needs {{arm}} once, {{item}} and with it {{repeat}} at most once, and "
+                "text between them: for example custom_id:{item}|{arm}."
             )
         return cls(path.strip(), texts, roles)
 
@@ -208,23 +209,24 @@ def source_sheet(source: Source, file: File, objects: Objects, digest: Callable[
 def split_names(sheet: Sheet, place: int, parse: Callable[[object], Mapping[str, str] | None], form: str) -> Sheet:
     """A table one of whose columns holds the names of arm and item: with columns for them."""
     chunks, added = sheet.chunks, len(sheet.header)
+    roles = ("arm", "item", "repeat") if "{repeat}" in form else ("arm", "item")
 
     def split(places: Sequence[int]) -> Iterator[Chunk]:
         inner = list(dict.fromkeys([*(each for each in places if each < added), place]))
         for chunk in chunks(inner):
             texts = chunk.columns[inner.index(place)]
-            names = [{"arm": "", "item": ""} if blank(text) else parse(text) for text in texts]
+            names = [dict.fromkeys(roles, "") if blank(text) else parse(text) for text in texts]
             for line, text, found in zip(chunk.lines, texts, names, strict=True):
                 if found is None:
                     sheet.problems.one(
                         "names", line, f"{quoted(text)} is not of the form {shown(form)}.", "Correct the pattern."
                     )
-            cells = {added + k: [(found or {}).get(role) for found in names] for k, role in enumerate(("arm", "item"))}
+            cells = {added + k: [(found or {}).get(role) for found in names] for k, role in enumerate(roles)}
             yield Chunk(
                 chunk.lines, [cells[each] if each >= added else chunk.columns[inner.index(each)] for each in places]
             )
 
-    titles = [f"{role} in {sheet.header[place].strip()}" for role in ("arm", "item")]
+    titles = [role if role == "repeat" else f"{role} in {sheet.header[place].strip()}" for role in roles]
     sheet.chunks, sheet.header = split, [*sheet.header, *titles]
     sheet.roles = {**sheet.roles, "arm": titles[0]}
     if "{item}" in form:
@@ -437,7 +439,8 @@ def _read_batch(failure: Callable[[dict[str, Any]], str], file: File, objects: O
         outcome = None if why or grade is Absent else grade
         used = (follow(each, place) for place in ("response.body.usage", "result.message.usage"))
         cost = next((_tokens(usage) for usage in used if usage is not Absent), None)
-        rows.append(Row(line, found["arm"], outcome, found.get("item"), why=why or "no grade", cost=cost))
+        repeat = found.get("repeat", 1)
+        rows.append(Row(line, found["arm"], outcome, found.get("item"), repeat, why or "no grade", cost))
     if answered and not graded:
         where = "" if path is None else f" (nothing is at {quoted(path)})"
         raise refusal(

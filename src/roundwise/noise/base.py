@@ -246,7 +246,7 @@ class Noise(ABC):
 
     @quiet
     def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
-        """Return the level of "this form is at most its offset" after a designed look (docs/designed.md). (P)
+        """Return the level of "this form is at most its offset" after a designed look (Proposition 44). (P)
 
         By default what a bet towards the budget wins; a model with an exact law of the look pays by it.
         """

@@ -2,8 +2,8 @@
 
 The level of a null is w = delta E, with E its wealth: delta at the start, and the null is rejected when w reaches 1. A
 look pays the new level f(z), where the statistic z is N(0, 1) at the border of the null and smaller inside, and
-E f <= w (docs/designed.md, Proposition D1). Which f is best, if z is N(d, 1) in this look and in all
-later ones, is a backward recursion (Proposition D2):
+E f <= w (docs/why-the-guarantee-holds.md, Proposition 41). Which f is best, if z is N(d, 1) in this look and in all
+later ones, is a backward recursion (Proposition 42):
 
     A_0(w) = 1{w = 1}, or `extension_value` times the power of one more look if that is more;   A_t(1) = 1 + price t
     V_{t+1}(w) = max { E_d A_t(f(Z)) : E_0 f(Z) <= w, 0 <= f <= 1 },                 A_t = V_t below 1

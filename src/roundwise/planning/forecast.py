@@ -27,7 +27,7 @@ from roundwise.model.batch import Batch, join_parts
 from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop, final_answer
 from roundwise.noise import Noise
 from roundwise.noise.base import Scale
-from roundwise.planning.request import Costs, PlanRequest, Scenario, build_ladder
+from roundwise.planning.request import Costs, PlanRequest, build_ladder
 from roundwise.planning.scenarios import (
     ExchangeableItems,
     ExchangeableList,
@@ -252,7 +252,8 @@ def _write_ends(ends: Ends, problem: Problem, policy: Policy, who: NDArray[np.in
         ends.correct[who] = ~(shown & ~true).any(axis=-1)
         return
     answer = np.asarray(final_answer(problem, policy, trial))
-    ends.decided[who], ends.correct[who] = trial.done, ~trial.done | problem.question.correct(answer, ends.truth[who])
+    right = policy.stopping.correct(problem, answer, ends.truth[who])
+    ends.decided[who], ends.correct[who] = trial.done, ~trial.done | right
     if ends.shown.shape[-1]:
         ends.shown[who] = trial.done[:, None] & answer
 
@@ -829,6 +830,8 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
             question, settings.arms, noise, baseline, None if settings.lead is None else [settings.lead], unit=unit
         )
         row = rows[-2] if settings.lead is None else rows[0]
+        guessed = question.level is None and math.isfinite(low) and math.isfinite(high)
+        condition = row.condition + (f" around {settings.problem.wording.value(baseline)}" if guessed else "")
         means = np.asarray(row.means)
         if not np.isfinite(question.complexity(means).value):
             return None
@@ -842,13 +845,13 @@ def first_line(settings: StudySpec, *, runs: int = LINE_RUNS) -> str | None:
     answered = ends.answered(settings)
     if settings.budget is not None and (question.separate_claims or answered < 0.5):
         what = "a true claim is shown" if question.separate_claims else "there is an answer within the budget"
-        return f"if {row.condition}, {what} with probability {share(answered)}"
+        return f"if {condition}, {what} with probability {share(answered)}"
     typical = quantiles(ends.samples).typical
-    return takes_line(row, typical, quantiles(ends.rounds).typical) if math.isfinite(typical) else None
+    return takes_line(condition, typical, quantiles(ends.rounds).typical) if math.isfinite(typical) else None
 
 
-def takes_line(row: Scenario, results: float, rounds: float) -> str:
-    """The forecast in this scenario: "if the lead is 2 points, about 900 results in 3 rounds"."""
+def takes_line(condition: str, results: float, rounds: float) -> str:
+    """The forecast in a scenario: "if the lead is 2 points, about 900 results in 3 rounds"."""
     if not math.isfinite(results):
-        return f"if {row.condition}, no end in sight"
-    return f"if {row.condition}, about {whole(results)} results in {plural(rounds, 'round')}"
+        return f"if {condition}, no end in sight"
+    return f"if {condition}, about {whole(results)} results in {plural(rounds, 'round')}"

@@ -227,7 +227,7 @@ def read_plan(path: Path) -> tuple[StudySpec, str]:
             rates=settings.noise.outcome.rates,
             unit=settings.unit or "",
         )
-        forecast = takes_line(scenario, *(math.inf if each is None else each for each in amounts))
+        forecast = takes_line(scenario.condition, *(math.inf if each is None else each for each in amounts))
     except RoundwiseError as error:
         raise DataError(f"{path}: the settings of this plan cannot be used: {error}") from None
     except FileNotFoundError:

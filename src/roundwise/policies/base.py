@@ -242,6 +242,8 @@ class Rounds(WrappedPolicy):
         round_size: How many results each batch has.
         split: The shares of the arms in all results.
         announced: Whether plans say how many results are left; if not, they are only cut off.
+        max_cost: The most that all results may cost.
+        prices: Of a result of each arm, for `max_cost`.
 
     >>> from roundwise.policies.wager import Wager
     >>> Rounds(Wager(), budget=100, split=(2, 1)).first(Problem(BestArm(), arms=2), runs=()).pulls.tolist()
@@ -252,6 +254,8 @@ class Rounds(WrappedPolicy):
     round_size: float | None = None
     split: tuple[float, ...] | None = None
     announced: bool = True
+    max_cost: float | None = None
+    prices: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for name, value in (("budget", self.budget), ("round_size", self.round_size)):
@@ -336,6 +340,10 @@ class Rounds(WrappedPolicy):
             pulls = _fill(pulls, room)
         elif (pulls.sum(axis=-1) > room).any():
             pulls = apportion_pulls(pulls, room, 0.0, so_far=record)
+        if self.max_cost is not None:
+            wanted = pulls.sum(axis=-1) > 0
+            pulls = self._afford(self.max_cost, pulls, record)
+            plan = plan._replace(last=np.asarray(wanted & (pulls.sum(axis=-1) == 0)))
         declared = plan.declared
         if declared is not None:  # its proof does not cover a batch that was cut
             declared = declared._replace(made=declared.made & ~cut)
@@ -352,6 +360,14 @@ class Rounds(WrappedPolicy):
             last = last | plan.last
         found = found._replace(last=np.asarray(last))
         return found._replace(left=after) if self.announced else found
+
+    def _afford(self, max_cost: float, pulls: Floats, record: Record) -> Floats:
+        """As many of the pulls as the rest of the money pays for, the same share of each arm; none without all arms."""
+        prices = np.asarray(self.prices)
+        left, cost = np.maximum(max_cost - record.counts @ prices, 0.0), pulls @ prices
+        share = np.minimum(left / np.maximum(cost, 1e-300), 1.0)[..., None]
+        found = np.floor(pulls * share + 1e-9)
+        return np.where(((found > 0) | (pulls == 0)).all(axis=-1, keepdims=True), found, 0.0)
 
 
 def as_rounds(policy: Policy) -> Rounds:

@@ -10,16 +10,15 @@ import numpy as np
 from roundwise.arrays import Bools, Floats, quiet, total, tree_where
 from roundwise.model.batch import FIRST_PARTS, PARTS
 from roundwise.model.problem import BatchPlan, Problem, Trial
-from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, whole
+from roundwise.policies.base import Policy, apportion_pulls, check_room, checked, everywhere, oriented, whole
 from roundwise.policies.wager import Wager
-from roundwise.rules.eprocess.designed import EXTENSION_VALUE, DesignedRule
+from roundwise.rules.eprocess.designed import EXTENSION_VALUE, LOW_PRICE, DesignedRule
 from roundwise.rules.eprocess.designed_cells import DesignedEProcess
 from roundwise.rules.eprocess.designed_parts import PARTS_OF_MORE, PARTS_OF_TWO
 
 LOOKS = 5  # the default number
-LOOKS_AFTER_OPEN = (
-    3  # where one is said and no lead, so many looks at least follow the batches that are spent as without
-)
+FEW_LOOKS = 3  # up to so many, a look has the least price
+LOOKS_AFTER_OPEN = 3  # where looks are said and no lead, at least so many follow the batches spent as without a budget
 OPEN = 0.15  # share of the budget that is spent as without one, if no lead is said: large leads show before it is used
 LEAST_OPEN = 0.03  # of the budget: no open batch is smaller
 ROOM = 2.0  # a look is at most this multiple of what would settle everything, over the looks left
@@ -36,8 +35,8 @@ class Designed(Policy):
         budget: The most results in all.
         lead: The smallest lead that matters, in units of the results; None: the one that the budget can just show.
         looks: The most batches; 5 if there is a lead. A limit on the size of batches may need more.
-        price: What a look is worth, as a share of the value of an answer (by default 0.05 for up to three arms, 0.1
-            for more).
+        price: What a look is worth, as a share of the value of an answer (by default 0.05 for up to three arms or
+            three looks, else 0.1).
         extension_value: What one more look after the last is worth; 0 if the budget will never be extended.
         max_batch: The most pulls of a batch.
         min_per_arm: The least pulls of an arm that is pulled at all.
@@ -66,7 +65,8 @@ class Designed(Policy):
 
     @property
     def stopping(self) -> DesignedRule:
-        return DesignedRule(lead=self.lead, price=self.price, extension_value=self.extension_value)
+        price = LOW_PRICE if self.price is None and (self.looks or LOOKS) <= FEW_LOOKS else self.price
+        return DesignedRule(lead=self.lead, price=price, extension_value=self.extension_value)
 
     def with_design(self, budget: float | None, lead: float | None, looks: int | None) -> Designed:
         return replace(
@@ -118,7 +118,7 @@ class Designed(Policy):
     def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """Results that settle everything open, split equally over the looks left; all the rest in the last one."""
         assert self.budget is not None
-        left = np.maximum(self.budget - trial.record.samples, 0.0)
+        left, record = np.maximum(self.budget - trial.record.samples, 0.0), oriented(problem, trial.record)
         cells = self.stopping.eprocess(problem)
         if self.lead is None and self.looks is None and cells.opens:
             looks = np.ceil(left / ((1 - OPEN) * self.budget / max(self._looks - 1, 1)) - 0.05) - 1
@@ -138,7 +138,7 @@ class Designed(Policy):
         needed = np.where(need[..., None] > 0, settle / np.maximum(need, 1e-300)[..., None], alike)
         wanted = whole(size[..., None] * (cells.uniform * alike + (1 - cells.uniform) * needed))
         most = np.minimum(np.minimum(np.ceil(size), left), self.max_batch or math.inf)
-        pulls = apportion_pulls(wanted, most, self.min_per_arm, so_far=trial.record)
+        pulls = apportion_pulls(wanted, most, self.min_per_arm, so_far=record)
         plan = self._announce(problem, pulls, left, looks)
         room = np.maximum(OPEN * self.budget - trial.record.samples, 0.0)
         open_ = self._opens(cells, trial.record.batches) & (room >= LEAST_OPEN * self.budget)
@@ -146,7 +146,7 @@ class Designed(Policy):
         if not open_.any():
             return plan
         other = self._wager.next(problem, trial)
-        other = other._replace(pulls=apportion_pulls(other.pulls, room, self.min_per_arm, so_far=trial.record))
+        other = other._replace(pulls=apportion_pulls(other.pulls, room, self.min_per_arm, so_far=record))
         plan = plan._replace(parts=max(plan.parts, other.parts), jump=other.jump)
         return tree_where(open_, self._open(other._replace(parts=plan.parts), left), plan)
 

@@ -89,6 +89,8 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
     )
     learnt = state.facts.mean_costs(settings.arms) if state.record.samples else None
     prices = learnt if settings.prices is None else settings.prices
+    shared = settings.noise.shares_items and settings.list is None and state.record.samples > 0
+    items = int(state.record.counts.max()) if shared else None
     each_end = f"{share(max(1 - 2 * settings.delta, 0))} bounds, each"
     joint = f"{share(1 - settings.delta)} interval"
     return Report(
@@ -111,6 +113,8 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         list_cost=None
         if prices is None or settings.list is None
         else len(settings.list) * float(sum(np.delete(prices, settings.list.known_arms(settings.arms)))),
+        items=items,
+        items_cost=None if prices is None or items is None else items * float(np.sum(prices)),
         cost_unit="" if settings.prices is not None else next(iter(state.facts.cost_units), ""),
         remaining={}
         if waiting is None
@@ -204,8 +208,9 @@ def _stamp(created: str) -> str | None:
 def _why_undecided(state: State) -> str:
     if state.closed is not None:
         return f"Closed undecided ({state.closed})"
-    if state.over is not None and state.spec.list is None and not state.spec.policy.stopping.exact_batches:
-        return f"Undecided within the budget of {several(state.spec.budget or 0, 'result')}"
+    budget = state.spec.budget
+    if state.over is not None and budget is not None and not state.spec.policy.stopping.exact_batches:
+        return f"Undecided within the budget of {several(budget, 'result')}"
     return "Not decided yet" if state.over is None else f"Undecided ({state.over})"
 
 
@@ -369,7 +374,7 @@ def measure(
             row.lower = row.upper = row.single_lower = row.single_upper = row.margins = None
         rows.append(row)
     _include_estimates(arms, sign, best, next((each.mean for each in arms if each.index == leader), None))
-    _compare_with_leader(state, arms)
+    _compare_with_leader(state, arms, leader)
     _place_arms(state, arms, rows, answer)
     return arms, rows
 
@@ -457,10 +462,11 @@ def _improvement(sign: float, lower: Any, upper: Any) -> tuple[Any, Any]:
     return None if upper is None else -upper, None if lower is None else -lower
 
 
-def _compare_with_leader(state: State, arms: Sequence[ArmRow]) -> None:
+def _compare_with_leader(state: State, arms: Sequence[ArmRow], answer: int | None) -> None:
     """Add lifts over the arm that leads, where the best arm is asked for and means are positive.
 
-    A lift takes the gap and the leader's own interval together, as with a control.
+    A lift takes the gap and the leader's own interval together, as with a control. As long as the leader may not be the
+    best, the gap to the best says nothing of how far an arm is behind the leader, at least.
     """
     leader = next((each for each in arms if each.gap_to_leader_upper == 0.0), None)
     if leader is None or leader.mean is None or not _is_positive(state, leader):
@@ -469,7 +475,8 @@ def _compare_with_leader(state: State, arms: Sequence[ArmRow]) -> None:
         if arm is leader or arm.mean is None:
             continue
         arm.lift = arm.mean / leader.mean - 1
-        least = arm.gap_to_best_lower if arm.gap_to_leader_lower is None else arm.gap_to_leader_lower
+        behind_best = arm.gap_to_best_lower if leader.index == answer else None
+        least = behind_best if arm.gap_to_leader_lower is None else arm.gap_to_leader_lower
         most = arm.gap_to_leader_upper
         if leader.lower and leader.lower > 0 and leader.upper is not None and least is not None and most is not None:
             ends = _improvement(-state.spec.question.sign, least, most)

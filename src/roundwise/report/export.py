@@ -264,7 +264,7 @@ class Report(ReportData):
             "after_decision": self.late,
             **named("results pending budget rounds list_results remaining"),
             "tied_arms": list(self.tied_arms),
-            **named("cost max_cost list_cost cost_unit"),
+            **named("cost max_cost list_cost items items_cost cost_unit"),
             "arms": records("arms"),
             "claims": records("claims"),
             "decisions": [vars(each) for each in self.decisions],

@@ -136,9 +136,11 @@ def rounded(value: float, decimals: int, side: Side) -> float:
 def odds(log: float) -> str:
     """Evidence as odds.
 
-    >>> [odds(log) for log in (3.0, -1.0, -12.0, 100.0)]
-    ['20 : 1', '0.37 : 1', 'below 0.01 : 1', '10^43 : 1']
+    >>> [odds(log) for log in (3.0, -1.0, -12.0, 100.0, math.inf)]
+    ['20 : 1', '0.37 : 1', 'below 0.01 : 1', '10^43 : 1', 'certain']
     """
+    if math.isinf(log) and log > 0:
+        return "certain"
     if log < math.log(0.01):
         return "below 0.01 : 1"
     if log > 30:
@@ -312,6 +314,8 @@ class ReportData:
     cost: float | None  # of all results, by their prices or by what they cost on average
     max_cost: float | None  # that was allowed
     list_cost: float | None  # of the whole list
+    items: int | None  # of the arm with the most, where arms share items without a list
+    items_cost: float | None  # of all arms on as many items
     cost_unit: str  # of both: tokens, or empty
     remaining: dict[str, int]  # results of the open round
     arm_rows: tuple[ArmRow, ...]  # in the order of the study

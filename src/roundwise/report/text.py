@@ -441,7 +441,8 @@ def _describe_gap(report: ReportData, arm: ArmRow) -> str:
     gap, most = report.units.gap, arm.gap_to_leader_upper
     if most == 0.0:
         return "leads"
-    least = arm.gap_to_best_lower if arm.gap_to_leader_lower is None else arm.gap_to_leader_lower
+    best = arm.gap_to_best_lower if report.status == "decided" else None  # else the leader may not be the best
+    least = best if arm.gap_to_leader_lower is None else arm.gap_to_leader_lower
     if least is None or least <= 0:
         return "no bound yet" if most is None else f"at most {gap(most, 'up')}"
     return _describe_interval(gap, report.units.sign_first, least, most)
@@ -693,11 +694,17 @@ def describe_extent(report: ReportData) -> str:
         came = f"{count(report.results)} of {count(report.list_results)} results of the whole list ({part})"
     if report.budget is not None:
         came = f"{count(report.results)} of at most {count(report.budget)} results"
+    every = 0 if report.items is None else report.items * len(report.arm_rows)
+    if every > report.results:
+        part = share(round(report.results / every, 3))
+        came += f" ({part} of running all arms on {count(report.items or 0)} items)"
     if report.cost is not None:
         most = "" if report.max_cost is None else f" of at most {amount(report.max_cost)}"
         came += f", at a price of {amount(report.cost)}{most} {report.cost_unit}".rstrip()
     if report.list_cost is not None and report.cost is not None:
         came += f" ({share(round(report.cost / report.list_cost, 3))} of the whole list)"
+    if report.items_cost is not None and report.cost is not None and every > report.results:
+        came += f" ({share(round(report.cost / report.items_cost, 3))} of all arms on these items)"
     waiting = f", and {count(report.pending)} of the open round, which do not count yet" if report.pending else ""
     return f"{came} in {within}{waiting}"
 

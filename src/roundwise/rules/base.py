@@ -162,6 +162,10 @@ class StoppingRule(ABC, Generic[Kept]):
             The answer of each run, in the form of the question.
         """
 
+    def correct(self, problem: Problem, answer: Answer, means: Floats) -> Bools:
+        """Whether an answer is right for these means, in each run."""
+        return problem.question.correct(answer, means)
+
     def answer_text(self, problem: Problem, trial: Trial[Any, Kept], names: Sequence[str]) -> str:
         """Say the answer in words. One run."""
         return problem.question.answer_text(self.answer(problem, trial), names)

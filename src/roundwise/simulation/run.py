@@ -215,7 +215,7 @@ def _compute_lot(lot: Sequence[RunBlock]) -> list[Runs]:
         "batches": batches,
         "decided": decided,
         "answer": answer,
-        "correct": decided & question.correct(answer, truth),
+        "correct": decided & policy.stopping.correct(problem, answer, truth),
         "complexity": complexity,
         "lower_bound": bound,
         "counts": counts,

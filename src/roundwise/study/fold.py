@@ -37,6 +37,7 @@ from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.problem import BatchPlan, Record, Trial, advance, begin, budget_before
 from roundwise.policies.base import apportion_pulls, as_rounds, round_of
+from roundwise.rules.eprocess.bet_sizes import TABLES
 from roundwise.study.amendments import Change, apply_change, first_arms, relax_noise
 from roundwise.study.diagnostics import Agreement, Splits, update_agreement
 from roundwise.study.spec import StudySpec
@@ -470,7 +471,7 @@ def _read_agreement(written: object, arms: int) -> Agreement | None:
     try:
         none = Agreement.none(arms)
         found = unpack(Agreement, written, none)
-        _check_alike(found, none)
+        _check_alike(found, none, unknown=True)
     except Unreadable:
         return None
     return found if all(np.shape(each) in ((), (arms,)) for each in found.refutation) else None
@@ -478,19 +479,15 @@ def _read_agreement(written: object, arms: int) -> Agreement | None:
 
 def is_past(past: Past) -> bool:
     """Whether what was read as a past is one: sums, and batches one by one, of one number of arms."""
-    pairs = past.history
-    if not isinstance(pairs, tuple) or not all(isinstance(each, tuple) and len(each) == 2 for each in pairs):
-        return False
-    arrays = [*past[:4], *(one for each in pairs for one in each)]
+    arrays = [*past[:4], *(one for each in past.history for one in each)]
+    arrays += [each for each in (past.cubes, past.cube_freedom) if each is not None]
     if past.earlier is not None:
-        if not isinstance(past.earlier.batches, int):
-            return False
         arrays += [past.earlier.right, past.earlier.first, np.diagonal(past.earlier.system)]
     if past.pairs is not None:
-        both = np.shape(past.pairs.counts)
-        if past.pairs.history or both != (np.size(past.counts) ** 2,) or not is_past(past.pairs):
+        both = past.pairs.counts.shape
+        if past.pairs.history or both != (past.counts.size**2,) or not is_past(past.pairs):
             return False
-    return all(isinstance(each, np.ndarray) and each.shape == np.shape(past.counts) for each in arrays)
+    return all(each.shape == past.counts.shape and np.isfinite(each).all() for each in arrays)
 
 
 # --- the fold
@@ -622,7 +619,7 @@ def _with_agreement(spec: StudySpec, summary: StudySummary, rounds: Sequence[Rou
 def redesign(spec: StudySpec, trial: Trial, design: Facts, open_: Round | None = None) -> tuple[StudySpec, Trial]:
     """The study with another budget, lead or number of looks, or another rule: its next plan, or that of an open round.
 
-    It continues with its wealth, also where the budget had ended it (Propositions 18, 6 and D1).
+    It continues with its wealth, also where the budget had ended it (Propositions 18, 6 and 41).
     """
     before, spec = spec, spec.with_design(design)
     problem, rule, acting = spec.problem, spec.policy.stopping, spec.acting
@@ -688,12 +685,14 @@ def restore_trial(spec: StudySpec, payload: Facts) -> Trial:
     try:
         state = payload["state"]
         record = unpack(Record, state["record"])
-        plan = unpack(BatchPlan, state["plan"], spec.acting.first(problem, ()))
-        shapes = [np.shape(each) for each in (record.counts, record.totals, plan.pulls)]
-        if set(shapes) != {arms} or np.shape(record.batches) or np.shape(plan.may_stop):
-            raise Unreadable("arrays of another shape")
-        if not all(np.isfinite(each).all() for each in (record.counts, record.totals, record.batches)):
+        plan = unpack(BatchPlan, state["plan"], first := spec.acting.first(problem, ()))
+        nothing, none = np.zeros(arms), np.asarray(0.0)
+        _check_alike(plan, first)
+        _check_alike(record, Record(nothing, nothing, none))
+        if not all(np.isfinite(each).all() for each in (*record, plan.pulls)):
             raise Unreadable("numbers that are not finite")
+        if plan.parts < 1 or plan.jump not in TABLES:
+            raise Unreadable("parts that cannot be bet on")
         rule, written = spec.policy.stopping, state["rule"]
         if written["tag"] != rule.state_tag(problem):
             raise Unreadable(f"the state of another rule ({written['kind']})")
@@ -702,24 +701,28 @@ def restore_trial(spec: StudySpec, payload: Facts) -> Trial:
             saved = unpack(type(like), written["saved"], like)
             _check_alike(saved, like)
             kept = rule.restore(problem, saved)
-        nothing = np.zeros(arms)
         return Trial(record, Batch(nothing, nothing), plan, kept, np.asarray(bool(state["done"])))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise Unreadable(repr(error)) from None
 
 
-def _check_alike(found: Any, like: Any) -> None:
-    """Raise unless a tree has the types and last axes of another, and every past in it makes sense."""
+def _check_alike(found: Any, like: Any, unknown: bool = False) -> None:
+    """Raise unless a tree has the types and last axes of another, and every past in it makes sense.
+
+    Where nothing is `unknown`, it has no NaN, either, except where the other has some or is empty.
+    """
     fits = True
     if isinstance(found, Past):
         fits = is_past(found) and (not isinstance(like, Past) or found.counts.shape == like.counts.shape)
-    elif isinstance(like, tuple) and hasattr(like, "_fields"):
-        fits = type(found) is type(like)
+    elif isinstance(like, tuple) and like:
+        fits = type(found) is type(like) and len(found) == len(like)
         for one, other in zip(found, like, strict=True) if fits else ():
-            _check_alike(one, other)
+            _check_alike(one, other, unknown)
     elif isinstance(like, np.ndarray | np.generic):
         fits = isinstance(found, np.ndarray | np.generic) and found.dtype == like.dtype
         fits = fits and np.shape(found)[-1:] == np.shape(like)[-1:]  # axes before it may have grown
+        if fits and not unknown and like.dtype.kind == "f" and like.size and not np.isnan(like).any():
+            fits = not np.isnan(found).any()
     elif isinstance(like, int | float):
         fits = isinstance(found, int | float)
     if not fits:

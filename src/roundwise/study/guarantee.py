@@ -146,7 +146,7 @@ def _list_contradicts(state: State) -> Danger | None:
     after = start._replace(kept=rule.fold(spec.problem, start.kept, start.plan, whole))
     right = spec.question.answer_to_json(rule.answer(spec.problem, after))
     means = told.mean(axis=0)
-    if right == verdict["answer"] or bool(spec.question.correct(rule.answer(spec.problem, state.trial), means)):
+    if right == verdict["answer"] or bool(rule.correct(spec.problem, rule.answer(spec.problem, state.trial), means)):
         return None
     return Danger("list_contradicts", words=rule.answer_text(spec.problem, after, spec.arms))
 

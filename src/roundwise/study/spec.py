@@ -148,7 +148,7 @@ class StudySpec:
     list: ItemList | None = setting(
         "list", "Finite list of items that every arm is tried on: the answer is about this list.", None
     )
-    max_cost: float | None = setting("number", "Lists: largest cost of all results, by their prices.", None)
+    max_cost: float | None = setting("number", "Largest cost of all results, by their prices.", None)
     prices: tuple[float, ...] | None = setting(
         "prices", "Price of a result: one number per arm, e.g. small=1,large=50.", None
     )
@@ -180,8 +180,8 @@ class StudySpec:
         parse_settings(self)
         if self.prices is not None:
             object.__setattr__(self, "prices", one_for_each(self.prices, self.arms, "price"))
-        if self.max_cost is not None and (self.prices is None or self.list is None):
-            raise InputError("A largest cost goes with prices and a list. Give both, or a budget in results.")
+        if self.max_cost is not None and (self.prices is None or self.budget is not None):
+            raise InputError("A largest cost goes with prices, in place of a budget in results. Give one of the two.")
         if self.list is not None:
             self._set_up_list(self.list)
         if self.policy is None:
@@ -288,9 +288,11 @@ class StudySpec:
     def acting(self) -> Policy:
         """The policy as the study asks it: within its limits, budget, round and split."""
         policy = self.limited_policy
-        if self.budget is None and self.round_size is None and self.split is None:
+        max_cost = self.max_cost if self.list is None else None
+        if self.budget is None and self.round_size is None and self.split is None and max_cost is None:
             return policy
-        return Rounds(policy, self.budget, self.round_size, self.split)
+        prices = () if self.prices is None else tuple(self.prices)
+        return Rounds(policy, self.budget, self.round_size, self.split, max_cost=max_cost, prices=prices)
 
     @property
     def design(self) -> Plain:

@@ -552,7 +552,7 @@ class State:
         return (
             f"the budget of {budget} results is used up"
             if cost is None
-            else f"another item would cost more than {cost:g} in all"
+            else f"another {'round' if self.spec.list is None else 'item'} would cost more than {cost:g} in all"
         )
 
     def of_metric(self, metric: int) -> State:

@@ -1162,7 +1162,7 @@ def create_study(
             (docs/lists.md). `ItemList` has more settings: repeats, a given order, strict answers.
         prices: Price of a result of each arm, e.g. "small=1,large=50". Where arms have results of their own, `Wager`
             asks for what costs least; reports say what was spent.
-        max_cost: Of a list, the most that all results may cost, by their prices.
+        max_cost: The most that all results may cost, by their prices, in place of a budget in results.
         unit: Unit of the results in reports, e.g. "s", "ms" or "$".
         metrics: Guardrails and secondary metrics of the same rows, for claims against a control: the error
             probability is that of all claims together.

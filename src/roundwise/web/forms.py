@@ -17,6 +17,7 @@ from roundwise.noise import Noise
 from roundwise.planning.pilot import read_pilot
 from roundwise.planning.render import describe_caps, describe_past
 from roundwise.planning.request import OF_BASELINE, PlanRequest, needs_deviation, parse_lead
+from roundwise.policies import usual_policy
 from roundwise.questions import Claims, Question
 from roundwise.study.metrics import Metric, Role
 from roundwise.study.spec import StudySpec
@@ -76,6 +77,7 @@ LABELS = {  # of the fields that are numbers
     "delta": "The chance of a wrong answer",
     "round": "Results a round",
     "budget": "At most in all",
+    "looks": "Rounds at most",
     "baseline": "What you expect",
     "lead": "The smallest lead that matters",
     "missing": "Expected to go missing",
@@ -86,7 +88,7 @@ LABELS = {  # of the fields that are numbers
 }
 PACE = 0.05  # how far results a round may be from results a day times days
 COLUMN_ROLES = ("arm", "outcome", "denominator", "id", "time", "item", "covariate")
-WHOLE = ("k", "round", "budget")
+WHOLE = ("k", "round", "budget", "looks")
 EMPTY = {"refused": "are an error in the file", "zero": "count as 0", "missing": "are missing: not known"}
 TWO_ARMS = {"refused": "is an error in the file", "left-out": "is left out"}
 UNITS = {"": "an error", "sum": "their sum", "mean": "their mean", "max": "the largest", "any": "yes if any is not 0"}
@@ -145,6 +147,7 @@ class Form:
     days: str = ""
     per_day: str = ""
     budget: str = ""
+    looks: str = ""
     splitting: str = "adaptive"
     split: str = ""
     baseline: str = ""
@@ -305,7 +308,7 @@ class Form:
     @property
     def _designed(self) -> bool:
         """Whether the study is made for a budget and a lead."""
-        return self.question == "best-arm" and bool(self.budget.strip()) and not self.tolerance.strip()
+        return bool(self.budget.strip()) and usual_policy(self.asked(), True, len(self.names)).plans_budget
 
     def _study(self) -> Plain:
         if len(self.names) < 2:
@@ -324,6 +327,7 @@ class Form:
             "round_size": size,
             "budget": budget,
             "lead": self._lead() if self._designed else None,
+            "looks": self.read("looks"),
             "unit": self.unit.strip() or None,
             "metrics": tuple(each.metric() for each in self.metrics) if self.question == "claims" else (),
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),

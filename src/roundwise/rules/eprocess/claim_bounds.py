@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Array, Bools, Floats, log_sum_exp, quiet, sum_rows, total, tree_map
-from roundwise.errors import DataError, InputError
+from roundwise.errors import InputError
 from roundwise.messages import Note
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past
@@ -80,6 +80,22 @@ class ClaimStep(NamedTuple):
     cubes: Floats | None = None  # (K)
     shortfall: Floats | None = None  # (), of claims about other metrics after it, with those open that were before it
     least: Floats | None = None  # (), the log of what any open claim has after it, at most 0; None with one metric
+
+    def fits(self, arms: int, lines: int) -> bool:
+        """Whether its arrays belong together, of at most so many arms and lines: a record may be changed by hand."""
+        size, line = self.counts.shape, self.bars.shape
+        of_arms = [self.totals, self.scatter, self.cubes, *(each.counts for each in self.parts)]
+        of_arms += [each.totals for each in self.parts]
+        pairs = () if self.pairs is None else (self.pairs.counts, self.pairs.totals)
+        return (
+            len(size) == len(line) == 1
+            and size[0] <= arms
+            and line[0] <= lines
+            and all(each is None or each.shape == size for each in of_arms)
+            and self.gains.shape == self.shown.shape == line
+            and all(each.shape == (size[0] ** 2,) for each in pairs)
+            and all(np.ndim(each) == 0 for each in (self.rho, self.shortfall, self.least) if each is not None)
+        )
 
     @property
     def batch(self) -> Batch:
@@ -147,6 +163,21 @@ class ClaimTail(NamedTuple):
     units: Floats  # (F, K), of each family of claims
     family: Floats  # (2J), -1 for claims that have no such bounds
     wealth: WealthGrid | None = None  # (L), those of the rule itself, at levels up to what is claimed
+
+    def fits(self, arms: int, lines: int, number: int) -> bool:
+        """Whether its arrays belong together, of as many arms, lines and claims: a record may be changed by hand."""
+        grids = [(each, size) for each, size in ((self.track, 2 * number), (self.wealth, lines)) if each is not None]
+        return (
+            self.bars.shape == self.family.shape == (2 * number,)
+            and self.drifts.shape[1:] == (2 * number,)
+            and self.units.shape[1:] == (arms,)
+            and bool((self.family < len(self.units)).all())
+            and all(
+                grid.low.shape == grid.high.shape == grid.ends.shape == (size,) and grid.logs.shape[1:2] == (size,)
+                for grid, size in grids
+            )
+            and all(grid.logs.ndim == 3 for grid, _ in grids)
+        )
 
     def padded(self, before: int, number: int, arms: int) -> ClaimTail:
         """With claims and arms that joined: they have no such bounds, and no claim there was is about them."""
@@ -359,8 +390,6 @@ def pad_past(past: Past, arms: int) -> Past:
 
 
 def _pad_batch(batch: Batch, arms: int) -> Batch:
-    if not isinstance(batch.counts, np.ndarray):
-        raise DataError("The last checkpoint cannot be read. Restore the study from a backup or an export.")
     before, pairs = batch.counts.shape[-1], batch.pairs
     if pairs is not None:
         table = pairs.table

@@ -155,6 +155,16 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         """Claims and their closed test."""
         return "claims/1"
 
+    def restore(self, problem: Problem, saved: ClaimState) -> ClaimState:
+        for sub, state in zip(metrics_of(problem), states_of(saved), strict=True):
+            number, lines = claims_of(sub).number, len(state.gains)
+            steps = [each.fits(sub.arms, lines) for each in state.steps]
+            optional = [(state.means, sub.arms), (state.left_out, number)]
+            shapes = [each.shape == (size,) for each, size in optional if each is not None]
+            if not all(steps + shapes) or not (state.tail is None or state.tail.fits(sub.arms, lines, number)):
+                raise ValueError("batches of other claims or arms")
+        return saved
+
     def start(self, problem: Problem, runs: tuple[int, ...]) -> ClaimState:
         """Nothing won, nothing shown."""
         lines = len(claims_of(problem).lines.forms)

@@ -1,8 +1,8 @@
 """The rule of designed studies: bets on whole looks, made for a budget and the smallest lead that matters.
 
-Each look pays new levels, whose expectation under a true null is at most the old one (docs/designed.md). Everything
-that shapes the payoffs is fixed before the look: lead, budget, number of looks and weights may change from look to
-look, because of results, too.
+Each look pays new levels, whose expectation under a true null is at most the old one (Proposition 41 of
+docs/why-the-guarantee-holds.md). Everything that shapes the payoffs is fixed before the look: lead, budget, number of
+looks and weights may change from look to look, because of results, too.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from roundwise.arrays import Floats, quiet, total, tree_where
 from roundwise.errors import InputError
+from roundwise.messages import count
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, Problem, Trial
 from roundwise.questions import Above, BestArm, Question, SomeBeyond, TopK
@@ -33,10 +34,7 @@ from roundwise.rules.eprocess.designed_top import DesignedTopK
 from roundwise.rules.eprocess.engine import RuleState
 from roundwise.rules.eprocess.rule import EProcessRule
 
-FEW_ARMS, MORE_ARMS = (
-    0.05,
-    0.1,
-)  # default price of a look, as a share of the value of an answer: up to 3 arms, more
+LOW_PRICE, PRICE = 0.05, 0.1  # default price of a look, as a share of the value of an answer: up to 3 arms, more
 EXTENSION_VALUE = 0.3  # what one more look than planned is worth: an extension then gains most of what it could
 MOST_LOOKS = 20.0  # that payoffs look ahead
 
@@ -116,7 +114,7 @@ class DesignedRule(EProcessRule):
         )  # a last look is bet on as if a share of it could follow
         rho = np.where(more > 0, np.minimum(size / np.maximum(size + more, 1.0), 1.0 - 1e-9), 1.0)
         lead = self.planned_lead(problem, kept, known.past.counts.sum(axis=-1) + size + left)
-        price = (FEW_ARMS if problem.arms <= 3 else MORE_ARMS) if self.price is None else self.price
+        price = (LOW_PRICE if problem.arms <= 3 else PRICE) if self.price is None else self.price
         look = Look(lead, np.sqrt(known.variance), looks_left, rho, self.lead is not None, price, self.extension_value)
         wealth = self.eprocess(problem).pay_look(problem, kept, look, batch)
         return self._state(problem, wealth, known.past.plus(batch))
@@ -153,7 +151,7 @@ class DesignedRule(EProcessRule):
         chance = float(ndtr(POWER_LEFT - lacks * (1 - math.sqrt(more / need))).prod()) if need > 0 else 1.0
         said = (
             f"This keeps the guarantee. What is open has a level of at most {level:.2g} (a new study starts at "
-            f"{problem.delta:g}). With {more:,.0f} more results the chance of an answer is about "
+            f"{problem.delta:g}). With {count(more)} more results the chance of an answer is about "
             f"{100 * chance:.0f} %, if the lead is {problem.wording.gap(float(lead))}."
         )
         return f"{said} Results can no longer show that {'; '.join(dead)}." if dead else said

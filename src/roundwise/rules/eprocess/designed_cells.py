@@ -1,7 +1,7 @@
 """The cells of designed studies: how each look pays new levels, and what a look should be to settle what is open.
 
-The level of a null is w = delta E, with E its wealth (docs/designed.md, Propositions D1 to D7). Everything that shapes
-a payoff is fixed before the look.
+The level of a null is w = delta E, with E its wealth (docs/why-the-guarantee-holds.md, Propositions 41 to 48).
+Everything that shapes a payoff is fixed before the look.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def rival_weights(logs: Floats, may: Bools) -> Floats:
 
 @quiet
 def _pay_by_largest_lead(look: Look, nulls: BestArmNulls, batch: Batch, sign: float) -> Floats:
-    """Normal results of known deviation: one statistic for each null, with its exact law (Proposition D3). (K)
+    """Normal results of known deviation: one statistic for each null, with its exact law (Proposition 43). (K)
 
     T = max_j (b_j + lead D_j / v_j) over the rivals j of arm i, b_j = log weight_j - lead^2/(2 v_j).
     """
@@ -252,7 +252,7 @@ def _pay_by_largest_lead(look: Look, nulls: BestArmNulls, batch: Batch, sign: fl
 
 
 class LargestLead(NamedTuple):
-    """The law of T = max_j (b_j + lead D_j / v_j) at the border of the null: all means equal (Proposition D3)."""
+    """The law of T = max_j (b_j + lead D_j / v_j) at the border of the null: all means equal (Proposition 43)."""
 
     bias: Floats  # (m), b_j; -inf for a rival that is not bet on
     steps: Floats  # (m), sqrt(n_j) v_j / (lead sigma)
@@ -292,7 +292,7 @@ class LargestLead(NamedTuple):
 
 @quiet
 def _pay_by_pairs(problem: Problem, known: Estimates, look: Look, nulls: BestArmNulls, batch: Batch) -> Floats:
-    """Any noise model: the level of a null is split among its rivals, each with its own payoff (Proposition D4). (K)
+    """Any noise model: the level of a null is split among its rivals, each with its own payoff (Proposition 44). (K)
 
     f_i = min(1, sum_j f_ij) with E f_ij <= weight_j w_i.
     """
@@ -308,7 +308,7 @@ def _pay_by_pairs(problem: Problem, known: Estimates, look: Look, nulls: BestArm
 
 
 def _pay_dealt(problem: Problem, look: Look, nulls: BestArmNulls, parts: Parts) -> Floats:
-    """A first look of rates: in each random partition the first part tells who leads (Proposition D5). (K)"""
+    """A first look of rates: in each random partition the first part tells who leads (Proposition 45). (K)"""
     deals, arms, runs = min(parts.partitions, DEALS), problem.arms, nulls.level.shape[:-1]
 
     def spread(values: Array) -> Array:
@@ -342,7 +342,7 @@ def _leads(problem: Problem, shape: tuple[int, ...]) -> Halfspaces:
 
 @quiet
 def _pay_leads_in_parts(problem: Problem, known: Estimates, look: Look, nulls: BestArmNulls, parts: Parts) -> Floats:
-    """Any model with bets on parts: before each, the level is split anew among the rivals (Proposition D6). (K)"""
+    """Any model with bets on parts: before each, the level is split anew among the rivals (Proposition 46). (K)"""
     arms, sign = problem.arms, problem.question.sign
     lead, other = columns(look.lead[..., None], parts.partitions)[0], ~np.eye(arms, dtype=np.bool_)
 
@@ -364,7 +364,7 @@ def _pay_leads_in_parts(problem: Problem, known: Estimates, look: Look, nulls: B
 
 @dataclass(frozen=True)
 class DesignedAbove(AboveEProcess, DesignedEProcess):
-    """Two levels an arm, for "at most the level" and "at least the level" (Proposition D7).
+    """Two levels an arm, for "at most the level" and "at least the level" (Proposition 47).
 
     All start at 1 - (1 - delta)^(1/K), or at delta/K where arms share items; an arm is settled when one reaches 1.
     """
@@ -472,7 +472,7 @@ class DesignedBeyond(BeyondLevelEProcess, DesignedEProcess):
         return np.where(np.isfinite(logs), logs, 0.0)
 
     def _pay_in_parts(self, problem: Problem, known: Estimates, look: Look, parts: Parts, level: Floats) -> Floats:
-        """The level of "no arm is beyond", split anew among the arms before each part (Proposition D6). ()"""
+        """The level of "no arm is beyond", split anew among the arms before each part (Proposition 46). ()"""
         lead, arms = columns(look.lead[..., None], parts.partitions)[0], np.arange(problem.arms)
         forms = _on_sides(self, arms, np.ones(arms.shape, dtype=np.bool_), arms.shape)
 
@@ -540,7 +540,7 @@ def _shown_distance(problem: Problem, level: float, budget: Floats, variance: Fl
 
 @quiet
 def _pay_by_largest_height(look: Look, level: Floats, weights: Floats, batch: Batch, z: Floats) -> Floats:
-    """Normal results of known deviation: the level of "no arm is beyond" after a look (Proposition D8). ()
+    """Normal results of known deviation: the level of "no arm is beyond" after a look (Proposition 48). ()
 
     T = max_j (b_j + r_j z_j), r_j = lead sqrt(n_j)/sigma, b_j = log weight_j - r_j^2/2; z_j are independent and N(0, 1)
     if all means are at the level.

@@ -3,7 +3,7 @@
 A payoff f of a normal statistic can be replicated by bets on the parts of a look. With some of the look to come, the
 level is w = E f(z), z the standardized sum of what is left, and each part stakes a share p on a drift q with
 p q = E f'(z) / w and p q^2 = E f''(z) / w: sums over the steps of f. The bets are those of the noise model, so any
-stake and any drift that are fixed before the part keep the level (docs/designed.md, Proposition D6).
+stake and any drift that are fixed before the part keep the level (docs/why-the-guarantee-holds.md, Proposition 46).
 """
 
 from __future__ import annotations

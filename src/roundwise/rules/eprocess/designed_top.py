@@ -1,7 +1,7 @@
 """The top k in designed studies: a level for every set of k arms, against which its worst member is compared.
 
 Q_S = {S is a top k}: no mean outside exceeds one inside. The means lie in at least one of these cells, so each level
-starts at delta, and the answer is the set whose cell is left (docs/designed.md, Proposition D9).
+starts at delta, and the answer is the set whose cell is left (docs/why-the-guarantee-holds.md, Proposition 49).
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class DesignedTopK(DesignedEProcess):
         times: Floats,
         level: Floats,
     ) -> Floats:
-        """Any noise model: the level of a set is split among its pairs of an arm outside and one inside (D4). (C)"""
+        """Any noise model: the level of a set is split among its pairs of arms across the cut (Proposition 44). (C)"""
         runs, seen = level.shape[:-1], batch.counts > 0
         out, in_ = pairs_of(problem.arms, self.k)
         may = seen[..., out] & seen[..., in_] & (level > 0)[..., None]
@@ -218,7 +218,7 @@ class DesignedTopK(DesignedEProcess):
     def _pay_in_parts(
         self, problem: Problem, known: Estimates, look: Look, parts: Parts, times: Floats, level: Floats
     ) -> Floats:
-        """Any model with bets on parts: before each, levels are split anew among the pairs (D6). (C)"""
+        """Any model with bets on parts: before each, levels are split anew among the pairs (Proposition 46). (C)"""
         question, (out, in_) = problem.question, pairs_of(problem.arms, self.k)
         lead = columns(look.lead[..., None], parts.partitions)[0]
         high, low = (in_, out) if question.lower_is_better else (out, in_)
@@ -239,7 +239,7 @@ class DesignedTopK(DesignedEProcess):
     def _pay_by_widest_gap(
         self, problem: Problem, look: Look, batch: Batch, scores: Floats, times: Floats, level: Floats
     ) -> Floats:
-        """Normal results of known deviation: one statistic for each set, with its exact law (Proposition D9). (C)"""
+        """Normal results of known deviation: one statistic for each set, with its exact law (Proposition 49). (C)"""
         from scipy.special import ndtri
 
         arms, sets, flat = problem.arms, sets_of(problem.arms, self.k).inside, level.reshape(-1, level.shape[-1])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,6 +23,7 @@ from roundwise.questions.base import Answer, near_words
 from roundwise.rules.base import Bounds, ClaimStatus, GapToLeader, Interval, LinearForm, StoppingRule, TrialStatus
 from roundwise.rules.eprocess.claim_bounds import claims_of
 from roundwise.rules.finite.best_arm import BestArmProcess
+from roundwise.rules.finite.bets import ROUNDING
 from roundwise.rules.finite.bounds import fixed_ends
 from roundwise.rules.finite.candidates import CandidateProcess
 from roundwise.rules.finite.known import KnownColumns
@@ -139,6 +140,13 @@ class ListRule(StoppingRule[ListState]):
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
         return self.process(problem).answer(trial.kept.wealth)
+
+    def correct(self, problem: Problem, answer: Answer, means: Floats) -> Bools:
+        """Each of several arms that tie is right: "the best" means that no arm has a higher mean on the list."""
+        question = problem.question
+        if question.name in ("best-arm", "top-k"):
+            question = replace(question, tolerance=max(question.tolerance, ROUNDING))  # type: ignore[type-var]
+        return question.correct(answer, means)
 
     def answer_text(self, problem: Problem, trial: Trial, names: Sequence[str]) -> str:
         return self.process(problem).answer_text(problem, trial.kept.wealth, names)
