@@ -45,8 +45,9 @@ from roundwise.policies import OptBBAI
 from roundwise.report import build_report
 from roundwise.report.charts import draw_evidence, draw_means
 from roundwise.report.export import BROWSERS
-from roundwise.report.model import odds, per_cent, progress
+from roundwise.report.model import Units, odds, per_cent, progress
 from roundwise.report.text import (
+    _describe_gap,
     arm_table,
     as_rows,
     claim_table,
@@ -670,3 +671,12 @@ def test_the_chart_of_claims_shows_what_is_shown(tmp_path):
 
 def test_evidence_that_was_lost_is_no_progress():
     assert progress(-math.inf, 3.0) == "0 % of the way"
+
+
+def test_a_currency_stands_before_the_first_of_two_numbers():
+    report = SimpleNamespace(units=Units(False, unit="€"))
+    arm = SimpleNamespace(gap_to_leader_upper=1.1234, gap_to_leader_lower=0.231, gap_to_best_lower=None)
+    assert _describe_gap(report, arm) == "€0.23 to 1.13"
+    report.units = Units(False, unit="s")
+    assert _describe_gap(report, arm) == "0.231 to 1.124 s"
+    assert Units(False, unit="€").value(2.6324) == "€2.63"

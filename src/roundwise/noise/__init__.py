@@ -1,4 +1,4 @@
-"""Noise models: what is assumed of the rewards, and the bets that it allows. One line of `NOISES` each."""
+"""Noise models: the assumption about rewards, and the bets that it allows. Each built-in model is in `_MODELS`."""
 
 from roundwise.noise.base import Needs, Noise, Outcome
 from roundwise.noise.bounded import Binary, Bounded, Capped, PairedBinary, PairedBounded

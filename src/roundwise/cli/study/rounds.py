@@ -343,11 +343,10 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
     rows = []
     for each in found:
         came = count(each["results"]) + ("" if each["budget"] is None else f" of {count(each['budget'])}")
-        waiting = "" if each["waiting_since"] is None else f"since {each['waiting_since'][:16]}"
         mark = each["guarantee"]["status"]
         stands = (each["answer_text"] or each["state"]) + ("" if mark == "kept" else f" ({mark})")
-        rows.append((each["name"], stands, came, waiting, each["changed"][:16], each["by"]))
-    print_table(("study", "state or answer", "results", "waiting", "last change (UTC)", "by"), rows)
+        rows.append((each["name"], stands, came, each["changed"][:16]))
+    print_table(("study", "state or answer", "results", "last change (UTC)"), rows)
     say_text(f"Next: {shell_command('status NAME')} shows where one stands.")
 
 
