@@ -83,11 +83,11 @@ class TestForecasts:
         policy = Rounds(ConditionalPower(), budget=80, round_size=20)
         trial = advance(problem, policy, begin(problem, policy), Batch(np.full(2, 10.0), np.array([6.0, 0.0])))
         first, second = RULE.claims(problem, trial, "ab")
-        assert second.power == 0  # it is hopeless, so all that is left is for the first
+        assert second.chance == 0  # it is hopeless, so all that is left is for the first
         need = math.log(2 / 0.05) - trial.kept.gains[0]
         y, error, information = stats.norm.isf(math.exp(-need)), math.sqrt(1 / 10), 60.0
         away = ((0.6 - 0.2) * math.sqrt(information) - y) / math.sqrt(1 + error**2 * information)
-        assert first.power == pytest.approx(stats.norm.cdf(away), abs=1e-9)
+        assert first.chance == pytest.approx(stats.norm.cdf(away), abs=1e-9)
 
     def test_what_is_settled_has_no_forecast_for_its_other_side(self, make):
         study = doses(make, sides="two", budget=2000, round_size=500, told="not yet")

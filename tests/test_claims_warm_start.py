@@ -71,7 +71,7 @@ class TestStudies:
             one, other = plain.report().claim_rows, taught.report().claim_rows
             for name in ("log_evidence", "log_threshold", "shown", "estimate", "lower", "upper"):
                 assert [getattr(row, name) for row in one] == [getattr(row, name) for row in other], name
-            assert other[1].shown or other[1].chance > one[1].chance
+            assert other[1].shown or other[1].power > one[1].power
 
     @pytest.mark.parametrize("budget", [600, None])
     def test_the_record_is_sound_and_read_again(self, make, tmp_path, budget):

@@ -293,7 +293,7 @@ class TestStudies:
         entries += [
             ("asked", {"round": 3, "pulls": [int(n) for n in cut], "planned": None, "by_number": False}),
             ("told", {"round": 3, "results": {**results, "totals": totals}}),
-            ("decided", {"answer": 1, "words": "b is the best arm", "batches": 3, "samples": 40}),
+            ("decided", {"answer": 1, "answer_text": "b is the best arm", "batches": 3, "samples": 40}),
         ]
         with open_store(f"sqlite:///{tmp_path}/old.db") as store:
             store.create("s", entries[0][1])

@@ -76,7 +76,7 @@ def test_own_means_give_the_ratio_itself():
     x, y = rng.gamma(2, 3, 500), rng.poisson(4, 500).astype(float)
     sums = RatioSums.of(arms, x, y, 3)
     rule = ratio_sums({}, ["a", "b", "c"]).linearization(sums)
-    assert rule.own
+    assert rule.from_own_rows
     z = rule.linearize(arms, x, y)
     for j in range(3):
         assert z[arms == j].mean() == pytest.approx(x[arms == j].sum() / y[arms == j].sum())
@@ -86,8 +86,8 @@ def test_an_arm_without_a_past_is_scaled_by_its_own_rows():
     known = RatioSums(np.array([10.0, 0]), np.array([40.0, 0]), np.array([20.0, 0]))
     told = RatioSums(np.array([5.0, 5]), np.array([9.0, 9]), np.array([25.0, 50]))
     assert known.linearization(told)[:2] == (2.0, pytest.approx([0.5, 0.1]))
-    assert known.linearization(told).own
-    assert not known.linearization(told._replace(counts=np.array([5.0, 0]))).own
+    assert known.linearization(told).from_own_rows
+    assert not known.linearization(told._replace(counts=np.array([5.0, 0]))).from_own_rows
     nothing = told._replace(denominators=np.array([25.0, 0]))  # then as long as the others on average
     assert known.linearization(nothing).scales == pytest.approx([0.5, 15 / 20])
 
@@ -124,7 +124,7 @@ def test_a_study_linearizes_by_earlier_rounds(make):
         z = linearize(told[:k], *told[k])
         assert each.files[0].totals == pytest.approx(z.sum(axis=1))
         assert each.files[0].scatter == pytest.approx(z.var(axis=1) * 100)
-        assert each.files[0].linearization.own == (k == 0)
+        assert each.files[0].linearization.from_own_rows == (k == 0)
     same_when_read_again(study)
     report = study.report()
     assert [each.code for each in report.guarantee.approximations] == ["large_sample"]
@@ -158,7 +158,7 @@ def test_earlier_data_say_how_the_first_round_is_read(make):
     study.import_past(frame(*past, 900_000))
     (told,) = run(study, rng, 1)
     file = study.state.rounds[0].files[0]
-    assert not file.linearization.own
+    assert not file.linearization.from_own_rows
     assert file.totals == pytest.approx(linearize([past], *told).sum(axis=1))
     note = next(each for each in study.report().notes if each.code == "ratio")
     assert note.fields["arms"]["a"][1] == told[1][0].sum()
@@ -190,7 +190,7 @@ def test_the_first_round_of_an_added_arm_only_teaches(make):
     told.append(sessions(rng, 100, (2.0, 2.0, 2.0), (3, 5, 20)))
     study.tell(frame(*told[-1], 90_000, arms=("a", "b", "c")))
     (file,) = study.state.rounds[2].files
-    assert (file.linearization.own, file.parts) == (True, 1)
+    assert (file.linearization.from_own_rows, file.parts) == (True, 1)
     ratio = sum(each[0][:2].sum() for each in told[:2]) / sum(each[1][:2].sum() for each in told[:2])
     assert file.linearization.ratio == pytest.approx(ratio)
     means = [np.mean([each[1][j] for each in told[:2]]) for j in (0, 1)]

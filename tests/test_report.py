@@ -674,7 +674,7 @@ def test_evidence_that_was_lost_is_no_progress():
 
 
 def test_a_currency_stands_before_the_first_of_two_numbers():
-    report = SimpleNamespace(units=Units(False, unit="€"))
+    report = SimpleNamespace(units=Units(False, unit="€"), status="running")
     arm = SimpleNamespace(gap_to_leader_upper=1.1234, gap_to_leader_lower=0.231, gap_to_best_lower=None)
     assert _describe_gap(report, arm) == "€0.23 to 1.13"
     report.units = Units(False, unit="s")

@@ -291,7 +291,7 @@ class TestLive:
         assert np.array_equal(batch.parts.counts[0], split_counts(np.full(2, 30.0), 4)[0])
         study.ask()
         study.tell(rows(9, a=200, b=200))
-        assert study.state.batches[1].parts.number == 12
+        assert study.state.batches[1].parts.number == 24
 
     def test_a_corrected_file_is_kept_in_an_order_of_its_own(self, study):
         study.ask()

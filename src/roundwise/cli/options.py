@@ -269,7 +269,7 @@ def question_from(
     said = parse_spec("question", text)
     if said["name"] not in QUESTIONS and ":" not in said["name"]:
         listed = ", ".join(f"{each} ({ASKED[each]})" if each in ASKED else each for each in sorted(QUESTIONS))
-        raise InputError(f"There is not a question called '{said['name']}'. Known: {listed}.")
+        raise InputError(f"There is no question called '{said['name']}'. Known: {listed}.")
     if said["name"] == Linear.name:
         raise InputError("Give the question about the arms (--question best-arm, ...) together with --features FILE.")
     if claims is not None and claims != ClaimOptions() and said["name"] != Claims.name:

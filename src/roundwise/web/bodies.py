@@ -33,7 +33,7 @@ class ProblemDetails(BaseModel):
     type: str = "about:blank"
     title: str
     status: int
-    detail: str = Field(examples=["There is not a study called 'chekout'. Did you mean 'checkout'?"])
+    detail: str = Field(examples=["There is no study called 'chekout'. Did you mean 'checkout'?"])
     error: str = Field(default="", examples=["UnknownStudyError"])
 
 
