@@ -10,7 +10,7 @@ import numpy as np
 from roundwise import GLR, BestArm, GaussianArms, RoundRobin, TrackAndStop, Wager, simulate
 from roundwise.policies import TopTwo, wager
 from roundwise.questions.best_arm import solve_star
-from roundwise.rules.eprocess import cells
+from roundwise.rules.eprocess import cells, engine
 from roundwise.rules.eprocess.engine import RequiredPulls
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.simulation import environments
@@ -75,12 +75,15 @@ ABLATIONS = {
     "one partition of the first batch": changed(environments, FIRST_PARTITIONS=1),
     "X = 1.5, less bold": (Changed(change=lambda plan, _: plan._replace(jump=-1)), []),
     "X = 12, bolder": (Changed(change=lambda plan, _: plan._replace(jump=1)), []),
+    "a log-uniform prior of drifts, X = 4": changed(engine, ALONE=0),
     "no gate in the first batch": changed(cells, LIKELY=-np.inf),
+    "no gate of crowds": changed(cells, WARY=np.inf),
     "pooled means, shifts not removed": (Wager(stopping=EProcessRule(shifts=False)), []),
     "all arms alike": changed(wager, UNIFORM=1.0),
     "no uniform share": changed(wager, UNIFORM=0.0),
     "no floor": changed(wager, FLOOR=0.0),
     "no more while the leader is unsure": changed(wager, UNSURE=0.0, CROWDED=0.0),
+    "two arms: no limit of their own": changed(wager, TWO=0.0),
     "batches as large as all before": (Changed(change=doubled), []),
     "all that is needed at once (at most 6 N)": changed(wager, WIDTH=1e9),
 }

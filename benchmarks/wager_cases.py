@@ -66,10 +66,21 @@ CROWD = [1.0 + 1e-6, *np.linspace(1, 0, 119)]
 
 HARD = {
     "best arm, two arms 10^-6 apart": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(), 20),
+    "the same, first batch of 4": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(first_pulls=4), 20),
     "best arm, ten arms, the best by 10^-6": (BestArm(), GaussianArms([1e-6] + [0.0] * 9), SIGMA_1, Wager(), 8),
     "best arm, 120 arms, a crowd, the best by 10^-6": (BestArm(), GaussianArms(CROWD), SIGMA_1, Wager(), 8),
+    "best of 15, eight tie in front": (
+        BestArm(), GaussianArms([0.5 + 1e-6] + [0.5] * 7 + [-0.5] * 7), SIGMA_1, Wager(), 8),
+    "best of 20, two tie": (
+        BestArm(), GaussianArms([1.0 + 1e-6, 1.0, *np.linspace(0.7, 0.0, 18)]), SIGMA_1, Wager(), 8),
+    "best of 30, all equal to 10^-6": (BestArm(), GaussianArms([1e-6] + [0.0] * 29), SIGMA_1, Wager(), 8),
     "minimum on the level": (MinimumBelow(0.0), GaussianArms([0.0, 0.0]), SIGMA_1, Wager(), 12),
     "top-2 of 4, a tie at the cut": (TopK(2), GaussianArms([1.0, 1e-6, 0.0, -1.0]), SIGMA_1, Wager(), 10),
+    "top-2 of 4, all equal to 10^-6": (TopK(2), GaussianArms([1.5e-6, 1e-6, 5e-7, 0.0]), SIGMA_1, Wager(), 10),
+    "top-2 of 4, all equal, first batch of 4": (
+        TopK(2), GaussianArms([1.5e-6, 1e-6, 5e-7, 0.0]), SIGMA_1, Wager(first_pulls=4), 10),
+    "top-3 of 6, a tie of four": (
+        TopK(3), GaussianArms([1.0, 2e-6, 1e-6, 5e-7, 0.0, -1.0]), SIGMA_1, Wager(), 10),
     "above, one of four arms on the level": (Above(0.0), GaussianArms([0.0, 0.5, -0.5, 1.0]), SIGMA_1, Wager(), 12),
     "0/1, two rates of 0.1, first 8": (BestArm(), BernoulliArms([0.1 + 1e-9, 0.1]), Binary(), Wager(first_pulls=8), 12),
     "the same with sigma = 1/2": (

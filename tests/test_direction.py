@@ -174,7 +174,9 @@ def test_every_question_says_its_direction():
             or not (isinstance(mirror, AnyAbove | BestArm | TopK | Above | Statements))
         )
         assert words != question.question_text(names)
-    assert {type(each).name for pair in asked(0.0, -1.0, 1.0) for each in pair} | {"linear", "best-group"} == set(QUESTIONS)
+    assert {type(each).name for pair in asked(0.0, -1.0, 1.0) for each in pair} | {"linear", "best-group"} == set(
+        QUESTIONS
+    )
 
 
 # --- simulated ---------------------------------------------------------------------------------------------
