@@ -92,7 +92,7 @@ RULES = [
     PET(guess=4.0, test_every_batch=True, stopping=GLR(KaufmannKoolenPairwise())),
     TrackAndStop(tracking="C", forced=False, stopping=GLR(Lemma32ByCounts())),
     ConditionalPower(eta=0.5, reserve=0.02),
-    OptBBAI(c=4.0),
+    OptBBAI(c=4.0, version=2),
     Agarwal(gap=0.3, rounds=4),
     BatchRacing(batch=70, most=5),
     LUCB(batch=8),

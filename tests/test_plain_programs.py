@@ -254,19 +254,26 @@ def pull_by_pull(plain, arms, *, delta=0.05, sigma=1.0, tracking="D", forced=Tru
         time *= 2
 
 
-def plain_opt_bbai(arms, *, delta, sigma=1.0, alpha=1.05, c=32.0):
+def plain_opt_bbai(arms, *, delta, sigma=1.0, alpha=1.05, c=32.0, version=1):
     """The table of docs/baselines.md, stage by stage."""
     plain, seen, everyone = PlainBestArm(), Ledger(arms), set(range(arms))
     goal = math.log(1 / delta)  # L
     seen.add((yield [float(math.ceil(math.sqrt(goal)))] * arms))  # stage I: L_1
     few = max(1.0, math.ceil(goal * math.log(goal) / arms)) if goal > 1 else 1.0  # L_2
-    pulls = [few] * arms
-    if goal > 1:  # stage II
-        eps, leader = 1 / math.log(goal), plain.answer(seen.means)
-        moved = [mean - eps if i == leader else mean + eps for i, mean in enumerate(seen.means)]
-        cost, weights = plain.worst(moved, 0.0, sigma)
-        pulls = [min(rounded_up(alpha * goal * cost * w), few) for w in weights] if weights else pulls
-    seen.add((yield pulls))
+    before = None
+    while True:  # stage II
+        pulls, shares = [few] * arms, [1 / arms] * arms
+        if goal > 1:
+            eps, leader = 1 / math.log(goal), plain.answer(seen.means)
+            moved = [mean - eps if i == leader else mean + eps for i, mean in enumerate(seen.means)]
+            cost, weights = plain.worst(moved, 0.0, sigma)
+            if weights:
+                pulls, shares = [min(rounded_up(alpha * goal * cost * w), few) for w in weights], weights
+        seen.add((yield pulls))
+        settled = before is not None and all(abs(a - b) <= arms**-0.5 for a, b in zip(shares, before, strict=True))
+        if version == 1 or settled:
+            break
+        before = shares
     if plain.evidence(seen.counts, seen.means, sigma) >= math.log(goal * sum(seen.counts) ** alpha / delta):
         return plain.answer(seen.means)  # stage III
 
@@ -384,6 +391,18 @@ def test_opt_bbai_stages(alpha):
             log = compare(BestArm(), [2.4, 0.3, 0.0], OptBBAI(alpha=alpha), program, seed=seed, delta=delta)
             lengths.add(len(log))
     assert min(lengths) == 2 < max(lengths)  # stage III stopped it, and did not
+
+
+def test_the_second_version_of_opt_bbai_repeats_stage_two():
+    few = {1: set(), 2: set()}  # batches of a few pulls: stages I and II
+    for version, found in few.items():
+        policy = OptBBAI(c=8.0, version=version)
+        for seed in range(8):
+            program = plain_opt_bbai(8, delta=0.05, c=8.0, version=version)
+            log = compare(BestArm(), [1.0, *[0.8] * 7], policy, program, seed=seed, delta=0.05)
+            found.add(sum(sum(pulls) < 100 for pulls, _ in log))
+    assert few[1] == {2}
+    assert min(few[2]) == 3 < max(few[2])
 
 
 @pytest.mark.long

@@ -38,6 +38,7 @@ from roundwise.policies import (
     Karpov,
     OptBBAI,
     Rage,
+    StickyTrackAndStop,
     TopTwo,
     TriBBAI,
 )
@@ -61,6 +62,7 @@ GENERAL = {
 }
 SEQUENTIAL = {
     "classic track-and-stop": ClassicTrackAndStop(batch=40),
+    "sticky-track-and-stop": StickyTrackAndStop(batch=40),
     "top-two": TopTwo(batch=40),
     "top-two, one by one": TopTwo(),
 }
@@ -277,7 +279,7 @@ def test_taking_runs_from_a_trial():
 
 
 BY_NAME = roundwise.policies.POLICIES
-PULL_BY_PULL = {"classic-track-and-stop", "lucb", "top-two"}
+PULL_BY_PULL = {"classic-track-and-stop", "sticky-track-and-stop", "lucb", "top-two"}
 
 
 @pytest.mark.parametrize("name", sorted({*BY_NAME} - {"conditional-power", "designed"} - PULL_BY_PULL))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from roundwise import GLR, BestArm, Binary, GaussianArms, InputError, Problem, SubGaussian, TopK, simulate
+from roundwise import GLR, AnyAbove, BestArm, Binary, GaussianArms, InputError, Problem, SubGaussian, TopK, simulate
 from roundwise.environments import RandomGaps
 from roundwise.model.batch import Batch
 from roundwise.model.problem import advance, begin, final_answer
@@ -21,11 +22,12 @@ from roundwise.policies import (
     Hillel,
     Jin2019,
     Karpov,
+    StickyTrackAndStop,
     TopTwo,
 )
 from roundwise.policies.racing import repeated_log
 from roundwise.solvers.halfspaces import BinaryFamily
-from roundwise.thresholds import KaufmannKoolenPairwise
+from roundwise.thresholds import KaufmannKoolenPairwise, KaufmannKoolenSum
 
 LONG = 60_000
 
@@ -253,6 +255,85 @@ def test_it_does_what_a_plain_program_does(name, sigma):
             walks = Walks(means, sigma, seed)
             problem = Problem(BestArm() if k == 1 else TopK(k), 6, 0.1, SubGaussian(sigma))
             assert played(problem, policy, walks) == plain(6, k, 0.1, sigma, walks)
+
+
+def leading_costs(counts, mean, least=-math.inf):
+    """What it costs to make each arm the largest: a search over their common value, in steps."""
+    found = []
+    for i, own in enumerate(mean):
+        ends = [max(own, least), max(*mean, least)]
+
+        def cost(x, i=i, own=own):
+            rest = sum(n * max(m - x, 0.0) ** 2 for n, m in zip(counts, mean, strict=True))
+            return counts[i] * (x - own) ** 2 + rest - counts[i] * max(own - x, 0.0) ** 2
+
+        for _ in range(200):  # it is convex in x
+            low, high = (2 * ends[0] + ends[1]) / 3, (ends[0] + 2 * ends[1]) / 3
+            ends = [ends[0], high] if cost(low) <= cost(high) else [low, ends[1]]
+        found.append(cost(ends[0]))
+    return found
+
+
+def plain_sticky(question, arms, sigma, walks, pulls, size=7, region=10.0):
+    """The counts after so many pulls."""
+    counts, tracked = [1] * arms, [1.0] * arms
+    while sum(counts) < pulls:
+        mean = [walks.mean(i, counts[i]) for i in range(arms)]
+        room = 2 * sigma**2 * region * math.log(sum(counts))
+        alike = [1 / arms] * arms
+        if question.name == "best-arm":
+            first = next(i for i, cost in enumerate(leading_costs(counts, mean)) if cost <= room)
+            shifted = [m - (0 if i == first else question.tolerance) for i, m in enumerate(mean)]
+            right = shifted[first] == max(shifted) and shifted.count(max(shifted)) == 1
+            weights = BestArm().complexity(shifted).weights.tolist() if right else alike
+        else:
+            ahead = [m - question.level for m in mean]
+            inside = [i for i, cost in enumerate(leading_costs(counts, ahead, 0.0)) if cost <= room]
+            if not inside:
+                needs = [x**-2 for x in ahead]
+                weights = [x / sum(needs) for x in needs]
+            elif ahead[inside[0]] > 0:
+                weights = [float(i == inside[0]) for i in range(arms)]
+            else:
+                weights = alike
+        for _ in range(size):
+            least = 0.5 / math.sqrt(arms**2 + sum(counts))
+            tracked = [t + least + (1 - arms * least) * w for t, w in zip(tracked, weights, strict=True)]
+            counts[max(range(arms), key=lambda i: tracked[i] - counts[i])] += 1
+    return counts
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("question", [BestArm(), BestArm(0.3), AnyAbove(2.0), AnyAbove(3.5)], ids=str)
+def test_sticky_track_and_stop_does_what_a_plain_program_does(question):
+    means = np.array([0.0, 1.9, 0.3, 2.6, 2.55, -0.4])
+    policy, never = StickyTrackAndStop(batch=7, region=0.6), GLR(KaufmannKoolenSum())
+    for seed in range(4):
+        walks, pulls = Walks(means, 1.0, seed), 600
+        problem = Problem(question, 6, 1e-300, SubGaussian(1.0))
+        trial = begin(problem, replace(policy, stopping=never))
+        while trial.record.samples < pulls:
+            before = trial.record.counts.astype(int)
+            after, arms = before + trial.plan.pulls.astype(int), np.arange(6)
+            totals = walks.sums[arms, after] - walks.sums[arms, before]
+            trial = advance(problem, replace(policy, stopping=never), trial, Batch(trial.plan.pulls, totals))
+        assert not trial.done
+        expected = plain_sticky(question, 6, 1.0, walks, pulls, region=0.6)
+        assert trial.record.counts.astype(int).tolist() == expected
+
+
+@pytest.mark.long
+def test_sticky_track_and_stop_ends_near_the_bound_as_delta_falls():
+    """Two arms above the level: by the estimates alone the tracked arm changes; both are as easy."""
+    question, world = AnyAbove(0.0), GaussianArms([0.5, 0.5, -0.5])
+    ratios = []
+    for delta in (1e-3, 1e-30):
+        (runs,) = simulate(
+            question, world, [StickyTrackAndStop(batch=20, stopping=GLR(KaufmannKoolenSum()))], runs=20, delta=delta
+        )
+        assert runs.correct.all()
+        ratios.append(runs.summary.samples_over_lower_bound)
+    assert ratios[1] < 2.0 < ratios[0]
 
 
 @pytest.mark.long

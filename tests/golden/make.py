@@ -197,6 +197,7 @@ DECLARED: dict[str, dict[str, Any]] = {
         "classic-track-and-stop:batch=30,threshold=log-det": {"question": PLANE},
         "lucb:batch=60": {},
         "top-two:batch=30,threshold=sum": {},
+        "sticky-track-and-stop:batch=30,threshold=sum": {},
         "sequential-halving:budget=300,rounds=3": {},
         "successive-rejects:budget=300": {},
     }.items()

@@ -32,6 +32,7 @@ from roundwise.policies import (
     Policy,
     RoundRobin,
     SequentialHalving,
+    StickyTrackAndStop,
     SuccessiveRejects,
     TopTwo,
     TrackAndStop,
@@ -242,6 +243,7 @@ BUILT_IN: tuple[Entrant, ...] = (
     Entrant("Sequential Halving in 3 batches, 3 bounds", SequentialHalving(rounds=3), claims=False, knows_bound=True),
     Entrant("Successive Rejects, 3 bounds", SuccessiveRejects(), claims=False, knows_bound=True),
     Entrant("Track-and-Stop, sequential", ClassicTrackAndStop(), claims=False, sequential=True),
+    Entrant("Sticky Track-and-Stop, sequential", StickyTrackAndStop(), claims=False, sequential=True),
     Entrant("LUCB, sequential", LUCB(), claims=False, sequential=True),
     Entrant("Top two, sequential", TopTwo(), claims=False, sequential=True),
 )

@@ -9,7 +9,7 @@ from roundwise.policies.fixed_budget import SequentialHalving, SuccessiveRejects
 from roundwise.policies.lists import Lockstep
 from roundwise.policies.paper import PET, OptBBAI, RoundRobin, TrackAndStop, TriBBAI
 from roundwise.policies.racing import Agarwal, BatchRacing, Elimination, Hillel, Jin2019, Karpov, Rage
-from roundwise.policies.sequential import LUCB, ClassicTrackAndStop, TopTwo
+from roundwise.policies.sequential import LUCB, ClassicTrackAndStop, StickyTrackAndStop, TopTwo
 from roundwise.policies.wager import Wager
 from roundwise.questions import Question
 from roundwise.rules.eprocess.designed import designed_eprocess
@@ -20,7 +20,7 @@ POLICIES: dict[str, type[Policy]] = {
         *(Wager, Designed, ConditionalPower),
         *(PET, RoundRobin, TrackAndStop, TriBBAI, OptBBAI),
         *(Elimination, Hillel, Agarwal, Jin2019, Karpov, BatchRacing, Rage),
-        *(ClassicTrackAndStop, LUCB, TopTwo),
+        *(ClassicTrackAndStop, StickyTrackAndStop, LUCB, TopTwo),
         *(SequentialHalving, SuccessiveRejects),
     )
 }
@@ -63,6 +63,7 @@ __all__ = [
     "RoundRobin",
     "Rounds",
     "SequentialHalving",
+    "StickyTrackAndStop",
     "SuccessiveRejects",
     "TopTwo",
     "TrackAndStop",

@@ -251,17 +251,21 @@ class BBAI(RankingPolicy[Memory]):
         pulls = everywhere(runs, problem.arms, math.ceil(math.sqrt(problem.goal)))
         return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), memory, declared=undeclared(problem, runs))
 
-    def _second_stage(self, problem: Problem, record: Record) -> Floats:
-        """Stage II: min(alpha w*(b) T*(b) L, L_2) pulls, b the means moved together by 1/ln L; L_2 = L ln(L)/K."""
+    def _second_stage(self, problem: Problem, record: Record) -> tuple[Floats, Floats]:
+        """Stage II: min(alpha w*(b) T*(b) L, L_2) pulls, b the means moved together by 1/ln L; L_2 = L ln(L)/K.
+
+        Also w*(b).
+        """
         goal = problem.goal  # L
         if goal <= 1:
-            return np.ones(record.counts.shape)
+            return np.ones(record.counts.shape), np.full(record.counts.shape, 1 / problem.arms)
         few = max(1.0, math.ceil(goal * math.log(goal) / problem.arms))
         eps = 1 / math.log(goal)
         leads = np.arange(problem.arms) == oriented(problem, record).means.argmax(axis=-1)[..., None]
         eps *= problem.question.sign
         found = problem.complexity(np.where(leads, record.means - eps, record.means + eps))
-        return np.minimum(whole(self.alpha * goal * np.minimum(found.value, 1e300)[..., None] * found.weights), few)
+        pulls = whole(self.alpha * goal * np.minimum(found.value, 1e300)[..., None] * found.weights)
+        return np.minimum(pulls, few), found.weights
 
     def _passes(self, problem: Problem, record: Record) -> Bools:
         """Stage III: whether the evidence is at least beta(t) = ln(L t^alpha / delta)."""
@@ -305,7 +309,7 @@ class TriBBAI(BBAI[Stage]):
         passed = (stage == 2) & self._passes(problem, trial.record)
         declared = Declaration(np.asarray(passed | (stage == 4)), oriented(problem, trial.record).means.argmax(axis=-1))
         last = np.maximum(whole(np.asarray(problem.goal**2)) - trial.record.counts, 0.0)  # L_3
-        pulls = np.where((stage == 1)[..., None], self._second_stage(problem, trial.record), last)
+        pulls = np.where((stage == 1)[..., None], self._second_stage(problem, trial.record)[0], last)
         return BatchPlan(pulls, trial.plan.may_stop, Stage(np.where(stage == 1, 2.0, 4.0)), declared=declared)
 
 
@@ -321,12 +325,13 @@ ROUNDS = 30  # a round takes 4 times the pulls of the one before: no run gets pa
 class OptBBAIState(NamedTuple):
     """Where the algorithm stands; axis -1 of the last three is the round, from 1."""
 
-    stage: Floats  # 1, 2, 4 (a round of elimination) or 5 (a check)
+    stage: Floats  # 1, 2, 3 (stage II, to be repeated), 4 (a round of elimination) or 5 (a check)
     round: Floats  # r
     left: Floats  # (K): the round in which the arm was eliminated, 0 if it is still in
     spent: Floats  # (ROUNDS): B_r, pulls of all rounds up to r
     doubted: Floats  # (ROUNDS): l_r, how often round r was checked; ln gamma_r = 2^l_r ln delta_r
     checking: Floats  # (ROUNDS): 1 if the plan checks round r
+    weights: Floats = np.zeros(())  # (K): w*(b) of the last time in stage II
 
     def was_in(self, r: int) -> Bools:
         """The arms that were in round r. (K)"""
@@ -340,6 +345,8 @@ class OptBBAI(BBAI[OptBBAIState]):
     Args:
         alpha: The constant of stages II and III, above 1.
         c: The constant of the rounds. 32 is recalled from the paper; with less there is no guarantee.
+        version: 2 repeats stage II until no weight w*(b) has changed by more than 1/sqrt(K), as the paper's second
+            version does (recalled); 1 pulls once.
         stopping: The stopping rule, by default that of its proof.
 
     >>> from roundwise.questions import BestArm
@@ -349,19 +356,22 @@ class OptBBAI(BBAI[OptBBAIState]):
 
     alpha: float = 1.05
     c: float = RECALLED
+    version: int = 1
     stopping: StoppingRule = OPT_BBAI
     name = "opt-bbai"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checked(0 < self.c < math.inf, f"`c` is {self.c:g}, but must be a positive number.")
+        checked(self.version in (1, 2), f"`version` is {self.version}, but must be 1 or 2.")
         if self.c < RECALLED and self.stopping == OPT_BBAI:
             caveat = f"no proof is known of opt-bbai with a constant tuned to c = {self.c:g}"
             object.__setattr__(self, "stopping", Declared(caveat))
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[OptBBAIState]:
         none = zeros((*runs, ROUNDS))
-        memory = OptBBAIState(np.ones(runs), np.zeros(runs), zeros((*runs, problem.arms)), none, none, none)
+        nobody = zeros((*runs, problem.arms))
+        memory = OptBBAIState(np.ones(runs), np.zeros(runs), nobody, none, none, none, nobody)
         return self._first_stage(problem, runs, memory)
 
     def next(self, problem: Problem, trial: Trial[OptBBAIState]) -> BatchPlan[OptBBAIState]:
@@ -371,17 +381,21 @@ class OptBBAI(BBAI[OptBBAIState]):
         means = batch_merits(problem, trial.batch)  # of this batch alone: fresh samples
         memory = self._eliminated(problem, memory, means)
         memory, found = self._checked(memory, means)
+        second, weights = self._second_stage(problem, trial.record)
+        moved = (np.abs(weights - memory.weights) > 1 / math.sqrt(problem.arms)).any(axis=-1)
+        again, settled = (stage == 1) | (stage == 3), (self.version == 1) | ((stage == 3) & ~moved)
         passed = (stage == 2) & self._passes(problem, trial.record)
         alone = (stage >= 4) & ((memory.left == 0).sum(axis=-1) == 1)
         declared = np.where(passed, oriented(problem, trial.record).means.argmax(axis=-1), found)
         declared = np.where(alone & (declared < 0), (memory.left == 0).argmax(axis=-1), declared)
 
         checks = (stage == 4) & memory.checking.any(axis=-1)
-        r = memory.round + ((stage >= 2) & ~checks)
-        memory = memory._replace(stage=np.where(stage == 1, 2.0, np.where(checks, 5.0, 4.0)), round=r)
+        r = memory.round + (~again & ~checks)
+        stages = np.where(again, np.where(settled, 2.0, 3.0), np.where(checks, 5.0, 4.0))
+        memory = memory._replace(stage=stages, round=r, weights=np.where(again[..., None], weights, memory.weights))
         pulls = np.where(memory.left == 0, self.round_pulls(problem, r, np.zeros(r.shape))[..., None], 0.0)
         pulls = np.where(checks[..., None], self._check_pulls(problem, memory), pulls)
-        pulls = np.where((stage == 1)[..., None], self._second_stage(problem, trial.record), pulls)
+        pulls = np.where(again[..., None], second, pulls)
         answer = Declaration(np.asarray(declared >= 0), declared.astype(np.intp))
         return BatchPlan(pulls, trial.plan.may_stop, memory, declared=answer)
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Floats, zeros
-from roundwise.model.problem import BatchPlan, Declaration, Problem, Trial
+from roundwise.arrays import Floats, quiet, total, zeros
+from roundwise.model.problem import BatchPlan, Declaration, Problem, Record, Trial
 from roundwise.policies.base import (
     Policy,
     RankingPolicy,
@@ -23,7 +23,9 @@ from roundwise.policies.base import (
     ranking,
     undeclared,
 )
+from roundwise.questions import AnyAbove, BestArm, MinimumBelow
 from roundwise.questions.base import largest_mask
+from roundwise.questions.best_arm import complexity_of_gaps
 from roundwise.rules import GLR, Declared, StoppingRule
 
 
@@ -180,3 +182,102 @@ class TopTwo(RankingPolicy[LeaderState]):
             counts += np.where(keeps, leads, rival)
             pulled = pulled + (leads & keeps)
         return BatchPlan(counts - trial.record.counts, trial.plan.may_stop, LeaderState(led, pulled))
+
+
+BEYOND = (AnyAbove.name, MinimumBelow.name)
+
+
+class Weighed(NamedTuple):
+    """The weights that pulls were tracked by, added up."""
+
+    weights: Floats  # (K)
+
+
+@dataclass(frozen=True)
+class StickyTrackAndStop(Policy[Weighed]):
+    """Track-and-Stop where several answers may be right: it sticks to one of those that may be the easiest to show.
+
+    Degenne and Koolen 2019, "Pure exploration with multiple correct answers". Of the answers that are easiest at some
+    means of a confidence region, the first in a fixed order is tracked, with its weights at the estimates. The easiest
+    answer is the arm with the largest mean; for "is any mean above the level?" it is yes with that arm as witness, or
+    no. Track-and-Stop wavers between answers that are as easy, and so samples by a mixture of their weights.
+
+    Args:
+        batch: b, pulls that are planned at a time, with the weights at the last means; 1 is the original.
+        region: The region has the means that cost at most this times ln t.
+        stopping: The stopping rule; any rule keeps its guarantee under this sampling.
+
+    >>> from roundwise.questions import BestArm
+    >>> StickyTrackAndStop().first(Problem(BestArm(tolerance=0.1), arms=3), runs=()).pulls.tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    batch: int = 1
+    region: float = 10.0
+    stopping: StoppingRule = field(default_factory=GLR)
+    name = "sticky-track-and-stop"
+    needs_sigma = True
+
+    def __post_init__(self) -> None:
+        check_batch(self.batch)
+        checked(0 < self.region < 1e6, f"`region` is {self.region:g}, but must be positive (and below a million).")
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        question = problem.question
+        fits = question.name == BestArm.name or (question.name in BEYOND and not question.tolerance)
+        answers = "'best-arm', and 'any-above' or 'minimum-below' without a tolerance"
+        checked(fits, f"The policy '{self.name}' answers {answers} only.")
+
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Weighed]:
+        pulls = first_pulls(problem, runs, self.batch)
+        return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), Weighed(pulls))
+
+    def next(self, problem: Problem, trial: Trial[Weighed]) -> BatchPlan[Weighed]:
+        """C-tracking: the arm farthest behind the weights so far, each of which is at least 1/(2 sqrt(K^2 + t))."""
+        weights, tracked = self.weights(problem, trial.record), trial.plan.memory.weights
+        counts, arms = np.array(trial.record.counts), np.arange(problem.arms)
+        for _ in range(int(self.batch)):
+            least = 0.5 / np.sqrt(problem.arms**2 + counts.sum(axis=-1))[..., None]
+            tracked = tracked + least + (1 - problem.arms * least) * weights
+            counts += arms == (tracked - counts).argmax(axis=-1)[..., None]
+        return BatchPlan(counts - trial.record.counts, trial.plan.may_stop, Weighed(tracked))
+
+    @quiet
+    def weights(self, problem: Problem, record: Record) -> Floats:
+        """w* of the first answer in the region, at the estimates; alike if it is wrong there. (K)"""
+        question, counts, arms = problem.question, record.counts, np.arange(problem.arms)
+        room = 2 * problem.sigma**2 * self.region * np.log(np.maximum(record.samples, 1.0))[..., None]
+        if question.name not in BEYOND:
+            means = oriented(problem, record).means
+            leads = arms == (cost_of_leading(counts, means) <= room).argmax(axis=-1)[..., None]
+            gaps = np.where(leads, means, 0.0).sum(axis=-1, keepdims=True) - means + question.tolerance
+            return complexity_of_gaps(gaps, leads, np.ones(leads.shape[:-1], dtype=np.bool_), 1.0).weights
+        beyond = question.merits(record.means - (question.level or 0.0))
+        witness = cost_of_leading(counts, beyond, 0.0) <= room
+        first = arms == witness.argmax(axis=-1)[..., None]
+        shown = (first & (beyond > 0)).any(axis=-1, keepdims=True)  # with no witness in the region, it is no
+        needs = np.where(beyond < 0, beyond, np.nan) ** -2.0
+        no = needs / total(needs)[..., None]
+        yes = np.where(shown, first, 1.0 / problem.arms)
+        found = np.where(witness.any(axis=-1, keepdims=True), yes, no)
+        return np.where(np.isfinite(found), found, 1.0 / problem.arms)
+
+
+@quiet
+def cost_of_leading(counts: Floats, values: Floats, least: float = -math.inf) -> Floats:
+    """For each arm i min over x >= least of N_i (x - mu_i)^2 + sum_j N_j (mu_j - x)_+^2. (K),(K)->(K)
+
+    That is what it costs to make it the largest, for 2 sigma^2 = 1. The best x is the mean of arm i and the first few
+    others, in falling order: those that exceed it.
+    """
+    order = np.argsort(-values, axis=-1, kind="stable")
+    high, own = (np.take_along_axis(np.broadcast_to(each, values.shape), order, axis=-1) for each in (values, counts))
+    ahead = np.maximum(high[..., None, :] - values[..., :, None], 0.0)  # (i, j), j in falling order
+    weights = np.where(ahead > 0, own[..., None, :], 0.0)
+    moved = (weights * ahead).cumsum(axis=-1) / (weights.cumsum(axis=-1) + counts[..., :, None])
+    follows = np.concatenate([ahead[..., 1:], np.zeros((*values.shape, 1))], axis=-1)
+    last = (follows <= moved).argmax(axis=-1)[..., None]
+    step = np.maximum(np.take_along_axis(moved, last, axis=-1), (least - values)[..., None])
+    rest = np.maximum(ahead - step, 0.0)
+    return np.asarray(counts * step[..., 0] ** 2 + total(weights * rest**2))
