@@ -30,7 +30,7 @@ class EventKind(StrEnum):
     TOLD = "told"  # round, results: what one file brought for the open round
     ROUND_CLOSED = "round_closed"  # round, why: closed although results are missing
     CHECKPOINT = "checkpoint"  # after a fold: the wealth, the state of policy and rule, the next plan, a summary
-    DECIDED = "decided"  # answer, words, rounds, samples
+    DECIDED = "decided"  # answer, answer_text, rounds, samples
     TOLD_LATE = "told_late"  # results: what one file brought after the decision
     AMENDED = "amended"  # replaces, name, round, results, why: one file, corrected or (results null) withdrawn
     DROPPED = "dropped"  # arm, why, unrelated, after: an arm left after that round

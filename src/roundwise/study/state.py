@@ -107,6 +107,8 @@ class State:
         number = check_whole_number("round", payload["round"], 1)
         if number != self.number + 1:
             raise ValueError("rounds are numbered one after the other")
+        if self.open_round is not None:
+            raise ValueError("the round before is open")
         self.recent.append(
             Round(
                 number,
@@ -589,5 +591,6 @@ def _check_possible(results: Results, outcome: Outcome) -> None:
 def _does_not_follow(entry: Entry, error: BaseException) -> DataError:
     return DataError(
         f"Entry {entry.seq} of '{entry.study}', a '{entry.kind}' by roundwise {entry.version}, cannot be replayed: it "
-        f"does not follow from the entries before it ({type(error).__name__})."
+        f"does not follow from the entries before it ({type(error).__name__}). The record was changed, or "
+        "written before its format was frozen (1.0.0); such studies cannot be read."
     )
