@@ -181,6 +181,8 @@ def test_many_runs_at_once_equal_single_runs_bit_for_bit(policy, question):
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_permuting_the_arms_permutes_the_plans(policy):
+    if policy.name == "sticky-track-and-stop":
+        pytest.skip("it sticks to the first answer in the order of the arms")
     means = np.random.default_rng(3).uniform(0, 1, (40, 5))
     problem = Problem(best_arm(policy), arms=5, delta=0.1)
     order = np.array([3, 0, 4, 1, 2])

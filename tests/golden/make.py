@@ -375,7 +375,7 @@ def eventful():
         ("pet", PET(guess=2), (None, 0)),
         ("pet limited", PET(guess=2), (100, 5)),
         ("opt-bbai", OptBBAI(), (None, 0)),
-        ("opt-bbai version 2", OptBBAI(version=2), (None, 0)),
+        ("opt-bbai, second version", OptBBAI(version=2), (None, 0)),
         ("round-robin", RoundRobin(), (None, 0)),
         ("track-and-stop", TrackAndStop(), (None, 0)),
     ):

@@ -331,7 +331,7 @@ class OptBBAIState(NamedTuple):
     spent: Floats  # (ROUNDS): B_r, pulls of all rounds up to r
     doubted: Floats  # (ROUNDS): l_r, how often round r was checked; ln gamma_r = 2^l_r ln delta_r
     checking: Floats  # (ROUNDS): 1 if the plan checks round r
-    weights: Floats = np.zeros(())  # (K): w*(b) of the last time in stage II
+    weights: Floats = np.zeros(())  # (K): w*(b) of the last time in stage II, in the second version
 
     def was_in(self, r: int) -> Bools:
         """The arms that were in round r. (K)"""
@@ -371,7 +371,8 @@ class OptBBAI(BBAI[OptBBAIState]):
     def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[OptBBAIState]:
         none = zeros((*runs, ROUNDS))
         nobody = zeros((*runs, problem.arms))
-        memory = OptBBAIState(np.ones(runs), np.zeros(runs), nobody, none, none, none, nobody)
+        weights = nobody if self.version == 2 else np.zeros(runs)
+        memory = OptBBAIState(np.ones(runs), np.zeros(runs), nobody, none, none, none, weights)
         return self._first_stage(problem, runs, memory)
 
     def next(self, problem: Problem, trial: Trial[OptBBAIState]) -> BatchPlan[OptBBAIState]:
@@ -382,8 +383,11 @@ class OptBBAI(BBAI[OptBBAIState]):
         memory = self._eliminated(problem, memory, means)
         memory, found = self._checked(memory, means)
         second, weights = self._second_stage(problem, trial.record)
-        moved = (np.abs(weights - memory.weights) > 1 / math.sqrt(problem.arms)).any(axis=-1)
-        again, settled = (stage == 1) | (stage == 3), (self.version == 1) | ((stage == 3) & ~moved)
+        again, settled = (stage == 1) | (stage == 3), np.ones(stage.shape, dtype=np.bool_)
+        if self.version == 2:
+            moved = (np.abs(weights - memory.weights) > 1 / math.sqrt(problem.arms)).any(axis=-1)
+            settled = (stage == 3) & ~moved
+            memory = memory._replace(weights=np.where(again[..., None], weights, memory.weights))
         passed = (stage == 2) & self._passes(problem, trial.record)
         alone = (stage >= 4) & ((memory.left == 0).sum(axis=-1) == 1)
         declared = np.where(passed, oriented(problem, trial.record).means.argmax(axis=-1), found)
@@ -392,7 +396,7 @@ class OptBBAI(BBAI[OptBBAIState]):
         checks = (stage == 4) & memory.checking.any(axis=-1)
         r = memory.round + (~again & ~checks)
         stages = np.where(again, np.where(settled, 2.0, 3.0), np.where(checks, 5.0, 4.0))
-        memory = memory._replace(stage=stages, round=r, weights=np.where(again[..., None], weights, memory.weights))
+        memory = memory._replace(stage=stages, round=r)
         pulls = np.where(memory.left == 0, self.round_pulls(problem, r, np.zeros(r.shape))[..., None], 0.0)
         pulls = np.where(checks[..., None], self._check_pulls(problem, memory), pulls)
         pulls = np.where(again[..., None], second, pulls)
