@@ -111,7 +111,7 @@ def test_every_page_can_be_used_by_everybody(chrome, site, way):
         for path in PAGES:
             page.goto(path)
             if path == "/plan":
-                page.wait_for_selector("#protocol")
+                page.wait_for_selector("#protocol", state="attached", timeout=120_000)
                 page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
                 page.evaluate("document.getElementById('forecast').classList.add('htmx-request')")  # as while it works
             if path in ("/studies/checkout", "/studies/dose"):
