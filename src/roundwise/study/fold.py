@@ -695,7 +695,7 @@ def restore_trial(spec: StudySpec, payload: Facts) -> Trial:
             raise Unreadable("parts that cannot be bet on")
         rule, written = spec.policy.stopping, state["rule"]
         if written["tag"] != rule.state_tag(problem):
-            raise Unreadable(f"the state of another rule ({written['kind']})")
+            raise Unreadable(f"the state of another rule ({written['tag']})")
         kept, like = None, rule.save(problem, rule.start(problem, ()))
         if like is not None:  # it continues with the wealth so far also where other rules earned it
             saved = unpack(type(like), written["saved"], like)
