@@ -8,13 +8,16 @@ from roundwise import (
     BernoulliArms,
     BestArm,
     Binary,
+    Bounded,
     GaussianArms,
     MinimumBelow,
     Normal,
+    Poisson,
     SubGaussian,
     TopK,
     Wager,
 )
+from roundwise.environments import PoissonArms
 from run import PAPER, SIGMA_1
 
 LOCATELLI = (0.1, 0.1, 0.1, 0.35, 0.45, 0.55, 0.65, 0.9, 0.9, 0.9)
@@ -85,6 +88,14 @@ HARD = {
     "0/1, two rates of 0.1, first 8": (BestArm(), BernoulliArms([0.1 + 1e-9, 0.1]), Binary(), Wager(first_pulls=8), 12),
     "the same with sigma = 1/2": (
         BestArm(), BernoulliArms([0.1 + 1e-9, 0.1]), SubGaussian(0.5), Wager(first_pulls=8), 12),
+    "0/1, two rates of 0.5": (BestArm(), BernoulliArms([0.5 + 1e-9, 0.5]), Binary(), Wager(), 10),
+    "0/1, four of 12 rates tie in front, 0.3 and 0.15": (
+        BestArm(), BernoulliArms([0.3 + 1e-9] + [0.3] * 3 + [0.15] * 8), Binary(), Wager(), 8),
+    "Poisson, two rates of 1": (BestArm(), PoissonArms([1.0 + 1e-9, 1.0]), Poisson(), Wager(), 10),
+    "Poisson, top-2 of 4, all equal": (
+        TopK(2), PoissonArms([1.0 + 2e-9, 1.0 + 1e-9, 1.0, 1.0 - 1e-9]), Poisson(), Wager(), 8),
+    "values in a range, 0 or 1, two rates of 0.1": (
+        BestArm(), BernoulliArms([0.1 + 1e-9, 0.1]), Bounded(0.0, 1.0), Wager(), 8),
     "two arms, unknown variance": (BestArm(), GaussianArms([1e-6, 0.0]), Normal(), Wager(), 12),
     "two arms, batches dear (X = 12)": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(batch_price=600), 12),
     "two arms, batches cheap (X = 1.5)": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(batch_price=30), 20),
