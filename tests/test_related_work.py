@@ -487,7 +487,7 @@ def test_track_and_stop_with_the_weights_of_the_rewards_themselves():
         (True, BestArm().family_complexity(rates, BinaryFamily()).weights),
         (False, BestArm().complexity(rates).weights),
     ):
-        policy = ClassicTrackAndStop(batch=500, own=own)
+        policy = ClassicTrackAndStop(batch=500, kl_weights=own)
         trial = begin(problem, policy)
         for _ in range(40):
             trial = advance(problem, policy, trial, Batch(trial.plan.pulls, trial.plan.pulls * rates))

@@ -201,7 +201,7 @@ class TestCreated:
             with pytest.raises(InputError, match="' x'"):
                 create_study(" x", question=BestArm(), arms=ARMS, noise=Binary(), storage=storage)
             with pytest.raises(
-                UnknownStudyError, match="There is not a study called 'wrods'|There are no studies|no study"
+                UnknownStudyError, match="There is no study called 'wrods'|There are no studies|no study"
             ):
                 load_study("wrods", storage)
 
@@ -519,7 +519,7 @@ class TestCommandLine:
                 mine = (mine[0], "\n".join(each for each in mine[1].split("\n") if "shop" in each), mine[2])
                 mine, theirs = ((code, out.split(), err) for code, out, err in (mine, theirs))
             if words[:2] == ("status", "shpo"):
-                assert "There is not a study called 'shpo'. Did you mean 'shop'?" in mine[2]
+                assert "There is no study called 'shpo'. Did you mean 'shop'?" in mine[2]
             assert theirs == mine, words
             codes.add(mine[0])
         assert codes == {0, 2}
