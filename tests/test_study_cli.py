@@ -169,7 +169,7 @@ class TestCommands:
         works("ask", "x")
         file = table(tmp_path / "1.csv", ("red", 30, 3), ("green", 30, 20), ("blue", 30, 28))
         works("tell", "x", file)
-        assert works("report", "x", "--json")["asked"] == 90
+        assert works("report", "x", "--json")["results"] == 90
 
     def test_control_is_named(self, works):
         works("new", "x", "--arms", "red,green,blue", "--binary", "-q", "statements", "--control", "red")
@@ -292,7 +292,7 @@ class TestCommands:
     def test_every_command_works_on_a_study_of_another_version(self, works, roundwise, monkeypatch, decided):
         monkeypatch.setattr("roundwise.policies.wager.SMALLEST", 1.5)
         (found,) = works("list", "--json")
-        assert (found["guarantee"]["status"], found["state"], found["answer"]) == (
+        assert (found["guarantee"]["status"], found["state"], found["answer_text"]) == (
             "kept",
             "decided",
             "green is the best arm",
