@@ -41,7 +41,7 @@ from roundwise.rules.eprocess.engine import (
     view_parts,
 )
 
-MOST_SETS = 300  # beyond, candidates are bet on: simulations would take more than 16 times as long as PET's
+MOST_SETS = 300  # beyond, candidates are bet on: simulations would take 12 to 18 times as long as PET's
 
 
 class SetsWealth(NamedTuple):
