@@ -162,7 +162,7 @@ class Student(Arms):
 def test_heavy_tails_are_told_apart_as_fast_as_normal_results() -> None:
     """A lead of half a deviation under Student's t; rare large values at a tie are rejected with at most delta."""
     lead = 0.5 * Student.sigma
-    (runs,) = simulate(BestArm(), Student([lead, 0.0, 0.0]), [Wager()], runs=60, noise=BoundedVariance(3.0), seed=1)
+    (runs,) = simulate(BestArm(), Student([lead, 0.0, 0.0]), [Wager()], runs=200, noise=BoundedVariance(3.0), seed=1)
     (normal,) = simulate(
         BestArm(),
         GaussianArms([lead, 0.0, 0.0], Student.sigma),

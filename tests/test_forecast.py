@@ -232,7 +232,7 @@ class TestAhead:
     @pytest.mark.parametrize("limited", [Wager(max_batch=50), Rounds(Wager(), round_size=50)], ids=["max", "round"])
     def test_many_rounds_are_taken_together(self, limited):
         """Past forty rounds the forecast is at most a few per cent too large."""
-        problem, world = Problem(BestArm(), 2, 0.05, Binary()), BernoulliArms([0.55, 0.5])
+        problem, world = Problem(BestArm(), 2, 0.05, Binary()), BernoulliArms([0.54, 0.5])
         coarse = simulate_ahead(problem, limited, world, runs=150, seed=1)
         (fine,) = simulate(BestArm(), world, [limited], runs=150, seed=1)
         assert coarse.steps < fine.batches.max()

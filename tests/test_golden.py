@@ -174,7 +174,8 @@ def test_it_goes_on_in_a_version_whose_every_plan_differs(studies, every_plan_di
         state = study.state
         if state.checkpoint is not None and not state.pending_changes:
             recorded = unpack_array(state.checkpoint["claims"]["log_evidence"])
-            np.testing.assert_array_equal(won_by(state), recorded)  # what was won is carried on
+            # what was won is carried on; a threshold's statistic is computed anew, to rounding
+            np.testing.assert_allclose(won_by(state), recorded, rtol=1e-12)
         assert not state.summary.refolded
         guarantee = guarantee_of(state)
         assert build_report(state, intervals=False).text()

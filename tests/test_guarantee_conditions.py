@@ -260,8 +260,7 @@ class TestCommonShift:
         assert rough.done.all()
         assert np.mean(rough.samples) == pytest.approx(np.mean(calm.samples), rel=1e-3)
         assert np.mean(calm.samples) == pytest.approx(np.mean(calm_pooled.samples), rel=0.05)  # protection is free
-        assert pooled.done.mean() < 0.7
-        assert np.nanmean(pooled.samples) > 10 * np.mean(rough.samples)
+        assert np.mean(pooled.samples < 10 * np.mean(rough.samples)) < 0.5  # NaN: not done after 25 batches
 
     def test_pets_rule_breaks_where_batches_are_not_balanced(self):
         """The evidence of pooled means: with Track-and-Stop's batches, and with PET's when results go missing."""
