@@ -106,14 +106,16 @@ def test_imports_go_one_way():
     wrong = [
         (one, other)
         for one, other in edges()
-        if "." in one and layer(one) != layer(other) and ORDER.index(layer(other)) > ORDER.index(layer(one))
+        if "." in one and other != "roundwise"  # which has a test of its own
+        if layer(one) != layer(other) and ORDER.index(layer(other)) > ORDER.index(layer(one))
     ]
     assert wrong == []
 
 
 def test_nobody_imports_the_whole_package():
     """`roundwise` itself imports everything, so nothing in it may import `roundwise`."""
-    assert [one for one, other in edges() if other == "roundwise" and "." in one] == []
+    wrong = [one for one, other in edges() if other == "roundwise" and "." in one]
+    assert wrong == [], "import a name from the module that defines it"
 
 
 def test_there_are_no_cycles_between_modules():

@@ -156,13 +156,15 @@ class TestForms:
         best = sorted(range(6), key=lambda i: -(odd.arm_rows[i].mean or 0))
         assert [row[0] for row in tables[0][1:]] == [ODD[i] for i in best] == [each["arm"] for each in plain["arms"]]
         assert list(odd.arms["arm"]) == [ODD[i] for i in best]
-        for row, arm, found in zip(tables[0][1:], plain["arms"], odd.ranked, strict=True):
-            assert row[1] == str(arm["results"]) == str(found.results)
-            digits = len(row[2].removesuffix(" %").partition(".")[2])
-            assert row[2] == per_cent(arm["mean"], digits=digits)
+        for cells, arm, found in zip(tables[0][1:], plain["arms"], odd.ranked, strict=True):
+            row = dict(zip(tables[0][0], cells, strict=True))
+            assert row["results"] == str(arm["results"]) == str(found.results)
+            digits = len(row["rate"].removesuffix(" %").partition(".")[2])
+            assert row["rate"] == per_cent(arm["mean"], digits=digits)
             low, high = (per_cent(arm[end], side, digits) for end, side in (("lower", "down"), ("upper", "up")))
-            assert row[3] == f"{low.removesuffix(' %')} to {high}"
-            assert re.search(rf"^{re.escape(row[0])} +{row[1]} +{re.escape(row[2])} ", text, flags=re.MULTILINE)
+            assert row[odd.ends] == f"{low.removesuffix(' %')} to {high}"
+            line = rf"^{re.escape(row['arm'])} +{row['results']} .*{re.escape(row['rate'])} "
+            assert re.search(line, text, flags=re.MULTILINE)
         for claim, found in zip(plain["claims"], odd.claim_rows, strict=True):
             assert {name: getattr(found, name) for name in claim} == claim
             assert list(claim) == list(odd.claims.columns)

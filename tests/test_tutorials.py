@@ -84,7 +84,9 @@ def test_it_runs_as_it_stands(page, monkeypatch, tmp_path):
         assert code == (2 if lines and lines[0].startswith("roundwise: ") else 0), out
         printed = iter(out.splitlines())
         for line in lines:
-            assert line == "..." or any(line == each.rstrip() for each in printed), f"not printed: {line!r}\n{out}"
+            assert line == "..." or any(line == each.rstrip() for each in printed), (
+                f"not printed: {line!r}. If that is meant, `python tests/test_tutorials.py` updates the pages.\n{out}"
+            )
         since = 1 if " ask " in command else since + (" tell " in command)
         assert since <= ROUND, command
 

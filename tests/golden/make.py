@@ -263,7 +263,10 @@ def draw(noise, rows, rng):
         return np.round(rng.exponential(rows), 3)
     if isinstance(noise, Bounded):
         return rng.binomial(4, rows) / 4
-    return rng.poisson(rows) if isinstance(noise, Poisson) else np.round(rng.normal(rows, 0.3), 3)
+    if isinstance(noise, Poisson):
+        return rng.poisson(rows)
+    low, high, whole = noise.outcome[:3]
+    return np.clip(np.round(rng.normal(rows, 0.3), 0 if whole else 3), low, high)
 
 
 def table(asked, spec, rates, rng):

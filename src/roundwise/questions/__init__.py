@@ -10,10 +10,11 @@ from roundwise.questions.linear import Linear
 from roundwise.questions.top_k import TopK
 from roundwise.solvers.halfspaces import Complexity, Halfspaces, Pieces, pairs
 
-QUESTIONS: dict[str, type[Question]] = {
-    each.name: each
-    for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, BestGroup, Claims, Linear)
-}
+_QUESTIONS = (
+    BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, BestGroup, Claims,
+    Linear,
+)  # fmt: skip
+QUESTIONS: dict[str, type[Question]] = {each.name: each for each in _QUESTIONS}
 
 __all__ = [
     "QUESTIONS",
