@@ -73,14 +73,14 @@ def test_what_a_study_of_a_list_will_still_take(tmp_path):
     assert outlook_line(study.state) is None  # nothing to go by
     study.tell(due(study, rows))
     ahead = replan(study.state, runs=40)
-    assert ahead.left == 450 - 60
-    assert 0 < ahead.samples.typical <= ahead.samples.p95 <= ahead.left
+    assert ahead.list_results_left == 450 - 60
+    assert 0 < ahead.samples.typical <= ahead.samples.p95 <= ahead.list_results_left
     assert "of the 390 results that are left of the list" in ahead.line
     assert "items left are taken to be like those seen" in ahead.text()
     part = due(study, rows).iloc[:-3]
     study.tell(part)  # the rest of the round is asked for first
     later = replan(study.state, runs=40)
-    assert later.left == ahead.left - len(part)
+    assert later.list_results_left == ahead.list_results_left - len(part)
     assert later.samples.typical >= 3
 
 
@@ -90,7 +90,7 @@ def test_arms_that_were_alike_on_every_item_take_the_whole_list(tmp_path):
     rows["outcome"] = [int(int(item) % 2 == 0) for item in rows["item"]]
     study.tell(due(study, rows))
     ahead = replan(study.state, runs=20)
-    assert ahead.samples.typical == ahead.left
+    assert ahead.samples.typical == ahead.list_results_left
 
 
 def test_the_rest_of_a_list_is_like_what_was_seen():

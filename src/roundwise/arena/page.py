@@ -62,7 +62,7 @@ STANDINGS = (
     RankingColumn("≤ (95 %)", "error_upper_95", "{:.4f}"),
     RankingColumn("ms a run", "ms_a_run", "{:.3g}"),
 )
-ROWS = (
+CONTEST_COLUMNS = (
     RankingColumn("contest", "contest", text=True),
     RankingColumn("from", "source", text=True),
     RankingColumn("method", "entrant", text=True),
@@ -89,7 +89,7 @@ def html_page(rows: Sequence[Plain], refused: Mapping[str, Sequence[str]], about
         charts=[chart.render_plot() for chart in charts],
         legend=render_legend(merge_legends(charts)),
         standings=_cells(STANDINGS, [_shown(each) for each in found]),
-        rows=_cells(ROWS, rows),
+        rows=_cells(CONTEST_COLUMNS, rows),
         kinds={kind: KINDS.get(kind, kind) for kind in dict.fromkeys(row["question"] for row in rows)},
         refused=refused,
     )

@@ -113,11 +113,11 @@ def _mean(values: Sequence[float]) -> float | None:
 def advice(found: Sequence[Standing]) -> list[str]:
     """Which algorithm, a paragraph for each kind of question; every number is from the standings."""
     return [
-        _advised(kind, [each for each in found if each.kind == kind]) for kind in dict.fromkeys(f.kind for f in found)
+        _advise(kind, [each for each in found if each.kind == kind]) for kind in dict.fromkeys(f.kind for f in found)
     ]
 
 
-def _advised(kind: str, here: Sequence[Standing]) -> str:
+def _advise(kind: str, here: Sequence[Standing]) -> str:
     words = [f"**{KINDS[kind]}**"]
     most = max(each.contests for each in here)
     sound = [each for each in here if each.guarantee and not each.broken and not each.sequential]

@@ -91,56 +91,56 @@ class ClaimsCovered(Experiment):
         return False
 
 
-def _exclude(lower: float | None, truth: float, upper: float | None = None) -> bool:
+def _excludes(lower: float | None, truth: float, upper: float | None = None) -> bool:
     return (lower is not None and lower > truth) or (upper is not None and upper < truth)
 
 
-def _exclude_lead_over_control(report: Report, means: Floats) -> bool:
+def _excludes_lead_over_control(report: Report, means: Floats) -> bool:
     """Arm 1 beats arm 0, or not: by how much."""
     first = report.claim_rows[0]
     lead = float(means[1] - means[0])
-    return _exclude(first.margins, lead if first.claim.endswith("yes") else -lead)
+    return _excludes(first.margins, lead if first.claim.endswith("yes") else -lead)
 
 
 def _exclude_lead_of_pair(report: Report, means: Floats) -> bool:
     """'arm i beats arm j': by how much."""
     first = report.claim_rows[0]
     one, other = (int(name.removeprefix("arm ")) for name in first.claim.split(" beats "))
-    return _exclude(first.margins, float(means[one] - means[other]))
+    return _excludes(first.margins, float(means[one] - means[other]))
 
 
 def _exclude_gap_to_leader(report: Report, means: Floats) -> bool:
     leader = next((i for i, each in enumerate(report.arm_rows) if each.gap_to_leader_upper == 0), 0)
-    return _exclude(None, float(means[leader] - means[0]), report.arm_rows[0].gap_to_leader_upper)
+    return _excludes(None, float(means[leader] - means[0]), report.arm_rows[0].gap_to_leader_upper)
 
 
 # a number of reports: whether it excludes the truth, how many times delta is allowed, and in which shape it is counted
 REPORTED: dict[str, tuple[Callable[[Report, Floats], bool], float, str]] = {
     "interval of a mean, arms compared": (
-        lambda report, means: _exclude(report.arm_rows[0].lower, means[0], report.arm_rows[0].upper),
+        lambda report, means: _excludes(report.arm_rows[0].lower, means[0], report.arm_rows[0].upper),
         1.0,
         "best of 5, tie",
     ),
     "behind the best, at least": (
-        lambda report, means: _exclude(report.arm_rows[0].gap_to_best_lower, float(means.max() - means[0])),
+        lambda report, means: _excludes(report.arm_rows[0].gap_to_best_lower, float(means.max() - means[0])),
         2.0,
         "best of 5, tie",
     ),
     "behind the leader, at most": (_exclude_gap_to_leader, 1.0, "best of 5, tie"),
-    "a statement, to spare": (_exclude_lead_over_control, 2.0, "control, 4 ties"),
+    "a statement, to spare": (_excludes_lead_over_control, 2.0, "control, 4 ties"),
     "a pair of the top 2, to spare": (_exclude_lead_of_pair, 2.0, "top 2 of 4, tie at the cut"),
     "some mean above, to spare": (
-        lambda report, means: _exclude(report.claim_rows[0].margins, float(means.max()) - (report.level or 0.0)),
+        lambda report, means: _excludes(report.claim_rows[0].margins, float(means.max()) - (report.level or 0.0)),
         2.0,
         "any above, just",
     ),
     "lower bound of a mean, level asked": (
-        lambda report, means: _exclude(report.arm_rows[0].lower, means[0]),
+        lambda report, means: _excludes(report.arm_rows[0].lower, means[0]),
         2.0,
         "above, 5 on both sides",
     ),
     "upper bound of a mean, level asked": (
-        lambda report, means: _exclude(None, means[0], report.arm_rows[0].upper),
+        lambda report, means: _excludes(None, means[0], report.arm_rows[0].upper),
         2.0,
         "above, 5 on both sides",
     ),

@@ -59,14 +59,14 @@ BUDGET, SHORT_BUDGET = (
 
 
 @dataclass(frozen=True)
-class Mixed(Experiment):
+class MixedExperiment(Experiment):
     """Several experiments, each run by one of them at random."""
 
-    counts: tuple[Experiment, ...]
+    experiments: tuple[Experiment, ...]
 
     def __call__(self, runs: int, rng: Generator) -> int:
-        shares = rng.multinomial(runs, np.full(len(self.counts), 1 / len(self.counts)))
-        return sum(count(int(number), rng) for count, number in zip(self.counts, shares, strict=True) if number)
+        shares = rng.multinomial(runs, np.full(len(self.experiments), 1 / len(self.experiments)))
+        return sum(count(int(number), rng) for count, number in zip(self.experiments, shares, strict=True) if number)
 
 
 def simulated(
@@ -243,12 +243,12 @@ OTHERS: dict[str, tuple[Policy, int]] = {
 def _studies() -> Iterator[CalibrationCell]:
     """Whole studies: results recorded in every way, and the study amended on the way."""
     asked = (shape_of("best of 2, tie"), shape_of("any above, just"))
-    told = tuple(LiveStudies(way, NORMAL, asked, 3, STUDIES) for way in WAYS)
-    yield CalibrationCell(PART, "studies: told in every way", NORMAL.name, STUDIES, FEW, Mixed(told), chunk=20)
+    told = MixedExperiment(tuple(LiveStudies(way, NORMAL, asked, 3, STUDIES) for way in WAYS))
+    yield CalibrationCell(PART, "studies: told in every way", NORMAL.name, STUDIES, FEW, told, chunk=20)
     every = list(changes(PART, "studies: changed under way", STUDIES, FEW))
     for words, claims in (("bets", False), ("claims", True)):
         mine = tuple(each.count for each in every if ("claims" in each.column) == claims)
-        yield CalibrationCell(PART, "studies: changed under way", words, STUDIES, FEW, Mixed(mine), chunk=20)
+        yield CalibrationCell(PART, "studies: changed under way", words, STUDIES, FEW, MixedExperiment(mine), chunk=20)
 
 
 @dataclass(frozen=True)

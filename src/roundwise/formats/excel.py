@@ -108,7 +108,7 @@ def _elements(book: zipfile.ZipFile, part: str, tag: str) -> list[Element]:
     if book.getinfo(part).file_size > _PART:
         raise ValueError(f"{part} is too large")
     with book.open(part) as source:
-        return [each for _, each in iterparse(source) if _local(each) == tag]
+        return [each for _, each in iterparse(source) if _local_name(each) == tag]
 
 
 def _shared_texts(book: zipfile.ZipFile, largest: int) -> list[str]:
@@ -122,7 +122,7 @@ def _shared_texts(book: zipfile.ZipFile, largest: int) -> list[str]:
         root: Element | None = None
         for event, each in iterparse(source, ("start", "end")):
             root = each if root is None else root
-            if event == "end" and _local(each) == "si":
+            if event == "end" and _local_name(each) == "si":
                 texts.append(_text(each))
                 size += len(texts[-1]) + 64
                 if size > _SHARED:
@@ -141,7 +141,7 @@ def _rows(
     with book.open(part) as source:
         data: Element | None = None
         for event, each in iterparse(source, ("start", "end")):
-            tag = _local(each)
+            tag = _local_name(each)
             ended += 1
             if ended > 20 * WIDEST:
                 raise ValueError("a row of more cells than a sheet has columns")
@@ -153,7 +153,7 @@ def _rows(
                 cells: dict[int, object] = {}
                 last = -1
                 for cell in each:
-                    if _local(cell) == "c":
+                    if _local_name(cell) == "c":
                         at = cell.get("r")
                         last = last + 1 if at is None else _column(at)
                         cells[last] = _cell(cell, texts)
@@ -166,7 +166,7 @@ def _cell(cell: Element, texts: Sequence[str]) -> object:
     kind = cell.get("t", "n")
     if kind == "inlineStr":
         return _text(cell)
-    value = next((each.text for each in cell if _local(each) == "v"), None)
+    value = next((each.text for each in cell if _local_name(each) == "v"), None)
     if value is None:
         return None
     if kind == "s":
@@ -183,9 +183,9 @@ def _text(element: Element) -> str:
     """The text of a cell: all its runs, but not how they are pronounced."""
     pieces = []
     for each in element:
-        if _local(each) == "t":
+        if _local_name(each) == "t":
             pieces.append(each.text or "")
-        elif _local(each) in ("r", "is"):
+        elif _local_name(each) in ("r", "is"):
             pieces.append(_text(each))
     return "".join(pieces)
 
@@ -225,7 +225,7 @@ def _title(cell: object) -> str:
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
-def _local(element: Element) -> str:
+def _local_name(element: Element) -> str:
     return element.tag.rpartition("}")[2]
 
 

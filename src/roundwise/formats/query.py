@@ -19,7 +19,7 @@ from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import shown
 from roundwise.formats.sheet import not_open, opened
 
-ROWS = 2000  # fetched at once
+FETCHED_ROWS = 2000  # fetched at once
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _rows(sql: str, database: str | None) -> Iterator[tuple[object, ...]]:
             if cursor.description is None:
                 raise DataError("The query returns no rows. Give a select.")
             yield tuple(column[0] for column in cursor.description)
-            while rows := cursor.fetchmany(ROWS):
+            while rows := cursor.fetchmany(FETCHED_ROWS):
                 yield from rows
     except failure as error:
         reason = shown(str(error).strip().partition("\n")[0], 300)

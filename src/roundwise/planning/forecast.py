@@ -587,7 +587,7 @@ class Outlook:
     missing: float = 0.0  # share of results missing so far, expected to stay
     days: Quantiles | None = None
     cost: Quantiles | None = None
-    left: int | None = None  # results that a list still has
+    list_results_left: int | None = None  # results that a list still has
     extension: tuple[int, float] | None = None  # where a budget is used up: another, and the chance of an answer in it
 
     def plain(self) -> Plain:
@@ -596,7 +596,6 @@ class Outlook:
         low, high = found.pop("between")
         found["more_rounds"] |= {"low": low, "high": high}
         found["claims"] = [{"claim": claim, "power": power} for claim, power in self.claims]
-        found["list_results_left"] = found.pop("left")
         for name, keys in (("extension", ("budget", "power")), ("slowest", ("metric", "power"))):
             found[name] = None if found[name] is None else dict(zip(keys, found[name], strict=True))
         return found | {"words": self.words}
@@ -620,8 +619,9 @@ class Outlook:
         else:
             most = f" to {whole(high)}" if high > low else ""
             said = f"about {whole(low)}{most} more round{'' if high == 1 else 's'}"
-        if self.left is not None and math.isfinite(self.samples.typical):
-            said += f" with {whole(self.samples.typical)} of the {number(self.left)} results that are left of the list"
+        if self.list_results_left is not None and math.isfinite(self.samples.typical):
+            left = number(self.list_results_left)
+            said += f" with {whole(self.samples.typical)} of the {left} results that are left of the list"
         if self.within_budget is not None and self.within_budget < 0.995:
             what = "a true claim is shown" if self.claims else "there is an answer"
             said += f"; {what} within the budget with probability {share(self.within_budget)}"
@@ -661,7 +661,7 @@ class Outlook:
                 "independent of each other."
             )
         drawn = "means are drawn from a posterior given the data"
-        if self.left is not None:
+        if self.list_results_left is not None:
             drawn = "the items left are taken to be like those seen"
         lines.append(f"This is a forecast: {drawn}. The decision does not depend on it.")
         return "\n".join([*lines, f"Next: {option(verb, study=self.study)} says what {what}."])
@@ -718,7 +718,7 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
         world: Environment = RestOfList(settings.noise, rows, len(listed))
         runs = runs_of_list(len(listed), len(settings.arms), runs)
         left = len(listed) * len(settings.arms) - int(np.sum(~np.isnan(rows)))
-        found = dataclasses.replace(found, left=left)
+        found = dataclasses.replace(found, list_results_left=left)
     else:
         world = allowed_world(settings.noise, _collect_data(state, told), seed, prior)
     if several:

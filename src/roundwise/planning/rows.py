@@ -101,7 +101,7 @@ class RowRuns:
         self.idle = endless and not answerable(request, expected)  # runs would never end
         listed = request.list is not None  # bounds and fixed designs are about a population
         self.bound = None if listed else lower_bound(request.problem, expected.means, request.deviation)
-        self.fixed = self._fixed()
+        self.fixed = self._fixed_design()
 
     def run(self, runs: int) -> None:
         """Add runs; fewer where rounds are many."""
@@ -155,7 +155,7 @@ class RowRuns:
             all_true=every,
             any_false=false,
             lower_bound=self.bound,
-            fixed=self._fixed(int(typical)) if several else self.fixed,
+            fixed=self._fixed_design(int(typical)) if several else self.fixed,
             quantiles=tuple(quantile(until_decided.samples, LEVELS)),
             rounds_distribution=tuple(shares),
         )
@@ -173,7 +173,7 @@ class RowRuns:
             return claims, (None, None, false)
         return claims, (float(true.any(axis=-1).mean()), float(true.all(axis=-1).mean()), false)
 
-    def _fixed(self, looks: int | None = None) -> FixedDesign | None:
+    def _fixed_design(self, looks: int | None = None) -> FixedDesign | None:
         request = self.request
         if request.list is not None:
             return None

@@ -136,13 +136,13 @@ def _sufficient(threshold: Threshold, problem: Problem, uniform: float, rate: fl
 # --- batches that end on a grid of times
 
 
-class Step(NamedTuple):
+class GridStep(NamedTuple):
     """Where on the grid of times the plan ends."""
 
     step: Floats  # r
 
 
-class GridPolicy(Policy[Step]):
+class GridPolicy(Policy[GridStep]):
     """Batches that end at `first_time` samples, times `growth`, and so on; the first has every arm equally often."""
 
     first_time: float
@@ -152,16 +152,16 @@ class GridPolicy(Policy[Step]):
         checked(1 <= self.first_time < 1e100, f"The first time is {self.first_time:g}, but must be at least 1 sample.")
         checked(1 < self.growth < 1e6, f"The growth is {self.growth:g}, but must be above 1 (and below 1e6).")
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Step]:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[GridStep]:
         each = float(whole(np.asarray(self.first_time / problem.arms)))
-        return BatchPlan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_), Step(np.zeros(runs)))
+        return BatchPlan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_), GridStep(np.zeros(runs)))
 
-    def next(self, problem: Problem, trial: Trial[Step]) -> BatchPlan[Step]:
+    def next(self, problem: Problem, trial: Trial[GridStep]) -> BatchPlan[GridStep]:
         """Up to the next time of the grid that lies beyond the samples so far."""
         passed = np.log(np.maximum(trial.record.samples / self.first_time, 1.0)) / np.log(self.growth)
         step = np.maximum(trial.plan.memory.step, np.floor(passed + 1e-9)) + 1
         goal = self._goal(problem, trial.record, self.first_time * self.growth**step)
-        return BatchPlan(whole(goal - trial.record.counts), trial.plan.may_stop, Step(step))
+        return BatchPlan(whole(goal - trial.record.counts), trial.plan.may_stop, GridStep(step))
 
     @abstractmethod
     def _goal(self, problem: Problem, record: Record, time: Floats) -> Floats:
@@ -414,7 +414,7 @@ class OptBBAI(BBAI[OptBBAIState]):
         return np.asarray(np.log(problem.delta / (40 * math.pi**2 * problem.arms * r**2)))
 
     def _eliminated(self, problem: Problem, memory: OptBBAIState, means: Floats) -> OptBBAIState:
-        """Step 2: drop arms that are eps_r behind; then note which earlier rounds are due for a check (step 3)."""
+        """GridStep 2: drop arms that are eps_r behind; then note which earlier rounds are due for a check (step 3)."""
         now, r, inside = (memory.stage == 4)[..., None], memory.round[..., None], memory.left == 0
         best = np.where(inside, means, -np.inf).max(axis=-1, keepdims=True)
         behind = inside & (means < best - 2.0**-r / 4)
@@ -435,7 +435,7 @@ class OptBBAI(BBAI[OptBBAIState]):
         )
 
     def _check_pulls(self, problem: Problem, memory: OptBBAIState) -> Floats:
-        """Step 3: fresh pulls of every arm of an earlier round, to the accuracy of the squared gamma."""
+        """GridStep 3: fresh pulls of every arm of an earlier round, to the accuracy of the squared gamma."""
         pulls = np.zeros(memory.left.shape)
         for r in range(1, ROUNDS + 1):
             checking = memory.checking[..., r - 1]

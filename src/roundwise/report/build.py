@@ -123,7 +123,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         claim_rows=tuple(claim_rows),
         metric_rows=tuple(metric_rows),
         decisions=tuple(decisions),
-        cells=tuple(row for each in asked for row in _tabulate_round(each)),
+        round_rows=tuple(row for each in asked for row in _tabulate_round(each)),
         files=_list_files(state, asked, events),
         courses=courses,
         assumptions=" ".join(
@@ -447,7 +447,7 @@ def _compare_with_control(
             continue
         arm.difference = estimates.get(arm.name, arm.mean - base.mean)
         arm.difference_lower, arm.difference_upper = _finite(low), _finite(high)
-        if not _is_positive(state, base):
+        if not _has_positive_mean(state, base):
             continue
         of = float(state.trial.record.means[control]) if arm.name in estimates else base.mean  # before the same results
         arm.lift = arm.difference / of if of > 0 else None
@@ -469,7 +469,7 @@ def _compare_with_leader(state: State, arms: Sequence[ArmRow], answer: int | Non
     best, the gap to the best says nothing of how far an arm is behind the leader, at least.
     """
     leader = next((each for each in arms if each.gap_to_leader_upper == 0.0), None)
-    if leader is None or leader.mean is None or not _is_positive(state, leader):
+    if leader is None or leader.mean is None or not _has_positive_mean(state, leader):
         return
     for arm in arms:
         if arm is leader or arm.mean is None:
@@ -483,7 +483,7 @@ def _compare_with_leader(state: State, arms: Sequence[ArmRow], answer: int | Non
             arm.lift_lower, arm.lift_upper = _include(arm.lift, *_lift_ends(state, *ends, leader.lower, leader.upper))
 
 
-def _is_positive(state: State, arm: ArmRow) -> bool:
+def _has_positive_mean(state: State, arm: ArmRow) -> bool:
     """Whether relative sizes make sense: the mean of an arm is positive."""
     bounded = state.spec.noise.outcome.low >= 0 or (arm.lower is not None and arm.lower > 0)
     return bounded and arm.mean is not None and arm.mean > 0

@@ -83,7 +83,7 @@ def draw_means_by_round(report: ReportData) -> Svg:
     lines: list[tuple[str, list[tuple[float, float]], str]] = []
     for arm in ranked:
         results, total, points = 0, 0.0, []
-        for cell in report.cells:
+        for cell in report.round_rows:
             if cell.arm == arm.name and cell.counted and cell.mean is not None:
                 results, total = results + cell.results, total + cell.results * cell.mean
                 points.append((float(cell.round), total / results))
@@ -100,7 +100,7 @@ def draw_means_by_round(report: ReportData) -> Svg:
         chart.draw_point(*points[-1], kind)
     for name, points, kind in lines:
         chart.explain(f"{shorten(name)}: {report.units.value(points[-1][1], 'near')}", kind)
-    more = len({each.arm for each in report.cells}) - len(lines)
+    more = len({each.arm for each in report.round_rows}) - len(lines)
     if more > 0:
         chart.explain(f"{more} more are not drawn", "out")
     return chart.render(f"{report.units.wording.mean} of each arm by round")

@@ -95,7 +95,7 @@ def list_records(report: ReportData, table: str) -> Records:
         decided = {each.arm: each.decision for each in report.decisions}
         rows = [vars(each) | {"decision": decided[each.arm]} for each in report.metric_rows]
     else:
-        rows = map(vars, report.claim_rows if table == "claims" else report.cells)
+        rows = map(vars, report.claim_rows if table == "claims" else report.round_rows)
     return [tuple(row[name] for name in TABLES[table]) for row in rows]
 
 
@@ -305,7 +305,7 @@ class Report(ReportData):
             lines += ["## Decision", "", *_pipe_table(decision_table(self)), "", *_pipe_table(metric_table(self)), ""]
         if has_claim_table(self):
             lines += ["## Evidence", "", describe_evidence(self), "", *_pipe_table(claim_table(self)), ""]
-        if self.cells:
+        if self.round_rows:
             lines += ["## Rounds", "", *_pipe_table(round_table(self)), ""]
         if self.files:
             lines += ["## Files", "", *_pipe_table(file_table(self)), ""]

@@ -322,7 +322,7 @@ class ReportData:
     claim_rows: tuple[ClaimRow, ...]  # of the primary metric
     metric_rows: tuple[MetricRow, ...]  # of all, where there are several
     decisions: tuple[ArmDecision, ...]  # where there are several metrics
-    cells: tuple[RoundRow, ...]
+    round_rows: tuple[RoundRow, ...]
     files: tuple[FileRow, ...]
     courses: tuple[EvidenceHistory, ...]
     assumptions: str

@@ -532,7 +532,7 @@ def round_table(report: ReportData) -> list[Column]:
     """The rounds: what was asked, what came."""
     found: dict[int, list[int]] = {}
     counted = {}
-    for each in report.cells:
+    for each in report.round_rows:
         sums = found.setdefault(each.round, [0, 0, 0])
         for i, more in enumerate((each.asked, each.results, bool(each.results))):
             sums[i] += more

@@ -983,7 +983,7 @@ class Store:
         with self.reached().writing() as connection:
             number, head = self._locked_head(connection, name, expected)
             made = chain_entries(name, head, texts, datetime.now(UTC))
-            entries = [entry.with_payload(payload) for entry, (_, payload) in zip(made, new, strict=True)]
+            entries = [entry.keep_payload(payload) for entry, (_, payload) in zip(made, new, strict=True)]
             if not entries:
                 return entries
             self._add(connection, number, entries)

@@ -62,7 +62,7 @@ class Entry:
         """The JSON object that was recorded."""
         return json.loads(self.text)
 
-    def with_payload(self, payload: Facts) -> Entry:
+    def keep_payload(self, payload: Facts) -> Entry:
         """Set the payload where it is at hand, so that its text is not parsed."""
         vars(self)["payload"] = payload  # where `cached_property` keeps it
         return self
@@ -75,7 +75,7 @@ class Entry:
 
 def pending_entry(study: str, seq: int, kind: str, payload: Plain) -> Entry:
     """An event that is about to be recorded, to be applied to a state before it is written."""
-    return Entry(study, seq, kind, datetime.now(UTC), current_user(), __version__, "", "").with_payload(payload)
+    return Entry(study, seq, kind, datetime.now(UTC), current_user(), __version__, "", "").keep_payload(payload)
 
 
 @dataclass(frozen=True)

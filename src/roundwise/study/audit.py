@@ -136,7 +136,7 @@ def _differences(state: State, entry: Entry) -> list[str]:
             plans = f"{_few(recorded)}, this version plans {_few(state.planned)}"
             words.append(f"round {payload['round']} was planned as {plans}")
     elif entry.kind == EventKind.TOLD:
-        words += _other_adjustments(state, payload["results"])
+        words += _list_adjustment_differences(state, payload["results"])
     elif entry.kind == EventKind.RELAXED and not contradicted_assumptions(state.row_checks):
         words.append("the study continued as large-sample, but no rows contradicted its noise model")
     elif entry.kind == EventKind.DECIDED:
@@ -163,7 +163,7 @@ def _differences(state: State, entry: Entry) -> list[str]:
     return words
 
 
-def _other_adjustments(state: State, written: Plain) -> list[str]:
+def _list_adjustment_differences(state: State, written: Plain) -> list[str]:
     """Differences between recorded adjustments or linearizations and those recomputed from earlier rounds."""
     words = []
     if (covariate := written.get("covariate")) is not None:
@@ -178,7 +178,7 @@ def _other_adjustments(state: State, written: Plain) -> list[str]:
             words.append(f"ratios were linearized by {linear}, but what was known before gives {rule}")
     for m, each in enumerate(written.get("metrics", ())):
         if "ratio" in each:
-            words += _other_adjustments(state.of_metric(m), each)
+            words += _list_adjustment_differences(state.of_metric(m), each)
     return words
 
 

@@ -34,7 +34,7 @@ from roundwise.policies.designed import LOOKS
 from roundwise.questions import Question
 from roundwise.store import ConflictError, Entry, EventKind, StudyExistsError, StudyStateError, open_store
 from roundwise.store.log import current_user, pending_entry
-from roundwise.store.remote import Part, Server, segment
+from roundwise.store.remote import FormField, Server, segment
 from roundwise.study.amendments import Change, check_change, effect_of_change, relaxed_spec
 from roundwise.study.fold import Round, evidence, redesign
 from roundwise.study.guarantee import guarantee_of
@@ -919,7 +919,7 @@ class RemoteStudy(Study):
         path, key = f"/studies/{segment(self.name)}/{self.UPLOADS.get(verb, verb)}", key or self.key
         key = key or secrets.token_hex(16)
         if verb in self.UPLOADS:
-            parts = [Part("options", json.dumps(words).encode()), *map(part_of, sources)]
+            parts = [FormField("options", json.dumps(words).encode()), *map(part_of, sources)]
             self.server.upload(path, parts, key, self.expected)
         else:
             self.server.post(path, words, key, self.expected)
@@ -928,18 +928,18 @@ class RemoteStudy(Study):
         return self._report(self._read_state())
 
 
-def part_of(source: object) -> Part:
+def part_of(source: object) -> FormField:
     """A source as it is sent: a file as it is, a data frame as JSON of its columns."""
     if is_path(source):
         path = str(fspath(source))
         try:
             with opened(path) as file:
-                return Part("file", file.read(), PurePath(path).name)
+                return FormField("file", file.read(), PurePath(path).name)
         except OSError as error:
             raise unreadable(path, error) from None
     if not is_frame(source):
         raise InputError(f"Results come from a file or a data frame, not from a value of type {type(source).__name__}.")
-    return Part("file", json.dumps(columns_of(FRAME, source), allow_nan=False).encode(), FRAME, COLUMNS)
+    return FormField("file", json.dumps(columns_of(FRAME, source), allow_nan=False).encode(), FRAME, COLUMNS)
 
 
 def overview(state: State) -> Plain:
@@ -1234,7 +1234,7 @@ def create_from_spec(name: str, spec: StudySpec, storage: str | None = None, loa
             raise InputError(
                 f"A study '{name}' exists with other settings. Nothing was changed; choose another name, or load it."
             ) from None
-    return _of(name, store)
+    return _open_study(name, store)
 
 
 def load_study(name: str, storage: str | None = None) -> Study:
@@ -1253,9 +1253,9 @@ def load_study(name: str, storage: str | None = None) -> Study:
     except BaseException:
         store.close()
         raise
-    return _of(name, store)
+    return _open_study(name, store)
 
 
-def _of(name: str, store: Records) -> Study:
+def _open_study(name: str, store: Records) -> Study:
     """The study; on a server a `RemoteStudy`."""
     return Study(name, store) if store.server is None else RemoteStudy(name, store, store.server)

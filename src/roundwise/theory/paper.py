@@ -169,8 +169,8 @@ def _best_arm(best: dict[str, Runs]) -> list[PaperFinding]:
     return [
         PaperFinding(
             "PET needs fewer samples than Opt-BBAI (Fig. 3a)",
-            f"PET {_count(pet.samples_mean)}; Opt-BBAI "
-            + ", ".join(f"c = {c:g}: {_count(mean)}" for c, mean in means.items()),
+            f"PET {_whole(pet.samples_mean)}; Opt-BBAI "
+            + ", ".join(f"c = {c:g}: {_whole(mean)}" for c, mean in means.items()),
             "; ".join(f"{words} c = {', '.join(values)}" for words, values in sides.items() if values),
         ),
         PaperFinding(
@@ -181,8 +181,8 @@ def _best_arm(best: dict[str, Runs]) -> list[PaperFinding]:
         ),
         PaperFinding(
             "batched Track-and-Stop looks like a good alternative for best arm (Fig. 3a)",
-            f"Track-and-Stop from {_count(min(forced))} to {_count(max(forced))} in {len(forced)} readings with forced "
-            f"exploration (without, the longest run is {_count(longest)}); PET {_count(pet.samples_mean)}",
+            f"Track-and-Stop from {_whole(min(forced))} to {_whole(max(forced))} in {len(forced)} readings with forced "
+            f"exploration (without, the longest run is {_whole(longest)}); PET {_whole(pet.samples_mean)}",
             f"reproduces in {fewer} of {len(forced)} readings with forced exploration",
         ),
     ]
@@ -193,11 +193,11 @@ def rare_long_runs(found: dict[str, Runs]) -> PaperFinding:
     pet, ours, free = (found[name] for name in ("PET", "Track-and-Stop", "Track-and-Stop, not forced"))
     seen = [name for name in readings() if (found[name].samples > LONG).any()]
     if (pet.samples > LONG).any() or not {ours.policy, free.policy} <= set(seen):
-        verdict = f"no heavy tail seen in {_count(len(ours.samples))} runs"
+        verdict = f"no heavy tail seen in {_whole(len(ours.samples))} runs"
     else:
         verdict = (
             f"the heavy tail reproduces: {len(seen)} of {len(readings())} readings have runs of more than "
-            f"{_count(LONG)} samples, PET has none"
+            f"{_whole(LONG)} samples, PET has none"
         )
         carried = [  # a run that was cut counts with what it had until then
             words
@@ -212,7 +212,7 @@ def rare_long_runs(found: dict[str, Runs]) -> PaperFinding:
     return PaperFinding(
         "on the minimum-threshold instance Track-and-Stop has a high mean, PET has not (Fig. 3c)",
         f"PET {_spread(pet)}; Track-and-Stop {_spread(ours)}; not forced {_spread(free)}; runs above "
-        f"{_count(LONG)}: {', '.join(_percent((each.samples > LONG).mean()) for each in (pet, ours, free))}",
+        f"{_whole(LONG)}: {', '.join(_percent((each.samples > LONG).mean()) for each in (pet, ours, free))}",
         verdict,
     )
 
@@ -229,27 +229,27 @@ def _everywhere(results: Results) -> list[PaperFinding]:
     verdicts += [f"{few} of {len(runs)} have too few runs to bound the error by {DELTA:g}"] if few else []
     entered = {name: found["PET"].watched["tracked"] for name, found in results.items() if "PET" in found}
     figures = np.concatenate([entered["best-arm"], entered["minimum-threshold"]])
-    done = [f"{name}: {_count(entered[name].sum())}" for name in TRACKED]
+    done = [f"{name}: {_whole(entered[name].sum())}" for name in TRACKED]
     far = {name: each.summary for name, each in results["best-arm, 200 arms"].items()}
     costs = [f"{name} {each.samples_mean / 1e6:.1f} M in {each.batches_mean:.1f} batches" for name, each in far.items()]
     everywhere = all(entered[name].mean() > 0.5 for name in TRACKED)
     return [
         PaperFinding(
             f"every algorithm errs with probability at most {DELTA:g}",
-            f"{wrong} wrong answer{'' if wrong == 1 else 's'} in {_count(sum(each.runs for each in summaries))} runs; "
+            f"{wrong} wrong answer{'' if wrong == 1 else 's'} in {_whole(sum(each.runs for each in summaries))} runs; "
             f"largest 95 % upper bound on an error rate: {largest:.4f}",
             "; ".join(verdicts) or "reproduces",
         ),
         PaperFinding(
             '"the second batch is rarely done" (Section 3.3)',
-            f"entered in {_count(figures.sum())} of {_count(len(figures))} runs on the instances of Figure 3",
+            f"entered in {_whole(figures.sum())} of {_whole(len(figures))} runs on the instances of Figure 3",
             f"reproduces: in {_percent(figures.mean())} of runs"
             if figures.any()
             else "reproduces: the evidence suffices during uniform exploration, and PET is Round Robin on another grid",
         ),
         PaperFinding(
             "PET explores uniformly, then tracks w* in a second batch (Algorithm 1)",
-            f"entered, of {_count(far['PET'].runs)} runs: {', '.join(done)}; samples with 200 arms: {', '.join(costs)}",
+            f"entered, of {_whole(far['PET'].runs)} runs: {', '.join(done)}; samples with 200 arms: {', '.join(costs)}",
             "reproduces on instances of ours where few of many arms matter" if everywhere else "rarely seen",
         ),
     ]
@@ -274,16 +274,16 @@ def columns(results: Results) -> list[dict[str, Array]]:
 def _spread(runs: Runs) -> str:
     """The mean with its error, or how many runs have none; how far the tail goes."""
     summary, cut = runs.summary, cut_off(runs)
-    mean = f"{_count(summary.samples_mean)} ± {_count(summary.samples_se)}"
+    mean = f"{_whole(summary.samples_mean)} ± {_whole(summary.samples_se)}"
     if cut.any():
-        mean = f"no mean, {_count(cut.sum())} cut at {LIMIT:.0e}".replace("e+", "e")
-    quantile = _count(summary.samples_quantiles["95%"])
-    return f"{mean} (95 %: {quantile}, longest: {_count(runs.samples[~cut].max())})"
+        mean = f"no mean, {_whole(cut.sum())} cut at {LIMIT:.0e}".replace("e+", "e")
+    quantile = _whole(summary.samples_quantiles["95%"])
+    return f"{mean} (95 %: {quantile}, longest: {_whole(runs.samples[~cut].max())})"
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def _count(value: float) -> str:
+def _whole(value: float) -> str:
     return f"{value:,.0f}".replace(",", " ")

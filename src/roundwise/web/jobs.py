@@ -13,7 +13,7 @@ from typing import Any
 from roundwise.deadline import CancelledError, Deadline, OverBudgetError
 from roundwise.errors import InputError, RoundwiseError
 
-MOST = 20  # jobs that are kept
+JOBS_KEPT = 20  # jobs that are kept
 WAITING = 5  # unfinished jobs
 JOB = 600.0  # seconds of processor time of a job
 _LOG = logging.getLogger("roundwise.web")
@@ -78,7 +78,7 @@ class JobQueue:
             if sum(not each.over for each in self._jobs.values()) >= WAITING:
                 raise InputError(f"{WAITING} jobs are waiting or running. Wait until one is done, or cancel one.")
             self._jobs[job.key] = job
-            for old in [key for key, each in self._jobs.items() if each.over][: max(len(self._jobs) - MOST, 0)]:
+            for old in [key for key, each in self._jobs.items() if each.over][: max(len(self._jobs) - JOBS_KEPT, 0)]:
                 del self._jobs[old]
         self._pool.submit(job.run)
         return job.key

@@ -260,7 +260,7 @@ class LevelEProcess(EProcess):
         """The border of an answer: the level less its tolerance."""
         return self.level - self.tolerance if above else self.level + self.tolerance
 
-    def _side(self, problem: Problem, above: bool) -> str:
+    def _side_text(self, problem: Problem, above: bool) -> str:
         words = problem.wording
         return f"{'above' if above else 'below'} {words.value(self.level)}{near_words(self.tolerance, words)}"
 
@@ -435,7 +435,7 @@ class AboveEProcess(LevelEProcess):
         rows = zip(names, above.tolist(), evidence, wealth.settled, strict=True)
         return [
             ClaimStatus(
-                f"{name} is {self._side(problem, high)}",
+                f"{name} is {self._side_text(problem, high)}",
                 float(max(gain, goal) if settled else gain),
                 goal,
                 bool(settled),
@@ -630,7 +630,7 @@ class BeyondLevelEProcess(LevelEProcess):
     def claims(self, problem: Problem, state: RuleState, names: Sequence[str]) -> list[ClaimStatus]:
         """That some mean is beyond, and of each arm that it is not."""
         wealth, goal = state.wealth, problem.goal
-        beyond = self._side(problem, not self.lower_is_better)
+        beyond = self._side_text(problem, not self.lower_is_better)
         some = f"some {problem.wording.mean} is {beyond}"
         found = [ClaimStatus(some, float(wealth.none), goal, bool(wealth.none_rejected))]
         for arm, (name, gain, rejected) in enumerate(zip(names, wealth.arms, wealth.arms_rejected, strict=True)):

@@ -263,7 +263,7 @@ def trade_off_figure(found: TradeOff) -> Figure:
 
 def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int) -> Figure:
     """Two arms: a sequence of instances, each harder than the one before, as in Figure 1 of the paper."""
-    values, question = _two_arms(means, "sequence"), problem.question
+    values, question = _check_two_arms(means, "sequence"), problem.question
     if question.tolerance:
         raise InputError("The picture of the sequence is for questions without a tolerance; leave it out to draw one.")
     middle = centre(question, values)
@@ -309,7 +309,7 @@ def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int
 
 def ball_figure(problem: Problem, means: ArrayLike, radius: float | None = None) -> Figure:
     """Two arms: a ball around the means and its hardest corner b, as in Figure 2 of the paper."""
-    values, question = _two_arms(means, "ball"), problem.question
+    values, question = _check_two_arms(means, "ball"), problem.question
     complexity = complexity_at(problem, values)
     size = estimation_radius(complexity, problem.sigma) if radius is None else radius
     corner = hardest_corner(question, values, size)
@@ -339,7 +339,7 @@ def ball_figure(problem: Problem, means: ArrayLike, radius: float | None = None)
     return figure
 
 
-def _two_arms(means: ArrayLike, picture: str) -> Floats:
+def _check_two_arms(means: ArrayLike, picture: str) -> Floats:
     values = one_instance(means)
     if len(values) != 2:
         raise InputError(f"The picture of the {picture} is for two arms; found {len(values)}.")
