@@ -61,7 +61,7 @@ def segment(name: str) -> str:
     return quote(name, safe="") if name.strip(".") and not name.startswith("~") else "~" + quote(name, safe="")
 
 
-class FormField(NamedTuple):
+class MultipartField(NamedTuple):
     """A field of a form, or a file in it."""
 
     name: str
@@ -133,7 +133,9 @@ class Server:
             raise InputError(f"This cannot be sent ({error}). Give plain numbers that are finite, and texts.") from None
         return self._json(self._request("POST", path, content, "application/json", key, expected))
 
-    def upload(self, path: str, parts: list[FormField], key: str | None = None, expected: str | None = None) -> Any:
+    def upload(
+        self, path: str, parts: list[MultipartField], key: str | None = None, expected: str | None = None
+    ) -> Any:
         """Send files."""
         border = f"roundwise-{os.urandom(16).hex()}"
         form = b"".join(b"--%b\r\n%b\r\n" % (border.encode(), part.encode()) for part in parts)

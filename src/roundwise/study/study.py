@@ -34,7 +34,7 @@ from roundwise.policies.designed import LOOKS
 from roundwise.questions import Question
 from roundwise.store import ConflictError, Entry, EventKind, StudyExistsError, StudyStateError, open_store
 from roundwise.store.log import current_user, pending_entry
-from roundwise.store.remote import FormField, Server, segment
+from roundwise.store.remote import MultipartField, Server, segment
 from roundwise.study.amendments import Change, check_change, effect_of_change, relaxed_spec
 from roundwise.study.fold import Round, evidence, redesign
 from roundwise.study.guarantee import guarantee_of
@@ -919,7 +919,7 @@ class RemoteStudy(Study):
         path, key = f"/studies/{segment(self.name)}/{self.UPLOADS.get(verb, verb)}", key or self.key
         key = key or secrets.token_hex(16)
         if verb in self.UPLOADS:
-            parts = [FormField("options", json.dumps(words).encode()), *map(part_of, sources)]
+            parts = [MultipartField("options", json.dumps(words).encode()), *map(part_of, sources)]
             self.server.upload(path, parts, key, self.expected)
         else:
             self.server.post(path, words, key, self.expected)
@@ -928,18 +928,18 @@ class RemoteStudy(Study):
         return self._report(self._read_state())
 
 
-def part_of(source: object) -> FormField:
+def part_of(source: object) -> MultipartField:
     """A source as it is sent: a file as it is, a data frame as JSON of its columns."""
     if is_path(source):
         path = str(fspath(source))
         try:
             with opened(path) as file:
-                return FormField("file", file.read(), PurePath(path).name)
+                return MultipartField("file", file.read(), PurePath(path).name)
         except OSError as error:
             raise unreadable(path, error) from None
     if not is_frame(source):
         raise InputError(f"Results come from a file or a data frame, not from a value of type {type(source).__name__}.")
-    return FormField("file", json.dumps(columns_of(FRAME, source), allow_nan=False).encode(), FRAME, COLUMNS)
+    return MultipartField("file", json.dumps(columns_of(FRAME, source), allow_nan=False).encode(), FRAME, COLUMNS)
 
 
 def overview(state: State) -> Plain:
