@@ -84,9 +84,7 @@ class TestTheGrid:
         assert not without, "add a law under which it is true to calibration/laws.py"
         problem = Problem(BestArm(), 3)
         promising = {name for name, made in POLICIES.items() if made().stopping.doubt(problem) is None}
-        assert {rule.policy.name for rule in RULES} == promising - {
-            "sticky-track-and-stop"
-        }  # tests/test_related_work.py
+        assert {rule.policy.name for rule in RULES} == promising
         conditional = {each.column for each in cells if each.part == "conditions"}
         without = {"tri-bbai", "opt-bbai", "sequential-halving", "successive-rejects"}  # see docs/baselines.md
         assert set(POLICIES) - promising - conditional == without
