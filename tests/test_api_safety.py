@@ -367,24 +367,17 @@ class TestBombs:
     @pytest.mark.parametrize(
         ("content", "name", "said"),
         [
-            (
-                gzip.compress(b"arm,outcome\n" + b"a,1\n" * 5_000_000, 1),
-                "x.csv.gz",
-                "too large when it is unpacked|rows",
-            ),
-            (
-                gzip.compress(b'[{"arm": "a"' + b" " * 20_000_000 + b"}]", 1),
-                "x.json.gz",
-                "too large when it is unpacked|MB",
-            ),
-            (gzip.compress(b"x" * 20_000_000, 1), "x.csv.gz", "too large when it is unpacked|a line of over"),
-            (workbook(200_000), "x.xlsx", "a sheet of over 8 MB"),
-            (gzip.compress(b"arm,outcome\n" + b"a,1\n" * 200_000, 1), "x.csv.gz", "has over 100000 rows"),
+            (lambda: b"arm,outcome\n" + b"a,1\n" * 5_000_000, "x.csv.gz", "too large when it is unpacked|rows"),
+            (lambda: b'[{"arm": "a"' + b" " * 20_000_000 + b"}]", "x.json.gz", "too large when it is unpacked|MB"),
+            (lambda: b"x" * 20_000_000, "x.csv.gz", "too large when it is unpacked|a line of over"),
+            (lambda: workbook(200_000), "x.xlsx", "a sheet of over 8 MB"),
+            (lambda: b"arm,outcome\n" + b"a,1\n" * 200_000, "x.csv.gz", "has over 100000 rows"),
         ],
         ids=["gzip", "json", "line", "xlsx", "rows"],
     )
     def test_are_refused(self, site, monkeypatch, content, name, said):
-        self.refused(site, monkeypatch, content, name, said)
+        data = gzip.compress(content(), 1) if name.endswith(".gz") else content()
+        self.refused(site, monkeypatch, data, name, said)
 
     @pytest.mark.long
     @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ from roundwise.cli import main
 from roundwise.environments import RandomGaps
 from roundwise.simulation import workers as places
 
-distributed = pytest.importorskip("distributed")
-
 PAPER = GaussianArms(RandomGaps())
 POLICIES = {"pet": PET(), "tas": TrackAndStop()}
 LOOPBACK = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}  # None would still take port 8787
@@ -31,15 +29,21 @@ def same(ones, others):
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def distributed():
+    """The package, imported by the first test: every collection would take half a second longer."""
+    return pytest.importorskip("distributed")
+
+
 @pytest.fixture(scope="module")
-def local():
+def local(distributed):
     """Two worker processes, everything on the loopback address."""
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **LOOPBACK) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def client(local):
+def client(local, distributed):
     with distributed.Client(local, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=300)
         yield client
@@ -140,7 +144,7 @@ class TestMistakes:
         with pytest.raises(InputError, match="either `workers` or `cluster`"):
             run(10, workers=2, cluster="127.0.0.1:9")
 
-    def test_a_closed_client(self, local):
+    def test_a_closed_client(self, local, distributed):
         client = distributed.Client(local, set_as_default=False)
         client.close()
         with pytest.raises(InputError, match="closed"):
@@ -172,7 +176,7 @@ class TestMistakes:
 
 
 class TestLosses:
-    def test_a_cluster_without_workers(self, monkeypatch):
+    def test_a_cluster_without_workers(self, monkeypatch, distributed):
         """With a client that is connected already: a busy machine may take longer than `CONNECT` to answer."""
         monkeypatch.setattr(places, "PATIENCE", 0.5)
         with (
@@ -183,7 +187,7 @@ class TestLosses:
             run(10, cluster=idle)
 
     @pytest.mark.long
-    def test_workers_that_come_late_are_used(self, monkeypatch, alone):
+    def test_workers_that_come_late_are_used(self, monkeypatch, alone, distributed):
         monkeypatch.setattr(places, "RECENT", 0.0)
         with distributed.LocalCluster(n_workers=0, threads_per_worker=1, **LOOPBACK) as growing:
             threading.Timer(1.0, growing.scale, [2]).start()
