@@ -15,7 +15,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import quoted, refusal, shown, some
 from roundwise.formats.sheet import Problems, blank, name_in
-from roundwise.ingest.reading import Columns, Empty, Reading, parse_arm_names
+from roundwise.ingest.reading import Columns, Empty, Reading, index_arms, parse_arm_names
 from roundwise.messages import Remedy, list_quoted, option
 
 ACCEPTED = (
@@ -314,17 +314,7 @@ class ArmNames:
 
     def __init__(self, arms: Sequence[str], ignored: Collection[str] = (), others: Mapping[str, str] = {}) -> None:
         self.arms = [arm.strip() for arm in arms]
-        self.index = {arm: i for i, arm in enumerate(self.arms)}
-        if len(self.index) < len(arms):
-            twice = next(arm for i, arm in enumerate(self.arms) if self.index[arm] != i)
-            raise InputError(f"Two arms are called '{twice}'. Give every arm a unique name.")
-        for theirs, arm in others.items():
-            if arm not in self.arms:
-                raise InputError(
-                    f"The name {quoted(theirs)} stands for {quoted(arm)}, which is not an arm of this study."
-                )
-            if self.index.setdefault(theirs, self.index[arm]) != self.index[arm]:
-                raise InputError(f"The name {quoted(theirs)} stands for {quoted(arm)}, but is itself an arm.")
+        self.index = index_arms(arms, others)
         self._ignored = {name.strip() for name in ignored}
         both = self._ignored & self.index.keys()
         if both:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Literal, get_args
@@ -13,7 +13,7 @@ import numpy as np
 
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
-from roundwise.messages import Remedy
+from roundwise.messages import Remedy, quoted
 
 Empty = Literal["refused", "zero", "missing"]
 UnitResult = Literal["sum", "mean", "max", "any"]
@@ -181,6 +181,22 @@ def parse_arm_names(given: str | Mapping[str, str]) -> dict[str, str]:
     if wrong is not None:
         raise InputError(f"The names of arms are '{given[:60]}'. Give them as THEIRS=ARM, for example org/small=small.")
     return {theirs.strip(): arm.strip() for theirs, _, arm in pairs}
+
+
+def index_arms(arms: Sequence[str], others: Mapping[str, str]) -> dict[str, int]:
+    """Return the number of the arm behind each name, and behind the other names that stand for arms."""
+    names = [arm.strip() for arm in arms]
+    index = {arm: i for i, arm in enumerate(names)}
+    if len(index) < len(names):
+        twice = next(arm for i, arm in enumerate(names) if index[arm] != i)
+        raise InputError(f"Two arms are called '{twice}'. Give every arm a unique name.")
+    known = set(names)
+    for theirs, arm in others.items():
+        if arm not in known:
+            raise InputError(f"The name {quoted(theirs)} stands for {quoted(arm)}, which is not an arm of this study.")
+        if index.setdefault(theirs, index[arm]) != index[arm]:
+            raise InputError(f"The name {quoted(theirs)} stands for {quoted(arm)}, but is itself an arm.")
+    return index
 
 
 def moment(cell: object) -> str | None:

@@ -18,8 +18,7 @@ from typing import Any, Literal, NamedTuple, Self
 from roundwise.arrays import Facts, Plain
 from roundwise.contract import check_classes
 from roundwise.errors import InputError, unknown
-from roundwise.ingest.columns import ArmNames
-from roundwise.ingest.reading import Columns, Reading
+from roundwise.ingest.reading import Columns, Reading, index_arms
 from roundwise.messages import Remedy, option, several
 from roundwise.model.problem import Problem, begin, check_whole_number
 from roundwise.model.spec import POINTED, from_spec, parse_quantity, to_spec
@@ -367,7 +366,7 @@ class StudySpec:
     def _check_reading(self) -> None:
         """Raise an InputError where a rule for rows lacks a column, or makes results that the noise model has not."""
         columns, reading = self.columns, self.reading
-        ArmNames(self.arms, (), reading.arm_names)  # checked
+        index_arms(self.arms, reading.arm_names)  # checked
         if reading.failed_is is not None and self.list is None:
             raise InputError("This study has no list, on which requests fail.", Remedy("Use {@empty}."))
         if reading.id_result is not None and columns.id is None and columns.item is None:
