@@ -519,6 +519,10 @@ def test_the_command_line(roundwise, tmp_path):
     assert asked[0] == "place,item,arm"
     assert len(asked) >= 61
     assert "On this list, a is best" in roundwise("tell", "evals", "all.csv")[1]
+    other = "--item-column", "vars.id"  # where result files have it; the list has a column of its own
+    assert "120 items" in roundwise("new", "nested", *new[2:], "--list", "items.csv", *other)[1]
+    (tmp_path / "nameless.csv").write_text("id\nq1\nq2\n")
+    assert "no column 'vars.id'" in roundwise("new", "none", *new[2:], "--list", "nameless.csv", *other)[2]
 
 
 # --- other questions

@@ -142,6 +142,19 @@ def test_costs_of_a_list_and_their_unit(tmp_path):
     assert study.report().plain()["cost_unit"] == "tokens"
 
 
+def test_results_that_cost_nothing(tmp_path):
+    """Promptfoo writes a cost of 0 for local and cached models."""
+    study = create_study(
+        "evals", question=BestArm(), arms=["a", "b"], noise=Binary(), list=20, storage=f"sqlite:///{tmp_path}/s.db"
+    )
+    asked = study.ask().items
+    rows = [(arm, item, int(arm == "a"), 0) for arm, items in asked.items() for item in items]
+    report = study.tell(dict(zip(("arm", "item", "outcome", "cost"), zip(*rows, strict=True), strict=True)),
+                        columns=Columns(cost="cost"))  # fmt: skip
+    assert (report.answer, report.cost, report.list_cost) == ("a", 0, 0)
+    assert "at a price of 0 in 1 round" in " ".join(report.text().split())
+
+
 def test_a_cost_is_a_number(tmp_path):
     study = create_study(
         "evals", question=BestArm(), arms=["a", "b"], noise=Binary(), storage=f"sqlite:///{tmp_path}/studies.db"

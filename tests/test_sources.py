@@ -218,6 +218,23 @@ def test_rows_of_each_tool(read, contents, name, columns, rows, reasons, lower):
     assert sheet.lower_is_better is lower
 
 
+def test_an_item_may_be_named_by_a_path(read):
+    """Where a file does not have the path, items are called as usual."""
+    found, _ = read(lines(*PROMPTFOO), "p.jsonl", item="vars.x")
+    assert found == [(*row[:2], "hello", row[3]) for row in PROMPTFOO_ROWS]
+    found, _ = read(lines({**lm_eval(3, acc=1.0), "doc": {"id": "q7"}}), LM_NAME, ("org/small",), item="doc.id")
+    assert found == [("org/small", 1, "q7")]
+    samples = [{**each, "metadata": {"code": f"m{k}"}} for k, each in enumerate(SAMPLES)]
+    for contents in (
+        json.dumps({"eval": EVAL, "samples": samples}, indent=1),
+        packed({"_journal/start.json": {"eval": EVAL}, **{f"samples/{k}.json": s for k, s in enumerate(samples)}}),
+    ):
+        found, _ = read(contents, "log.eval", item="metadata.code")
+        assert found == [(*row[:2], f"m{k}", row[3]) for k, row in enumerate(INSPECT_ROWS)]
+    for item in ("question", "metadata", "item"):
+        assert read(INSPECT, "log.json", item=item)[0] == INSPECT_ROWS
+
+
 def test_the_names_of_its_own_columns_are_no_metrics(read):
     """So the page sends them back."""
     found, _ = read(INSPECT, "log.json", arm="arm", outcome="outcome", item="item")

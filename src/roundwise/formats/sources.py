@@ -24,7 +24,7 @@ from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import quoted, refusal, shown
 from roundwise.formats.paths import Absent, follow
 from roundwise.formats.requests import arm_keys, parse_request_id
-from roundwise.formats.sheet import Chunk, Sheet, blank, damaged, digest_of, not_open, too_large
+from roundwise.formats.sheet import Chunk, Sheet, blank, damaged, digest_of, name_in, not_open, too_large
 from roundwise.messages import Remedy, list_quoted
 
 Objects = Iterable[tuple[int, dict[str, Any]]]  # with the line or row of each
@@ -146,6 +146,12 @@ class File(NamedTuple):
         error.names = known
         raise error
 
+    def item_of(self, each: dict[str, Any], usual: object) -> object:
+        """What is at the path that the user named, if there is anything, or else the usual name of the item."""
+        path = self.wanted.columns.get("item")
+        found = Absent if path is None else follow(each, path)
+        return usual if found is Absent or isinstance(found, dict | list) else found
+
 
 @dataclass
 class Found:
@@ -261,7 +267,8 @@ def _read_inspect(file: File, objects: Objects) -> Found:
             usage = (sample.get("model_usage") or {}).values()
             for kind, paid in costs.items():
                 paid.append([each.get(kind) for each in usage])
-            rows.append(Row(line, arm, None if why else grade, sample["id"], sample.get("epoch", 1), why))
+            item = file.item_of(sample, sample["id"])
+            rows.append(Row(line, arm, None if why else grade, item, sample.get("epoch", 1), why))
     priced = all(each is not None for used in costs["total_cost"] for each in used)
     kind, unit = ("total_cost", "") if priced else ("total_tokens", "tokens")
     totals = [sum(each or 0 for each in used) if used else None for used in costs[kind]]
@@ -299,9 +306,10 @@ def _read_lm_eval(file: File, objects: Objects) -> Found:
         )
     task = found[1]
     read = [
-        (line, each["doc_id"], str(each.get("filter", "none")), {metric: each[metric] for metric in each["metrics"]})
+        (line, file.item_of(each, f"{task}/{each['doc_id']}"), str(each.get("filter", "none")),
+         {metric: each[metric] for metric in each["metrics"]})
         for line, each in objects
-    ]
+    ]  # fmt: skip
     filters = {each[2] for each in read}
     alone = len(filters) == 1
     names = [metric if alone else f"{metric},{each[2]}" for each in read for metric in each[3]]
@@ -312,8 +320,8 @@ def _read_lm_eval(file: File, objects: Objects) -> Found:
     metric, _, chosen = file.choose(names, "metric").partition(",")
     arm, lower = _lm_eval_model(file, task, metric)
     rows = [
-        Row(line, arm, values.get(metric), f"{task}/{doc}", why="no value")
-        for line, doc, of, values in read
+        Row(line, arm, values.get(metric), item, why="no value")
+        for line, item, of, values in read
         if not chosen or of == chosen
     ]
     return Found(rows, lower)
@@ -354,11 +362,11 @@ def _read_promptfoo(file: File, objects: Objects) -> Found:
         failed = each.get("failureReason") == 2 or (each.get("error") and not each.get("gradingResult"))
         why = str(each.get("error") or "error") if failed else ""
         value = each.get(metric, (each.get("namedScores") or {}).get(metric))
-        item = json.dumps(each["vars"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        arm = arm_of(each)
-        tries[arm, item] += 1
+        usual = json.dumps(each["vars"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        item, arm = file.item_of(each, usual), arm_of(each)
+        tries[arm, name_in(item)] += 1
         cost = each.get("cost")
-        rows.append(Row(line, arm, None if why else value, item, tries[arm, item], why or "no score", cost))
+        rows.append(Row(line, arm, None if why else value, item, tries[arm, name_in(item)], why or "no score", cost))
     return Found(rows)
 
 
@@ -390,7 +398,8 @@ def _promptfoo_arms(file: File, results: Sequence[dict[str, Any]]) -> Callable[[
 def _read_every_eval(file: File, objects: Objects) -> Found:
     name = file.wanted.columns.get("outcome", "score")
     rows = [
-        Row(line, each["model_id"], each["evaluation"].get(name), f"{each['evaluation_name']}/{each['sample_id']}",
+        Row(line, each["model_id"], each["evaluation"].get(name),
+            file.item_of(each, f"{each['evaluation_name']}/{each['sample_id']}"),
             why=str(each.get("error") or "no score"))
         for line, each in objects
     ]  # fmt: skip
@@ -592,7 +601,8 @@ def archive_sheet(name: str, path: str, file: BinaryIO, wanted: Wanted, most: in
         else:
             some = [each for each in names if re.fullmatch(r"samples/[^/]+\.json", each)]
             samples = (json.loads(_member(archive, file, each, budget)) for each in some)
-            log["samples"] = [{key: each[key] for key in SAMPLE_KEYS if key in each} for each in samples]
+            keys = (*SAMPLE_KEYS, wanted.columns.get("item", "").partition(".")[0])
+            log["samples"] = [{key: each[key] for key in keys if key in each} for each in samples]
     except _FAILURES as error:
         raise damaged(name, "an Inspect log", error) from None
     return source_sheet(SOURCES[0], File(name, path, wanted), [(1, log)], lambda: digest, "sample")

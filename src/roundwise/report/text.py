@@ -701,9 +701,9 @@ def describe_extent(report: ReportData) -> str:
     if report.cost is not None:
         most = "" if report.max_cost is None else f" of at most {amount(report.max_cost)}"
         came += f", at a price of {amount(report.cost)}{most} {report.cost_unit}".rstrip()
-    if report.list_cost is not None and report.cost is not None:
+    if report.list_cost and report.cost is not None:
         came += f" ({share(round(report.cost / report.list_cost, 3))} of the whole list)"
-    if report.items_cost is not None and report.cost is not None and every > report.results:
+    if report.items_cost and report.cost is not None and every > report.results:
         came += f" ({share(round(report.cost / report.items_cost, 3))} of all arms on these items)"
     waiting = f", and {count(report.pending)} of the open round, which do not count yet" if report.pending else ""
     return f"{came} in {within}{waiting}"

@@ -17,7 +17,7 @@ from roundwise.arrays import Floats, Hashes, Plain
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import quoted
 from roundwise.formats.sheet import name_in
-from roundwise.formats.small_table import read_rows
+from roundwise.formats.small_table import TableRow, read_rows
 from roundwise.ingest.columns import Index
 from roundwise.ingest.duplicates import hash_ids
 from roundwise.ingest.record import Results
@@ -228,7 +228,7 @@ def numbered_items(size: object) -> tuple[str, ...]:
 
 def read_list(path: Path, column: str = "item") -> tuple[str, ...]:
     """The ids of the items in a table, one row an item."""
-    _, rows = read_rows(path, [column])
+    column, _, rows = _rows_of_items(path, column)
     found: dict[str, int] = {}
     for row in rows:
         item = row.text(column)
@@ -243,9 +243,19 @@ def read_list(path: Path, column: str = "item") -> tuple[str, ...]:
 
 def read_known(path: Path, items: Sequence[str], column: str = "item") -> dict[str, list[float]]:
     """The columns of a table with a row for each item, but for that of the items: all of them numbers."""
-    names, rows = read_rows(path, [column])
+    column, names, rows = _rows_of_items(path, column)
     by_item = {row.text(column): row for row in rows}
     lacking = next((item for item in items if item not in by_item), None)
     if lacking is not None:
         raise DataError(f"{path} has no row for the item {quoted(lacking)}. Give one row for each item of the list.")
     return {name: [by_item[item].number(name) for item in items] for name in names if name != column}
+
+
+def _rows_of_items(path: Path, column: str) -> tuple[str, list[str], list[TableRow]]:
+    """The column of the items, all columns and the rows; `item` if `column` is one of result files, or a path."""
+    names, rows = read_rows(path, [])
+    if column not in names:
+        column, other = "item", column
+        if column not in names:
+            raise DataError(f"{path}: no column {quoted(other)}. The table needs {other}.")
+    return column, names, rows
