@@ -82,6 +82,21 @@ def test_it_takes_fewer_results_where_the_column_explains_them(question):
     assert np.mean(gains) > 1.0
 
 
+def test_a_known_arm_that_is_far_behind_saves_a_quarter_of_the_results():
+    """Two arms correlated as models of a benchmark are (.4), 20 points apart."""
+    rng, goal, places = np.random.default_rng(7), np.log(20), []
+    for _ in range(30):
+        hard = rng.random(300)
+        luck = np.where(rng.random((300, 2)) < 0.75, hard[:, None], rng.random((300, 2)))
+        table = (luck < [0.7, 0.5]).astype(float)
+        known = KnownColumns.of(table[:, [1, 1]], (1,))
+        problem = Problem(BestArm(), 2, noise=Binary())
+        both = [folded(problem, table, each, 299).items for each in (known, None)]
+        places.append([float(each) for each in both])
+    with_it, without = np.mean(places, axis=0)
+    assert with_it < 0.75 * without
+
+
 def test_known_arms_are_out_at_once_if_another_known_one_is_ahead():
     rng = np.random.default_rng(2)
     table = (rng.random((50, 3)) < [0.5, 0.9, 0.2]).astype(float)

@@ -57,11 +57,12 @@ class BestArmProcess(FiniteProcess[ListBestArmWealth]):
     def _stakes(self, wealth: ListBestArmWealth, row: ItemRow) -> Stakes:
         """The lead of its witness over each arm on this item, and what is known of it from those before."""
         witness, place = self._witnesses(wealth), row.place[..., None]
+        early = EARLY if self.known is None or witness.shape[-1] > 2 else 0  # of two arms each is the other's witness
         stakes = Stakes(
             np.take_along_axis(row.low, witness, axis=-1) - row.high,
             np.take_along_axis(wealth.low, witness, axis=-1) - wealth.high,
             self._variance(wealth, witness, place),
-            (place >= EARLY) & row.there,
+            (place >= early) & row.there,
             np.full(witness.shape, -1.0),
         )
         if self.known is None or row.control is None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Floats
 from roundwise.rules.finite.bounds import Stakes
 
-PRIOR = 10.0  # items on which a control variate is taken to explain nothing
+PRIOR = 10.0  # items that shrink the slope to half of the share that the column has in the value
 
 
 class Control(NamedTuple):
@@ -105,10 +105,12 @@ class KnownColumns:
         n, some = np.maximum(place, 1.0), column >= 0
         variance = np.where(some, self._centred.var(axis=0)[column], 0.0)
         slope = cross - stakes.total / n * control.past[column]
-        beta = np.where(variance > 0, slope / np.maximum((place + PRIOR) * variance, 1e-12), 0.0)
+        guess = slope + PRIOR * variance * share / 2
+        beta = np.where(variance > 0, guess / np.maximum((place + PRIOR) * variance, 1e-12), 0.0)
         ends = [(share - beta) * each[column] for each in (self._centred.min(axis=0), self._centred.max(axis=0))]
         low = rest + share * self.means[column] + np.minimum(*ends) + beta * control.left[column]
-        spread = np.maximum(stakes.variance - beta * slope / (place + 2.0), 0.5 / (place + 2.0))
+        explained = beta * (2.0 * slope - beta * place * variance) / (place + 2.0)
+        spread = np.maximum(stakes.variance - explained, 0.5 / (place + 2.0))
         return stakes._replace(
             y=stakes.y - beta * (control.now - control.left)[column],
             low=np.where(some, low, stakes.low),
