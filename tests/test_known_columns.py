@@ -84,7 +84,7 @@ def test_it_takes_fewer_results_where_the_column_explains_them(question):
 
 def test_a_known_arm_that_is_far_behind_saves_a_quarter_of_the_results():
     """Two arms correlated as models of a benchmark are (.4), 20 points apart."""
-    rng, goal, places = np.random.default_rng(7), np.log(20), []
+    rng, places = np.random.default_rng(7), []
     for _ in range(30):
         hard = rng.random(300)
         luck = np.where(rng.random((300, 2)) < 0.75, hard[:, None], rng.random((300, 2)))
