@@ -92,6 +92,21 @@ def test_harnesses(study):
     assert len(same) == 2
 
 
+def test_repeats_of_a_list_are_epochs_of_inspect(tmp_path):
+    storage, items = f"sqlite:///{tmp_path / 's.db'}", {"items": ["q1", "q2", "q,3"], "repeats": 2}
+    made = create_study("evals", question=BestArm(), arms=["a", "b"], noise=Binary(), list=items, storage=storage)
+    asked, state = made.asking()
+    requests, _ = choose_items(state, asked, read_items(state, None))
+    assert {(each.item, each.sample, each.cells["item"]) for each in requests} >= {("q1#2", "q1", "q1")}
+    plain = [each for each in requests if each.sample != "q,3"]
+    line = render_requests("inspect", plain)["inspect.sh"].splitlines()[0].split()
+    assert sorted(line[6].split(",")) == ["q1", "q2"]
+    assert line[7:] == ["--epochs", "2"]
+    assert "epochs=2)" in render_requests("inspect", requests)["a.py"]
+    with pytest.raises(InputError, match="answers a document once"):
+        render_requests("lm-eval", requests)
+
+
 @pytest.mark.parametrize(
     ("form", "template", "item", "message"),
     [

@@ -99,9 +99,8 @@ class Race:
     def __init__(self, study: Study, scorer: str | None) -> None:
         entries = study.state.spec.list
         assert entries is not None
-        by_entry = dict(zip(entries.entries, [i for i in entries.items for _ in range(entries.repeats)], strict=True))
         self.order = {entry: place for place, entry in enumerate(entries.ordered(study.state.spec.seed))}
-        self.items = [by_entry[entry] for entry in self.order]
+        self.items = [entries.item_of[entry] for entry in self.order]
         self.scorer, self.failed_is = scorer, study.state.spec.reading.failed_is
         self.running = 0  # tasks
         self._study = study

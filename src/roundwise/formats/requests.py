@@ -71,6 +71,8 @@ class Request(NamedTuple):
     arm: str
     item: str
     cells: Mapping[str, str]  # the row of the item
+    sample: str = ""  # the item of which this is one of several repeats
+    repeats: int = 1
 
 
 FORMATS = ("ids", "lm-eval", "inspect", "openai-batch", "anthropic-batch")
@@ -109,14 +111,19 @@ def render_requests(
     if form == "inspect":
         found: dict[str, str] = {"inspect.sh": ""}
         for arm, some in by_arm.items():
-            ids, model = ",".join(each.item for each in some), (models or {}).get(arm, arm)
-            if len(ids.encode()) > _LONGEST_ARGUMENT or any("," in each.item for each in some):
-                listed = json.dumps([each.item for each in some], ensure_ascii=False)
+            samples, model = (
+                list(dict.fromkeys(each.sample or each.item for each in some)),
+                (models or {}).get(arm, arm),
+            )
+            ids, epochs = ",".join(samples), some[0].repeats  # all epochs of a sample: Inspect runs no single one
+            if len(ids.encode()) > _LONGEST_ARGUMENT or any("," in each for each in samples):
+                listed = json.dumps(samples, ensure_ascii=False) + (f", epochs={epochs}" if epochs > 1 else "")
                 script = f"from inspect_ai import eval\n\neval('TASK', model={model!r}, sample_id={listed})\n"
                 found[f"{names[arm]}.py"] = script
                 found["inspect.sh"] += f"python {names[arm]}.py\n"
             else:
-                found["inspect.sh"] += f"inspect eval TASK --model {quote(model)} --sample-id {quote(ids)}\n"
+                several = f" --epochs {epochs}" if epochs > 1 else ""
+                found["inspect.sh"] += f"inspect eval TASK --model {quote(model)} --sample-id {quote(ids)}{several}\n"
         return found
     if template is None:
         raise InputError(
@@ -148,6 +155,8 @@ def _lm_eval_samples(requests: Sequence[Request]) -> str:
     """What `lm_eval --samples` takes: the documents of each task."""
     found: dict[str, list[int]] = {}
     for each in requests:
+        if each.repeats > 1:
+            raise InputError("lm-evaluation-harness answers a document once. Use another form for a list with repeats.")
         task, _, document = each.item.rpartition("/")
         if not task or not document.isdecimal():
             raise DataError(

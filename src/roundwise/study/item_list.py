@@ -181,9 +181,13 @@ class ItemList:
             raise InputError(
                 f"The item {quoted(lacking)} of the list is not in this table. Give one row for each item."
             )
-        times = range(self.repeats)
-        every = [item for item in self.items for _ in times]
-        return {entry: known[item] for entry, item in zip(self.entries, every, strict=True)}
+        return {entry: known[item] for entry, item in self.item_of.items()}
+
+    @cached_property
+    def item_of(self) -> dict[str, str]:
+        """The item of each entry."""
+        every = (item for item in self.items for _ in range(self.repeats))
+        return dict(zip(self.entries, every, strict=True))
 
     def known_arms(self, arms: Sequence[str]) -> tuple[int, ...]:
         """The arms whose results are known."""
@@ -228,7 +232,7 @@ def numbered_items(size: object) -> tuple[str, ...]:
 
 def read_list(path: Path, column: str = "item") -> tuple[str, ...]:
     """The ids of the items in a table, one row an item."""
-    column, _, rows = _rows_of_items(path, column)
+    column, _, rows = rows_of_items(path, column)
     found: dict[str, int] = {}
     for row in rows:
         item = row.text(column)
@@ -243,7 +247,7 @@ def read_list(path: Path, column: str = "item") -> tuple[str, ...]:
 
 def read_known(path: Path, items: Sequence[str], column: str = "item") -> dict[str, list[float]]:
     """The columns of a table with a row for each item, but for that of the items: all of them numbers."""
-    column, names, rows = _rows_of_items(path, column)
+    column, names, rows = rows_of_items(path, column)
     by_item = {row.text(column): row for row in rows}
     lacking = next((item for item in items if item not in by_item), None)
     if lacking is not None:
@@ -251,7 +255,7 @@ def read_known(path: Path, items: Sequence[str], column: str = "item") -> dict[s
     return {name: [by_item[item].number(name) for item in items] for name in names if name != column}
 
 
-def _rows_of_items(path: Path, column: str) -> tuple[str, list[str], list[TableRow]]:
+def rows_of_items(path: Path, column: str) -> tuple[str, list[str], list[TableRow]]:
     """The column of the items, all columns and the rows; `item` if `column` is one of result files, or a path."""
     names, rows = read_rows(path, [])
     if column not in names:

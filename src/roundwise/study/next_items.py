@@ -11,11 +11,11 @@ from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import quoted
 from roundwise.formats.requests import Request
 from roundwise.formats.sheet import name_in
-from roundwise.formats.small_table import read_rows
 from roundwise.ingest import TellOptions
 from roundwise.ingest.duplicates import hash_ids, with_arm
 from roundwise.messages import Remedy
 from roundwise.study.fold import Round
+from roundwise.study.item_list import rows_of_items
 from roundwise.study.state import State
 from roundwise.study.study import recorded_files
 
@@ -24,13 +24,12 @@ def read_items(state: State, path: Path | None) -> dict[str, dict[str, str]]:
     """Read a table with one row an item, for a study that compares arms on items: the cells of each item."""
     listed = state.spec.list
     if listed is not None and path is None:
-        return {item: {"item": item} for item in listed.entries}
+        return {entry: {"item": item} for entry, item in listed.item_of.items()}
     if not state.spec.noise.shares_items and listed is None:
         raise InputError("This study does not compare arms on items.", Remedy("Create one with {@item_column}."))
     if path is None:
         raise InputError("--as needs the items: give --items FILE, a table with one row an item.")
-    column = state.spec.columns.item or "item"
-    _, rows = read_rows(path, [column])
+    column, _, rows = rows_of_items(path, state.spec.columns.item or "item")
     found: dict[str, dict[str, str]] = {}
     for row in rows:
         item = row.text(column)
@@ -39,6 +38,12 @@ def read_items(state: State, path: Path | None) -> dict[str, dict[str, str]]:
             raise DataError(f"{row.where}: {wrong}. Give every item one row, with an id.")
         found[item] = {title: name_in(cell) for title, cell in row.cells.items()}
     return found if listed is None else listed.cells(found)
+
+
+def request_for(state: State, place: int, arm: str, item: str, cells: Mapping[str, str]) -> Request:
+    """A request for an arm's result on an item, or on an entry of a list."""
+    listed = state.spec.list
+    return Request(place, arm, item, cells, *(() if listed is None else (listed.item_of[item], listed.repeats)))
 
 
 def choose_items(state: State, asked: Round, cells: Mapping[str, Mapping[str, str]]) -> tuple[list[Request], int]:
@@ -58,7 +63,7 @@ def choose_items(state: State, asked: Round, cells: Mapping[str, Mapping[str, st
     if asked.entries is not None:
         lacking = asked.lacking
         entries = [(int(place), asked.arms[arm], asked.order[place]) for place, arm in np.argwhere(lacking)]
-        return [Request(place + 1, arm, item, cells.get(item, {})) for place, arm, item in entries], 0
+        return [request_for(state, place + 1, arm, item, cells.get(item, {})) for place, arm, item in entries], 0
     spec, items = state.spec, list(cells)
     hashes = hash_ids(items, spec.seed)
     recorded = recorded_files(state, spec.arms, TellOptions(), (), None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from roundwise.cli.options import option
 from roundwise.cli.output import check_output, say, say_text, write_file
 from roundwise.errors import DataError, InputError
-from roundwise.formats.requests import FORMATS, Request, render_requests
+from roundwise.formats.requests import FORMATS, render_requests
 
 if TYPE_CHECKING:
     from roundwise.study.fold import Round
@@ -60,14 +60,14 @@ class RequestOptions(NamedTuple):
 
         Returns what renders the files of the open round, and says how many items are lacking.
         """
-        from roundwise.study.next_items import choose_items, read_items
+        from roundwise.study.next_items import choose_items, read_items, request_for
 
         assert self.form is not None
         form, items = self.form, read_items(state, self.items)
         known = {arm: theirs for theirs, arm in state.spec.reading.arm_names.items()}
         template, models = self._read_template(), known | self._models(state.spec.arms)
         own = self._read_prompts(state.spec.arms)
-        every = [Request(0, state.spec.arms[0], item, cells) for item, cells in items.items()]
+        every = [request_for(state, 0, state.spec.arms[0], item, cells) for item, cells in items.items()]
         render_requests(form, every, template, models, own)
 
         def render(asked: Round, state: State) -> tuple[dict[str, str], int]:
