@@ -222,7 +222,7 @@ def test_the_worst_class_counts():
     found = Guarantee.of([approximate])
     assert found.status == "approximate"
     assert not found.kept
-    assert str(found).startswith("approximate: the first results of each arm (at least 400) tell only its spread")
+    assert str(found).startswith("approximate: the first results of each arm (at least 400) only estimate its spread")
     both = Guarantee.of([approximate, condition])
     assert both.status == "conditional"
     assert str(both).startswith("conditional on the assumption that a holds; and approximate:")

@@ -473,7 +473,7 @@ class TestMistakes:
             assert effect in said
             assert "Nothing was changed; to confirm, add --yes." in said
         assert "a record with results is never erased" in refused("remove", "checkout")
-        assert "A note does nothing to the guarantee." in works("note", "checkout", "a remark", "--yes")
+        assert "A note does not affect the guarantee." in works("note", "checkout", "a remark", "--yes")
         out = works("drop", "checkout", "blue", "--why", "sold out", "--yes")
         assert "This keeps the guarantee, at a price" in out
         works("close", "checkout", "--why", "enough")  # nothing is lost by it

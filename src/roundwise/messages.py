@@ -468,7 +468,8 @@ def _surplus(added: float, rounds: Sequence[int]) -> str:
 
 
 def _surplus_condition(*, added: float, rounds: Sequence[int], **totals: float) -> str:
-    return f"the {_surplus(added, rounds)} that arrived after others of the same round were not added because of those"
+    late = f"{_surplus(added, rounds)} that arrived after others of the same round"
+    return f"the {late} were not added because of the earlier ones"
 
 
 def _surplus_danger(*, added: float, rounds: Sequence[int], **totals: float) -> str:
@@ -559,7 +560,7 @@ def _short_danger(*, rounds: Sequence[Fields], more: int) -> str:
 def _amended_danger(*, name: str, round: int, withdrawn: bool, why: str) -> str:
     return (
         f"{name} of round {round} was {'withdrawn' if withdrawn else 'corrected'}: {why}. The guarantee holds if the "
-        "results did not prompt this, and is void if they did."
+        "results did not prompt this change, and is void if they did."
     )
 
 
@@ -683,13 +684,12 @@ Note.table = {
     ),
     "relaxed": (
         "After round {after} the noise model {noise} was given up ({why}): the study continued as large-sample, with "
-        "nothing shown or ruled out. Rounds up to then tell how much results vary; evidence and intervals are made of "
-        "those after it."
+        "nothing shown or ruled out. Earlier rounds only estimate the variance; evidence and intervals use later ones."
     ),
     "budget_changed": "The budget was {before:count} results at first and is {now:count} now.",
     "redesigned": lambda *, before, now: (
-        f"The study was designed {_design(**before)} at first and is designed {_design(**now)} now. Each round is bet "
-        "on by the design that was set before its results."
+        f"The study was designed {_design(**before)} at first and is designed {_design(**now)} now. Each round is "
+        "judged by the design that was in force before its results."
     ),
     "remark": lambda *, by, at, text: f"Remark by {by}, {day(at)}: {text}",
     "more_remarks": "{number:count} earlier remark{number:s} {number:is} in the record.",
@@ -711,7 +711,7 @@ Note.table = {
         f"Total {quoted(numerator)} over total {quoted(denominator)}: "
         + few([f"{arm} {x:.6g} / {y:.6g} = {x / y:.4g}" for arm, (x, y) in arms.items()])
         + ". The table has linearized ratios, whose last digits can differ. A first round without earlier data sets "
-        "their scale and is no evidence."
+        "their scale and is not evidence."
     ),
     "rows_unchecked": (
         "Some results were recorded as sums, so their single values were not checked against the assumptions."
@@ -803,8 +803,8 @@ FileNote.table = {
 Approximation.table = {
     "metric": lambda *, metric, about: f"{metric}: {Approximation.from_values(about)}",
     "large_sample": lambda *, rows: (
-        f"the first results of each arm (at least {count(rows)}) tell only its spread, and a value so rare that it has "
-        "not come yet can overturn the answer"
+        f"the first results of each arm (at least {count(rows)}) only estimate its spread, and a value too rare to "
+        "have appeared can overturn the answer"
     ),
 }
 Condition.table = {
@@ -871,7 +871,7 @@ Danger.table = {
         f"The cap cut {100 * cut:.3g} % of the total of {most}, but {100 * of:.3g} % of that of {least}. The answer is "
         "about capped results, and may be another without the cap. For a higher cap, start a new study."
     ),
-    "list_contradicts": "The whole list is known by now, and the answer is wrong: {words}.",
+    "list_contradicts": "The whole list is now known, and the answer is wrong: {words}.",
     "rows_contradict": _rows_danger,
     "short_rounds": _short_danger,
     "amended": _amended_danger,

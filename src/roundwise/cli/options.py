@@ -343,8 +343,10 @@ class NoiseOptions(NamedTuple):
     value_range: Annotated[
         tuple[float, float] | None, option("--range", "Noise: results in this range.", "LOW HIGH")
     ] = None
-    cap: Annotated[float | None, option("--cap", "Noise: results above it count as it.", "NUMBER")] = None
-    floor: Annotated[float | None, option("--floor", "With --cap: results below it count as it (0).", "NUMBER")] = None
+    cap: Annotated[float | None, option("--cap", "Noise: larger results count as this value.", "NUMBER")] = None
+    floor: Annotated[
+        float | None, option("--floor", "With --cap: smaller results count as this value (0).", "NUMBER")
+    ] = None
     binary: Annotated[bool, option("--binary", "Noise: 0/1 results.")] = False
     counts: Annotated[bool, option("--counts", "Noise: Poisson counts.")] = False
     noise: Annotated[str | None, option("--noise", HELP["noise"], "NAME[:SETTINGS]")] = None
@@ -412,7 +414,7 @@ class ColumnOptions(NamedTuple):
         str | None, _column("covariate", "Column of a number known before the study, to adjust for.")
     ] = None
     denominator_column: Annotated[
-        str | None, _column("denominator", "Column that outcomes are divided by, in all: results are ratios of sums.")
+        str | None, _column("denominator", "Column of denominators: arms are compared by ratios of sums.")
     ] = None
 
     cost_column: Annotated[str | None, _column("cost", "Column of what each result cost.")] = None
@@ -434,7 +436,7 @@ class ReadingOptions(NamedTuple):
         str | None, _rule("--id-result", "One result from all rows of an id: sum, mean, max or any.", "RULE")
     ] = None
     id_window: Annotated[
-        str | None, _rule("--id-window", "Time from the first row of an id that counts, e.g. 7d or 36h.", "TIME")
+        str | None, _rule("--id-window", "Rows of an id count for this long after its first, e.g. 7d or 36h.", "TIME")
     ] = None
     mixed_ids: Annotated[
         str | None, _rule("--mixed-ids", "Ids with rows of several arms: refused (default) or left-out.", "RULE")
@@ -447,7 +449,7 @@ class ReadingOptions(NamedTuple):
     ] = None
 
     arm_names: Annotated[
-        str | None, _rule("--arm-names", "What other tools call arms, e.g. org/small-2026=small.", "LIST")
+        str | None, _rule("--arm-names", "Names of arms in other tools, e.g. org/small-2026=small.", "LIST")
     ] = None
     failed_is: Annotated[
         float | None,
@@ -467,10 +469,10 @@ class MetricOptions(NamedTuple):
     """Further metrics of the same rows: column=, margin=, unit=, lower, and the settings of their noise model."""
 
     guardrail: Annotated[
-        list[str] | None, _metric("--guardrail", "Metric that may not worsen by its margin or more; repeat.")
+        list[str] | None, _metric("--guardrail", "Metric that may not worsen by its margin or more; repeatable.")
     ] = None
     secondary: Annotated[
-        list[str] | None, _metric("--secondary", "Metric to show improvements of, without a say in the decision.")
+        list[str] | None, _metric("--secondary", "Further metric with claims of its own; not part of the decision.")
     ] = None
 
     def metrics(self) -> tuple[Metric, ...]:
@@ -487,17 +489,15 @@ class ListOptions(NamedTuple):
     """A finite list of items that the answer is about."""
 
     list_file: Annotated[
-        Path | None, _list("--list", "Table with one row an item: the answer is about this list.", "FILE")
+        Path | None, _list("--list", "Table with one row per item: the answer is about this list.", "FILE")
     ] = None
-    list_size: Annotated[int | None, _list("--list-size", "The same for items 0 to N - 1.", "N")] = None
-    repeats: Annotated[int | None, _list("--repeats", "Times that every arm is tried on every item.", "N")] = None
-    order: Annotated[str | None, _list("--order", "random (default), or given: that of the file.", "ORDER")] = None
+    list_size: Annotated[int | None, _list("--list-size", "A list of N items, named 0 to N - 1.", "N")] = None
+    repeats: Annotated[int | None, _list("--repeats", "Number of times every arm is tried on every item.", "N")] = None
+    order: Annotated[str | None, _list("--order", "Order of items: random (default), or given.", "ORDER")] = None
     known: Annotated[
-        Path | None, _list("--known", "Table of numbers known of every item: results of arms, or scores.", "FILE")
+        Path | None, _list("--known", "Table of values known for every item: results of arms, or scores.", "FILE")
     ] = None
-    strict: Annotated[bool, _list("--strict", "An answer that is ahead of every other arm, not level with one.")] = (
-        False
-    )
+    strict: Annotated[bool, _list("--strict", "Require the answer to be strictly ahead of every other arm.")] = False
 
     def items(self, columns: ColumnOptions) -> ItemList | None:
         """The list as `create_study` takes it; None if none is given."""

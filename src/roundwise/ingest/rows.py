@@ -455,7 +455,7 @@ class FileReader:
             raise DataError(
                 f"{sheet.name} does not say which results belong to the same item, and this study compares arms on "
                 "the items of both.",
-                Remedy("Name the column of items ({@item_column}), or give one row an item, one column an arm."),
+                Remedy("Name the column of items ({@item_column}), or use one row per item and one column per arm."),
             )
         roles = sorted(role for role in plan.places if not role.startswith(WATCH))
         form = f"rows {roles}" if by_row else f"{plan.form} {len(plan.places)}"

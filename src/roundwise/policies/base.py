@@ -561,7 +561,7 @@ def check_room(problem: Problem, max_batch: float | None, min_per_arm: float) ->
     room = problem.arms * max(2 if spread else 1, math.ceil(min_per_arm))
     checked(min_per_arm >= 0, f"`min_per_arm` is {min_per_arm:g}, but must be at least 0.")
     why = ", because the deviation is estimated within each round" if spread else ""
-    few = f"At most {max_batch} results a round are too few: {problem.arms} arms need at least {room:g}{why}."
+    few = f"At most {max_batch} results per round are too few: {problem.arms} arms need at least {room:g}{why}."
     checked(max_batch is None or max_batch >= room, few)
 
 

@@ -85,14 +85,14 @@ class ItemReplay(ItemEnvironment[ArmState]):
     def __post_init__(self) -> None:
         table = np.asarray(self.table, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] < 2 or not len(table) or not np.isfinite(table).all():
-            raise InputError("A table of items needs a number in every cell: one row an item, one column an arm.")
+            raise InputError("A table of items needs a number in every cell: one row per item, one column per arm.")
         if self.labels and len(self.labels) != table.shape[1]:
             raise InputError(f"There are {len(self.labels)} names for {table.shape[1]} arms: give one for each.")
         object.__setattr__(self, "table", table)
 
     @classmethod
     def from_csv(cls, path: str | Path) -> ItemReplay:
-        """From a file with one row an item and one column an arm; rows with an empty cell are left out."""
+        """From a file with one row per item and one column per arm; rows with an empty cell are left out."""
         return cls(*read_wide(Path(path)))
 
     @property

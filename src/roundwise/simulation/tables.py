@@ -101,7 +101,7 @@ def read_outcomes(path: Path, instance: str | None) -> tuple[tuple[str, ...], Fl
 
 
 def read_wide(path: Path) -> tuple[Floats, tuple[str, ...]]:
-    """A table with one row an item and one column an arm, and the arms; rows with an empty cell are left out.
+    """A table with one row per item and one column per arm, and the arms; rows with an empty cell are left out.
 
     A first column whose name is `item` or ends in `_id` names the items.
     """

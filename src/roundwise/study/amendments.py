@@ -146,7 +146,7 @@ def effect_of_change(spec: StudySpec, change: Change) -> str:
     if change.unrelated:
         joined = "had never been there" if change.kind == "dropped" else "had been there from the beginning"
         return (
-            f"All rounds are counted anew as if {arm} {joined}; the guarantee then rests on the assumption that the "
+            f"All rounds are recounted as if {arm} {joined}; the guarantee then rests on the assumption that the "
             "reason has nothing to do with any result."
         )
     said = spec.policy.stopping.effect_of_change(spec.problem, change.kind == "dropped")

@@ -231,7 +231,7 @@ def numbered_items(size: object) -> tuple[str, ...]:
 
 
 def read_list(path: Path, column: str = "item") -> tuple[str, ...]:
-    """The ids of the items in a table, one row an item."""
+    """The ids of the items in a table, one row per item."""
     column, _, rows = rows_of_items(path, column)
     found: dict[str, int] = {}
     for row in rows:
@@ -241,7 +241,7 @@ def read_list(path: Path, column: str = "item") -> tuple[str, ...]:
             raise DataError(f"{row.where}: {wrong}. Give every item one row, with an id.")
         found[item] = row.line
     if not found:
-        raise DataError(f"{path} has no items. Give one row an item.")
+        raise DataError(f"{path} has no items. Give one row per item.")
     return tuple(found)
 
 

@@ -33,7 +33,7 @@ class Metric:
         lower_is_better: Whether lower values are better: times, costs, errors.
         column: Its column in result files, by default the one that is called as the metric is.
         unit: Of its values in reports.
-        denominator: The column that it is divided by, in all, where it is a ratio of sums over ids.
+        denominator: The column of denominators, if it is a ratio of sums over ids.
 
     >>> from roundwise import LargeSample
     >>> Metric("latency", LargeSample(), margin=20, lower_is_better=True, unit="ms").claims(["a", "b"], "a").names

@@ -21,14 +21,14 @@ from roundwise.study.study import recorded_files
 
 
 def read_items(state: State, path: Path | None) -> dict[str, dict[str, str]]:
-    """Read a table with one row an item, for a study that compares arms on items: the cells of each item."""
+    """Read a table with one row per item, for a study that compares arms on items: the cells of each item."""
     listed = state.spec.list
     if listed is not None and path is None:
         return {entry: {"item": item} for entry, item in listed.item_of.items()}
     if not state.spec.noise.shares_items and listed is None:
         raise InputError("This study does not compare arms on items.", Remedy("Create one with {@item_column}."))
     if path is None:
-        raise InputError("--as needs the items: give --items FILE, a table with one row an item.")
+        raise InputError("--as needs the items: give --items FILE, a table with one row per item.")
     column, _, rows = rows_of_items(path, state.spec.columns.item or "item")
     found: dict[str, dict[str, str]] = {}
     for row in rows:

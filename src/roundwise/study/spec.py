@@ -147,7 +147,7 @@ class StudySpec:
     list: ItemList | None = setting(
         "list", "Finite list of items that every arm is tried on: the answer is about this list.", None
     )
-    max_cost: float | None = setting("number", "Largest cost of all results, by their prices.", None)
+    max_cost: float | None = setting("number", "Maximum cost of all results, at their prices.", None)
     prices: tuple[float, ...] | None = setting(
         "prices", "Price of a result: one number per arm, e.g. small=1,large=50.", None
     )

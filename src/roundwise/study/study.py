@@ -456,9 +456,9 @@ class Study:
         return self._change_arms("add", arm, why, unrelated)
 
     def relax(self, why: str) -> Report:
-        """Continue as large-sample from here, once, after rows contradicted the noise model.
+        """Continue with the large-sample model from here (once) after rows contradicted the noise model.
 
-        Nothing is won or ruled out any more; earlier rows tell how much results vary. The guarantee is approximate.
+        Evidence starts anew; earlier rows only estimate the variance. The guarantee is approximate.
 
         Args:
             why: The reason, kept in the record.
@@ -1080,15 +1080,15 @@ EFFECTS = {  # on the guarantee, of every change
     "drop": "",  # see `effect_of_change`
     "add": "",
     "relax": (
-        "The guarantee becomes approximate, and no longer rests on what the rows contradict: nothing that was shown or "
-        "ruled out stands, and only results from now on are evidence. Earlier rows tell how much results vary. This is "
-        "possible once."
+        "The guarantee becomes approximate, and no longer rests on the assumption that the rows contradict. What was "
+        "shown or ruled out no longer stands: only later results are evidence, and earlier rows only estimate the "
+        "variance. This is possible once."
     ),
-    "end": "This keeps the guarantee: nothing is claimed but what was shown so far.",
-    "extend": "This keeps the guarantee: how many results there may be has no part in it.",
+    "end": "This keeps the guarantee: nothing is claimed beyond what has been shown so far.",
+    "extend": "This keeps the guarantee, which does not depend on the number of results.",
     "redesign": (
-        "This keeps the guarantee: what was won and lost so far stays, and results from now on are bet on without a "
-        "budget, until the study is decided."
+        "This keeps the guarantee: the evidence so far stays, and the study continues without a budget until it is "
+        "decided."
     ),
     "import_past": (
         "This keeps the guarantee: earlier data guide bets and are never evidence. None of these rows may be recorded "
@@ -1096,11 +1096,11 @@ EFFECTS = {  # on the guarantee, of every change
     ),
     "reopen": "This keeps the guarantee: you may always look at results and continue.",
     "remove": "There is no guarantee to keep: the study has no results. Its record is erased, and its name is free.",
-    "note": "A note does nothing to the guarantee.",
+    "note": "A note does not affect the guarantee.",
     "close_round": "The guarantee then rests on the assumption that what is missing is unrelated to its values.",
     "amend": (
-        "All rounds are counted anew; the guarantee then rests on the assumption that the correction has nothing to "
-        "do with what results showed."
+        "All rounds are recounted; the guarantee then rests on the assumption that the correction is unrelated to what "
+        "results showed."
     ),
 }
 

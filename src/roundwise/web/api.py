@@ -424,7 +424,7 @@ for verb in (
         ReasonBody,
         MANAGE,
         "changes",
-        "Continue as large-sample, once, after rows contradict the noise model.",
+        "Continue with the large-sample model (once) after rows contradicted the noise model.",
     ),
     (Study.extend, BudgetBody, MANAGE, "changes", "Allow more results (or fewer) than were planned."),
     (
@@ -434,7 +434,7 @@ for verb in (
         "changes",
         "Design it anew from here on: for a budget and a lead, or for none.",
     ),
-    (Study.note, NoteBody, UPLOAD, "changes", "Record a remark; it does nothing to the guarantee."),
+    (Study.note, NoteBody, UPLOAD, "changes", "Record a remark; it does not affect the guarantee."),
     (Study.end, ReasonBody, MANAGE, "changes", "End it before it is decided; what was not ruled out is reported."),
     (Study.reopen, ReasonBody, MANAGE, "changes", "Go on with a study that was closed undecided."),
 ):

@@ -58,7 +58,7 @@ class Rules(Body):
     share_above: float | None = None
     share_below: float | None = None
     failed_is: float | None = None
-    arm_names: dict[str, str] = Field(default={}, description="What other tools call arms.")
+    arm_names: dict[str, str] = Field(default={}, description="Names of arms in other tools.")
 
 
 Entry = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -215,7 +215,7 @@ class DesignBody(Body):
 
     budget: int | None = Field(default=None, ge=1, lt=2**53)
     lead: float | str | None = Field(default=None, description="Smallest lead that matters: 0.02, 2%, 10%-of-30%.")
-    looks: int | None = Field(default=None, ge=1, le=100, description="Rounds that the rest is planned for.")
+    looks: int | None = Field(default=None, ge=1, le=100, description="Number of rounds to plan the rest for.")
 
 
 class NoteBody(Body):

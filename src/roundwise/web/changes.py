@@ -68,7 +68,7 @@ WHY = FormField("why", "Why?", WHY_HINT, "long")
 UNRELATED = FormField(
     "unrelated",
     "The reason does not depend on any result",
-    "For example: it is sold out, or breaks the law. All rounds are then counted anew.",
+    "For example: it is sold out, or breaks the law. All rounds are then recounted.",
     "box",
 )
 ARM = FormField("arm", "Arm", kind="arm")
@@ -80,7 +80,7 @@ EARLIER = FormField("source", "The earlier results", FILE_HINT, "file")
 BUDGET = FormField("budget", "Results in all, at most", "Those already recorded count, too.", "number")
 MOST = BUDGET._replace(hint="Those already recorded count, too. Empty: until it is decided.", required=False)
 LEAD = FormField("lead", "The smallest lead that matters", "Such as 2 points, 0.5, or 10 % of 30 %.", "quantity", False)
-LOOKS = FormField("looks", "Rounds that the rest is planned for", "5 if empty.", "number", False)
+LOOKS = FormField("looks", "Number of rounds to plan the rest for", "5 if empty.", "number", False)
 CHANGES = {
     "drop": ChangeForm(Study.drop, (ARM, WHY, UNRELATED), serious=True),
     "add": ChangeForm(Study.add, (NEW_ARM, WHY, UNRELATED)),

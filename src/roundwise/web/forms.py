@@ -288,7 +288,7 @@ class Form:
         come = (days or 1.0) * per_day
         if size is not None and days is not None and abs(size - come) > PACE * size:
             raise InputError(
-                f"These do not fit together: {count(size)} results a round, {count(per_day)} a day, and rounds of "
+                f"These do not fit together: {count(size)} results per round, {count(per_day)} a day, and rounds of "
                 f"{days:g} days, in which {count(come)} come. Leave one of them empty."
             )
         if size is None and self.budget.strip() and come > self.read("budget"):

@@ -101,7 +101,7 @@ def add(
 @app.command(rich_help_panel=STUDIES)
 @grouped
 def relax(name: Name, why: Why, options: ChangeOptions) -> None:
-    """Continue as large-sample, once, after rows contradicted the noise model."""
+    """Continue with the large-sample model (once) after rows contradicted the noise model."""
     _change(name, options, "relax", f"'{name}' continues as large-sample", why=why)
 
 
@@ -123,10 +123,10 @@ def redesign(
     name: Name,
     budget: Budget = None,
     lead: Lead = None,
-    looks: Annotated[int | None, option("--looks", "Number of rounds that the rest is planned for.", "NUMBER")] = None,
+    looks: Annotated[int | None, option("--looks", "Number of rounds to plan the rest for.", "NUMBER")] = None,
     options: ChangeOptions,
 ) -> None:
-    """Design a running study for a budget, a lead and a number of rounds; without --budget for none."""
+    """Design the rest of a study for a budget and a lead; without --budget, remove its design."""
     _change(name, options, "redesign", "the design is recorded", budget=budget, lead=lead, looks=looks)
 
 

@@ -54,7 +54,7 @@ class FileOptions(NamedTuple):
         str | None, _about_files("--ignore-arms", "Other arms whose rows are skipped ('*' for all).", "LIST")
     ] = None
     arm_names: Annotated[
-        str, _about_files("--arm-names", "Arms under other names in these files, e.g. org/small=small.", "LIST")
+        str, _about_files("--arm-names", "Names of arms in these files, e.g. org/small=small.", "LIST")
     ] = ""
     missing: Annotated[
         str | None, _about_files("--missing", "Reason why rows have no outcome; they count as missing.", "REASON")
