@@ -165,7 +165,7 @@ def test_from_a_plan_to_a_report(chrome, own):
         page.fill("#per_day", "1 000")
         page.fill("#budget", "20 000")
         page.wait_for_selector("#command:has-text('--budget 20000')", state="attached")
-        assert "--round-size 1000 --budget 20000" in page.text_content("#command")
+        assert "--round-size 875 --budget 20000" in page.text_content("#command")
         page.fill("#budget", "30 000")
         page.wait_for_selector("#command:has-text('--budget 30000')", state="attached")
         page.click("text=Create this study")

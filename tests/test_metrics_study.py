@@ -365,6 +365,30 @@ def test_rules_for_rows_hold_for_every_metric(
     assert audit_entries(study.entries()).sound
 
 
+def test_visitors_who_return_convert_once_and_spend_the_sum(tmp_path: Path) -> None:
+    rule = {"noise": Binary(), "columns": {"id": "u"}, "reading": {"id_result": "any"}, "round_size": 6}
+    study = create(tmp_path, Metric("spent", LargeSample(), "secondary"), **rule)
+    study.ask()
+    rows: list[list[object]] = [[f"{arm}{k}", arm, int(k > 0), 5 * k] for arm in ARMS for k in (0, 1, 1, 2)]
+    study.tell(write(tmp_path / "1.csv", rows, ("u", "arm", "outcome", "spent")))
+    state = study.state
+    assert state.record.means.tolist() == [2 / 3] * len(ARMS)  # two of three ids have a row that is not 0
+    assert state.of_metric(0).record.means.tolist() == pytest.approx([20 / 3] * len(ARMS))
+    assert "Of 'spent' it is their sum." in study.report().assumptions
+    money = create_study(
+        "money",
+        question=Claims.against_control(ARMS, "A"),
+        arms=ARMS,
+        noise=LargeSample(),
+        metrics=[Metric("bought", Binary(), "secondary")],
+        columns={"id": "u", "outcome": "spent"},
+        reading={"id_result": "sum"},
+        budget=900,
+        storage=f"sqlite:///{tmp_path / 'x.db'}",
+    )
+    assert money.state.of_metric(0).spec.reading.id_result == "any"
+
+
 def test_a_round_of_which_nothing_came(tmp_path: Path) -> None:
     study = create(tmp_path, LATENCY)
     study.ask()

@@ -732,6 +732,12 @@ Note.table = {
     "earlier_data": "{results:count} earlier result{results:s} ({name}) guide the allocation and are not evidence.",
     "after_decision": _after_decision,
 }
+COMBINED = {  # what becomes of several rows of an id
+    "sum": "their sum",
+    "mean": "their mean",
+    "max": "the largest of them",
+    "any": "whether any of them is not 0",
+}
 FileNote.table = {
     "unused_columns": lambda *, columns: f"not used: {list_quoted(columns, 20)}.",
     "guessed_column": lambda *, column, role: (
@@ -745,7 +751,9 @@ FileNote.table = {
     "possibly_cut": "the last line has no line end; check that the file was not cut.",
     "first_sheet": "only the first of {sheets} sheets, {sheet:quoted}, was read.",
     "number_read": "{text:quoted} was read as {value:.15g}.",
-    "combined": "{rows:count} rows were combined into the results of {ids:count} ids ({rule} of each).",
+    "combined": lambda *, rows, ids, rule: (
+        f"{count(rows)} rows were combined into the results of {count(ids)} ids ({COMBINED.get(rule, rule)})."
+    ),
     "several_arms": "{ids:count} id{ids:s} with rows of several arms {ids:was} left out.",
     "after_window": "{rows:count} row{rows:s} after the window of {window} {rows:was} left out.",
     "waiting": (
@@ -755,7 +763,7 @@ FileNote.table = {
     "skipped": "{rows:count} row{rows:s} {rows:was} recorded before and {rows:was} skipped.",
     "contradicts": _contradicts,
     "ids_in_two_files": lambda *, rule, window: (
-        f"the result of an id is the {rule} of its rows in the file that tells it first. "
+        "the result of an id is that of its rows in the file that tells it first. "
         + (
             f"If ids can have rows in later files, create the study with {option('id_window')}: an id is then told "
             "when its window has closed."

@@ -63,7 +63,10 @@ def plan(
     if as_json:
         print_json(found.plain())
         return
-    next_ = "run that command, or change the numbers and plan again; nothing was recorded."
+    files = " with your own file in place of FILE" if " FILE" in found.command else ""
+    next_ = f"run that command{files}, or change the numbers and plan again; nothing was recorded."
+    if found.command.endswith("--from-plan FILE"):
+        next_ = "plan again with --out plan.json, from which that command creates it; nothing was recorded."
     if out is not None and out.suffix.lower() == ".json":
         next_ = f"{shell_command(f'new {quote(name)} --from-plan {quote(str(out))}')} creates it."
     written = "" if out is None else f"The plan is in {out}.\n"

@@ -13,7 +13,7 @@ import numpy as np
 
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
-from roundwise.messages import Remedy, quoted
+from roundwise.messages import COMBINED, Remedy, quoted
 
 Empty = Literal["refused", "zero", "missing"]
 UnitResult = Literal["sum", "mean", "max", "any"]
@@ -135,6 +135,19 @@ class Reading:
             return self
         return replace(self, id_result="sum")
 
+    def of_metric(self, rates: bool) -> Reading:
+        """The rules for a further column of the same rows, whose results are 0 or 1 (`rates`) or amounts.
+
+        >>> Reading(id_result="any").of_metric(rates=False).id_result
+        'sum'
+        """
+        combined = self.id_result
+        if rates and combined is not None:
+            combined = "any"
+        elif combined == "any":
+            combined = "sum"
+        return replace(self, share_above=None, share_below=None, id_result=combined)
+
     def payload(self) -> Plain:
         """The rules that differ from the usual ones, as JSON."""
         usual = Reading()
@@ -154,10 +167,8 @@ class Reading:
         if self.empty != "refused":
             said.append(f"An empty outcome is {'0' if self.empty == 'zero' else 'missing'}.")
         if self.id_result is not None:
-            how = {"any": "whether any of them is not 0", "max": "the largest of them"}
-            rule = how.get(self.id_result, f"their {self.id_result}")
             within = "" if self.id_window is None else f" within {self.id_window} of the first"
-            said.append(f"Rows of one id are one result, {rule}{within}.")
+            said.append(f"Rows of one id are one result, {COMBINED[self.id_result]}{within}.")
         if self.mixed_ids == "left-out":
             said.append("Ids with rows of several arms are left out.")
         if self.shares:

@@ -254,13 +254,16 @@ def describe_fixed_design(row: PlanRow) -> str:
         return ""
     fixed, looks = row.fixed, row.fixed.sequential
     how = f"{fixed.method}, power {share(fixed.power)}"
-    said = f"For {row.expected.given}, a fixed design ({how}) needs {whole(fixed.samples)} results."
-    if looks is None:
-        return said
-    return (
-        f"{said} With {looks.looks} looks (O'Brien-Fleming) it needs at most {whole(looks.max_samples)}, and "
-        f"{whole(looks.mean_samples)} on average."
-    )
+    what = " to show the surest claim" if row.claims else ""
+    said = f"For {row.expected.given}, a fixed design ({how}) needs {whole(fixed.samples)} results{what}."
+    if looks is not None:
+        said += (
+            f" With {looks.looks} looks (O'Brien-Fleming) it needs at most {whole(looks.max_samples)}, and "
+            f"{whole(looks.mean_samples)} on average."
+        )
+    if row.claims and row.within_budget is None:
+        said += f" The results above settle every claim; with {option('budget')} both are compared at the same number."
+    return said
 
 
 def describe_plan(plan: StudyPlan) -> str:

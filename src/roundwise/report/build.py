@@ -14,7 +14,7 @@ import numpy as np
 from roundwise._version import __version__
 from roundwise.arrays import Floats, Unreadable
 from roundwise.ingest import Results
-from roundwise.messages import Guarantee, option, several
+from roundwise.messages import Guarantee, few, option, several
 from roundwise.noise.base import Outcome
 from roundwise.questions.claims import ODDS
 from roundwise.report.decision import decide_arms, list_metric_rows
@@ -99,7 +99,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
         question_text=settings.question_words,
         status=status,
         answer=found.answer,
-        headline=" ".join([*list_decisions(decisions), write_headline(found, _why_undecided(state))]),
+        headline=" ".join([*list_decisions(decisions), write_headline(found, _why_undecided(state, decisions))]),
         delta=settings.delta,
         results=int(state.record.samples),
         late=int(state.late_sums.counts.sum()),
@@ -205,13 +205,17 @@ def _stamp(created: str) -> str | None:
         return None
 
 
-def _why_undecided(state: State) -> str:
+def _why_undecided(state: State, decisions: Sequence[ArmDecision]) -> str:
     if state.closed is not None:
         return f"Closed undecided ({state.closed})"
     budget = state.spec.budget
     if state.over is not None and budget is not None and not state.spec.policy.stopping.exact_batches:
         return f"Undecided within the budget of {several(budget, 'result')}"
-    return "Not decided yet" if state.over is None else f"Undecided ({state.over})"
+    if state.over is not None:
+        return f"Undecided ({state.over})"
+    waiting = [each.arm for each in decisions if each.decision == "undecided"]
+    on = f" on {few(waiting, 4)}" if waiting and len(waiting) < len(decisions) else ""
+    return f"Not decided yet{on}"
 
 
 def _tabulate_round(asked: Round) -> list[RoundRow]:

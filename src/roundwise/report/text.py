@@ -84,7 +84,8 @@ class Findings(NamedTuple):
         size = self.units.gap(least, "down")
         if behind.lift is None or not behind.upper:
             return size
-        return f"{size} ({per_cent(least / behind.upper, 'down', digits=1)})"
+        relative = least / behind.upper
+        return f"{size} ({per_cent(relative, 'down', digits=1)})" if relative >= 0.001 else size
 
     def near(self, what: str) -> str:
         """', or within 2 points of it'; nothing without a tolerance."""
@@ -653,6 +654,8 @@ def render_text(report: ReportData, width: int | None) -> str:
     """The report for a terminal of this width, or for one without end."""
 
     def aligned(columns: Sequence[Column]) -> str:
+        if width is not None and sum(max(map(len, [each.title, *each.cells])) + 2 for each in columns) - 2 > width:
+            columns = [each for each in columns if each.kind != "lift"]  # the other forms of the report have it
         return "\n".join(align_table(as_rows(columns), [each.numeric for each in columns], width))
 
     before = [*render_top(report), *(f"Note: {each}" for each in report.waiting), ""]

@@ -19,7 +19,7 @@ from roundwise.arrays import Facts, Plain
 from roundwise.contract import check_classes
 from roundwise.errors import InputError, unknown
 from roundwise.ingest.reading import Columns, Reading, index_arms
-from roundwise.messages import Remedy, option, several
+from roundwise.messages import COMBINED, Remedy, option, several
 from roundwise.model.problem import Problem, begin, check_whole_number
 from roundwise.model.spec import POINTED, from_spec, parse_quantity, to_spec
 from roundwise.noise import Noise
@@ -263,7 +263,7 @@ class StudySpec:
             "question": metric.claims(self.arms, 0 if control is None else control, self.question.opposites),
             "noise": metric.noise,
             "columns": replace(self.columns, outcome=metric.title, covariate=None, denominator=metric.denominator),
-            "reading": replace(self.reading, share_above=None, share_below=None),
+            "reading": self.reading.of_metric(metric.noise.outcome.rates),
             "unit": metric.unit,
             "metrics": (),
         }
@@ -271,10 +271,14 @@ class StudySpec:
     @property
     def reading_words(self) -> str:
         """How rows become results, in sentences; empty where they are results."""
-        if self.columns.denominator is None:
-            return self.reading.words
-        ratio = f"total '{self.columns.outcome or 'outcome'}' over total '{self.columns.denominator}'"
-        return f"Arms are compared by {ratio}, with ids as units. {self.reading.words}"
+        said = [self.reading.words]
+        if self.columns.denominator is not None:
+            ratio = f"total '{self.columns.outcome or 'outcome'}' over total '{self.columns.denominator}'"
+            said.insert(0, f"Arms are compared by {ratio}, with ids as units.")
+        for metric, other in zip(self.metrics, self.by_metric, strict=True):
+            if other.reading.id_result != self.reading.id_result:
+                said.append(f"Of '{metric.title}' it is {COMBINED[other.reading.id_result or 'sum']}.")
+        return " ".join(each for each in said if each)
 
     @property
     def limited_policy(self) -> Policy:

@@ -64,8 +64,8 @@ SETTINGS = {  # the fields of the form that a question or a noise model has
     "sub-gaussian": ("sigma",),
 }
 LABELS = {  # of the fields that are numbers
-    "margin": "A difference that matters",
-    "tolerance": "A difference that matters",
+    "margin": "Beat it by more than",
+    "tolerance": "Too close to matter",
     "k": "How many",
     "level": "The level",
     "low": "The lowest score",
@@ -86,6 +86,7 @@ LABELS = {  # of the fields that are numbers
     "share_above": "The value above which a result is a yes",
     "share_below": "The value below which a result is a yes",
 }
+FULL = 7 / 8  # of what comes in the days of a round: days differ, and ids that return count once
 PACE = 0.05  # how far results a round may be from results a day times days
 COLUMN_ROLES = ("arm", "outcome", "denominator", "id", "time", "item", "covariate")
 WHOLE = ("k", "round", "budget", "looks")
@@ -293,7 +294,7 @@ class Form:
             )
         if size is None and self.budget.strip() and come > self.read("budget"):
             return self.read("budget")
-        return round(come) if size is None else size
+        return max(int(FULL * come), 1) if size is None else size
 
     def _days(self) -> float | None:
         """The days of a round, which say nothing without the results that come in them."""

@@ -246,6 +246,8 @@ def ask(
     recorded(f"round {asked.number} of '{name}' is asked for")
     if render is not None:
         requests.write(asked.number, *render(asked, state), out)
+        if out is not None:
+            say_text(f"Next: run and grade them, then {shell_command(f'tell {quote(name)} FILE')}.")
         return
     wanted = {arm: int(n) for arm, n in zip(asked.arms, asked.pulls, strict=True)}
     missing = {arm: int(n) for arm, n in zip(asked.arms, asked.outstanding, strict=True)}

@@ -165,10 +165,9 @@ class ListRule(StoppingRule[ListState]):
 
     def describe(self, delta: float) -> str:
         return (
-            "The items are tried in a random order that was drawn at the start. The evidence against every wrong "
-            "answer is the product of the payoffs of bets on one item after the other, each about what is left of the "
-            f"list; an answer is excluded when it reaches {1 / delta:.0f} : 1 (1/{delta:g}), or when no results on the "
-            "items left could make it right."
+            "The evidence against every wrong answer is the product of the payoffs of bets on one item after the "
+            f"other, each about what is left of the list; an answer is excluded when it reaches {1 / delta:.0f} : 1 "
+            f"(1/{delta:g}), or when no results on the items left could make it right."
         )
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
