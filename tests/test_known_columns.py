@@ -165,6 +165,29 @@ def test_a_study_with_an_arm_that_was_run_before(tmp_path, lower):
     assert verify_study("evals", storage).sound
 
 
+@pytest.mark.usefixtures("_one_order")
+@pytest.mark.parametrize(("leaves", "whole"), [("other", 150), ("old", 300)], ids=["one that is run", "the known one"])
+def test_an_arm_leaves_beside_a_known_one(tmp_path, leaves, whole):
+    """The rest is the study that it would have been without the arm; a known column stays as a score."""
+    table, rest = drawn(rates=(0.5, 0.65, 0.45)), [arm for arm in ARMS if arm != leaves]
+    known, question, found = {name: table[name].tolist() for name in ("old", "score")}, BestArm(), []
+    for arms in (ARMS, rest):
+        storage = f"sqlite:///{tmp_path / str(len(arms))}.db"
+        items = {"items": table["item"].tolist(), "known": known}
+        study = create_study("evals", question=question, arms=arms, noise=Binary(), list=items, storage=storage)
+        asked = {arm: items[:20] for arm, items in study.ask().items.items()}
+        rows = table.melt("item", ARMS, "arm", "outcome")
+        wanted = {(arm, item) for arm, items in asked.items() for item in items}
+        study.tell(rows[[each in wanted for each in zip(rows.arm, rows["item"], strict=True)]], round_over="a stop")
+        if leaves in arms:
+            study.drop(leaves, "its license ended", unrelated=True)
+        report = study.report()
+        assert report.list_results == whole
+        found.append([(row.name, row.results, row.mean, row.lower, row.upper) for row in report.arm_rows[:3]])
+        assert verify_study("evals", storage).sound
+    assert {row[0]: row for row in found[0]}["new"] == {row[0]: row for row in found[1]}["new"]
+
+
 @pytest.mark.parametrize(
     ("known", "said"),
     [

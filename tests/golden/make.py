@@ -496,6 +496,20 @@ def eventful():
     study.add("d", "it was built later")
     step(study, ALIKE, rng)
     yield study
+    listed = {"size": 60, "known": {"c": [float(k % 3 == 0) for k in range(60)]}}
+    usual = {
+        "question": BestArm(),
+        "arms": (*ARMS, "d"),
+        "noise": Binary(),
+        "delta": 0.1,
+        "seed": 7,
+        "round_size": None,
+    }
+    study = new("list, a known arm, an arm left", StudySpec.declare(list=listed, **usual))
+    step(study, ALIKE, rng)
+    study.drop("b", "its license ended", unrelated=True)
+    step(study, ALIKE, rng)
+    yield study
 
 
 def logs():
