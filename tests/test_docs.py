@@ -44,11 +44,19 @@ def files_in(page):
     return {name[1]: block for block in every if (name := re.match(r"# (\w+\.\w+)\n", block))}
 
 
+PRINTS = re.compile(r"```python\n(.*?)```\n\nIt prints\n\n```\n(.*?)```", flags=re.DOTALL)
+PRINTED = dict(each for page in PAGES for each in PRINTS.findall(page.read_text()))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("code", blocks("python"))
-def test_python(code, monkeypatch, tmp_path):
+def test_python(code, monkeypatch, tmp_path, capsys):
+    """Every block runs, and prints what the page says that it prints."""
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "documentation", "exec"), {"__name__": "documentation"})
+    if code in PRINTED:
+        printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+        assert printed == [line.rstrip() for line in PRINTED[code].splitlines()]
 
 
 @pytest.mark.long

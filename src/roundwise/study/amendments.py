@@ -1,6 +1,6 @@
 """Changes of a running study that keep a guarantee: arms that leave or join, and a relaxed noise model.
 
-If the reason has nothing to do with any result, the study is what it would have been with the other list of arms from
+If the reason is unrelated to any result, the study is what it would have been with the other list of arms from
 the beginning: all batches are recomputed. If it may have, what was won is carried on by the rules of
 docs/why-the-guarantee-holds.md (Propositions 22 and 23), which exist for some questions only. A study whose rows
 contradict its noise model may continue as large-sample, once, with nothing won (Proposition 34).
@@ -37,7 +37,7 @@ class Change:
     kind: Literal["dropped", "added", "relaxed"]
     arm: str  # empty where the noise model changed
     why: str
-    unrelated: bool  # whether the reason has nothing to do with any result
+    unrelated: bool  # whether the reason is unrelated to any result
     after: int  # the number of the last batch before it
 
     def payload(self) -> Plain:
@@ -147,7 +147,7 @@ def effect_of_change(spec: StudySpec, change: Change) -> str:
         joined = "had never been there" if change.kind == "dropped" else "had been there from the beginning"
         return (
             f"All rounds are recounted as if {arm} {joined}; the guarantee then rests on the assumption that the "
-            "reason has nothing to do with any result."
+            "reason is unrelated to any result."
         )
     said = spec.policy.stopping.effect_of_change(spec.problem, change.kind == "dropped")
     assert said is not None  # it was checked

@@ -201,7 +201,7 @@ class ArmBody(Body):
 
     arm: Arm
     why: Why = ""
-    unrelated: bool = Field(default=False, description="The reason has nothing to do with any result.")
+    unrelated: bool = Field(default=False, description="The reason is unrelated to any result.")
 
 
 class BudgetBody(Body):
