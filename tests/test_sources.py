@@ -285,12 +285,14 @@ def optuna_database(path):
             """
             create table trials (trial_id integer, number integer, study_id integer, state text);
             create table trial_values (trial_id integer, value float);
-            create table trial_params (trial_id integer, param_name text, param_value float);
+            create table trial_params (trial_id integer, param_name text, param_value float, distribution_json text);
             create table study_directions (study_id integer, direction text);
             insert into study_directions values (1, 'MAXIMIZE');
             insert into trials values (1, 0, 1, 'COMPLETE'), (2, 1, 1, 'COMPLETE'), (3, 2, 1, 'FAIL');
             insert into trial_values values (1, 0.83), (2, 0.4), (3, 0.99);
-            insert into trial_params values (1, 'x', 0.17), (2, 'x', 0.5), (3, 'x', 0.9);
+            insert into trial_params values (1, 'x', 0.17, null), (2, 'x', 0.5, 'no JSON'), (3, 'x', 0.9, '{}'),
+              (1, 'k', 1, '{"name": "CategoricalDistribution", "attributes": {"choices": ["a", "b"]}}'),
+              (1, 'n', 3.0, '{"name": "IntDistribution", "attributes": {"low": 1, "high": 9}}');
             """
         )
         database.commit()
@@ -298,7 +300,7 @@ def optuna_database(path):
 
 
 def test_trials_of_a_search_name_arms_but_are_no_results(read, tmp_path):
-    with pytest.raises(DataError, match=r"o.db: .*Optuna.*\n.*x=0.17 \(0.83\); x=0.5 \(0.4\)\."):
+    with pytest.raises(DataError, match=r"o.db: .*Optuna.*\n.*: k=b, n=3, x=0.17 \(0.83\); x=0.5 \(0.4\)\."):
         read(optuna_database(tmp_path / "made.db"), "o.db")
     with pytest.raises(DataError, match=r"j.log: .*Optuna.*\n.*x=0.5 \(0.83\)"):
         read(lines(*JOURNAL), "j.log")

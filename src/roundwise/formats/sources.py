@@ -533,10 +533,23 @@ def _read_optuna_journal(file: File, objects: Objects) -> Found:
             number += 1
             params[number] = {}
         elif code == 5:
-            params[each["trial_id"]][each["param_name"]] = each["param_value_internal"]
+            stored, distribution = each["param_value_internal"], each.get("distribution")
+            params[each["trial_id"]][each["param_name"]] = _setting(stored, distribution)
         elif code == 6 and each.get("values"):
             values[each["trial_id"]] = float(each["values"][0])
     raise refuse_search(file.name, [(arm_of_parameters(params[i]), value) for i, value in values.items()], lower)
+
+
+def _setting(stored: Any, distribution: object) -> object:
+    """What a parameter was: Optuna stores which choice it was, and whole numbers as 3.0."""
+    try:
+        about = json.loads(str(distribution))
+        choices = about["attributes"].get("choices")
+        if choices is not None:
+            return choices[int(stored)]
+        return int(stored) if about["name"].startswith("Int") else stored
+    except _FAILURES:
+        return stored
 
 
 def arm_of_parameters(parameters: Mapping[str, object]) -> str:
@@ -650,7 +663,7 @@ def _member(archive: zipfile.ZipFile, file: BinaryIO, member: str, budget: _Budg
 
 
 _TRIALS = """
-select t.number, v.value, p.param_name, p.param_value, d.direction
+select t.number, v.value, p.param_name, p.param_value, p.distribution_json, d.direction
 from trials t join trial_values v using (trial_id) left join trial_params p using (trial_id)
 left join study_directions d on d.study_id = t.study_id where t.state = 'COMPLETE' limit 100000
 """
@@ -665,9 +678,9 @@ def refuse_database(name: str, path: str) -> DataError:
             tables = {str(row[0]) for row in database.execute("select name from sqlite_master where type = 'table'")}
             if {"trials", "trial_values", "trial_params", "study_directions"} <= tables:
                 trials: dict[int, tuple[float, dict[str, object], str]] = {}
-                for number, value, parameter, setting, direction in database.execute(_TRIALS):
+                for number, value, parameter, stored, distribution, direction in database.execute(_TRIALS):
                     trials.setdefault(number, (value, {}, direction))[1].update(
-                        {} if parameter is None else {parameter: setting}
+                        {} if parameter is None else {parameter: _setting(stored, distribution)}
                     )
                 lower = any(each[2] == "MINIMIZE" for each in trials.values())
                 return refuse_search(name, [(arm_of_parameters(each[1]), each[0]) for each in trials.values()], lower)
