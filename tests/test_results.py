@@ -229,6 +229,13 @@ def test_data_frames(tell, make):
     assert other.digest != found.digest
 
 
+def test_a_lazy_frame_is_refused():
+    lazy = Polars({"arm": ["a"], "outcome": [1]})
+    lazy.collect = lambda: None
+    with pytest.raises(InputError, match=r"lazy.*collect\(\)"):
+        read_results(lazy, ["a"], NOISE)
+
+
 def test_data_frames_of_numbers(tell):
     table = pd.DataFrame({"arm": [3, 1, 3], "outcome": [True, False, True]})
     assert read_results(table, ["1", "3"], Binary()).totals.tolist() == [0, 2]

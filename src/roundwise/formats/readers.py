@@ -572,6 +572,8 @@ def _sheet(
     source: object, path: str, name: str, known: set[str], stack: ExitStack, limits: Limits | None, wanted: Wanted
 ) -> Sheet:
     if is_frame(source):
+        if hasattr(source, "collect"):
+            raise InputError(f"The {name} is lazy: its rows are not there yet. Give the result of its `collect()`.")
         return frame_sheet(name, source)
     if not is_path(source):
         raise InputError(f"Results come from a file or a data frame, not from a value of type {type(source).__name__}.")
