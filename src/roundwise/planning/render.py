@@ -268,7 +268,9 @@ def describe_fixed_design(row: PlanRow) -> str:
 
 def describe_plan(plan: StudyPlan) -> str:
     """The table in plain sentences."""
-    return f"{_describe_rows(plan)} {_describe_wait(plan)}".rstrip()
+    missing = plan.request.missing
+    part = f" Of the results asked for, {share(missing)} go missing; they are counted here." if missing else ""
+    return f"{_describe_rows(plan)}{part} {_describe_wait(plan)}".rstrip()
 
 
 def _describe_wait(plan: StudyPlan) -> str:
@@ -281,7 +283,7 @@ def _describe_wait(plan: StudyPlan) -> str:
     if not skewness:
         return (
             f"{said}, and if results are skewed, 32 times the squared skewness: plan with {option('skewness')}, or "
-            f"with {option('pilot')}, a file of past results."
+            f"with {option('pilot')}."
         )
     return f"{said}, since their skewness is {skewness:.3g} (32 times its square); with a cap it need not wait."
 
@@ -363,7 +365,8 @@ def _describe_use(plan: StudyPlan) -> str:
     row = plan.row
     time = "" if row.days is None else f" ({plural(row.days.p95, 'day')})"
     money = "" if row.cost is None else f", at a cost of {whole(row.cost.p95)}"
-    undecided = 1 - (row.within_budget or 0.0)
+    percent = 100 * (row.within_budget or 0.0)
+    undecided = 1 - round(percent, 0 if 1 <= percent <= 99 else 1) / 100  # both are shown, and add up
     rest = f"; {share(undecided)} are undecided at the budget" if undecided else ""
     return (
         f"For {row.expected.given}, a study uses {whole(row.mean_samples)} results in {row.mean_rounds:.1f} rounds on "

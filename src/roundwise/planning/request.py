@@ -333,7 +333,7 @@ class PlanRequest(StudySpec):
         if self.noise is None:
             raise InputError(
                 "The plan needs a noise model.",
-                Remedy("Give one, or {@pilot}, a file of past results, which proposes one."),
+                Remedy("Give one, or {@pilot}: they propose one."),
             )
         if isinstance(self.lead, str):
             object.__setattr__(self, "lead", parse_lead(self.lead, self.baseline))
@@ -354,7 +354,7 @@ class PlanRequest(StudySpec):
         if needs_deviation(self.noise) and self.deviation is None:
             raise InputError(
                 "The plan depends on the standard deviation of a result, which the noise model leaves open.",
-                Remedy("Give {@deviation}, roughly, or {@pilot}, a file of past results."),
+                Remedy("Give {@deviation}, roughly, or {@pilot}."),
             )
         if self.sample_cost is not None:
             object.__setattr__(self, "sample_cost", one_for_each(self.sample_cost, self.arms, "sample cost"))
@@ -383,9 +383,7 @@ class PlanRequest(StudySpec):
             what = "metric_baseline" if baseline is None else "metric_deviation"
             raise InputError(
                 f"The plan depends on the {'baseline' if baseline is None else 'standard deviation'} of '{name}'.",
-                Remedy(
-                    f"Give {{@{what}}}, for example {{metric}}=300, or {{@pilot}}, a file of past results.", metric=name
-                ),
+                Remedy(f"Give {{@{what}}}, for example {{metric}}=300, or {{@pilot}}.", metric=name),
             )
         return super()._of_metric(metric) | {
             "delta": self.delta / (1 + len(self.metrics)),

@@ -176,6 +176,8 @@ def _describe_best(found: Findings) -> str | None:
     if found.question.tolerance or not second.gap_to_best_lower:
         return f"{best}; the next is {found.sized(second)}"
     least = min(each.gap_to_best_lower or 0.0 for each in found.arms if each is not first)
+    if least <= TINY < second.gap_to_best_lower:  # some that were dropped early are known less well
+        least = second.gap_to_best_lower
     if least <= TINY:
         return f"{best}, ahead of {found.sized(second)}"
     nearest = least == second.gap_to_best_lower

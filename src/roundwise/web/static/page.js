@@ -42,9 +42,10 @@
   document.addEventListener("change", (event) => {
     const form = near(event, "form");
     if (!form) return;
-    if (event.target.id === "file" && form.id === "upload" && event.target.files.length) {
-      form.querySelector(".pick").textContent = event.target.files[0].name;
-      form.requestSubmit();
+    const pick = near(event, ".drop")?.querySelector(".pick");
+    if (pick && event.target.files.length) {
+      pick.textContent = event.target.files[0].name;
+      if (form.id === "upload") form.requestSubmit();
     }
     if (event.target.matches("[data-recheck]")) {
       const again = form.querySelector("button.recheck");
