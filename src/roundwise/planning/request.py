@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -37,6 +38,7 @@ STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
 OF_LEAD = (0.0, 0.5, 0.75, 1.0, 1.5, 2.0)  # rows of a plan, in units of the smallest lead that matters
 OF_METRICS = ("metric_baseline", "metric_deviation", "metric_skewness")
 PROVISIONAL = 1000  # results of each arm, until a budget is proposed
+SHARE = re.compile(r".*(%|points?)\s*", re.IGNORECASE)  # of a lead: a difference of rates
 OF_BASELINE = re.compile(r"(.+?)[\s-]*of[\s-]*(?:the[\s-]*)?baseline", re.IGNORECASE)
 
 Measure = Literal["lead", "distance", "largest effect"]
@@ -99,19 +101,31 @@ class Scenario:
         return f"{points:g} point" + ("" if points == 1 else "s")
 
 
-def parse_lead(text: str, baseline: str | float | None, what: str = "lead") -> float:
+def parse_lead(text: str, baseline: str | float | None, what: str = "lead", noise: Noise | None = None) -> float:
     """Convert a lead, absolute or relative to the baseline, to units of the results.
+
+    A share alone is a difference of rates, so it is refused where the `noise` model has results without limits.
 
     >>> parse_lead("2 points", None), parse_lead("10%-of-baseline", "30%")
     (0.02, 0.03)
     """
     relative = OF_BASELINE.fullmatch(text.strip())
     if relative is None:
+        check_share(text, noise)
         return parse_quantity(text, option(what).strip("`"))
     if baseline is None:
         raise InputError(f"The lead is '{text}', but there is no baseline.", Remedy("Give {@baseline_example}."))
     part = parse_quantity(relative[1], option(what).strip("`"))
     return float(f"{part * abs(parse_quantity(baseline, 'baseline')):.12g}")
+
+
+def check_share(text: str, noise: Noise | None) -> None:
+    """Raise an InputError if a lead is a share of nothing: that of seconds or dollars needs a baseline."""
+    if noise is not None and not noise.outcome.limited and SHARE.fullmatch(text):
+        raise InputError(
+            f"The lead is '{text.strip()}', but results are not rates.",
+            Remedy("Give it in their unit, or as '1% of baseline'."),
+        )
 
 
 def needs_deviation(noise: Noise) -> bool:
@@ -335,11 +349,13 @@ class PlanRequest(StudySpec):
                 "The plan needs a noise model.",
                 Remedy("Give one, or {@pilot}: they propose one."),
             )
+        noise = settings_of(StudySpec)["noise"][0].parse("noise", self.noise)
         if isinstance(self.lead, str):
-            object.__setattr__(self, "lead", parse_lead(self.lead, self.baseline))
+            object.__setattr__(self, "lead", parse_lead(self.lead, self.baseline, noise=noise))
         if isinstance(self.leads, str | list | tuple):
             leads = self.leads.replace(";", ",").split(",") if isinstance(self.leads, str) else self.leads
-            found = (parse_lead(each, self.baseline, "leads") if isinstance(each, str) else each for each in leads)
+            read = partial(parse_lead, baseline=self.baseline, what="leads", noise=noise)
+            found = (read(each) if isinstance(each, str) else each for each in leads)
             object.__setattr__(self, "leads", tuple(found))
         question = settings_of(StudySpec)["question"][0].parse("question", self.question)
         if self.lead is not None and self.leads is None and self.policy is None and question.separate_claims:

@@ -16,7 +16,7 @@ from roundwise.model.spec import POINTED, THOUSANDS, from_spec, parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.pilot import read_pilot
 from roundwise.planning.render import describe_caps, describe_past
-from roundwise.planning.request import OF_BASELINE, PlanRequest, needs_deviation, parse_lead
+from roundwise.planning.request import OF_BASELINE, SHARE, PlanRequest, check_share, needs_deviation, parse_lead
 from roundwise.policies import usual_policy
 from roundwise.questions import Claims, Question
 from roundwise.study.metrics import Metric, Role
@@ -254,12 +254,13 @@ class Form:
         """The lead to plan for, also relative to what is expected."""
         if OF_BASELINE.fullmatch(self.lead.strip()):
             return parse_lead(self.lead, self.read("baseline"))
+        check_share(self.lead, self.model())
         found: float | None = self.read("lead")
         return found
 
     def from_past(self, source: object) -> tuple[Form, str]:
         """The form with what a past file says, and that in words; a range, a spread or a cap that was chosen stays."""
-        study = self._study()
+        study = replace(self, lead="")._study()
         question, chosen = study["question"], self.noise in SETTINGS
         control, noise = self.names[question.reference_arm or 0], study["noise"] if chosen else None
         past = read_pilot(source, control, study["columns"], study["reading"], noise)
@@ -275,7 +276,7 @@ class Form:
             fields["skewness"] = f"{spread.skewness:.3g}"
         if question.level is None:
             fields["baseline"] = f"{100 * spread.mean:.4g} %" if noise.outcome.rates else f"{spread.mean:.4g}"
-        if not noise.outcome.rates and self.lead.strip().endswith("points"):  # those of a rate, such as the example's
+        if not noise.outcome.limited and SHARE.fullmatch(self.lead):  # of a rate, such as the example's
             fields["lead"] = "10 % of baseline"
         if past.per_day is not None and not self.days.strip():
             fields["per_day"] = f"{past.per_day:.0f}"
