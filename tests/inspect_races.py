@@ -33,10 +33,10 @@ class World:
     """Answers that take a random time, and end in an error where `errors` says so, once."""
 
     def __init__(self, errors=()):
-        self.errors, self.calls, self._arms = set(errors), [], iter(RATES)
+        self.errors, self.calls, self.arms = set(errors), [], iter(RATES)
 
     def task(self):
-        arm, rng = next(self._arms), random.Random(1)
+        arm, rng = next(self.arms), random.Random(1)
 
         @solver
         def answer():
@@ -94,6 +94,17 @@ def what_ends_in_an_error_is_tried_again_by_the_next_race(tmp_path):
         assert study.report().results == len(set(world.calls + again.calls)) == len(world.calls + again.calls) - 1
 
 
+def a_race_beside_a_known_arm(tmp_path):
+    known = {"small": [float(is_right("small", item)) for item in ITEMS]}
+    with study_in(tmp_path, list={"items": ITEMS, "known": known}) as study:
+        world = World()
+        next(world.arms)
+        models = {arm: MODELS[arm] for arm in RATES if arm != "small"}
+        race(study, world.task, models, log_dir=str(tmp_path), display="none", max_samples=8)
+        assert study.report().answer == "large"
+        assert {arm for arm, _ in world.calls} == set(models)
+
+
 def what_a_race_needs(tmp_path):
     with study_in(tmp_path) as study:
         with pytest.raises(InputError, match="one model for each arm"):
@@ -110,7 +121,12 @@ def what_a_race_needs(tmp_path):
 
 
 if __name__ == "__main__":
-    for case in (a_race, what_ends_in_an_error_is_tried_again_by_the_next_race, what_a_race_needs):
+    for case in (
+        a_race,
+        a_race_beside_a_known_arm,
+        what_ends_in_an_error_is_tried_again_by_the_next_race,
+        what_a_race_needs,
+    ):
         place = Path(sys.argv[1]) / case.__name__
         place.mkdir()
         case(place)

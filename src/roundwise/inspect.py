@@ -41,7 +41,7 @@ def race(
     Args:
         study: A study of a list, whose items are the ids of the samples.
         make_task: Makes the task, with its dataset and its scorer, anew for each model.
-        models: The model of each arm of the study.
+        models: The model of each arm of the study whose results are not known already.
         scorer: Which scorer decides, where the task has several.
         **options: Of `inspect_ai.eval`.
 
@@ -66,8 +66,9 @@ def tasks(
     entries = study.state.spec.list
     if entries is None:
         raise InputError(f"'{study.name}' is not the study of a list. Create it with the ids of the samples as `list`.")
-    if set(models) != set(study.state.spec.arms):
-        raise InputError(f"Give one model for each arm: {', '.join(study.state.spec.arms)}.")
+    run = [arm for arm in study.state.spec.arms if arm not in entries.known]
+    if set(models) != set(run):
+        raise InputError(f"Give one model for each arm that is run: {', '.join(run)}.")
     shared = Race(study, scorer)
     found = []
     for arm, model in models.items():
