@@ -64,7 +64,9 @@ def dearest(problem, policy, start, end, dealings):
         pulls = trial.plan.pulls
         batch = Batch(pulls, pulls * means + np.sqrt(pulls) * rng.standard_normal(problem.arms))
         if dealings:
-            parts = partition_sums(problem.noise, batch.counts, batch.totals, 1, number, trial.plan.parts)
+            parts = partition_sums(
+                problem.noise.draw_part_totals, batch.counts, batch.totals, 1, number, trial.plan.parts
+            )
             batch = batch._replace(parts=parts._replace(totals=parts.totals[:dealings]))
         if number >= start:
             worst = max(

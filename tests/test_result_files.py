@@ -182,7 +182,7 @@ class TestArms:
             tell(text)
         said = str(error.value).splitlines()
         assert said[0] == (
-            "results.csv, line 3: 3 names are no arms of this study: 'BIG BUTTON' ('Big button'?), 'big-button' "
+            "results.csv, line 3: 3 names are not arms of this study: 'BIG BUTTON' ('Big button'?), 'big-button' "
             "('Big button'?), 'Xyz'."
         )
         assert said[1].startswith("  So in 4 lines (3, 4, 5, 6). Correct the name")
@@ -194,7 +194,7 @@ class TestArms:
             tell(table("placebo,1", *rows))
         said = str(error.value)
         assert "more kinds" not in said
-        for each in ("8 names are no arms", "has no outcome", "'x' of arm", "outcome 3", "this line 1", "no name of"):
+        for each in ("8 names are not arms", "has no outcome", "'x' of arm", "outcome 3", "this line 1", "no name of"):
             assert each in said, each
         assert said.count("Correct the name") == 1
 

@@ -548,3 +548,5 @@ class TestMistakes:
         assert "nothing.jsonl cannot be read" in refused("import", "nothing.jsonl")
         (tmp_path / "x.jsonl").write_text("{}\n")
         assert "this is not the log of a study" in refused("import", "x.jsonl")
+        (tmp_path / "old.jsonl").write_text('{"roundwise": "study", "format": 1, "study": "old", "entries": 0}\n')
+        assert "old.jsonl was exported before the first release" in refused("import", "old.jsonl")

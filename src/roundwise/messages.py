@@ -397,14 +397,14 @@ def list_quoted(names: Iterable[object], most: int = 8) -> str:
     return ", ".join(quoted(name) for name in every[:most]) + more
 
 
-def list_by_arm(counts: Mapping[str, int], most: int = 6) -> str:
+def list_by_arm(counts: Mapping[str, int]) -> str:
     """Return how many there are of each arm.
 
     >>> list_by_arm({"placebo": 2, "25mg": 1})
     'placebo 2, 25mg 1'
     """
-    found = [f"{shown(arm)} {number}" for arm, number in list(counts.items())[:most]]
-    return ", ".join(found) + (f" and {len(counts) - most} more" if len(counts) > most else "")
+    found = [f"{shown(arm)} {number}" for arm, number in counts.items()]
+    return ", ".join(found[:6]) + (f" and {len(found) - 6} more" if len(found) > 6 else "")
 
 
 def _harmless(letter: str) -> bool:

@@ -98,11 +98,11 @@ def critical(runs: int, delta: float, level: float) -> int:
     return int(binom.isf(level, runs, delta)) + 1
 
 
-def power_of(runs: int, delta: float, level: float, times: float = TWICE) -> float:
-    """The exact probability that an error rate of `times` delta is called broken."""
+def power_of(runs: int, delta: float, level: float) -> float:
+    """The exact probability that an error rate of twice delta is called broken."""
     from scipy.stats import binom
 
-    return float(binom.sf(critical(runs, delta, level) - 1, runs, min(times * delta, 1.0)))
+    return float(binom.sf(critical(runs, delta, level) - 1, runs, min(TWICE * delta, 1.0)))
 
 
 @functools.cache

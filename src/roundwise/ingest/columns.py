@@ -392,7 +392,7 @@ class ArmNames:
         else:
             each = [f"{quoted(name)}{f' ({quoted(meant)}?)' if meant else ''}" for name, meant in near.items()]
             more = f" and {len(unknown) - _TOLD} more" if len(unknown) > _TOLD else ""
-            found = f"{len(unknown)} names are no arms of this study: {', '.join(each)}{more}.{known}"
+            found = f"{len(unknown)} names are not arms of this study: {', '.join(each)}{more}.{known}"
         remedy = (
             "Correct the name, also its capitals; to leave out rows of other experiments, use "
             f"{option('ignore_arms')} ('*' for all)."

@@ -796,13 +796,13 @@ def _collect_data(state: State, told: Batch | None) -> ResultsSoFar:
     return ResultsSoFar(counts=counts, totals=totals, scatter=scatter, freedom=freedom, skewness=skewness)
 
 
-def outlook_line(state: State, *, runs: int = LINE_RUNS) -> str | None:
+def outlook_line(state: State) -> str | None:
     """One line for a status; None without data, or with too many arms to be quick."""
     arms = len(state.spec.arms)
     if arms > MANY_ARMS:
         return None
     try:
-        found = replan(state, runs=min(runs, max(LINE_WORK // arms, 20)))
+        found = replan(state, runs=min(LINE_RUNS, max(LINE_WORK // arms, 20)))
     except InputError:
         return None
     return None if found.ended is not None and found.extension is None else found.line

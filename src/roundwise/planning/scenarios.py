@@ -25,11 +25,10 @@ ZERO_ONE = np.array([0.0, 1.0])
 
 
 @dataclass(frozen=True, eq=False)
-class IncompleteResults(Environment[object]):
-    """Another world, in which each result is missing with the same probability, whatever it is."""
+class WrappedWorld(Environment):
+    """An environment with the arms and the results of another one."""
 
     world: Environment
-    missing: float
 
     @property
     def arms(self) -> int:
@@ -38,6 +37,13 @@ class IncompleteResults(Environment[object]):
     @property
     def noise(self) -> Noise:
         return self.world.noise
+
+
+@dataclass(frozen=True, eq=False)
+class IncompleteResults(WrappedWorld):
+    """Another world, in which each result is missing with the same probability, whatever it is."""
+
+    missing: float
 
     def initial_state(self, rng: Generator, runs: int) -> object:
         return self.world.initial_state(rng, runs)
@@ -68,18 +74,8 @@ class RatioState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RatioArms(Environment[RatioState]):
+class RatioArms(WrappedWorld):
     """Linearized ratios: a round of an arm that has no earlier results sets the scale, and stays in one part."""
-
-    world: Environment
-
-    @property
-    def arms(self) -> int:
-        return self.world.arms
-
-    @property
-    def noise(self) -> Noise:
-        return self.world.noise
 
     def initial_state(self, rng: Generator, runs: int) -> RatioState:
         return RatioState(self.world.initial_state(rng, runs), np.zeros((runs, self.arms)))
@@ -110,23 +106,14 @@ class MetricsState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralMetrics(Environment[MetricsState]):
-    """A world for each metric of the same rows, as if metrics were independent of each other."""
+class SeveralMetrics(WrappedWorld):
+    """The world of the main metric, and one for each other metric of the same rows, as if they were independent."""
 
-    main: Environment
     others: tuple[Environment, ...]
     needs: tuple[Needs, ...]  # of the noise models of the others
 
-    @property
-    def arms(self) -> int:
-        return self.main.arms
-
-    @property
-    def noise(self) -> Noise:
-        return self.main.noise
-
     def initial_state(self, rng: Generator, runs: int) -> MetricsState:
-        return MetricsState(self.main.initial_state(rng, runs), tuple(e.initial_state(rng, runs) for e in self.others))
+        return MetricsState(self.world.initial_state(rng, runs), tuple(e.initial_state(rng, runs) for e in self.others))
 
     def pull(
         self, rng: Generator, state: MetricsState, pulls: Floats, needs: Needs = "sums"
@@ -143,7 +130,7 @@ class SeveralMetrics(Environment[MetricsState]):
     def _join(
         self, state: MetricsState, pull: Callable[[Environment, Any, Needs], tuple[Batch, Any]], needs: Needs
     ) -> tuple[Batch, MetricsState]:
-        batch, main = pull(self.main, state.main, needs)
+        batch, main = pull(self.world, state.main, needs)
         others = [pull(*each) for each in zip(self.others, state.others, self.needs, strict=True)]
         now = MetricsState(main, tuple(after for _, after in others))
         return batch._replace(metrics=tuple(found for found, _ in others)), now

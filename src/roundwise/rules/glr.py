@@ -51,7 +51,7 @@ class GLR(StoppingRule[None]):
             bars = self.threshold.value(problem, record.counts[stops])
             if np.isnan(bars).any():
                 raise InputError(
-                    f"The threshold '{self.threshold.name}' is no number after some counts, so the rule would never "
+                    f"The threshold '{self.threshold.name}' is not a number after some counts, so the rule would never "
                     "stop: its `value` must be a number above 0 that never falls."
                 )
             stops[stops] = evidence[stops] > bars

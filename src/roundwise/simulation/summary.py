@@ -189,15 +189,15 @@ def standard_error(values: Floats) -> float:
     return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
-def error_upper_bound(wrong: int, number: int, level: float = 0.95) -> float:
-    """The exact (Clopper-Pearson) upper confidence bound on a probability after `wrong` of `number`.
+def error_upper_bound(wrong: int, number: int) -> float:
+    """The exact (Clopper-Pearson) 95 % upper confidence bound on a probability after `wrong` of `number`.
 
     >>> round(error_upper_bound(0, 1000), 5)
     0.00299
     """
     from scipy.special import betaincinv
 
-    return 1.0 if wrong == number else float(betaincinv(wrong + 1, number - wrong, level))
+    return 1.0 if wrong == number else float(betaincinv(wrong + 1, number - wrong, 0.95))
 
 
 def binomial_p_value(errors: int, runs: int, delta: float) -> float:

@@ -190,9 +190,9 @@ def restore_advice(what: str = "Restore it") -> str:
     return f"{what} from a backup or an export ({option('import')})."
 
 
-def retry_advice(how: str = "look with") -> str:
+def retry_advice() -> str:
     """How to see whether something was recorded."""
-    return f"{how} {option('status')}, then repeat."
+    return f"look with {option('status')}, then repeat."
 
 
 def _json(value: object) -> str:
@@ -276,6 +276,8 @@ def parse_log(path: str, source: Iterable[str]) -> tuple[str, list[Entry]]:
         first = json.loads(next(rest, ""))
     except (ValueError, RecursionError):
         first = None
+    if isinstance(first, dict) and first.get("roundwise") == "study":
+        raise DataError(f"{path} was exported before the first release of roundwise, and is not read any more.")
     if not isinstance(first, dict) or first.get("roundwise") != "log" or not isinstance(first.get("study"), str):
         raise DataError(f"{path}, line 1: this is not the log of a study. {_expected()}")
     if "entries" not in first:

@@ -1,7 +1,7 @@
 """The record of a study: audits, exports, imports, lists and logs.
 
 In an audit everything is computed again from the beginning, and every difference is listed. Nothing else compares: what
-was asked, told, counted and decided are facts. A difference is no fault of the study, if another version recorded it:
+was asked, told, counted and decided are facts. It is not a fault of the study if another version recorded it:
 rules change from version to version, and what was won by older ones is carried on.
 """
 

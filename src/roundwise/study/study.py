@@ -498,7 +498,7 @@ class Study:
         return self._record("redesign", said, lambda state: self._redesigned(state, budget, lead, looks))
 
     def import_past(self, source: object) -> Report:
-        """Use earlier data to plan the first rounds; they are no evidence, and must not be recorded as results.
+        """Use earlier data to plan the first rounds; they are not evidence, and must not be recorded as results.
 
         Args:
             source: A file or a data frame of earlier results.

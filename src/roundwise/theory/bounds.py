@@ -617,9 +617,9 @@ def best_chain(promise: Promise, along: Route, batches: int) -> Chain:
     return Chain(points, hard, tails, chain_probability(hard, moves, limits, tails, promise.delta))
 
 
-def likely_chain(promise: Promise, along: Route, probability: float = 0.5) -> Chain | None:
-    """The longest chain that has this probability; None if not even N = 1."""
-    return _longest(partial(best_chain, promise, along), probability)
+def likely_chain(promise: Promise, along: Route) -> Chain | None:
+    """The longest chain that has probability 1/2; None if not even N = 1."""
+    return _longest(partial(best_chain, promise, along), 0.5)
 
 
 def expected_batches(promise: Promise, along: Route | None = None) -> float:
