@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from roundwise import Binary, Claims, ConditionalPower, Gaussian, Normal, Problem, Rounds
+from roundwise import Binary, Claims, ConditionalPower, Gaussian, LargeSample, Normal, Problem, Rounds
 from roundwise.model.batch import Batch
 from roundwise.model.problem import advance, begin
 from roundwise.planning import Outlook, Quantiles
@@ -296,3 +296,20 @@ class TestTheChart:
         )
         assert "decided by" not in study.report().sentence
         assert "judged by the rule of conditional-power" in study.report().sentence
+
+
+def test_bounds_that_say_nothing_and_forecasts_of_what_is_not_bet_on(make):
+    """Six wells an arm: bounds of hundreds of deviations are left out, and large-sample forecasts wait for its gate."""
+    rng, wells = np.random.default_rng(3), np.repeat(["DMSO", "a", "b"], 6)
+    for noise in (Normal(), LargeSample()):
+        words = {"noise": noise, "budget": 180, "round_size": 18, "split": "equal"}
+        study = make(question=Claims.against_control(["DMSO", "a", "b"], "DMSO"), arms=["DMSO", "a", "b"], **words)
+        study.ask()
+        cells = rng.normal(440, 60, 18) + 200 * (wells == "a")
+        report = study.tell({"arm": wells, "outcome": cells}, new=True)
+        assert "e+0" not in report.text()
+        assert "to ?" not in report.text()
+        if noise == LargeSample():
+            assert [each.power for each in report.claim_rows] == [0.0, 0.0]
+        else:
+            assert report.claim_rows[0].power > 0.3

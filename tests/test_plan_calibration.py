@@ -302,6 +302,8 @@ class TestARunningStudy:
             assert 0 <= found.extension[1] < 0.5
             assert outlook_line(study.state) is not None
             none = dataclasses.replace(found, extension=(450, 0.0)).line
-            assert none.startswith("an extension would hardly bring an answer")
+            assert "would hardly bring an answer, because the last round staked" in none
+            waits = dataclasses.replace(found, extension=(450, 0.0), waits=("b", 52_000.0)).line
+            assert waits.endswith("because nothing is concluded about b before it has about 52\xa0000 results")
             other = dataclasses.replace(found, extension=(450, 0.4)).line
             assert other == "with a budget of 450 in place of 300 there would be an answer with probability 40 %"

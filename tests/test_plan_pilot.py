@@ -87,6 +87,40 @@ def test_a_cap_is_applied_before_anything_is_taken(orders):
     assert found.past.spread(Capped(50.0)).cut == pytest.approx(1 - capped.sum() / ORDERS[30:].sum())
 
 
+def test_the_spread_is_within_arms(tmp_path):
+    """Arms that differ do not add to the spread of a result, and are no sign against a bell shape."""
+    arms, rng = ["plain", "O2", "O3"], np.random.default_rng(5)
+    for each in (12, 40):
+        means = np.repeat([40.0, 31.0, 27.0], each)
+        times = means + rng.normal(0, 0.8, 3 * each)
+        path = write(tmp_path / f"{each}.csv", flags=np.repeat(arms, each), seconds=times)
+        found = read_pilot(path, [*arms, "lto"], 3, Columns(), Reading(), None)
+        assert found.spread(Normal()).deviation == pytest.approx(0.8, rel=0.25)
+        assert found.spread(Normal()).mean == pytest.approx(times.mean())
+        assert found.proposed[0] == Normal()
+        assert read_pilot(path, ["a", "b"], 0, Columns(), Reading(), None).spread(Normal()).deviation > 5
+    cells = np.repeat([300, 440, 600], 8) + rng.normal(0, 60, 24)
+    path = write(tmp_path / "cells.csv", arm=np.repeat(arms, 8), cells=cells.round())
+    assert read_pilot(path, arms, 0, Columns(), Reading(), None).proposed[0] == Normal()  # not Poisson
+
+
+def test_a_column_that_looks_like_an_identifier(orders):
+    found = plan(BestArm(), arms=["new", "newer"], pilot=orders, reading=Reading(empty="missing"), leads="2", runs=20,
+                 columns=Columns(outcome="amount"))  # fmt: skip
+    assert "'visitor' looks like an identifier" in found.words
+    assert "looks like" not in request_from(orders).past.plain(LargeSample())["why"]
+
+
+def test_a_lead_in_per_cent_of_what_is_no_rate():
+    words = {"arms": 2, "noise": Normal(), "baseline": 30.0, "deviation": 1.0, "runs": 20}
+    with pytest.raises(InputError, match="Write '10 % of baseline'"):
+        plan(BestArm(), lead="3%", **words)
+    with pytest.raises(InputError, match="is no rate"):
+        plan(BestArm(), leads="2 points,1", **words)
+    assert plan(BestArm(), lead="3% of baseline", **words).request.lead == pytest.approx(0.9)
+    assert plan(BestArm(), arms=2, noise=Binary(), baseline="30%", lead="3%", runs=20).request.lead == 0.03
+
+
 @pytest.mark.parametrize(
     ("values", "model"),
     [
@@ -102,7 +136,7 @@ def test_a_cap_is_applied_before_anything_is_taken(orders):
 )
 def test_the_question_tree(tmp_path, values, model):
     path = write(tmp_path / "past.csv", value=[repr(float(each)) for each in values])
-    assert read_pilot(path, "a", Columns(), Reading(), None).proposed[0] == model
+    assert read_pilot(path, ["a", "b"], 0, Columns(), Reading(), None).proposed[0] == model
 
 
 def test_it_says_what_it_took_and_what_a_cap_changes(orders):
@@ -158,7 +192,7 @@ def test_no_deviation_of_1_in_silence(noise):
 
 def test_problems_with_the_file(tmp_path, orders):
     with pytest.raises(DataError, match="too few to plan with"):
-        read_pilot(write(tmp_path / "few.csv", value=[1, 2, 3]), "a", Columns(), Reading(), None)
+        read_pilot(write(tmp_path / "few.csv", value=[1, 2, 3]), ["a", "b"], 0, Columns(), Reading(), None)
     with pytest.raises(DataError, match="no outcome in 'amount'"):
         request_from(orders, reading=Reading(id_result="sum"))
     with pytest.raises(DataError, match="no times"):

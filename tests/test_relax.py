@@ -126,6 +126,7 @@ def test_it_is_refused(told, make):  # noqa: F811
         study.relax("now")
     study.close_round("holiday")
     assert "approximate" in study.effect("relax")
+    assert "Nothing is concluded about premium before it has about" in study.effect("relax")
     assert doubts(study.relax("now")) == {"large_sample", "short_rounds"}
 
 
@@ -235,7 +236,8 @@ def skewed_file(path):
 def test_from_the_command_line(roundwise, tmp_path):
     roundwise("new", "shop", "--question", "best-arm", "--arms", "old,premium", "--normal", "--round-size", "160")
     roundwise("ask", "shop")
-    assert "`roundwise relax`" in " ".join(roundwise("tell", "shop", str(skewed_file(tmp_path / "day.csv")))[1].split())
+    said = " ".join(roundwise("tell", "shop", str(skewed_file(tmp_path / "day.csv")))[1].split())
+    assert "`roundwise relax NAME --why REASON`" in said
     code, out, err = roundwise("relax", "shop", "--why", "no bell curve", "--yes")
     assert code == 0, err
     assert "approximate" in out

@@ -499,8 +499,8 @@ _ASSUMPTIONS = {  # what rows may contradict, and what to do about it
     ),
     "poisson": (
         "counts vary as Poisson counts do",
-        "To continue without this assumption, use {@relax}; or start a new study with {@normal} if most counts are "
-        "above 20.",
+        "If most counts are above 20, start a new study with {@normal}; else, to continue without this assumption, use "
+        "{@relax}.",
     ),
 }
 _ROW_FINDINGS: dict[str, str] = {
@@ -666,7 +666,8 @@ Note.table = {
     ),
     "few_rows": lambda *, arm, rows, enough: (
         f"{several(rows, 'result')} of {arm} in a round say little about its spread. Make rounds larger, so that each "
-        f"arm has {count(enough)} or more; or, if all arms are known to have the same spread, say so in a new study."
+        f"arm has {count(enough)} or more; or, if all arms are known to have the same spread, say so in a new study "
+        f"({option('equal_variances')})."
     ),
     "collecting": _collecting,
     "rule": "{text}",  # in the words of a stopping rule
@@ -923,11 +924,12 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "missing": ("`missing=REASON`", "--missing REASON", "the menu “Rows without a result”"),
     "failed": ("`failed=True`", "--failed", "the menu “Rows without a result”"),
     "failed_is": ("`Reading(failed_is=...)`", "--failed-is NUMBER", "the command line"),
-    "arm_column": ("`columns=Columns(arm=...)`", "--arm-column NAME", "the menu “arm”"),
-    "outcome_column": ("`columns=Columns(outcome=...)`", "--outcome-column NAME", "the menu “result”"),
-    "id_column": ("`columns=Columns(id=...)`", "--id-column NAME", "the menu “id”"),
-    "time_column": ("`columns=Columns(time=...)`", "--time-column NAME", "the menu “time”"),
-    "item_column": ("`columns=Columns(item=...)`", "--item-column NAME", "the menu “item”"),
+    "arm_column": ("`columns=Columns(arm=...)`", "--arm-column NAME", "“Column of arms”"),
+    "outcome_column": ("`columns=Columns(outcome=...)`", "--outcome-column NAME", "“Column of results”"),
+    "id_column": ("`columns=Columns(id=...)`", "--id-column NAME", "“Column of ids”"),
+    "time_column": ("`columns=Columns(time=...)`", "--time-column NAME", "“Column of times”"),
+    "arm_names": ("`arm_names={{theirs: arm}}`", "--arm-names THEIRS=ARM", "`--arm-names` on the command line"),
+    "item_column": ("`columns=Columns(item=...)`", "--item-column NAME", "“Column of items”"),
     "covariate_column": ("`columns=Columns(covariate=...)`", "--covariate-column NAME", "the column of a covariate"),
     "denominator_column": (
         "`columns=Columns(denominator=...)`",
@@ -939,7 +941,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“The usual result”"),
     "deviation": ("`deviation`", "--deviation", "“The spread (standard deviation)”"),
     "pilot": ("`pilot`, a past file", "--pilot FILE, past results", "“File of past results”"),
-    "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "the menu “item”"),
+    "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "“Column of items”"),
     "range": ("Bounded({low:g}, {high:g})", "--range {low:g} {high:g}", "scores from {low:g} to {high:g}"),
     "range_or_sigma": (
         "Bounded(low, high) or SubGaussian(sigma)",
@@ -947,7 +949,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
         "whose results are scores or measurements",
     ),
     "normal": ("`Normal()`", "--normal", "“bell-shaped”"),
-    "equal_variances": ("`EqualVariances()`", "--equal-variances", "“the same spread”"),
+    "equal_variances": ("`EqualVariances()`", "--equal-variances", "`--equal-variances` on the command line"),
     "cap": ("`Capped(X)`", "--cap X", "“large values count as a cap at most”"),
     "large_sample": ("`LargeSample()`", "--large-sample", "“money, times, counts of any shape”"),
     "unrelated": ("`unrelated=True`", "--unrelated", "the box “the reason does not depend on any result”"),
@@ -963,7 +965,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "create": ("`create_study`", "`roundwise new`", "“New study”"),
     "import_past": ("`import_past`", "`roundwise import-past`", "“Import earlier data”"),
     "extend": ("`study.extend(N)`", "`roundwise extend`", "“Change the budget”"),
-    "relax": ("`study.relax(REASON)`", "`roundwise relax`", "“Continue as large-sample”"),
+    "relax": ("`study.relax(REASON)`", "`roundwise relax NAME --why REASON`", "“Continue as large-sample”"),
     "import": ("`import_study`", "`roundwise import`", "`roundwise import`"),
     "export": ("`export_study`", "`roundwise export`", "`roundwise export`"),
     "plan": ("`plan`", "`roundwise plan`", "`roundwise plan`"),

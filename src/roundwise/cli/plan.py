@@ -14,7 +14,7 @@ import typer
 from roundwise.cli import PLANNING, app
 from roundwise.cli.options import Json, StudyOptions, grouped, option
 from roundwise.cli.output import check_output, console_width, print_json, say, say_text, write_file
-from roundwise.cli.study.rounds import Storage
+from roundwise.cli.study.rounds import Storage, prefers_longer_times
 from roundwise.errors import InputError
 from roundwise.messages import shell_command
 from roundwise.planning.request import PlanRequest
@@ -71,7 +71,8 @@ def plan(
         next_ = f"{shell_command(f'new {quote(name)} --from-plan {quote(str(out))}')} creates it."
     written = "" if out is None else f"The plan is in {out}.\n"
     say(found.text())
-    say_text(f"{written}Next: {next_}")
+    longer = "Longer times count as better here. If shorter ones are, plan with --lower-is-better.\n"
+    say_text(f"{written}{longer if prefers_longer_times(found.request) else ''}Next: {next_}")
 
 
 def _write(found: StudyPlan, out: Path) -> None:

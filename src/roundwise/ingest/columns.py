@@ -382,7 +382,8 @@ class ArmNames:
                 f"{problems.name}, {problems.unit} {self._unknown_lines[0]}",
                 f"there is no arm {quoted(next(iter(unknown)))} in this study, nor any other of this file "
                 f"({', '.join(shown(name) for name in sorted(unknown)[:3])}, ...).",
-                f"Is it a file of another study? The arms of this one are {some(self.arms)}.",
+                f"The arms of this study are {some(self.arms)}. If the file calls them otherwise, say so: "
+                f"{option('arm_names')}. Or is it a file of another study?",
             )
         known = "" if any(near.values()) else f" Known: {some(self.arms)}."
         if len(unknown) == 1:
@@ -402,20 +403,21 @@ class ArmNames:
 
 
 class AnyName(ArmNames):
-    """One named arm, and all other names as a second one: for files that need not have the arms of a study."""
+    """The arms of a study, and all other names as one more: for files that need not have them."""
 
     any_name: ClassVar[bool] = True
 
-    def __init__(self, arm: str) -> None:
-        super().__init__([arm, "other rows"])
+    def __init__(self, arms: Sequence[str]) -> None:
+        super().__init__([*arms, "other rows"])
+        self._places = {name: i for i, name in enumerate(arms)}
 
     def found(
         self, problems: Problems, lines: Sequence[int], cells: Sequence[Any], others: Sequence[Sequence[object]]
     ) -> Index:
-        """Return 0 for the arm, 1 for all others; a line is blank if all its cells are."""
-        same = np.array([name_in(cell) == self.arms[0] for cell in cells], dtype=np.bool_)
+        """Return the place of each arm, the last one for other names; a line is blank if all its cells are."""
+        which = np.array([self._places.get(str(name_in(cell)), len(self._places)) for cell in cells], dtype=np.intp)
         empty = np.array([blank(cell) and all(blank(each[k]) for each in others) for k, cell in enumerate(cells)])
-        return np.where(empty, BLANK, np.where(same, 0, 1))
+        return np.where(empty, BLANK, which)
 
 
 def _slip(name: str, arm: str) -> bool:

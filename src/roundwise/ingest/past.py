@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError
@@ -16,6 +18,7 @@ from roundwise.ingest.columns import AnyName, TellOptions
 from roundwise.ingest.duplicates import RecordedFiles
 from roundwise.ingest.ratios import ratio_sums
 from roundwise.ingest.reading import Columns, Reading, seconds
+from roundwise.ingest.record import Repeats
 from roundwise.ingest.rows import FileReader
 from roundwise.messages import Remedy
 from roundwise.noise import LargeSample
@@ -28,18 +31,19 @@ class PastRows(NamedTuple):
 
     file: str
     values: Floats  # (n)
-    of_arm: Floats  # (n), 1 where the result is of the arm that was asked for
+    arms: NDArray[np.intp]  # (n), the place of the arm of each; the number of arms where it is none of them
     missing: int  # results that are not there
     days: float | None  # from the first row to the last, both included; None without times
     notes: tuple[str, ...]
+    repeats: Repeats | None  # of a column that looks like an identifier, and was not said to be one
 
 
-def read_past(source: object, arm: str, columns: Columns, reading: Reading) -> PastRows:
+def read_past(source: object, arms: Sequence[str], columns: Columns, reading: Reading) -> PastRows:
     """Read a past file as `tell` would, whatever its arms; a column of arms is not needed.
 
     Args:
         source: A file or a data frame.
-        arm: The arm whose results are marked, such as the control.
+        arms: The arms of the planned study.
         columns: Names of its columns; with a column of times, the days that it covers are counted.
         reading: The rules by which rows become results.
 
@@ -49,7 +53,7 @@ def read_past(source: object, arm: str, columns: Columns, reading: Reading) -> P
     path = str(os.fspath(source)) if is_path(source) else "data frame"
     with ExitStack() as stack:
         try:
-            names, options = AnyName(arm), TellOptions()
+            names, options = AnyName(arms), TellOptions()
             reader = FileReader(
                 source, path, names, LargeSample(), columns, reading, options, RecordedFiles(), 0, 0, stack
             )
@@ -71,8 +75,9 @@ def read_past(source: object, arm: str, columns: Columns, reading: Reading) -> P
     return PastRows(
         results.name,
         np.concatenate([np.zeros(0), *(values for _, values in rows)]),
-        np.concatenate([np.zeros(0), *((index == 0).astype(np.float64) for index, _ in rows)]),
+        np.concatenate([np.zeros(0, dtype=np.intp), *(index.astype(np.intp) for index, _ in rows)]),
         0 if results.missing is None else int(results.missing.sum()),
         days,
         tuple(str(each) for each in results.notes),
+        next((found for title, each in results.sketches.items() if (found := each.repeats(title)) is not None), None),
     )

@@ -42,6 +42,7 @@ from roundwise.policies.designed import LOOKS
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment, Generator, Now, draw_batch, world_of
 from roundwise.study.fold import fold_round, redesign
+from roundwise.study.guarantee import find_waiting_arm
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
 
@@ -548,10 +549,11 @@ def share(value: float) -> str:
 def plural(number: float, what: str) -> str:
     """A rounded number of things: 3 rounds.
 
-    >>> plural(1.0, "round"), plural(12.0, "day")
-    ('1 round', '12 days')
+    >>> plural(1.0, "round"), plural(1.2, "day"), plural(12.0, "day")
+    ('1 round', '1 day', '12 days')
     """
-    return f"{whole(number)} {what}{'' if number == 1 else 's'}"
+    said = whole(number)
+    return f"{said} {what}{'' if said == '1' else 's'}"
 
 
 # --- a running study, from where it stands
@@ -589,6 +591,7 @@ class Outlook:
     cost: Quantiles | None = None
     list_results_left: int | None = None  # results that a list still has
     extension: tuple[int, float] | None = None  # where a budget is used up: another, and the chance of an answer in it
+    waits: tuple[str, float] | None = None  # an arm about which nothing is concluded yet, and the results that it needs
 
     def plain(self) -> Plain:
         """The outlook as JSON."""
@@ -596,7 +599,11 @@ class Outlook:
         low, high = found.pop("between")
         found["more_rounds"] |= {"low": low, "high": high}
         found["claims"] = [{"claim": claim, "power": power} for claim, power in self.claims]
-        for name, keys in (("extension", ("budget", "power")), ("slowest", ("metric", "power"))):
+        for name, keys in (
+            ("extension", ("budget", "power")),
+            ("slowest", ("metric", "power")),
+            ("waits", ("arm", "results")),
+        ):
             found[name] = None if found[name] is None else dict(zip(keys, found[name], strict=True))
         return found | {"words": self.words}
 
@@ -606,7 +613,11 @@ class Outlook:
         if self.extension is not None:
             budget, chance = self.extension
             if chance < 0.005:
-                return "an extension would hardly bring an answer, because the last round staked almost all evidence"
+                why = "the last round staked almost all evidence"
+                if self.waits is not None:
+                    arm, rows = self.waits
+                    why = f"nothing is concluded about {arm} before it has about {whole(rows)} results"
+                return f"a budget of {number(budget)} would hardly bring an answer, because {why}"
             more = f"with a budget of {number(budget)} in place of {number(self.budget or 0)}"
             return f"{more} there would be an answer with probability {share(chance)}"
         if self.ended is not None:
@@ -737,7 +748,10 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
         most_rounds=LONG if settings.budget is None else MOST_ROUNDS,
     )
     if ended is not None:
-        return dataclasses.replace(found, runs=runs, extension=(int(settings.budget or 0), ends.answered(settings)))
+        waiting = find_waiting_arm(state)
+        waits = None if waiting is None else (settings.arms[waiting[0]], float(waiting[1][waiting[0]]))
+        extension = (int(settings.budget or 0), ends.answered(settings))
+        return dataclasses.replace(found, runs=runs, extension=extension, waits=waits)
     low, high = quantile(ends.rounds, BETWEEN)
     claims, slowest = _name_claims(settings), None
     if several:

@@ -5,17 +5,21 @@ The model follows the question tree of docs/which-model.md, as far as a file can
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError
+from roundwise.ingest import Repeats
 from roundwise.ingest.past import read_past
 from roundwise.ingest.reading import Columns, Reading
-from roundwise.ingest.row_checks import RowCounter, RowStatistics, check_once, contradicted_assumptions
+from roundwise.ingest.row_checks import FIRST, RowCounter, RowStatistics, check_once, contradicted_assumptions
 from roundwise.messages import Remedy
 from roundwise.noise import Binary, Capped, LargeSample, Noise, Normal, Poisson
 
@@ -35,7 +39,7 @@ class PilotMoments(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pilot:
-    """The results of a past file: of the control where it is among them, else all."""
+    """The results of a past file: of the control where there are enough of it, else all, about the mean of each arm."""
 
     file: str
     results: int  # in the file, of all arms
@@ -44,6 +48,9 @@ class Pilot:
     of_control: bool
     ratio: bool  # whether results are ratios of two columns
     values: Floats  # (n), without those that are missing; of ratios, linearized
+    arms: NDArray[np.intp]  # (n), the arm of each; all of one where the file has no arms of the study
+    names: tuple[str, ...]  # of these arms
+    repeats: Repeats | None  # of a column that looks like an identifier, and was not said to be one
 
     @property
     def per_day(self) -> float | None:
@@ -54,7 +61,8 @@ class Pilot:
         """Mean, deviation and skewness under a noise model, and what its cap removes."""
         low, high, clip = noise.outcome.low, noise.outcome.high, noise.outcome.clip
         values = np.clip(self.values, low, high) if clip else self.values
-        off, deviation = values - values.mean(), float(values.std(ddof=1))
+        off = self._about_own_means(values)
+        deviation = math.sqrt(float((off**2).sum()) / max(len(off) - len(np.unique(self.arms)), 1))
         skewness = float((off**3).mean() / (off**2).mean() ** 1.5) if deviation > 0 else 0.0
         total = float(np.abs(self.values).sum())
         cut = float(np.abs(self.values - values).sum()) / total if total else 0.0
@@ -62,15 +70,22 @@ class Pilot:
 
     def doubt(self, noise: Noise) -> str | None:
         """Evidence in these results against a noise model, as a clause; None if there is none."""
-        found = contradicted_assumptions(check_once(noise, self._statistics, [self.file]))
+        found = contradicted_assumptions(check_once(noise, *self._statistics))
         return str(found[0]) if found else None
 
+    def _about_own_means(self, values: Floats) -> Floats:
+        """How far each value is from the mean of its arm: arms that differ do not add to the spread. (n)"""
+        means = np.bincount(self.arms, weights=values) / np.maximum(np.bincount(self.arms), 1)
+        return np.asarray(values - means[self.arms])
+
     @cached_property
-    def _statistics(self) -> RowStatistics:
-        n = len(self.values)
-        counter = RowCounter(np.array([float(n)]), np.array([self.values.sum()]))
-        counter.add(np.zeros(n, dtype=np.int64), self.values, np.arange(n))
-        return counter.statistics()
+    def _statistics(self) -> tuple[RowStatistics, list[str]]:
+        """The statistics that are checked, arm by arm; of few rows of each, all together about their means."""
+        if np.bincount(self.arms).max() >= FIRST:
+            return _statistics_of(self.values, self.arms, len(self.names)), list(self.names)
+        together = np.zeros_like(self.arms)
+        moments = _statistics_of(self._about_own_means(self.values) + self.values.mean(), together, 1).moments
+        return RowStatistics(moments, _statistics_of(self.values, together, 1).repetition), [self.file]
 
     @cached_property
     def proposed(self) -> tuple[Noise, str]:
@@ -106,12 +121,28 @@ class Pilot:
         return about | {"proposed": proposed.name, "why": why, "doubt": self.doubt(noise)}
 
 
-def read_pilot(source: object, control: str, columns: Columns, reading: Reading, noise: Noise | None) -> Pilot:
+def _statistics_of(values: Floats, arms: NDArray[np.intp], number: int) -> RowStatistics:
+    """The row statistics of the results of so many arms."""
+    counts = np.bincount(arms, minlength=number)
+    counter = RowCounter(
+        counts.astype(np.float64), np.bincount(arms, weights=values, minlength=number).astype(np.float64)
+    )
+    order = np.argsort(arms, kind="stable")
+    places = np.empty_like(arms)
+    places[order] = np.arange(len(arms)) - np.repeat(np.cumsum(counts) - counts, counts)
+    counter.add(arms, values, places)
+    return counter.statistics()
+
+
+def read_pilot(
+    source: object, arms: Sequence[str], control: int, columns: Columns, reading: Reading, noise: Noise | None
+) -> Pilot:
     """Read a past file by the rules of the study that is planned.
 
     Args:
         source: A file or a data frame, with or without a column of arms.
-        control: The arm whose results are the baseline, if the file has it.
+        arms: The arms of the study.
+        control: The place of the one whose results are the baseline, if the file has enough of them.
         columns: Names of its columns; with a denominator, results are ratios.
         reading: Rules by which its rows become results.
         noise: The noise model of the study, whose cap is applied; None if it is to be proposed.
@@ -119,10 +150,12 @@ def read_pilot(source: object, control: str, columns: Columns, reading: Reading,
     Raises:
         DataError: If the file cannot be read, has too few results, or has some that the model rules out.
     """
-    past = read_past(source, control, columns, reading.of_columns(columns))
-    own = past.of_arm > 0
+    past = read_past(source, arms, columns, reading.of_columns(columns))
+    own = past.arms == control
     of_control = int(own.sum()) >= FEWEST
-    values = past.values[own] if of_control else past.values
+    values, which = (past.values[own], past.arms[own]) if of_control else (past.values, past.arms)
+    found, which = np.unique(which, return_inverse=True)
+    names = [*map(str, arms), "other arms"] if len(found) > 1 else [past.file] * (len(arms) + 1)
     if len(values) < FEWEST:
         raise DataError(f"{past.file} has {len(values)} results: too few to plan with. Give at least {FEWEST}.")
     if noise is not None and not noise.outcome.clip:
@@ -142,4 +175,7 @@ def read_pilot(source: object, control: str, columns: Columns, reading: Reading,
         of_control=of_control,
         ratio=columns.denominator is not None,
         values=values,
+        arms=which.astype(np.intp),
+        names=tuple(names[i] for i in found),
+        repeats=past.repeats,
     )

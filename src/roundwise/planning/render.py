@@ -187,6 +187,7 @@ def describe_past(past: Pilot, noise: Noise) -> str:
     if past.per_day is not None:
         said.append(f"{whole(past.per_day)} a day, all arms together, in {plural(past.days or 0.0, 'day')}")
     whose = ", those of the control" if past.of_control else ""
+    whose += f" of {len(past.names)} arms, each about its own mean" if len(past.names) > 1 else ""
     model = f"Noise model: {noise.name}"
     if noise == proposed:
         model += f", because {why}."
@@ -194,7 +195,16 @@ def describe_past(past: Pilot, noise: Noise) -> str:
         model += f", as you chose, but it assumes that {doubt}; the file would lead to {proposed.name}."
     else:
         model += ", as you chose."
-    return f"From {past.file} ({number(past.results)} results{whose}): {', '.join(said)}. {model}"
+    found = f"From {past.file} ({number(past.results)} results{whose}): {', '.join(said)}. {model}"
+    if past.repeats is not None:
+        about = "" if past.repeats.exact else "about "
+        have = "has" if past.repeats.repeated == 1 else "have"
+        found += (
+            f" '{past.repeats.title}' looks like an identifier, and {about}{plural(past.repeats.repeated, 'value')} "
+            f"{have} several rows: so that these are one result, give "
+            f"{option('id_column')} and {option('id_result')}."
+        )
+    return found
 
 
 def describe_caps(past: Pilot, noise: Noise) -> str:

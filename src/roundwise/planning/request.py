@@ -319,16 +319,16 @@ class PlanRequest(StudySpec):
             if settings.get(name) is not None:
                 settings[name] = known[name][0].parse(name, settings[name])
         question, noise = settings["question"], settings.get("noise")
-        control = settings["arms"][question.reference_arm or 0]
+        arms, control = [str(each) for each in settings["arms"]], question.reference_arm or 0
         columns, reading = settings.get("columns") or Columns(), settings.get("reading") or Reading()
-        past = read_pilot(source, str(control), columns, reading, noise)
+        past = read_pilot(source, arms, control, columns, reading, noise)
         noise = past.proposed[0] if noise is None else noise
         spread = past.spread(noise)
         taken: dict[str, Any] = {"noise": noise, "past": past, "missing": past.missing}
         for each in settings.get("metrics") or ():
             own = replace(columns, outcome=each.title, denominator=each.denominator, covariate=None)
             rules = replace(reading, share_above=None, share_below=None)
-            other = read_pilot(source, str(control), own, rules, each.noise)
+            other = read_pilot(source, arms, control, own, rules, each.noise)
             for what, value in zip(OF_METRICS, other.spread(each.noise)[:3], strict=True):
                 settings[what] = {each.name: value} | (_by_name(settings.get(what), what) or {})
         if noise.estimates_variance or (noise.outcome.limited and noise.family is None):

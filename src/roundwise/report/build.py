@@ -45,6 +45,7 @@ from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
 
 MANY_ARMS = 1000  # up to which intervals are computed
+USELESS = 100.0  # deviations of a result, from which a bound says nothing
 MANY_CLAIMS = 10_000  # up to which it is computed by how much they hold
 MOST_TRACED = 200  # claims, and rounds, up to which their evidence is followed
 
@@ -377,10 +378,34 @@ def measure(
         else:
             row.lower = row.upper = row.single_lower = row.single_upper = row.margins = None
         rows.append(row)
+    _drop_useless_bounds(state, arms, rows)
     _include_estimates(arms, sign, best, next((each.mean for each in arms if each.index == leader), None))
     _compare_with_leader(state, arms, leader)
     _place_arms(state, arms, rows, answer)
     return arms, rows
+
+
+def _drop_useless_bounds(state: State, arms: Sequence[ArmRow], claims: Sequence[ClaimRow]) -> None:
+    """Leave out bounds of hundreds of deviations, as two rows with an unknown spread give: they say nothing."""
+    past = state.spec.policy.stopping.past(state.trial.kept) if state.spec.noise.estimates_variance else None
+    if past is None or not (past.freedom > 0).any():
+        return
+    most = USELESS * math.sqrt(float(np.nanmax(past.own_variances)))
+
+    def kept(estimate: float | None, *ends: float | None) -> list[float | None]:
+        return [None if end is None or abs(end - (estimate or 0.0)) > most else end for end in ends]
+
+    for arm in arms:
+        arm.lower, arm.upper = kept(arm.mean, arm.lower, arm.upper)
+        arm.difference_lower, arm.difference_upper = kept(arm.difference, arm.difference_lower, arm.difference_upper)
+        (arm.gap_to_leader_upper,) = kept(0.0, arm.gap_to_leader_upper)
+        if arm.difference is not None:
+            arm.lift_lower = None if arm.difference_lower is None else arm.lift_lower
+            arm.lift_upper = None if arm.difference_upper is None else arm.lift_upper
+    for row in claims:
+        if row.scale is None:
+            row.lower, row.upper = kept(row.estimate, row.lower, row.upper)
+            row.single_lower, row.single_upper = kept(row.estimate, row.single_lower, row.single_upper)
 
 
 def _list_arms(state: State) -> list[ArmRow]:

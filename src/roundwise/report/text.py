@@ -9,7 +9,7 @@ from datetime import date
 from functools import partial
 from typing import Any, NamedTuple
 
-from roundwise.messages import GuaranteeStatus, count, day, few, several, visible
+from roundwise.messages import Guarantee, GuaranteeStatus, count, day, few, several, visible
 from roundwise.messages import number as amount
 from roundwise.questions import Above, BestArm, BestGroup, Claims, Linear, Question, SomeBeyond
 from roundwise.questions.claims import ODDS
@@ -270,12 +270,12 @@ def write_subheadline(report: ReportData) -> str:
     """A sentence under the headline: how sure the shortlist, or the answer, is."""
     if report.guarantee.status is GuaranteeStatus.VOID:
         return "The red box counts, not this one: nothing is guaranteed any more." if report.results else ""
-    sure, large = share(1 - report.delta), " in large samples" if report.guarantee.approximations else ""
+    sure = share(1 - report.delta) + describe_proviso(report.guarantee)
     red = " The red box says what to check before you rely on it." if report.dangers else ""
     if report.guarantee.status is GuaranteeStatus.CONDITIONAL:
         red = " It counts only if the statements in the red box are true."
     if report.status == "decided":
-        return f"An answer like this is right with probability at least {sure}{large}.{red}"
+        return f"An answer like this is right with probability at least {sure}.{red}"
     if not report.results or not report.claim_rows:
         return ""
     if report.claim_rows[0].arm is not None:
@@ -284,6 +284,11 @@ def write_subheadline(report: ReportData) -> str:
             "today, report all of them, not just the leader."
         )
     return f"Everything shown is true with probability at least {sure}.{red} What is open has not been refuted."
+
+
+def describe_proviso(guarantee: Guarantee) -> str:
+    """What follows a probability: ' in large samples', ' if results are normal', or nothing."""
+    return (" in large samples" if guarantee.approximations else "") + guarantee.proviso
 
 
 def describe_odds_of_error(delta: float) -> str:
@@ -314,7 +319,8 @@ def explain_meaning(report: ReportData) -> list[str]:
     else:
         known = "Nothing is ruled out yet: the current leader may lead by chance."
     often = describe_odds_of_error(report.delta)
-    sure = f"Of many studies like this one, at most {often} say something wrong, however often you look."
+    proviso = report.guarantee.proviso
+    sure = f"Of many studies like this one, at most {often} say something wrong{proviso}, however often you look."
     if report.guarantee.approximations:
         sure = f"In large samples, at most {often} studies like this one say something wrong, however often you look."
     if report.guarantee.status is GuaranteeStatus.CONDITIONAL:
@@ -420,10 +426,20 @@ def _describe_difference(report: ReportData, arm: ArmRow) -> str:
         size = report.units.gap(value, side, unit).lstrip("-")
         return size if abs(value) < TINY else f"-{size}" if value < 0 else f"+{size}"
 
-    text = signed(arm.difference, "near", True)
-    if arm.difference_lower is None and arm.difference_upper is None:
+    return _add_ends(signed(arm.difference, "near", True), signed, arm.difference_lower, arm.difference_upper)
+
+
+def _add_ends(
+    text: str, signed: Callable[[float | None, Side, bool], str], lower: float | None, upper: float | None
+) -> str:
+    """An estimate with its bounds, as far as there are any."""
+    if lower is None and upper is None:
         return text
-    return f"{text} ({signed(arm.difference_lower, 'down', False)} to {signed(arm.difference_upper, 'up', False)})"
+    if upper is None:
+        return f"{text} (at least {signed(lower, 'down', False)})"
+    if lower is None:
+        return f"{text} (at most {signed(upper, 'up', False)})"
+    return f"{text} ({signed(lower, 'down', False)} to {signed(upper, 'up', False)})"
 
 
 def _describe_lift(arm: ArmRow) -> str:
@@ -506,9 +522,7 @@ def _describe_metric(row: MetricRow) -> str:
         return size if abs(value) < TINY else f"-{size}" if value < 0 else f"+{size}"
 
     text = say(row.difference, "near", True) + ("" if row.scale is None else f" ({row.scale})")
-    if row.difference_lower is None and row.difference_upper is None:
-        return text
-    return f"{text} ({say(row.difference_lower, 'down', False)} to {say(row.difference_upper, 'up', False)})"
+    return _add_ends(text, say, row.difference_lower, row.difference_upper)
 
 
 def _describe_metric_status(row: MetricRow) -> str:
@@ -719,8 +733,7 @@ def describe_error(report: ReportData) -> str:
     if report.guarantee.status is GuaranteeStatus.VOID:
         return f"an error of {share(report.delta)} was aimed at, without a guarantee"
     under = ", under the conditions above" if report.guarantee.conditions else ""
-    large = " in large samples" if report.guarantee.approximations else ""
-    return f"wrong with probability at most {share(report.delta)}{large}{report.guarantee.proviso}{under}"
+    return f"wrong with probability at most {share(report.delta)}{describe_proviso(report.guarantee)}{under}"
 
 
 def describe_history(report: ReportData) -> str:

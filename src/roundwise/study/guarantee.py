@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from roundwise.arrays import Floats
 from roundwise.ingest import of_arms
 from roundwise.ingest.row_checks import contradicted_assumptions, cut_shares, notes_on_rows
 from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason, visible
@@ -331,14 +332,22 @@ def _another_winner(state: State) -> float | None:
     return 0.5 * math.erfc(float(means[first] - means[second]) * math.sqrt(len(spec.list) / (4 * within)))
 
 
+def find_waiting_arm(state: State) -> tuple[int, Floats] | None:
+    """The arm that needs most results before it is bet on, while one has fewer, and how many each needs. (K)"""
+    kept = state.spec.policy.stopping.past(state.trial.kept)
+    needed = None if kept is None or state.trial.done else state.spec.problem.noise.rows_before_bets(kept)
+    if kept is None or needed is None or not (needed > kept.counts).any():
+        return None
+    finite = np.where(np.isfinite(needed), needed, 0.0)
+    return int(np.where(needed > kept.counts, finite, -1.0).argmax()), finite
+
+
 def _collecting(state: State) -> Iterator[Note]:
     """How many results an arm needs before it is bet on, while one has fewer: of the one that needs most."""
-    noise, kept = state.spec.problem.noise, state.spec.policy.stopping.past(state.trial.kept)
-    needed = None if kept is None or state.trial.done else noise.rows_before_bets(kept)
-    if kept is None or needed is None or not (needed > kept.counts).any():
+    kept, waiting = state.spec.policy.stopping.past(state.trial.kept), find_waiting_arm(state)
+    if waiting is None or kept is None:
         return
-    finite = np.where(np.isfinite(needed), needed, 0.0)
-    arm = int(np.where(needed > kept.counts, finite, -1.0).argmax())
+    noise, (arm, finite) = state.spec.problem.noise, waiting
     least = noise.rows_before_bets(Past.none(kept.counts.shape))
     skewed = least is not None and finite[arm] > least[arm]
     rows, skewness = int(float(f"{finite[arm]:.2g}")), float(kept.skewness[arm]) if skewed else None

@@ -28,7 +28,7 @@ from roundwise.ingest.row_checks import contradicted_assumptions
 from roundwise.messages import FileNote, Remedy, several
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import to_spec
-from roundwise.noise import Noise
+from roundwise.noise import LargeSample, Noise
 from roundwise.policies import Policy, usual_policy
 from roundwise.policies.designed import LOOKS
 from roundwise.questions import Question
@@ -600,6 +600,7 @@ class Study:
             said = (budget and rule.effect_of_budget(spec.problem, trial, budget, spec.arms)) or said
         elif what == "relax":
             self._check_relaxable(state)
+            said = f"{said} {_say_wait(state)}"
         elif what == "import_past":
             self._check_importable(state)
         elif what == "reopen":
@@ -1074,6 +1075,19 @@ def recorded_files(
     for each in [*uncounted, *before]:
         total = total.plus(ArmSums(each.counts, each.totals))
     return RecordedFiles(found.told, waiting, total, state.summary.starts, past=past)
+
+
+def _say_wait(state: State) -> str:
+    """How many results a study that is continued as large-sample waits for."""
+    moments, spec = state.row_checks.statistics.moments, relaxed_spec(state.spec)
+    assert isinstance(spec.problem.noise, LargeSample)
+    rows = spec.problem.noise.rows_at_skewness(np.nan_to_num(moments.skewness))
+    arm = int(rows.argmax())
+    needed, has = several(float(f"{rows[arm]:.2g}"), "result"), state.record.counts[arm]
+    said = f"Nothing is concluded about {spec.arms[arm]} before it has about {needed}; so far it has {has:.0f}."
+    if spec.budget is not None and spec.budget < rows.sum():
+        said += f" The budget of {several(spec.budget, 'result')} does not allow that."
+    return said
 
 
 EFFECTS = {  # on the guarantee, of every change

@@ -60,7 +60,7 @@ SETTINGS = {  # the fields of the form that a question or a noise model has
     "above": ("level",),
     "any-above": ("level",),
     "bounded": ("low", "high"),
-    "capped": ("cap",),
+    "capped": ("cap", "floor"),
     "sub-gaussian": ("sigma",),
 }
 LABELS = {  # of the fields that are numbers
@@ -71,6 +71,7 @@ LABELS = {  # of the fields that are numbers
     "low": "The lowest score",
     "high": "The highest score",
     "cap": "The cap",
+    "floor": "The floor",
     "sigma": "The spread",
     "deviation": "The spread",
     "skewness": "The skewness",
@@ -140,6 +141,7 @@ class Form:
     low: str = "0"
     high: str = "1"
     cap: str = ""
+    floor: str = ""
     sigma: str = "1"
     deviation: str = ""
     skewness: str = ""
@@ -204,7 +206,7 @@ class Form:
         """A question or a noise model as plain data, with its settings."""
         found = {key: self.read(key) for key in SETTINGS.get(name, ())}
         for key, value in found.items():
-            if value is None and key != "tolerance":
+            if value is None and key not in ("tolerance", "floor"):
                 raise InputError(f"{LABELS[key]} is missing. Give a number such as 5 % or 0.05.")
         return {"name": name, **{key: value for key, value in found.items() if value is not None}}
 
@@ -262,8 +264,8 @@ class Form:
         """The form with what a past file says, and that in words; a range, a spread or a cap that was chosen stays."""
         study = replace(self, lead="")._study()
         question, chosen = study["question"], self.noise in SETTINGS
-        control, noise = self.names[question.reference_arm or 0], study["noise"] if chosen else None
-        past = read_pilot(source, control, study["columns"], study["reading"], noise)
+        control, noise = question.reference_arm or 0, study["noise"] if chosen else None
+        past = read_pilot(source, self.names, control, study["columns"], study["reading"], noise)
         noise = past.proposed[0] if noise is None else noise
         spread = past.spread(noise)
         fields: dict[str, Any] = {

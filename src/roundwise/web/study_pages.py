@@ -30,6 +30,7 @@ from roundwise.report.text import (
     as_rows,
     claim_table,
     describe_odds_of_error,
+    describe_proviso,
     has_claim_table,
 )
 from roundwise.store.remote import segment
@@ -92,7 +93,7 @@ class StudyView(ReportView):
         by = f" by {report.by[0]}" if report.by else ""
         self.bounded = bounded
         self.started = f"started {day(report.created)}{by}" if report.created else ""
-        self.wrong = f"wrong at most {describe_odds_of_error(report.delta)}"
+        self.wrong = f"wrong at most {describe_odds_of_error(report.delta)}{describe_proviso(report.guarantee)}"
         self.bar_title, self.bar_legend = _describe_bars(report)
         self.heads, self.lines = _list_arms(report, ("place", "lift"))  # the bar and the difference say more
         self.claim_table: Table = as_rows(claim_table(report)) if report.claim_rows else []

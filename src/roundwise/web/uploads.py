@@ -57,7 +57,13 @@ BLANKS = {  # what rows without a result are, in words
 }
 REMEMBERED = "file"  # the cookie with what was said of the last file of a study, which its address limits to that study
 KEPT = ("others", "empty", "missing", "counts_as")  # of it, beside the columns
-ROLES = {"arm": "arm", "outcome": "result", "id": "id", "time": "time", "item": "item"}  # of columns, in words
+ROLES = {  # of columns, in the words of the form of a new study
+    "arm": "Column of arms",
+    "outcome": "Column of results",
+    "id": "Column of ids",
+    "time": "Column of times",
+    "item": "Column of items",
+}
 
 
 @dataclass

@@ -154,7 +154,6 @@ def new(
     Example: roundwise new checkout --question best-arm --arms red,green,blue --binary
     """
     from roundwise.planning import first_line, read_plan
-    from roundwise.report.model import TIMES
     from roundwise.study.guarantee import guarantee_of, notes_of
     from roundwise.study.study import asked_in_words, create_from_spec
 
@@ -195,12 +194,19 @@ def new(
         "next": next_,
     }
     ahead = "" if forecast is None else f"Forecast: {forecast}; see `roundwise plan -h` for more.\n"
-    slowest = spec.unit in TIMES and spec.question.name in ("best-arm", "top-k") and not spec.question.lower_is_better
     again = f"{shell_command(f'remove {quote(name)}')}, then create it with --lower-is-better"
-    higher = f"Longer times count as better here. If shorter ones are: {again}.\n" if slowest else ""
+    higher = f"Longer times count as better here. If shorter ones are: {again}.\n" if prefers_longer_times(spec) else ""
     said = "".join([higher, stands, *collecting, ahead])
     text = f"Created '{name}': {asked_in_words(spec)} {promise}.\n{said}Next: {next_}"
     show(plain if as_json else None, text)
+
+
+def prefers_longer_times(spec: StudySpec) -> bool:
+    """Whether results are times, and the larger count as better, which is hardly ever meant."""
+    from roundwise.report.model import TIMES
+
+    asked = spec.question
+    return spec.unit in TIMES and asked.name in ("best-arm", "top-k", "claims") and not asked.lower_is_better
 
 
 def _user_modules(said: dict[Kind, str | None]) -> Iterator[str]:

@@ -402,6 +402,11 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         if left is None:
             return np.full(kept.shown.shape, np.nan)
         question = claims_of(problem)
+        needed = problem.noise.rows_before_bets(kept.seen)
+        if needed is not None:  # what is not bet on shows nothing
+            left = np.maximum(left - total(np.maximum(needed - kept.seen.counts, 0.0)), 0.0)
+            if not left:
+                return np.zeros(kept.shown.shape)
         pieces = question.bets(())
         items = problem.noise.variance_per_arm(kept.seen, pieces)
         if items is None and not question.odds:
