@@ -303,7 +303,9 @@ def test_bounds_that_say_nothing_and_forecasts_of_what_is_not_bet_on(make):
     rng, wells = np.random.default_rng(3), np.repeat(["DMSO", "a", "b"], 6)
     for noise in (Normal(), LargeSample()):
         words = {"noise": noise, "budget": 180, "round_size": 18, "split": "equal"}
-        study = make(question=Claims.against_control(["DMSO", "a", "b"], "DMSO"), arms=["DMSO", "a", "b"], **words)
+        study = make(
+            noise.name, question=Claims.against_control(["DMSO", "a", "b"], "DMSO"), arms=["DMSO", "a", "b"], **words
+        )
         study.ask()
         cells = rng.normal(440, 60, 18) + 200 * (wells == "a")
         report = study.tell({"arm": wells, "outcome": cells}, new=True)

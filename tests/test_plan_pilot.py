@@ -12,6 +12,7 @@ from roundwise.planning import PlanRequest
 from roundwise.planning.caps import compare_caps
 from roundwise.planning.forecast import simulate_request
 from roundwise.planning.pilot import read_pilot
+from roundwise.planning.render import describe_past
 from roundwise.planning.scenarios import RatioArms
 from roundwise.simulation.environments import world_of
 
@@ -105,10 +106,10 @@ def test_the_spread_is_within_arms(tmp_path):
 
 
 def test_a_column_that_looks_like_an_identifier(orders):
-    found = plan(BestArm(), arms=["new", "newer"], pilot=orders, reading=Reading(empty="missing"), leads="2", runs=20,
-                 columns=Columns(outcome="amount"))  # fmt: skip
-    assert "'visitor' looks like an identifier" in found.words
-    assert "looks like" not in request_from(orders).past.plain(LargeSample())["why"]
+    usual = {"reading": Reading(empty="missing"), "columns": Columns("variant", "amount")}
+    said = describe_past(request_from(orders, **usual).past, LargeSample())
+    assert "'visitor' looks like an identifier, and" in said
+    assert "looks like" not in describe_past(request_from(orders).past, LargeSample())
 
 
 def test_a_lead_in_per_cent_of_what_is_no_rate():

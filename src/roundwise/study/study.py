@@ -28,7 +28,7 @@ from roundwise.ingest.row_checks import contradicted_assumptions
 from roundwise.messages import FileNote, Remedy, several
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import to_spec
-from roundwise.noise import LargeSample, Noise
+from roundwise.noise import Noise
 from roundwise.policies import Policy, usual_policy
 from roundwise.policies.designed import LOOKS
 from roundwise.questions import Question
@@ -1080,8 +1080,8 @@ def recorded_files(
 def _say_wait(state: State) -> str:
     """How many results a study that is continued as large-sample waits for."""
     moments, spec = state.row_checks.statistics.moments, relaxed_spec(state.spec)
-    assert isinstance(spec.problem.noise, LargeSample)
     rows = spec.problem.noise.rows_at_skewness(np.nan_to_num(moments.skewness))
+    assert rows is not None
     arm = int(rows.argmax())
     needed, has = several(float(f"{rows[arm]:.2g}"), "result"), state.record.counts[arm]
     said = f"Nothing is concluded about {spec.arms[arm]} before it has about {needed}; so far it has {has:.0f}."
