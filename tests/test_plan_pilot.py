@@ -112,16 +112,6 @@ def test_a_column_that_looks_like_an_identifier(orders):
     assert "looks like" not in describe_past(request_from(orders).past, LargeSample())
 
 
-def test_a_lead_in_per_cent_of_what_is_no_rate():
-    words = {"arms": 2, "noise": Normal(), "baseline": 30.0, "deviation": 1.0, "runs": 20}
-    with pytest.raises(InputError, match="Write '10 % of baseline'"):
-        plan(BestArm(), lead="3%", **words)
-    with pytest.raises(InputError, match="is no rate"):
-        plan(BestArm(), leads="2 points,1", **words)
-    assert plan(BestArm(), lead="3% of baseline", **words).request.lead == pytest.approx(0.9)
-    assert plan(BestArm(), arms=2, noise=Binary(), baseline="30%", lead="3%", runs=20).request.lead == 0.03
-
-
 @pytest.mark.parametrize(
     ("values", "model"),
     [
