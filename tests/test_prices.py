@@ -41,6 +41,15 @@ def test_the_lower_bound_on_cost():
         assert float(cost_lower_bound(BestArm(), [gap, 0.0], 0.05, prices)) == pytest.approx(wanted, rel=1e-6)
 
 
+def test_complexity_says_what_no_method_undercuts(roundwise):
+    words = "complexity", "--question", "best-arm", "--means", "0.3,0", "--prices", "4,1"
+    found = json.loads(roundwise(*words, "--json")[1])
+    assert found["cost_lower_bound"] == pytest.approx(2 / 0.3**2 * 9 * 0.9 * np.log(19), rel=1e-6)
+    assert found["cost_weights"] == pytest.approx([2 / 3, 1 / 3], rel=1e-4)
+    assert "none spends less than 530 on average" in roundwise(*words)[1]
+    assert "one --sigma" in roundwise(*words, "--binary")[2]
+
+
 def mean_cost(means, prices, known, runs=150):
     environment = GaussianArms(means)
     problem = Problem(BestArm(), len(means), 0.05, environment.noise, prices=tuple(prices) if known else ())

@@ -12,6 +12,7 @@ from roundwise.cli.options import (
     Delta,
     Json,
     Means,
+    Prices,
     QuestionName,
     QuestionOptions,
     Seed,
@@ -54,9 +55,7 @@ def bounds(
     ] = 1.0,
     gamma: Annotated[float | None, option("--gamma", GAMMA, "NUMBER")] = None,
     tail: Annotated[float | None, option("--tail", "Probability with which --gamma may be exceeded.", "NUMBER")] = None,
-    prices: Annotated[
-        str | None, option("--prices", "Price of a result of each arm, for the lower bound on cost.", "LIST")
-    ] = None,
+    prices: Prices = None,
     runs: Annotated[int, option("--runs", "Number of simulated runs of PET.", "NUMBER")] = 0,
     seed: Seed = 1,
     plot: Annotated[Path | None, option("--plot", "Figure file (.png, .svg, .pdf).", "FILE")] = None,

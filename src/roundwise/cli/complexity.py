@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
+import numpy as np
+
 from roundwise.cli import PLANNING, app
 from roundwise.cli.options import (
     ClaimOptions,
@@ -12,6 +14,7 @@ from roundwise.cli.options import (
     FeaturesFile,
     Json,
     Means,
+    Prices,
     QuestionName,
     QuestionOptions,
     Sigma,
@@ -26,9 +29,10 @@ from roundwise.errors import InputError
 from roundwise.messages import number
 from roundwise.model.problem import Problem
 from roundwise.noise import HeteroscedasticGaussian, SubGaussian
-from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
+from roundwise.questions.lower_bounds import cost_lower_bound, lower_bound_at, own_lower_bound
 from roundwise.simulation.environments import numbered
 from roundwise.solvers.halfspaces import BinaryFamily, ExponentialFamily, Family, PoissonFamily
+from roundwise.study.spec import one_for_each
 
 RADIUS = "Distance from --means over which to take the worst case."
 
@@ -49,6 +53,7 @@ def complexity(
     exponential: Annotated[bool, option("--exponential", "Exponential waiting times.")] = False,
     sigmas: Sigmas = None,
     features: FeaturesFile = None,
+    prices: Prices = None,
     as_json: Json = False,
 ) -> None:
     """Compute the complexity of a question at given means, and the optimal allocation.
@@ -71,6 +76,13 @@ def complexity(
     bound = float(lower_bound_at(goal, values, delta, smallest, problem.complexity(values).value))
     if family is not None and (own := own_lower_bound(goal, values, delta, family)) is not None:
         bound = float(own[1])
+    cost, paid = None, None
+    if prices is not None:
+        if family is not None or radius or features is not None or goal.separate_claims:
+            raise InputError("--prices are for questions with one answer, normal rewards and one --sigma for all arms.")
+        each = one_for_each(prices, [str(i) for i in range(len(values))], "price")
+        cost = float(cost_lower_bound(goal, values, delta, each, sigma))
+        paid = goal.complexity_with_sigmas(values, 0.0, sigma * np.sqrt(each)).weights
     if as_json:
         print_json(
             {
@@ -79,6 +91,8 @@ def complexity(
                 "complexity": found.value,
                 "weights": found.weights,
                 "sample_lower_bound": bound,
+                "cost_lower_bound": cost,
+                "cost_weights": paid,
                 "delta": delta,
                 "sigma": sigma if family is None else None,
                 "rewards": "normal rewards" if family is None else family.name,
@@ -106,6 +120,8 @@ def complexity(
     else:
         least = number(math.ceil(bound))
         say_text(f"No method with error at most {delta:g} needs fewer samples on average{where} than {least}.")
+    if cost is not None:
+        say_text(f"At these prices none spends less than {number(math.ceil(cost))} on average.")
     columns = {
         "arm": list(names),
         "mean": [f"{mean:g}" for mean in values],
@@ -113,6 +129,8 @@ def complexity(
     }
     if not (radius or bound == 0 or goal.count_right_answers(values) > 1):  # else the bound is not for sampling so
         columns["of the bound"] = [number(math.ceil(weight * bound)) for weight in found.weights]
+    if paid is not None:
+        columns["share of the cost"] = [f"{weight:.4f}" for weight in paid]
     print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
     say_text("Next: `roundwise simulate` with the same question and means shows what the algorithms need.")
 

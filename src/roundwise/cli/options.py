@@ -175,6 +175,9 @@ FeaturesFile = Annotated[
 Means = Annotated[str | None, option("--means", "True means, e.g. 1,0.9,0.8.", "LIST")]
 Sigma = Annotated[float, option("--sigma", "Sub-Gaussian constant of the rewards.", "NUMBER")]
 Sigmas = Annotated[str | None, option("--sigmas", "Noise: normal, with one standard deviation per arm.", "LIST")]
+Prices = Annotated[
+    str | None, option("--prices", "Price of a result of each arm, for the lower bound on cost.", "LIST")
+]
 Delta = Annotated[float, _number("--delta", HELP["delta"])]
 Budget = Annotated[int | None, whole_option("budget")]
 Lead = Annotated[str | None, option("--lead", HELP["lead"], "NUMBER")]
