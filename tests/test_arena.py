@@ -3,7 +3,6 @@
 import json
 import math
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -191,6 +190,8 @@ class TestStandings:
 
 @pytest.mark.long
 def test_the_command(here, data):
+    import duckdb
+
     words = ("arena", "--runs", "4", "--workers", "1", "--only", "easy", "--data", data, "--docs", here / "docs")
     first = shell(*words, "--json")
     assert (first.returncode, first.stderr) == (0, "")

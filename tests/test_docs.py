@@ -182,7 +182,7 @@ WRITTEN |= {
     "sitecustomize.py",
     "mine.py",
 }
-WRITTEN |= {"broken.py", "evil.py", "my_question.py", "my_noise.py", "my_policy.py", "my_threshold.py"}
+WRITTEN |= {"a.py", "broken.py", "evil.py", "my_question.py", "my_noise.py", "my_policy.py", "my_threshold.py"}
 
 
 def test_files_that_are_named():

@@ -10,7 +10,6 @@ import sys
 from contextlib import chdir
 from pathlib import Path
 
-import openpyxl
 import pytest
 from sqlalchemy.exc import DBAPIError
 
@@ -197,6 +196,8 @@ class TestFiles:
 
     @pytest.mark.parametrize("name", ["results.csv", "results.json", "results.xlsx", "r.md", "page.html"])
     def test_a_file_of_the_users_is_not_replaced(self, here, name):
+        import openpyxl
+
         book = openpyxl.Workbook()
         book.active.append(["arm", "outcome"])
         book.save(here / "results.xlsx")
@@ -233,6 +234,8 @@ class TestFiles:
             assert "exists and is not as roundwise wrote it" in found.stderr
 
     def test_nor_a_workbook_or_a_pdf_that_others_saved(self, here):
+        import openpyxl
+
         assert shell(here, "report", "checkout", "--out", "r.xlsx").returncode == 0
         book = openpyxl.load_workbook(here / "r.xlsx")
         book.properties.lastModifiedBy = "Ada"

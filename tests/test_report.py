@@ -12,7 +12,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-import openpyxl
 import pytest
 
 from roundwise import (
@@ -231,6 +230,8 @@ class TestForms:
         assert repr(odd) == f"<Report of 's', {odd.status}: {odd.headline}>"
 
     def test_spreadsheets(self, odd, tmp_path):
+        import openpyxl
+
         (tmp_path / "r.xlsx").write_bytes(odd.xlsx())
         book = openpyxl.load_workbook(tmp_path / "r.xlsx")
         assert book.sheetnames == ["summary", "arms", "claims", "rounds", "files"]
@@ -245,6 +246,8 @@ class TestForms:
             odd.csv("arm")
 
     def test_no_cell_is_a_formula(self, study):
+        import openpyxl
+
         names = ("=1+1", "+cmd", "-x", "@sum", "plain")
         live = study(arms=names, noise=Binary())
         live.ask()
