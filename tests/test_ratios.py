@@ -15,6 +15,7 @@ from roundwise import (
     Normal,
     Reading,
 )
+from roundwise.arrays import pack
 from roundwise.ingest import Results, read_results
 from roundwise.ingest.ratios import Linearization, RatioSums, ratio_sums
 from roundwise.study.audit import audit_entries
@@ -55,8 +56,8 @@ def linearize(before, x, y):
     """The results of a round by those before it; the first by itself."""
     old = before or [(x, y)]
     numerators, denominators = (np.concatenate([each[k] for each in old], axis=1) for k in (0, 1))
-    ratio = numerators.sum() / denominators.sum()
-    return ratio + (x - ratio * y) / denominators.mean(axis=1, keepdims=True)
+    ratios = (numerators.sum(axis=1) / denominators.sum(axis=1))[:, None]
+    return ratios + (x - ratios * y) / denominators.mean(axis=1, keepdims=True)
 
 
 def run(study, rng, rounds, n=100, ratios=(2.0, 2.0), means=(3, 5), **about):
@@ -82,14 +83,31 @@ def test_own_means_give_the_ratio_itself():
         assert z[arms == j].mean() == pytest.approx(x[arms == j].sum() / y[arms == j].sum())
 
 
-def test_an_arm_without_a_past_is_scaled_by_its_own_rows():
+def test_an_arm_without_a_past_is_read_by_its_own_rows():
     known = RatioSums(np.array([10.0, 0]), np.array([40.0, 0]), np.array([20.0, 0]))
-    told = RatioSums(np.array([5.0, 5]), np.array([9.0, 9]), np.array([25.0, 50]))
-    assert known.linearization(told)[:2] == (2.0, pytest.approx([0.5, 0.1]))
-    assert known.linearization(told).from_own_rows
+    told = RatioSums(np.array([5.0, 5]), np.array([9.0, 10]), np.array([25.0, 50]))
+    found = known.linearization(told)
+    assert found.ratios == pytest.approx([2.0, 0.2])
+    assert found.scales == pytest.approx([0.5, 0.1])
+    assert found.from_own_rows
     assert not known.linearization(told._replace(counts=np.array([5.0, 0]))).from_own_rows
-    nothing = told._replace(denominators=np.array([25.0, 0]))  # then as long as the others on average
-    assert known.linearization(nothing).scales == pytest.approx([0.5, 15 / 20])
+    nothing = known.linearization(told._replace(denominators=np.array([25.0, 0])))  # then as the others are
+    assert nothing.scales == pytest.approx([0.5, 15 / 20])
+    assert nothing.ratios == pytest.approx([2.0, 50 / 20])
+
+
+def test_arms_that_differ_do_not_move_those_that_are_alike():
+    """Two arms with a ratio of 1, one of 4, 400 earlier ids and 1 200 new ones: the errors of what was learned from the
+    former are no part of the difference of the two (with one ratio for all arms its variance was 4 times as large)."""
+    rng, arms, off = np.random.default_rng(13), np.repeat(np.arange(3), 1200), []
+    for _ in range(400):
+        y = rng.exponential(1.0, (3, 1600))
+        x = y * np.array([[1.0], [1.0], [4.0]]) * (1 + 0.05 * rng.standard_normal(y.shape))
+        known = RatioSums(np.full(3, 400.0), x[:, :400].sum(axis=1), y[:, :400].sum(axis=1))
+        told = RatioSums(np.full(3, 1200.0), x[:, 400:].sum(axis=1), y[:, 400:].sum(axis=1))
+        z = known.linearization(told).linearize(arms, x[:, 400:].ravel(), y[:, 400:].ravel()).reshape(3, -1)
+        off.append((z[0].mean() - z[1].mean()) / np.sqrt((z[0].var() + z[1].var()) / 1200))
+    assert 0.8 < np.var(off) < 1.25
 
 
 def test_rows_of_an_id_add_up(tmp_path, monkeypatch):
@@ -97,7 +115,7 @@ def test_rows_of_an_id_add_up(tmp_path, monkeypatch):
     text = "user,arm,revenue,sessions\n1,a,10,2\n2,b,6,1\n1,a,20,3\n3,b,0,0\n4,a,0,1\n"
     (tmp_path / "a.csv").write_text(text)
     words = {"columns": SPEND, "reading": Reading(id_result="sum"), "seed": 3}
-    rule = Linearization(4.0, np.array([0.5, 2.0]))
+    rule = Linearization(np.array([4.0, 4.0]), np.array([0.5, 2.0]))
     found = read_results("a.csv", ["a", "b"], LargeSample(), ratio=rule, parts=3, **words)
     assert found.totals.tolist() == [4 + 0.5 * (30 - 20) + 4 + 0.5 * (0 - 4), 4 + 2 * (6 - 4) + 4]
     assert found.parts == 3
@@ -173,11 +191,11 @@ def test_files_of_a_round_and_corrections_are_linearized_alike(make):
     for each in halves:
         study.tell(each)
     first, second = (each.linearization for each in study.state.rounds[1].files)
-    assert first.ratio == second.ratio
+    assert first.ratios.tolist() == second.ratios.tolist()
     halves[0]["revenue"][0] += 5.0
     study.amend(study.state.rounds[1].files[0].digest, halves[0], "a typing error")
     third = next(each for each in study.state.rounds[1].files if each.linearization is not second).linearization
-    assert third.ratio == first.ratio
+    assert third.ratios.tolist() == first.ratios.tolist()
     same_when_read_again(study)
 
 
@@ -191,8 +209,11 @@ def test_the_first_round_of_an_added_arm_only_teaches(make):
     study.tell(frame(*told[-1], 90_000, arms=("a", "b", "c")))
     (file,) = study.state.rounds[2].files
     assert (file.linearization.from_own_rows, file.parts) == (True, 1)
-    ratio = sum(each[0][:2].sum() for each in told[:2]) / sum(each[1][:2].sum() for each in told[:2])
-    assert file.linearization.ratio == pytest.approx(ratio)
+    ratios = [
+        sum(each[0][j].sum() for each in rounds) / sum(each[1][j].sum() for each in rounds)
+        for j, rounds in ((0, told[:2]), (1, told[:2]), (2, told[2:]))
+    ]
+    assert file.linearization.ratios == pytest.approx(ratios)
     means = [np.mean([each[1][j] for each in told[:2]]) for j in (0, 1)]
     assert file.linearization.scales == pytest.approx([1 / means[0], 1 / means[1], 1 / told[2][1][2].mean()])
     same_when_read_again(study)
@@ -203,7 +224,7 @@ def test_an_audit_finds_another_linearization(make):
     run(study, np.random.default_rng(6), 3)
     entries = study.entries()
     told = [each for each in entries if each.kind == "told"][1]
-    told.payload["results"]["linearization"]["ratio"] = {"number": 2.5}
+    told.payload["results"]["linearization"]["scales"] = pack(np.array([0.5, 0.5]))
     assert any("linearized" in each.words for each in audit_entries(entries).differences)
 
 

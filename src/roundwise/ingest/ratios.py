@@ -1,8 +1,9 @@
 """Ratios of two sums over ids, such as revenue per session: numerator and denominator of an id become one result.
 
-An id of arm j with numerator x and denominator y counts as R + c_j (x - R y), where R is the ratio of all arms and
-1/c_j the mean denominator of the arm, both from earlier rounds. The mean of that is the ratio of the arm, up to the
-product of two errors that vanish as rounds add up (docs/why-the-guarantee-holds.md, Proposition 35).
+An id of arm j with numerator x and denominator y counts as r_j + c_j (x - r_j y), where r_j is the ratio of the arm and
+1/c_j its mean denominator, both from earlier rounds. The mean of that is the true ratio of the arm, up to the product
+of two errors that vanish as rounds add up (docs/why-the-guarantee-holds.md, Proposition 35). One ratio of all arms in
+place of r_j would not do: where arms differ, the first error alone would remain.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from roundwise.ingest.columns import Index
 class Linearization(NamedTuple):
     """How numerators and denominators become results."""
 
-    ratio: float  # R
+    ratios: Floats  # r_j (K)
     scales: Floats  # c_j (K)
     from_own_rows: bool = False  # whether some of it is taken from the rows it is applied to, which are then not bet on
 
     def linearize(self, arms: Index, numerators: Floats, denominators: Floats) -> Floats:
         """The results of ids."""
-        return self.ratio + self.scales[arms] * (numerators - self.ratio * denominators)
+        ratios = self.ratios[arms]
+        return ratios + self.scales[arms] * (numerators - ratios * denominators)
 
     def linearization(self, told: RatioSums) -> Linearization:
         """The same, whatever is told."""
@@ -49,14 +51,13 @@ class RatioSums(NamedTuple):
     def linearization(self, told: RatioSums) -> Linearization:
         """How ids that are `told` after these become results; not finite where neither have denominators.
 
-        An arm that has no denominators yet is scaled by those that are told.
+        An arm that has no denominators yet is read by those that are told, and without any as all arms together.
         """
         own = (self.denominators == 0) & (told.counts > 0)
-        before = self if self.denominators.any() else told
-        counts = np.where(own, told.counts, self.counts)
-        totals = np.where(own, told.denominators, self.denominators)
-        scales = np.where(totals > 0, counts, counts.sum()) / np.where(totals > 0, totals, totals.sum())
-        return Linearization(float(before.numerators.sum() / before.denominators.sum()), scales, bool(own.any()))
+        counts, tops, totals = (np.where(own, new, old) for old, new in zip(self, told, strict=True))
+        some = totals > 0
+        counts, tops, totals = (np.where(some, each, each.sum()) for each in (counts, tops, totals))
+        return Linearization(tops / totals, counts / totals, bool(own.any()))
 
 
 class ArmRatio(NamedTuple):

@@ -846,9 +846,8 @@ def _check(found: Results) -> None:
         require(np.isfinite([*found.covariate.adjustment]).all(), "an adjustment that is not finite")
     require((found.ratio is None) == (found.linearization is None), "a ratio that is not linearized")
     if found.ratio is not None and found.linearization is not None:
-        every = (*found.ratio, found.linearization.scales)
+        every = (*found.ratio, found.linearization.ratios, found.linearization.scales)
         require(all(each.shape == (size,) and np.isfinite(each).all() for each in every), "ratios of other arms")
-        require(np.isfinite(found.linearization.ratio), "a ratio that is not finite")
         require(found.parts == 1 or not found.linearization.from_own_rows, "bets on rows that say themselves how")
     if found.row_statistics is not None:
         require(found.row_statistics.fits(size), "statistics of other rows")

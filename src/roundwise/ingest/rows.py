@@ -993,7 +993,7 @@ class FileReader:
         sums = RatioSums.of(told.arms, told.values, told.denominators, len(self.arms))
         assert self.ratio is not None
         rule = self.ratio.linearization(sums)
-        if not math.isfinite(rule.ratio):
+        if not np.isfinite(rule.ratios).all():
             title = shown(self.plan.titles["denominator"])
             raise refusal(self.sheet.name, f"every {title} is 0.", "A ratio needs denominators above 0.")
         self.ratio_sums, self.linearization = sums, rule

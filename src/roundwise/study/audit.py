@@ -174,7 +174,7 @@ def _list_adjustment_differences(state: State, written: Plain) -> list[str]:
         sums, linear = unpack(RatioSums, ratio), unpack(Linearization, written["linearization"])
         known = ratio_of(state, state.spec.arms, None)
         rule = None if known is None else known.linearization(sums)
-        if rule is None or not _close(np.array([rule.ratio, *rule.scales]), np.array([linear.ratio, *linear.scales])):
+        if rule is None or not all(map(_close, rule[:2], linear[:2])):
             words.append(f"ratios were linearized by {linear}, but what was known before gives {rule}")
     for m, each in enumerate(written.get("metrics", ())):
         if "ratio" in each:
