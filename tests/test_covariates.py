@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 
 from result_files import ARMS, reader, table
-from roundwise import Above, BestArm, Binary, Bounded, Columns, DataError, Gaussian, InputError, LargeSample, Normal
+from roundwise import (
+    Above,
+    BestArm,
+    Binary,
+    Bounded,
+    Columns,
+    DataError,
+    EqualVariances,
+    Gaussian,
+    InputError,
+    LargeSample,
+    Normal,
+)
 from roundwise.ingest.covariates import Adjustment, CovariateSummary, CovariateSums
 from roundwise.policies import TrackAndStop
 from roundwise.study.audit import audit_entries, verify_study
@@ -97,6 +109,32 @@ def test_a_study_adjusts_from_its_second_round_on(make, tmp_path):
     same_when_read_again(study)
     assert verify_study("s", f"sqlite:///{tmp_path}/studies.db").differences == ()
     assert "covariate_differs" not in report.guarantee.codes
+
+
+@pytest.mark.parametrize("noise", [Normal(), EqualVariances()])
+def test_a_strong_covariate_contradicts_nothing_and_no_single_mean_has_an_interval(make, noise):
+    """Later results vary a fifth as much as those of the first round, and lie where its mean covariate was."""
+    rng = np.random.default_rng(14)
+    study = make(arms=("a", "b"), noise=noise, round_size=60, columns=USERS)
+    for n in (60, 2000, 60, 60):
+        study.ask()
+        before = rng.normal(100, 30, n)
+        study.tell(
+            {
+                "user": rng.integers(2**40, size=n).tolist(),
+                "arm": ["a", "b"] * (n // 2),
+                "outcome": (0.9 * before + rng.normal(0, 5, n)).tolist(),
+                "before": before.tolist(),
+            }
+        )
+    report = study.report()
+    assert set(report.guarantee.codes) == {"seed_chosen"}
+    assert not {each.code for each in report.notes} & {"moved_together", "widened", "rows_skewed"}
+    for arm in report.arm_rows:
+        assert arm.mean == pytest.approx(90, abs=5)
+        assert (arm.lower, arm.upper, arm.lift_lower, arm.lift_upper) == (None,) * 4
+        assert arm.gap_to_leader_upper is not None
+    same_when_read_again(study)
 
 
 def test_an_audit_finds_another_adjustment(make):

@@ -706,7 +706,7 @@ Note.table = {
     "sums_only": "Some results were recorded as sums. Only their range can be used, so more results are needed.",
     "covariate": lambda *, column, explained: (
         f"Results are adjusted for {quoted(column)}, which explains {100 * explained:.0f} % of their variance; means "
-        "are those of adjusted results."
+        "are those of adjusted results, without intervals: a round moves all arms by as much as its center is off."
     ),
     "ratio": lambda *, numerator, denominator, arms: (
         f"Total {quoted(numerator)} over total {quoted(denominator)}: "

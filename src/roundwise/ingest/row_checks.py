@@ -112,6 +112,17 @@ class Moments(NamedTuple):
             self.cut + other.cut,
         )
 
+    @quiet
+    def rescaled(self, round: Moments, common: bool) -> Moments:
+        """These rows as if they varied as much as those of a round: each arm by itself, or all by a `common` factor."""
+        some = (self.freedom >= 1) & (round.freedom >= 1)
+        sums = [each.sum(where=some) if common else each for m in (self, round) for each in (m.second, m.freedom)]
+        ratio = (sums[2] / sums[3]) / (sums[0] / sums[1])
+        factor = np.where(np.isfinite(ratio) & (ratio > 0), ratio, 1.0)
+        return self._replace(
+            second=self.second * factor, third=self.third * factor**1.5, fourth=self.fourth * factor**2
+        )
+
     @property
     def freedom(self) -> Floats:
         """Degrees of freedom of `second`."""
@@ -314,7 +325,11 @@ class RowChecks(NamedTuple):
         return self._replace(statistics=self.statistics.of_arms(names, wanted), smallest=smallest)
 
     def plus(self, noise: Noise, files: Sequence[Results], names: Sequence[str], arms: Sequence[str]) -> RowChecks:
-        """With the files of one more round, told for the arms `names`, and all checks that are due."""
+        """With the files of one more round, told for the arms `names`, and all checks that are due.
+
+        Results adjusted for a covariate vary less in later rounds, without an assumption being wrong: earlier ones are
+        brought to the deviation of the round.
+        """
         if not noise.row_checks:
             return self
         told = [each.row_statistics.of_arms(names, arms) for each in files if each.row_statistics is not None]
@@ -323,6 +338,8 @@ class RowChecks(NamedTuple):
             return self._replace(unchecked=unchecked)
         before, repetition = self.statistics
         round = reduce(Moments.plus, (each.moments for each in told))
+        if any(each.covariate is not None for each in files):
+            before = before.rescaled(round, common="deviations" in noise.row_checks)
         moments = before.plus(round, own_means=round.counts >= FIRST)
         statistics = RowStatistics(moments, reduce(Repetition.plus, (each.repetition for each in told), repetition))
         smallest = np.minimum(self.smallest, np.where(round.counts > 0, round.counts, np.inf))

@@ -356,9 +356,6 @@ def measure(
                     arm.gap_to_leader_lower = None if gaps.least is None else _finite(gaps.least[i])
                     arm.gap_to_leader_upper = _finite(gaps.most[i])
             _compare_with_control(state, arms, bounds, claims, forms)
-            if not means_hold(state):
-                for arm in arms:
-                    arm.lower = arm.upper = None
     by_name = {each.name: each for each in arms}
     sign = settings.question.sign
     best = max((each.mean for each in arms if each.mean is not None), key=lambda mean: sign * mean, default=None)
@@ -381,6 +378,10 @@ def measure(
     _drop_useless_bounds(state, arms, rows)
     _include_estimates(arms, sign, best, next((each.mean for each in arms if each.index == leader), None))
     _compare_with_leader(state, arms, leader)
+    if not means_hold(state):
+        for arm in arms:
+            arm.lower = arm.upper = arm.lift_lower = arm.lift_upper = None
+            arm.widened = False
     _place_arms(state, arms, rows, answer)
     return arms, rows
 

@@ -345,8 +345,7 @@ class StudySummary:
         """With one more round, which is complete and counts."""
         agrees, splits = self.agreement, self.splits
         if agrees is not None:
-            batch = of_arms(round.whole, round.arms, spec.arms)
-            agrees = update_agreement(spec.problem, agrees, batch, round.number)
+            agrees = _compare_round(spec, agrees, round)
         if round.by_number:
             splits = splits.plus(round.pulls, round.counts + round.lost)
         deviation = self.deviation or describe_deviation(round)
@@ -612,8 +611,21 @@ def _with_agreement(spec: StudySpec, summary: StudySummary, rounds: Sequence[Rou
         return summary
     found = Agreement.none(len(spec.arms))
     for round in rounds:
-        found = update_agreement(spec.problem, found, of_arms(round.whole, round.arms, spec.arms), round.number)
+        found = _compare_round(spec, found, round)
     return replace(summary, agreement=found)
+
+
+def _compare_round(spec: StudySpec, known: Agreement, round: Round) -> Agreement:
+    """How well rounds agree, with one more.
+
+    Adjusted for a covariate, results of later rounds vary less than those before anything was known of it, which are
+    left out, and all arms move alike: that refutes nothing.
+    """
+    adjusted = spec.columns.covariate is not None
+    if adjusted and not any(each.covariate.adjustment.slope for each in round.files if each.covariate is not None):
+        return known
+    found = update_agreement(spec.problem, known, of_arms(round.whole, round.arms, spec.arms), round.number)
+    return found._replace(refutation=known.refutation) if adjusted else found
 
 
 def redesign(spec: StudySpec, trial: Trial, design: Facts, open_: Round | None = None) -> tuple[StudySpec, Trial]:

@@ -100,7 +100,7 @@ def _doubts(state: State) -> Iterator[Doubt]:
     if (found := disagreeing(state)) is not None:
         about = {"arm": spec.arms[found.arm], "round": found.batch, "chance": found.chance}
         yield Condition("rounds_differ", shifts=standing(state).compares, **about)
-    if refuted is None and not means_hold(state):
+    if refuted is None and spec.columns.covariate is None and not means_hold(state):
         yield Condition("arms_moved")
 
 
@@ -210,9 +210,12 @@ def bounds_hold(state: State) -> bool:
 
 
 def means_hold(state: State) -> bool:
-    """Whether intervals of means may be shown: not either where no single means fit all rounds."""
+    """Whether intervals of means may be shown: not either where no single means fit all rounds.
+
+    Nor where results are adjusted for a covariate: every round moves all arms by as much as its center is off.
+    """
     kept = state.summary.agreement
-    return kept is None or kept.refutation.moving is None
+    return state.spec.columns.covariate is None and (kept is None or kept.refutation.moving is None)
 
 
 def disagreeing(state: State) -> Disagreement | None:
@@ -382,7 +385,7 @@ def gather_notes(notes: Sequence[FileNote]) -> list[FileNote]:
 
 def moved_together(state: State) -> bool:
     """Whether rounds differ by more than chance: all arms moved together, which does not matter to the decision."""
-    if disagreeing(state) is not None or not standing(state).compares:
+    if disagreeing(state) is not None or not standing(state).compares or state.spec.columns.covariate is not None:
         return False
     moved = disagreement_of(state, False)
     return moved is not None and moved.chance < SURPRISING
