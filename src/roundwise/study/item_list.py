@@ -28,10 +28,6 @@ from roundwise.rules.finite.known import KnownColumns
 
 Order = Literal["random", "given"]
 REPEAT = "#"  # between an item and the number of the repeat
-WORDS = (  # what a study of a list assumes
-    "The order in which the items of the list are tried is random, drawn before any result was known; what an arm "
-    "gives on an item does not depend on that order."
-)
 
 
 @dataclass(frozen=True)
@@ -109,6 +105,14 @@ class ItemList:
         rest = {"repeats": self.repeats, "order": self.order, "strict": self.strict, "digest": self.digest}
         found |= {key: value for key, value in rest.items() if value != getattr(ItemList, key)}
         return found | ({"known": {name: list(each) for name, each in self.known.items()}} if self.known else {})
+
+    @property
+    def words(self) -> str:
+        """What a study of the list assumes."""
+        given = "that of the file, taken to be unrelated to the results"
+        order = given if self.order == "given" else "random, drawn before any result was known"
+        tried = f"The order in which the items of the list are tried is {order}"
+        return f"{tried}; what an arm gives on an item does not depend on that order."
 
     @property
     def flags(self) -> list[str]:

@@ -27,7 +27,6 @@ from roundwise.policies import POLICIES, Policy, Rounds, usual_policy
 from roundwise.policies.base import Limited, shares
 from roundwise.policies.lists import Lockstep
 from roundwise.questions import QUESTIONS, Question
-from roundwise.study.item_list import WORDS as ITEM_LIST_WORDS
 from roundwise.study.item_list import ItemList
 from roundwise.study.metrics import Metric, check_question, parse_metrics
 
@@ -365,7 +364,7 @@ class StudySpec:
     @property
     def assumed(self) -> str:
         """The noise model in sentences."""
-        return self.noise.words if self.list is None else ITEM_LIST_WORDS
+        return self.noise.words if self.list is None else self.list.words
 
     def _check_reading(self) -> None:
         """Raise an InputError where a rule for rows lacks a column, or makes results that the noise model has not."""
