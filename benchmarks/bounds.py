@@ -1,6 +1,6 @@
 """How wide bounds are with bets that aim, and with steady ones alone: `python benchmarks/bounds.py` (Proposition 11).
 
-Two arms, batches of 30, 80, 160, 250 and 300 results of each (times what is said), 16 dealings, delta = 0.05: by how
+Two arms, batches of 30, 80, 160, 250 and 300 results of each (times what is said), 16 partitions, delta = 0.05: by how
 many standard errors bounds stay below (or above) the estimate after each batch, medians of 200 runs.
 """
 
@@ -17,8 +17,8 @@ from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet, RuleState, me
 from roundwise.solvers.halfspaces import pairs
 from run import row
 
-SIZES, DEALINGS, RUNS = (30, 80, 160, 250, 300), 16, 200
-LAWS = {  # model, mean, deviation, results times so many, totals of n results, how totals are dealt
+SIZES, PARTITIONS, RUNS = (30, 80, 160, 250, 300), 16, 200
+LAWS = {  # model, mean, deviation, results times so many, totals of n results, how totals are partitioned
     "normal": (SubGaussian(1.0), 0.3, 1.0, 1, lambda rng, n, m: rng.normal(n * m, math.sqrt(n), (RUNS, 2)), None),
     "0/1, 10 %": (Binary(), 0.1, 0.3, 3, lambda rng, n, m: rng.binomial(n, m, (RUNS, 2)), Binary().draw_part_totals),
     "0/1, 50 %": (Binary(), 0.5, 0.5, 1, lambda rng, n, m: rng.binomial(n, m, (RUNS, 2)), Binary().draw_part_totals),
@@ -33,13 +33,13 @@ FORMS = {
 }
 
 
-def dealt(rng, law, n, parts, dealings):
+def draw_batch(rng, law, n, parts, partitions):
     """A batch of n results of both arms in all runs."""
-    _, mean, _, _, drawn, deal = law
+    _, mean, _, _, drawn, partition = law
     counts, totals = np.full((RUNS, 2), float(n)), drawn(rng, n, mean).astype(float)
     cuts = split_counts(counts, parts)
-    given = np.ascontiguousarray(cuts.transpose()), np.ascontiguousarray(totals.transpose())[:, None], dealings
-    found = Gaussian(1.0).draw_part_totals(rng, *given) if deal is None else deal(rng, *given)
+    given = np.ascontiguousarray(cuts.transpose()), np.ascontiguousarray(totals.transpose())[:, None], partitions
+    found = Gaussian(1.0).draw_part_totals(rng, *given) if partition is None else partition(rng, *given)
     return Batch(counts, totals, parts=Parts(cuts, found.transpose()))
 
 
@@ -55,7 +55,7 @@ def widths(law, forms, seed=1, sizes=SIZES, after=range(1, 100)):
         return Estimates(past, past.means, noise.variance(past))
 
     for number, n in enumerate(sizes):
-        batch = dealt(rng, law, n * times, PARTS if number else FIRST_PARTS, DEALINGS if number else 1)
+        batch = draw_batch(rng, law, n * times, PARTS if number else FIRST_PARTS, PARTITIONS if number else 1)
         for p in [None] if number else range(FIRST_PARTS):
             part = batch if p is None else batch.parts.batch(p)
             placed.append(PlacedBet(None, known(), None, part, not number))

@@ -63,7 +63,7 @@ BEST = [  # arms, budget in F, looks; power, mean and runs of the prototype
     (10, 0.65, 5, 0.925, 0.466, 10_000), (10, 0.75, 5, 0.957, 0.485, 10_000),
     (20, 0.6, 5, 0.935, 0.404, 10_000), (20, 0.7, 5, 0.965, 0.416, 10_000),
 ]  # fmt: skip
-RATES = [  # rates, F, budget in F; power, mean and runs of the prototype, which deals its first look for three or more
+RATES = [  # rates, F, budget in F; power, mean, runs of the prototype, which partitions its first look of three or more
     ((0.35, 0.30), 3006, 1.05, 0.895, 0.692, 10_000),
     ((0.12, 0.10), 8385, 1.05, 0.895, 0.698, 10_000), ((0.12, 0.10), 8385, 1.2, 0.926, 0.732, 6000),
     ((0.5, 0.3), 206, 1.1, 0.902, 0.723, 10_000), ((0.35, 0.3, 0.3), 6564, 1.0, 0.926, 0.674, 4000),
@@ -211,7 +211,7 @@ def show_errors(runs):
           for k in (2, 4)),
         ("3 tied, values in [0, 1] of different spread", best, graded, Bounded(0.0, 1.0), budget(200, 0.2, 3), first,
          stay),
-        ("6 rates of 0.3, first look dealt", best, BernoulliArms([0.3] * 6), Binary(), budget(350, 0.15, 6), first,
+        ("6 rates of 0.3, partitioned look", best, BernoulliArms([0.3] * 6), Binary(), budget(350, 0.15, 6), first,
          stay),
         ("above: 3 counts on the level", Above(2.0), PoissonArms([2.0] * 3), Poisson(), budget(300, 0.5, 3),
          settled_above, stay),

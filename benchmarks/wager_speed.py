@@ -35,9 +35,7 @@ from wager_cases import HELD_OUT, INSTANCES, LOCATELLI
 
 
 def decisions():
-    print(
-        "\nOne decision of a live study (`advance`), CPU time: dearest of its first 8 batches, in parts of one dealing,"
-    )
+    print("\nOne decision of a live study (`advance`), CPU time: slowest of its first 8 batches, in one partition,")
     print("of all of them, and as a whole; after 100 small ones as a whole")
     for label, question, arms, limits in (
         ("best of 10", BestArm(), 10, (2.0, 100.0)),
@@ -48,14 +46,14 @@ def decisions():
         ("above, 1000 arms", Above(0.0), 1000, (10.0, 100.0)),
     ):
         problem = Problem(question, arms, 0.05, Gaussian(1.0))
-        one, every, whole = (1e3 * dearest(problem, Wager(), 0, 8, dealings) for dealings in (1, 256, 0))
+        one, every, whole = (1e3 * dearest(problem, Wager(), 0, 8, partitions) for partitions in (1, 256, 0))
         late = 1e3 * dearest(problem, Wager(max_batch=20 * arms), 98, 100, 0)
         goal = f"(limits {limits[0]:g} and {limits[1]:g} ms)"
         print(f"  {label:18s} {one:9.2f} ms {every:9.2f} ms {whole:9.2f} ms {late:9.2f} ms  {goal}")
 
 
-def dearest(problem, policy, start, end, dealings):
-    """The largest time of one decision among these batches of a close race, each dealt so often; 0 for not at all."""
+def dearest(problem, policy, start, end, partitions):
+    """The largest time of one decision among these batches of a close race; 0 partitions: as a whole."""
     rng = np.random.default_rng(1)
     means = rng.uniform(-0.05, 0.0, problem.arms)
     means[0] = 0.02
@@ -63,11 +61,11 @@ def dearest(problem, policy, start, end, dealings):
     for number in range(end):
         pulls = trial.plan.pulls
         batch = Batch(pulls, pulls * means + np.sqrt(pulls) * rng.standard_normal(problem.arms))
-        if dealings:
+        if partitions:
             parts = partition_sums(
                 problem.noise.draw_part_totals, batch.counts, batch.totals, 1, number, trial.plan.parts
             )
-            batch = batch._replace(parts=parts._replace(totals=parts.totals[:dealings]))
+            batch = batch._replace(parts=parts._replace(totals=parts.totals[:partitions]))
         if number >= start:
             worst = max(
                 worst, cpu(lambda t=trial, b=batch: advance(problem, policy, t, b), 40 if problem.arms < 100 else 5)

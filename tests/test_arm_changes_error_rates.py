@@ -1,6 +1,6 @@
 """Lives of studies whose arms join and leave because of results, at the hardest truth: wrong in at most delta of them.
 
-By simulation, with bets on parts and dealings as in studies; test_migrated_evidence.py has the same by enumeration.
+By simulation, with bets on parts and partitions as in studies; test_migrated_evidence.py has the same by enumeration.
 """
 
 import math

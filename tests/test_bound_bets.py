@@ -60,15 +60,15 @@ LAWS = {
 }
 
 
-def batch_of(law: Law, rng: Any, runs: int, n: int, parts: int, dealings: int) -> Batch:
-    """A batch of n rows of two arms in each run, dealt so many times."""
+def batch_of(law: Law, rng: Any, runs: int, n: int, parts: int, partitions: int) -> Batch:
+    """A batch of n rows of two arms in each run, partitioned so many times."""
     rows = law.rows(rng, (runs, 2, n))
     counts = np.full((runs, 2), float(n))
     cuts = split_counts(counts, parts)
     edges = np.append(0, cuts[0, 0, 0].cumsum()).astype(int)
-    totals = np.zeros((runs, dealings, 2, parts))
+    totals = np.zeros((runs, partitions, 2, parts))
     scatter, tables = np.zeros(totals.shape), np.zeros((*totals.shape, len(law.values or ())))
-    for d in range(dealings):
+    for d in range(partitions):
         order = rng.permuted(rows, axis=2)
         for c in range(parts):
             some = order[..., edges[c] : edges[c + 1]]
@@ -88,14 +88,14 @@ def batch_of(law: Law, rng: Any, runs: int, n: int, parts: int, dealings: int) -
 
 
 def bets_of(
-    law: Law, seed: int, runs: int, dealings: int, delta: float, sizes: tuple[int, ...] = SIZES
+    law: Law, seed: int, runs: int, partitions: int, delta: float, sizes: tuple[int, ...] = SIZES
 ) -> list[BetHistory]:
     """The bets after each batch."""
     rng, problem = np.random.default_rng(seed), Problem(BestArm(), 2, delta, law.noise)
     past, placed, found = Past.none((runs, 2)), [], []
     for number, n in enumerate(sizes):
         first = not number
-        batch = batch_of(law, rng, runs, n * law.times, FIRST_PARTS if first else PARTS, 1 if first else dealings)
+        batch = batch_of(law, rng, runs, n * law.times, FIRST_PARTS if first else PARTS, 1 if first else partitions)
         assert batch.parts is not None
         for c in range(FIRST_PARTS) if first else [None]:
             part = batch if c is None else batch.parts.batch(c)
@@ -135,7 +135,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Array, Array]]:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("law", LAWS)
 def test_sizes_know_nothing_of_what_they_are_bet_on(law: str, form: str, recorded: list[tuple[Array, Array]]) -> None:
-    """Other results in a part of one dealing change the sizes of later parts in it, and of no other."""
+    """Other results in a part of one partition change the sizes of later parts in it, and of no other."""
     model = LAWS[law]
     *_, bets = bets_of(model, 3, 2, 3, 0.1, SIZES[:3])
     forms = spread(FORMS[form][0], 2)
@@ -167,10 +167,10 @@ def test_sizes_know_nothing_of_what_they_are_bet_on(law: str, form: str, recorde
         placed = [*bets.placed]
         placed[-2] = placed[-2]._replace(part=placed[-2].part._replace(parts=altered))
         BetHistory(bets.problem, placed, bets.end).excess(forms, bets.problem.goal)
-        before, after = np.array(plain[0]), np.array(recorded[0])  # (2, runs, dealings, parts, forms)
+        before, after = np.array(plain[0]), np.array(recorded[0])  # (2, runs, partitions, parts, forms)
         known = from_part // 2 + 1
         np.testing.assert_array_equal(before[:, :, :, :known], after[:, :, :, :known])  # also of the part itself
-        np.testing.assert_array_equal(before[:, :, [0, 2]], after[:, :, [0, 2]])  # other dealings
+        np.testing.assert_array_equal(before[:, :, [0, 2]], after[:, :, [0, 2]])  # other partitions
         assert known == 6 or (before[:, :, 1, known:] != after[:, :, 1, known:]).any()
 
 

@@ -279,7 +279,7 @@ def over_all_arms(self, form, value, leverage):
     return gaussian.student_factor(value, leverage * scatter / np.maximum(freedom, 1.0), freedom)
 
 
-def dealt_alike(monkeypatch):
+def split_alike(monkeypatch):
     """Dealing, before: every file by itself, with the same permutation."""
     keys, parts_of = record.draw_keys, record.parts_of
 
@@ -298,7 +298,7 @@ HOLES = {
     "Opt-BBAI, batches settled at 30 rows": lambda m: m.setattr(
         Declared, "fold", lambda self, p, kept, plan, batch: kept
     ),
-    "40 files of 8 rows, each sorted": dealt_alike,
+    "40 files of 8 rows, each sorted": split_alike,
 }
 
 

@@ -1,4 +1,4 @@
-"""Claims without a budget: bets on parts, averaged over dealings; claims that share no arm, multiplied."""
+"""Claims without a budget: bets on parts, averaged over partitions; claims that share no arm, multiplied."""
 
 import itertools
 
@@ -42,7 +42,7 @@ NULLS = {  # claims at the borders of their nulls, a world, what is assumed
 @pytest.mark.long
 @pytest.mark.parametrize("name", NULLS)
 def test_what_is_won_for_a_false_claim_is_fair(name):
-    """Two batches in parts, several dealings: the mean of each purse is at most 1 at the border."""
+    """Two batches in parts, several partitions: the mean of each purse is at most 1 at the border."""
     question, world, noise = NULLS[name]
     problem, rng = Problem(question, world.arms, 0.05, noise), np.random.default_rng(1)
     now, kept = world.initial_state(rng, RUNS), RULE.start(problem, (RUNS,))
@@ -143,7 +143,7 @@ class TestMultiplied:
         assert found.answer.any(axis=-1).sum() <= 75  # 0.027 in 4000 runs
 
     def test_the_product_of_purses_is_fair(self):
-        """Nothing that is bet on one arm depends on another arm's results of the same batch, in any dealing."""
+        """Nothing that is bet on one arm depends on another arm's results of the same batch, in any partition."""
         rng = np.random.default_rng(3)
         world, question = BernoulliArms([0.3, 0.3]), Claims.above(2, 0.3, independent=True)
         problem = Problem(question, 2, 0.05, Binary())

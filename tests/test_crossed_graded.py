@@ -101,7 +101,7 @@ def pieces_of(runs):
 
 
 def in_one_part(batch):
-    """The batch as one part of one dealing."""
+    """The batch as one part of one partition."""
 
     def of(values):
         return values[:, None, :, None]

@@ -133,7 +133,7 @@ def test_a_look_with_counts_of_1_to_50(counts):
 
 @pytest.mark.long
 def test_three_of_ten_are_found_within_the_budget():
-    """Two groups, a lead apart: the prototype, which deals its first look, has 0.889 with 0.598 F."""
+    """Two groups, a lead apart: the prototype, which partitions its first look, has 0.889 with 0.598 F."""
     lead, fixed = 0.1, 55_640
     policy = Designed(budget=int(0.8 * fixed), lead=lead, extension_value=0.0)
     env = GaussianArms(lead * (np.arange(10) < 3))

@@ -1,4 +1,4 @@
-"""What lies ahead of a study in assumed worlds: their results, how they are dealt, and where many runs end."""
+"""What lies ahead of a study in assumed worlds: their results, how they are partitioned, and where many runs end."""
 
 import math
 
@@ -49,7 +49,7 @@ def agree(one, other):
 
 
 class TestDealings:
-    """Rows are drawn once and dealt into parts several times, whatever is known of them."""
+    """Rows are drawn once and partitioned several times, whatever is known of them."""
 
     WORLDS = (
         (GaussianArms([0.5, -1.0], 2.0), "squares"),
@@ -59,13 +59,13 @@ class TestDealings:
 
     @pytest.mark.parametrize("missing", [0.0, 0.2])
     @pytest.mark.parametrize(("world", "needs"), WORLDS, ids=[needs for _, needs in WORLDS])
-    def test_parts_add_up_and_every_dealing_has_the_same_law(self, world, needs, missing):
-        rng, runs, dealings = np.random.default_rng(5), 4000, 3
+    def test_parts_add_up_and_every_partition_has_the_same_law(self, world, needs, missing):
+        rng, runs, partitions = np.random.default_rng(5), 4000, 3
         world = IncompleteResults(world, missing) if missing else world
         now = world.initial_state(rng, runs)
-        batch, _ = world.pull_parts(rng, now, np.full((runs, 2), 40.0), 4, dealings, needs)
+        batch, _ = world.pull_parts(rng, now, np.full((runs, 2), 40.0), 4, partitions, needs)
         parts = batch.parts
-        assert parts.totals.shape == (runs, dealings, 2, 4)
+        assert parts.totals.shape == (runs, partitions, 2, 4)
         assert (parts.counts.sum(axis=-1) == batch.counts[:, None]).all()
         assert np.allclose(parts.totals.sum(axis=-1), batch.totals[:, None])
         law = [parts.totals[:, :, 1, 2]]
@@ -81,7 +81,7 @@ class TestDealings:
             assert (parts.table.counts.sum(axis=-2) == batch.table.counts[:, None]).all()
             law += [parts.table.counts[:, :, 1, 2, 10]]
         for values in law:
-            for other in range(1, dealings):
+            for other in range(1, partitions):
                 assert agree(values[:, 0], values[:, other])
                 assert agree(values[:, 0] ** 2, values[:, other] ** 2)
                 assert abs(np.corrcoef(values[:, 0], values[:, other])[0, 1]) < 0.6  # not the same order again

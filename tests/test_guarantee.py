@@ -72,7 +72,7 @@ class TestWhatHappened:
 
     @pytest.mark.long
     def test_a_seed_that_was_chosen(self, study):
-        """Only where the order of rows decides how they are dealt: not of sums, nor of 0 and 1."""
+        """Only where the order of rows decides how they are partitioned: not of sums, nor of 0 and 1."""
         given = {"noise": Gaussian(1.0)}
         rows = {"arm": AB * 30, "outcome": np.random.default_rng(1).normal(size=60)}
         for live, told, expected in (

@@ -175,7 +175,7 @@ class TestFirstBatch:
                 first = np.stack([plan.pulls[:, 0] - wins[:, 0], np.zeros(len(wins))], axis=1)  # place of the first win
                 ends = np.cumsum(np.stack([np.zeros_like(wins), *cut(plan)]), axis=0)
                 before = np.clip(ends - first, 0.0, wins)
-                if not in_order:  # dealt at random
+                if not in_order:  # partitioned at random
                     drawn = Binary().draw_part_totals(rng, np.stack(cut(plan))[:, :, None], wins[:, None], 1)[:, :, 0]
                     before = np.cumsum(np.concatenate([np.zeros((1, *wins.shape)), drawn]), axis=0)
                 return join_parts([Batch(n, won) for n, won in zip(cut(plan), np.diff(before, axis=0), strict=True)])

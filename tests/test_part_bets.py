@@ -241,9 +241,9 @@ def round_half_up(x: float) -> int:
     return math.floor(x + 0.5)
 
 
-def batches_of(rng, trial, means, dealings=1):
+def batches_of(rng, trial, means, partitions=1):
     counts = split_counts(trial.plan.pulls, trial.plan.parts)
-    totals = rng.normal(counts * means[:, None], np.sqrt(counts), (dealings, *counts.shape[1:]))
+    totals = rng.normal(counts * means[:, None], np.sqrt(counts), (partitions, *counts.shape[1:]))
     whole = totals[0].sum(axis=-1)
     totals[1:] += (counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1)) * (whole - totals[1:].sum(axis=-1))[
         ..., None
@@ -317,14 +317,14 @@ NOISES = {
 }
 
 
-def rows_in_parts(rng, noise, pulls, parts, dealings, shift=0.0) -> Batch:
-    """Rows of arms with these means, dealt at random: every model sees what it asks for."""
+def rows_in_parts(rng, noise, pulls, parts, partitions, shift=0.0) -> Batch:
+    """Rows of arms with these means, partitioned at random: every model sees what it asks for."""
     counts = split_counts(pulls, parts)
     ends = np.cumsum(counts[0], axis=-1).astype(int)
     means = np.array([0.55, 0.5, 0.35, 0.3])
     values = np.array([0.0, 1.0])
-    totals, scatter = np.zeros((dealings, 4, parts)), np.zeros((dealings, 4, parts))
-    table, whole, spread = np.zeros((dealings, 4, parts, 2)), np.zeros(4), np.zeros(4)
+    totals, scatter = np.zeros((partitions, 4, parts)), np.zeros((partitions, 4, parts))
+    table, whole, spread = np.zeros((partitions, 4, parts, 2)), np.zeros(4), np.zeros(4)
     for arm, n in enumerate(pulls.astype(int)):
         if isinstance(noise, Poisson):
             rows = rng.poisson(means[arm], n).astype(float)
@@ -333,7 +333,7 @@ def rows_in_parts(rng, noise, pulls, parts, dealings, shift=0.0) -> Batch:
         else:
             rows = rng.normal(means[arm] + shift, 1.0, n)
         whole[arm], spread[arm] = rows.sum(), rows.var() * n if n else 0.0
-        for m in range(dealings):
+        for m in range(partitions):
             for p, piece in enumerate(np.split(rng.permutation(rows), ends[arm][:-1])):
                 totals[m, arm, p] = piece.sum()
                 scatter[m, arm, p] = piece.var() * len(piece) if len(piece) else 0.0
@@ -347,7 +347,7 @@ def rows_in_parts(rng, noise, pulls, parts, dealings, shift=0.0) -> Batch:
 @pytest.mark.long
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
-def test_dealings_that_are_alike_count_as_one_and_runs_do_not_see_each_other(question, noise) -> None:
+def test_partitions_that_are_alike_count_as_one_and_runs_do_not_see_each_other(question, noise) -> None:
     problem, policy, rng = Problem(question, 4, 0.05, noise), Wager(), np.random.default_rng(7)
     one, several, many = begin(problem, policy), begin(problem, policy), begin(problem, policy, (3,))
     moved = False
@@ -384,7 +384,9 @@ def test_dealings_that_are_alike_count_as_one_and_runs_do_not_see_each_other(que
         for alone, beside in zip(leaves(one.kept.wealth), leaves(many.kept.wealth), strict=True):
             assert all(np.array_equal(alone, each, equal_nan=True) for each in beside)
         assert np.array_equal(one.plan.pulls, many.plan.pulls[1])
-        if not isinstance(question, Above):  # whose arms are bet on apart from each other if there are several dealings
+        if not isinstance(
+            question, Above
+        ):  # whose arms are bet on apart from each other if there are several partitions
             for alone, averaged in zip(leaves(one.kept.wealth), leaves(several.kept.wealth), strict=True):
                 np.testing.assert_allclose(np.asarray(averaged, dtype=float), np.asarray(alone, dtype=float), atol=1e-9)
         moved |= any(

@@ -145,26 +145,26 @@ def test_tables_of_usual_scales_are_exact(steps: int) -> None:
 
 @pytest.mark.long
 def test_the_table_of_a_part_knows_nothing_of_later_parts() -> None:
-    """Rows of the last part of one dealing are changed, to few values, to many, to the ends: the parts before stay."""
+    """Rows of the last part of one partition are changed (few values, many, the ends): the parts before stay."""
     rng = np.random.default_rng(7)
-    arms, dealing = np.repeat([0, 1], 150), 3
+    arms, partition = np.repeat([0, 1], 150), 3
     values = rng.choice([0.25, 0.5, 0.75], 300)
 
     def before(changed: object) -> dict[float, list[float]]:
         table = partition_rows(rows_of(arms, changed), 2, 1, 1, 4, (0.0, 1.0)).table
         assert table is not None
-        kept = table.counts[dealing][:, :-1]
+        kept = table.counts[partition][:, :-1]
         return {v: kept[..., i].tolist() for i, v in enumerate(table.values) if kept[..., i].any()}
 
-    last = np.array([_part_of(arms, row, dealing) == 3 for row in range(300)])
+    last = np.array([_part_of(arms, row, partition) == 3 for row in range(300)])
     for others in (np.full(300, 1.0), rng.random(300), np.zeros(300)):
         assert before(np.where(last, others, values)) == before(values)
 
 
-def _part_of(arms: object, row: int, dealing: int) -> int:
-    """Where one row is dealt to: it alone has a value."""
+def _part_of(arms: object, row: int, partition: int) -> int:
+    """Where one row is put: it alone has a value."""
     found = partition_rows(rows_of(arms, (np.arange(300) == row).astype(float)), 2, 1, 1, 4)
-    return int(found.totals[dealing].sum(axis=0).argmax())
+    return int(found.totals[partition].sum(axis=0).argmax())
 
 
 @pytest.mark.parametrize(
@@ -179,15 +179,15 @@ def _part_of(arms: object, row: int, dealing: int) -> int:
 def test_sums_dealt_have_the_law_of_parts(law, draw) -> None:
     """Means and covariances of the first two parts of 12 rows, with the sum drawn each time: those of true parts."""
     rng, sizes = np.random.default_rng(3), split_counts(np.array([12.0]), 4)[0, 0]
-    dealt = []
+    found_totals = []
     for seed in range(400):
         total = np.array([float(draw(rng, 12))])
         found = partition_sums(law.draw_part_totals, np.array([12.0]), total, seed, 1, 4)
         assert found is not None
         np.testing.assert_allclose(found.totals.sum(axis=-1), total[0])
-        dealt += list(found.totals[:8, 0])
+        found_totals += list(found.totals[:8, 0])
     true = draw(rng, np.broadcast_to(sizes.astype(int), (200_000, 4)))
-    found = np.array(dealt)
+    found = np.array(found_totals)
     np.testing.assert_allclose(found.mean(axis=0), true.mean(axis=0), atol=5 * true.std() / np.sqrt(400))
     np.testing.assert_allclose(np.cov(found.T), np.cov(true.T), atol=0.2 * np.cov(true.T).max())
 
@@ -213,7 +213,7 @@ def test_forty_seeds_give_one_verdict(question) -> None:
         )
         done.add(bool(trial.done))
     assert len(done) == 1
-    assert np.ptp(evidence) < 1.0  # log: a factor of e; with one dealing they differ by far more
+    assert np.ptp(evidence) < 1.0  # log: a factor of e; with one partition they differ by far more
     single = []
     for seed in range(40):
         parts = partition_sums(Binary().draw_part_totals, counts, totals, seed, 1, plan.plan.parts)

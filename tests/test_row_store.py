@@ -1,4 +1,4 @@
-"""Rows are kept in random order, or in random strata, and dealt into parts whatever file they came in.
+"""Rows are kept in random order, or in random strata, and partitioned whatever file they came in.
 
 Files that are sorted, or cut from a sorted list, must not make the parts alike.
 """
@@ -30,7 +30,7 @@ ALARM = 1e-4  # the probability with which each of these tests fails by chance a
 
 
 def pieces(batch):
-    """The parts of the first dealing."""
+    """The parts of the first partition."""
     return [batch.parts.batch(p) for p in range(batch.parts.number)]
 
 
@@ -58,15 +58,15 @@ def read(tables, noise, seed, arms=2):
 
 
 @pytest.fixture
-def few_dealings(monkeypatch):
-    """Luck is averaged out over fewer dealings than in a study: what is wrong in one shows more, and sooner."""
+def few_partitions(monkeypatch):
+    """Luck is averaged out over fewer partitions than in a study: what is wrong in one shows more, and sooner."""
     monkeypatch.setattr(batches, "PARTITIONS", batches.FEWEST)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("order", ["each sorted", pytest.param("globally sorted", marks=pytest.mark.slow)])
-def test_the_best_arm_is_struck_off_in_the_first_batch_with_at_most_delta(order, few_dealings):
-    """Two arms with a gap of 1e-6, 80 results of each in 20 files: where every file was dealt alike, 1 in 6."""
+def test_the_best_arm_is_struck_off_in_the_first_batch_with_at_most_delta(order, few_partitions):
+    """Two arms with a gap of 1e-6, 80 results of each in 20 files: where every file was split alike, 1 in 6."""
     runs, rng = 300, np.random.default_rng(1)
     problem, policy = Problem(BestArm(), 2, 0.05, Gaussian(1.0)), Wager(first_pulls=80)
     wrong = 0
@@ -94,7 +94,7 @@ class TestPartsDoNotRepeatEachOther:
     @pytest.mark.long
     @pytest.mark.parametrize("files", [2, pytest.param(10, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("order", [pytest.param("each sorted", marks=pytest.mark.slow), "globally sorted"])
-    def test_in_any_order_and_cut_in_any_way(self, order, files, few_dealings):
+    def test_in_any_order_and_cut_in_any_way(self, order, files, few_partitions):
         rng = np.random.default_rng(files)
         found = agreements(
             read(cut_into_files(rng.normal(size=(1, 80)), files, order), Gaussian(1.0), int(rng.integers(2**53)), 1)
@@ -103,8 +103,8 @@ class TestPartsDoNotRepeatEachOther:
         low, high = self.bounds()
         assert low <= found <= high
 
-    def test_dealing_every_file_evenly_would(self):
-        """What must not be done: an even deal of each file, with a permutation of its own. The check above sees it."""
+    def test_partitioning_every_file_evenly_would(self):
+        """What must not be done: an even split of each file, with a permutation of its own. The check above sees it."""
         rng, found = np.random.default_rng(3), 0
         for _ in range(self.RUNS):
             totals = np.zeros(4)
@@ -115,7 +115,7 @@ class TestPartsDoNotRepeatEachOther:
 
     @pytest.mark.long
     @pytest.mark.parametrize("order", [pytest.param("each sorted", marks=pytest.mark.slow), "globally sorted"])
-    def test_in_lots(self, order, monkeypatch, few_dealings):
+    def test_in_lots(self, order, monkeypatch, few_partitions):
         """Also where a file has strata and another single rows."""
         monkeypatch.setattr(record, "MOST", 16)
         monkeypatch.setattr(record, "FEWEST", 16)
@@ -206,7 +206,7 @@ class TestKept:
         for each in range(3):
             parts = parts_of(files, 4)
             np.testing.assert_allclose(parts.totals[each].sum(axis=-1), whole.totals, rtol=1e-12)
-        one, two = (parts_of(files, 4).totals[dealing, :, 0].tolist() for dealing in (0, 1))
+        one, two = (parts_of(files, 4).totals[partition, :, 0].tolist() for partition in (0, 1))
         assert one != two
         assert one == parts_of(files, 4).totals[0, :, 0].tolist()
 

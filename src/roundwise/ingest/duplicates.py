@@ -378,10 +378,10 @@ class RecordedFiles:
 
     def refuse_start(self, name: str, row_store: RowStore, arms: Sequence[str], seed: int) -> None:
         """Raise an error if a file begins with the rows of a recorded or imported file."""
-        taught = {each.start: each for each in self.past if each.start is not None}
+        imported = {each.start: each for each in self.past if each.start is not None}
         starts = {*self.starts, *(each.start for each in self.told if each.start is not None)}
-        found = marks(row_store.after(), [each.rows for each in {*starts, *taught}], arms, seed)
-        for start, each in taught.items():
+        found = marks(row_store.after(), [each.rows for each in {*starts, *imported}], arms, seed)
+        for start, each in imported.items():
             if found.get(start.rows) == start.in_order:
                 raise _imported(name, each)
         same = [each.rows for each in starts if found.get(each.rows) == each.in_order]
@@ -392,7 +392,7 @@ class RecordedFiles:
                 Remedy("Use {@cumulative} to count only what comes after them, or {@new} if all of it is new."),
             )
         bag = RowBag.of(row_store.after(), arms, seed)
-        if bag.mark and any(each.in_any_order == bag.mark for each in {*starts, *taught}):
+        if bag.mark and any(each.in_any_order == bag.mark for each in {*starts, *imported}):
             raise refusal(
                 name,
                 f"it has the {row_store.rows} rows of a file that is recorded, in another order.",

@@ -100,7 +100,7 @@ class Designed(Policy):
         if self._looks == 1:  # all of the budget: a rest would need another look
             pulls[..., : max(int(part - each * problem.arms), 0)] += 1
         plan = self._announce(problem, pulls, np.full(runs, float(self.budget)), np.full(runs, self._looks - 1.0))
-        return plan._replace(parts=FIRST_PARTS) if cells.deals_first_look(problem) else plan
+        return plan._replace(parts=FIRST_PARTS) if cells.partitions_first_look(problem) else plan
 
     @property
     def _looks(self) -> int:

@@ -113,7 +113,7 @@ def check_change(spec: StudySpec, change: Change) -> None:
     if not change.unrelated and spec.list is not None:
         raise InputError(
             "On a list an arm may leave or join only for a reason that is unrelated to any result: one that falls "
-            "behind is struck out by the study itself. Nothing was changed.",
+            "behind is ruled out by the study itself. Nothing was changed.",
             Remedy("Use {@unrelated} if that is so."),
         )
     if not change.unrelated and rule.effect_of_change(spec.problem, change.kind == "dropped") is None:

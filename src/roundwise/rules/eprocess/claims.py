@@ -257,11 +257,11 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
 
     def warm_start(self, problem: Problem, kept: ClaimState, batch: Batch, left: Floats | None) -> ClaimState:
         """Start with earlier results as past, without wealth: they set estimates, and so the allocation. (24)"""
-        taught = [
+        warmed = [
             each._replace(past_with_imported=each.seen.plus(own))
             for each, own in zip(states_of(kept), (batch, *batch.metrics), strict=True)
         ]
-        return self.update_forecast(problem, taught[0]._replace(metrics=tuple(taught[1:])), left)
+        return self.update_forecast(problem, warmed[0]._replace(metrics=tuple(warmed[1:])), left)
 
     def restart(self, problem: Problem, past: Past, left: Floats | None) -> ClaimState:
         return self.update_forecast(problem, self.start(problem, past.counts.shape[:-1])._replace(past=past), left)

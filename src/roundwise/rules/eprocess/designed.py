@@ -59,7 +59,7 @@ class DesignedRule(EProcessRule):
     uses_budget: ClassVar[bool] = True
 
     def bets_on_whole_batches(self, problem: Problem) -> bool:
-        in_parts = problem.noise.looks_in_parts or self.eprocess(problem).deals_first_look(problem)
+        in_parts = problem.noise.looks_in_parts or self.eprocess(problem).partitions_first_look(problem)
         return self.lead is not None and not in_parts
 
     def __post_init__(self) -> None:

@@ -34,7 +34,10 @@ from roundwise.rules.eprocess.designed_parts import Look, pay_in_parts
 from roundwise.rules.eprocess.engine import EProcess, PartsView, RuleState
 from roundwise.solvers.halfspaces import Halfspaces, pairs
 
-DEALT, DEALS = 5, 256  # number of arms from which the first look of rates is partitioned, and the number of partitions
+MANY_RATES, PARTITIONS = (
+    5,
+    256,
+)  # number of arms from which the first look of rates is partitioned, and the number of partitions
 LEAST_WEIGHT = 0.02  # of a rival that is bet on
 NEAREST, FURTHEST = 0.5, 2.5  # times the lead: between these the drift follows the estimates
 POWER_LEFT = 1.6448536269514722  # z of the power, 95 %, with which a look should settle everything open
@@ -62,7 +65,7 @@ class DesignedEProcess(EProcess):
         """Whether it can be kept for this many arms."""
         return True
 
-    def deals_first_look(self, problem: Problem) -> bool:
+    def partitions_first_look(self, problem: Problem) -> bool:
         """Whether a part of the first look, drawn at random, finds the leader, and the rest is bet on."""
         return False
 
@@ -117,9 +120,9 @@ class DesignedBestArm(BestArmEProcess, DesignedEProcess):
     uniform = 0.25  # to the leader as sqrt(k) and to k other open arms as 1
     first = 1.3
 
-    def deals_first_look(self, problem: Problem) -> bool:
+    def partitions_first_look(self, problem: Problem) -> bool:
         noise = problem.noise
-        return problem.arms >= DEALT and noise.law is not None and not noise.shares_items
+        return problem.arms >= MANY_RATES and noise.law is not None and not noise.shares_items
 
     @quiet
     def pay_look(self, problem: Problem, state: RuleState, look: Look, batch: Batch) -> BestArmWealth:
@@ -136,8 +139,8 @@ class DesignedBestArm(BestArmEProcess, DesignedEProcess):
             paid = _pay_by_largest_lead(look, nulls, batch, sign)
         elif problem.noise.looks_in_parts and batch.parts is not None:
             paid = _pay_leads_in_parts(problem, known, look, nulls, batch.parts)
-        elif self.deals_first_look(problem) and batch.parts is not None and not known.past.history:
-            paid = _pay_dealt(problem, look, nulls, batch.parts)
+        elif self.partitions_first_look(problem) and batch.parts is not None and not known.past.history:
+            paid = _pay_partitioned(problem, look, nulls, batch.parts)
         else:
             paid = _pay_by_pairs(problem, known, look, nulls, batch)
         paid = np.minimum(paid + look.cash * level, 1.0)
@@ -307,30 +310,30 @@ def _pay_by_pairs(problem: Problem, known: Estimates, look: Look, nulls: BestArm
     return np.where(may.any(axis=-1), np.minimum(total(paid.reshape(weights.shape)), 1.0), nulls.level)
 
 
-def _pay_dealt(problem: Problem, look: Look, nulls: BestArmNulls, parts: Parts) -> Floats:
+def _pay_partitioned(problem: Problem, look: Look, nulls: BestArmNulls, parts: Parts) -> Floats:
     """A first look of rates: in each random partition the first part tells who leads (Proposition 45). (K)"""
-    deals, arms, runs = min(parts.partitions, DEALS), problem.arms, nulls.level.shape[:-1]
+    many, arms, runs = min(parts.partitions, PARTITIONS), problem.arms, nulls.level.shape[:-1]
 
     def spread(values: Array) -> Array:
-        """The same for all deals, which come last among the runs. (...)->(M, ...)"""
-        return np.broadcast_to(values[..., None, :], (*runs, deals, arms))
+        """The same for all partitions, which come last among the runs. (...)->(M, ...)"""
+        return np.broadcast_to(values[..., None, :], (*runs, many, arms))
 
     def cut(values: Floats) -> tuple[Floats, Floats]:
-        some = np.broadcast_to(values, (*runs, parts.partitions, *values.shape[-2:]))[..., :deals, :, :]
+        some = np.broadcast_to(values, (*runs, parts.partitions, *values.shape[-2:]))[..., :many, :, :]
         return some[..., 0], some[..., 1:].sum(axis=-1)
 
     (first, counts), (won, totals) = cut(parts.counts), cut(parts.totals)
-    past = Past.none((*runs, deals, arms)).plus(Batch(first, won))
+    past = Past.none((*runs, many, arms)).plus(Batch(first, won))
     known = estimate_from(past, problem.noise.variance(past), True)
-    lead, sigma, left, rho = (np.broadcast_to(each[..., None], (*runs, deals)) for each in look[:4])
+    lead, sigma, left, rho = (np.broadcast_to(each[..., None], (*runs, many)) for each in look[:4])
     logs = leader_weights(first, problem.question.sign * known.means, lead, known.variance)
-    dealt = BestArmNulls(spread(nulls.level), spread(nulls.open), logs, spread(nulls.aim))
+    every = BestArmNulls(spread(nulls.level), spread(nulls.open), logs, spread(nulls.aim))
     own = look._replace(lead=lead, sigma=sigma, looks_left=left, rho=rho)
-    paid = _pay_by_pairs(problem, known, own, dealt, Batch(counts, totals))
+    paid = _pay_by_pairs(problem, known, own, every, Batch(counts, totals))
     sums = paid[..., 0, :].copy()
-    for m in range(1, deals):  # in the same order however many runs there are
+    for m in range(1, many):  # in the same order however many runs there are
         sums += paid[..., m, :]
-    return sums / deals
+    return sums / many
 
 
 def _leads(problem: Problem, shape: tuple[int, ...]) -> Halfspaces:

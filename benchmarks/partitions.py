@@ -1,8 +1,8 @@
-"""What parts and dealings bring, and how much a verdict hangs on the name of a study: `python benchmarks/dealing.py`.
+"""What parts and partitions bring, and how far a verdict depends on the name of a study.
 
-`--saved`: samples over the lower bound, and batches, for M dealings of every batch. `--names`: the same data told to
+`--saved`: samples over the lower bound, and batches, for M partitions of every batch. `--names`: the same data told to
 studies that differ in their seed alone: how far their evidence is apart, and whether they agree. `--errors`: how often
-a true null is ever rejected where two arms are tied. The numbers of docs/wager.md are from all three.
+a true null is ever rejected where two arms are tied (`python benchmarks/partitions.py`). The numbers of docs/wager.md are from all three.
 """
 
 import argparse
@@ -46,17 +46,17 @@ COUNTS, TOTALS = np.full(2, 1200.0), np.array([364.0, 442.0])  # 30.3 and 36.8 %
 SEVERAL = (1, 8, 32, 128, 256, 512, 2048)
 
 
-def dealt(dealings):
-    """Simulations with so many dealings of every batch."""
-    environments.FIRST_PARTITIONS = environments.PARTITIONS = dealings
+def draw_partitions(partitions):
+    """Simulations with so many partitions of every batch."""
+    environments.FIRST_PARTITIONS = environments.PARTITIONS = partitions
 
 
 def saved(runs):
-    """Samples and batches by the number of dealings."""
+    """Samples and batches by the number of partitions."""
     row("", "M", "samples / lower bound", "batches", "wrong")
     for name, world in NORMAL.items():
         for several in (1, 2, 8):
-            dealt(several)
+            draw_partitions(several)
             (found,) = simulate(BestArm(), world, [Wager()], runs=runs, delta=0.05, noise=SubGaussian(1.0))
             ratio = found.samples / found.lower_bound
             error = ratio.std() / math.sqrt(runs)
@@ -69,7 +69,7 @@ def saved(runs):
             )
     for name, (means, first) in RATES.items():
         for several in (1, 8):
-            dealt(several)
+            draw_partitions(several)
             policy = Wager(first_pulls=first)
             (found,) = simulate(BestArm(), BernoulliArms(list(means)), [policy], runs=runs, delta=0.05)
             error = found.samples.std() / math.sqrt(runs)
@@ -109,7 +109,7 @@ def describe_evidence(question, policy, seed, several):
 
 
 def names(seeds):
-    """How far apart the evidence of studies of one data set is, by the number of dealings."""
+    """How far apart the evidence of studies of one data set is, by the number of partitions."""
     row("question", "M", "evidence (5 to 95 %)", "decided", f"one verdict of {seeds}")
     for name, (question, policy) in questions().items():
         for several in SEVERAL:
@@ -121,9 +121,9 @@ def names(seeds):
 
 def errors(runs):
     """How often a given one of two tied arms is ruled out within 8 batches."""
-    row("dealings", "a true null was rejected", "of at most")
+    row("partitions", "a true null was rejected", "of at most")
     for several in (1, 8):
-        dealt(several)
+        draw_partitions(several)
         (found,) = simulate(
             BestArm(), GaussianArms([0.0, 0.0]), [Wager()], runs=runs, delta=0.05, noise=SubGaussian(1.0), max_batches=8
         )
