@@ -1,8 +1,9 @@
 """What parts and partitions bring, and how far a verdict depends on the name of a study.
 
-`--saved`: samples over the lower bound, and batches, for M partitions of every batch. `--names`: the same data told to
-studies that differ in their seed alone: how far their evidence is apart, and whether they agree. `--errors`: how often
-a true null is ever rejected where two arms are tied (`python benchmarks/partitions.py`). The numbers of docs/wager.md are from all three.
+`python benchmarks/partitions.py`. `--saved`: samples over the lower bound, and batches, for M partitions of every
+batch. `--names`: the same data told to studies that differ in their seed alone: how far their evidence is apart, and
+whether they agree. `--errors`: how often a true null is ever rejected where two arms are tied. The numbers of
+docs/wager.md are from all three.
 """
 
 import argparse
