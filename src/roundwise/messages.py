@@ -659,7 +659,7 @@ Note.table = {
     "this_run": lambda *, chance, repeats: (
         "The answer is about this run. How likely another run of the list would have another winner "
         + (
-            "is not known."
+            f"is not known{' without repeats' if repeats == 1 else ''}."
             if chance is None
             else f"is about {100 * chance:.2g} %, judged by the {repeats} repeats (a rough figure, no guarantee)."
         )
