@@ -1,14 +1,15 @@
 """Arrays of runs: sums that do not depend on company or layout, taking and merging runs."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
+import typing_extensions
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roundwise.arrays import total, tree_take, tree_where, zeros
+from roundwise.arrays import Unreadable, pack, total, tree_take, tree_where, unpack, zeros
 from strategies import law
 
 
@@ -88,3 +89,18 @@ def test_merged():
     np.testing.assert_array_equal(cube[:, 0, 0], [0, 1])
     single = tree_where(np.array(True), Pair(np.zeros(2)), Pair(np.ones(2)))
     np.testing.assert_array_equal(single.first, [0, 0])
+
+
+def test_trees_are_read_where_an_array_type_is_an_alias():
+    """As `NDArray` is from NumPy 2.5 on, where Python has aliases by `type`."""
+    kind = TypeVar("kind", bound=np.generic)
+    alias = typing_extensions.TypeAliasType("alias", np.ndarray[Any, np.dtype[kind]], type_params=(kind,))
+
+    class Held(NamedTuple):
+        numbers: alias[np.float64]
+        rest: alias[np.int64] | None
+
+    found = unpack(Held, pack(Held(np.array([1.5, np.inf]), None)))
+    np.testing.assert_array_equal(found.numbers, [1.5, np.inf])
+    with pytest.raises(Unreadable, match="float64"):
+        unpack(Held, pack(Held(np.array([1.5]), np.array([0.5]))))

@@ -182,7 +182,7 @@ def test_from_a_plan_to_a_report(chrome, own):
             told(page, table_of(asked, rates, number), f"day{number}.csv")
             if number == 2:  # what was said of the last file is said of this one
                 assert page.input_value("#column_id") == "user_id"
-            assert "1 000 new results" in page.inner_text("#preview").replace("\N{NO-BREAK SPACE}", " ")
+            assert "875 new results" in page.inner_text("#preview").replace("\N{NO-BREAK SPACE}", " ")
             if number == 1:
                 assert page.input_value("#column_arm") == "variant"
                 checked(page)

@@ -187,6 +187,8 @@ def _types_of_fields(kind: Any) -> dict[str, Any]:
 def _read(kind: Any, written: Any, like: Any) -> Any:
     """Read a tree just as its type says; what may be anything (`Any`, a type variable) is like what it stands for."""
     origin, args = get_origin(kind) or kind, get_args(kind)
+    if hasattr(origin, "__value__"):  # `NDArray` is an alias by `type` from NumPy 2.5 on
+        return _read(origin.__value__[args], written, like)
     if origin in (Union, types.UnionType):
         if written is None and types.NoneType in args:
             return None
