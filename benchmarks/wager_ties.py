@@ -30,6 +30,7 @@ MEANS = {
     "linear, 1 to 0": lambda arms, k: np.linspace(1, 0, arms),
     "N(0, 0.5)": lambda arms, k: lambda rng, runs: rng.normal(0, 0.5, (runs, arms)),
     "k arms at 1": lambda arms, k: np.repeat([1.0, 0.0], [k, arms - k]),
+    "k arms at 0.5": lambda arms, k: np.repeat([0.5, 0.0], [k, arms - k]),
 }
 ASKED = ((1, 8, 0.25), (1, 40, 0.25), (1, 150, 0.25), (2, 8, 0.25), (4, 30, 0.25), (1, 12, 0.12), (3, 15, 0.12))
 

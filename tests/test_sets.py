@@ -7,11 +7,25 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from roundwise import Binary, Bounded, Poisson, SubGaussian, TopK, Wager, simulate
+from roundwise import (
+    Binary,
+    Bounded,
+    EqualVariances,
+    GaussianArms,
+    HeteroscedasticGaussian,
+    Normal,
+    Poisson,
+    SubGaussian,
+    TopK,
+    Wager,
+    simulate,
+)
 from roundwise.model.batch import Batch, ValueTable, join_parts
 from roundwise.model.problem import BatchPlan, Problem
+from roundwise.noise.bets import PartForm, columns, parts_data
+from roundwise.rules.eprocess.engine import view_parts
 from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
-from roundwise.rules.eprocess.sets import SetEProcess, sets_of
+from roundwise.rules.eprocess.sets import Merge, SetEProcess, SidesForm, merge_arms, sets_of
 from test_wager_reference import Estimate, Recorder, log_factor, log_phi
 
 # --- every outcome of a small batch, with its probability
@@ -69,6 +83,68 @@ def test_against_a_set_of_the_best_nothing_is_won_on_average(model, means, past,
     assert wealth.gains.any(axis=0).all()  # each set was bet against
     if all(right):
         assert average.max() > 0.9  # on the border of the null hardly anything is lost
+
+
+def merged_bets(noise, k, arms, seed):
+    """Bets on merged arms in one batch of one run, and the same on forms of several arms."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(3, 40, (arms, 3)).astype(float)
+    counts[rng.random(counts.shape) < 0.1] = 0.0
+    scales = 10.0 ** rng.integers(-2, 3, arms)[:, None]
+    totals = counts * rng.normal(0, 1, counts.shape) * scales
+    scatter = np.maximum(counts - 1, 0) * rng.gamma(3, 0.3, counts.shape) * scales**2
+    batch = join_parts([Batch(*(each[:, p] for each in (counts, totals, scatter))) for p in range(3)])
+    past = Batch(np.full(arms, 30.0), 30 * rng.normal(0, 1, arms), 29.0 * scales[:, 0] ** 2)
+    problem, rule = Problem(TopK(k), arms, 0.05, noise), EProcessRule()
+    known = rule.warm_start(problem, rule.start(problem, ()), past, None).known
+    data = parts_data(known.past, batch.parts)
+    view = view_parts(data, columns(known.means, 1), True)
+    order = np.argsort(-view.means, axis=1, kind="stable")
+    sets = sets_of(arms, k)
+    at = np.arange(len(sets.inside))
+    merged = merge_arms(view, Merge(sets, order, k, at))
+    form = SidesForm.of_nulls(3, at.size, False)
+    u = np.zeros((3, arms, at.size))
+    for p, c in itertools.product(range(3), at):
+        top = np.isin(np.arange(arms), order[p, :k, 0])
+        a, b = top & ~sets.inside[c], ~top & sets.inside[c]
+        if not a.any():
+            a, b = (np.arange(arms) == order[p, rank, 0] for rank in (k, k - 1))
+        for side, sign in ((a, 1.0), (b, -1.0)):
+            u[p, side, c] = sign * counts[side, p] / max(counts[side, p].sum(), 1e-300)
+    place = [p * arms + np.zeros((1, at.size), dtype=int) for p in np.arange(3)[:, None]]
+    places = [np.concatenate(place) + arm for arm in range(arms)]
+    general = PartForm(places, [u[:, arm] for arm in range(arms)], np.zeros((3, at.size)))
+    return merged, form, general, view
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("k", "arms"), [(2, 5), (3, 5), (3, 6)])
+@pytest.mark.parametrize("noise", [Normal(), EqualVariances(), HeteroscedasticGaussian], ids=str)
+def test_merged_arms_of_normal_results_are_bet_on_as_a_form_of_several_arms(noise, k, arms, seed):
+    """Proposition 5 or 30, or Lemma 1, with the forms written out; deviations differ by up to 10^4."""
+    noise = noise if isinstance(noise, Normal) else noise(tuple(10.0 ** np.linspace(-2, 2, arms)))
+    merged, form, general, view = merged_bets(noise, k, arms, seed)
+    ours, plain = noise.part_bets(merged.data), noise.part_bets(view.data)
+    value, leverage = form.of(merged.new), form.squares(merged.per_row)
+    with np.errstate(invalid="ignore"):  # where neither side has results
+        logs = ours.forms(form, value, leverage)
+        expected = plain.forms(general, general.of(view.new), general.squares(view.per_row))
+    possible = leverage < 1e17
+    assert possible.any()
+    np.testing.assert_allclose(value[possible], general.of(view.new)[possible], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(leverage[possible], general.squares(view.per_row)[possible], rtol=1e-9)
+    for p, q in itertools.product(range(3), (0.3, 2.0)):
+        size = np.full(possible.shape[1], q)
+        np.testing.assert_allclose(logs(p, size)[possible[p]], expected(p, size)[possible[p]], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("noise", [Normal(), EqualVariances()], ids=str)
+def test_normal_sets_keep_delta_where_all_arms_are_equal(noise):
+    world = GaussianArms([1.5e-6, 1e-6, 5e-7, 0.0])
+    (runs,) = simulate(TopK(2), world, [Wager(first_pulls=12)], runs=4000, noise=noise, seed=8, max_batches=6)
+    assert (runs.decided & ~runs.correct).mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 4000)
 
 
 # --- a plain program

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -28,7 +29,8 @@ from roundwise.model.batch import Batch, stack_parts
 from roundwise.model.problem import BatchPlan, advance, begin, final_answer
 from roundwise.noise import Poisson
 from roundwise.policies import Elimination
-from roundwise.rules.eprocess.rule import eprocess_for
+from roundwise.rules.eprocess.candidates import CandidateEProcess
+from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
 from roundwise.simulation.environments import ArmState, draw_batch
 
 SIGMA_1 = SubGaussian(1.0)
@@ -251,6 +253,24 @@ def test_ties_cost_no_more_than_elimination(k, arms):
         assert found[0].decided.all()
         assert found[0].correct.all()
         assert ours < 1.3 * min(others)
+
+
+@dataclass(frozen=True)
+class Candidates(EProcessRule):
+    """The betting rule without pairs."""
+
+    def eprocess(self, problem):
+        return CandidateEProcess(shifts=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("arms", "tolerance", "lead"), [(25, 0.24, 0.5), (60, 0.1, 0.3), (90, 0.4, 0.7)])
+def test_one_arm_ahead_of_many_costs_no_more_than_without_pairs(arms, tolerance, lead):
+    """A tie is not taken for certain while one arm may yet turn out to lead."""
+    world, alone = GaussianArms([lead] + [0.0] * (arms - 1)), Wager(stopping=Candidates())
+    found = simulate(BestArm(tolerance), world, [Wager(), alone], runs=60, noise=SubGaussian(1.0), seed=9)
+    ours, without = (each.samples.mean() for each in found)
+    assert ours < 1.25 * without
 
 
 def test_units_do_not_matter():

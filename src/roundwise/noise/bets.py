@@ -179,6 +179,27 @@ class PartsData:
             return same, np.broadcast_to(freedom, self.counts.shape)
         return sums_before(self.cubes, cubes), sums_before(cube_freedom(self.counts), freedom)
 
+    @property
+    def of_arms(self) -> PartsData:
+        """The same of single arms, where several count as one (rules/eprocess/sets.py)."""
+        return self
+
+    def mean_of(self, variances: Floats) -> Floats:
+        """The variance of a result, given that of each arm. (P, K, n)"""
+        return variances
+
+    def error_of(self, variances: Floats) -> Floats:
+        """The variance of a mean in each part, given that of a result of each arm. (P, K, n)"""
+        return variances / np.maximum(self.counts, NO_ROWS)
+
+    def least(self, values: Floats) -> Floats:
+        """The least value of an arm. (P, K, n)"""
+        return values
+
+    def column(self, place: Index) -> Index:
+        """The column of arms, from a place in (K, n) as one row. (c)"""
+        return np.asarray(place % self.counts.shape[-1])
+
 
 def parts_data(past: Past, parts: Parts) -> PartsData:
     """Arrange the past and a batch in parts for the bets of a model."""

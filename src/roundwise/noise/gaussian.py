@@ -159,6 +159,7 @@ class HeteroscedasticGaussian(_KnownSigma):
 
     sigmas: tuple[float, ...]
     name: ClassVar[str] = "deviations"
+    merges_arms: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigmas", tuple(float(each) for each in self.sigmas))
@@ -230,12 +231,16 @@ class _PartBetsByArm(PartBets):
 
     @cached_property
     def variances(self) -> Floats:
-        return np.ascontiguousarray(np.broadcast_to(self.squares[:, None], self.data.counts.shape))
+        return self.data.mean_of(self._own)
+
+    @cached_property
+    def _own(self) -> Floats:
+        return np.ascontiguousarray(np.broadcast_to(self.squares[:, None], self.data.of_arms.counts.shape))
 
     @cached_property
     def _spread(self) -> Floats:
         """sigma_i^2 / n_i. (P, K, n)"""
-        return self.variances / np.maximum(self.data.counts, NO_ROWS)
+        return self.data.error_of(self._own)
 
     def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
         return gaussian_factor(distance, np.sqrt(self._spread.reshape(-1).take(arm)))
@@ -257,6 +262,7 @@ class Normal(Noise):
 
     looks_in_parts: ClassVar[bool] = False
     name: ClassVar[str] = "normal"
+    merges_arms: ClassVar[bool] = True
     shape: ClassVar[AssumedShape] = "normal"
     row_checks: ClassVar[tuple[RowCheck, ...]] = ("skewness", "kurtosis", "repeated")
     monotone_budget_bets: ClassVar[bool] = True
@@ -395,15 +401,20 @@ class _WelchPartBets(PartBets):
 
     data: PartsData
 
-    @cached_property
+    @property
     def variances(self) -> Floats:
-        scatter, freedom = self.data.scatter_so_far
+        return self.data.mean_of(self._own)
+
+    @cached_property
+    def _own(self) -> Floats:
+        """Of each arm. (P, K, n)"""
+        scatter, freedom = self.data.of_arms.scatter_so_far
         return (scatter + self._pooled) / (freedom + 1.0)
 
     @cached_property
     def _pooled(self) -> Floats:
         """The variance within all arms before each part. (P, 1, n)"""
-        data, (scatter, freedom) = self.data, self._within
+        data, (scatter, freedom) = self.data.of_arms, self._within
         if data.scatter is None:
             return _variance(*(_over_arms(each) for each in data.scatter_so_far))
         freedom = sums_before(_over_arms(freedom), _over_arms(data.before.freedom[None]))  # whole: exact in any order
@@ -414,8 +425,8 @@ class _WelchPartBets(PartBets):
 
     def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
         scatter, freedom = self._within
-        square = form.squares(scatter / np.maximum(freedom, 1.0) / np.maximum(self.data.counts, NO_ROWS))
-        own = [freedom.reshape(-1).take(each) for each in form.places]
+        square = form.squares(self.data.error_of(scatter / np.maximum(freedom, 1.0)))
+        own = [self.data.least(freedom).reshape(-1).take(each) for each in form.places]
         if form.factors is not None:
             own = [np.where(f != 0, each, np.inf) for f, each in zip(form.factors, own, strict=True)]
         return student_factor(value, square, reduce(np.minimum, own))
@@ -426,18 +437,18 @@ class _WelchPartBets(PartBets):
 
     @cached_property
     def _within(self) -> tuple[Floats, Floats]:
-        return _within(self.data.counts, self.data.scatter)
+        return _within(self.data.of_arms.counts, self.data.of_arms.scatter)
 
 
 class _PooledPartBets(_WelchPartBets):
     """The same over the deviation of all arms together for forms of several arms."""
 
-    @property
-    def variances(self) -> Floats:
+    @cached_property
+    def _own(self) -> Floats:
         return self._pooled
 
     def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
-        run = form.places[0][0] % self.data.counts.shape[-1]
+        run = self.data.column(form.places[0][0])
         scatter, freedom = (_over_arms(each)[:, 0].take(run, axis=1) for each in self._within)
         if form.factors is not None:
             used = np.stack([each != 0 for each in form.factors])

@@ -117,11 +117,28 @@ class Merge:
 
     def __call__(self, values: Floats) -> Floats:
         """(P, K, n)->(P, 2, c)"""
-        found = self._sum_sides(values)
+        return self._set_leading(self._sum_sides(values), values)
+
+    def _set_leading(self, found: Floats, values: Floats) -> Floats:
+        """With the values of the two arms that are compared where a null is about the set that leads."""
         part, null, arms = self._leading
         for side, arm in enumerate(arms):
             found[part, side, null] = values[part, arm, self.run[null]]
         return found
+
+    def fold(self, combine: np.ufunc, values: Floats, start: float) -> Floats:
+        """Combine the values of the arms of A, and of B, without differences of sums. (P, K, n)->(P, 2, c)"""
+        found = np.full((len(values), 2, self.at.size), start)
+        for arm, sides in enumerate(self._sides):
+            combine(found, values[:, arm].take(self.run, axis=1)[:, None], out=found, where=sides)
+        return self._set_leading(found, values)
+
+    @cached_property
+    def _sides(self) -> Bools:
+        """Whether each arm is in A, and in B. (K, P, 2, c)"""
+        inside = self.sets.inside.T.take(self.at // self.order.shape[-1], axis=1)[:, None]
+        leads = np.moveaxis(self._top > 0, 1, 0).take(self.run, axis=2)
+        return np.stack([leads & ~inside, ~leads & inside], axis=2)
 
     @cached_property
     def run(self) -> Index:
@@ -194,6 +211,27 @@ class MergedParts(PartsData):
         """Within the arms: that their means differ adds nothing to the variance of a mean of fixed counts."""
         scatter, freedom = self.single.scatter_so_far
         return self.merge(scatter), self.merge(freedom)
+
+    @property
+    def of_arms(self) -> PartsData:
+        return self.single
+
+    def mean_of(self, variances: Floats) -> Floats:
+        """As their arms weigh in the estimates."""
+        single = self.single
+        weights = np.maximum(single.counts, NO_ROWS) ** 2 / np.maximum(single.so_far, 1e-9)
+        return self.merge.fold(np.add, weights * variances, 0.0) / self.merge.fold(np.add, weights, 0.0)
+
+    def error_of(self, variances: Floats) -> Floats:
+        """sum u_i^2 v_i / n_i; no difference of sums, which arms of much larger variances would spoil."""
+        return self.merge.fold(np.add, self.single.counts * variances, 0.0) / np.maximum(self.counts, NO_ROWS) ** 2
+
+    def least(self, values: Floats) -> Floats:
+        found = self.merge.fold(np.minimum, np.where(self.single.counts > 0, values, np.inf), np.inf)
+        return np.where(np.isfinite(found), found, 0.0)
+
+    def column(self, place: Index) -> Index:
+        return self.merge.run.take(super().column(place))
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ MOST_DRIFTS = 10  # a tolerance so small that more would be needed decides nothi
 BY_WEALTH = 20  # batches after which the candidate is that of the estimates, for which it is proved that it ends
 LEAST_NEED = 0.1  # of what is not shown
 EVEN_ENOUGH = {True: 0.7, False: 1.0}  # of the pulls that always suffice, aimed at where arms tie: one of many, a set
-CROWD_OF_TIES = 100  # with more arms a tie is not seen before the third batch
+AT_ONCE = {True: 2.0, False: 6.0}  # times the samples so far, at most, for that aim: arms may yet turn out to lead
 
 
 @dataclass(frozen=True)
@@ -162,12 +162,10 @@ class ToleranceEProcess(CandidateEProcess):
         even = most_of_each_arm(problem, forecast.pieces, each)
         mix = (tie * unsure)[..., None]
         enough = EVEN_ENOUGH[self.by_wealth] * self._even_pulls(problem, spread.mean(axis=-1))
-        short = enough[..., None] - known.past.counts
-        jump = (1 - signal_share(known)) ** 6 * unsure**3
-        if problem.arms > CROWD_OF_TIES and known.past.batches < 2:
-            jump = jump * 0.0
-        least = np.where(found.unfinished, jump[..., None] * np.maximum(short, 0.0), 0.0)
-        return RequiredPulls((1 - mix) * found.pulls + mix * even, found.unfinished, tie, least)
+        least = np.where(found.unfinished, np.maximum(enough[..., None] - known.past.counts, 0.0), 0.0)
+        near = total(least) <= AT_ONCE[self.by_wealth] * total(known.past.counts)
+        jump = np.where(near, (1 - signal_share(known)) ** 6 * unsure**3, 0.0)
+        return RequiredPulls((1 - mix) * found.pulls + mix * even, found.unfinished, tie, jump[..., None] * least)
 
     def sufficient_pulls(self, problem: Problem) -> float | None:
         """2 s^2 ln(H/(delta rho w_0))/tolerance^2 of each arm, H the most harmful comparisons (Proposition 37)."""
