@@ -9,6 +9,7 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
+    EqualVariances,
     GaussianArms,
     MinimumBelow,
     Normal,
@@ -97,6 +98,12 @@ HARD = {
     "values in a range, 0 or 1, two rates of 0.1": (
         BestArm(), BernoulliArms([0.1 + 1e-9, 0.1]), Bounded(0.0, 1.0), Wager(), 8),
     "two arms, unknown variance": (BestArm(), GaussianArms([1e-6, 0.0]), Normal(), Wager(), 12),
+    "top-2 of 4, all equal, unknown deviations": (
+        TopK(2), GaussianArms([1.5e-6, 1e-6, 5e-7, 0.0]), Normal(), Wager(), 8),
+    "the same, first batch of 8": (
+        TopK(2), GaussianArms([1.5e-6, 1e-6, 5e-7, 0.0]), Normal(), Wager(first_pulls=8), 8),
+    "the same, equal deviations": (
+        TopK(2), GaussianArms([1.5e-6, 1e-6, 5e-7, 0.0]), EqualVariances(), Wager(first_pulls=8), 8),
     "two arms, batches dear (X = 12)": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(batch_price=600), 12),
     "two arms, batches cheap (X = 1.5)": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(batch_price=30), 20),
 }  # fmt: skip

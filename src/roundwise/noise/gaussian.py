@@ -21,7 +21,6 @@ from roundwise.model.estimates import Estimates, Past, all_arms, arm_of, form_va
 from roundwise.noise.base import UNTRUE, AssumedShape, FixedSizeBet, Needs, Noise, Outcome, RowCheck
 from roundwise.noise.bets import (
     HUGE,
-    NO_ROWS,
     Index,
     LogFactor,
     PartBets,
