@@ -264,6 +264,9 @@ def test_only_claims_against_one_control_have_metrics(tmp_path: Path) -> None:
         Metric("a", Binary())
     with pytest.raises(InputError, match="not a metric"):
         parse_metric("latency", "guardrail")
+    with pytest.raises(InputError, match="Every metric has the settings column=, denominator=, lower"):
+        parse_metric("latency:normal,better=low", "guardrail")
+    assert parse_metric("ms:normal,lower-is-better,margin=4", "guardrail").lower_is_better
 
 
 @pytest.mark.long
@@ -280,6 +283,8 @@ def test_the_command_line_takes_metrics(tmp_path: Path, roundwise: Callable[...,
     assert "latency (guardrail)" in out
     assert "Forecast: " in out
     assert roundwise("verify", "s")[0] == 0
+    one_sided = said.replace("new s", "new t").replace("--two-sided ", "")
+    assert "With --two-sided it could also be shown" in roundwise(*one_sided.split(), "--guardrail", latency)[1]
     code, _, error = roundwise(*said.replace("new s", "plan").split(), "--baseline", "20%", "--guardrail", latency)
     assert code != 0
     assert "depends on the baseline of 'latency'" in error.replace("\n", " ")

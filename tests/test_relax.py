@@ -126,7 +126,7 @@ def test_it_is_refused(told, make):  # noqa: F811
         study.relax("now")
     study.close_round("holiday")
     assert "approximate" in study.effect("relax")
-    assert "Nothing is concluded about premium before it has about" in study.effect("relax")
+    assert "Nothing is concluded about old before it has about" in study.effect("relax")
     assert doubts(study.relax("now")) == {"large_sample", "short_rounds"}
 
 

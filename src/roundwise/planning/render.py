@@ -186,7 +186,7 @@ def describe_past(past: Pilot, noise: Noise) -> str:
     said.append(f"{share(past.missing)} missing" if past.missing else "none missing")
     if past.per_day is not None:
         said.append(f"{whole(past.per_day)} a day, all arms together, in {plural(past.days or 0.0, 'day')}")
-    whose = ", those of the control" if past.of_control else ""
+    whose = ", estimates from those of the control" if past.of_control else ""
     whose += f" of {len(past.names)} arms, each about its own mean" if len(past.names) > 1 else ""
     model = f"Noise model: {noise.name}"
     if noise == proposed:

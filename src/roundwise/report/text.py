@@ -329,7 +329,7 @@ def explain_meaning(report: ReportData) -> list[str]:
         sure = "There is no guarantee; the red box says why. Treat the results as a hint."
     if report.status == "decided":
         act = "You can act on it. "
-        if report.guarantee.status in (GuaranteeStatus.CONDITIONAL, GuaranteeStatus.VOID):
+        if report.dangers or report.guarantee.status in (GuaranteeStatus.CONDITIONAL, GuaranteeStatus.VOID):
             act = "Check what the red box says before you act on it. "
         advice = f"{act}More results make the numbers more precise but do not change the answer."
     elif report.status == "closed":

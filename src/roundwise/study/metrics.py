@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError, unknown
+from roundwise.messages import Remedy
 from roundwise.model.spec import from_spec, parse_quantity, to_spec
 from roundwise.noise import Noise
 from roundwise.questions import Claims, Question
@@ -97,6 +98,9 @@ class Metric:
         return cls(**{**payload, "noise": from_spec("noise", noise) if isinstance(noise, Mapping | str) else noise})
 
 
+LOWER = ("lower", "lower-is-better", "lower_is_better")
+
+
 def parse_metric(text: str, role: Role, trusted: bool = False) -> Metric:
     """Return the metric that a text such as `latency:large-sample,column=ms,lower,margin=20` describes.
 
@@ -113,15 +117,19 @@ def parse_metric(text: str, role: Role, trusted: bool = False) -> Metric:
             f"'{text}' is not a metric. Give its name and noise model, as in latency:large-sample,column=ms,lower,"
             "margin=20."
         )
-    own: dict[str, Any] = {"lower_is_better": "lower" in settings}
+    own: dict[str, Any] = {"lower_is_better": any(each in LOWER for each in settings)}
     others = []
     for setting in settings:
         key, _, value = setting.partition("=")
         if key in ("column", "margin", "unit", "denominator"):
             own[key] = value.strip()
-        elif setting != "lower":
+        elif setting not in LOWER:
             others.append(setting)
-    noise = from_spec("noise", ":".join([model, *([",".join(others)] if others else [])]), trusted=trusted)
+    try:
+        noise = from_spec("noise", ":".join([model, *([",".join(others)] if others else [])]), trusted=trusted)
+    except InputError as error:
+        known = "Every metric has the settings column=, denominator=, lower, margin= and unit=."
+        raise InputError(f"{name}: {error}", Remedy(known)) from None
     return Metric(name, noise, role, **own)
 
 

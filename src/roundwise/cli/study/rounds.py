@@ -196,7 +196,9 @@ def new(
     ahead = "" if forecast is None else f"Forecast: {forecast}; see `roundwise plan -h` for more.\n"
     again = f"{shell_command(f'remove {quote(name)}')}, then create it with --lower-is-better"
     higher = f"Longer times count as better here. If shorter ones are: {again}.\n" if prefers_longer_times(spec) else ""
-    said = "".join([higher, stands, *collecting, ahead])
+    blind = any(each.role == "guardrail" for each in spec.metrics) and not spec.question.opposites
+    sided = "With --two-sided it could also be shown that a guardrail is violated.\n" if blind else ""
+    said = "".join([higher, stands, *collecting, sided, ahead])
     text = f"Created '{name}': {asked_in_words(spec)} {promise}.\n{said}Next: {next_}"
     show(plain if as_json else None, text)
 
