@@ -380,6 +380,8 @@ class TestPaths:
             read(document, arm="done.rows.*.model", outcome="done.rows.*.ok")
         with pytest.raises(DataError, match="another list"):
             read(document, arm="done.runs.*.model", outcome="other.*.answers.*.ok")
+        with pytest.raises(DataError, match=r"no row has 'done.runs.\*.modl', only 'model', 'answers'"):
+            read(document, **columns | {"arm": "done.runs.*.modl"})
 
     def test_lines_of_nested_objects(self, read):
         text = lines({"run": {"arm": "a"}, "ok": 1}, {"run": {"arm": "b"}, "ok": 0})

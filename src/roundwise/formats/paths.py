@@ -84,14 +84,18 @@ def nested_rows(name: str, document: Any, paths: Sequence[str]) -> list[dict[str
     for path, pieces in split.items():
         if pieces[:-1] != lists[: len(pieces) - 1]:
             raise refusal(name, f"{quoted(path)} goes through another list than the other columns.", "Give one list.")
-    rows = []
+    rows, lacking = [], dict.fromkeys(paths)
     for trail in _trails(document, lists):
         cells = {path: follow(trail[len(pieces) - 1], pieces[-1]) for path, pieces in split.items()}
+        lacking = {path: trail[len(split[path]) - 1] for path in lacking if cells[path] is Absent}
         rows.append({path: None if cell is Absent else cell for path, cell in cells.items()})
     if not rows:
         first = ".".join(each for piece in lists for each in (piece, STAR) if each)
         known = f" Found {', '.join(map(quoted, list(document)[:8]))}." if isinstance(document, dict) else ""
         raise refusal(name, f"there is no list at {quoted(first)}.{known}", "Correct the path.")
+    for path, node in lacking.items():
+        known = f", only {', '.join(map(quoted, list(node)[:8]))}" if isinstance(node, dict) and node else ""
+        raise refusal(name, f"no row has {quoted(path)}{known}.", "Correct the path.")
     return rows
 
 
