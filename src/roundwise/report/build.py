@@ -15,6 +15,7 @@ from roundwise._version import __version__
 from roundwise.arrays import Floats, Unreadable
 from roundwise.ingest import Results
 from roundwise.messages import Guarantee, few, option, several
+from roundwise.model.problem import Record
 from roundwise.noise.base import Outcome
 from roundwise.questions.claims import ODDS
 from roundwise.report.decision import decide_arms, list_metric_rows
@@ -359,10 +360,10 @@ def measure(
     by_name = {each.name: each for each in arms}
     sign = settings.question.sign
     best = max((each.mean for each in arms if each.mean is not None), key=lambda mean: sign * mean, default=None)
-    since = {each.claim: each.shown_at for each in courses}
+    since, record = {each.claim: each.shown_at for each in courses}, state.measured
     rows = []
     for i, (claim, form) in enumerate(zip(claims, forms, strict=True)):
-        row = _size_claim(state, claim, form, by_name, best, None if margins is None else _finite(margins[i]))
+        row = _size_claim(state, record, claim, form, by_name, best, None if margins is None else _finite(margins[i]))
         compared = by_name.get(row.compares or "")
         if compared is not None and compared.difference is not None:  # one number for one thing
             ends = _improvement(sign, compared.difference_lower, compared.difference_upper)
@@ -527,6 +528,7 @@ def _lift_ends(state: State, low: float, high: float, least: float, most: float)
 
 def _size_claim(
     state: State,
+    record: Record,
     claim: ClaimStatus,
     form: LinearForm | None,
     arms: dict[str, ArmRow],
@@ -534,7 +536,7 @@ def _size_claim(
     margin: float | None,
 ) -> ClaimRow:
     """A claim with the size of what it is about; sizes that a rule computes itself stay."""
-    record, scale = state.measured, math.exp if claim.scale == ODDS else float
+    scale = math.exp if claim.scale == ODDS else float
     estimate = lower = upper = None
     gap = False
     if claim.left is not None:
