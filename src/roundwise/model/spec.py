@@ -15,7 +15,7 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import cache, reduce
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, overload
 
@@ -126,10 +126,7 @@ class Parameter(NamedTuple):
 
 def list_parameters(thing: type[Any]) -> dict[str, Parameter]:
     """The settings of a class by name: its fields; in place of a stopping rule its threshold, if it has one."""
-    try:
-        hints = typing.get_type_hints(thing)
-    except (NameError, AttributeError, TypeError):  # types that cannot be found are not checked
-        hints = {}
+    hints = _find_hints(thing)  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
     known: dict[str, Parameter] = {}
     for field in dataclasses.fields(thing):
         default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
@@ -138,6 +135,15 @@ def list_parameters(thing: type[Any]) -> dict[str, Parameter]:
         elif field.init:
             known[field.name] = Parameter(_without_none(hints.get(field.name)), default)
     return known
+
+
+@cache
+def _find_hints(thing: type[Any]) -> dict[str, Any]:
+    """The types of the fields of a class; types that cannot be found are not checked."""
+    try:
+        return typing.get_type_hints(thing)
+    except (NameError, AttributeError, TypeError):
+        return {}
 
 
 def _without_none(hint: object) -> object:
