@@ -509,6 +509,14 @@ def test_repeats_are_entries_of_their_own(storage):
     assert any("another run of the list" in str(each) and "is about" in str(each) for each in report.notes)
 
 
+def test_a_tie_for_the_last_place_of_the_top_k_is_named(storage):
+    study = create_study("evals", question=TopK(1), arms=ARMS, noise=Binary(), list=4, storage=storage)
+    study.ask()
+    rows = [(arm, str(i), int((arm == "a" and i < 3) or (arm == "b" and i > 0))) for arm in ARMS for i in range(4)]
+    study.tell(pd.DataFrame(rows, columns=["arm", "item", "outcome"]))
+    assert study.report().headline == "On this list, the top 1: a (75.0 %); b ties with a"
+
+
 def test_the_command_line(roundwise, tmp_path):
     rows = drawn()
     (tmp_path / "items.csv").write_text("item\n" + "\n".join(f"q{i}" for i in range(120)))

@@ -216,11 +216,14 @@ def _describe_other(found: Findings) -> str | None:
         return _describe_beating(found)
     if not (set(found.answer) <= {each.name for each in found.arms} and found.question.number_sought):
         return None
-    ranked = [found.sized(each) for each in found.arms if each.name in found.answer]
-    rest = next((each for each in found.arms if each.name not in found.answer and each.mean is not None), None)
-    following = "" if rest is None else f"; the next is {found.sized(rest)}"
+    ranked = [each for each in found.arms if each.name in found.answer]
+    rest = [each for each in found.arms if each.name not in found.answer and each.mean is not None]
+    following = f"; the next is {found.sized(rest[0])}" if rest else ""
+    if found.scope is not None and rest and (rest[0].mean, rest[0].results) == (ranked[-1].mean, ranked[-1].results):
+        level = [each.name for each in rest if each.mean == rest[0].mean]  # at the end of a list: either is right
+        following = f"; {few(level)} {'ties' if len(level) == 1 else 'tie'} with {ranked[-1].name}"
     top = "lowest" if found.question.lower_is_better else "top"
-    return f"The {top} {len(ranked)}{found.near('of them')}: {few(ranked)}{following}"
+    return f"The {top} {len(ranked)}{found.near('of them')}: {few([found.sized(each) for each in ranked])}{following}"
 
 
 def _describe_beating(found: Findings) -> str | None:
