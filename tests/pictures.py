@@ -50,9 +50,11 @@ def pictures(folder):
             page.goto("/studies/newsletter%20titles/report")
             page.wait_for_selector("text=For the statistician")
             taken(page, folder / "report.png", whole=False)
+            page.set_viewport_size({"width": 1120, "height": 1360})  # the whole forecast
             page.goto("/plan")
             page.wait_for_selector("text=from 400 simulated", timeout=120_000)
-            taken(page, folder / "plan.png")
+            taken(page, folder / "plan.png", whole=False)
+            page.set_viewport_size(DESK["viewport"])
             page.goto("/lab")
             page.click("form[action='/lab'] button.main")
             page.wait_for_selector("text=All runs as CSV", timeout=120_000)
