@@ -286,7 +286,7 @@ def test_mistakes_are_one_sentence_and_code_2(roundwise, command, words, message
         (("simulate", "-q", "top-k", "--k", 2, "--means", "1,2,3", "--policy", "opt-bbai"), "answers 'best-arm' only"),
         (
             ("simulate", "-q", "any-above", "--level", 1, "--means", "1,2", "--policy", "pet:threshold=pairwise"),
-            "no union of half-spaces",
+            "not a union of half-spaces",
         ),
         (("complexity", *BEST, "--radius", -1), "--radius is -1"),
         (("complexity", *BEST, "--sigma", "1e200"), "`sigma` is 1e+200"),

@@ -111,7 +111,7 @@ def test_what_a_question_lacks_is_said():
     class Half(Question):
         pass
 
-    with pytest.raises(InputError, match="'Half' is no question: .* `name`, `answer`, `complexity`, `evidence`"):
+    with pytest.raises(InputError, match="'Half' is not a question: .* `name`, `answer`, `complexity`, `evidence`"):
         check_class("question", Half)
     with pytest.raises(TypeError, match="abstract"):
         Half()

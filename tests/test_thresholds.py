@@ -233,7 +233,7 @@ def test_pairwise_does_not_fit_a_polyhedron(question):
     problem = Problem(question, 3)
     message = (
         rf"^The threshold 'pairwise' does not fit the question '{question.name}', whose wrong answers "
-        r"are no union of half-spaces\. Use 'sum' or 'lemma-3\.2'\.$"
+        r"are not a union of half-spaces\. Use 'sum' or 'lemma-3\.2'\.$"
     )
     with pytest.raises(InputError, match=message):
         KaufmannKoolenPairwise().value(problem, np.ones(3))

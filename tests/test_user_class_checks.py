@@ -221,7 +221,7 @@ BAD_QUESTIONS = {
     AsText: "`answer_to_json` of an answer is '0'",
     Wrong: "`correct` says that 0, its own answer at the means .* is wrong",
     Mixed: "`answer` of several runs at once is not that of each run alone",
-    NoEvidence: "`evidence` is nan with 10 results an arm",
+    NoEvidence: "`evidence` is nan with 10 results per arm",
     FewPieces: "`pieces` declares 1 half-spaces for 3 arms, but wrong answers can come about in at least 2 ways",
     NarrowPieces: "`pieces` declares 1 arms for each half-space, but one of the answer .* is about 2",
     HalfPieces: "the `halfspaces` of the answer .* hold at the means .*, but there `correct` calls it wrong",
@@ -306,7 +306,7 @@ class Eager(Bounded):
 BAD_NOISES = {
     Bold: r"the mean of the bet .* is .* for results that are 0 or 1, but under its null the mean .* at most 1",
     NoSigma: "`sigma` is nan, but it must be a number above 0",
-    NoVariance: "`variance` is 0 after 40 results an arm, but it must be a number above 0",
+    NoVariance: "`variance` is 0 after 40 results per arm, but it must be a number above 0",
     NoNumber: "`budget_bet` returns NaN, but bets must be log e-values",
     Eager: "`budget_bet` bets where `need` is 0, but it must return 0 there",
 }

@@ -153,7 +153,7 @@ def pack(tree: Any) -> Any:
         numbers = pack_numbers(np.asarray(tree))
         found = {"shape": list(tree.shape), _KINDS[tree.dtype.kind]: numbers}
         return {**found, "scalar": True} if isinstance(tree, np.generic) else found
-    raise TypeError(f"A {type(tree).__name__} is no part of a tree of arrays.")
+    raise TypeError(f"A {type(tree).__name__} is not part of a tree of arrays.")
 
 
 def unpack(kind: type[Tree], written: Any, like: Any = None) -> Tree:

@@ -148,7 +148,7 @@ def check_question(question: Question, problem: Problem) -> None:
     evidence = _check_shape(what, "evidence", question.evidence(counts, means, 1.0), means.shape[:1])
     if not (evidence >= 0).all():
         i = int(np.argmin(evidence >= 0))
-        found = f"`evidence` is {evidence[i]:g} with 10 results an arm and the means {_show(means[i])}"
+        found = f"`evidence` is {evidence[i]:g} with 10 results per arm and the means {_show(means[i])}"
         refuse(what, found, "it must be a number of at least 0")
     if not question.separate_claims and arms <= _MOST_ARMS and question.pieces(arms) is not None:
         _check_pieces(question, what, means, answers)
@@ -263,7 +263,7 @@ def _check_bets(noise: Noise, what: str, low: float, width: float, rate: float, 
     past = Past.none(rows.shape).plus(Batch(many, *_sums(low, width, many, earlier)))
     variance = _check_shape(what, "variance", noise.variance(past), (runs,))
     if not ((variance > 0) & np.isfinite(variance)).all():
-        refuse(what, f"`variance` is {variance.min():g} after 40 results an arm", "it must be a number above 0")
+        refuse(what, f"`variance` is {variance.min():g} after 40 results per arm", "it must be a number above 0")
     known = Estimates(past, past.means, variance)
     one = pairs(np.zeros((runs, 1), dtype=np.intp), np.ones((runs, 1), dtype=np.intp))
     need = np.full((runs, 1), 3.0)

@@ -359,7 +359,7 @@ def _document(about: File, blocks: Blocks, line: str) -> Sheet:
         size += len(block)
         blocks.line += pieces[-1].count("\n")
         if size > DOCUMENT:
-            raise DataError(f"{name} is a JSON document of over {DOCUMENT >> 20} MB. Give one object a line instead.")
+            raise DataError(f"{name} is a JSON document of over {DOCUMENT >> 20} MB. Give one object per line instead.")
     text = "\n".join(pieces[:2]) + "".join(pieces[2:])
     if not text.strip():
         raise empty(name)
@@ -391,7 +391,7 @@ def _document(about: File, blocks: Blocks, line: str) -> Sheet:
         raise refusal(
             name,
             "this JSON is not a table.",
-            'Give a list of objects such as [{"arm": "a", "outcome": 1}, ...], or one object a line.',
+            'Give a list of objects such as [{"arm": "a", "outcome": 1}, ...], or one object per line.',
         )
     header = list(dict.fromkeys(str(key) for each in found for key in each))
     header += _paths(about, found, header)
@@ -535,7 +535,7 @@ def _cells(name: str, column: Any) -> Sequence[Any]:
     except TypeError:
         raise DataError(f"{name}: a column is {shown(cells)}, not a list of values.") from None
     if array.ndim != 1:
-        raise DataError(f"{name}: a column is itself a table. Give one value a row.")
+        raise DataError(f"{name}: a column is itself a table. Give one value per row.")
     return array
 
 

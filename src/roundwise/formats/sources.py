@@ -302,7 +302,7 @@ def _read_lm_eval(file: File, objects: Objects) -> Found:
             file.name,
             "the task is in the file's name, which must be as lm-evaluation-harness wrote it "
             "(samples_TASK_DATE.jsonl).",
-            "Give the file its name back.",
+            "Restore the file's name.",
         )
     task = found[1]
     read = [

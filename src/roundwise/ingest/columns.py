@@ -139,7 +139,7 @@ def _choose_form(
             Remedy("Remove or rename those that do not belong, or name the outcome: {@outcome_column}. " + ACCEPTED),
         )
     if form != "rows" and {"id", "item"} & named:
-        remedy = Remedy("Give one row a result, or leave out {@id_column} and {@item_column}.")
+        remedy = Remedy("Use one row per result, or leave out {@id_column} and {@item_column}.")
         raise refusal(where, "sums have no ids and no items.", remedy)
     return form, roles
 

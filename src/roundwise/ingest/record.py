@@ -230,7 +230,7 @@ class ValueSketch(NamedTuple):
         counts, arms = unpack_numbers(payload["rows"]), unpack_numbers(payload["arms"])
         repeated, several, per_value = (payload[name] for name in ("repeated", "in_several_arms", "rows_per_value"))
         if len({len(values), len(counts), len(arms)}) > 1 or len(values) > _KEPT:
-            raise ValueError("values, rows and arms that are not as many as each other")
+            raise ValueError("values, rows and arms of different numbers")
         numbers = counts.astype(np.int64), arms.astype(np.uint64)
         return cls(values, *numbers, int(repeated), int(several), float(per_value))
 
@@ -439,7 +439,7 @@ class Strata:
         """The strata that `payload` was made of; a ValueError where it contradicts itself."""
         sizes, totals = unpack_numbers(payload["sizes"]).astype(np.int64), unpack_numbers(payload["totals"])
         if (sizes < 0).any() or int(sizes.sum()) != len(totals):
-            raise ValueError("rows that are not as many as was counted")
+            raise ValueError("another number of rows than was counted")
         found = cls.of_values(np.repeat(np.arange(len(sizes)), sizes), totals, int(payload["max_per_arm"]))
         if payload.get("counts") is not None:
             counts, scatter = unpack_numbers(payload["counts"]), unpack_numbers(payload["scatter"])
@@ -451,7 +451,7 @@ class Strata:
         if {len(each) for each in columns} != {len(totals)} or (found.counts < 0).any():
             raise ValueError("rows whose numbers do not match")
         if found.width < 1 or found.width & (found.width - 1):
-            raise ValueError("a number of strata that is no power of 2")
+            raise ValueError("a number of strata that is not a power of 2")
         return found
 
 
@@ -856,7 +856,7 @@ def _check(found: Results) -> None:
         return
     require(strata.of_rows or not (found.needs_values or found.needs_cubes), "strata in place of rows")
     counted = np.bincount(strata.arms, strata.counts, minlength=size)
-    require(np.array_equal(counted, found.counts), "rows that are not as many as was counted")
+    require(np.array_equal(counted, found.counts), "another number of rows than was counted")
     if found.limits is not None and strata.totals.size:
         low, high = found.limits
         inside = low <= strata.totals.min() and strata.totals.max() <= high

@@ -328,12 +328,12 @@ def check_class(kind: Kind, thing: Any) -> None:
     word, base = KINDS[kind].word, KINDS[kind].base
     if not issubclass(thing, base):
         where = "roundwise.thresholds" if kind == "threshold" else "roundwise"
-        raise InputError(f"'{thing.__name__}' is no {word}: derive the class from {where}.{base.__name__}.")
+        raise InputError(f"'{thing.__name__}' is not a {word}: derive the class from {where}.{base.__name__}.")
     missing = sorted(thing.__abstractmethods__)
     if not hasattr(thing, "name"):
         missing = ["name", *missing]
     if missing:
-        raise InputError(f"'{thing.__name__}' is no {word}: it has no {', '.join(f'`{each}`' for each in missing)}.")
+        raise InputError(f"'{thing.__name__}' is not a {word}: it has no {', '.join(f'`{each}`' for each in missing)}.")
 
 
 def import_module(module: str) -> None:

@@ -271,7 +271,7 @@ class Question(ABC):
         Returns:
             The half-spaces, one piece per comparison.
         """
-        raise InputError(f"The answers of '{self.name}' are no intersections of half-spaces.")
+        raise InputError(f"The answers of '{self.name}' are not intersections of half-spaces.")
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
         """The point on the border of every wrong answer nearest to the means, or None; `constant`: one number. (K)"""

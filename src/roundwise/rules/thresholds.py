@@ -135,7 +135,7 @@ class KaufmannKoolenPairwise(SampleThreshold):
         if pieces is None:
             raise InputError(
                 f"The threshold 'pairwise' does not fit the question '{problem.question.name}', whose wrong answers "
-                "are no union of half-spaces. Use 'sum' or 'lemma-3.2'."
+                "are not a union of half-spaces. Use 'sum' or 'lemma-3.2'."
             )
         arms = pieces.support
         start = arms * gaussian_calibration(math.log(pieces.number / problem.delta) / arms)

@@ -108,7 +108,7 @@ def read_wide(path: Path) -> tuple[Floats, tuple[str, ...]]:
     head, rows = read_rows(path, ())
     arms = head[1:] if head[0] == "item" or head[0].endswith("_id") else head
     if len(arms) < 2:
-        raise DataError(f"{path}, line 1: one column an arm is needed, and at least two arms.")
+        raise DataError(f"{path}, line 1: one column per arm is needed, and at least two arms.")
     full = [row for row in rows if not any(blank(row.cells[arm]) for arm in arms)]
     if not full:
         raise DataError(f"{path}: no row has a result of every arm.")

@@ -53,7 +53,7 @@ class RequestOptions(NamedTuple):
         if as_json:
             raise InputError("Give either --as or --json.")
         if out is None and self.form not in ("ids", "inspect"):
-            raise InputError(f"--as {self.form} writes one file an arm: give --out FOLDER.")
+            raise InputError(f"--as {self.form} writes one file per arm: give --out FOLDER.")
 
     def read(self, state: State) -> Callable[[Round, State], tuple[dict[str, str], int]]:
         """Read the items and the template, before anything is recorded.

@@ -377,7 +377,7 @@ def report(
     if out is not None and kind not in ENDINGS:
         raise InputError(f"'{out}' must end in {', '.join(ENDINGS)}.")
     if table not in TABLES:
-        raise InputError(f"There is not a table '{table}'. Give --table {', '.join(TABLES)}.")
+        raise InputError(f"There is no table '{table}'. Give --table {', '.join(TABLES)}.")
     check_output(out, theirs=False)
     if kind == ".pdf":
         find_printer()
