@@ -12,6 +12,7 @@ from scipy import stats
 from roundwise import (
     BestArm,
     Capped,
+    Claims,
     DataError,
     EqualVariances,
     GaussianArms,
@@ -272,6 +273,32 @@ def test_a_live_study(tmp_path):
         sums.write_text("arm,count,total,squares\nold,10,10,20\nnew,10,10,20\n")
         with pytest.raises(DataError, match="how skewed results are"):
             study.tell(sums)
+
+
+@pytest.mark.parametrize("question", [BestArm(), Claims.against_control(["old", "new"], "old")])
+def test_earlier_data_of_another_time_and_an_empty_round_neither_open_nor_close_the_gate(tmp_path, question):
+    """Bets rest on how much results vary: on rows of the study alone. No bet was made at all after either."""
+    rng, told_so_far = np.random.default_rng(6), []
+    for name in ("plain", "taught"):
+        file = f"sqlite:///{tmp_path}/{name}.db"
+        with create_study(
+            name, question=question, arms=["old", "new"], noise=LargeSample(), round_size=600, seed=3, storage=file
+        ) as study:
+            if name == "taught":
+                values = rng.normal(10, 0.01, 4000).tolist()
+                study.import_past({"arm": ["old", "new"] * 2000, "outcome": values})
+                study.ask()
+                study.close_round("nothing came")
+            draw = np.random.default_rng(7)
+            for number in (1, 2, 3):
+                study.ask()
+                path = tmp_path / f"{name}{number}.csv"
+                path.write_text(told(study, draw, 300, 0.1))
+                study.tell(path)
+                if number == 1:
+                    assert not {each.log_evidence for each in study.report().claim_rows} - {0.0}
+            told_so_far.append([each.log_evidence for each in study.report().claim_rows])
+    assert all(max(abs(each) for each in every) > 0.01 for every in told_so_far)
 
 
 def test_a_budget_that_only_tells_the_spread(tmp_path):

@@ -85,7 +85,7 @@ class Past(NamedTuple):
         counts, totals, pairs = self.counts + batch.counts, self.totals + batch.totals, self.pairs
         if batch.pairs is not None:
             pairs = self.of_pairs.plus(batch.pairs)._replace(history=(), earlier=None)
-        cubes, cubed = None, None
+        cubes, cubed = (None, None) if batch.counts.any() else (self.cubes, self.cube_freedom)
         if batch.cubes is not None and (self.cubes is not None or not self.counts.any()):
             cubes = batch.cubes if self.cubes is None else self.cubes + batch.cubes
             cubed = cube_freedom(batch.counts) + (0.0 if self.cube_freedom is None else self.cube_freedom)

@@ -23,7 +23,7 @@ from roundwise.formats.sheet import digest_of, is_frame, is_path, opened, unread
 from roundwise.ingest import ArmSums, Columns, Reading, RecordedFiles, Results, TellKeywords, TellOptions, read_results
 from roundwise.ingest.covariates import Adjustment
 from roundwise.ingest.duplicates import numbered_digest, sums_of_arms
-from roundwise.ingest.ratios import Linearization, RatioSums, add_ratios, ratio_sums
+from roundwise.ingest.ratios import Linearization, RatioSums, ratio_sums
 from roundwise.ingest.row_checks import contradicted_assumptions
 from roundwise.messages import FileNote, Remedy, several
 from roundwise.model.problem import check_whole_number
@@ -603,6 +603,12 @@ class Study:
             said = f"{said} {_say_wait(state)}"
         elif what == "import_past":
             self._check_importable(state)
+            if state.spec.noise.needs == "cubes":
+                said = (
+                    "This keeps the guarantee, and guides nothing: how much results vary, on which large-sample bets "
+                    "rest, is learned from results of the study alone. None of these rows may be recorded as results "
+                    "later."
+                )
         elif what == "reopen":
             self._reopened(state, "")
         elif what == "remove":
@@ -658,7 +664,7 @@ class Study:
             raise InputError(
                 f"No rows of '{self.name}' contradict its noise model. To change it without their saying so, because "
                 "of what results show, could be wrong with probability delta once more. Nothing was changed.",
-                Remedy("Create a study with {@large_sample}, and give it these results with {@import_past}."),
+                Remedy("Create a study with {@large_sample} for new results."),
             )
         if state.partial_round is not None:
             raise InputError(
@@ -668,7 +674,7 @@ class Study:
         if state.late_sums.counts.any():
             raise InputError(
                 f"Results were told after '{self.name}' was decided: it cannot continue. Nothing was changed.",
-                Remedy("Create a study with {@large_sample}, and give it these results with {@import_past}."),
+                Remedy("Create a study with {@large_sample} for new results."),
             )
 
     def _extended(self, state: State, budget: int) -> Events:
@@ -998,17 +1004,17 @@ def adjustment_of(state: State, replaces: Results | None) -> Adjustment | None:
 
 
 def ratio_of(state: State, arms: Sequence[str], replaces: Results | None) -> RatioSums | Linearization | None:
-    """The sums of earlier rounds, which say how ids become results, or how those of the round did; None: no ratio."""
+    """The sums of earlier rounds, which say how ids become results, or how those of the round did; None: no ratio.
+
+    Earlier data do not: ratios and denominators of another time would make errors that do not vanish.
+    """
     if state.spec.columns.denominator is None:
         return None
     told = (each.linearization for each in files_of_round(state, replaces) if each.linearization is not None)
     first = next(told, None)
     if first is not None and (replaces is not None or not first.from_own_rows):
         return first
-    known = state.summary.ratios
-    for names, each in state.past:
-        known = known if each.ratio is None else add_ratios(known, names, each.ratio)
-    return ratio_sums(known, arms)
+    return ratio_sums(state.summary.ratios, arms)
 
 
 def check_reason(why: str) -> None:

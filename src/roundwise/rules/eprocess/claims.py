@@ -256,10 +256,14 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         )
 
     def warm_start(self, problem: Problem, kept: ClaimState, batch: Batch, left: Floats | None) -> ClaimState:
-        """Start with earlier results as past, without wealth: they set estimates, and so the allocation. (24)"""
+        """Start with earlier results as past, without wealth: they set estimates, and so the allocation. (24)
+
+        Not where bets rest on how much results of the study vary (Proposition 31).
+        """
+        own = zip(states_of(kept), (batch, *batch.metrics), (problem, *problem.metrics), strict=True)
         warmed = [
-            each._replace(past_with_imported=each.seen.plus(own))
-            for each, own in zip(states_of(kept), (batch, *batch.metrics), strict=True)
+            state if about.noise.needs == "cubes" else state._replace(past_with_imported=state.seen.plus(results))
+            for state, results, about in own
         ]
         return self.update_forecast(problem, warmed[0]._replace(metrics=tuple(warmed[1:])), left)
 

@@ -137,7 +137,12 @@ class EProcessRule(StoppingRule[RuleState]):
         return self._state(after, wealth, past)
 
     def warm_start(self, problem: Problem, kept: RuleState, batch: Batch, left: Floats | None) -> RuleState:
-        """With earlier results known, but no wealth from them (Proposition 24)."""
+        """With earlier results known, but no wealth from them (Proposition 24).
+
+        Bets that rest on how much results vary (Proposition 31) learn it from results of the study alone.
+        """
+        if problem.noise.needs == "cubes":
+            return kept
         return self._state(problem, kept.wealth, kept.known.past.plus(batch))
 
     def restart(self, problem: Problem, past: Past, left: Floats | None) -> RuleState:
