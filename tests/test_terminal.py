@@ -1,6 +1,10 @@
 """What is printed fits the terminal, and the commands that it names can be copied."""
 
+import sys
+
 import pytest
+
+from roundwise.cli import complain
 
 URL = "sqlite:///deep.db"
 
@@ -47,3 +51,16 @@ def test_ask_has_one_shape_in_json(running):
     assert (before["status"], before["round"], after["status"], after["round"]) == ("undecided", 1, "closed", None)
     assert set(before) <= set(after)
     assert "arms" not in after
+
+
+def test_errors_fit_a_terminal_and_are_one_line_elsewhere(monkeypatch, capsys):
+    words = "a rather long sentence about a file " * 5 + "that names `a command of several words` to be copied."
+    monkeypatch.setenv("COLUMNS", "80")
+    complain(words)
+    assert capsys.readouterr().err == f"roundwise: {words}\n"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    complain(words)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4
+    assert max(map(len, lines)) <= 80
+    assert any("`a command of several words`" in line for line in lines)

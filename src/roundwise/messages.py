@@ -940,7 +940,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "arms_example": ('arms=["a", "b", "c"]', "--arms a,b,c", "a, b, c"),
     "baseline_example": ("`baseline=0.3`", "--baseline 30%", "“The usual result”"),
     "deviation": ("`deviation`", "--deviation", "“The spread (standard deviation)”"),
-    "pilot": ("`pilot`, a past file", "--pilot FILE, past results", "“File of past results”"),
+    "pilot": ("`pilot` with a past file", "--pilot with a past file", "“File of past results”"),
     "items_or_column": ("`with_items(noise)` or a column of items", "--items or --item-column", "“Column of items”"),
     "range": ("Bounded({low:g}, {high:g})", "--range {low:g} {high:g}", "scores from {low:g} to {high:g}"),
     "range_or_sigma": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -185,4 +186,9 @@ def leave(code: int, why: str, quiet: bool = True) -> NoReturn:
 def complain(sentence: str) -> None:
     """A sentence on standard error, if that can be written to; nothing in it can steer the terminal."""
     with suppress(OSError, ValueError):
-        print(f"roundwise: {visible(sentence, LONGEST)}", file=sys.stderr, flush=True)
+        said = f"roundwise: {visible(sentence, LONGEST)}"
+        if sys.stderr.isatty():
+            from roundwise.report.text import wrap_text
+
+            said = wrap_text(said, shutil.get_terminal_size().columns)
+        print(said, file=sys.stderr, flush=True)
