@@ -974,7 +974,7 @@ OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at t
     "paper": ("`reproduced`", "`roundwise paper`", "`roundwise paper`"),
     "serve": ("the server", "the server (`roundwise serve`)", "the server"),
     "own": ("`import {module}`", "`roundwise --own {module} ...`, in Python `import {module}`", "`import {module}`"),
-    "round_size": ("`round_size`", "--round-size", "“Results a round”"),
+    "round_size": ("`round_size`", "--round-size", "“Results per round”"),
     "budget": ("`budget`", "--budget", "“At most in all”"),
     "split": ("`split`", "--split", "“Shares”"),
 }

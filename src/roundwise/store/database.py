@@ -136,7 +136,7 @@ class Address:
         if file is None:
             return
         if not os.access(file.parent, os.X_OK) and file.parent.is_dir():
-            raise StoreError(f"You may not look into the folder {file.parent}. Give yourself that right.")
+            raise StoreError(f"The folder {file.parent} cannot be read. Change its permissions.")
         if file.is_dir():
             raise InputError(
                 f"{self.place} is a folder. Give the name of a file in it: sqlite:///{self.place}/roundwise.db."
@@ -152,7 +152,7 @@ class Address:
             if not os.access(file.parent, os.W_OK | os.X_OK):
                 raise StoreError(
                     f"{self.place} cannot be created: you may not write to the folder {file.parent}. "
-                    "Give yourself that right, or choose another place."
+                    "Change its permissions, or choose another place."
                 )
         else:
             found = file.stat()

@@ -254,7 +254,7 @@ class Server:
     def _stranger(self, answer: Answer) -> StoreError:
         return StoreError(
             f"{self.place} answers, but not as a server of roundwise does (status {answer.status}, {answer.kind}). "
-            "Correct the address, or look what stands between."
+            "Correct the address, or check the proxies in between."
         )
 
 
@@ -268,7 +268,7 @@ def _read_token() -> str | None:
             raise InputError(f"The file of the token, {file}, cannot be read. Correct ROUNDWISE_TOKEN_FILE.") from None
     given = (given or "").strip()
     if given and not (given.isascii() and given.isprintable()):
-        raise InputError("The token has letters that no token has. Give it as the server's administrator wrote it.")
+        raise InputError("The token has characters that tokens cannot have. Give it exactly as it was issued.")
     return given or None
 
 

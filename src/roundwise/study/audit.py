@@ -269,7 +269,7 @@ def import_entries(
         raise DataError(
             f"The record of '{entries[0].study}' is not sound: {wrong[0].words} (entry {wrong[0].entry}, by the rules "
             "of this very version). Nothing was changed.",
-            Remedy("Ask who changed it; {@unsound} imports it all the same."),
+            Remedy("Find out who changed it; {@unsound} imports it anyway."),
         )
     with open_store(storage) as store:
         return store.put(entries, about)

@@ -150,7 +150,7 @@ class State:
         if open_ is not None and (not self.recent or self.recent[-1].number < open_["number"]):
             self.recent.append(Round.from_payload(open_, self.spec.arms))
         if not all(isinstance(payload[name], int) for name in ("last_folded", "past_files")):
-            raise ValueError("a checkpoint whose counts are no numbers")
+            raise ValueError("a checkpoint whose counts are not numbers")
         self.checkpoint, self._trial, self._summary = payload, None, None  # read when they are needed
         self.stale, self.pending_changes, self.files_since = False, [], 0
         if open_ is not None:

@@ -662,8 +662,8 @@ class Study:
         relaxed_spec(state.spec)
         if not contradicted_assumptions(state.row_checks):
             raise InputError(
-                f"No rows of '{self.name}' contradict its noise model. To change it without their saying so, because "
-                "of what results show, could be wrong with probability delta once more. Nothing was changed.",
+                f"No rows of '{self.name}' contradict its noise model. Changing it without such evidence, because of "
+                "what results show, could add another error probability of delta. Nothing was changed.",
                 Remedy("Create a study with {@large_sample} for new results."),
             )
         if state.partial_round is not None:
@@ -687,7 +687,7 @@ class Study:
                 raise InputError(f"The study '{self.name}' {what}: {why}. Nothing was changed.")
         if state.decided is not None and state.late_sums.counts.any():
             raise InputError(
-                f"Results were told after '{self.name}' ended, which no claim was bet on before: it cannot continue. "
+                f"Results were told after '{self.name}' ended, before any bet was placed on them: it cannot continue. "
                 "Nothing was changed."
             )
         if state.partial_round is not None:

@@ -76,19 +76,19 @@ LABELS = {  # of the fields that are numbers
     "deviation": "The spread",
     "skewness": "The skewness",
     "delta": "The chance of a wrong answer",
-    "round": "Results a round",
+    "round": "Results per round",
     "budget": "At most in all",
     "looks": "Rounds at most",
     "baseline": "What you expect",
     "lead": "The smallest lead that matters",
     "missing": "Expected to go missing",
     "days": "Days a round",
-    "per_day": "Results a day",
+    "per_day": "Results per day",
     "share_above": "The value above which a result is a yes",
     "share_below": "The value below which a result is a yes",
 }
 FULL = 7 / 8  # of what comes in the days of a round: days differ, and ids that return count once
-PACE = 0.05  # how far results a round may be from results a day times days
+PACE = 0.05  # how far results a round may be from results per day times days
 COLUMN_ROLES = ("arm", "outcome", "denominator", "id", "time", "item", "covariate")
 WHOLE = ("k", "round", "budget", "looks")
 EMPTY = {"refused": "are an error in the file", "zero": "count as 0", "missing": "are missing: not known"}
@@ -191,7 +191,7 @@ class Form:
 
     @property
     def names(self) -> list[str]:
-        """The arms, one a line; in a single line, separated by commas."""
+        """The arms, one per line; in a single line, separated by commas."""
         text = self.arms.strip()
         return [each.strip() for each in re.split(r"\n" if "\n" in text else r",", text) if each.strip()]
 
@@ -285,14 +285,14 @@ class Form:
         return replace(self, **fields), f"{describe_past(past, noise)} {describe_caps(past, noise)}".strip()
 
     def _round(self) -> int | None:
-        """The results of a round, also where they follow from results a day and days a round."""
+        """The results of a round, also where they follow from results per day and days per round."""
         size, days, per_day = self.read("round"), self.read("days"), self.read("per_day")
         if per_day is None or (size is None and (days or 1.0) * per_day < 1):
             return size
         come = (days or 1.0) * per_day
         if size is not None and days is not None and abs(size - come) > PACE * size:
             raise InputError(
-                f"These do not fit together: {count(size)} results per round, {count(per_day)} a day, and rounds of "
+                f"These do not fit together: {count(size)} results per round, {count(per_day)} per day, and rounds of "
                 f"{days:g} days, in which {count(come)} come. Leave one of them empty."
             )
         if size is None and self.budget.strip() and come > self.read("budget"):
@@ -304,7 +304,7 @@ class Form:
         days: float | None = self.read("days")
         if days is not None and not self.round.strip():
             raise InputError(
-                f"Rounds take {days:g} days, but how many results come in them? Give results a day or results a "
+                f"Rounds take {days:g} days, but how many results come in them? Give results per day or per "
                 "round, or leave the days empty."
             )
         return days
@@ -316,7 +316,7 @@ class Form:
 
     def _study(self) -> Plain:
         if len(self.names) < 2:
-            raise InputError("Give at least two arms, one a line.")
+            raise InputError("Give at least two arms, one per line.")
         size, budget = self._round(), self.read("budget")
         if size is not None and budget is not None and size > budget:
             raise InputError(
