@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from roundwise.messages import number
-from roundwise.planning.tradeoff import TradeoffPoint
+from roundwise.planning.forecast import share
+from roundwise.planning.tradeoff import LESS, TradeoffPoint
 from roundwise.render.svg import CIRCLE, CROSS, SERIES, SHAPES, Axis, Chart
 
 if TYPE_CHECKING:
@@ -31,25 +32,31 @@ def _new_chart(x: Axis, y: Axis, names: tuple[str, str, str]) -> Chart:
 
 def _draw_trade_off(plan: StudyPlan) -> Chart:
     """Results against rounds; for claims, which end with the budget, the chance that a true one is shown."""
-    power = plan.front[0].power is not None
+    power = bool(plan.row.claims) and plan.front[0].power is not None
+    most = max(each.power or 0.0 for each in plan.front)
 
     def point(each: TradeoffPoint) -> tuple[float, float]:
         return each.mean_rounds, 100 * (each.power or 0.0) if power else each.mean_samples
 
+    def good(each: TradeoffPoint) -> bool:
+        return each.front and (power or (each.power or 0.0) >= most - LESS)
+
     points = [point(each) for each in plan.front]
     y = PER_CENT if power else Axis.linear([0.0, *(height for _, height in points)])
-    what = f"{'a true claim is shown' if plan.row.claims else 'answered'}, %" if power else "results, on average"
+    what = "a true claim is shown, %" if power else "results, on average"
     names = ("rounds, on average", what, f"Settings, for {plan.row.expected.given}")
     chart = _new_chart(Axis.linear([0.0, *(at for at, _ in points)]), y, names)
     chart.draw_ticks(lambda tick: f"{tick:g}", number, grid="y")
-    best = sorted(point(each) for each in plan.front if each.front)
+    best = sorted(point(each) for each in plan.front if good(each))
     chart.draw_line(best, "s0")
     for each in plan.front:
-        chart.draw_point(*point(each), *(("s0", CIRCLE) if each.front else ("mute", CROSS)), title=each.words)
+        chart.draw_point(*point(each), *(("s0", CIRCLE) if good(each) else ("mute", CROSS)), title=each.words)
         if each.recommended:
             chart.draw_point(*point(each), "red chosen")
     if not power:
         chart.explain("nothing needs fewer of both", "s0", CIRCLE)
+    if not all(map(good, plan.front)) and most:
+        chart.explain(f"answered in less than {share(most - LESS)}, or more of both", "mute", CROSS)
     chart.explain("recommended", "red hollow", CIRCLE)
     if plan.row.lower_bound is not None and not power:
         chart.draw_level(plan.row.lower_bound, across=True, kind="threshold")

@@ -278,10 +278,17 @@ def _complete_round(
 
 
 def planned_looks(spec: StudySpec) -> int:
-    """How many rounds a study is planned for that announces them."""
+    """How many rounds a study is planned for that announces them; more than were said where their size is limited."""
     if spec.round_size is not None and spec.budget is not None:
         return math.ceil(spec.budget / spec.round_size)
-    return spec.policy.looks or (LOOKS if spec.policy.plans_budget else 1)
+    looks, most = spec.policy.looks or (LOOKS if spec.policy.plans_budget else 1), most_in_a_round(spec.policy)
+    return looks if most is None or spec.budget is None else max(looks, math.ceil(spec.budget / most))
+
+
+def starts_small(spec: StudySpec) -> bool:
+    """Whether the study begins as without a budget, in small rounds, and their number was not said."""
+    looks = spec.acting.first(spec.problem, ()).looks
+    return spec.policy.looks is None and looks is not None and bool(np.isinf(looks))
 
 
 def most_in_a_round(policy: Policy) -> float | None:

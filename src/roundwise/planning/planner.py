@@ -214,7 +214,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         return found()
     plan, enough = found(), next((each for each in budgets if each.power == request.power), None)
     if enough is None and request.budget is not None and answerable(request, expected[target]):
-        enough = next(iter(propose_budgets(plan.request, expected[target], (request.power,), fewer=20)), None)
+        enough = next(iter(propose_budgets(plan.request, expected[target], (request.power,), fewer=5)), None)
     return dataclasses.replace(
         plan,
         alternatives=find_alternatives(request, plan.row, enough),

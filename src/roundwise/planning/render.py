@@ -9,10 +9,11 @@ import numpy as np
 
 from roundwise.messages import number, option
 from roundwise.noise import Noise
-from roundwise.planning.forecast import most_in_a_round, planned_looks, plural, share, whole
+from roundwise.planning.forecast import most_in_a_round, planned_looks, plural, share, starts_small, whole
 from roundwise.planning.pilot import Pilot
 from roundwise.planning.rows import PlanRow
 from roundwise.policies.base import as_rounds
+from roundwise.policies.designed import OPEN
 from roundwise.report.text import Table, align_table
 from roundwise.study.study import asked_in_words
 
@@ -303,7 +304,7 @@ def _describe_rows(plan: StudyPlan) -> str:
     if target.claims and budget is not None:
         return _describe_claims(plan)
     if budget is not None:
-        return f"{_describe_proposals(plan)}{_describe_budget(plan)} {_describe_use(plan)}"
+        return f"{_describe_proposals(plan)}{_describe_budget(plan)} {_describe_use(plan)}{_describe_lead(plan)}"
     if not target.ends:
         return f"With {target.expected.given} no number of results is sure to give an answer."
     time = "" if target.days is None else f" ({plural(target.days.p95, 'day')})"
@@ -385,6 +386,17 @@ def _describe_use(plan: StudyPlan) -> str:
     )
 
 
+def _describe_lead(plan: StudyPlan) -> str:
+    """What a design does that is told the lead of this row; nothing where it was said."""
+    told = next((each for each in plan.front if each.designed_for is not None), None)
+    if told is None:
+        return ""
+    return (
+        f" A study that is designed for that lead ({option('lead')}) has an answer in {share(told.power or 0.0)}, with "
+        f"{whole(told.mean_samples)} results in {told.mean_rounds:.1f} rounds on average."
+    )
+
+
 def _lead(row: PlanRow) -> float:
     return row.expected.lead or 0.0
 
@@ -402,10 +414,11 @@ def describe_protocol(plan: StudyPlan) -> str:
         ends += f", or after {number(request.budget)} results; what is not {undecided} by then is reported"
     large = "" if request.noise.approximation is None else "in large samples "
     missing = f" We expect {share(request.missing)} of the results to be missing." if request.missing else ""
+    sides = " (one-sided, for either arm)" if request.question.name == "best-arm" and len(arms) == 2 else ""
     return (
         f"The study asks: {asked_in_words(request)} The arms are {options}. {request.assumed} "
         f"{_describe_looks(plan)} {rule} The study ends {ends}. The probability of a wrong "
-        f"{'claim, of any,' if row.claims else 'answer'} is {large}at most {request.delta:g}, however often "
+        f"{'claim, of any,' if row.claims else 'answer'} is {large}at most {request.delta:g}{sides}, however often "
         f"results are looked at.{_describe_changes(plan)}{_describe_power(plan)}{missing}"
     )
 
@@ -418,6 +431,9 @@ def _describe_looks(plan: StudyPlan) -> str:
     limits = "" if most is None else f" of {'' if fixed else 'at most '}{number(most)} results"
     if request.policy.plans_budget and request.round_size is None:
         limits = f" (looks), {planned_looks(request)} of them if none is decisive,"
+        if starts_small(request):
+            more = planned_looks(request) - 1
+            limits = f" (looks), small ones for {share(OPEN)} of the budget and {more} more if none is decisive,"
     how = "with more for the control" if request.question.separate_claims else "in equal shares"
     if request.list is not None:
         how = "in equal shares"

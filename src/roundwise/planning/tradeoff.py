@@ -15,7 +15,16 @@ import numpy as np
 from roundwise.arrays import Plain
 from roundwise.messages import number
 from roundwise.planning.fixed_designs import fixed_design, lower_bound
-from roundwise.planning.forecast import Ends, Forecast, join_ends, planned_looks, plural, simulate_request, summarize
+from roundwise.planning.forecast import (
+    Ends,
+    Forecast,
+    join_ends,
+    planned_looks,
+    plural,
+    simulate_request,
+    starts_small,
+    summarize,
+)
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import PlanRow
 from roundwise.policies import Designed, Policy, Wager, usual_policy
@@ -100,8 +109,12 @@ def _list_candidates(request: PlanRequest, expected: Scenario) -> list[PlanReque
         return [*(dataclasses.replace(request, round_size=size) for size in fitting), *_as_wager(request, expected)]
     if wager := _as_wager(request, expected):
         assert budget is not None
-        shown = [each for each in LOOKS if each != planned_looks(request) and budget / each >= fewest]
-        return [*(dataclasses.replace(request, looks=each) for each in shown), *wager]
+        own = None if starts_small(request) else planned_looks(request)
+        shown = [each for each in LOOKS if each != own and budget / each >= fewest]
+        found = [dataclasses.replace(request, looks=each) for each in shown]
+        if request.lead is None and expected.lead:  # what to say the lead would bring
+            found.append(dataclasses.replace(request, lead=expected.lead))
+        return [*found, *wager]
     least = _least_results(request, expected)
     if least is None:
         return []
@@ -146,6 +159,7 @@ class TradeoffPoint(Forecast):
 
     request: PlanRequest
     power: float | None  # with a budget: chance of an answer within it; of claims, that a true one is shown
+    designed_for: str | None = None  # a lead that the user did not say
     front: bool = False  # no other needs fewer results and fewer rounds
     recommended: bool = False
 
@@ -165,7 +179,8 @@ class TradeoffPoint(Forecast):
         if request.question.separate_claims and request.budget is not None:
             return f"rounds of {number(as_rounds(request.acting).size or request.budget)} (as it is)"
         if request.policy.plans_budget:
-            return plural(planned_looks(request), "look")
+            looks = "looks as they come" if starts_small(request) else plural(planned_looks(request), "look")
+            return looks if self.designed_for is None else f"{looks}, designed for {self.designed_for}"
         return policy_words(request.policy, request)
 
     @property
@@ -229,12 +244,14 @@ def find_front(request: PlanRequest, expected: Scenario) -> tuple[TradeoffPoint,
         if len(first.ends) == 1:
             first.run(more)
     points = [each.point for each in [first, *others] if np.isfinite(each.point.mean_samples)]
-    best = _best(points)
+    said = [each for each in points if each.request.lead is None or request.lead is not None]
+    best = _best(said)
     found = []
     for one in points:
         front = not any(_dominates(other, one) for other in points)
         if front or one is best or one is points[0] or one.request == request:
-            found.append(dataclasses.replace(one, front=front, recommended=one is best))
+            lead = None if one in said else expected.given
+            found.append(dataclasses.replace(one, front=front, recommended=one is best, designed_for=lead))
     return tuple(sorted(found, key=lambda each: (-each.mean_rounds, each.mean_samples)))
 
 

@@ -89,7 +89,8 @@ class DesignedRule(EProcessRule):
             f"Every hypothesis that contradicts an answer has a level, which starts at {delta:g} (if arms are compared "
             "with a level, all of them together do). Each look replaces it by a function of the results of that look, "
             "which is fixed before they are seen, lies between 0 and 1, and has a mean of at most the present level if "
-            "the hypothesis is true. A hypothesis is rejected when its level reaches 1; the answer is what is left."
+            "the hypothesis is true; dynamic programming finds the one with the best chance of an answer in the looks "
+            "that are left. A hypothesis is rejected when its level reaches 1; the answer is what is left."
         )
 
     def fold(self, problem: Problem, kept: RuleState, plan: BatchPlan, batch: Batch) -> RuleState:
