@@ -83,6 +83,16 @@ def test_payoffs_on_a_lattice_cost_at_most_their_level(pair, looks, extension_va
                 assert mean >= 0.9 * level or chances.max() > 0.1 or level < 1e-3  # of lattices with some room
 
 
+def test_a_level_that_is_next_to_nothing_stays():
+    """After many looks: its logarithm is a number, but what is left out of the law is none."""
+    x, one = np.arange(21.0), np.ones(21)
+    law = hypergeometric_law(x, 20 * one, 53 * one - 20 - x, 33 * one, 0 * x)
+    for level in (2e-319, 1e-300, 1e-281, 1e-270):
+        paid = pay_on_lattice(law, level * one, 0.1 * one, 3 * one, 0.05, 0.3)
+        assert np.isfinite(paid).all()
+        assert (paid == level).all() or level == 1e-270
+
+
 @pytest.mark.parametrize(
     ("own", "others"), [(100, [100, 100]), (10, [500, 20, 10]), (500, [10, 500]), (50, [50] * 9), (7, [350, 7, 70, 3])]
 )

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from roundwise import BestArm, Claims, GaussianArms, InputError, Problem, SubGaussian, Wager, simulate
+from roundwise import BestArm, Binary, Claims, GaussianArms, InputError, Problem, SubGaussian, TopK, Wager, simulate
 from roundwise.model.batch import Batch
 from roundwise.model.problem import advance, begin
 from roundwise.policies import Designed, Elimination, Rounds
@@ -77,6 +77,10 @@ class TestStudies:
             ({"looks": 3, "policy": Elimination()}, "goes with the policies 'wager' and 'designed'"),
             ({"looks": 3, "question": Claims.against_control(("a", "b"), "a")}, "goes with the policies"),
             ({"lead": 0.1, "policy": Wager()}, "A lead goes with the policy 'designed'"),
+            ({"lead": 0.1}, "A lead needs a budget"),
+            ({"lead": 1.1, "budget": 900, "noise": Binary()}, "means differ by at most 1"),
+            ({"lead": 0.1, "budget": 900, "question": BestArm(tolerance=0.01)}, "no design for 'best-arm' with a tol"),
+            ({"lead": 0.1, "budget": 900, "question": TopK(5), "arms": list(map(str, range(30)))}, "of 30 arms"),
         ],
     )
     def test_what_is_refused(self, settings, why):

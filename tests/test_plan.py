@@ -206,6 +206,23 @@ class TestLead:
         assert abs(found.row.within_budget - 0.9) < SIGMAS * math.sqrt(0.09 / 400)
         assert f"--budget {found.request.budget} --lead 0.02" in found.command
 
+    def test_a_budget_alone(self):
+        """The number of looks is not said, and the plan says what a study does that is told the lead of the row."""
+        found = planned(budget=4000, leads="5%", **self.WORDS)
+        words = [each.words for each in found.front]
+        assert "looks as they come" in words
+        (told,) = [each for each in found.front if each.designed_for is not None]
+        assert told.words == "5 looks, designed for a lead of 5 points"
+        assert (told.recommended, told.request.lead) == (False, 0.05)
+        assert "A study that is designed for that lead (`lead`) has an answer in" in " ".join(found.text().split())
+        assert "(looks), small ones for 15 % of the budget and 4 more if none is decisive," in found.protocol
+        assert "at most 0.05 (one-sided, for either arm)" in found.protocol
+
+    def test_looks_of_a_limited_size(self):
+        found = planned(budget=4000, lead="5%", max_round_size=500, **self.WORDS)
+        assert "(looks), 8 of them if none is decisive," in found.protocol
+        assert max(rounds for rounds, _ in found.row.rounds_distribution) <= 8
+
     def test_the_planners_examples(self):
         """Two arms, 20 000: at least 90 % with at most 14 000 on average; three, 40 000: 92 % with 30 000."""
         for arms, budget, power, mean in ((2, 20_000, 0.9, 14_000), (3, 40_000, 0.918, 30_000)):

@@ -23,6 +23,7 @@ _FEWEST = 64  # but at least this many elements
 _LONGER = 1.1  # how far values are looked at first, in normal reaches: laws are skewed
 _LEFT_OUT = 14.0  # values whose probability, in logs, is so far below the stake and a central one are not looked at
 _CLOSE = 4e-3  # how near the target, in logs, what is paid must come before it is scaled up to it
+_LEAST_LEVEL = 1e-280  # below it nothing is bet: numbers so small have too few digits
 _NEWTON = 24  # steps in which it does; 1 or 2 are usual
 _ROUGH = 3  # steps for the first guess
 _NARROW = 0.01  # how near a jump of the mean the multiplier is sought, in drifts
@@ -103,7 +104,7 @@ def pay_on_lattice(
 
     The payoff is that of the standardized statistic, but its mean is the exact sum over the law.
     """
-    found, may = level.copy(), law.good & (law.high > law.low) & (level > 0) & (level < FULL)
+    found, may = level.copy(), law.good & (law.high > law.low) & (level > _LEAST_LEVEL) & (level < FULL)
     at = np.flatnonzero(may)
     if not at.size:
         return found

@@ -33,13 +33,13 @@ def _new_chart(x: Axis, y: Axis, names: tuple[str, str, str]) -> Chart:
 def _draw_trade_off(plan: StudyPlan) -> Chart:
     """Results against rounds; for claims, which end with the budget, the chance that a true one is shown."""
     power = bool(plan.row.claims) and plan.front[0].power is not None
-    most = max(each.power or 0.0 for each in plan.front)
+    enough = max(((each.power or 0.0) - LESS for each in plan.front if each.recommended), default=0.0)
 
     def point(each: TradeoffPoint) -> tuple[float, float]:
         return each.mean_rounds, 100 * (each.power or 0.0) if power else each.mean_samples
 
     def good(each: TradeoffPoint) -> bool:
-        return each.front and (power or (each.power or 0.0) >= most - LESS)
+        return each.front and (power or (each.power or 0.0) >= enough)
 
     points = [point(each) for each in plan.front]
     y = PER_CENT if power else Axis.linear([0.0, *(height for _, height in points)])
@@ -55,8 +55,8 @@ def _draw_trade_off(plan: StudyPlan) -> Chart:
             chart.draw_point(*point(each), "red chosen")
     if not power:
         chart.explain("nothing needs fewer of both", "s0", CIRCLE)
-    if not all(map(good, plan.front)) and most:
-        chart.explain(f"answered in less than {share(most - LESS)}, or more of both", "mute", CROSS)
+    if not all(map(good, plan.front)) and enough > 0:
+        chart.explain(f"answered in less than {share(enough)}, or more of both", "mute", CROSS)
     chart.explain("recommended", "red hollow", CIRCLE)
     if plan.row.lower_bound is not None and not power:
         chart.draw_level(plan.row.lower_bound, across=True, kind="threshold")

@@ -27,6 +27,7 @@ from roundwise.simulation.environments import deviations
 RUNS = 4000
 ENTRIES = 400_000  # runs times squared arms at most
 LOOKS = 5  # where a study does not say how many it is planned for
+MOST_LOOKS = 20
 SHAPES = {"O'Brien-Fleming": 0.0, "Pocock": 0.5}
 
 
@@ -71,7 +72,7 @@ def compare_designs(
 def _compare_best_arm(
     request: PlanRequest, rows: Sequence[PlanRow], row: PlanRow, ours: BudgetProposal | None
 ) -> tuple[ComparedDesign, ...]:
-    looks = LOOKS if request.round_size is not None else max(planned_looks(request), 2)
+    looks = LOOKS if request.round_size is not None else int(np.clip(planned_looks(request), 2, MOST_LOOKS))
     found = []
     for name, shape, number in (
         ("fixed, Bonferroni", 0.0, 1),

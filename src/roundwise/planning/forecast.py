@@ -281,7 +281,9 @@ def planned_looks(spec: StudySpec) -> int:
     """How many rounds a study is planned for that announces them; more than were said where their size is limited."""
     if spec.round_size is not None and spec.budget is not None:
         return math.ceil(spec.budget / spec.round_size)
-    looks, most = spec.policy.looks or (LOOKS if spec.policy.plans_budget else 1), most_in_a_round(spec.policy)
+    if not spec.policy.plans_budget:
+        return spec.policy.looks or 1
+    looks, most = spec.policy.looks or LOOKS, most_in_a_round(spec.acting)
     return looks if most is None or spec.budget is None else max(looks, math.ceil(spec.budget / most))
 
 

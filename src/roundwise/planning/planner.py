@@ -20,6 +20,7 @@ from roundwise.planning.alternatives import find_alternatives
 from roundwise.planning.budgets import POWERS, BudgetProposal, propose_budgets
 from roundwise.planning.caps import compare_caps
 from roundwise.planning.comparison import compare_designs
+from roundwise.planning.forecast import planned_looks
 from roundwise.planning.request import PlanRequest, Scenario, parse_lead
 from roundwise.planning.rows import FIRST, RowRuns, answerable, has_answer, run_first
 from roundwise.planning.scenarios import ITEM_CORRELATION
@@ -33,6 +34,7 @@ from roundwise.simulation.environments import numbered
 from roundwise.study.item_list import ItemList
 from roundwise.study.metrics import Metric
 
+FEW_LOOKS = 12  # a design of more is simulated in fewer runs
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and the share of the work that is done
 
 
@@ -214,7 +216,9 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         return found()
     plan, enough = found(), next((each for each in budgets if each.power == request.power), None)
     if enough is None and request.budget is not None and answerable(request, expected[target]):
-        enough = next(iter(propose_budgets(plan.request, expected[target], (request.power,), fewer=5)), None)
+        quickly = plan.request.policy.plans_budget and planned_looks(plan.request) <= FEW_LOOKS
+        fewer = 5 if quickly else 20
+        enough = next(iter(propose_budgets(plan.request, expected[target], (request.power,), fewer=fewer)), None)
     return dataclasses.replace(
         plan,
         alternatives=find_alternatives(request, plan.row, enough),

@@ -110,7 +110,8 @@ def _list_candidates(request: PlanRequest, expected: Scenario) -> list[PlanReque
     if wager := _as_wager(request, expected):
         assert budget is not None
         own = None if starts_small(request) else planned_looks(request)
-        shown = [each for each in LOOKS if each != own and budget / each >= fewest]
+        least_looks = planned_looks(dataclasses.replace(request, looks=1))  # more where rounds are limited
+        shown = [each for each in LOOKS if each != own and each >= least_looks and budget / each >= fewest]
         found = [dataclasses.replace(request, looks=each) for each in shown]
         if request.lead is None and expected.lead:  # what to say the lead would bring
             found.append(dataclasses.replace(request, lead=expected.lead))

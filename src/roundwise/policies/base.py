@@ -98,7 +98,7 @@ class Policy(ABC, Generic[Memory]):
 
     def with_design(self, budget: float | None, lead: float | None, looks: int | None) -> Policy:
         """Return the policy made for a budget, a lead and a number of looks; by default it does not mind a budget."""
-        checked(lead is None, f"A lead goes with the policy 'designed', not with '{self.name}'.")
+        checked(lead is None, f"A lead goes with the policy 'designed' and a budget, not with '{self.name}'.")
         checked(looks is None, f"A number of looks goes with the policies 'wager' and 'designed', not '{self.name}'.")
         return self
 

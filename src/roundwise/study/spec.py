@@ -184,6 +184,8 @@ class StudySpec:
             self._set_up_list(self.list)
         if self.policy is None:
             object.__setattr__(self, "policy", usual_policy(self.question, self.budget is not None, len(self.arms)))
+            if self.lead is not None and not self.policy.plans_budget:
+                self._refuse_lead()
         object.__setattr__(self, "policy", self.policy.with_design(self.budget, self.lead, self.looks))
         object.__setattr__(self, "reading", self.reading.of_columns(self.columns))
         if self.policy.plans_budget:  # it may have been given with the policy
@@ -197,6 +199,22 @@ class StudySpec:
         if self.unit is not None and not (str(self.unit).isprintable() and 0 < len(str(self.unit)) <= 20):
             raise InputError(f"The unit is {str(self.unit)[:40]!r}, but must be a short text such as s, ms or $.")
         self.acting.check(self.problem)
+        low, high = self.noise.mean_range
+        if self.lead is not None and self.lead > high - low:
+            raise InputError(f"The lead is {self.lead:g}, but means differ by at most {high - low:g}.")
+
+    def _refuse_lead(self) -> None:
+        """Say why nothing is designed for the lead."""
+        arms = len(self.arms)
+        if self.budget is None and usual_policy(self.question, True, arms).plans_budget:
+            raise InputError(
+                "A lead needs a budget, for which the study is designed.",
+                Remedy("Add {@budget}: a plan with the lead alone proposes one."),
+            )
+        near = " with a tolerance" if self.question.tolerance else ""
+        if any(usual_policy(self.question, True, fewer).plans_budget for fewer in range(2, arms)):
+            near = f" of {arms} arms: there are too many answers"
+        raise InputError(f"There is no design for '{self.question.name}'{near}.", Remedy("Leave out {@lead}."))
 
     @classmethod
     def declare(cls, **settings: Any) -> Self:
