@@ -523,7 +523,7 @@ def test_words_that_do_not_fit(tmp_path):
     storage = f"sqlite:///{tmp_path}/studies.db"
     with pytest.raises(InputError, match="needs a budget"):
         create_study("x", question=BestArm(), arms=["a", "b"], noise=Binary(), policy=Designed(), storage=storage)
-    with pytest.raises(InputError, match="'designed', not with 'wager'"):
+    with pytest.raises(InputError, match="A lead needs a budget"):
         create_study("x", question=BestArm(), arms=["a", "b"], noise=Binary(), lead=0.1, storage=storage)
     with pytest.raises(InputError, match="does not answer 'best-arm' with a tolerance"):
         simulate(BestArm(tolerance=0.1), GaussianArms([1.0, 0.0]), [Designed(budget=100)], runs=2)
