@@ -993,7 +993,9 @@ class FileReader:
         sums = RatioSums.of(told.arms, told.values, told.denominators, len(self.arms))
         assert self.ratio is not None
         rule = self.ratio.linearization(sums)
-        if not np.isfinite(rule.ratios).all():
+        if not len(told.arms):  # every id is recorded already
+            rule = Linearization(np.zeros(len(self.arms)), np.zeros(len(self.arms)), True)
+        elif not np.isfinite(rule.ratios).all():
             title = shown(self.plan.titles["denominator"])
             raise refusal(self.sheet.name, f"every {title} is 0.", "A ratio needs denominators above 0.")
         self.ratio_sums, self.linearization = sums, rule

@@ -1011,10 +1011,9 @@ def ratio_of(state: State, arms: Sequence[str], replaces: Results | None) -> Rat
     if state.spec.columns.denominator is None:
         return None
     told = (each.linearization for each in files_of_round(state, replaces) if each.linearization is not None)
-    first = next(told, None)
-    if first is not None and (replaces is not None or not first.from_own_rows):
-        return first
-    return ratio_sums(state.summary.ratios, arms)
+    first, known = next(told, None), ratio_sums(state.summary.ratios, arms)
+    all_known = bool((known.denominators > 0).all())  # an arm without a past is read by its own rows, whichever file
+    return known if first is None or (replaces is None and not all_known) else first
 
 
 def check_reason(why: str) -> None:
