@@ -461,6 +461,10 @@ class TestNew:
             ({"per_day": "4000"}, 3500),  # a round takes a day, also a slow one
             ({"per_day": "4000", "days": "7"}, 24_500),
             ({"per_day": "4000", "days": "0.5", "round": "2000"}, 2000),
+            ({"per_day": "4000", "looks": "3", "budget": "28 000"}, 9334),
+            ({"looks": "4", "budget": "400", "question": "claims"}, 100),
+            ({"looks": "3", "round": "500", "budget": "28 000"}, "are fewer than 28\N{NO-BREAK SPACE}000 in all"),
+            ({"looks": "3", "question": "claims"}, "“Rounds at most” needs “At most in all”"),
             ({"per_day": "4000", "round": "500"}, 500),
             ({"per_day": "4000", "days": "7", "budget": "10 000"}, 10_000),
             ({"days": "7", "round": "900"}, 900),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, cast
@@ -287,6 +288,15 @@ class Form:
     def _round(self) -> int | None:
         """The results of a round, also where they follow from results per day and days per round."""
         size, days, per_day = self.read("round"), self.read("days"), self.read("per_day")
+        looks, budget = self.read("looks"), self.read("budget")
+        if looks is not None and size is None:
+            chosen = budget is None or (per_day is None and self.question != "claims")  # by the policy
+            return None if chosen else math.ceil(budget / looks)
+        if looks is not None and budget is not None and size * looks < (1 - PACE) * budget:
+            raise InputError(
+                f"These do not fit together: at most {count(looks)} rounds of {count(size)} results are fewer than "
+                f"{count(budget)} in all. Leave one of them empty."
+            )
         if per_day is None or (size is None and (days or 1.0) * per_day < 1):
             return size
         come = (days or 1.0) * per_day
@@ -295,8 +305,8 @@ class Form:
                 f"These do not fit together: {count(size)} results per round, {count(per_day)} per day, and rounds of "
                 f"{days:g} days, in which {count(come)} come. Leave one of them empty."
             )
-        if size is None and self.budget.strip() and come > self.read("budget"):
-            return self.read("budget")
+        if size is None and budget is not None and come > budget:
+            return int(budget)
         return max(int(FULL * come), 1) if size is None else size
 
     def _days(self) -> float | None:
@@ -322,6 +332,8 @@ class Form:
             raise InputError(
                 f"A round of {count(size)} results is more than the {count(budget)} that there may be in all."
             )
+        if self.question == "claims" and self.looks.strip() and budget is None:
+            raise InputError(f"“{LABELS['looks']}” needs “{LABELS['budget']}”: a round is then a part of it.")
         own = self.split.strip().replace(",", ":").replace(" ", ":") or "equal"
         return {
             "question": self.asked(),
@@ -331,7 +343,7 @@ class Form:
             "round_size": size,
             "budget": budget,
             "lead": self._lead() if self._designed else None,
-            "looks": self.read("looks"),
+            "looks": None if self.question == "claims" else self.read("looks"),  # the size of rounds says it
             "unit": self.unit.strip() or None,
             "metrics": tuple(each.metric() for each in self.metrics) if self.question == "claims" else (),
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
