@@ -12,7 +12,7 @@ from roundwise.arrays import Floats, Plain, Unreadable
 from roundwise.contract import check_answer
 from roundwise.deadline import check_deadline
 from roundwise.errors import DataError, InputError
-from roundwise.ingest import Results, batch_of, of_arms
+from roundwise.ingest import Results, batch_of, of_arms, whole_of
 from roundwise.ingest.row_checks import RowChecks
 from roundwise.model.batch import Batch
 from roundwise.model.problem import Record, Trial, cannot_stop, check_whole_number, final_answer
@@ -454,7 +454,7 @@ class State:
         arms, kept = self.spec.arms, (self.facts if self.ended else self.summary).late_sums
         counts, totals = (np.array([kept.get(arm, fold.ArmTotal())[k] for arm in arms]) for k in (0, 1))
         for names, each in self.late_files:
-            one = of_arms(batch_of([each]), names, arms)
+            one = of_arms(whole_of([each]), names, arms)
             counts, totals = counts + one.counts, totals + one.totals
         return Batch(counts, totals)
 
