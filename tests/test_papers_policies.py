@@ -1,5 +1,7 @@
 """What each policy of the papers owes to its paper."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -183,6 +185,35 @@ class TestBBAI:
         # eps_1 = 1/8 drops the third arm; 1/16 keeps the second, 1/32 drops it
         assert [list(pulls > 0) for pulls in seen[2:]] == [[True] * 3, [True, True, False], [True, True, False]]
         assert final_answer(problem, OptBBAI(), trial) == 0
+
+    def test_the_second_version_repeats_stage_two_until_its_weights_settle(self):
+        """Batches whose means differ, so that the weights w*(b) move: they are followed by a plain program."""
+        problem = Problem(BestArm(), arms=4, delta=1e-8)
+        policy, goal = OptBBAI(version=2), problem.goal
+        rng = np.random.default_rng(4)
+        for _ in range(8):
+            batches = [rng.normal([0.6, 0.4, 0.3, 0.0], spread) for spread in (0.6, 0.5, 0.4, *[0.0] * 12)]
+            trial, weights, settled, seen = begin(problem, policy, ()), [], False, []
+            for means in batches:
+                asked = trial.plan.pulls
+                seen.append(asked)
+                trial = advance(problem, policy, trial, Batch(asked, asked * means))
+                found = trial.record.means
+                leads = np.arange(4) == found.argmax()
+                best = BestArm().complexity(found + np.where(leads, -1, 1) / math.log(goal))
+                weights.append(best.weights)
+                settled = len(weights) > 1 and np.abs(weights[-1] - weights[-2]).max() <= 1 / math.sqrt(4)
+                most = max(1.0, math.ceil(goal * math.log(goal) / 4))
+                wanted = np.minimum(np.ceil(policy.alpha * goal * best.value * best.weights - 1e-6), most)
+                np.testing.assert_array_equal(trial.plan.pulls, wanted)
+                assert float(trial.plan.memory.stage) == (2.0 if settled else 3.0)
+                if settled:
+                    break
+            assert settled
+            (first, *_) = seen
+            one = begin(problem, OptBBAI(), ())
+            one = advance(problem, OptBBAI(), one, Batch(first, first * batches[0]))
+            assert float(one.plan.memory.stage) == 2.0  # the first version pulls once
 
     def test_the_check_declares_an_arm_that_was_dropped_by_bad_luck(self):
         """The best arm is dropped in round 1 by a wrong batch; after many rounds on a near tie the check finds it."""

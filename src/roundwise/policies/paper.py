@@ -414,7 +414,7 @@ class OptBBAI(BBAI[OptBBAIState]):
         return np.asarray(np.log(problem.delta / (40 * math.pi**2 * problem.arms * r**2)))
 
     def _eliminated(self, problem: Problem, memory: OptBBAIState, means: Floats) -> OptBBAIState:
-        """GridStep 2: drop arms that are eps_r behind; then note which earlier rounds are due for a check (step 3)."""
+        """Step 2: drop arms that are eps_r behind; then note which earlier rounds are due for a check (step 3)."""
         now, r, inside = (memory.stage == 4)[..., None], memory.round[..., None], memory.left == 0
         best = np.where(inside, means, -np.inf).max(axis=-1, keepdims=True)
         behind = inside & (means < best - 2.0**-r / 4)
@@ -435,7 +435,7 @@ class OptBBAI(BBAI[OptBBAIState]):
         )
 
     def _check_pulls(self, problem: Problem, memory: OptBBAIState) -> Floats:
-        """GridStep 3: fresh pulls of every arm of an earlier round, to the accuracy of the squared gamma."""
+        """Step 3: fresh pulls of every arm of an earlier round, to the accuracy of the squared gamma."""
         pulls = np.zeros(memory.left.shape)
         for r in range(1, ROUNDS + 1):
             checking = memory.checking[..., r - 1]
