@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Floats, log_sum_exp, quiet, sum_rows, total
+from roundwise.arrays import Bools, Floats, log_sum_exp, quiet, sum_rows, total
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
@@ -270,7 +270,7 @@ class Normal(Noise):
     flags: ClassVar[tuple[str, ...]] = ("--normal",)
     words: ClassVar[str] = "Results are normal with an unknown mean and standard deviation for each arm."
     few_rows: ClassVar[float] = 8.0
-    least_need: ClassVar[float] = math.log(2)  # budget bets towards less are valid of exact t statistics only
+    least_need: ClassVar[float] = math.log(2)  # towards less, budget bets need a score with a normal law in both halves
 
     def doubt(self, true: Noise) -> Reason | None:
         return None if self == true or true.outcome.normal else UNTRUE
@@ -305,10 +305,10 @@ class Normal(Noise):
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
         """Bet on the normal score with the same tail probability as the batch's t statistic (14a, 30)."""
-        score, need = self._score(batch, pieces), np.where(need < MOST_NEED, need, 0.0)
-        return bet_where_needed(
-            partial(normal_budget_bet, eta=eta), need, score, np.maximum(need, self.least_need), rho
-        )
+        need = np.where(need < MOST_NEED, need, 0.0)
+        several = True if pieces.pairs else ~single_arms(pieces)[0]  # of one arm the law of t is known exactly
+        score = self._score(batch, pieces, both_halves=(need < self.least_need) & several)
+        return bet_where_needed(partial(normal_budget_bet, eta=eta), need, score, need, rho)
 
     @quiet
     def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
@@ -318,8 +318,11 @@ class Normal(Noise):
         error = np.where((total(known.past.freedom) > 0)[..., None], error, np.nan)  # nothing is known of the variance
         return aim.pay(self._score(batch, pieces), error, level, upper_half=self.least_need > 0)
 
-    def _score(self, batch: Batch, pieces: Halfspaces) -> Floats:
-        """The normal score with the same tail probability as the t statistic; nan where there is none. (P)"""
+    def _score(self, batch: Batch, pieces: Halfspaces, both_halves: Bools | bool = False) -> Floats:
+        """The normal score with the same tail probability as the t statistic; nan where there is none. (P)
+
+        Where it must not exceed a normal variable in the lower half either, a negative statistic is its own score.
+        """
         from scipy.special import ndtri, stdtr
 
         means, _ = means_and_inverse_counts(batch)
@@ -327,6 +330,7 @@ class Normal(Noise):
         t = (form_values(means, pieces) - pieces.offsets) / np.sqrt(square)
         possible = (square > 0) & (dof >= 1) & np.isfinite(square) & np.isfinite(t)
         score = -np.sign(t) * ndtri(stdtr(np.where(possible, dof, 1.0), -np.abs(np.where(possible, t, 0.0))))
+        score = np.where((t < 0) & both_halves, t, score)
         return np.where(possible, score, np.nan)
 
     def _squared_errors(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
