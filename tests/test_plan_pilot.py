@@ -253,17 +253,17 @@ def clicks(tmp_path):
 
 
 def test_a_ratio_is_taken_from_its_two_columns(clicks):
-    """Baseline: the ratio of the totals of the control. Spread: that of x - R y over the mean of y, R of all arms."""
+    """Baseline: the ratio of the totals of the control. Spread: that of x - R y over the mean of y, R its ratio."""
     x, y, path = clicks
     question = Claims.against_control(["new", "old"], "old")
     reading = Reading(empty="missing")
     found = request_from(path, question=question, arms=["new", "old"], columns=RATIO, reading=reading)
     there = np.arange(4000) >= 40
     own = there & (np.arange(4000) % 2 == 1)
-    ratio = x[there].sum() / y[there].sum()
+    ratio = x[own].sum() / y[own].sum()
     results = (x[own] - ratio * y[own]) / y[own].mean()
     assert found.noise == LargeSample()
-    assert found.baseline == pytest.approx(x[own].sum() / y[own].sum(), rel=1e-3)
+    assert found.baseline == pytest.approx(ratio, rel=1e-3)
     assert found.deviation == pytest.approx(results.std(ddof=1))
     off = results - results.mean()
     assert found.skewness == pytest.approx((off**3).mean() / (off**2).mean() ** 1.5)
