@@ -9,7 +9,7 @@ import typing_extensions
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roundwise.arrays import Unreadable, pack, total, tree_take, tree_where, unpack, zeros
+from roundwise.arrays import Unreadable, expand_alias, pack, total, tree_take, tree_where, unpack, zeros
 from strategies import law
 
 
@@ -104,3 +104,4 @@ def test_trees_are_read_where_an_array_type_is_an_alias():
     np.testing.assert_array_equal(found.numbers, [1.5, np.inf])
     with pytest.raises(Unreadable, match="float64"):
         unpack(Held, pack(Held(np.array([1.5]), np.array([0.5]))))
+    assert expand_alias(alias[np.float64]) == np.ndarray[Any, np.dtype[np.float64]]

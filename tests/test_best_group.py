@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from roundwise import BestArm, BestGroup, GaussianArms, InputError, SubGaussian, TrackAndStop, Wager, simulate
+from roundwise import (
+    BestArm,
+    BestGroup,
+    GaussianArms,
+    HeteroscedasticGaussian,
+    InputError,
+    SubGaussian,
+    TrackAndStop,
+    Wager,
+    simulate,
+)
 from roundwise.solvers.halfspaces import BinaryFamily
 from strategies import cheapest_alternative
 
@@ -92,6 +102,15 @@ def test_bad_groups_are_refused():
         BestGroup(("a", "b")).check(3)
     with pytest.raises(InputError, match="needs a name"):
         BestGroup(("a", " "))
+
+
+def test_plans_by_complexity_need_one_sigma():
+    """With several, another arm of the group than its best may tell more; Wager needs no complexity."""
+    world, noise = GaussianArms(MEANS), HeteroscedasticGaussian((1.0, 2.0, 1.0, 1.0))
+    with pytest.raises(InputError, match="only if all arms have one sigma"):
+        simulate(PAIRS, world, [TrackAndStop()], runs=2, noise=noise)
+    (found,) = simulate(PAIRS, world, [Wager()], runs=20, noise=noise, seed=1)
+    assert found.decided.all()
 
 
 @pytest.mark.parametrize(

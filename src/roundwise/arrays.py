@@ -184,11 +184,16 @@ def _types_of_fields(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
+def expand_alias(hint: Any) -> Any:
+    """The type that a type alias stands for: `NDArray` is one from NumPy 2.5 on."""
+    origin = get_origin(hint) or hint
+    return origin.__value__[get_args(hint)] if hasattr(origin, "__value__") else hint
+
+
 def _read(kind: Any, written: Any, like: Any) -> Any:
     """Read a tree just as its type says; what may be anything (`Any`, a type variable) is like what it stands for."""
+    kind = expand_alias(kind)
     origin, args = get_origin(kind) or kind, get_args(kind)
-    if hasattr(origin, "__value__"):  # `NDArray` is an alias by `type` from NumPy 2.5 on
-        return _read(origin.__value__[args], written, like)
     if origin in (Union, types.UnionType):
         if written is None and types.NoneType in args:
             return None

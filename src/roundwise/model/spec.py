@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from roundwise.arrays import Plain
+from roundwise.arrays import Plain, expand_alias
 from roundwise.errors import InputError, unknown
 from roundwise.messages import Remedy
 from roundwise.noise import NOISES, Noise
@@ -141,7 +141,7 @@ def list_parameters(thing: type[Any]) -> dict[str, Parameter]:
 def _find_hints(thing: type[Any]) -> dict[str, Any]:
     """The types of the fields of a class; types that cannot be found are not checked."""
     try:
-        return typing.get_type_hints(thing)
+        return {name: expand_alias(hint) for name, hint in typing.get_type_hints(thing).items()}
     except (NameError, AttributeError, TypeError):
         return {}
 
@@ -150,7 +150,7 @@ def _without_none(hint: object) -> object:
     if typing.get_origin(hint) not in (typing.Union, UnionType):
         return hint
     rest = [each for each in typing.get_args(hint) if each is not NoneType]
-    numbers = {typing.get_origin(each) or each for each in rest} == {float, np.ndarray}
+    numbers = {typing.get_origin(expand_alias(each)) or each for each in rest} == {float, np.ndarray}
     return _NUMBERS if numbers else rest[0] if len(rest) == 1 else hint
 
 

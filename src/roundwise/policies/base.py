@@ -66,6 +66,8 @@ class Policy(ABC, Generic[Memory]):
         """
         if self.needs_sigma:
             _ = problem.sigma  # an InputError where it is unknown
+            one = problem.noise.arm_sigmas is None or not problem.question.needs_one_sigma
+            checked(one, f"'{self.name}' answers '{problem.question.name}' only if all arms have one sigma.")
         self.stopping.check(problem)
 
     @abstractmethod

@@ -25,10 +25,7 @@ UNSURE = 2.0  # beta: a batch is at least this share of all samples so far, time
 CROWDED = 0.4  # the same while many arms are near the top, times the doubt and sqrt(K), K at most CROWD
 TIED = 0.15  # that share grows by up to this where a tolerance decides
 WIDEST = 6.0  # a batch is at most this times the samples so far, if no growth is set
-CONTENDERS, WIDER = (
-    25.0,
-    4.0,
-)  # more contenders than this, of more than CROWD arms, widen that by up to WIDER
+CONTENDERS, WIDER = 25.0, 4.0  # more contenders than this, of more than CROWD arms, widen that by up to WIDER
 TWO = 8.0  # two arms: a batch may have this many times the samples so far, times the chance that the leader is wrong
 SHARED = 2 / 3  # of the first batch, where arms share items
 SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far

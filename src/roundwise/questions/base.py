@@ -106,6 +106,7 @@ class Question(ABC):
     has_border: ClassVar[bool] = False  # whether `border_point` is known
     separate_claims: ClassVar[bool] = False  # whether claims are shown one at a time, permanently (`Claims`)
     accepts_arm_changes: ClassVar[bool] = False  # whether arms may leave and join a running study
+    needs_one_sigma: ClassVar[bool] = False  # whether there is no complexity for arms of different deviations
     nearest_answer_first: ClassVar[bool] = False  # whether the first right answer has the most evidence
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

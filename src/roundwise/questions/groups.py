@@ -39,6 +39,7 @@ class BestGroup(Question):
     groups: tuple[str, ...]
     lower_is_better: bool = False
     name = "best-group"
+    needs_one_sigma = True
 
     def __post_init__(self) -> None:
         groups = tuple(str(each) for each in self.groups)
