@@ -7,7 +7,19 @@ import numpy as np
 import pytest
 
 from result_files import ARMS, reader, table
-from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, create_study
+from roundwise import (
+    BestArm,
+    Binary,
+    Bounded,
+    DataError,
+    Gaussian,
+    InputError,
+    LargeSample,
+    Normal,
+    Poisson,
+    SubGaussian,
+    create_study,
+)
 from roundwise.ingest import Columns, Reading, Results, read_results
 from roundwise.messages import Condition, FileNote
 
@@ -140,6 +152,7 @@ def test_numbers_as_people_write_them(tell, cells, noise, value):
         (["31%", "0.4"], "line 3"),
         (["0.4", "31%"], "line 3"),
         (['"1,00"'], "line 2.*'1,00'"),
+        (['"0,250"'], "line 2.*'0,250'"),  # a decimal comma, and no thousands
         (["1" * 10_000_000], "line 2.*'1{39}…'"),
         (["yess"], "not a number"),
     ],
@@ -147,6 +160,34 @@ def test_numbers_as_people_write_them(tell, cells, noise, value):
 def test_numbers_that_are_not_understood(tell, cells, message):
     with pytest.raises(DataError, match=message):
         tell(table(*(f"placebo,{cell}" for cell in cells)), Gaussian(1.0))
+
+
+@pytest.mark.parametrize("text", ["arm;count;total\nplacebo;{};2\n", "arm,count,total\nplacebo,{},2\n"])
+def test_a_count_that_may_be_a_thousand_times_as_much(tell, text):
+    """1.000 is a thousand where decimals have a comma: as 1 it is a wrong number that nothing else shows."""
+    with pytest.raises(
+        DataError, match=r"line 2: the count '1.000' of arm 'placebo' is unclear: it may be 1 or 1000\."
+    ):
+        tell(text.format("1.000"), Gaussian(1.0))
+    assert tell(text.format("1000"), Gaussian(1.0)).counts[0] == 1000
+    assert tell(text.format("10.0"), Gaussian(1.0)).counts[0] == 10
+
+
+def test_further_columns_are_written_as_the_outcome_is(tell):
+    """In a table with decimal commas 1.200 sessions are not 1.2 of them."""
+    columns, rules = Columns(id="user", denominator="sessions"), Reading(id_result="sum")
+    text = "user;arm;outcome;sessions\nu1;placebo;12,5;{}\nu2;25mg;3,5;2\n"
+    ratio = {"study": columns, "reading": rules}
+    with pytest.raises(DataError, match=r"line 2: a number has a decimal comma, but there is a number with a point"):
+        tell(text.format("1.200"), LargeSample(), **ratio)
+    said = tell("user;arm;outcome;before\nu1;placebo;1;1.200\n", Normal(), study=Columns(id="user", covariate="before"))
+    assert [(each.code, each.fields["value"]) for each in said.notes] == [("number_read", 1.2)]
+
+
+def test_where_the_header_is_if_not_at_the_top(tell):
+    for above, line in (("Export of May,,\n", 2), ("My report\n\n", 3)):
+        with pytest.raises(DataError, match=f"The header seems to be in line {line}: remove what is above it"):
+            tell(above + "arm,outcome,x\nplacebo,1,2\n")
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import pytest
 from result_files import ARMS, reader, table
 from roundwise import Binary, DataError
 from roundwise.formats.excel import excel_sheet
-from roundwise.ingest import Columns, Results, read_results
+from roundwise.ingest import Columns, Reading, Results, read_results
 from roundwise.messages import FileNote
 
 
@@ -81,11 +81,12 @@ ROWS = [{"arm": "placebo", "outcome": 1}, {"arm": "25mg", "outcome": False}, {"a
         json.dumps(ROWS, indent=2),
         json.dumps({"data": ROWS, "version": 3}, indent=1),
         json.dumps({"arm": ["placebo", "25mg", "placebo"], "outcome": [1, 0, 0]}),
+        json.dumps({"arm": {"0": "placebo", "2": "25mg", "3": "placebo"}, "outcome": {"0": 1, "2": 0, "3": 0}}),
         gzip.compress("".join(json.dumps(row) + "\n" for row in ROWS).encode(), mtime=0),
         gzip.compress(b"arm,outcome\nplacebo,1\n25mg,0\nplacebo,0\n", mtime=0),
         "arm\toutcome\nplacebo\ttrue\n25mg\tfalse\nplacebo\tfalse\n",
     ],
-    ids=["lines", "lines with blanks", "list", "indented", "inside", "columns", "lines.gz", "csv.gz", "tsv"],
+    ids=["lines", "lines with blanks", "list", "indented", "inside", "columns", "pandas", "lines.gz", "csv.gz", "tsv"],
 )
 def test_json_and_compressed(tell, text):
     found = tell(text)
@@ -107,6 +108,7 @@ def test_json_and_compressed(tell, text):
         ("[]", "is empty"),
         ("{}", "the header is empty"),
         ('{"arm": ["placebo"], "outcome": [1, 2]}', "different lengths"),
+        ('{"placebo": {"count": 5, "total": 2}, "25mg": {"count": 5, "total": 1}}', "'placebo'"),
         ('[{"arm": "placebo", "outcome": {"x": 1}}]', "row 1.*'.*'"),
         ('[{"arm": ["placebo"], "outcome": 1}]', "there is no arm"),
     ],
@@ -187,8 +189,42 @@ class TestWorkbooks:
         with pytest.raises(DataError, match=r"r.xlsx"):
             read_results(tmp_path / "r.xlsx", ARMS, Binary())
 
+    def test_a_formula_that_was_never_computed_is_not_an_empty_cell(self, tmp_path):
+        cells = TOP + '<row r="2"><c r="A2" t="s"><v>0</v></c><c r="B2"><f>1+0</f><v></v></c></row>'
+        book(tmp_path / "r.xlsx", cells, ["placebo"])
+        with pytest.raises(DataError, match=r"row 2: the outcome '=1\+0' of arm 'placebo' is a formula that was not"):
+            read_results(tmp_path / "r.xlsx", ARMS, Binary(), reading=Reading(empty="zero"))
+        empty = cells.replace('<c r="B2">', '<c r="B2" t="str">')  # it was computed, and says nothing
+        book(tmp_path / "r.xlsx", empty, ["placebo"])
+        assert read_results(tmp_path / "r.xlsx", ARMS, Binary(), reading=Reading(empty="zero")).rows == 1
+
+    def test_a_header_below_the_top(self, tmp_path):
+        title = '<row r="1"><c r="A1" t="str"><v>Export</v></c></row>'
+        book(tmp_path / "r.xlsx", title + TOP.replace('"1"', '"3"').replace("A1", "A3").replace("B1", "B3"))
+        with pytest.raises(DataError, match="The header seems to be in row 3: remove what is above it"):
+            read_results(tmp_path / "r.xlsx", ARMS, Binary())
+
     def test_titles_that_are_numbers(self, tmp_path):
         book(tmp_path / "r.xlsx", '<row r="2"><c r="A2"><v>3</v></c><c r="B2"><v>0.5</v></c></row>')
         with (tmp_path / "r.xlsx").open("rb") as file:
             sheet = excel_sheet("r.xlsx", file)
         assert (sheet.header, sheet.header_line) == (["3", "0.5"], 2)
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (b"\x28\xb5\x2f\xfd\x00", "is compressed with Zstandard"),
+        (b"BZh91AY&SY\x00", "is compressed with bzip2"),
+        (b"\xfd7zXZ\0\0", "is compressed with xz"),
+        (b"<!DOCTYPE html>\n<html>", "is a web page"),
+    ],
+)
+def test_files_that_are_no_tables_are_called_by_their_name(tell, start, message):
+    with pytest.raises(DataError, match=f"results.csv {message}"):
+        tell(start)
+
+
+def test_a_cell_may_hold_what_a_model_said(tell):
+    answer = "well, " * 50_000
+    assert tell(f'arm,outcome,answer\nplacebo,1,"{answer}"\n25mg,0,"no, never"\n').rows == 2

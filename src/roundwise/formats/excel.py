@@ -10,13 +10,16 @@ import posixpath
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, islice
 from typing import BinaryIO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
-from roundwise.formats.sheet import Chunk, Sheet, blank, damaged, digest_of, empty
+from roundwise.formats.messages import quoted
+from roundwise.formats.sheet import Chunk, Sheet, blank, damaged, digest_of, empty, where_header_is
 
 ROWS = 2000  # handed over at once
+PEEKED = 20  # looked at for a header that is not at the top
 LARGEST = 1 << 30  # bytes of a sheet, unpacked
 WIDEST = 16_384  # columns of a sheet
 _SHARED = 128 << 20  # letters of all texts together
@@ -38,7 +41,7 @@ def is_workbook(file: BinaryIO, path: str) -> bool:
         file.seek(0)
 
 
-def excel_sheet(name: str, file: BinaryIO, largest: int = LARGEST) -> Sheet:
+def excel_sheet(name: str, file: BinaryIO, known: Collection[str] = (), largest: int = LARGEST) -> Sheet:
     """The first sheet of an Excel workbook, of `largest` bytes at most; rows are numbered as Excel does."""
     digest = digest_of(file)
     try:
@@ -47,6 +50,7 @@ def excel_sheet(name: str, file: BinaryIO, largest: int = LARGEST) -> Sheet:
         texts = _shared_texts(book, largest)
         rows = _rows(book, part, texts, largest)
         top, head = next(((number, row) for number, row in rows if not _empty(row)), (0, {}))
+        ahead = list(islice(rows, PEEKED))
     except _FAILURES as error:
         raise damaged(name, "an Excel workbook", error) from None
     if not head:
@@ -57,9 +61,10 @@ def excel_sheet(name: str, file: BinaryIO, largest: int = LARGEST) -> Sheet:
     def chunks(places: Sequence[int]) -> Iterator[Chunk]:
         lines: list[int] = []
         cells: list[list[object]] = [[] for _ in places]
+        every = chain(ahead, rows)
         while True:
             try:
-                number, row = next(rows)
+                number, row = next(every)
             except StopIteration:
                 break
             except _FAILURES as error:
@@ -85,8 +90,11 @@ def excel_sheet(name: str, file: BinaryIO, largest: int = LARGEST) -> Sheet:
             yield Chunk(lines, cells)
 
     sheet = Sheet(name, header, chunks, lambda: digest, header_line=top)
+    below = ((number, [[_title(cell) for cell in row.values()]]) for number, row in ahead)
+    sheet.hint = where_header_is(header, below, known, "row")
     if len(titles) > 1:
         sheet.note("first_sheet", sheets=len(titles), sheet=titles[0])
+        sheet.hint += f"Only the first of {len(titles)} sheets, {quoted(titles[0])}, is read. "
     return sheet
 
 
@@ -167,6 +175,8 @@ def _cell(cell: Element, texts: Sequence[str]) -> object:
     if kind == "inlineStr":
         return _text(cell)
     value = next((each.text for each in cell if _local_name(each) == "v"), None)
+    if value is None and kind != "str":  # a formula that was never computed is not an empty cell
+        return next((f"={each.text or ''}" for each in cell if _local_name(each) == "f"), None)
     if value is None:
         return None
     if kind == "s":

@@ -42,6 +42,7 @@ from roundwise.formats.sheet import (
     is_path,
     opened,
     too_large,
+    where_header_is,
 )
 from roundwise.formats.sources import (
     File,
@@ -55,14 +56,20 @@ from roundwise.formats.sources import (
 from roundwise.messages import list_quoted
 
 BLOCK = 1 << 20  # bytes read at once
+PEEKED = 1 << 13  # of them looked at for a header that is not at the top
 ROWS = 2000  # rows that `csv` hands over at once; many more, and Python's garbage collector takes half of the time
 _LONGEST = 1 << 24  # bytes of one line, beyond which this is not a table
+csv.field_size_limit(max(_LONGEST, csv.field_size_limit()))  # answers of a model take more than the usual 128 kB
 _KINDS = {
     b"\x1f\x8b": ("is compressed twice", "Unpack it first."),
     b"PK\x03\x04": ("is a compressed workbook or archive", "Unpack it first."),
     b"PAR1": ("is a compressed Parquet file", "Unpack it first."),
     b"\xd0\xcf\x11\xe0": ("is a workbook of an old Excel (.xls)", "Save it as .xlsx or as CSV UTF-8."),
+    b"\x28\xb5\x2f\xfd": ("is compressed with Zstandard", "Unpack it first, or compress it with gzip."),
+    b"BZh91AY&SY": ("is compressed with bzip2", "Unpack it first, or compress it with gzip."),
+    b"\xfd7zXZ\0": ("is compressed with xz", "Unpack it first, or compress it with gzip."),
     b"%PDF": ("is a PDF document", "Export the table as CSV UTF-8."),
+    b"<!DOCTYPE html": ("is a web page", "If it is the page of a login, sign in and download the table again."),
     b"\xff\xfe": ("is text in UTF-16", "Save it as CSV UTF-8."),
     b"\xfe\xff": ("is text in UTF-16", "Save it as CSV UTF-8."),
 }
@@ -87,6 +94,10 @@ class Blocks:
         text = self.decoded(found[1])
         self.line += 1
         return text
+
+    def ahead(self) -> list[str]:
+        """A few of the lines that are next, which stay."""
+        return self._rest[:PEEKED].decode(errors="replace").splitlines()[:20]
 
     def next(self) -> bytes:
         """The next block, empty at the end."""
@@ -171,7 +182,9 @@ def text_sheet(name: str, file: BinaryIO, known: Collection[str]) -> Sheet:
         if blocks.cut:
             sheet.note("possibly_cut")
 
-    sheet = Sheet(name, header, chunks, blocks.digest, "line", at, delimiter == ";")
+    below = ((at + 1 + k, [_fields(each, d) for d in ",;\t"]) for k, each in enumerate(blocks.ahead()))
+    hint = where_header_is(header, below, known, "line")
+    sheet = Sheet(name, header, chunks, blocks.digest, "line", at, delimiter == ";", hint)
     return sheet
 
 
@@ -383,6 +396,8 @@ def _document(about: File, blocks: Blocks, line: str) -> Sheet:
             found = tables[0]
         elif all(isinstance(each, list) for each in found.values()):
             return _of_columns(name, {str(key): each for key, each in found.items()}, digest)
+        elif _is_indexed(found):
+            return _of_columns(name, {str(key): list(each.values()) for key, each in found.items()}, digest)
         else:
             found = [found]
     if not found:
@@ -396,6 +411,12 @@ def _document(about: File, blocks: Blocks, line: str) -> Sheet:
     header = list(dict.fromkeys(str(key) for each in found for key in each))
     header += _paths(about, found, header)
     return _of_columns(name, {key: [_cell(each, key) for each in found] for key in header}, digest)
+
+
+def _is_indexed(found: Plain) -> bool:
+    """Whether columns are objects with the numbers of their rows as keys, as `DataFrame.to_json` writes them."""
+    indices = {tuple(each) if isinstance(each, dict) else () for each in found.values()}
+    return len(indices) == 1 and any(indices) and all(key.isdecimal() for each in indices for key in each)
 
 
 def _of_columns(name: str, columns: dict[str, list[object]], digest: str) -> Sheet:
@@ -587,7 +608,7 @@ def _sheet(
 
         if not is_workbook(file, path):
             return archive_sheet(name, path, file, wanted, *([] if limits is None else [limits.unpacked]))
-        return excel_sheet(name, file) if limits is None else excel_sheet(name, file, limits.unpacked)
+        return excel_sheet(name, file, known, *([] if limits is None else [limits.unpacked]))
     if start.startswith(b"SQLite format 3\0"):
         raise refuse_database(name, path)
     for suffix, what in ((".xlsx", "an Excel workbook"), (".parquet", "a Parquet file")):

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -43,7 +43,8 @@ def not_open(path: Path) -> None:
 LARGEST = 1e100  # of a value: larger ones are mistakes, and their squares could not be added
 NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}  # what stands for a value that is not there
 WORDS = {"true": 1.0, "t": 1.0, "yes": 1.0, "y": 1.0, "false": 0.0, "f": 0.0, "no": 0.0, "n": 0.0}
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+GROUPED = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")  # a number with three decimals, or thousands
 _REMEMBERED = 100_000  # different texts of a column
 _LONGEST = 400  # letters of a number
 
@@ -73,10 +74,13 @@ def name_in(cell: object) -> str:
 
 
 class Numbers:
-    """The numbers of one column, chunk by chunk, and how they are written: in the outcome also 31 %, yes and no."""
+    """The numbers of one column, chunk by chunk, and how they are written: in the outcome also 31 %, yes and no.
 
-    def __init__(self, title: str, decimal_comma: bool = False, outcome: bool = False) -> None:
-        self.title, self._decimal_comma, self._outcome = title, decimal_comma, outcome
+    In a column of counts, 1.000 is no number: it may be 1, or a thousand.
+    """
+
+    def __init__(self, title: str, decimal_comma: bool = False, outcome: bool = False, counts: bool = False) -> None:
+        self.title, self._decimal_comma, self._outcome, self._counts = title, decimal_comma, outcome, counts
         self.examples: dict[str, tuple[str, float]] = {}  # how else numbers are written -> the first such cell
         self.seen: dict[str, int] = {}  # "percent", "plain", "point", "comma" -> the first line
         self._memory: dict[str, tuple[float, str]] = {}
@@ -141,6 +145,8 @@ class Numbers:
             return self._said("percent", text, self._plain(text[:-1].strip()) / 100.0), "percent"
         if not self._decimal_comma and _THOUSANDS.fullmatch(text):
             return self._said("thousands", text, float(text.replace(",", ""))), "plain"
+        if self._counts and GROUPED.fullmatch(text):
+            raise ValueError
         return self._plain(text), "plain"
 
     def _plain(self, text: str) -> float:
@@ -162,6 +168,8 @@ class Numbers:
         text = "".join(cells)
         if "_" in text or not text.isascii() or max(map(len, cells)) > _LONGEST:
             raise ValueError
+        if self._counts and any(map(GROUPED.fullmatch, map(str.strip, cells))):
+            raise ValueError
         if self._decimal_comma and "," in text:
             cells = [cell.replace(",", ".") for cell in cells]
         return np.fromiter(map(float, cells), np.float64, len(cells))
@@ -172,6 +180,9 @@ class Numbers:
                 at = next((k for k, cell in enumerate(cells) if isinstance(cell, str) and sign in cell), None)
                 if at is not None:
                     self.seen[kind] = int(lines[at])
+                    text = str(cells[at]).strip()
+                    if kind == "point" and GROUPED.fullmatch(text):
+                        self._said("thousands", text, float(text))
 
 
 _WHOLE = re.compile(r"[0-9]+\.0+")
@@ -271,6 +282,24 @@ class Problems:
         lines = ", ".join(map(str, kind.lines)) + (", ..." if kind.count > len(kind.lines) else "")
         arms = f"; {list_by_arm(kind.arms)}" if kind.arms else ""
         return f"{kind.found}\n  So in {kind.count} {self.unit}s ({lines}{arms}). {kind.remedy}"
+
+
+def where_header_is(
+    header: Sequence[str], below: Iterable[tuple[int, Iterable[Sequence[str]]]], known: Collection[str], unit: str
+) -> str:
+    """What to say of a table whose header is not at its top; nothing if the top may be one.
+
+    Args:
+        header: The titles at the top.
+        below: The lines after it: the number of each, and the ways in which its cells can be read.
+        known: The titles that a header may have.
+        unit: A line, or a row.
+    """
+    fits = [sum(title.strip().casefold() in known for title in header), 1]
+    for number, readings in below:
+        if max(len({title.strip().casefold() for title in each} & set(known)) for each in readings) > max(fits):
+            return f"The header seems to be in {unit} {number}: remove what is above it. "
+    return ""
 
 
 class Chunk(NamedTuple):

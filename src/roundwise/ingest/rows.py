@@ -19,6 +19,7 @@ from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.formats.messages import quoted, refusal, shown
 from roundwise.formats.readers import sheet_of
 from roundwise.formats.sheet import (
+    GROUPED,
     LARGEST,
     Chunk,
     Numbers,
@@ -137,13 +138,26 @@ def check_numbers(lines: ArmLines, title: str, role: str, found: Floats) -> None
     """Cells must be numbers that can be added."""
     cells = lines.columns[role]
 
+    def formula(k: int) -> bool:
+        return str(cells[k]).startswith("=")
+
+    def unclear(k: int) -> bool:
+        return math.isnan(float(found[k])) and GROUPED.fullmatch(str(cells[k]).strip()) is not None
+
     def fault(k: int) -> str:
         value = float(found[k])
         fault = "not a number" if math.isnan(value) else "infinite" if math.isinf(value) else f"beyond {LARGEST:g}"
-        fault = "missing" if blank(cells[k]) else fault
+        fault = "missing" if blank(cells[k]) else "a formula that was not computed" if formula(k) else fault
+        if unclear(k):
+            digits = str(cells[k]).strip().replace(",", ".")
+            fault = f"unclear: it may be {float(digits):g} or {digits.replace('.', '')}"
         return f"the {shown(title)} {quoted(cells[k])} of arm {lines.arm(k)} is {fault}."
 
     def remedy(k: int) -> str:
+        if unclear(k):
+            return "Write whole numbers without a point or comma, such as 1234."
+        if formula(k):
+            return "Open the workbook in Excel and save it, or save the table as CSV UTF-8."
         if math.isnan(float(found[k])):
             return "Correct it, or remove the line if there is no result; missing values must not stand for results."
         return "Correct it: every value must be a finite number."
@@ -554,7 +568,8 @@ class FileReader:
         successes = plan.form == "successes"
         total = "successes" if successes else "total"
         roles = ("count", total, *(("squares",) if plan.squares else ()))
-        numbers = {role: Numbers(plan.titles[role], sheet.decimal_comma) for role in roles}
+        counted = {"count", "successes"}
+        numbers = {role: Numbers(plan.titles[role], sheet.decimal_comma, counts=role in counted) for role in roles}
         sums, number = Sums(len(self.arms)), 0
         for lines in self._lines():
             found = {}
@@ -655,6 +670,7 @@ class FileReader:
         }
         row_store = self._open_row_store()
         numbers = Numbers(self.plan.titles.get("outcome", "outcome"), sheet.decimal_comma, outcome=True)
+        self.numbers: dict[str, Numbers] = {}  # of further columns
         for lines in self._lines():
             row_store.put(*self._check_rows(lines, numbers, watches))
         self._refuse_rows(numbers, row_store.rows)
@@ -866,12 +882,16 @@ class FileReader:
         self.latest = max(self.latest, float(np.nanmax(times, initial=-math.inf)))
         return times
 
+    def _numbers(self, role: str) -> Numbers:
+        """The numbers of a further column, and how they are written."""
+        return self.numbers.setdefault(role, Numbers(self.plan.titles[role], self.sheet.decimal_comma))
+
     def _read_covariates(self, lines: ArmLines) -> Floats:
         """The covariate of each row; nan where there is none."""
         if "covariate" not in lines.columns:
             return np.full(len(lines.arms), np.nan)
         title = self.plan.titles["covariate"]
-        values, missing = Numbers(title, self.sheet.decimal_comma).read(lines.lines, lines.columns["covariate"])
+        values, missing = self._numbers("covariate").read(lines.lines, lines.columns["covariate"])
         wrong = ~missing & ~(np.abs(values) <= LARGEST)
         cells = lines.columns["covariate"]
         said = "Correct it, or leave it empty where it is not known."
@@ -883,7 +903,7 @@ class FileReader:
         if "cost" not in lines.columns:
             return
         title, cells = self.plan.titles["cost"], lines.columns["cost"]
-        values, missing = Numbers(title, self.sheet.decimal_comma).read(lines.lines, cells)
+        values, missing = self._numbers("cost").read(lines.lines, cells)
         wrong = ~missing & ~((values >= 0) & (values <= LARGEST))
         said = "Correct it: a cost is a number of at least 0, or empty where it is not known."
         lines.refuse("costs", wrong, lambda k: f"the {shown(title)} {quoted(cells[k])} cannot be one.", said)
@@ -896,7 +916,7 @@ class FileReader:
         if "denominator" not in lines.columns:
             return np.full(len(lines.arms), np.nan)
         title, cells = self.plan.titles["denominator"], lines.columns["denominator"]
-        values, missing = Numbers(title, self.sheet.decimal_comma).read(lines.lines, cells)
+        values, missing = self._numbers("denominator").read(lines.lines, cells)
         if self.reading.empty == "zero":
             values, missing = np.where(missing, 0.0, values), np.zeros_like(missing)
         wrong = missing | ~((values >= 0) & (values <= LARGEST))
@@ -906,7 +926,7 @@ class FileReader:
 
     def _refuse_rows(self, numbers: Numbers, rows: int) -> None:
         """Raise an error if anything was wrong with the file, which has this many good rows."""
-        check_notation(self.sheet, [numbers])
+        check_notation(self.sheet, [numbers, *self.numbers.values()])
         if self.why_missing is None and self.sheet.reasons:  # another tool says what happened
             self.why_missing = ", ".join(why for why, _ in self.sheet.reasons.most_common(3))
         elif self.why_missing is None and self.options.failed:
