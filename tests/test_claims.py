@@ -6,11 +6,13 @@ import math
 import numpy as np
 import pytest
 
-from roundwise import Binary, HeteroscedasticGaussian, InputError, Problem, Statements
+from roundwise import PET, Binary, HeteroscedasticGaussian, InputError, Problem, Statements
 from roundwise.questions import Claims
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.closed_testing import adjusted_e_values, least_of, reject_closed
 from roundwise.solvers.halfspaces import BinaryFamily
+
+ODDS = Claims.against_control(2, 0, 2.0, scale="odds-ratio")
 
 
 def brute(money, shown, weights):
@@ -228,6 +230,7 @@ class TestQuestion:
             (lambda: Claims([[1, -1]], [0], weights=[1.0, 2.0]), "claims"),
             (lambda: Claims([[1, 1]], [0], odds=True), "compare two rates"),
             (lambda: ClosedTestingRule(eta=1.5), "`eta` is 1.5"),
+            (lambda: PET().check(Problem(ODDS, 2, noise=Binary())), "no likelihood ratio"),
             (lambda: Problem(Claims.against_control(2, 0, 1.5), 2, noise=Binary()), "the answer is certain"),
         ],
     )

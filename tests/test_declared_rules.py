@@ -12,6 +12,7 @@ from roundwise import (
     BestArm,
     GaussianArms,
     InputError,
+    Normal,
     Problem,
     RoundwiseError,
     TopK,
@@ -22,7 +23,7 @@ from roundwise import (
 from roundwise.messages import Condition, Reason
 from roundwise.model.batch import Batch
 from roundwise.model.problem import Declaration
-from roundwise.policies import OptBBAI, Policy, TriBBAI
+from roundwise.policies import OptBBAI, Policy, SequentialHalving, TriBBAI
 from roundwise.policies.base import Limited, everywhere, undeclared
 from roundwise.rules import Declared
 from roundwise.rules.eprocess.rule import EProcessRule
@@ -212,7 +213,8 @@ def live(tmp_path):
     def make(policy, means=(0.02, 0.0, 0.0), seed=0, question=ONE_BEST, **options):
         url = f"sqlite:///{tmp_path}/{len(made)}.db"
         arms = GaussianArms(means)
-        study = create_study("s", question=question, arms=ARMS, noise=arms.noise, policy=policy, storage=url, **options)
+        words = {"noise": arms.noise} | options
+        study = create_study("s", question=question, arms=ARMS, policy=policy, storage=url, **words)
         made.append(study)
         return Live(study, World(arms.noise, means, seed, names=ARMS, form="sums"))
 
@@ -240,6 +242,23 @@ class TestStudies:
             with pytest.raises(InputError, match="budget"):
                 study.tell({"arm": ["a"], "count": [1], "total": [1.0]})
             assert study.state.seq == seq
+
+    def test_a_round_that_would_cost_too_much_is_not_asked_for(self, live):
+        study, _ = live(TriBBAI(), prices=(1, 2, 3), max_cost=7)
+        found = "the maximum cost of 7 does not cover the next round of "
+        assert found in study.report().headline
+        assert study.ask() is None
+
+    def test_where_no_sigma_is_known_means_are_not_bounded(self, live):
+        """A study of such a policy was created and asked, but no report of a counted round could be made."""
+        study, _ = live(SequentialHalving(budget=60), noise=Normal())
+        asked = study.ask()
+        counts = asked.pulls.astype(int).tolist()
+        told = {"arm": asked.arms, "count": counts, "total": [3.0, 2.0, 1.0], "squares": [9.0, 8.0, 7.0]}
+        study.tell(told)
+        report = study.report()
+        assert {(each.lower, each.upper) for each in report.arm_rows} == {(None, None)}
+        assert [each.mean for each in report.arm_rows] == pytest.approx([0.3, 0.2, 0.1])
 
     def test_a_budget_that_covers_it(self, live):
         report = live(OptBBAI(c=0.05), means=(3.0, 0.0, 0.0), budget=100_000).go()

@@ -101,6 +101,7 @@ class Question(ABC):
     reference_arm: int | None = None  # the same on any scale, such as odds ratios
     margin: float | None = 0.0  # of all those comparisons; None where they differ
     independent: bool = False  # whether e-values of different claims are multiplied
+    odds: bool = False  # whether claims are about odds ratios: they have neither complexity nor likelihood ratio
     number_sought: int | None = None  # k, where the arms with the k largest means are sought
     features: Floats | None = None  # (K, d), if the means are linear in features of the arms
     has_border: ClassVar[bool] = False  # whether `border_point` is known

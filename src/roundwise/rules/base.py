@@ -7,6 +7,7 @@ are rules with `exact_batches`, which cannot decide once a batch differs from it
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple
@@ -277,6 +278,7 @@ class StoppingRule(ABC, Generic[Kept]):
 def threshold_interval(problem: Problem, record: Record, threshold: Threshold) -> Interval:
     """Means within the deviation of all arms together that a threshold bounds, all of it on one arm."""
     bar = float(threshold.value(problem, record.counts))
-    radius = problem.sigma * np.sqrt(2 * bar / np.maximum(problem.weighed(record.counts), 1e-300))
+    sigma = math.inf if problem.noise.known_sigma is None else problem.sigma
+    radius = sigma * np.sqrt(2 * bar / np.maximum(problem.weighed(record.counts), 1e-300))
     low, high = problem.noise.mean_range
     return Interval(np.maximum(record.means - radius, low), np.minimum(record.means + radius, high))

@@ -33,7 +33,9 @@ class GLR(StoppingRule[None]):
     threshold: Threshold = field(default_factory=Lemma32)
 
     def check(self, problem: Problem) -> None:
-        """The noise must have a sigma, and the threshold fit the question."""
+        """The question must have a likelihood ratio, the noise a sigma, and the threshold fit the question."""
+        if problem.question.odds:
+            raise InputError("Claims about odds ratios have no likelihood ratio. Use the policy 'conditional-power'.")
         _ = problem.sigma
         self.threshold.at(problem, problem.arms)
 

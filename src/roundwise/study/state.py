@@ -540,17 +540,17 @@ class State:
         """Why the study is over without an answer although it was not closed."""
         if self.open_round is not None or self.trial.done or self.decided is not None:
             return None
-        policy, budget = self.spec.policy, self.spec.budget
+        policy, budget, cost = self.spec.policy, self.spec.budget, self.spec.max_cost
         needs = f"the rule of {policy.name} needs every round just as it was planned"
         if cannot_stop(self.spec.problem, self.spec.acting, self.trial):
             if self.spec.list is not None:
                 return "the list is used up, and requests that failed leave the answer open"
             return f"{self.summary.deviation or 'a round did not come back as it was planned'}, and {needs}"
         if policy.stopping.exact_batches and not np.array_equal(self.planned, whole := self.whole_plan):
-            return f"the budget of {budget} results does not cover the next round of {int(whole.sum())}, and {needs}"
+            most = f"budget of {budget} results" if cost is None else f"maximum cost of {cost:g}"
+            return f"the {most} does not cover the next round of {int(whole.sum())} results, and {needs}"
         if self.planned.any():
             return None
-        cost = self.spec.max_cost
         return (
             f"the budget of {budget} results is used up"
             if cost is None
