@@ -588,6 +588,16 @@ class TestWords:
             found.append([(arm.lower, arm.upper) for arm in live.report().arm_rows])
         assert found[0] == found[1]
 
+    def test_an_arm_without_results_is_not_bounded(self, study):
+        """A number of 150 digits stood there, and made the table as wide."""
+        live = study(policy=TrackAndStop())
+        live.ask()
+        live.tell({"arm": ["a", "b"], "count": [1, 1], "total": [1.0, 0.0]}, round_over="the rest is lost")
+        arms = {each.name: each for each in live.report().arm_rows}
+        assert (arms["c"].lower, arms["c"].upper) == (None, None)
+        assert arms["a"].lower is not None
+        assert max(map(len, live.report().text().splitlines())) < 400
+
     def test_sums_where_rows_are_wanted(self, study):
         live = study(noise=Bounded(0, 1))
         live.ask()

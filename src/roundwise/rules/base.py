@@ -279,6 +279,7 @@ def threshold_interval(problem: Problem, record: Record, threshold: Threshold) -
     """Means within the deviation of all arms together that a threshold bounds, all of it on one arm."""
     bar = float(threshold.value(problem, record.counts))
     sigma = math.inf if problem.noise.known_sigma is None else problem.sigma
-    radius = sigma * np.sqrt(2 * bar / np.maximum(problem.weighed(record.counts), 1e-300))
+    with np.errstate(divide="ignore"):
+        radius = sigma * np.sqrt(2 * bar / problem.weighed(record.counts))
     low, high = problem.noise.mean_range
     return Interval(np.maximum(record.means - radius, low), np.minimum(record.means + radius, high))
