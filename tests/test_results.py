@@ -169,7 +169,7 @@ def test_excel_and_parquet(tell, suffix):
 
 
 def _write(table, name):
-    if name.endswith("xlsx"):
+    if str(name).endswith("xlsx"):
         table.to_excel(name, index=False)
         return
     import duckdb
@@ -420,6 +420,16 @@ def test_parquet_with_texts_that_come_back_and_columns_that_are_no_cells(tmp_pat
         (chunk,) = sheet.chunks(range(4))
     assert list(sheet.header) == list(table)
     assert [list(column) for column in chunk.columns[2:]] == [["(nested)"] * 3] * 2
+
+
+def test_an_uploaded_parquet_file_of_numbers_alone(tmp_path):
+    path = tmp_path / "r.parquet"
+    _write(pd.DataFrame({"arm": [1, 2, 1], "outcome": [1.5, 2.0, 0.5]}), path)
+    with path.open("rb") as file:
+        (chunk,) = readers.parquet_sheet("r", str(path), file, readers.Limits(1 << 20, 3)).chunks([0, 1])
+        assert [list(column) for column in chunk.columns] == [[1, 2, 1], [1.5, 2.0, 0.5]]
+        with pytest.raises(DataError, match="over 2 rows"):
+            list(readers.parquet_sheet("r", str(path), file, readers.Limits(1 << 20, 2)).chunks([0, 1]))
 
 
 def test_what_to_install(tmp_path, monkeypatch):

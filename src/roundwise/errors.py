@@ -92,3 +92,10 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     more = f", and {len(names) - LISTED} more" if len(names) > LISTED else ""
     hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(names[:LISTED])}{more}."
     return InputError(f"There is no {kind} called '{name[:LONGEST]}'. {hint}")
+
+
+def refusal(where: str, found: str, remedy: str | Remedy) -> DataError:
+    """The error for a user's table: what was found and where, and what to do."""
+    if isinstance(remedy, str):
+        return DataError(f"{where}: {found}\n  {remedy}")
+    return DataError(f"{where}: {found}\n ", remedy)

@@ -15,8 +15,8 @@ from itertools import chain, islice
 from typing import BinaryIO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
-from roundwise.formats.messages import quoted
 from roundwise.formats.sheet import Chunk, Sheet, blank, damaged, digest_of, empty, where_header_is
+from roundwise.messages import quoted
 
 ROWS = 2000  # handed over at once
 PEEKED = 20  # looked at for a header that is not at the top
@@ -58,17 +58,16 @@ def excel_sheet(name: str, file: BinaryIO, known: Collection[str] = (), largest:
     width = max(place for place, cell in head.items() if not blank(cell)) + 1
     header = ["" if blank(cell := head.get(place)) else _title(cell) for place in range(width)]
 
+    def rest() -> Iterator[tuple[int, dict[int, object]]]:
+        try:
+            yield from chain(ahead, rows)
+        except _FAILURES as error:
+            raise damaged(name, "an Excel workbook", error) from None
+
     def chunks(places: Sequence[int]) -> Iterator[Chunk]:
         lines: list[int] = []
         cells: list[list[object]] = [[] for _ in places]
-        every = chain(ahead, rows)
-        while True:
-            try:
-                number, row = next(every)
-            except StopIteration:
-                break
-            except _FAILURES as error:
-                raise damaged(name, "an Excel workbook", error) from None
+        for number, row in rest():
             if _empty(row):
                 continue
             beyond = [place for place, cell in row.items() if place >= width and not blank(cell)]

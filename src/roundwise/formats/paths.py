@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from roundwise.formats.messages import quoted, refusal
+from roundwise.errors import refusal
+from roundwise.messages import quoted
 
 STAR = "*"
 LONGEST = 200  # letters of a path

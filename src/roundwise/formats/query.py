@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import shown
 from roundwise.formats.sheet import not_open, opened
+from roundwise.messages import shown
 
 FETCHED_ROWS = 2000  # fetched at once
 

@@ -25,8 +25,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from roundwise.arrays import Plain
-from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import quoted, refusal, shown
+from roundwise.errors import DataError, InputError, refusal
 from roundwise.formats.paths import Absent, follow, is_starred, nested_rows
 from roundwise.formats.requests import arm_keys, parse_request_id
 from roundwise.formats.sheet import (
@@ -44,16 +43,8 @@ from roundwise.formats.sheet import (
     too_large,
     where_header_is,
 )
-from roundwise.formats.sources import (
-    File,
-    Wanted,
-    refuse_database,
-    refuse_search,
-    source_of,
-    source_sheet,
-    split_names,
-)
-from roundwise.messages import list_quoted
+from roundwise.formats.sources import File, Wanted, refuse_database, refuse_search, source_of, source_sheet, split_names
+from roundwise.messages import list_quoted, quoted, shown
 
 BLOCK = 1 << 20  # bytes read at once
 PEEKED = 1 << 13  # of them looked at for a header that is not at the top
@@ -112,7 +103,6 @@ class Blocks:
                 return block
 
     def decoded(self, block: bytes) -> str:
-        """The block as text."""
         try:
             return block.decode()
         except UnicodeDecodeError as error:
@@ -123,7 +113,6 @@ class Blocks:
 
     @property
     def done(self) -> bool:
-        """Whether everything was handed out."""
         return self._ended and not self._rest
 
     def digest(self) -> str:
@@ -512,39 +501,33 @@ def parquet_sheet(name: str, path: str, file: BinaryIO, limits: Limits | None = 
             return too_large(name)
         return damaged(name, "a Parquet file", Exception(str(error).replace(pattern, name)))
 
-    def few(query: str) -> list[tuple[str, ...]]:
+    def fetched(selected: str) -> Iterator[list[tuple[Any, ...]]]:
         try:
             with duckdb.connect(config=config) as connection:
-                return list(connection.execute(query, [pattern]).fetchall())
+                result = connection.execute(f"{selected} from read_parquet(?)", [pattern])
+                while rows := result.fetchmany(TUPLES):
+                    yield rows
         except Exception as error:  # what a damaged file raises is nowhere promised
             raise broken(error) from None
 
-    described = few("describe select * from read_parquet(?)")
+    described = [row for rows in fetched("describe select *") for row in rows]
     header, kinds = ([str(row[i]) for row in described] for i in range(2))
 
     def chunks(places: Sequence[int]) -> Iterator[Chunk]:
         names = ['"' + header[place].replace('"', '""') + '"' for place in places]
         wanted = [(column, kinds[place]) for column, place in zip(names, places, strict=True)]
         if limits is not None:  # a text of a dictionary is stored once, but is read in every row that has it
-            limits.check(name, 0, int(few("select count(*) from read_parquet(?)")[0][0]))
+            ((number,),) = next(fetched("select count(*)"))
+            limits.check(name, 0, int(number))
             sizes = [f"sum({LENGTHS[kind]}({column}))" for column, kind in wanted if kind in LENGTHS]
-            (found,) = few(f"select {', '.join(sizes) or 0} from read_parquet(?)")
-            limits.check(name, sum(int(each or 0) for each in found), 0)
+            if sizes:
+                (found,) = next(fetched(f"select {', '.join(sizes)}"))
+                limits.check(name, sum(int(each or 0) for each in found), 0)
         cells = ("'(nested)'" if any(each in kind for each in NESTED) else column for column, kind in wanted)
         start = 1
-        with duckdb.connect(config=config) as connection:
-            try:
-                result = connection.execute(f"select {', '.join(cells)} from read_parquet(?)", [pattern])
-                rows = result.fetchmany(TUPLES)
-            except Exception as error:
-                raise broken(error) from None
-            while rows:
-                yield Chunk(range(start, start + len(rows)), list(zip(*rows, strict=True)))
-                start += len(rows)
-                try:
-                    rows = result.fetchmany(TUPLES)
-                except Exception as error:
-                    raise broken(error) from None
+        for rows in fetched(f"select {', '.join(cells)}"):
+            yield Chunk(range(start, start + len(rows)), list(zip(*rows, strict=True)))
+            start += len(rows)
 
     return Sheet(name, header, chunks, lambda: digest)
 

@@ -16,7 +16,7 @@ from shlex import quote
 from typing import Any, NamedTuple
 
 from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import quoted
+from roundwise.messages import quoted
 
 LONGEST = 64
 PREFIX = "rw-"
@@ -101,7 +101,10 @@ def render_requests(
     if form not in FORMATS:
         raise InputError(f"There is no form {quoted(form)}. Give one of {', '.join(FORMATS)}.")
     if form == "ids":
-        return {"ids.csv": _csv([("place", "item", "arm"), *((each.place, each.item, each.arm) for each in requests)])}
+        text = io.StringIO()
+        rows = ((each.place, each.item, each.arm) for each in requests)
+        csv.writer(text, lineterminator="\n").writerows([("place", "item", "arm"), *rows])
+        return {"ids.csv": text.getvalue()}
     by_arm: dict[str, list[Request]] = {}
     for each in requests:
         by_arm.setdefault(each.arm, []).append(each)
@@ -111,10 +114,8 @@ def render_requests(
     if form == "inspect":
         found: dict[str, str] = {"inspect.sh": ""}
         for arm, some in by_arm.items():
-            samples, model = (
-                list(dict.fromkeys(each.sample or each.item for each in some)),
-                (models or {}).get(arm, arm),
-            )
+            samples = list(dict.fromkeys(each.sample or each.item for each in some))
+            model = (models or {}).get(arm, arm)
             ids, epochs = ",".join(samples), some[0].repeats  # all epochs of a sample: Inspect runs no single one
             if len(ids.encode()) > _LONGEST_ARGUMENT or any("," in each for each in samples):
                 listed = json.dumps(samples, ensure_ascii=False) + (f", epochs={epochs}" if epochs > 1 else "")
@@ -136,12 +137,6 @@ def render_requests(
         )
         for arm, some in by_arm.items()
     }
-
-
-def _csv(rows: Sequence[Sequence[object]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
 
 
 def _file_names(arms: Sequence[str]) -> dict[str, str]:

@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, Hashes
-from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import refusal, shown
-from roundwise.messages import FileNote, list_by_arm
+from roundwise.errors import DataError, InputError, refusal
+from roundwise.messages import FileNote, list_by_arm, shown
 
 HOLDERS: list[Callable[[Path], bool]] = []  # each says whether it holds a file; none before a store was opened
 
@@ -332,7 +331,6 @@ class Sheet:
         self.problems = Problems(self.name, self.unit)
 
     def note(self, code: str, **fields: object) -> None:
-        """Add a note on the file."""
         self.notes.append(FileNote(code, file=self.name, **fields))
 
     @property
@@ -454,7 +452,6 @@ class _Counted(gzip.GzipFile):
         self._shown, self._left = name, most
 
     def read(self, size: int | None = -1) -> bytes:
-        """Some bytes."""
         found: Any = super().read(size)
         self._left -= len(found)
         if self._left < 0:

@@ -8,14 +8,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from roundwise.errors import DataError
-from roundwise.formats.messages import quoted, shown
-from roundwise.formats.sheet import Numbers, blank, name_in
-
-if TYPE_CHECKING:
-    from roundwise.formats.sheet import Sheet
+from roundwise.formats.readers import sheet_of
+from roundwise.formats.sheet import Numbers, Sheet, blank, name_in, unreadable
+from roundwise.messages import quoted, shown
 
 
 class _Writing:
@@ -47,7 +44,6 @@ class TableRow:
 
     @property
     def where(self) -> str:
-        """The file and the line."""
         return f"{self.name}, {self.writing.unit} {self.line}"
 
     def text(self, column: str) -> str:
@@ -75,9 +71,6 @@ class TableRow:
 
 def read_rows(path: Path, needed: Sequence[str]) -> tuple[list[str], list[TableRow]]:
     """The names of the columns of a table, some of which are `needed`, and its rows; a DataError says what is wrong."""
-    from roundwise.formats.readers import sheet_of
-    from roundwise.formats.sheet import unreadable
-
     name = shown(path, 200)
     with ExitStack() as stack:
         try:

@@ -20,12 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import quoted, refusal, shown
+from roundwise.errors import DataError, InputError, refusal
 from roundwise.formats.paths import Absent, follow
 from roundwise.formats.requests import arm_keys, parse_request_id
 from roundwise.formats.sheet import Chunk, Sheet, blank, damaged, digest_of, name_in, not_open, too_large
-from roundwise.messages import Remedy, list_quoted
+from roundwise.messages import Remedy, list_quoted, quoted, shown
 
 Objects = Iterable[tuple[int, dict[str, Any]]]  # with the line or row of each
 ROWS = 2000  # handed over at once
@@ -607,36 +606,24 @@ def archive_sheet(name: str, path: str, file: BinaryIO, wanted: Wanted, most: in
             raise refusal(
                 name, f"this archive is neither a workbook nor an Inspect log; it holds {inside}.", "Unpack it."
             )
-        budget = _Budget(name, most)
-        log = json.loads(_member(archive, file, start, budget))
-        if "summaries.json" in names:  # all samples, without their transcripts
-            log["samples"] = json.loads(_member(archive, file, "summaries.json", budget))
-        else:
-            some = [each for each in names if re.fullmatch(r"samples/[^/]+\.json", each)]
-            samples = (json.loads(_member(archive, file, each, budget)) for each in some)
-            keys = (*SAMPLE_KEYS, wanted.columns.get("item", "").partition(".")[0])
-            log["samples"] = [{key: each[key] for key in keys if key in each} for each in samples]
+        summaries = ["summaries.json"] if "summaries.json" in names else []  # all samples, without their transcripts
+        some = summaries or [each for each in names if re.fullmatch(r"samples/[^/]+\.json", each)]
+        if sum(archive.getinfo(each).file_size for each in (start, *some)) > most:
+            raise too_large(name)
+        log = json.loads(_read_member(archive, file, start, name))
+        log["samples"] = []
+        keys = (*SAMPLE_KEYS, wanted.columns.get("item", "").partition(".")[0])
+        for each in some:
+            found = json.loads(_read_member(archive, file, each, name))
+            log["samples"] += found if summaries else [{key: found[key] for key in keys if key in found}]
     except _FAILURES as error:
         raise damaged(name, "an Inspect log", error) from None
     return source_sheet(SOURCES[0], File(name, path, wanted), [(1, log)], lambda: digest, "sample")
 
 
-class _Budget:
-    """How much may still be unpacked."""
-
-    def __init__(self, name: str, most: int) -> None:
-        self.name, self.left = name, most
-
-    def take(self, size: int) -> None:
-        self.left -= size
-        if self.left < 0:
-            raise too_large(self.name)
-
-
-def _member(archive: zipfile.ZipFile, file: BinaryIO, member: str, budget: _Budget) -> bytes:
+def _read_member(archive: zipfile.ZipFile, file: BinaryIO, member: str, name: str) -> bytes:
     """A member of an archive; Python before 3.14 lists those packed with Zstandard, but cannot unpack them."""
     about = archive.getinfo(member)
-    budget.take(about.file_size)
     if about.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         with archive.open(about) as packed:
             return packed.read(about.file_size)
@@ -646,7 +633,7 @@ def _member(archive: zipfile.ZipFile, file: BinaryIO, member: str, budget: _Budg
         import zstandard
     except ImportError:
         raise refusal(
-            budget.name,
+            name,
             "this log is packed with Zstandard.",
             "Run `pip install 'roundwise[inspect]'`, or `inspect log convert --to json`.",
         ) from None

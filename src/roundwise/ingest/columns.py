@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Plain
-from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import quoted, refusal, shown, some
+from roundwise.errors import DataError, InputError, refusal
 from roundwise.formats.sheet import Problems, blank, name_in
 from roundwise.ingest.reading import Columns, Empty, Reading, index_arms, parse_arm_names
-from roundwise.messages import Remedy, list_quoted, option
+from roundwise.messages import Remedy, list_quoted, option, quoted, shown
 
 ACCEPTED = (
     "Give the columns arm,outcome (one row a result), arm,count,total (sums; also squares, the sum of squared values), "
@@ -382,10 +381,10 @@ class ArmNames:
                 f"{problems.name}, {problems.unit} {self._unknown_lines[0]}",
                 f"there is no arm {quoted(next(iter(unknown)))} in this study, nor any other of this file "
                 f"({', '.join(shown(name) for name in sorted(unknown)[:3])}, ...).",
-                f"The arms of this study are {some(self.arms)}. If the file calls them otherwise, say so: "
+                f"The arms of this study are {list_quoted(self.arms, 5)}. If the file calls them otherwise, say so: "
                 f"{option('arm_names')}. Or is it a file of another study?",
             )
-        known = "" if any(near.values()) else f" Known: {some(self.arms)}."
+        known = "" if any(near.values()) else f" Known: {list_quoted(self.arms, 5)}."
         if len(unknown) == 1:
             name, meant = next(iter(near.items()))
             found = f"there is no arm {quoted(name)} in this study."

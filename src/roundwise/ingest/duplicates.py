@@ -21,13 +21,12 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, Hashes, unpack_hashes, unpack_numbers
-from roundwise.errors import DataError
-from roundwise.formats.messages import quoted, refusal
+from roundwise.errors import DataError, refusal
 from roundwise.formats.sheet import Sheet, hashes, key_of, whole
 from roundwise.ingest.columns import Index
 from roundwise.ingest.reading import Reading
 from roundwise.ingest.record import LINES, Chunks, Contradicted, ContradictedFile, FileStart, Results, RowStore
-from roundwise.messages import FileNote, Remedy, option
+from roundwise.messages import FileNote, Remedy, option, quoted
 from roundwise.model.batch import splitmix64
 from roundwise.noise import Noise
 

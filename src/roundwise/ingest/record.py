@@ -41,13 +41,12 @@ from roundwise.arrays import (
     unpack_numbers,
 )
 from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import shown
 from roundwise.formats.sheet import hashes, no_value, whole
 from roundwise.ingest.columns import Index
 from roundwise.ingest.covariates import CovariateSums
 from roundwise.ingest.ratios import Linearization, RatioSums
 from roundwise.ingest.row_checks import Moments, RowStatistics
-from roundwise.messages import FileNote
+from roundwise.messages import FileNote, shown
 from roundwise.model.batch import (
     Batch,
     PartitionRows,

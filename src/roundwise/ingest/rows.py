@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, Hashes, pack_hashes, pack_numbers, quiet
-from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.formats.messages import quoted, refusal, shown
+from roundwise.errors import DataError, InputError, RoundwiseError, refusal
 from roundwise.formats.readers import sheet_of
 from roundwise.formats.sheet import (
     GROUPED,
@@ -73,7 +72,7 @@ from roundwise.ingest.record import (
     width_for,
 )
 from roundwise.ingest.row_checks import ASSUMPTIONS, RowCounter, RowStatistics
-from roundwise.messages import FileNote, Remedy, list_by_arm, option
+from roundwise.messages import FileNote, Remedy, list_by_arm, option, quoted, shown
 from roundwise.noise import Noise
 
 MOST = 2.0**53  # of a count: whole numbers beyond are not exact

@@ -12,9 +12,9 @@ import numpy as np
 
 from roundwise.arrays import Array, Floats
 from roundwise.errors import DataError, InputError, unknown
-from roundwise.formats.messages import quoted
 from roundwise.formats.sheet import blank
 from roundwise.formats.small_table import read_rows
+from roundwise.messages import quoted
 from roundwise.simulation.environments import numbered
 
 WRITER, PACKAGE = "writer", "roundwise"  # what a Parquet file says of itself: a key, and its value

@@ -15,13 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from roundwise.arrays import Floats, Hashes, Plain
 from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import quoted
 from roundwise.formats.sheet import name_in
 from roundwise.formats.small_table import TableRow, read_rows
 from roundwise.ingest.columns import Index
 from roundwise.ingest.duplicates import hash_ids
 from roundwise.ingest.record import Results
-from roundwise.messages import Remedy
+from roundwise.messages import Remedy, quoted
 from roundwise.model.problem import check_whole_number
 from roundwise.noise.base import Noise
 from roundwise.rules.finite.known import KnownColumns

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from roundwise.errors import DataError, InputError
-from roundwise.formats.messages import quoted
 from roundwise.formats.requests import Request
 from roundwise.formats.sheet import name_in
 from roundwise.ingest import TellOptions
 from roundwise.ingest.duplicates import hash_ids, with_arm
-from roundwise.messages import Remedy
+from roundwise.messages import Remedy, quoted
 from roundwise.study.fold import Round
 from roundwise.study.item_list import rows_of_items
 from roundwise.study.state import State

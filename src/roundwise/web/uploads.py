@@ -24,18 +24,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Floats
-from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.formats.messages import shown
+from roundwise.errors import ConflictError, DataError, InputError, RoundwiseError
 from roundwise.formats.readers import COLUMNS
 from roundwise.formats.sheet import Limits
 from roundwise.ingest import Columns, TellOptions
 from roundwise.ingest.columns import TellKeywords
 from roundwise.ingest.rows import ColumnPreview, preview_columns
-from roundwise.messages import count
+from roundwise.messages import count, shown
 from roundwise.report import Report
 from roundwise.report.model import sentence
 from roundwise.report.text import describe_guarantee
-from roundwise.store import ConflictError
 from roundwise.study import Study
 from roundwise.study.diagnostics import SURPRISING, missing_p_value
 from roundwise.web.forms import EMPTY
